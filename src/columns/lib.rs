@@ -1,0 +1,1 @@
+//! Column chunks, codecs and vector kernels; no Postgres, no pgrx.

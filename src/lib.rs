@@ -1,0 +1,2 @@
+//! varve: compressed time-series storage for PostgreSQL.
+pgrx::pg_module_magic!();
