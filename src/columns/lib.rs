@@ -1,1 +1,9 @@
-//! Column chunks, codecs and vector kernels; no Postgres, no pgrx.
+//! Column chunks, codecs and vector kernels of varve. No Postgres and no pgrx in here: rows come in
+//! as typed columns and go out as bytes, and the other way round.
+//!
+//! * `column`: values of one column in memory, with validity.
+//! * `chunk`: a chunk's header and payload: builder and checked view (bytes: `FORMAT.md`).
+//! * `codec`: one block of one column to bytes and back.
+//! * `vector`: filters and aggregates over decoded or packed blocks.
+
+pub mod column;
