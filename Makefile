@@ -1,0 +1,81 @@
+# varve: the commands of this repository. `make demo` and `make test` need nothing but a Rust toolchain; the rest of what
+# they use is installed (as root) or asked for (as anybody else) by scripts/prerequisites.
+
+PG ?= 15
+PG_CONFIG ?= $(firstword $(wildcard /usr/lib/postgresql/$(PG)/bin/pg_config) pg_config)
+TARGET ?= target
+VERSION := $(shell sed -n "s/^default_version = '\(.*\)'/\1/p" varve.control)
+SQL := $(TARGET)/varve--$(VERSION).sql
+# `make installcheck PROFILE=dev` is the quick way while developing.
+PROFILE ?= release
+BUILT := $(TARGET)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
+LIBRARY := $(BUILT)/libvarve.so
+BENCH := $(BUILT)/varve-bench
+CARGO := PGRX_PG_CONFIG_PATH=$(PG_CONFIG) CARGO_TARGET_DIR=$(TARGET) cargo
+SEED ?= 0
+
+export PG PG_CONFIG TARGET PROFILE
+
+.PHONY: all build sql bench install installcheck check test test-here demo vitals crash torture soak fuzz clean prerequisites
+
+all: build
+
+# --- the extension ---------------------------------------------------------------------------------------------------
+
+build: sql
+	$(CARGO) build --profile $(PROFILE) --package varve --no-default-features --features pg$(PG)
+
+# The fragments of src/schema, in name order, are the script that CREATE EXTENSION runs.
+sql:
+	@mkdir -p $(TARGET)
+	@cat src/schema/*.sql > $(SQL)
+
+# What a database administrator types, after `make build`.
+install:
+	@test -f $(LIBRARY) || { echo "make build comes first" >&2; exit 1; }
+	install -D -m 755 $(LIBRARY) '$(DESTDIR)$(shell $(PG_CONFIG) --pkglibdir)/varve.so'
+	install -D -m 644 varve.control '$(DESTDIR)$(shell $(PG_CONFIG) --sharedir)/extension/varve.control'
+	install -D -m 644 $(SQL) '$(DESTDIR)$(shell $(PG_CONFIG) --sharedir)/extension/varve--$(VERSION).sql'
+
+# --- tests -----------------------------------------------------------------------------------------------------------
+
+prerequisites:
+	@scripts/prerequisites $(PG)
+
+bench:
+	$(CARGO) build --profile $(PROFILE) --package varve-bench
+
+# No server: formatting, lints, the pure crate with its golden files and corpora, the test programs' own tests.
+check: prerequisites
+	cargo fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	$(CARGO) test --quiet --package varve-columns --package varve-bench
+
+# Everything that needs a server. Version 15 is the host's; any other runs in a Debian root of its own.
+test:
+ifeq ($(PG),15)
+	@$(MAKE) --no-print-directory test-here
+else
+	@scripts/in-trixie $(PG) make test-here PG=$(PG) TARGET=build/target-$(PG)
+endif
+
+test-here: prerequisites build bench
+	$(BENCH) test
+
+installcheck: prerequisites build bench
+	$(BENCH) installcheck
+
+crash: prerequisites build bench
+	$(BENCH) crash --rounds 5 --seed $(SEED)
+
+# Exact counters, no times; the page is docs/vitals.md.
+vitals: prerequisites build bench
+	$(BENCH) vitals docs/vitals.md
+
+# --- what a person sees ----------------------------------------------------------------------------------------------
+
+demo: prerequisites build bench
+	@$(BENCH) demo
+
+clean:
+	rm -rf $(TARGET) build

@@ -1,0 +1,133 @@
+//! The extension's own suites: pg_regress over sql/ and expected/, pg_isolation_regress over specs/, every file found.
+
+use crate::report::Report;
+use crate::server::{Cluster, Tree};
+use crate::Result;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::rc::Rc;
+
+pub fn run(tree: &Rc<Tree>, report: &mut Report) -> Result<()> {
+    let cluster = Cluster::create(tree, &[])?;
+    let database = "--dbname=varve_regression";
+    suite(
+        &cluster,
+        report,
+        tree.test_driver("regress/pg_regress").arg(database),
+        "sql",
+        "sql",
+        "build/regress",
+    )?;
+    let isolation = "--dbname=varve_isolation";
+    suite(
+        &cluster,
+        report,
+        tree.test_driver("isolation/pg_isolation_regress")
+            .arg(isolation),
+        "specs",
+        "spec",
+        "build/isolation",
+    )
+}
+
+/// One driver over every file of `directory`, a check for each.
+fn suite(
+    cluster: &Cluster,
+    report: &mut Report,
+    driver: &mut Command,
+    directory: &str,
+    extension: &str,
+    results: &str,
+) -> Result<()> {
+    let names = test_names(directory, extension)?;
+    if names.is_empty() {
+        report.skip(directory, "no such test");
+        return Ok(());
+    }
+    fs::create_dir_all(results)?;
+    let output = driver
+        .arg(format!("--bindir={}", cluster.tree.bin().display()))
+        .arg(format!("--host={}", cluster.host().display()))
+        .arg(format!("--outputdir={results}"))
+        .args([
+            "--inputdir=.",
+            "--user=postgres",
+            "--encoding=UTF8",
+            "--no-locale",
+            "--load-extension=varve",
+        ])
+        .args(&names)
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    for name in &names {
+        let passed = text.lines().any(|line| is_pass_of(line, name));
+        let outcome = if passed {
+            Ok(())
+        } else {
+            Err(format!("see {results}/regression.diffs").into())
+        };
+        report.check(&format!("{directory}/{name}"), outcome);
+    }
+    if !output.status.success() {
+        println!("{}", String::from_utf8_lossy(&output.stderr));
+        show_differences(&Path::new(results).join("regression.diffs"));
+    }
+    Ok(())
+}
+
+fn test_names(directory: &str, extension: &str) -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    if !Path::new(directory).exists() {
+        return Ok(names);
+    }
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|e| e == extension) {
+            names.extend(path.file_stem().map(|s| s.to_string_lossy().into_owned()));
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// `test NAME ... ok 12 ms` up to version 15, `ok 1 - NAME 12 ms` from 16 on.
+fn is_pass_of(line: &str, name: &str) -> bool {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let old =
+        words.first() == Some(&"test") && words.get(1) == Some(&name) && words.contains(&"ok");
+    let new = words.first() == Some(&"ok") && words.iter().skip(2).any(|w| *w == name);
+    old || new
+}
+
+fn show_differences(path: &Path) {
+    const LINES: usize = 400;
+    if let Ok(text) = fs::read_to_string(path) {
+        text.lines().take(LINES).for_each(|line| println!("{line}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_pass_of;
+
+    #[test]
+    fn both_forms_of_a_passed_test_are_known() {
+        assert!(is_pass_of(
+            "test insert                       ... ok           35 ms",
+            "insert"
+        ));
+        assert!(is_pass_of(
+            "ok 1         - insert                                   35 ms",
+            "insert"
+        ));
+        assert!(!is_pass_of(
+            "not ok 1     - insert                                   35 ms",
+            "insert"
+        ));
+        assert!(!is_pass_of(
+            "test insert                       ... FAILED       35 ms",
+            "insert"
+        ));
+    }
+}

@@ -1,0 +1,63 @@
+//! Counting checks: one line for each, and the closing line `N passed, N failed` that .ci/run adds up.
+
+use crate::Result;
+use std::error::Error;
+
+#[derive(Default)]
+pub struct Report {
+    passed: usize,
+    failed: usize,
+}
+
+impl Report {
+    /// Notes how one check ended; an error counts as failed and is printed.
+    pub fn check(&mut self, name: &str, outcome: Result<()>) {
+        match outcome {
+            Ok(()) => {
+                self.passed += 1;
+                println!("ok      {name}");
+            }
+            Err(error) => {
+                self.failed += 1;
+                println!("FAILED  {name}: {}", describe(error.as_ref()));
+            }
+        }
+    }
+
+    /// Says that something could not be tried here, and why; counts as nothing.
+    pub fn skip(&mut self, name: &str, reason: &str) {
+        println!("SKIPPED {name}: {reason}");
+    }
+
+    /// The closing line; true where nothing failed.
+    pub fn close(self) -> bool {
+        println!("{} passed, {} failed", self.passed, self.failed);
+        self.failed == 0
+    }
+}
+
+/// An error with what a PostgreSQL server said about it: `severity: message`, SQLSTATE, detail.
+pub fn describe(error: &(dyn Error + 'static)) -> String {
+    let Some(server) = error
+        .downcast_ref::<postgres::Error>()
+        .and_then(|e| e.as_db_error())
+    else {
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            text.push_str(&format!(": {cause}"));
+            source = cause.source();
+        }
+        return text;
+    };
+    let detail = server
+        .detail()
+        .map(|d| format!(" ({d})"))
+        .unwrap_or_default();
+    format!(
+        "{}: {} [{}]{detail}",
+        server.severity(),
+        server.message(),
+        server.code().code()
+    )
+}
