@@ -4,6 +4,8 @@
 //! * `column`: values of one column in memory, with validity.
 //! * `chunk`: a chunk's header and payload: builder and checked view (bytes: `FORMAT.md`).
 //! * `codec`: one block of one column to bytes and back.
+//! * `tuple`: the storage tuples in which a chunk lives: header, pieces, delete map, TIDs.
 //! * `vector`: filters and aggregates over decoded or packed blocks.
 
 pub mod column;
+pub mod tuple;

@@ -1,0 +1,248 @@
+//! The delete map of a chunk: which rows are gone, and where updated rows went. It is a part of each
+//! header version and holds no transaction ids: visibility is that of the header.
+//!
+//! Encoded: nothing when empty; otherwise a form byte (0: gaps between deleted rows as varints,
+//! 1: bitmap), the deleted rows, then the updated ones as (gap, block, line pointer) varints.
+
+use super::header::FormatError;
+use super::runs::{get_varint, put_varint};
+use super::tid::Tid;
+
+const FORM_GAPS: u8 = 0;
+const FORM_BITMAP: u8 = 1;
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DeleteMap {
+    words: Vec<u64>,
+    deleted: u32,
+    /// Sorted by row; every one of them is deleted too.
+    updated: Vec<(u32, Tid)>,
+}
+
+impl DeleteMap {
+    pub fn is_empty(&self) -> bool {
+        self.deleted == 0
+    }
+
+    /// Number of rows that are gone, updated ones included.
+    pub fn deleted(&self) -> u32 {
+        self.deleted
+    }
+
+    #[inline]
+    pub fn contains(&self, row: u32) -> bool {
+        self.words
+            .get((row / 64) as usize)
+            .is_some_and(|word| word >> (row % 64) & 1 != 0)
+    }
+
+    /// True when no row of `range` is gone.
+    pub fn is_clear(&self, range: core::ops::Range<u32>) -> bool {
+        self.deleted == 0 || !range.into_iter().any(|row| self.contains(row))
+    }
+
+    /// Where the row went, if it was updated.
+    pub fn successor(&self, row: u32) -> Option<Tid> {
+        self.updated
+            .binary_search_by_key(&row, |entry| entry.0)
+            .ok()
+            .map(|at| self.updated[at].1)
+    }
+
+    pub fn has_successors(&self) -> bool {
+        !self.updated.is_empty()
+    }
+
+    /// Marks a row as gone; false when it was already.
+    pub fn delete(&mut self, row: u32) -> bool {
+        if self.contains(row) {
+            return false;
+        }
+        let word = (row / 64) as usize;
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        self.words[word] |= 1 << (row % 64);
+        self.deleted += 1;
+        true
+    }
+
+    /// Marks a row as updated to the version at `successor`.
+    pub fn update(&mut self, row: u32, successor: Tid) -> bool {
+        if !self.delete(row) {
+            return false;
+        }
+        match self.updated.binary_search_by_key(&row, |entry| entry.0) {
+            Ok(at) => self.updated[at].1 = successor,
+            Err(at) => self.updated.insert(at, (row, successor)),
+        }
+        true
+    }
+
+    /// Takes back what `delete` or `update` did.
+    pub fn restore(&mut self, row: u32) {
+        if self.contains(row) {
+            self.words[(row / 64) as usize] &= !(1 << (row % 64));
+            self.deleted -= 1;
+            self.updated.retain(|entry| entry.0 != row);
+        }
+    }
+
+    fn rows(&self) -> impl Iterator<Item = u32> + '_ {
+        self.words.iter().enumerate().flat_map(|(at, &word)| {
+            (0..64)
+                .filter(move |bit| word >> bit & 1 != 0)
+                .map(move |bit| at as u32 * 64 + bit)
+        })
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        if self.is_empty() {
+            return out;
+        }
+        let bitmap_bytes = self.words.len() * 8;
+        let mut gaps = vec![FORM_GAPS];
+        put_varint(&mut gaps, u64::from(self.deleted));
+        let mut last = 0;
+        for row in self.rows() {
+            put_varint(&mut gaps, u64::from(row - last));
+            last = row;
+        }
+        if gaps.len() <= bitmap_bytes {
+            out = gaps;
+        } else {
+            out.push(FORM_BITMAP);
+            put_varint(&mut out, self.words.len() as u64);
+            for word in &self.words {
+                out.extend_from_slice(&word.to_le_bytes());
+            }
+        }
+        put_varint(&mut out, self.updated.len() as u64);
+        let mut last = 0;
+        for &(row, tid) in &self.updated {
+            put_varint(&mut out, u64::from(row - last));
+            put_varint(&mut out, u64::from(tid.block));
+            put_varint(&mut out, u64::from(tid.offset));
+            last = row;
+        }
+        out
+    }
+
+    /// Reads the map of a chunk of `rows` rows.
+    pub fn decode(bytes: &[u8], rows: u32) -> Result<DeleteMap, FormatError> {
+        let mut map = DeleteMap::default();
+        let Some((&form, mut input)) = bytes.split_first() else {
+            return Ok(map);
+        };
+        let input = &mut input;
+        let next_row = |input: &mut &[u8], last: u32| -> Result<u32, FormatError> {
+            let row = u64::from(last) + get_varint(input)?;
+            if row >= u64::from(rows) {
+                return Err(FormatError("row of the delete map"));
+            }
+            Ok(row as u32)
+        };
+        match form {
+            FORM_GAPS => {
+                let mut last = 0;
+                for _ in 0..get_varint(input)? {
+                    last = next_row(input, last)?;
+                    map.delete(last);
+                }
+            }
+            FORM_BITMAP => {
+                let words = get_varint(input)? as usize;
+                if words > (rows as usize).div_ceil(64) || words * 8 > input.len() {
+                    return Err(FormatError("bitmap of the delete map"));
+                }
+                let (bitmap, rest) = input.split_at(words * 8);
+                *input = rest;
+                map.words = bitmap
+                    .chunks_exact(8)
+                    .map(|word| u64::from_le_bytes(word.try_into().expect("BUG: eight bytes")))
+                    .collect();
+                map.deleted = map.words.iter().map(|word| word.count_ones()).sum();
+                if map.rows().last().is_some_and(|row| row >= rows) {
+                    return Err(FormatError("row of the delete map"));
+                }
+            }
+            _ => return Err(FormatError("form of the delete map")),
+        }
+        let mut last = 0;
+        for _ in 0..get_varint(input)? {
+            last = next_row(input, last)?;
+            let tid = Tid {
+                block: u32::try_from(get_varint(input)?)
+                    .map_err(|_| FormatError("successor of a row"))?,
+                offset: u16::try_from(get_varint(input)?)
+                    .map_err(|_| FormatError("successor of a row"))?,
+            };
+            if !map.contains(last) {
+                return Err(FormatError("successor of a live row"));
+            }
+            map.updated.push((last, tid));
+        }
+        if !input.is_empty() {
+            return Err(FormatError("end of the delete map"));
+        }
+        Ok(map)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tid(n: u32) -> Tid {
+        Tid {
+            block: n,
+            offset: (n % 200) as u16 + 1,
+        }
+    }
+
+    #[test]
+    fn maps_come_back_sparse_and_dense() {
+        for step in [1, 2, 3, 100, 5000] {
+            let mut map = DeleteMap::default();
+            for row in (0..65_536).step_by(step) {
+                if row % 7 == 0 {
+                    assert!(map.update(row, tid(row)));
+                } else {
+                    assert!(map.delete(row));
+                }
+            }
+            let bytes = map.encode();
+            let back = DeleteMap::decode(&bytes, 65_536).expect("own bytes");
+            for row in 0..65_536 {
+                assert_eq!(back.contains(row), map.contains(row));
+                assert_eq!(back.successor(row), map.successor(row));
+            }
+            assert_eq!(back.deleted(), map.deleted());
+            assert!(DeleteMap::decode(&bytes, 100).is_err());
+        }
+        assert!(DeleteMap::default().encode().is_empty());
+        assert_eq!(DeleteMap::decode(&[], 5), Ok(DeleteMap::default()));
+    }
+
+    #[test]
+    fn restore_takes_a_change_back() {
+        let mut map = DeleteMap::default();
+        map.update(9, tid(3));
+        assert!(!map.delete(9));
+        map.restore(9);
+        assert!(map.is_empty() && map.successor(9).is_none() && map.delete(9));
+    }
+
+    #[test]
+    fn truncated_maps_are_errors_or_smaller() {
+        let mut map = DeleteMap::default();
+        (0..400).step_by(3).for_each(|row| {
+            map.update(row, tid(row));
+        });
+        let bytes = map.encode();
+        for end in 1..bytes.len() {
+            assert!(DeleteMap::decode(&bytes[..end], 400).is_err());
+        }
+    }
+}

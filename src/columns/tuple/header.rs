@@ -1,0 +1,320 @@
+//! Header and piece tuples, encode above and decode below. All numbers are little endian.
+//!
+//! ```text
+//! every storage tuple   0 magic "VRVE"   4 version   5 kind   6 flags (u16)   8 chunk id (u64)
+//! piece                16 piece number (u32)   20 rows that this piece stands for (f32)   24 data
+//! header               16 rows (u32)   20 deleted rows (u32)   24 min time (i64)   32 max time (i64)
+//!                      40 crc32 of the tuple without these four bytes (u32)   44 level   45 sections
+//! ```
+//!
+//! Sections are `static` and `delete map`, each either inline or in pieces (see `Section`).
+
+use super::runs::{Pieces, get_varint, put_varint};
+
+/// Largest body of a storage tuple: 2,032 bytes (TOAST_TUPLE_THRESHOLD) less the tuple header.
+pub const BODY_BYTES: usize = 2032 - 24;
+const PIECE_HEAD: usize = 24;
+const HEADER_HEAD: usize = 45;
+const CHECKSUM_AT: usize = 40;
+/// Data bytes of a full piece; every piece of a byte string but the last is full.
+pub const PIECE_BYTES: usize = BODY_BYTES - PIECE_HEAD;
+pub const MAGIC: u32 = u32::from_le_bytes(*b"VRVE");
+/// Version of the storage tuple layout that this code writes, and the newest that it reads.
+pub const VERSION: u8 = 1;
+const KIND_HEADER: u8 = 1;
+const KIND_PIECE: u8 = 2;
+
+/// All rows have the same series key.
+pub const FLAG_ONE_SERIES: u16 = 1;
+/// Rows are sorted by (key, time); min and max time are set.
+pub const FLAG_SORTED: u16 = 2;
+/// The payload is gone: all rows are deleted, the delete map still tells where updated rows went.
+pub const FLAG_TOMBSTONE: u16 = 4;
+/// The chunk is found under the NULL key of a series index, not under its own.
+pub const FLAG_UNKEYED: u16 = 8;
+
+/// Bytes that cannot be what was written; the text says which part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FormatError(pub &'static str);
+
+impl core::fmt::Display for FormatError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// A variable part of a header.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Section {
+    Inline(Vec<u8>),
+    /// In pieces; `depth` 0: the pieces hold the section; n: they hold the encoded `Pieces` of depth n - 1.
+    Spilled {
+        depth: u8,
+        crc: u32,
+        pieces: Pieces,
+    },
+}
+
+impl Section {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Section::Inline(bytes) => {
+                out.push(0);
+                put_varint(out, bytes.len() as u64);
+                out.extend_from_slice(bytes);
+            }
+            Section::Spilled { depth, crc, pieces } => {
+                out.push(1 + depth);
+                out.extend_from_slice(&crc.to_le_bytes());
+                pieces.encode(out);
+            }
+        }
+    }
+
+    fn decode(input: &mut &[u8]) -> Result<Section, FormatError> {
+        let (&mode, rest) = input.split_first().ok_or(FormatError("truncated section"))?;
+        *input = rest;
+        if mode == 0 {
+            let len = get_varint(input)? as usize;
+            if len > input.len() {
+                return Err(FormatError("section length"));
+            }
+            let (bytes, rest) = input.split_at(len);
+            *input = rest;
+            return Ok(Section::Inline(bytes.to_vec()));
+        }
+        let (crc, rest) = input
+            .split_first_chunk::<4>()
+            .ok_or(FormatError("truncated section"))?;
+        *input = rest;
+        Ok(Section::Spilled {
+            depth: mode - 1,
+            crc: u32::from_le_bytes(*crc),
+            pieces: Pieces::decode(input)?,
+        })
+    }
+
+    /// Bytes that the section takes inside the header tuple.
+    pub fn encoded_len(&self) -> usize {
+        let mut out = Vec::new();
+        self.encode(&mut out);
+        out.len()
+    }
+}
+
+/// A chunk's header tuple.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Header {
+    pub chunk: u64,
+    pub flags: u16,
+    pub level: u8,
+    pub rows: u32,
+    /// Rows that the delete map names.
+    pub deleted: u32,
+    /// In units of the time column's own type; 0 without `FLAG_SORTED`.
+    pub min_time: i64,
+    pub max_time: i64,
+    pub statics: Section,
+    pub delete_map: Section,
+}
+
+/// A slice of a byte string of chunk `chunk`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Piece<'a> {
+    pub chunk: u64,
+    pub number: u32,
+    /// Rows of the chunk divided by its pieces: what one sampled piece says about the table's rows.
+    pub rows_share: f32,
+    pub data: &'a [u8],
+}
+
+/// What a tuple body turned out to be.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StorageTuple<'a> {
+    Header(Header),
+    Piece(Piece<'a>),
+}
+
+fn put_prefix(out: &mut Vec<u8>, kind: u8, flags: u16, chunk: u64) {
+    out.extend_from_slice(&MAGIC.to_le_bytes());
+    out.extend_from_slice(&[VERSION, kind]);
+    out.extend_from_slice(&flags.to_le_bytes());
+    out.extend_from_slice(&chunk.to_le_bytes());
+}
+
+impl Piece<'_> {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(PIECE_HEAD + self.data.len());
+        put_prefix(&mut out, KIND_PIECE, 0, self.chunk);
+        out.extend_from_slice(&self.number.to_le_bytes());
+        out.extend_from_slice(&self.rows_share.to_le_bytes());
+        out.extend_from_slice(self.data);
+        out
+    }
+}
+
+impl Header {
+    /// Bytes of the header tuple's body; `BODY_BYTES` at most when the caller has spilled enough.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(512);
+        put_prefix(&mut out, KIND_HEADER, self.flags, self.chunk);
+        out.extend_from_slice(&self.rows.to_le_bytes());
+        out.extend_from_slice(&self.deleted.to_le_bytes());
+        out.extend_from_slice(&self.min_time.to_le_bytes());
+        out.extend_from_slice(&self.max_time.to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
+        out.push(self.level);
+        self.statics.encode(&mut out);
+        self.delete_map.encode(&mut out);
+        let crc = checksum(&out);
+        out[CHECKSUM_AT..CHECKSUM_AT + 4].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    pub fn has(&self, flag: u16) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+fn checksum(body: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&body[..CHECKSUM_AT]);
+    hasher.update(&body[CHECKSUM_AT + 4..]);
+    hasher.finalize()
+}
+
+/// Checksum of a spilled section.
+pub fn section_checksum(bytes: &[u8]) -> u32 {
+    crc32fast::hash(bytes)
+}
+
+fn array<const N: usize>(body: &[u8], at: usize) -> [u8; N] {
+    body[at..at + N].try_into().expect("BUG: array length")
+}
+
+/// True when `body`, of a tuple without attributes, starts with our magic.
+#[inline]
+pub fn is_storage(body: &[u8]) -> bool {
+    body.len() >= 16 && body[..4] == MAGIC.to_le_bytes()
+}
+
+/// True for the body of a header tuple; the cheap test before `decode`.
+#[inline]
+pub fn is_header(body: &[u8]) -> bool {
+    is_storage(body) && body[5] == KIND_HEADER
+}
+
+/// Chunk id of a storage tuple.
+pub fn chunk_id(body: &[u8]) -> u64 {
+    u64::from_le_bytes(array(body, 8))
+}
+
+/// Rows that a sampled storage tuple stands for: a piece's share, nothing for a header.
+pub fn rows_share(body: &[u8]) -> f64 {
+    if body.len() >= PIECE_HEAD && body[5] == KIND_PIECE {
+        f64::from(f32::from_le_bytes(array(body, 20))).clamp(0.0, 65_536.0)
+    } else {
+        0.0
+    }
+}
+
+/// Reads the body of a storage tuple, `is_storage` having said yes.
+pub fn decode(body: &[u8]) -> Result<StorageTuple<'_>, FormatError> {
+    if !is_storage(body) {
+        return Err(FormatError("magic"));
+    }
+    if body[4] > VERSION {
+        return Err(FormatError("newer format version"));
+    }
+    let chunk = chunk_id(body);
+    match body[5] {
+        KIND_PIECE if body.len() >= PIECE_HEAD => Ok(StorageTuple::Piece(Piece {
+            chunk,
+            number: u32::from_le_bytes(array(body, 16)),
+            rows_share: f32::from_le_bytes(array(body, 20)),
+            data: &body[PIECE_HEAD..],
+        })),
+        KIND_HEADER if body.len() >= HEADER_HEAD => {
+            if u32::from_le_bytes(array(body, CHECKSUM_AT)) != checksum(body) {
+                return Err(FormatError("header checksum"));
+            }
+            let mut input = &body[HEADER_HEAD..];
+            let header = Header {
+                chunk,
+                flags: u16::from_le_bytes(array(body, 6)),
+                rows: u32::from_le_bytes(array(body, 16)),
+                deleted: u32::from_le_bytes(array(body, 20)),
+                min_time: i64::from_le_bytes(array(body, 24)),
+                max_time: i64::from_le_bytes(array(body, 32)),
+                level: body[44],
+                statics: Section::decode(&mut input)?,
+                delete_map: Section::decode(&mut input)?,
+            };
+            if header.rows > 65_536 || header.deleted > header.rows {
+                return Err(FormatError("number of rows"));
+            }
+            Ok(StorageTuple::Header(header))
+        }
+        _ => Err(FormatError("kind of storage tuple")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tid::Tid;
+    use super::*;
+
+    fn sample() -> Header {
+        Header {
+            chunk: 0x0123_4567_89ab_cdef,
+            flags: FLAG_ONE_SERIES | FLAG_SORTED,
+            level: 2,
+            rows: 4096,
+            deleted: 3,
+            min_time: -5,
+            max_time: i64::MAX,
+            statics: Section::Inline(b"statics".to_vec()),
+            delete_map: Section::Spilled {
+                depth: 0,
+                crc: 77,
+                pieces: Pieces {
+                    len: 3000,
+                    tids: vec![Tid { block: 9, offset: 1 }, Tid { block: 9, offset: 2 }],
+                },
+            },
+        }
+    }
+
+    #[test]
+    fn a_header_comes_back() {
+        let body = sample().encode();
+        assert!(is_header(&body));
+        assert_eq!(decode(&body), Ok(StorageTuple::Header(sample())));
+    }
+
+    #[test]
+    fn every_flipped_byte_of_a_header_is_noticed() {
+        let good = sample().encode();
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 0x10;
+            assert!(decode(&bad).is_err(), "byte {at}");
+        }
+        for end in 0..good.len() {
+            assert!(decode(&good[..end]).is_err(), "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn a_piece_comes_back() {
+        let piece = Piece {
+            chunk: 5,
+            number: 7,
+            rows_share: 12.5,
+            data: b"data",
+        };
+        let body = piece.encode();
+        assert_eq!(decode(&body), Ok(StorageTuple::Piece(piece)));
+        assert_eq!(rows_share(&body), 12.5);
+    }
+}

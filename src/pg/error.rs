@@ -1,0 +1,44 @@
+//! Errors with SQLSTATE, detail and hint. Texts are lower case without a final period; details and
+//! hints are sentences.
+
+use pgrx::pg_sys::panic::ErrorReport;
+pub use pgrx::PgSqlErrorCode as Code;
+use pgrx::{PgLogLevel, prelude::*};
+
+/// Raises an ERROR; does not return. `detail` and `hint` are left out where empty.
+pub fn raise(code: Code, message: impl Into<String>, detail: &str, hint: &str) -> ! {
+    let mut report = ErrorReport::new(code, message.into(), "varve");
+    if !detail.is_empty() {
+        report = report.set_detail(detail.to_string());
+    }
+    if !hint.is_empty() {
+        report = report.set_hint(hint.to_string());
+    }
+    report.report(PgLogLevel::ERROR);
+    unreachable!("BUG: an ERROR report returned")
+}
+
+/// Emits a NOTICE.
+pub fn notice(message: impl Into<String>, hint: &str) {
+    let mut report = ErrorReport::new(Code::ERRCODE_SUCCESSFUL_COMPLETION, message.into(), "varve");
+    if !hint.is_empty() {
+        report = report.set_hint(hint.to_string());
+    }
+    report.report(PgLogLevel::NOTICE);
+}
+
+/// Raises XX001 for bytes that cannot be what was written.
+pub fn raise_corrupt(table: &str, what: impl Into<String>) -> ! {
+    raise(
+        Code::ERRCODE_DATA_CORRUPTED,
+        format!("corrupt chunk in table \"{table}\": {}", what.into()),
+        "",
+        "Run varve.verify on the table to see everything that is damaged; other chunks stay readable.",
+    )
+}
+
+/// Answers cancel requests and statement timeouts; to be called in every loop that can be long.
+#[inline]
+pub fn check_interrupts() {
+    pg_sys::check_for_interrupts!();
+}

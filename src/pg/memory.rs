@@ -1,0 +1,61 @@
+//! Rust values whose life ends with a memory context, so that errors and aborted transactions free
+//! them as they free palloc'd memory. Such values must hold no buffer pins and no locks: their Drop
+//! runs while the transaction is being torn down.
+
+use pgrx::pg_sys;
+
+#[repr(C)]
+struct Owned<T> {
+    callback: pg_sys::MemoryContextCallback,
+    value: *mut T,
+}
+
+unsafe extern "C-unwind" fn drop_value<T>(arg: *mut core::ffi::c_void) {
+    // SAFETY: `arg` is the `Owned<T>` that `own` registered; the context calls back exactly once.
+    unsafe {
+        let owned = arg.cast::<Owned<T>>();
+        if !(*owned).value.is_null() {
+            drop(Box::from_raw((*owned).value));
+            (*owned).value = core::ptr::null_mut();
+        }
+    }
+}
+
+/// Moves `value` to the heap and ties it to `context`: it is dropped when the context is reset or deleted.
+///
+/// # Safety
+/// `context` must be a live memory context; the returned pointer dies with it.
+pub unsafe fn own<T>(context: pg_sys::MemoryContext, value: T) -> *mut T {
+    // SAFETY: the callback record lives in the context itself, as core requires.
+    unsafe {
+        let owned: *mut Owned<T> =
+            pg_sys::MemoryContextAllocZero(context, core::mem::size_of::<Owned<T>>()).cast();
+        let value = Box::into_raw(Box::new(value));
+        (*owned).value = value;
+        (*owned).callback.func = Some(drop_value::<T>);
+        (*owned).callback.arg = owned.cast();
+        pg_sys::MemoryContextRegisterResetCallback(context, &mut (*owned).callback);
+        value
+    }
+}
+
+/// Runs `body` with `context` as the current memory context.
+///
+/// # Safety
+/// `context` must be live throughout.
+pub unsafe fn within<R>(context: pg_sys::MemoryContext, body: impl FnOnce() -> R) -> R {
+    struct Restore(pg_sys::MemoryContext);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            // SAFETY: plain assignment of a context that was current before.
+            unsafe { pg_sys::CurrentMemoryContext = self.0 }
+        }
+    }
+    // SAFETY: as above; the guard restores the old context also when `body` panics.
+    let _restore = unsafe {
+        let old = pg_sys::CurrentMemoryContext;
+        pg_sys::CurrentMemoryContext = context;
+        Restore(old)
+    };
+    body()
+}

@@ -1,0 +1,9 @@
+//! Safe and thin wrappers around what pgrx lacks: heap tuples, pages, relations, snapshots, memory
+//! contexts and errors. Nearly all unsafe code of the extension lives here or at C entry points.
+
+pub mod error;
+pub mod memory;
+pub mod page;
+pub mod relation;
+pub mod tid;
+pub mod tuple;

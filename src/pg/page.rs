@@ -1,0 +1,163 @@
+//! Reading pages of a relation: a cursor that keeps one page pinned, and walks over line pointers.
+
+use super::tid::{self, Tid};
+use pgrx::pg_sys;
+
+const LP_NORMAL: u32 = 1;
+const PAGE_HEADER_BYTES: usize = 24;
+const BUFFER_LOCK_UNLOCK: i32 = 0;
+const BUFFER_LOCK_SHARE: i32 = 1;
+
+/// One line pointer's tuple, valid while its page is pinned (and, for header fields, locked).
+#[derive(Clone, Copy)]
+pub struct PageTuple {
+    pub tid: Tid,
+    pub header: pg_sys::HeapTupleHeader,
+    pub len: u32,
+}
+
+impl PageTuple {
+    /// A descriptor for core's functions.
+    pub fn to_heap_tuple(self, table: pg_sys::Oid) -> pg_sys::HeapTupleData {
+        pg_sys::HeapTupleData {
+            t_len: self.len,
+            t_self: tid::to_pg(self.tid),
+            t_tableOid: table,
+            t_data: self.header,
+        }
+    }
+}
+
+/// Keeps at most one page of `relation` pinned; moving to another page releases it.
+pub struct PageCursor {
+    relation: pg_sys::Relation,
+    buffer: pg_sys::Buffer,
+    block: u32,
+    strategy: pg_sys::BufferAccessStrategy,
+}
+
+impl PageCursor {
+    /// `relation` must stay open as long as the cursor lives.
+    pub fn new(relation: pg_sys::Relation) -> Self {
+        PageCursor {
+            relation,
+            buffer: 0,
+            block: pg_sys::InvalidBlockNumber,
+            strategy: core::ptr::null_mut(),
+        }
+    }
+
+    pub fn buffer(&self) -> pg_sys::Buffer {
+        self.buffer
+    }
+
+    /// Pins `block`, which must exist.
+    pub fn go(&mut self, block: u32) {
+        if self.buffer != 0 && self.block == block {
+            return;
+        }
+        self.release();
+        // SAFETY: the relation is open; errors unwind before `buffer` is set.
+        self.buffer = unsafe {
+            pg_sys::ReadBufferExtended(
+                self.relation,
+                pg_sys::ForkNumber::MAIN_FORKNUM,
+                block,
+                pg_sys::ReadBufferMode::RBM_NORMAL,
+                self.strategy,
+            )
+        };
+        self.block = block;
+    }
+
+    pub fn release(&mut self) {
+        if self.buffer != 0 {
+            // SAFETY: pinned by `go`.
+            unsafe { pg_sys::ReleaseBuffer(self.buffer) };
+            self.buffer = 0;
+            self.block = pg_sys::InvalidBlockNumber;
+        }
+    }
+
+    /// Runs `body` with the pinned page share-locked.
+    pub fn locked<R>(&self, body: impl FnOnce(&Page) -> R) -> R {
+        // SAFETY: the buffer is pinned; should `body` raise an error, abort releases the lock.
+        unsafe {
+            pg_sys::LockBuffer(self.buffer, BUFFER_LOCK_SHARE);
+            let result = body(&Page {
+                data: pg_sys::BufferGetPage(self.buffer),
+                block: self.block,
+            });
+            pg_sys::LockBuffer(self.buffer, BUFFER_LOCK_UNLOCK);
+            result
+        }
+    }
+
+    /// The tuple at `tid`, if there is a normal line pointer; its page stays pinned.
+    pub fn tuple(&mut self, tid: Tid, blocks: u32) -> Option<PageTuple> {
+        if tid.block >= blocks {
+            return None;
+        }
+        self.go(tid.block);
+        self.locked(|page| page.tuple(tid.offset))
+    }
+}
+
+impl Drop for PageCursor {
+    fn drop(&mut self) {
+        // While an error unwinds, the resource owner releases the pin.
+        if !std::thread::panicking() {
+            self.release();
+        }
+    }
+}
+
+/// A pinned page.
+pub struct Page {
+    data: pg_sys::Page,
+    block: u32,
+}
+
+impl Page {
+    pub fn as_ptr(&self) -> pg_sys::Page {
+        self.data
+    }
+
+    pub fn line_pointers(&self) -> u16 {
+        // SAFETY: pd_lower sits at byte 12 of every page; a new page has 0 there.
+        let lower = unsafe { self.data.cast::<u8>().add(12).cast::<u16>().read_unaligned() };
+        (usize::from(lower).saturating_sub(PAGE_HEADER_BYTES) / 4) as u16
+    }
+
+    /// The tuple of a normal line pointer; `None` for unused, dead and redirected ones.
+    pub fn tuple(&self, offset: u16) -> Option<PageTuple> {
+        if offset == 0 || offset > self.line_pointers() {
+            return None;
+        }
+        // SAFETY: within the line pointer array, checked above.
+        let item = unsafe {
+            self.data
+                .cast::<u8>()
+                .add(PAGE_HEADER_BYTES + 4 * (usize::from(offset) - 1))
+                .cast::<u32>()
+                .read_unaligned()
+        };
+        let (start, flags, len) = (item & 0x7fff, (item >> 15) & 3, item >> 17);
+        if flags != LP_NORMAL {
+            return None;
+        }
+        Some(PageTuple {
+            tid: Tid {
+                block: self.block,
+                offset,
+            },
+            // SAFETY: a normal line pointer names a tuple on this page.
+            header: unsafe { self.data.cast::<u8>().add(start as usize).cast() },
+            len,
+        })
+    }
+
+    pub fn tuples(&self) -> impl Iterator<Item = PageTuple> + '_ {
+        (1..=self.line_pointers()).filter_map(|offset| self.tuple(offset))
+    }
+}

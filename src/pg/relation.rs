@@ -1,0 +1,186 @@
+//! Relations: open and close with a lock, names, sizes, indexes, and a guard that hides a change of a
+//! storage tuple from logical decoding.
+
+use pgrx::pg_sys;
+use std::ffi::CStr;
+
+/// A relation opened with a lock that is kept until the end of the transaction; closed on drop.
+pub struct Open {
+    relation: pg_sys::Relation,
+    index: bool,
+}
+
+impl Open {
+    pub fn table(oid: pg_sys::Oid, lock: u32) -> Self {
+        Open {
+            // SAFETY: raises an error when there is no such table.
+            relation: unsafe { pg_sys::table_open(oid, lock as i32) },
+            index: false,
+        }
+    }
+
+    pub fn index(oid: pg_sys::Oid, lock: u32) -> Self {
+        Open {
+            // SAFETY: raises an error when there is no such index.
+            relation: unsafe { pg_sys::index_open(oid, lock as i32) },
+            index: true,
+        }
+    }
+
+    pub fn rel(&self) -> pg_sys::Relation {
+        self.relation
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: opened in the constructors; the lock stays.
+            unsafe {
+                if self.index {
+                    pg_sys::index_close(self.relation, pg_sys::NoLock as i32)
+                } else {
+                    pg_sys::table_close(self.relation, pg_sys::NoLock as i32)
+                }
+            }
+        }
+    }
+}
+
+/// # Safety
+/// `relation` must be open; the same holds for every function below.
+pub unsafe fn oid(relation: pg_sys::Relation) -> pg_sys::Oid {
+    // SAFETY: by contract.
+    unsafe { (*relation).rd_id }
+}
+
+/// # Safety
+/// See `oid`.
+pub unsafe fn name(relation: pg_sys::Relation) -> String {
+    // SAFETY: by contract; relname is NUL-terminated.
+    unsafe {
+        CStr::from_ptr((*(*relation).rd_rel).relname.data.as_ptr())
+            .to_string_lossy()
+            .into_owned()
+    }
+}
+
+/// Number that names the relation's file; changes when the table is rewritten or truncated.
+///
+/// # Safety
+/// See `oid`.
+pub unsafe fn file_number(relation: pg_sys::Relation) -> pg_sys::Oid {
+    // SAFETY: by contract.
+    unsafe {
+        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        return (*relation).rd_node.relNode;
+        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        return (*relation).rd_locator.relNumber;
+    }
+}
+
+/// # Safety
+/// See `oid`.
+pub unsafe fn blocks(relation: pg_sys::Relation) -> u32 {
+    // SAFETY: by contract.
+    unsafe { pg_sys::RelationGetNumberOfBlocksInFork(relation, pg_sys::ForkNumber::MAIN_FORKNUM) }
+}
+
+/// # Safety
+/// See `oid`.
+pub unsafe fn attributes<'a>(descriptor: pg_sys::TupleDesc) -> &'a [pg_sys::FormData_pg_attribute] {
+    // SAFETY: a descriptor holds natts attributes and is pinned by its relation or slot.
+    unsafe {
+        #[cfg(not(feature = "pg18"))]
+        return core::slice::from_raw_parts(
+            (*descriptor).attrs.as_ptr(),
+            (*descriptor).natts as usize,
+        );
+        #[cfg(feature = "pg18")]
+        return core::slice::from_raw_parts(
+            pg_sys::TupleDescAttr(descriptor, 0),
+            (*descriptor).natts as usize,
+        );
+    }
+}
+
+/// # Safety
+/// See `oid`.
+pub unsafe fn attribute_name(attribute: &pg_sys::FormData_pg_attribute) -> String {
+    // SAFETY: attname is NUL-terminated.
+    unsafe {
+        CStr::from_ptr(attribute.attname.data.as_ptr())
+            .to_string_lossy()
+            .into_owned()
+    }
+}
+
+/// OIDs of a pg_sys list of OIDs.
+///
+/// # Safety
+/// `list` must be NIL or a valid list of OIDs.
+pub unsafe fn oids(list: *mut pg_sys::List) -> Vec<pg_sys::Oid> {
+    if list.is_null() {
+        return Vec::new();
+    }
+    // SAFETY: by contract.
+    unsafe {
+        (0..(*list).length as usize)
+            .map(|i| (*(*list).elements.add(i)).oid_value)
+            .collect()
+    }
+}
+
+/// All indexes of a table, valid or not.
+///
+/// # Safety
+/// See `oid`.
+pub unsafe fn index_oids(relation: pg_sys::Relation) -> Vec<pg_sys::Oid> {
+    // SAFETY: by contract; the list is a copy of ours.
+    unsafe {
+        let list = pg_sys::RelationGetIndexList(relation);
+        let result = oids(list);
+        pg_sys::list_free(list);
+        result
+    }
+}
+
+/// RelationIsLogicallyLogged: are row changes decoded for logical replication?
+///
+/// # Safety
+/// See `oid`.
+pub unsafe fn is_logically_logged(relation: pg_sys::Relation) -> bool {
+    // SAFETY: by contract.
+    unsafe {
+        pg_sys::wal_level >= pg_sys::WalLevel::WAL_LEVEL_LOGICAL as i32
+            && (*(*relation).rd_rel).relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT
+    }
+}
+
+/// While it lives, deletes in `relation` carry no replica identity, so that logical decoding has
+/// nothing to send for them. Used for storage tuples and for rows that merely move.
+pub struct UnidentifiedChanges {
+    class: pg_sys::Form_pg_class,
+    identity: core::ffi::c_char,
+}
+
+impl UnidentifiedChanges {
+    /// # Safety
+    /// `relation` must stay open while the guard lives.
+    pub unsafe fn begin(relation: pg_sys::Relation) -> Self {
+        // SAFETY: rd_rel is this backend's copy of the catalog row.
+        unsafe {
+            let class = (*relation).rd_rel;
+            let identity = (*class).relreplident;
+            (*class).relreplident = pg_sys::REPLICA_IDENTITY_NOTHING as core::ffi::c_char;
+            UnidentifiedChanges { class, identity }
+        }
+    }
+}
+
+impl Drop for UnidentifiedChanges {
+    fn drop(&mut self) {
+        // SAFETY: relcache entries of open relations keep their rd_rel in place.
+        unsafe { (*self.class).relreplident = self.identity }
+    }
+}

@@ -1,0 +1,139 @@
+//! Heap tuples as PostgreSQL lays them out: attribute count, header fields, and building tuples of
+//! zero attributes for storage.
+
+use super::tid::{self, INVALID_BLOCK, Tid};
+use pgrx::pg_sys;
+
+const HEAP_NATTS_MASK: u16 = 0x07ff;
+const HEAP_ONLY_TUPLE: u16 = 0x8000;
+const HEAP_HOT_UPDATED: u16 = 0x4000;
+const HEAP_XMAX_INVALID: u16 = 0x0800;
+/// Bytes before a body: the fixed header of 23 bytes, aligned to 8.
+pub const TUPLE_HEADER_BYTES: usize = 24;
+
+/// # Safety
+/// `header` must point to a tuple header.
+pub unsafe fn attribute_count(header: pg_sys::HeapTupleHeader) -> u16 {
+    // SAFETY: by contract.
+    unsafe { (*header).t_infomask2 & HEAP_NATTS_MASK }
+}
+
+/// # Safety
+/// As above.
+pub unsafe fn is_heap_only(header: pg_sys::HeapTupleHeader) -> bool {
+    // SAFETY: by contract.
+    unsafe { (*header).t_infomask2 & HEAP_ONLY_TUPLE != 0 }
+}
+
+/// HeapTupleHeaderIsHotUpdated: a newer version on the same page exists.
+///
+/// # Safety
+/// As above.
+pub unsafe fn is_hot_updated(header: pg_sys::HeapTupleHeader) -> bool {
+    // SAFETY: by contract.
+    unsafe {
+        (*header).t_infomask2 & HEAP_HOT_UPDATED != 0
+            && (*header).t_infomask & HEAP_XMAX_INVALID == 0
+            && !xmin_invalid(header)
+    }
+}
+
+/// # Safety
+/// As above.
+unsafe fn xmin_invalid(header: pg_sys::HeapTupleHeader) -> bool {
+    const COMMITTED: u16 = 0x0100;
+    const INVALID: u16 = 0x0200;
+    // SAFETY: by contract.
+    unsafe { (*header).t_infomask & (COMMITTED | INVALID) == INVALID }
+}
+
+/// Xmin as stored, or the frozen id.
+///
+/// # Safety
+/// As above.
+pub unsafe fn xmin(header: pg_sys::HeapTupleHeader) -> pg_sys::TransactionId {
+    const FROZEN: u16 = 0x0300;
+    // SAFETY: by contract.
+    unsafe {
+        if (*header).t_infomask & FROZEN == FROZEN {
+            pg_sys::FrozenTransactionId
+        } else {
+            (*header).t_choice.t_heap.t_xmin
+        }
+    }
+}
+
+/// # Safety
+/// As above.
+pub unsafe fn raw_xmax(header: pg_sys::HeapTupleHeader) -> pg_sys::TransactionId {
+    // SAFETY: by contract.
+    unsafe { (*header).t_choice.t_heap.t_xmax }
+}
+
+/// # Safety
+/// As above.
+pub unsafe fn ctid(header: pg_sys::HeapTupleHeader) -> Tid {
+    // SAFETY: by contract.
+    tid::from_pg(unsafe { &(*header).t_ctid })
+}
+
+/// The bytes after the header: `t_len - t_hoff` of them.
+///
+/// # Safety
+/// `tuple` must describe a tuple that stays pinned, or in memory, for `'a`.
+pub unsafe fn body<'a>(header: pg_sys::HeapTupleHeader, len: u32) -> &'a [u8] {
+    // SAFETY: by contract; t_hoff never exceeds the tuple's length in a valid page.
+    unsafe {
+        let offset = usize::from((*header).t_hoff).min(len as usize);
+        core::slice::from_raw_parts(header.cast::<u8>().add(offset), len as usize - offset)
+    }
+}
+
+/// A palloc'd tuple of zero attributes with `body` behind its header, freed on drop.
+pub struct BareTuple(pg_sys::HeapTuple);
+
+impl BareTuple {
+    /// Builds the tuple in the current memory context.
+    pub fn new(table: pg_sys::Oid, body: &[u8]) -> Self {
+        let head = core::mem::size_of::<pg_sys::HeapTupleData>().next_multiple_of(8);
+        let len = TUPLE_HEADER_BYTES + body.len();
+        // SAFETY: one zeroed allocation holds the descriptor, the header and the body.
+        unsafe {
+            let tuple: pg_sys::HeapTuple = pg_sys::palloc0(head + len).cast();
+            let data: pg_sys::HeapTupleHeader = tuple.cast::<u8>().add(head).cast();
+            (*tuple).t_len = len as u32;
+            (*tuple).t_tableOid = table;
+            (*tuple).t_data = data;
+            (*tuple).t_self = tid::to_pg(Tid {
+                block: INVALID_BLOCK,
+                offset: 0,
+            });
+            (*data).t_hoff = TUPLE_HEADER_BYTES as u8;
+            core::ptr::copy_nonoverlapping(
+                body.as_ptr(),
+                data.cast::<u8>().add(TUPLE_HEADER_BYTES),
+                body.len(),
+            );
+            BareTuple(tuple)
+        }
+    }
+
+    pub fn as_ptr(&self) -> pg_sys::HeapTuple {
+        self.0
+    }
+
+    pub fn tid(&self) -> Tid {
+        // SAFETY: the tuple lives as long as self.
+        tid::from_pg(unsafe { &(*self.0).t_self })
+    }
+}
+
+impl Drop for BareTuple {
+    fn drop(&mut self) {
+        // An unwinding error frees the memory context anyway, perhaps already.
+        if !std::thread::panicking() {
+            // SAFETY: allocated in `new`.
+            unsafe { pg_sys::pfree(self.0.cast()) }
+        }
+    }
+}
