@@ -33,9 +33,15 @@ pub enum Values {
     F32(Vec<f32>),
     F64(Vec<f64>),
     /// `data.len() == width * rows`
-    Fixed { width: u16, data: Vec<u8> },
+    Fixed {
+        width: u16,
+        data: Vec<u8>,
+    },
     /// `Kind::Bytes` and `Kind::Numeric`: row `i` is `data[ends[i - 1]..ends[i]]` (`ends[-1]` = 0).
-    Bytes { ends: Vec<u32>, data: Vec<u8> },
+    Bytes {
+        ends: Vec<u32>,
+        data: Vec<u8>,
+    },
 }
 
 /// A column of `rows()` rows. `validity[i]` is false where row `i` is null; `None`: no nulls.
@@ -44,4 +50,72 @@ pub struct Column {
     pub kind: Kind,
     pub values: Values,
     pub validity: Option<Vec<bool>>,
+}
+
+impl Column {
+    /// A column of no rows, to decode into.
+    pub fn empty() -> Column {
+        Column {
+            kind: Kind::Absent,
+            values: Values::Absent(0),
+            validity: None,
+        }
+    }
+
+    pub fn rows(&self) -> usize {
+        match &self.values {
+            Values::Absent(rows) => *rows,
+            Values::Bool(v) => v.len(),
+            Values::I16(v) => v.len(),
+            Values::I32(v) => v.len(),
+            Values::I64(v) => v.len(),
+            Values::F32(v) => v.len(),
+            Values::F64(v) => v.len(),
+            Values::Fixed { width, data } => data.len() / usize::from(*width).max(1),
+            Values::Bytes { ends, .. } => ends.len(),
+        }
+    }
+
+    /// Rows that are null.
+    pub fn nulls(&self) -> usize {
+        match (&self.values, &self.validity) {
+            (Values::Absent(rows), _) => *rows,
+            (_, None) => 0,
+            (_, Some(valid)) => valid.iter().filter(|&&v| !v).count(),
+        }
+    }
+
+    /// Kind, values and validity describe `rows` rows of one column.
+    pub(crate) fn check(&self, rows: usize) {
+        assert!(
+            self.rows() == rows,
+            "BUG: columns of {rows} and {} rows",
+            self.rows()
+        );
+        assert!(
+            self.validity.as_ref().is_none_or(|v| v.len() == rows),
+            "BUG: validity of another length"
+        );
+        let fits = match (self.kind, &self.values) {
+            (Kind::Absent, Values::Absent(_))
+            | (Kind::Bool, Values::Bool(_))
+            | (Kind::I16, Values::I16(_))
+            | (Kind::I32, Values::I32(_))
+            | (Kind::I64, Values::I64(_))
+            | (Kind::F32, Values::F32(_))
+            | (Kind::F64, Values::F64(_)) => true,
+            (Kind::Fixed(kind), Values::Fixed { width, data }) => {
+                kind == *width && kind > 0 && data.len() == rows * usize::from(kind)
+            }
+            (Kind::Bytes | Kind::Numeric, Values::Bytes { ends, data }) => {
+                ends.is_sorted() && ends.last().map_or(0, |&e| e as usize) == data.len()
+            }
+            _ => false,
+        };
+        assert!(
+            fits,
+            "BUG: the values of a column are not of its kind {:?}",
+            self.kind
+        );
+    }
 }

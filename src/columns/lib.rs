@@ -7,5 +7,12 @@
 //! * `tuple`: the storage tuples in which a chunk lives: header, pieces, delete map, TIDs.
 //! * `vector`: filters and aggregates over decoded or packed blocks.
 
+pub mod chunk;
+pub mod codec;
 pub mod column;
+pub mod error;
+pub mod summary;
 pub mod tuple;
+pub mod wire;
+
+pub use error::Corrupt;

@@ -1,0 +1,357 @@
+//! One block of one column: validity, then the body that its codec describes. Bytes: FORMAT.md, "Block".
+
+use std::ops::Range;
+
+use super::directory::BlockEntry;
+use super::header::{int_range, ColumnHeader, Constant, Layout};
+use super::values::Dense;
+use super::{checksum, Tier};
+use crate::codec::bytes::Strings;
+use crate::codec::{bits, bytes, fixed, float, id, int, numeric};
+use crate::column::{Column, Kind, Values};
+use crate::error::{Corrupt, Result};
+use crate::summary::{Bound, Summary};
+use crate::wire::Reader;
+
+/// Appends the block of `rows` to `out` (the payload from `origin` on) and describes it.
+pub(super) fn encode(
+    column: &Column,
+    place: (u32, u32),
+    rows: Range<usize>,
+    tier: Tier,
+    out: &mut Vec<u8>,
+) -> (BlockEntry, Dense, Summary) {
+    let (column_index, index) = place;
+    let start = out.len();
+    let dense = Dense::gather(column, rows.clone());
+    let nulls = rows.len() - dense.len();
+    let mut summary = Summary::EMPTY;
+    let mut codec = id::ALL_NULL;
+    if dense.len() > 0 {
+        summary = dense.summarize(column.kind);
+        if let (Some(valid), 1..) = (&column.validity, nulls) {
+            bits::encode(&valid[rows.clone()], out);
+        }
+        codec = if is_constant(&dense, &summary) {
+            id::CONST
+        } else {
+            encode_body(&dense, tier, out)
+        };
+    }
+    let entry = BlockEntry {
+        index,
+        rows: rows.start as u32..rows.end as u32,
+        bytes: start as u32..out.len() as u32,
+        codec,
+        nulls: nulls as u32,
+        min: summary.min,
+        max: summary.max,
+        sum: summary.sum,
+        checksum: block_checksum(&out[start..], column_index, index),
+    };
+    (entry, dense, summary)
+}
+
+/// Bound to its place, so that a block read from elsewhere is noticed.
+fn block_checksum(bytes: &[u8], column: u32, block: u32) -> u32 {
+    if bytes.is_empty() {
+        return 0;
+    }
+    checksum(bytes, column << 16 ^ block ^ 0xB10C_0000)
+}
+
+/// All values are the minimum, bit for bit, and the minimum is whole.
+fn is_constant(dense: &Dense, summary: &Summary) -> bool {
+    match (dense, summary.min, summary.max) {
+        (Dense::Ints(_), Bound::Int(min), Bound::Int(max)) => min == max,
+        (Dense::F64(v), Bound::Float(min), _) => v.iter().all(|f| f.to_bits() == min.to_bits()),
+        // A NaN may change its bits when it is widened.
+        (Dense::F32(v), Bound::Float(min), _) => {
+            !min.is_nan() && v.iter().all(|f| f.to_bits() == (min as f32).to_bits())
+        }
+        (_, Bound::Prefix(min), Bound::Prefix(max)) => min == max && !min.rounded,
+        _ => false,
+    }
+}
+
+fn encode_body(dense: &Dense, tier: Tier, out: &mut Vec<u8>) -> u8 {
+    match dense {
+        Dense::Ints(v) => int::encode_body(v, tier, out),
+        Dense::F64(v) => float::encode_f64(v, tier, out),
+        Dense::F32(v) => float::encode_f32(v, tier, out),
+        Dense::Fixed(data, width) => fixed::encode(data, *width, tier, out),
+        Dense::Strings { ends, data } => bytes::encode(Strings { ends, data }, tier, out),
+        Dense::Scaled(scale, v) => numeric::encode(*scale, v, tier, out),
+    }
+}
+
+/// Decodes one block into `out`, whose buffers are used again. `bytes` is the payload range
+/// `entry.bytes`. Slots of null rows hold defaults.
+pub fn decode_block(
+    column: &ColumnHeader,
+    entry: &BlockEntry,
+    bytes: &[u8],
+    out: &mut Column,
+) -> Result<()> {
+    decode(column, entry, bytes, out).map_err(|e| e.in_column(column.index).in_block(entry.index))
+}
+
+fn decode(column: &ColumnHeader, entry: &BlockEntry, bytes: &[u8], out: &mut Column) -> Result<()> {
+    let rows = entry.rows.len();
+    if bytes.len() != entry.bytes.len() {
+        return Err(Corrupt::new("the block is not as long as its entry says"));
+    }
+    if block_checksum(bytes, column.index, entry.index) != entry.checksum {
+        return Err(Corrupt::new("wrong checksum of a block"));
+    }
+    let mut reader = Reader::new(bytes);
+    out.kind = column.kind;
+    let nulls = entry.nulls as usize;
+    let count = rows - nulls;
+    if (entry.codec == id::ALL_NULL) != (count == 0) {
+        return Err(Corrupt::new(
+            "a block of nulls has values, or the other way round",
+        ));
+    }
+    let mut valid = out.validity.take().unwrap_or_default();
+    if count == 0 {
+        valid.clear();
+        valid.resize(rows, false);
+        reader.finish()?;
+    } else if nulls > 0 {
+        bits::decode(&mut reader, rows, &mut valid)?;
+        if valid.iter().filter(|&&v| v).count() != count {
+            return Err(Corrupt::new(
+                "the validity does not match the count of nulls",
+            ));
+        }
+    }
+    decode_values(column, entry, reader, count, &mut out.values)?;
+    if nulls > 0 {
+        spread(&mut out.values, &valid, column.kind);
+        out.validity = Some(valid);
+    }
+    Ok(())
+}
+
+/// The `count` non-null values, back to back.
+fn decode_values(
+    column: &ColumnHeader,
+    entry: &BlockEntry,
+    reader: Reader,
+    count: usize,
+    out: &mut Values,
+) -> Result<()> {
+    let codec = entry.codec;
+    if codec == id::CONST {
+        reader.finish()?;
+        return fill(column, entry, count, out);
+    }
+    if count == 0 {
+        reset(column.kind, out);
+        return Ok(());
+    }
+    match column.kind {
+        Kind::Absent => Err(Corrupt::new("a column without rows has values")),
+        Kind::I64 => int::decode_body(codec, reader, count, take_i64(out)),
+        Kind::Bool | Kind::I16 | Kind::I32 => {
+            let mut wide = Vec::new();
+            int::decode_body(codec, reader, count, &mut wide)?;
+            narrow(&wide, column.kind, out)
+        }
+        Kind::F64 => {
+            if !matches!(out, Values::F64(_)) {
+                *out = Values::F64(Vec::new());
+            }
+            let Values::F64(values) = out else {
+                unreachable!("BUG: just set")
+            };
+            float::decode_f64(codec, reader, count, values)
+        }
+        Kind::F32 => {
+            if !matches!(out, Values::F32(_)) {
+                *out = Values::F32(Vec::new());
+            }
+            let Values::F32(values) = out else {
+                unreachable!("BUG: just set")
+            };
+            float::decode_f32(codec, reader, count, values)
+        }
+        Kind::Fixed(width) => {
+            let data = take_fixed(width, out);
+            fixed::decode(codec, reader, width as usize, count, data)
+        }
+        Kind::Numeric if codec == id::NUMERIC_SCALED => {
+            let (ends, data) = take_strings(out);
+            numeric::decode(reader, count, ends, data)
+        }
+        Kind::Bytes | Kind::Numeric => {
+            let (ends, data) = take_strings(out);
+            bytes::decode(codec, reader, count, ends, data)
+        }
+    }
+}
+
+/// `count` times the value of a constant column or block.
+fn fill(column: &ColumnHeader, entry: &BlockEntry, count: usize, out: &mut Values) -> Result<()> {
+    const WRONG: Corrupt = Corrupt::new("a constant block does not know its value");
+    let constant = match &column.layout {
+        Layout::Constant(constant) => constant.clone(),
+        _ => match (entry.min, column.kind) {
+            (Bound::Int(value), _) => Constant::Int(value),
+            (Bound::Float(value), Kind::F32) => Constant::F32((value as f32).to_bits()),
+            (Bound::Float(value), _) => Constant::F64(value.to_bits()),
+            (Bound::Prefix(prefix), _) if !prefix.rounded => {
+                Constant::Bytes(prefix.as_bytes().to_vec())
+            }
+            _ => return Err(WRONG),
+        },
+    };
+    match (column.kind, constant) {
+        (Kind::I64, Constant::Int(value)) => {
+            let out = take_i64(out);
+            out.clear();
+            out.resize(count, value);
+        }
+        (Kind::Bool | Kind::I16 | Kind::I32, Constant::Int(value)) => {
+            narrow(&vec![value; count], column.kind, out)?;
+        }
+        (Kind::F64, Constant::F64(bits)) => *out = Values::F64(vec![f64::from_bits(bits); count]),
+        (Kind::F32, Constant::F32(bits)) => *out = Values::F32(vec![f32::from_bits(bits); count]),
+        (Kind::Fixed(width), Constant::Bytes(value)) if value.len() == width as usize => {
+            *take_fixed(width, out) = value.repeat(count);
+        }
+        (Kind::Bytes | Kind::Numeric, Constant::Bytes(value)) => {
+            let (ends, data) = take_strings(out);
+            *data = value.repeat(count);
+            ends.clear();
+            ends.extend((1..=count).map(|i| (i * value.len()) as u32));
+        }
+        _ => return Err(WRONG),
+    }
+    Ok(())
+}
+
+fn narrow(wide: &[i64], kind: Kind, out: &mut Values) -> Result<()> {
+    let (low, high) = int_range(kind);
+    if wide.iter().any(|v| !(low..=high).contains(v)) {
+        return Err(Corrupt::new("a value is out of the range of its kind"));
+    }
+    *out = match kind {
+        Kind::Bool => Values::Bool(wide.iter().map(|&v| v != 0).collect()),
+        Kind::I16 => Values::I16(wide.iter().map(|&v| v as i16).collect()),
+        _ => Values::I32(wide.iter().map(|&v| v as i32).collect()),
+    };
+    Ok(())
+}
+
+fn take_i64(out: &mut Values) -> &mut Vec<i64> {
+    if !matches!(out, Values::I64(_)) {
+        *out = Values::I64(Vec::new());
+    }
+    match out {
+        Values::I64(values) => values,
+        _ => unreachable!("BUG: just set"),
+    }
+}
+
+fn take_fixed(want: u16, out: &mut Values) -> &mut Vec<u8> {
+    if !matches!(out, Values::Fixed { .. }) {
+        *out = Values::Fixed {
+            width: want,
+            data: Vec::new(),
+        };
+    }
+    match out {
+        Values::Fixed { width, data } => {
+            *width = want;
+            data
+        }
+        _ => unreachable!("BUG: just set"),
+    }
+}
+
+fn take_strings(out: &mut Values) -> (&mut Vec<u32>, &mut Vec<u8>) {
+    if !matches!(out, Values::Bytes { .. }) {
+        *out = Values::Bytes {
+            ends: Vec::new(),
+            data: Vec::new(),
+        };
+    }
+    match out {
+        Values::Bytes { ends, data } => (ends, data),
+        _ => unreachable!("BUG: just set"),
+    }
+}
+
+/// No values at all.
+fn reset(kind: Kind, out: &mut Values) {
+    *out = match kind {
+        Kind::Absent => Values::Absent(0),
+        Kind::Bool => Values::Bool(Vec::new()),
+        Kind::I16 => Values::I16(Vec::new()),
+        Kind::I32 => Values::I32(Vec::new()),
+        Kind::I64 => Values::I64(Vec::new()),
+        Kind::F32 => Values::F32(Vec::new()),
+        Kind::F64 => Values::F64(Vec::new()),
+        Kind::Fixed(width) => Values::Fixed {
+            width,
+            data: Vec::new(),
+        },
+        Kind::Bytes | Kind::Numeric => Values::Bytes {
+            ends: Vec::new(),
+            data: Vec::new(),
+        },
+    };
+}
+
+/// Moves values that lie back to back to the slots of the valid rows.
+fn spread(values: &mut Values, valid: &[bool], kind: Kind) {
+    match values {
+        Values::Absent(rows) => *rows = valid.len(),
+        Values::Bool(v) => spread_slots(v, valid),
+        Values::I16(v) => spread_slots(v, valid),
+        Values::I32(v) => spread_slots(v, valid),
+        Values::I64(v) => spread_slots(v, valid),
+        Values::F32(v) => spread_slots(v, valid),
+        Values::F64(v) => spread_slots(v, valid),
+        Values::Fixed { width, data } => {
+            debug_assert_eq!(kind, Kind::Fixed(*width));
+            let width = *width as usize;
+            let mut from = data.len();
+            data.resize(valid.len() * width, 0);
+            for (row, &ok) in valid.iter().enumerate().rev() {
+                if ok {
+                    from -= width;
+                    data.copy_within(from..from + width, row * width);
+                } else {
+                    data[row * width..][..width].fill(0);
+                }
+            }
+        }
+        Values::Bytes { ends, .. } => {
+            let dense = std::mem::take(ends);
+            let mut next = dense.iter();
+            let mut end = 0;
+            ends.extend(valid.iter().map(|&ok| {
+                if ok {
+                    end = next.next().copied().unwrap_or(end);
+                }
+                end
+            }));
+        }
+    }
+}
+
+fn spread_slots<T: Copy + Default>(values: &mut Vec<T>, valid: &[bool]) {
+    let mut from = values.len();
+    values.resize(valid.len(), T::default());
+    for (row, &ok) in valid.iter().enumerate().rev() {
+        if ok {
+            from -= 1;
+            values[row] = values[from];
+        } else {
+            values[row] = T::default();
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! Streams of integers: every type that is an integer, and every list of lengths, codes and mantissas of
+//! the other codecs. A stream knows its codec, not its length.
+//!
+//! The choice needs no trial encoding of whole blocks: one pass counts runs of values and of deltas;
+//! a histogram of bit lengths gives the bytes of a patched frame over values, deltas and deltas of
+//! deltas. Differences wrap, so that all of i64 is exact.
+
+mod dict;
+mod frame;
+mod runs;
+
+use super::{id, zstd, Tier};
+use crate::error::{Corrupt, Result};
+use crate::wire::{put_zigzag, varint_bytes, zigzag, Reader};
+
+/// Appends codec id and body. `values.len()` is not stored.
+pub fn encode(values: &[i64], tier: Tier, out: &mut Vec<u8>) {
+    let at = out.len();
+    out.push(0);
+    out[at] = encode_body(values, tier, out);
+}
+
+/// Reads `n` values of a stream that takes up all of `bytes`.
+pub fn decode(bytes: &[u8], n: usize, out: &mut Vec<i64>) -> Result<()> {
+    let mut reader = Reader::new(bytes);
+    let codec = reader.u8()?;
+    decode_body(codec, reader, n, out)
+}
+
+/// Appends the body alone and returns its codec id.
+pub fn encode_body(values: &[i64], tier: Tier, out: &mut Vec<u8>) -> u8 {
+    let at = out.len();
+    let codec = encode_light(values, true, out);
+    if tier == Tier::Fresh || out.len() - at < SMALLEST_ZSTD {
+        return codec;
+    }
+    let mut packed = vec![codec];
+    zstd::compress(&out[at..], 1, &mut packed);
+    if packed.len() * 20 < (out.len() - at) * 19 {
+        out.truncate(at);
+        out.extend_from_slice(&packed);
+        return id::INT_ZSTD;
+    }
+    codec
+}
+
+/// Below this many bytes zstd is not tried.
+const SMALLEST_ZSTD: usize = 64;
+
+/// Reads `n` values of a body that takes up the rest of `reader`; `out` is cleared first.
+pub fn decode_body(codec: u8, mut reader: Reader, n: usize, out: &mut Vec<i64>) -> Result<()> {
+    out.clear();
+    out.resize(n, 0);
+    if codec != id::INT_ZSTD {
+        return decode_light(codec, reader, out, true);
+    }
+    let inner = reader.u8()?;
+    let mut bytes = Vec::new();
+    zstd::decompress(&mut reader, 64 + n * 24, &mut bytes)?;
+    decode_light(inner, Reader::new(&bytes), out, true)
+}
+
+/// Streams inside runs and dictionaries: with id, never nested further.
+fn encode_flat(values: &[i64], out: &mut Vec<u8>) {
+    let at = out.len();
+    out.push(0);
+    out[at] = encode_light(values, false, out);
+}
+
+fn decode_flat(bytes: &[u8], out: &mut [i64]) -> Result<()> {
+    let mut reader = Reader::new(bytes);
+    let codec = reader.u8()?;
+    decode_light(codec, reader, out, false)
+}
+
+/// What one pass over the values tells.
+struct Shape {
+    runs: usize,
+    delta_runs: usize,
+}
+
+impl Shape {
+    fn of(values: &[i64]) -> Self {
+        let runs = 1 + values.windows(2).filter(|w| w[0] != w[1]).count();
+        let delta_runs = 1 + values
+            .windows(3)
+            .filter(|w| w[2].wrapping_sub(w[1]) != w[1].wrapping_sub(w[0]))
+            .count();
+        Shape { runs, delta_runs }
+    }
+}
+
+/// All but zstd. `nest`: runs and dictionaries are allowed.
+fn encode_light(values: &[i64], nest: bool, out: &mut Vec<u8>) -> u8 {
+    let Some(&first) = values.first() else {
+        return id::INT_CONST;
+    };
+    let shape = Shape::of(values);
+    if shape.runs == 1 {
+        put_zigzag(out, first);
+        return id::INT_CONST;
+    }
+    if shape.delta_runs == 1 {
+        put_zigzag(out, first);
+        put_zigzag(out, values[1].wrapping_sub(first));
+        return id::INT_LINEAR;
+    }
+    let deltas = differences(values, 1);
+    let second = differences(&deltas, 2);
+    let plans = [
+        frame::plan(values),
+        frame::plan(&deltas),
+        frame::plan(&second),
+    ];
+    let costs = [
+        plans[0].bytes,
+        plans[1].bytes + varint_bytes(zigzag(first)),
+        plans[2].bytes + varint_bytes(zigzag(first)) + varint_bytes(zigzag(deltas[1])),
+    ];
+    // A tie goes to the one that decodes faster.
+    let best = (0..3)
+        .min_by_key(|&i| (costs[i], i))
+        .expect("BUG: three costs");
+    if nest {
+        if let Some(codec) = encode_nested(values, &deltas, &shape, costs[best], out) {
+            return codec;
+        }
+    }
+    match best {
+        0 => {
+            frame::encode(values, &plans[0], out);
+            id::INT_FRAME
+        }
+        1 => {
+            put_zigzag(out, first);
+            frame::encode(&deltas, &plans[1], out);
+            id::INT_DELTA
+        }
+        _ => {
+            put_zigzag(out, first);
+            put_zigzag(out, deltas[1]);
+            frame::encode(&second, &plans[2], out);
+            id::INT_DELTA2
+        }
+    }
+}
+
+/// Runs, runs of deltas, dictionary: the smallest, if it takes fewer than `limit` bytes.
+fn encode_nested(
+    values: &[i64],
+    deltas: &[i64],
+    shape: &Shape,
+    limit: usize,
+    out: &mut Vec<u8>,
+) -> Option<u8> {
+    let mut best: Option<(u8, Vec<u8>)> = None;
+    let room = |best: &Option<(u8, Vec<u8>)>| best.as_ref().map_or(limit, |b| b.1.len());
+    if shape.runs <= values.len() / 3 {
+        let mut bytes = Vec::new();
+        runs::encode(values, &mut bytes);
+        if bytes.len() < limit {
+            best = Some((id::INT_RUNS, bytes));
+        }
+    }
+    if shape.delta_runs <= values.len() / 3 {
+        let mut bytes = Vec::new();
+        put_zigzag(&mut bytes, values[0]);
+        runs::encode(&deltas[1..], &mut bytes);
+        if bytes.len() < room(&best) {
+            best = Some((id::INT_DELTA_RUNS, bytes));
+        }
+    }
+    if let Some(distinct) = dict::distinct(values) {
+        if dict::code_bytes(values.len(), distinct.len()) + distinct.len() < room(&best) {
+            let mut bytes = Vec::new();
+            dict::encode(values, &distinct, &mut bytes);
+            if bytes.len() < room(&best) {
+                best = Some((id::INT_DICT, bytes));
+            }
+        }
+    }
+    let (codec, bytes) = best?;
+    out.extend_from_slice(&bytes);
+    Some(codec)
+}
+
+/// Differences to the value before. The first `filler` slots have none and repeat the next one, so that
+/// the length stays that of a whole packed group.
+fn differences(values: &[i64], filler: usize) -> Vec<i64> {
+    let mut out = vec![0; values.len()];
+    for (slot, pair) in out[1..].iter_mut().zip(values.windows(2)) {
+        *slot = pair[1].wrapping_sub(pair[0]);
+    }
+    let filler = filler.min(values.len() - 1);
+    let repeat = out[filler];
+    out[..filler].fill(repeat);
+    out
+}
+
+fn decode_light(codec: u8, mut reader: Reader, out: &mut [i64], nest: bool) -> Result<()> {
+    if out.is_empty() {
+        return reader.finish();
+    }
+    match codec {
+        id::INT_CONST => out.fill(reader.zigzag()?),
+        id::INT_LINEAR => {
+            let (first, step) = (reader.zigzag()?, reader.zigzag()?);
+            for (i, value) in out.iter_mut().enumerate() {
+                *value = first.wrapping_add(step.wrapping_mul(i as i64));
+            }
+        }
+        id::INT_FRAME => frame::decode(&mut reader, out)?,
+        id::INT_DELTA => {
+            let first = reader.zigzag()?;
+            frame::decode(&mut reader, out)?;
+            prefix_sum(first, out);
+        }
+        id::INT_DELTA2 => {
+            let (first, step) = (reader.zigzag()?, reader.zigzag()?);
+            frame::decode(&mut reader, out)?;
+            double_prefix_sum(first, step, out);
+        }
+        id::INT_RUNS if nest => return runs::decode(&mut reader, out),
+        id::INT_DELTA_RUNS if nest => {
+            let first = reader.zigzag()?;
+            runs::decode(&mut reader, &mut out[1..])?;
+            prefix_sum(first, out);
+            return Ok(());
+        }
+        id::INT_DICT if nest => dict::decode(&mut reader, out)?,
+        _ => return Err(Corrupt::new("unknown codec of integers")),
+    }
+    reader.finish()
+}
+
+/// Deltas to values; slot 0 is the first value.
+fn prefix_sum(first: i64, out: &mut [i64]) {
+    let mut value = first;
+    out[0] = first;
+    for slot in &mut out[1..] {
+        value = value.wrapping_add(*slot);
+        *slot = value;
+    }
+}
+
+/// Deltas of deltas to values; slots 0 and 1 come from `first` and `step`.
+fn double_prefix_sum(first: i64, step: i64, out: &mut [i64]) {
+    let (mut value, mut delta) = (first, step);
+    out[0] = first;
+    if out.len() > 1 {
+        value = value.wrapping_add(delta);
+        out[1] = value;
+    }
+    for slot in out.iter_mut().skip(2) {
+        delta = delta.wrapping_add(*slot);
+        value = value.wrapping_add(delta);
+        *slot = value;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Point;
+    use super::*;
+
+    fn round_trip(values: &[i64]) -> Vec<(u8, usize)> {
+        [Tier::Fresh, Tier::Merged(Point::Small)]
+            .into_iter()
+            .map(|tier| {
+                let mut bytes = Vec::new();
+                encode(values, tier, &mut bytes);
+                let mut back = Vec::new();
+                decode(&bytes, values.len(), &mut back).unwrap();
+                assert_eq!(back, values);
+                (bytes[0], bytes.len())
+            })
+            .collect()
+    }
+
+    /// splitmix64
+    fn noise(i: i64) -> i64 {
+        let mut z = (i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ z >> 31) as i64
+    }
+
+    /// Random steps of up to `mask`, the same for `hold` values.
+    fn walk(hold: i64, mask: i64) -> Vec<i64> {
+        (0..1024)
+            .scan(0, |sum, i| {
+                *sum += noise(i / hold) & mask;
+                Some(*sum)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn each_pattern_finds_its_codec() {
+        let n = 1024;
+        let cases: [(u8, usize, Vec<i64>); 7] = [
+            (id::INT_CONST, 4, vec![7777; n]),
+            (
+                id::INT_LINEAR,
+                12,
+                (0..n as i64)
+                    .map(|i| 1_700_000_000_000 + i * 10_000)
+                    .collect(),
+            ),
+            (
+                id::INT_RUNS,
+                80,
+                (0..n as i64).map(|i| noise(i / 50) % 1000).collect(),
+            ),
+            (
+                id::INT_FRAME,
+                800,
+                (0..n as i64).map(|i| noise(i) & 63).collect(),
+            ),
+            (id::INT_DELTA, 800, walk(1, 31)),
+            (
+                id::INT_DICT,
+                290,
+                (0..n as i64)
+                    .map(|i| [5, 1 << 40, 12_345_677][(noise(i) & 3) as usize % 3])
+                    .collect(),
+            ),
+            (id::INT_DELTA_RUNS, 90, walk(40, 255)),
+        ];
+        for (codec, limit, values) in cases {
+            let (found, bytes) = round_trip(&values)[0];
+            assert_eq!(found, codec);
+            assert!(bytes <= limit, "codec {codec:#x} took {bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn extremes_and_short_lists_come_back() {
+        round_trip(&[]);
+        round_trip(&[i64::MIN]);
+        round_trip(&[i64::MIN, i64::MAX]);
+        round_trip(&[i64::MAX, i64::MIN, 0, -1, i64::MAX]);
+        round_trip(&[0, 0, 1_000_000_000_000_000_000, 10, 30, 0]);
+        let mixed: Vec<i64> = (0..3000).map(noise).collect();
+        round_trip(&mixed);
+        round_trip(&mixed[..1024]);
+    }
+
+    #[test]
+    fn a_few_outliers_cost_a_few_bytes() {
+        let mut values: Vec<i64> = (0..1024).map(|i| noise(i) & 15).collect();
+        values[100] = i64::MAX / 3;
+        values[900] = -5_000_000;
+        let (_, bytes) = round_trip(&values)[0];
+        assert!(bytes < 1024, "{bytes}");
+    }
+
+    #[test]
+    fn a_common_divisor_is_taken_out() {
+        let values: Vec<i64> = (0..1024).map(|i| 5 + (noise(i) & 15) * 1000).collect();
+        let (_, bytes) = round_trip(&values)[0];
+        assert!(bytes < 530, "{bytes}");
+    }
+}

@@ -1,0 +1,83 @@
+//! One block of one column to bytes and back. One idea per file, encode above decode.
+//!
+//! Every codec is exact by construction or verified while it encodes; none makes data larger than raw plus
+//! a few bytes. Decoders trust nothing: a wrong byte is an error or, if the checksum was forged, a wrong
+//! value, never a panic and never an allocation beyond what the number of rows allows.
+
+pub mod bits;
+pub mod bytes;
+pub mod fixed;
+pub mod float;
+pub mod int;
+pub mod numeric;
+pub mod pack;
+pub mod zstd;
+
+/// How much effort and which trade-off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tier {
+    /// Written at the speed of COPY, read at once; no trial encoding.
+    Fresh,
+    /// Rewritten once when cold.
+    Merged(Point),
+}
+
+/// What a merged chunk prefers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Point {
+    /// Decode speed where size is near.
+    Fast,
+    Small,
+}
+
+/// Codec ids. A codec id never changes its meaning; ids are only added.
+pub mod id {
+    /// Every row is null: no bytes.
+    pub const ALL_NULL: u8 = 0x00;
+    /// One value, which is the minimum in the directory, bit for bit: no bytes.
+    pub const CONST: u8 = 0x01;
+
+    /// One value.
+    pub const INT_CONST: u8 = 0x10;
+    /// First value and step: a clock that does not miss a tick.
+    pub const INT_LINEAR: u8 = 0x11;
+    /// Runs: values that change rarely.
+    pub const INT_RUNS: u8 = 0x12;
+    /// Runs of deltas: a clock with gaps.
+    pub const INT_DELTA_RUNS: u8 = 0x13;
+    /// Dictionary: few values far apart.
+    pub const INT_DICT: u8 = 0x14;
+    /// Patched frame of reference: values that stay near each other.
+    pub const INT_FRAME: u8 = 0x15;
+    /// The same over deltas: counters, slow gauges.
+    pub const INT_DELTA: u8 = 0x16;
+    /// The same over deltas of deltas: counters with a steady rate, clocks with jitter.
+    pub const INT_DELTA2: u8 = 0x17;
+    /// zstd over one of the above: repeating patterns in merged chunks.
+    pub const INT_ZSTD: u8 = 0x18;
+
+    /// Bitmap or runs, whichever is shorter.
+    pub const BITS: u8 = 0x20;
+
+    /// Lengths and bytes: what does not compress.
+    pub const BYTES_RAW: u8 = 0x30;
+    /// Lengths and a zstd frame: prose, documents.
+    pub const BYTES_ZSTD: u8 = 0x31;
+    /// Dictionary: labels, states.
+    pub const BYTES_DICT: u8 = 0x32;
+
+    /// Values of fixed width back to back: random uuids.
+    pub const FIXED_RAW: u8 = 0x38;
+    /// The same in a zstd frame.
+    pub const FIXED_ZSTD: u8 = 0x39;
+    /// Dictionary: few distinct values.
+    pub const FIXED_DICT: u8 = 0x3A;
+
+    /// Scaled integers of one display scale whose canonical form is what was stored.
+    pub const NUMERIC_SCALED: u8 = 0x40;
+
+    /// The bits of floats back to back.
+    pub const FLOAT_RAW: u8 = 0x50;
+    /// The bits of floats as integers.
+    pub const FLOAT_BITS: u8 = 0x51;
+}

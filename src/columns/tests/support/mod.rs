@@ -1,0 +1,97 @@
+//! What the tests of the chunk format share.
+#![allow(dead_code, reason = "every test crate uses its part")]
+
+use varve_columns::chunk::{decode_block, ChunkHeader, ColumnDirectory, Point, Tier};
+use varve_columns::column::{Column, Kind, Values};
+use varve_columns::Corrupt;
+
+pub fn tiers() -> [Tier; 3] {
+    [
+        Tier::Fresh,
+        Tier::Merged(Point::Fast),
+        Tier::Merged(Point::Small),
+    ]
+}
+
+pub fn bytes_column(kind: Kind, values: &[Vec<u8>]) -> Column {
+    let ends = values
+        .iter()
+        .scan(0u32, |end, v| {
+            *end += v.len() as u32;
+            Some(*end)
+        })
+        .collect();
+    Column {
+        kind,
+        values: Values::Bytes {
+            ends,
+            data: values.concat(),
+        },
+        validity: None,
+    }
+}
+
+/// Decodes every block of every column; a list of one column per block.
+pub fn read_chunk(header: &[u8], payload: &[u8]) -> Result<Vec<Vec<Column>>, Corrupt> {
+    let header = ChunkHeader::parse(header)?;
+    let mut out = Vec::new();
+    for column in header.columns() {
+        let get = |range: std::ops::Range<u32>| {
+            payload
+                .get(range.start as usize..range.end as usize)
+                .ok_or(Corrupt::new("payload is too short"))
+        };
+        let directory = ColumnDirectory::parse(column, get(column.directory.clone())?)?;
+        let mut blocks = Vec::new();
+        for entry in directory.blocks() {
+            let mut block = Column::empty();
+            decode_block(column, entry, get(entry.bytes.clone())?, &mut block)?;
+            assert_eq!(block.rows(), entry.rows.len());
+            blocks.push(block);
+        }
+        out.push(blocks);
+    }
+    Ok(out)
+}
+
+/// One value as its bytes; `None` for null.
+fn value(column: &Column, row: usize) -> Option<Vec<u8>> {
+    if column.validity.as_ref().is_some_and(|v| !v[row]) {
+        return None;
+    }
+    Some(match &column.values {
+        Values::Absent(_) => return None,
+        Values::Bool(v) => vec![u8::from(v[row])],
+        Values::I16(v) => v[row].to_le_bytes().to_vec(),
+        Values::I32(v) => v[row].to_le_bytes().to_vec(),
+        Values::I64(v) => v[row].to_le_bytes().to_vec(),
+        Values::F32(v) => v[row].to_bits().to_le_bytes().to_vec(),
+        Values::F64(v) => v[row].to_bits().to_le_bytes().to_vec(),
+        Values::Fixed { width, data } => {
+            let width = usize::from(*width);
+            data[row * width..][..width].to_vec()
+        }
+        Values::Bytes { ends, data } => {
+            let start = if row == 0 { 0 } else { ends[row - 1] as usize };
+            data[start..ends[row] as usize].to_vec()
+        }
+    })
+}
+
+/// The blocks hold exactly the values of the column.
+pub fn assert_same(column: &Column, blocks: &[Column]) {
+    let mut row = 0;
+    for block in blocks {
+        assert_eq!(block.kind, column.kind);
+        for i in 0..block.rows() {
+            assert_eq!(
+                value(column, row),
+                value(block, i),
+                "row {row} of a {:?} column",
+                column.kind
+            );
+            row += 1;
+        }
+    }
+    assert_eq!(row, column.rows());
+}
