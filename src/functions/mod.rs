@@ -1,0 +1,13 @@
+//! What people type about time: buckets, gaps, first and last, counters, sketches. Every function works on any table.
+//!
+//! `fcinfo` unpacks arguments, `errors` raises, the other files hold one family each. The SQL declarations are the
+//! `src/schema/50-functions-*.sql` fragments; the reference is `docs/reference/`.
+mod bucket;
+mod errors;
+mod fcinfo;
+mod time_bucket;
+mod timezone;
+
+/// Installs the planner hooks of this layer. Called once, when the library is loaded: for a session's first query that is
+/// when the planner calls the support function of one of our functions, before any hook of ours is due.
+pub fn init() {}

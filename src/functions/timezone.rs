@@ -1,0 +1,240 @@
+//! Buckets on a zone's local clock, and back to instants.
+//!
+//! The boundaries of the buckets are local times L = origin + k * width, and the bucket of t starts at the boundary at or
+//! before the local time of t. Which instant is that boundary, on a day when the clock is changed?
+//!
+//! * A boundary that the clock was put forward over stands where it would have been without the change.
+//! * A boundary that the clock shows twice: for widths below a day it is the latest one ≤ t, so that the repeated hour gets
+//!   hours of its own; for days, weeks and months the first one, so that a local date is one bucket.
+//!
+//! A bucket never starts after t, and a bucket's start is its own bucket.
+use super::bucket::{self, BucketError, Width, DAY_US};
+use super::errors::invalid;
+use pgrx::pg_sys;
+use std::ffi::CString;
+
+const SECOND_US: i64 = 1_000_000;
+/// Seconds from the Unix epoch to 2000-01-01.
+const EPOCH_SHIFT_S: i64 = 946_684_800;
+/// No zone's clock is further than this from UTC, and no change of a clock is larger (PostgreSQL accepts up to 167 hours).
+const MAX_OFFSET_US: i64 = 7 * DAY_US;
+
+/// A stretch of time in which the clock is not changed.
+#[derive(Clone, Copy)]
+struct Regime {
+    /// Known to hold from here; it may have begun earlier.
+    from: i64,
+    until: i64,
+    /// Local minus UTC.
+    offset: i64,
+}
+
+/// A time zone, with the stretch of time that was looked at last and the bucket that was computed last.
+pub struct Zone {
+    tz: *mut pg_sys::pg_tz,
+    regime: Regime,
+    last: Option<Last>,
+}
+
+struct Last {
+    width: Width,
+    origin: Option<i64>,
+    /// Local times.
+    boundary: i64,
+    next_boundary: i64,
+    start: i64,
+}
+
+impl Zone {
+    /// A zone by name, abbreviation or offset, as in `AT TIME ZONE`.
+    pub fn find(name: &[u8]) -> Zone {
+        let unknown = || -> ! {
+            invalid(
+                format!(
+                    "time zone \"{}\" not recognized",
+                    String::from_utf8_lossy(name)
+                ),
+                "pg_timezone_names lists the zones that this server knows.",
+            )
+        };
+        let Ok(name_c) = CString::new(name) else {
+            unknown()
+        };
+        // SAFETY: a NUL-terminated name; zones live as long as the process.
+        let tz = unsafe { zone_by_name(&name_c) };
+        if tz.is_null() {
+            unknown();
+        }
+        Zone {
+            tz,
+            regime: Regime {
+                from: 0,
+                until: 0,
+                offset: 0,
+            },
+            last: None,
+        }
+    }
+
+    fn regime_at(&mut self, us: i64) -> Regime {
+        if self.regime.from <= us && us < self.regime.until {
+            return self.regime;
+        }
+        let (mut before_off, mut before_dst, mut after_off, mut after_dst) = (0, 0, 0, 0);
+        let mut boundary: pg_sys::pg_time_t = 0;
+        let at: pg_sys::pg_time_t = us.div_euclid(SECOND_US) + EPOCH_SHIFT_S;
+        // SAFETY: all pointers are to locals, the zone is valid.
+        let found = unsafe {
+            pg_sys::pg_next_dst_boundary(
+                &at,
+                &mut before_off,
+                &mut before_dst,
+                &mut boundary,
+                &mut after_off,
+                &mut after_dst,
+                self.tz,
+            )
+        };
+        let until = if found > 0 {
+            (boundary - EPOCH_SHIFT_S).saturating_mul(SECOND_US)
+        } else {
+            i64::MAX
+        };
+        let offset = before_off * SECOND_US;
+        let mut from = us.div_euclid(SECOND_US).saturating_mul(SECOND_US);
+        if self.regime.until == until && self.regime.offset == offset {
+            from = from.min(self.regime.from);
+        }
+        let regime = Regime {
+            from,
+            until,
+            offset,
+        };
+        self.regime = regime;
+        regime
+    }
+
+    pub fn local_time(&mut self, us: i64) -> i64 {
+        us + self.regime_at(us).offset
+    }
+
+    /// The first instant at which the local clock shows `local` or, if it is put forward over it, would have shown it.
+    fn first_instant(&mut self, local: i64) -> i64 {
+        let mut regime = self.regime_at(local - MAX_OFFSET_US);
+        loop {
+            let instant = local - regime.offset;
+            if instant < regime.until {
+                return instant;
+            }
+            let next = self.regime_at(regime.until);
+            if local - next.offset < regime.until {
+                return instant;
+            }
+            regime = next;
+        }
+    }
+
+    /// The last change of the clock in (after, upto], with the offset before it.
+    fn last_change(&mut self, after: i64, upto: i64) -> Option<(i64, i64)> {
+        let mut found = None;
+        let mut regime = self.regime_at(after);
+        while regime.until <= upto {
+            let next = self.regime_at(regime.until);
+            if next.offset != regime.offset {
+                found = Some((regime.until, regime.offset));
+            }
+            regime = next;
+        }
+        found
+    }
+
+    /// The start of the bucket that contains `us`. `origin` is a local time.
+    pub fn bucket(
+        &mut self,
+        width: Width,
+        us: i64,
+        origin: Option<i64>,
+    ) -> Result<i64, BucketError> {
+        if bucket::is_infinite(us) {
+            return Ok(us);
+        }
+        match width {
+            Width::Fixed(w) if w < DAY_US => self.bucket_of_clock(width, us, origin),
+            _ => self.bucket_of_calendar(width, us, origin),
+        }
+    }
+
+    fn bucket_of_clock(
+        &mut self,
+        width: Width,
+        us: i64,
+        origin: Option<i64>,
+    ) -> Result<i64, BucketError> {
+        let local = self.local_time(us);
+        let boundary = bucket::bucket(width, local, origin)?;
+        let start = us - (local - boundary);
+        match self.last_change(start, us) {
+            None => Ok(start),
+            Some((change, before)) if boundary < change + before => Ok(boundary - before),
+            // The clock was put forward over the boundary.
+            Some((_, before)) => Ok(bucket::bucket(width, us + before, origin)? - before),
+        }
+    }
+
+    fn bucket_of_calendar(
+        &mut self,
+        width: Width,
+        us: i64,
+        origin: Option<i64>,
+    ) -> Result<i64, BucketError> {
+        let local = self.local_time(us);
+        if let Some(last) = &self.last {
+            let same = last.width == width && last.origin == origin;
+            if same && last.boundary <= local && local < last.next_boundary && last.start <= us {
+                return Ok(last.start);
+            }
+        }
+        let mut boundary = bucket::bucket(width, local, origin)?;
+        let mut start = self.first_instant(boundary);
+        if start > us {
+            boundary = bucket::bucket(width, boundary - 1, origin)?;
+            start = self.first_instant(boundary);
+        } else if let Ok(next_boundary) = bucket::next(width, boundary) {
+            self.last = Some(Last {
+                width,
+                origin,
+                boundary,
+                next_boundary,
+                start,
+            });
+        }
+        Ok(start)
+    }
+}
+
+/// # Safety
+/// Calls into PostgreSQL; must run inside a guarded entry point.
+#[cfg(any(feature = "pg14", feature = "pg15"))]
+unsafe fn zone_by_name(name: &CString) -> *mut pg_sys::pg_tz {
+    let mut lower: Vec<u8> = name.as_bytes().to_ascii_lowercase();
+    lower.push(0);
+    let (mut offset, mut tz) = (0, std::ptr::null_mut());
+    // SAFETY: NUL-terminated strings and pointers to locals.
+    unsafe {
+        let kind =
+            pg_sys::DecodeTimezoneAbbrev(0, lower.as_mut_ptr().cast(), &mut offset, &mut tz) as u32;
+        match kind {
+            pg_sys::TZ | pg_sys::DTZ => pg_sys::pg_tzset_offset(i64::from(offset)),
+            pg_sys::DYNTZ => tz,
+            _ => pg_sys::pg_tzset(name.as_ptr()),
+        }
+    }
+}
+
+/// # Safety
+/// Calls into PostgreSQL; must run inside a guarded entry point.
+#[cfg(any(feature = "pg16", feature = "pg17", feature = "pg18"))]
+unsafe fn zone_by_name(name: &CString) -> *mut pg_sys::pg_tz {
+    // SAFETY: a NUL-terminated string; raises on a zone that does not exist.
+    unsafe { pg_sys::DecodeTimezoneNameToTz(name.as_ptr()) }
+}
