@@ -12,11 +12,11 @@ BUILT := $(TARGET)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 LIBRARY := $(BUILT)/libvarve.so
 BENCH := $(BUILT)/varve-bench
 CARGO := PGRX_PG_CONFIG_PATH=$(PG_CONFIG) CARGO_TARGET_DIR=$(TARGET) cargo
-SEED ?= 0
+SEED ?=
 
 export PG PG_CONFIG TARGET PROFILE
 
-.PHONY: all build sql bench install installcheck check test test-here demo vitals crash torture soak fuzz clean prerequisites
+.PHONY: all build sql bench install installcheck check test test-here replicate differential crash core-suites clean prerequisites
 
 all: build
 
@@ -65,17 +65,9 @@ test-here: prerequisites build bench
 installcheck: prerequisites build bench
 	$(BENCH) installcheck
 
-crash: prerequisites build bench
-	$(BENCH) crash --rounds 5 --seed $(SEED)
-
-# Exact counters, no times; the page is docs/vitals.md.
-vitals: prerequisites build bench
-	$(BENCH) vitals docs/vitals.md
-
-# --- what a person sees ----------------------------------------------------------------------------------------------
-
-demo: prerequisites build bench
-	@$(BENCH) demo
+# One of the programs of `make test`; SEED=n repeats a run.
+replicate differential crash core-suites: prerequisites build bench
+	$(BENCH) $@ $(if $(SEED),--seed $(SEED))
 
 clean:
 	rm -rf $(TARGET) build

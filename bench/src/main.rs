@@ -7,6 +7,7 @@ mod generate;
 mod random;
 mod report;
 mod server;
+mod twins;
 
 /// What a program returns: any error ends it with its text.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;

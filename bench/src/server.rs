@@ -70,6 +70,15 @@ impl Tree {
 
     /// A program of the server, run by the account that owns the clusters.
     pub fn program_as_server(&self, name: &str) -> Command {
+        self.as_server(&self.bin.join(name))
+    }
+
+    /// A test driver, run by the account that owns the clusters.
+    pub fn test_driver_as_server(&self, relative: &str) -> Command {
+        self.as_server(&self.lib.join("pgxs/src/test").join(relative))
+    }
+
+    fn as_server(&self, program: &Path) -> Command {
         let mut command = Command::new("setpriv");
         if let Some(account) = &self.account {
             command.args([
@@ -80,7 +89,7 @@ impl Tree {
         }
         command
             .args(["--pdeathsig", "INT"])
-            .arg(self.bin.join(name))
+            .arg(program)
             .current_dir("/");
         self.clean(&mut command);
         command
@@ -95,6 +104,22 @@ impl Tree {
 
     pub fn bin(&self) -> &Path {
         &self.bin
+    }
+
+    pub fn lib(&self) -> &Path {
+        &self.lib
+    }
+
+    /// Copies what is in `from` into `to`, owned by the servers' account.
+    pub fn copy_for_server(&self, from: &Path, to: &Path) -> Result<()> {
+        run(Command::new("cp").arg("-r").arg(from.join(".")).arg(to))?;
+        match &self.account {
+            Some(account) => run(Command::new("chown")
+                .arg("-R")
+                .arg(format!("{}:{}", account.user, account.group))
+                .arg(to)),
+            None => Ok(()),
+        }
     }
 
     /// A new empty directory that the servers' account may write to.

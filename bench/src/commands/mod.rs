@@ -1,9 +1,14 @@
 //! The subcommands, one file each.
 
+mod core_suites;
+mod crash;
+mod differential;
 mod generate;
 mod installcheck;
+mod replicate;
 
 use crate::arguments::Arguments;
+use crate::random::Random;
 use crate::report::Report;
 use crate::server::Tree;
 use crate::Result;
@@ -15,12 +20,29 @@ pub fn run() -> Result<bool> {
         generate::run(&arguments)?;
         return Ok(true);
     }
+    let seed = arguments.option("seed", Random::fresh_seed())?;
     let tree = Tree::install()?;
     let mut report = Report::default();
     match arguments.command.as_str() {
         "installcheck" => installcheck::run(&tree, &mut report)?,
+        "replicate" => replicate::run(&tree, &mut report)?,
+        "crash" => crash::run(&tree, &mut report, arguments.option("rounds", 5)?, seed)?,
+        "differential" => {
+            differential::run(
+                &tree,
+                &mut report,
+                arguments.option("rounds", 6)?,
+                arguments.option("steps", 300)?,
+                seed,
+            )?;
+        }
+        "core-suites" => core_suites::run(&tree, &mut report)?,
         "test" => {
             installcheck::run(&tree, &mut report)?;
+            replicate::run(&tree, &mut report)?;
+            differential::run(&tree, &mut report, 6, 300, seed)?;
+            crash::run(&tree, &mut report, 5, seed)?;
+            core_suites::run(&tree, &mut report)?;
         }
         other => return Err(format!("there is no command \"{other}\"").into()),
     }

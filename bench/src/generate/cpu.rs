@@ -1,22 +1,10 @@
 //! The shape of the Time Series Benchmark Suite's cpu-only data: hosts that report ten whole-numbered percentages every ten
-//! seconds, each a normal random walk clamped to 0..100. Rows: time,tags_id, then CPU_COLUMNS.
+//! seconds, each a normal random walk clamped to 0..100. Rows: time,tags_id,usage_user,usage_system,usage_idle,usage_nice,
+//! usage_iowait,usage_irq,usage_softirq,usage_steal,usage_guest,usage_guest_nice.
 
 use super::timestamp;
 use crate::random::Random;
 use std::io::{Result, Write};
-
-pub const CPU_COLUMNS: [&str; 10] = [
-    "usage_user",
-    "usage_system",
-    "usage_idle",
-    "usage_nice",
-    "usage_iowait",
-    "usage_irq",
-    "usage_softirq",
-    "usage_steal",
-    "usage_guest",
-    "usage_guest_nice",
-];
 
 /// 2016-01-01T00:00:00Z, where the suite begins.
 const START: i64 = 1_451_606_400;

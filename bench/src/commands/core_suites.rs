@@ -1,0 +1,271 @@
+//! PostgreSQL's own regression and isolation suites, once with heap and once with varve as the default table access method.
+//! What the two runs print must be the same, file by file, after the filter; the exceptions are named in docs/core-suites.md.
+
+mod filter;
+
+use crate::report::Report;
+use crate::server::{self, Cluster, Tree};
+use crate::twins;
+use crate::Result;
+use filter::filtered;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::rc::Rc;
+
+const EXCEPTIONS: &str = "docs/core-suites.md";
+
+/// Where the sources are; None, with a line that says why, where they cannot be had.
+pub struct Sources {
+    directory: PathBuf,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+pub enum Suite {
+    Regression,
+    Isolation,
+}
+
+impl Suite {
+    fn name(self) -> &'static str {
+        match self {
+            Suite::Regression => "regress",
+            Suite::Isolation => "isolation",
+        }
+    }
+}
+
+/// Both suites as they are: what `make test` asks for.
+pub fn run(tree: &Rc<Tree>, report: &mut Report) -> Result<()> {
+    let Some(sources) = Sources::find(report)? else {
+        return Ok(());
+    };
+    sources.compare(tree, report, Suite::Regression, "")?;
+    sources.compare(tree, report, Suite::Isolation, "")
+}
+
+impl Sources {
+    pub fn find(report: &mut Report) -> Result<Option<Self>> {
+        let version = server::pg_config("--version")?;
+        let major = version
+            .split(|c: char| !c.is_ascii_digit())
+            .find(|w| !w.is_empty())
+            .ok_or("pg_config --version shows no number")?;
+        let directory = fs::canonicalize(".")?
+            .join("build")
+            .join(format!("core-{major}"));
+        let fetched = Command::new("scripts/core-source")
+            .arg(major)
+            .arg(&directory)
+            .stderr(Stdio::piped())
+            .output()?;
+        if !fetched.status.success() {
+            report.skip(
+                "core suites",
+                String::from_utf8_lossy(&fetched.stderr).trim(),
+            );
+            return Ok(None);
+        }
+        let library = directory.join("regress.so");
+        if !library.exists() {
+            let include = format!("-I{}", server::pg_config("--includedir-server")?);
+            server::run(
+                Command::new("cc")
+                    .args(["-shared", "-fPIC", "-O1", "-w", &include, "-o"])
+                    .arg(&library)
+                    .arg(directory.join("regress/regress.c")),
+            )?;
+        }
+        Ok(Some(Self { directory }))
+    }
+
+    /// One suite on heap and on varve, at the same time in two clusters; `settings` are varve's, as `-c name=value`.
+    pub fn compare(
+        &self,
+        tree: &Rc<Tree>,
+        report: &mut Report,
+        suite: Suite,
+        settings: &str,
+    ) -> Result<()> {
+        let mut heap = Run::start(self, tree, suite, "-c default_table_access_method=heap")?;
+        let method = twins::access_method();
+        let mut varve = Run::start(
+            self,
+            tree,
+            suite,
+            &format!("-c default_table_access_method={method} {settings}"),
+        )?;
+        let outputs = [heap.finish()?, varve.finish()?];
+        let known = fs::read_to_string(EXCEPTIONS).unwrap_or_default();
+        let names = heap.results()?;
+        if names.is_empty() {
+            return Err(format!(
+                "{} did not run: {}",
+                suite.name(),
+                String::from_utf8_lossy(&outputs[0].stderr)
+            )
+            .into());
+        }
+        for name in names {
+            let title = format!("core {}/{name}", suite.name());
+            let title = if settings.is_empty() {
+                title
+            } else {
+                format!("{title} {settings}")
+            };
+            let (ours, theirs) = (varve.filtered(&name), heap.filtered(&name));
+            let excepted = known.contains(&format!("`{}/{name}`", suite.name()));
+            if ours == theirs || excepted {
+                report.check(&title, Ok(()));
+            } else {
+                let kept = keep_difference(suite, &name, &theirs, &ours)?;
+                report.check(
+                    &title,
+                    Err(format!("differs from heap, see {}", kept.display()).into()),
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One suite in one cluster.
+struct Run {
+    _cluster: Cluster,
+    results: PathBuf,
+    driver: Option<std::process::Child>,
+}
+
+impl Run {
+    fn start(sources: &Sources, tree: &Rc<Tree>, suite: Suite, options: &str) -> Result<Self> {
+        let cluster = Cluster::create(
+            tree,
+            &["max_prepared_transactions = 2", "shared_buffers = '128MB'"],
+        )?;
+        // The server reads and writes files of the suite: they must be its account's.
+        let home = tree.directory(suite.name())?;
+        tree.copy_for_server(&sources.directory.join(suite.name()), &home)?;
+        let libraries = home.join("libraries");
+        fs::create_dir(&libraries)?;
+        fs::copy(
+            sources.directory.join("regress.so"),
+            libraries.join("regress.so"),
+        )?;
+        for library in ["autoinc.so", "refint.so"] {
+            let installed = tree.lib().join(library);
+            if installed.exists() {
+                fs::copy(installed, libraries.join(library))?;
+            }
+        }
+        let (program, schedule) = match suite {
+            Suite::Regression => ("regress/pg_regress", "parallel_schedule"),
+            Suite::Isolation => ("isolation/pg_isolation_regress", "isolation_schedule"),
+        };
+        let driver = tree
+            .test_driver_as_server(program)
+            .arg(format!("--inputdir={}", home.display()))
+            .arg(format!("--outputdir={}", home.display()))
+            .arg(format!("--dlpath={}", libraries.display()))
+            .arg(format!("--schedule={}", home.join(schedule).display()))
+            .arg(format!("--bindir={}", tree.bin().display()))
+            .arg(format!("--host={}", cluster.host().display()))
+            .args([
+                "--user=postgres",
+                "--no-locale",
+                "--max-connections=6",
+                "--load-extension=varve",
+            ])
+            .arg(format!(
+                "--dbname={}",
+                if suite == Suite::Regression {
+                    "regression"
+                } else {
+                    "isolation_regression"
+                }
+            ))
+            .env("PGOPTIONS", options)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        Ok(Self {
+            _cluster: cluster,
+            results: home.join("results"),
+            driver: Some(driver),
+        })
+    }
+
+    fn finish(&mut self) -> Result<Output> {
+        let driver = self.driver.take().ok_or("BUG: a suite is finished twice")?;
+        Ok(driver.wait_with_output()?)
+    }
+
+    /// The names of the tests that wrote a result.
+    fn results(&self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.results)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|e| e == "out") {
+                names.extend(path.file_stem().map(|s| s.to_string_lossy().into_owned()));
+            }
+        }
+        names.sort();
+        Ok(names)
+    }
+
+    /// Nothing where the test wrote nothing, which differs from anything.
+    fn filtered(&self, name: &str) -> String {
+        let bytes = fs::read(self.results.join(format!("{name}.out"))).unwrap_or_default();
+        filtered(&String::from_utf8_lossy(&bytes))
+    }
+}
+
+/// Writes both filtered outputs and their diff below build/core-differences.
+fn keep_difference(suite: Suite, name: &str, heap: &str, varve: &str) -> Result<PathBuf> {
+    let directory = Path::new("build/core-differences");
+    fs::create_dir_all(directory)?;
+    let file = |kind: &str| directory.join(format!("{}-{name}.{kind}", suite.name()));
+    fs::write(file("heap"), heap)?;
+    fs::write(file("varve"), varve)?;
+    let diff = Command::new("diff")
+        .arg("-u")
+        .arg(file("heap"))
+        .arg(file("varve"))
+        .output()?;
+    fs::write(file("diff"), &diff.stdout)?;
+    Ok(file("diff"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::filter::filtered;
+
+    #[test]
+    fn rows_without_order_by_are_sorted_and_plans_dropped() {
+        let unordered = "select a from t;\n a \n---\n 2\n 1\n(2 rows)\n";
+        let other = "select a from t;\n a \n---\n 1\n 2\n(2 rows)\n";
+        assert_eq!(filtered(unordered), filtered(other));
+        let ordered = |text: &str| filtered(&text.replace("from t", "from t order by a desc"));
+        assert_ne!(ordered(unordered), ordered(other));
+        let plan = |node: &str| {
+            filtered(&format!(
+                "explain select 1;\n QUERY PLAN \n-----\n {node}\n(1 row)\nselect 2;\n"
+            ))
+        };
+        assert_eq!(plan("Seq Scan"), plan("Custom Scan"));
+        assert!(plan("Seq Scan").contains("select 2"));
+    }
+
+    #[test]
+    fn wrong_rows_and_errors_stay_visible() {
+        let right = "select a from t;\n a \n---\n 1\n(1 row)\nERROR:  no\n";
+        assert_ne!(filtered(right), filtered(&right.replace(" 1\n", " 7\n")));
+        assert_ne!(
+            filtered(right),
+            filtered(&right.replace("ERROR:  no\n", ""))
+        );
+        assert_eq!(
+            filtered("DETAIL: row (0,1) moved"),
+            filtered("DETAIL: row (7,22) moved")
+        );
+    }
+}

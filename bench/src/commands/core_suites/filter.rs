@@ -1,0 +1,90 @@
+//! What may differ between two access methods without being wrong is taken out of psql's and isolationtester's output: plans,
+//! ctids, and the order of rows that no ORDER BY asks for.
+
+/// The output with plans dropped, ctids masked, blanks in result tables squeezed, and unordered results sorted.
+pub fn filtered(output: &str) -> String {
+    let lines: Vec<&str> = output.lines().collect();
+    let (mut kept, mut statement): (Vec<String>, String) = (Vec::new(), String::new());
+    let mut i = 0;
+    while i < lines.len() {
+        let is_header = lines.get(i + 1).is_some_and(|line| is_ruler(line));
+        if !is_header {
+            statement.push_str(&lines[i].to_lowercase());
+            statement.push('\n');
+            kept.push(mask_ctids(lines[i]));
+            i += 1;
+            continue;
+        }
+        let rows = lines[i + 2..]
+            .iter()
+            .take_while(|line| !is_row_count(line))
+            .count();
+        let header = squeeze(lines[i]);
+        let mut table: Vec<String> = lines[i + 2..i + 2 + rows]
+            .iter()
+            .map(|line| squeeze(&mask_ctids(line)))
+            .collect();
+        if !statement.contains("order by") {
+            table.sort_unstable();
+        }
+        if !is_plan(&header, &statement) {
+            kept.push(header);
+            kept.append(&mut table);
+            kept.extend(lines.get(i + 2 + rows).map(|line| line.to_string()));
+        }
+        statement.clear();
+        i += 3 + rows;
+    }
+    kept.join("\n")
+}
+
+/// `----+----`, the line below the names of a result's columns.
+fn is_ruler(line: &str) -> bool {
+    line.starts_with("--") && line.bytes().all(|b| b == b'-' || b == b'+')
+}
+
+fn is_row_count(line: &str) -> bool {
+    line.strip_prefix('(')
+        .and_then(|l| l.strip_suffix(" rows)").or(l.strip_suffix(" row)")))
+        .is_some_and(|n| n.parse::<u64>().is_ok())
+}
+
+/// EXPLAIN itself, and the functions of the suites that wrap it.
+fn is_plan(header: &str, statement: &str) -> bool {
+    header.eq_ignore_ascii_case("query plan")
+        || header.starts_with("explain_")
+        || statement.contains("\nexplain")
+        || statement.starts_with("explain")
+}
+
+/// `(block,offset)` becomes `(ctid)`.
+fn mask_ctids(line: &str) -> String {
+    let mut masked = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(open) = rest.find('(') {
+        let (before, tail) = rest.split_at(open);
+        masked.push_str(before);
+        match tail.find(')').filter(|&close| is_pair(&tail[1..close])) {
+            Some(close) => {
+                masked.push_str("(ctid)");
+                rest = &tail[close + 1..];
+            }
+            None => {
+                masked.push('(');
+                rest = &tail[1..];
+            }
+        }
+    }
+    masked + rest
+}
+
+fn is_pair(inside: &str) -> bool {
+    let is_number = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+    inside
+        .split_once(',')
+        .is_some_and(|(block, offset)| is_number(block) && is_number(offset))
+}
+
+fn squeeze(line: &str) -> String {
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,147 @@
+//! A streaming standby, a base backup and a dump hold what their source holds.
+
+use crate::random::Random;
+use crate::report::Report;
+use crate::server::{self, Cluster, Tree};
+use crate::twins::{self, Workload, HEAP, VARVE};
+use crate::Result;
+use postgres::Client;
+use std::process::Stdio;
+use std::rc::Rc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const CYCLES: usize = 10;
+const REPLAY_SECONDS: u64 = 60;
+
+pub fn run(tree: &Rc<Tree>, report: &mut Report) -> Result<()> {
+    let cluster = Cluster::create(tree, &[])?;
+    let mut client = cluster.database("replicate")?;
+    twins::create(&mut client)?;
+    let mut workload = Workload::new(Random::fresh_seed(), 0, 20);
+    report.check(
+        "standby/equals its primary over ten cycles",
+        standby(&cluster, &mut client, &mut workload),
+    );
+    report.check(
+        "pg_basebackup/holds what the source holds",
+        base_backup(&cluster, &mut client),
+    );
+    report.check(
+        "pg_dump/restores equal tables with their access method",
+        dump_and_restore(&cluster, &mut client, &[]),
+    );
+    let inserts = ["--inserts", "--rows-per-insert=100"];
+    report.check(
+        "pg_dump/restores from INSERT statements",
+        dump_and_restore(&cluster, &mut client, &inserts),
+    );
+    Ok(())
+}
+
+fn standby(primary: &Cluster, client: &mut Client, workload: &mut Workload) -> Result<()> {
+    let mut standby = primary.base_backup(true)?;
+    standby.start()?;
+    let mut reader = standby.connect("replicate")?;
+    for cycle in 0..CYCLES {
+        client.batch_execute("BEGIN")?;
+        workload.changes(client)?;
+        client.batch_execute("COMMIT")?;
+        if cycle % 3 == 2 {
+            twins::compact(client, VARVE)?;
+        }
+        if cycle == CYCLES / 2 {
+            standby.kill()?;
+            standby.start()?;
+            reader = standby.connect("replicate")?;
+        }
+        wait_for_replay(client, &mut reader)?;
+        for table in [HEAP, VARVE] {
+            expect_same(
+                &format!("{table} in cycle {cycle}"),
+                twins::digest(client, table)?,
+                twins::digest(&mut reader, table)?,
+            )?;
+        }
+        twins::expect_verified(&mut reader, VARVE)?;
+    }
+    twins::expect_equal(&mut reader, HEAP, VARVE)
+}
+
+fn wait_for_replay(primary: &mut Client, standby: &mut Client) -> Result<()> {
+    let written: String = primary
+        .query_one("SELECT pg_current_wal_lsn()::text", &[])?
+        .get(0);
+    let deadline = Instant::now() + Duration::from_secs(REPLAY_SECONDS);
+    let reached = format!("SELECT coalesce(pg_last_wal_replay_lsn() >= '{written}', false)");
+    while !standby.query_one(&reached, &[])?.get::<_, bool>(0) {
+        if Instant::now() > deadline {
+            return Err(
+                format!("the standby did not replay {written} within {REPLAY_SECONDS} s").into(),
+            );
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+fn base_backup(source: &Cluster, client: &mut Client) -> Result<()> {
+    let mut copy = source.base_backup(false)?;
+    copy.start()?;
+    let mut reader = copy.connect("replicate")?;
+    expect_same(
+        VARVE,
+        twins::digest(client, VARVE)?,
+        twins::digest(&mut reader, VARVE)?,
+    )?;
+    twins::expect_verified(&mut reader, VARVE)
+}
+
+fn dump_and_restore(cluster: &Cluster, client: &mut Client, options: &[&str]) -> Result<()> {
+    client.batch_execute("DROP DATABASE IF EXISTS restored")?;
+    client.batch_execute("CREATE DATABASE restored")?;
+    let at = |program: &str, database: &str| {
+        let mut command = cluster.tree.program(program);
+        command
+            .args(["--username=postgres", "-d", database])
+            .arg("-h")
+            .arg(cluster.host());
+        command
+    };
+    let mut dump = at("pg_dump", "replicate")
+        .args(options)
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let text = dump.stdout.take().ok_or("pg_dump has no output")?;
+    server::run(
+        at("psql", "restored")
+            .args(["-qX", "-v", "ON_ERROR_STOP=1"])
+            .stdin(text)
+            .stdout(Stdio::null()),
+    )?;
+    if !dump.wait()?.success() {
+        return Err("pg_dump failed".into());
+    }
+    let mut reader = cluster.connect("restored")?;
+    for table in [HEAP, VARVE] {
+        expect_same(
+            table,
+            twins::digest(client, table)?,
+            twins::digest(&mut reader, table)?,
+        )?;
+    }
+    let method = "SELECT amname::text FROM pg_class c JOIN pg_am a ON a.oid = c.relam WHERE c.oid = $1::text::regclass";
+    expect_same(
+        "access method",
+        twins::access_method(),
+        reader.query_one(method, &[&VARVE])?.get(0),
+    )?;
+    twins::expect_verified(&mut reader, VARVE)
+}
+
+fn expect_same(what: &str, left: String, right: String) -> Result<()> {
+    if left == right {
+        return Ok(());
+    }
+    Err(format!("{what}: {left} here, {right} there").into())
+}
