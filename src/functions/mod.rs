@@ -2,9 +2,12 @@
 //!
 //! `fcinfo` unpacks arguments, `errors` raises, the other files hold one family each. The SQL declarations are the
 //! `src/schema/50-functions-*.sql` fragments; the reference is `docs/reference/`.
+mod aggregate;
 mod bucket;
 mod errors;
 mod fcinfo;
+mod first_last;
+mod histogram;
 mod time_bucket;
 mod timezone;
 

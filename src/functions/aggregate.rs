@@ -1,0 +1,128 @@
+//! What the aggregates share: where their states live, and how states travel between processes.
+//!
+//! A state is plain data in the aggregate's memory context, so that it is accounted for, and freed with its group. Serialized
+//! states only travel between processes of one server and are written by `Writer` and read by `Reader` in native byte order.
+use super::fcinfo::Fcinfo;
+use pgrx::pg_sys::{self, Datum, MemoryContext};
+
+/// The memory context that the states of the running aggregate live in.
+///
+/// # Safety
+/// `fcinfo` is the current call's; must run inside a guarded entry point.
+pub unsafe fn context(fcinfo: Fcinfo) -> MemoryContext {
+    let mut context = std::ptr::null_mut();
+    // SAFETY: the caller's promise.
+    if unsafe { pg_sys::AggCheckCallContext(fcinfo, &mut context) } == 0 {
+        panic!("BUG: an aggregate's support function was called outside an aggregate");
+    }
+    context
+}
+
+/// Moves a state into the aggregate's context.
+///
+/// # Safety
+/// `context` is valid; must run inside a guarded entry point. T needs no drop.
+pub unsafe fn place<T>(context: MemoryContext, state: T) -> *mut T {
+    const { assert!(!std::mem::needs_drop::<T>()) }
+    // SAFETY: a fresh allocation of the right size; palloc aligns for every type used here.
+    unsafe {
+        let place = pg_sys::MemoryContextAlloc(context, size_of::<T>()).cast::<T>();
+        place.write(state);
+        place
+    }
+}
+
+/// A bytea of these bytes, in the current memory context.
+///
+/// # Safety
+/// Must run inside a guarded entry point.
+pub unsafe fn bytea(bytes: &[u8]) -> Datum {
+    let len = bytes.len() + pg_sys::VARHDRSZ;
+    // SAFETY: a fresh allocation of header and bytes.
+    unsafe {
+        let varlena = pg_sys::palloc(len).cast::<pg_sys::varlena>();
+        pgrx::set_varsize_4b(
+            varlena,
+            i32::try_from(len).expect("BUG: a state beyond palloc's limit"),
+        );
+        std::ptr::copy_nonoverlapping(
+            bytes.as_ptr(),
+            varlena.cast::<u8>().add(pg_sys::VARHDRSZ),
+            bytes.len(),
+        );
+        Datum::from(varlena)
+    }
+}
+
+/// Builds a serialized state.
+#[derive(Default)]
+pub struct Writer(Vec<u8>);
+
+impl Writer {
+    pub fn bytes(&mut self, bytes: &[u8]) -> &mut Self {
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    pub fn u32(&mut self, value: u32) -> &mut Self {
+        self.bytes(&value.to_ne_bytes())
+    }
+
+    pub fn i64(&mut self, value: i64) -> &mut Self {
+        self.bytes(&value.to_ne_bytes())
+    }
+
+    pub fn f64(&mut self, value: f64) -> &mut Self {
+        self.i64(value.to_bits() as i64)
+    }
+
+    /// # Safety
+    /// Must run inside a guarded entry point.
+    pub unsafe fn finish(&self) -> Datum {
+        // SAFETY: the caller's promise.
+        unsafe { bytea(&self.0) }
+    }
+}
+
+/// Takes a serialized state apart. States come from our own `Writer`, so a short one is our bug.
+pub struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// # Safety
+    /// `datum` is a serialized state.
+    pub unsafe fn new(datum: Datum) -> Reader<'a> {
+        // SAFETY: the caller's promise.
+        Reader(unsafe { super::fcinfo::text_bytes(datum) })
+    }
+
+    pub fn rest(&self) -> &'a [u8] {
+        self.0
+    }
+
+    pub fn bytes(&mut self, len: usize) -> &'a [u8] {
+        let (bytes, rest) = self
+            .0
+            .split_at_checked(len)
+            .expect("BUG: a serialized state is too short");
+        self.0 = rest;
+        bytes
+    }
+
+    fn array<const N: usize>(&mut self) -> [u8; N] {
+        self.bytes(N)
+            .try_into()
+            .expect("BUG: as many bytes as were asked for")
+    }
+
+    pub fn u32(&mut self) -> u32 {
+        u32::from_ne_bytes(self.array())
+    }
+
+    pub fn i64(&mut self) -> i64 {
+        i64::from_ne_bytes(self.array())
+    }
+
+    pub fn f64(&mut self) -> f64 {
+        f64::from_bits(self.i64() as u64)
+    }
+}
