@@ -1,71 +1,379 @@
-//! Floats by their bits: as integers where that is shorter, else as they are.
+//! A block of doubles (or of f32, widened) to bytes and back.
+//!
+//! The usual way: the decimal front end (`decimal.rs`) makes integers, the integer codecs pack them, a
+//! second stream corrects ULPs, a third keeps what no integer expresses. Every integer is checked to give
+//! back the bits of its value while it is made.
+//!
+//! ```text
+//! FLOAT_FORMED...: form | [varint length, integers: ULPs] | [exceptions] | integers: the values
+//! exceptions: varint count | varint length, integers: gaps between rows | varint length, integers: bits
+//! FLOAT_SPLIT: width | varint length, integers: the ordered bits above | integers: `width` bits below
+//! ```
+//!
+//! Fresh blocks are planned from a sample. Merged ones also try what may be smaller and take what is
+//! cheapest when bytes and decode time are weighed (`Point::price`).
 
-use super::{id, int, Tier};
+use std::mem::ManuallyDrop;
+
+use super::decimal::{narrow, widen, Form};
+use super::sample::{self, Plan, MAX_ULPS};
+use super::{id, int, pco, planes, Point, Tier};
 use crate::error::{Corrupt, Result};
-use crate::wire::Reader;
+use crate::wire::{put_varint, Reader};
 
 /// Appends the body and returns its codec.
 pub fn encode_f64(values: &[f64], tier: Tier, out: &mut Vec<u8>) -> u8 {
-    let bits: Vec<i64> = values.iter().map(|v| v.to_bits() as i64).collect();
-    encode_bits(&bits, 8, tier, out)
+    encode(values, false, tier, out)
 }
 
 /// Appends the body and returns its codec.
 pub fn encode_f32(values: &[f32], tier: Tier, out: &mut Vec<u8>) -> u8 {
-    let bits: Vec<i64> = values.iter().map(|v| i64::from(v.to_bits())).collect();
-    encode_bits(&bits, 4, tier, out)
-}
-
-fn encode_bits(bits: &[i64], width: usize, tier: Tier, out: &mut Vec<u8>) -> u8 {
-    let at = out.len();
-    int::encode(bits, tier, out);
-    if out.len() - at < bits.len() * width {
-        return id::FLOAT_BITS;
-    }
-    out.truncate(at);
-    bits.iter()
-        .for_each(|v| out.extend_from_slice(&v.to_le_bytes()[..width]));
-    id::FLOAT_RAW
+    let wide: Vec<f64> = values
+        .iter()
+        .map(|v| f64::from_bits(widen(v.to_bits())))
+        .collect();
+    encode(&wide, true, tier, out)
 }
 
 /// Reads `n` values of a body that takes up the rest of `reader`; `out` is cleared first.
-pub fn decode_f64(codec: u8, mut reader: Reader, n: usize, out: &mut Vec<f64>) -> Result<()> {
+pub fn decode_f64(codec: u8, reader: Reader, n: usize, out: &mut Vec<f64>) -> Result<()> {
+    let mut slots = slots_of(std::mem::take(out));
+    let result = decode(codec, false, reader, n, &mut slots);
+    *out = doubles_of(slots);
+    result
+}
+
+/// As `decode_f64`.
+pub fn decode_f32(codec: u8, reader: Reader, n: usize, out: &mut Vec<f32>) -> Result<()> {
     out.clear();
+    let mut slots = Vec::new();
+    decode(codec, true, reader, n, &mut slots)?;
+    out.extend(
+        slots
+            .iter()
+            .map(|bits| f32::from_bits(narrow(*bits as u64))),
+    );
+    Ok(())
+}
+
+/// `singles`: every value is a widened f32.
+fn encode(values: &[f64], singles: bool, tier: Tier, out: &mut Vec<u8>) -> u8 {
+    let at = out.len();
+    if let Some(first) = constant(values) {
+        out.extend_from_slice(&first.to_le_bytes());
+        return id::FLOAT_CONST;
+    }
+    let plan = sample::choose(values, singles);
+    let mut best = Best { codec: 0, at, out };
+    best.codec = put_formed(values, plan, tier, best.out);
+    if plan.form == Form::BITS && plan.bits > SPLIT_ABOVE_BITS {
+        best.offer_smaller(|bytes| put_split(values, tier, bytes));
+    }
+    if let Tier::Merged(point) = tier {
+        try_merged(values, point, &mut best);
+    }
+    // Whatever the sample missed: a block never takes more than its raw values.
+    if best.bytes() > values.len() * if singles { 4 } else { 8 } {
+        best.offer_smaller(|bytes| put_raw(values, singles, bytes));
+    }
+    best.codec
+}
+
+/// The bits of all values, if they are the same.
+fn constant(values: &[f64]) -> Option<u64> {
+    let first = values.first()?.to_bits();
+    values
+        .iter()
+        .all(|value| value.to_bits() == first)
+        .then_some(first)
+}
+
+/// The encoding to beat, at the end of `out`.
+struct Best<'a> {
+    codec: u8,
+    at: usize,
+    out: &'a mut Vec<u8>,
+}
+
+impl Best<'_> {
+    fn bytes(&self) -> usize {
+        self.out.len() - self.at
+    }
+
+    fn replace(&mut self, codec: u8, bytes: &[u8]) {
+        self.out.truncate(self.at);
+        self.out.extend_from_slice(bytes);
+        self.codec = codec;
+    }
+
+    fn offer_smaller(&mut self, put: impl FnOnce(&mut Vec<u8>) -> u8) {
+        let mut attempt = Vec::new();
+        let codec = put(&mut attempt);
+        if attempt.len() < self.bytes() {
+            self.replace(codec, &attempt);
+        }
+    }
+}
+
+/// Decode times in nanoseconds a row, for the weighing.
+const FORMED_NANOSECONDS: f64 = 1.0;
+const PLANES_NANOSECONDS: f64 = 3.0;
+const PCO_NANOSECONDS: f64 = 4.5;
+
+/// What only a merged block tries: byte planes and pcodec on the doubles themselves.
+fn try_merged(values: &[f64], point: Point, best: &mut Best) {
+    let rows = values.len();
+    let mut cost = point.price(best.bytes(), rows, FORMED_NANOSECONDS);
+    let mut attempt = Vec::new();
+    let words: Vec<u64> = values.iter().map(|v| v.to_bits()).collect();
+    planes::encode(&words, 1, &mut attempt);
+    let planes_cost = point.price(attempt.len(), rows, PLANES_NANOSECONDS);
+    if planes_cost < cost {
+        cost = planes_cost;
+        best.replace(id::FLOAT_PLANES, &attempt);
+    }
+    attempt.clear();
+    if pco::encode(values, &mut attempt) && point.price(attempt.len(), rows, PCO_NANOSECONDS) < cost
+    {
+        best.replace(id::FLOAT_PCO, &attempt);
+    }
+}
+
+fn put_formed(values: &[f64], plan: Plan, tier: Tier, out: &mut Vec<u8>) -> u8 {
+    let mut ints = vec![0; values.len()];
+    let wrong = plan.form.convert(values, &mut ints);
+    let mut repairs = Repairs::default();
+    if wrong > 0 {
+        repairs.collect(values, plan, &mut ints);
+    }
+    plan.form.put(out);
+    let (corrected, excepted) = (!repairs.ulps.is_empty(), !repairs.rows.is_empty());
+    if corrected {
+        put_integers(&repairs.ulps, tier, out);
+    }
+    if excepted {
+        put_varint(out, repairs.rows.len() as u64);
+        put_integers(&repairs.rows, tier, out);
+        put_integers(&repairs.bits, tier, out);
+    }
+    int::encode(&ints, tier, out);
+    match (corrected, excepted) {
+        (false, false) => id::FLOAT_FORMED,
+        (true, false) => id::FLOAT_FORMED_CORRECTED,
+        (false, true) => id::FLOAT_FORMED_EXCEPTED,
+        (true, true) => id::FLOAT_FORMED_CORRECTED_EXCEPTED,
+    }
+}
+
+/// True reals: sign, exponent and the top of the mantissa cluster, the rest is noise.
+const SPLIT_WIDTH: u32 = 52;
+
+/// Splitting pays only where the ordered bits are wide.
+const SPLIT_ABOVE_BITS: f64 = 40.0;
+
+fn put_split(values: &[f64], tier: Tier, out: &mut Vec<u8>) -> u8 {
+    let mut high = vec![0; values.len()];
+    Form::BITS.convert(values, &mut high);
+    let low: Vec<i64> = high
+        .iter()
+        .map(|bits| bits & ((1 << SPLIT_WIDTH) - 1))
+        .collect();
+    high.iter_mut().for_each(|bits| *bits >>= SPLIT_WIDTH);
+    out.push(SPLIT_WIDTH as u8);
+    put_integers(&high, tier, out);
+    int::encode(&low, tier, out);
+    id::FLOAT_SPLIT
+}
+
+fn put_raw(values: &[f64], singles: bool, out: &mut Vec<u8>) -> u8 {
+    for value in values {
+        if singles {
+            out.extend_from_slice(&narrow(value.to_bits()).to_le_bytes());
+        } else {
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+    }
+    id::FLOAT_RAW
+}
+
+fn put_integers(ints: &[i64], tier: Tier, out: &mut Vec<u8>) {
+    let mut bytes = Vec::new();
+    int::encode(ints, tier, &mut bytes);
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(&bytes);
+}
+
+/// Replaces `slots` by the bits of the doubles of a block.
+fn decode(
+    codec: u8,
+    singles: bool,
+    mut reader: Reader,
+    n: usize,
+    slots: &mut Vec<i64>,
+) -> Result<()> {
+    slots.clear();
     match codec {
-        id::FLOAT_RAW => {
-            let bytes = reader.take(n * 8)?;
-            out.extend(bytes.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)));
+        id::FLOAT_CONST => {
+            slots.resize(n, reader.u64()? as i64);
             reader.finish()
         }
-        id::FLOAT_BITS => {
-            let mut bits = Vec::new();
-            int::decode(reader.rest(), n, &mut bits)?;
-            out.extend(bits.iter().map(|&b| f64::from_bits(b as u64)));
-            Ok(())
+        id::FLOAT_FORMED => get_formed(false, false, reader, n, slots),
+        id::FLOAT_FORMED_CORRECTED => get_formed(true, false, reader, n, slots),
+        id::FLOAT_FORMED_EXCEPTED => get_formed(false, true, reader, n, slots),
+        id::FLOAT_FORMED_CORRECTED_EXCEPTED => get_formed(true, true, reader, n, slots),
+        id::FLOAT_SPLIT => get_split(reader, n, slots),
+        id::FLOAT_PLANES => {
+            slots.resize(n, 0);
+            planes::decode(&mut reader, as_words(slots))
         }
+        id::FLOAT_PCO => {
+            slots.resize(n, 0);
+            pco::decode(reader.rest(), as_doubles(slots))
+        }
+        id::FLOAT_RAW => get_raw(singles, reader, n, slots),
         _ => Err(Corrupt::new("unknown codec of floats")),
     }
 }
 
-/// As `decode_f64`.
-pub fn decode_f32(codec: u8, mut reader: Reader, n: usize, out: &mut Vec<f32>) -> Result<()> {
-    out.clear();
-    match codec {
-        id::FLOAT_RAW => {
-            let bytes = reader.take(n * 4)?;
-            out.extend(bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)));
-            reader.finish()
-        }
-        id::FLOAT_BITS => {
-            let mut bits = Vec::new();
-            int::decode(reader.rest(), n, &mut bits)?;
-            for word in bits {
-                let word = u32::try_from(word)
-                    .map_err(|_| Corrupt::new("a float is wider than 32 bits"))?;
-                out.push(f32::from_bits(word));
-            }
-            Ok(())
-        }
-        _ => Err(Corrupt::new("unknown codec of floats")),
+fn get_formed(
+    corrected: bool,
+    excepted: bool,
+    mut reader: Reader,
+    n: usize,
+    slots: &mut Vec<i64>,
+) -> Result<()> {
+    let form = Form::get(&mut reader)?;
+    let mut repairs = Repairs::default();
+    if corrected {
+        get_integers(&mut reader, n, &mut repairs.ulps)?;
     }
+    if excepted {
+        let count = reader.varint_up_to(n)?;
+        get_integers(&mut reader, count, &mut repairs.rows)?;
+        get_integers(&mut reader, count, &mut repairs.bits)?;
+    }
+    int::decode(reader.rest(), n, slots)?;
+    form.restore(slots);
+    repairs.apply(slots)
+}
+
+fn get_split(mut reader: Reader, n: usize, slots: &mut Vec<i64>) -> Result<()> {
+    let width = reader.u8()?;
+    if !(1..64).contains(&width) {
+        return Err(Corrupt::new("floats are split at no bit"));
+    }
+    let mut high = Vec::new();
+    get_integers(&mut reader, n, &mut high)?;
+    int::decode(reader.rest(), n, slots)?;
+    for (slot, high) in slots.iter_mut().zip(&high) {
+        *slot |= high << width;
+    }
+    Form::BITS.restore(slots);
+    Ok(())
+}
+
+fn get_raw(singles: bool, mut reader: Reader, n: usize, slots: &mut Vec<i64>) -> Result<()> {
+    if singles {
+        let raw = reader.take(n * 4)?.as_chunks().0;
+        slots.extend(
+            raw.iter()
+                .map(|bytes| widen(u32::from_le_bytes(*bytes)) as i64),
+        );
+    } else {
+        let raw = reader.take(n * 8)?.as_chunks().0;
+        slots.extend(raw.iter().map(|bytes| i64::from_le_bytes(*bytes)));
+    }
+    reader.finish()
+}
+
+fn get_integers(reader: &mut Reader, count: usize, ints: &mut Vec<i64>) -> Result<()> {
+    let bytes = reader.varint_up_to(reader.len())?;
+    int::decode(reader.take(bytes)?, count, ints)
+}
+
+/// What the integers of a form miss.
+#[derive(Default)]
+struct Repairs {
+    /// Per row, or empty.
+    ulps: Vec<i64>,
+    /// Rows of the exceptions, each as the gap behind the one before.
+    rows: Vec<i64>,
+    bits: Vec<i64>,
+}
+
+impl Repairs {
+    /// Sorts the misses into corrections and exceptions. An exception's integer becomes its
+    /// neighbour's, which costs least in every packing.
+    fn collect(&mut self, values: &[f64], plan: Plan, ints: &mut [i64]) {
+        let mut restored = ints.to_vec();
+        plan.form.restore(&mut restored);
+        if plan.corrected {
+            self.ulps.resize(values.len(), 0);
+        }
+        let mut next_row = 0;
+        for row in 0..values.len() {
+            let bits = values[row].to_bits() as i64;
+            let ulps = bits.wrapping_sub(restored[row]);
+            if ulps == 0 {
+                continue;
+            }
+            if plan.corrected && (-MAX_ULPS..=MAX_ULPS).contains(&ulps) {
+                self.ulps[row] = ulps;
+                continue;
+            }
+            self.rows.push((row - next_row) as i64);
+            self.bits.push(bits);
+            next_row = row + 1;
+            if row > 0 {
+                ints[row] = ints[row - 1];
+            }
+        }
+        // The first rows have no neighbour before them: take the one behind.
+        let leading = self.rows.iter().take_while(|gap| **gap == 0).count();
+        let fill = ints.get(leading).copied().unwrap_or(0);
+        ints[..leading].fill(fill);
+    }
+
+    /// Mends restored values.
+    fn apply(&self, slots: &mut [i64]) -> Result<()> {
+        for (slot, ulps) in slots.iter_mut().zip(&self.ulps) {
+            *slot = slot.wrapping_add(*ulps);
+        }
+        let mut rest = slots;
+        for (gap, bits) in self.rows.iter().zip(&self.bits) {
+            let row = usize::try_from(*gap).unwrap_or(usize::MAX);
+            let (slot, behind) = rest
+                .get_mut(row..)
+                .and_then(<[i64]>::split_first_mut)
+                .ok_or(Corrupt::new("an exception lies behind its block"))?;
+            *slot = *bits;
+            rest = behind;
+        }
+        Ok(())
+    }
+}
+
+/// The same allocation seen as integers: blocks are decoded in place.
+fn slots_of(doubles: Vec<f64>) -> Vec<i64> {
+    let mut doubles = ManuallyDrop::new(doubles);
+    let (data, len, capacity) = (doubles.as_mut_ptr(), doubles.len(), doubles.capacity());
+    // SAFETY: i64 has the size and alignment of f64 and no invalid bits; `doubles` is not dropped.
+    unsafe { Vec::from_raw_parts(data.cast(), len, capacity) }
+}
+
+fn doubles_of(slots: Vec<i64>) -> Vec<f64> {
+    let mut slots = ManuallyDrop::new(slots);
+    let (data, len, capacity) = (slots.as_mut_ptr(), slots.len(), slots.capacity());
+    // SAFETY: f64 has the size and alignment of i64 and no invalid bits; `slots` is not dropped.
+    unsafe { Vec::from_raw_parts(data.cast(), len, capacity) }
+}
+
+fn as_words(slots: &mut [i64]) -> &mut [u64] {
+    // SAFETY: u64 has the size and alignment of i64, and neither has invalid bits.
+    unsafe { std::slice::from_raw_parts_mut(slots.as_mut_ptr().cast(), slots.len()) }
+}
+
+fn as_doubles(slots: &mut [i64]) -> &mut [f64] {
+    // SAFETY: f64 has the size and alignment of i64, and neither has invalid bits.
+    unsafe { std::slice::from_raw_parts_mut(slots.as_mut_ptr().cast(), slots.len()) }
 }

@@ -6,11 +6,15 @@
 
 pub mod bits;
 pub mod bytes;
+mod decimal;
 pub mod fixed;
 pub mod float;
 pub mod int;
 pub mod numeric;
 pub mod pack;
+mod pco;
+mod planes;
+mod sample;
 pub mod zstd;
 
 /// How much effort and which trade-off.
@@ -28,6 +32,17 @@ pub enum Point {
     /// Decode speed where size is near.
     Fast,
     Small,
+}
+
+impl Point {
+    /// What a block costs, in bits: its bytes, and the time to decode it at the rate of the point.
+    fn price(self, bytes: usize, rows: usize, nanoseconds_per_row: f64) -> f64 {
+        let bits_per_nanosecond = match self {
+            Point::Fast => 0.8,
+            Point::Small => 0.02,
+        };
+        bytes as f64 * 8.0 + rows as f64 * nanoseconds_per_row * bits_per_nanosecond
+    }
 }
 
 /// Codec ids. A codec id never changes its meaning; ids are only added.
@@ -55,6 +70,10 @@ pub mod id {
     pub const INT_DELTA2: u8 = 0x17;
     /// zstd over one of the above: repeating patterns in merged chunks.
     pub const INT_ZSTD: u8 = 0x18;
+    /// Byte planes of offsets or differences in a zstd frame: noise of few bytes, repeating patterns.
+    pub const INT_PLANES: u8 = 0x19;
+    /// pcodec: distributions that no frame follows.
+    pub const INT_PCO: u8 = 0x1A;
 
     /// Bitmap or runs, whichever is shorter.
     pub const BITS: u8 = 0x20;
@@ -78,6 +97,19 @@ pub mod id {
 
     /// The bits of floats back to back.
     pub const FLOAT_RAW: u8 = 0x50;
-    /// The bits of floats as integers.
-    pub const FLOAT_BITS: u8 = 0x51;
+    /// One value.
+    pub const FLOAT_CONST: u8 = 0x51;
+    /// Decimals and other scaled integers.
+    pub const FLOAT_FORMED: u8 = 0x52;
+    /// The same, some of them a few ULPs off: averages, converted counters.
+    pub const FLOAT_FORMED_CORRECTED: u8 = 0x53;
+    /// The same with exceptions: NaN, infinities, odd values.
+    pub const FLOAT_FORMED_EXCEPTED: u8 = 0x54;
+    pub const FLOAT_FORMED_CORRECTED_EXCEPTED: u8 = 0x55;
+    /// High and low bits apart: true reals.
+    pub const FLOAT_SPLIT: u8 = 0x56;
+    /// Byte planes in a zstd frame: reals that repeat.
+    pub const FLOAT_PLANES: u8 = 0x57;
+    /// pcodec on the doubles: what follows a model of pcodec's and none of ours.
+    pub const FLOAT_PCO: u8 = 0x58;
 }

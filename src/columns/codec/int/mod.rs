@@ -7,9 +7,10 @@
 
 mod dict;
 mod frame;
+mod merged;
 mod runs;
 
-use super::{id, zstd, Tier};
+use super::{id, pco, planes, zstd, Tier};
 use crate::error::{Corrupt, Result};
 use crate::wire::{put_zigzag, varint_bytes, zigzag, Reader};
 
@@ -31,28 +32,21 @@ pub fn decode(bytes: &[u8], n: usize, out: &mut Vec<i64>) -> Result<()> {
 pub fn encode_body(values: &[i64], tier: Tier, out: &mut Vec<u8>) -> u8 {
     let at = out.len();
     let codec = encode_light(values, true, out);
-    if tier == Tier::Fresh || out.len() - at < SMALLEST_ZSTD {
-        return codec;
+    match tier {
+        Tier::Fresh => codec,
+        Tier::Merged(point) => merged::improve(values, point, codec, at, out),
     }
-    let mut packed = vec![codec];
-    zstd::compress(&out[at..], 1, &mut packed);
-    if packed.len() * 20 < (out.len() - at) * 19 {
-        out.truncate(at);
-        out.extend_from_slice(&packed);
-        return id::INT_ZSTD;
-    }
-    codec
 }
-
-/// Below this many bytes zstd is not tried.
-const SMALLEST_ZSTD: usize = 64;
 
 /// Reads `n` values of a body that takes up the rest of `reader`; `out` is cleared first.
 pub fn decode_body(codec: u8, mut reader: Reader, n: usize, out: &mut Vec<i64>) -> Result<()> {
     out.clear();
     out.resize(n, 0);
-    if codec != id::INT_ZSTD {
-        return decode_light(codec, reader, out, true);
+    match codec {
+        id::INT_ZSTD => {}
+        id::INT_PLANES => return planes::decode_ints(&mut reader, out),
+        id::INT_PCO => return pco::decode(reader.rest(), out),
+        _ => return decode_light(codec, reader, out, true),
     }
     let inner = reader.u8()?;
     let mut bytes = Vec::new();

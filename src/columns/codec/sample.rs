@@ -1,0 +1,227 @@
+//! Which form fits a block of doubles: judged by the estimated size of a small sample, without
+//! encoding anything. The sample is a few runs of neighbours, so that differences can be seen too.
+
+use super::decimal::{Form, Kind};
+
+/// Values looked at: `GROUPS` runs of `RUN` neighbours, spread over the block.
+const RUN: usize = 3;
+const GROUPS: usize = 16;
+const SAMPLE: usize = RUN * GROUPS;
+
+/// Bits that an exception costs: the double, its position, and the hole it leaves in the integers.
+const EXCEPTION_BITS: f64 = 76.0;
+
+/// Largest correction worth a column of its own, in ULPs to either side.
+pub const MAX_ULPS: i64 = 127;
+
+/// Beyond this many bits an integer saves nothing over the double.
+const MAX_INTEGER_BITS: f64 = 50.0;
+
+/// How to turn a block into integers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    pub form: Form,
+    /// Values that the form misses by a few ULPs get a correction instead of being exceptions.
+    pub corrected: bool,
+    /// Estimate for one value.
+    pub bits: f64,
+}
+
+struct Sample {
+    values: [f64; SAMPLE],
+    len: usize,
+    /// Values that no form but `Bits` can express: NaN, infinities, -0.0.
+    special: usize,
+    /// Decimal logarithm of the largest magnitude, rounded up.
+    digits: i32,
+}
+
+/// The cheapest plan for `values`; `Form::BITS` where no other form helps.
+pub fn choose(values: &[f64], singles: bool) -> Plan {
+    let sample = Sample::of(values);
+    let mut best = sample.plain(if singles {
+        Form::SINGLE_BITS
+    } else {
+        Form::BITS
+    });
+    if sample.special == sample.len {
+        return best;
+    }
+    if singles {
+        sample.search(Kind::Decimal, &mut best);
+        sample.search(Kind::Single, &mut best);
+        return best;
+    }
+    let clean = sample.search(Kind::Decimal, &mut best);
+    if clean.is_some_and(|exponent| exponent <= 6) {
+        return best;
+    }
+    sample.try_binary(&mut best);
+    if clean.is_none() {
+        for kind in [
+            Kind::Scaled,
+            Kind::Single,
+            Kind::Thirds,
+            Kind::Sevenths,
+            Kind::Ninths,
+        ] {
+            if sample.search(kind, &mut best).is_some() {
+                break;
+            }
+        }
+        if best.form == Form::BITS {
+            sample.try_form(Form::SINGLE_BITS, &mut best);
+        }
+    }
+    best
+}
+
+impl Sample {
+    fn of(values: &[f64]) -> Sample {
+        let mut sample = Sample {
+            values: [0.0; SAMPLE],
+            len: 0,
+            special: 0,
+            digits: 0,
+        };
+        if values.len() <= SAMPLE {
+            sample.len = values.len();
+            sample.values[..values.len()].copy_from_slice(values);
+        } else {
+            sample.len = SAMPLE;
+            for group in 0..GROUPS {
+                let start = group * (values.len() - RUN) / (GROUPS - 1);
+                sample.values[group * RUN..][..RUN].copy_from_slice(&values[start..start + RUN]);
+            }
+        }
+        let mut largest = 0.0f64;
+        for value in &sample.values[..sample.len] {
+            if !value.is_finite() || value.to_bits() == (-0.0f64).to_bits() {
+                sample.special += 1;
+            } else {
+                largest = largest.max(value.abs());
+            }
+        }
+        sample.digits = if largest > 0.0 {
+            largest.log10().ceil() as i32
+        } else {
+            0
+        };
+        sample
+    }
+
+    /// Plan of a form that expresses every value.
+    fn plain(&self, form: Form) -> Plan {
+        let mut ints = [0; SAMPLE];
+        form.convert(&self.values[..self.len], &mut ints[..self.len]);
+        Plan {
+            form,
+            corrected: false,
+            bits: integer_bits(&ints[..self.len]),
+        }
+    }
+
+    /// Tries the exponents of a kind upwards until one expresses all values; returns that one.
+    fn search(&self, kind: Kind, best: &mut Plan) -> Option<i8> {
+        // More digits than 15 are not exact: i / 10^e would have to be larger than 2^50.
+        let limit = (15 - self.digits).clamp(0, 22) as i8;
+        (0..=limit).find(|&exponent| {
+            Form::new(kind, exponent).is_some_and(|form| self.try_form(form, best))
+        })
+    }
+
+    /// The power of two that all values are multiples of.
+    fn try_binary(&self, best: &mut Plan) {
+        let lowest = self.values[..self.len]
+            .iter()
+            .filter(|value| value.is_finite() && **value != 0.0)
+            .map(|value| {
+                let biased = (value.to_bits() >> 52 & 0x7ff) as i32;
+                biased - 1075 + (value.to_bits() | 1 << 52).trailing_zeros() as i32
+            })
+            .min();
+        let exponent = lowest.and_then(|lowest| i8::try_from(lowest).ok());
+        if let Some(form) = exponent.and_then(|exponent| Form::new(Kind::Binary, exponent)) {
+            self.try_form(form, best);
+        }
+    }
+
+    /// Replaces `best` if `form` is cheaper; true if it expresses all values that any form can.
+    fn try_form(&self, form: Form, best: &mut Plan) -> bool {
+        let values = &self.values[..self.len];
+        let mut slots = [0; SAMPLE];
+        let missed = form
+            .convert(values, &mut slots[..self.len])
+            .saturating_sub(self.special);
+        let clean = missed == 0;
+        let corrigible = form.is_linear() && form.kind() != Kind::Binary;
+        if missed > self.len / 2 && !corrigible {
+            return false;
+        }
+        let (mut ulps_bits, mut beyond) = (0.0, 0usize);
+        if self.special + missed > 0 {
+            let mut restored = slots;
+            form.restore(&mut restored[..self.len]);
+            let mut previous = 0;
+            for ((value, back), int) in values.iter().zip(restored).zip(&mut slots) {
+                let ulps = (value.to_bits() as i64).wrapping_sub(back);
+                if (-MAX_ULPS..=MAX_ULPS).contains(&ulps) {
+                    ulps_bits += signed_bits(ulps);
+                } else {
+                    beyond += 1;
+                    *int = previous;
+                }
+                previous = *int;
+            }
+        }
+        let n = self.len as f64;
+        let integers = integer_bits(&slots[..self.len]);
+        if integers > MAX_INTEGER_BITS {
+            return clean;
+        }
+        let excepted = integers + missed as f64 * EXCEPTION_BITS / n;
+        if excepted < best.bits {
+            *best = Plan {
+                form,
+                corrected: false,
+                bits: excepted,
+            };
+        }
+        if corrigible && missed > 0 {
+            let others = beyond.saturating_sub(self.special) as f64 * EXCEPTION_BITS / n;
+            let corrected = integers + ulps_bits / n + 0.5 + others;
+            if corrected < best.bits {
+                *best = Plan {
+                    form,
+                    corrected: true,
+                    bits: corrected,
+                };
+            }
+        }
+        clean
+    }
+}
+
+fn signed_bits(int: i64) -> f64 {
+    (64 - int.unsigned_abs().leading_zeros() + (int != 0) as u32) as f64
+}
+
+/// Bits of a value after packing, from the range of the sample or the differences inside its runs.
+fn integer_bits(ints: &[i64]) -> f64 {
+    let (Some(low), Some(high)) = (ints.iter().min(), ints.iter().max()) else {
+        return 0.0;
+    };
+    let range = (64 - high.wrapping_sub(*low).leading_zeros()) as f64;
+    let mut differences = 0.0;
+    let mut pairs = 0;
+    for run in ints.chunks(RUN) {
+        for pair in run.windows(2) {
+            differences += signed_bits(pair[1].wrapping_sub(pair[0]));
+            pairs += 1;
+        }
+    }
+    if pairs == 0 {
+        return range;
+    }
+    range.min(differences / pairs as f64 + 0.5)
+}
