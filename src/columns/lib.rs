@@ -13,6 +13,7 @@ pub mod column;
 pub mod error;
 pub mod summary;
 pub mod tuple;
+pub mod vector;
 pub mod wire;
 
 pub use error::Corrupt;
