@@ -69,5 +69,7 @@ installcheck: prerequisites build bench
 replicate differential crash core-suites: prerequisites build bench
 	$(BENCH) $@ $(if $(SEED),--seed $(SEED))
 
+include bench/codecs.mk
+
 clean:
 	rm -rf $(TARGET) build
