@@ -16,7 +16,7 @@ SEED ?=
 
 export PG PG_CONFIG TARGET PROFILE
 
-.PHONY: all build sql bench install installcheck check test test-here replicate differential crash core-suites clean prerequisites
+.PHONY: all build sql bench install installcheck check test test-here replicate differential model crash core-suites demo clean prerequisites
 
 all: build
 
@@ -66,8 +66,14 @@ installcheck: prerequisites build bench
 	$(BENCH) installcheck
 
 # One of the programs of `make test`; SEED=n repeats a run.
-replicate differential crash core-suites: prerequisites build bench
+replicate differential model crash core-suites: prerequisites build bench
 	$(BENCH) $@ $(if $(SEED),--seed $(SEED))
+
+# --- what a person sees ----------------------------------------------------------------------------------------------
+
+# Real data into a heap and a varve table of a throw-away cluster: sizes, a dashboard query, its plan.
+demo: prerequisites build bench
+	@$(BENCH) demo
 
 include bench/codecs.mk
 

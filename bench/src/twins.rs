@@ -194,7 +194,9 @@ impl Workload {
             )?;
         }
         for table in [HEAP, VARVE] {
-            let mut writer = client.copy_in(&format!("COPY {table} FROM STDIN"))?;
+            let mut writer = client.copy_in(&format!(
+                "COPY {table} (time, device, seq, value, reading, state) FROM STDIN"
+            ))?;
             writer.write_all(text.as_bytes())?;
             writer.finish()?;
         }

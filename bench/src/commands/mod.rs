@@ -2,9 +2,11 @@
 
 mod core_suites;
 mod crash;
+mod demo;
 mod differential;
 mod generate;
 mod installcheck;
+mod model;
 mod replicate;
 
 use crate::arguments::Arguments;
@@ -22,6 +24,10 @@ pub fn run() -> Result<bool> {
     }
     let seed = arguments.option("seed", Random::fresh_seed())?;
     let tree = Tree::install()?;
+    if arguments.command == "demo" {
+        demo::run(&tree)?;
+        return Ok(true);
+    }
     let mut report = Report::default();
     match arguments.command.as_str() {
         "installcheck" => installcheck::run(&tree, &mut report)?,
@@ -37,10 +43,12 @@ pub fn run() -> Result<bool> {
             )?;
         }
         "core-suites" => core_suites::run(&tree, &mut report)?,
+        "model" => model::run(&tree, &mut report, arguments.option("seconds", 120)?, seed)?,
         "test" => {
             installcheck::run(&tree, &mut report)?;
             replicate::run(&tree, &mut report)?;
             differential::run(&tree, &mut report, 6, 300, seed)?;
+            model::run(&tree, &mut report, 120, seed)?;
             crash::run(&tree, &mut report, 5, seed)?;
             core_suites::run(&tree, &mut report)?;
         }
