@@ -16,7 +16,7 @@ SEED ?=
 
 export PG PG_CONFIG TARGET PROFILE
 
-.PHONY: all build sql bench install installcheck check test test-here replicate differential model crash core-suites demo clean prerequisites
+.PHONY: all build sql bench install installcheck check test test-here replicate differential model pgbench crash core-suites torture demo clean prerequisites
 
 all: build
 
@@ -43,7 +43,7 @@ prerequisites:
 	@scripts/prerequisites $(PG)
 
 bench:
-	$(CARGO) build --profile $(PROFILE) --package varve-bench
+	$(CARGO) build --profile $(PROFILE) --package varve-bench --bin varve-bench
 
 # No server: formatting, lints, the pure crate with its golden files and corpora, the test programs' own tests.
 check: prerequisites
@@ -66,8 +66,12 @@ installcheck: prerequisites build bench
 	$(BENCH) installcheck
 
 # One of the programs of `make test`; SEED=n repeats a run.
-replicate differential model crash core-suites: prerequisites build bench
+replicate differential model pgbench crash core-suites: prerequisites build bench
 	$(BENCH) $@ $(if $(SEED),--seed $(SEED))
+
+# Up to an hour; its page is docs/torture.md.
+torture: prerequisites build bench
+	$(BENCH) torture docs/torture.md $(if $(SEED),--seed $(SEED))
 
 # --- what a person sees ----------------------------------------------------------------------------------------------
 

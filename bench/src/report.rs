@@ -1,24 +1,31 @@
 //! Counting checks: one line for each, and the closing line `N passed, N failed` that .ci/run adds up.
 
 use crate::Result;
+use std::collections::BTreeMap;
 use std::error::Error;
 
 #[derive(Default)]
 pub struct Report {
     passed: usize,
-    failed: usize,
+    failures: Vec<String>,
+    /// Passed and failed checks of each program, the part of a name before its slash.
+    programs: BTreeMap<String, (usize, usize)>,
 }
 
 impl Report {
     /// Notes how one check ended; an error counts as failed and is printed.
     pub fn check(&mut self, name: &str, outcome: Result<()>) {
+        let program = name.split('/').next().unwrap_or_default().to_string();
+        let counts = self.programs.entry(program).or_default();
         match outcome {
             Ok(()) => {
                 self.passed += 1;
+                counts.0 += 1;
                 println!("ok      {name}");
             }
             Err(error) => {
-                self.failed += 1;
+                self.failures.push(name.to_string());
+                counts.1 += 1;
                 println!("FAILED  {name}: {}", describe(error.as_ref()));
             }
         }
@@ -29,10 +36,20 @@ impl Report {
         println!("SKIPPED {name}: {reason}");
     }
 
+    pub fn by_program(&self) -> impl Iterator<Item = (&str, usize, usize)> {
+        self.programs
+            .iter()
+            .map(|(name, (passed, failed))| (name.as_str(), *passed, *failed))
+    }
+
+    pub fn failures(&self) -> &[String] {
+        &self.failures
+    }
+
     /// The closing line; true where nothing failed.
     pub fn close(self) -> bool {
-        println!("{} passed, {} failed", self.passed, self.failed);
-        self.failed == 0
+        println!("{} passed, {} failed", self.passed, self.failures.len());
+        self.failures.is_empty()
     }
 }
 

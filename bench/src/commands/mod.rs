@@ -7,7 +7,9 @@ mod differential;
 mod generate;
 mod installcheck;
 mod model;
+mod pgbench;
 mod replicate;
+mod torture;
 
 use crate::arguments::Arguments;
 use crate::random::Random;
@@ -44,11 +46,19 @@ pub fn run() -> Result<bool> {
         }
         "core-suites" => core_suites::run(&tree, &mut report)?,
         "model" => model::run(&tree, &mut report, arguments.option("seconds", 120)?, seed)?,
+        "pgbench" => pgbench::run(&tree, &mut report, 10, 10, "")?,
+        "torture" => torture::run(
+            &tree,
+            &mut report,
+            &arguments.word(0, "docs/torture.md".to_string())?,
+            seed,
+        )?,
         "test" => {
             installcheck::run(&tree, &mut report)?;
             replicate::run(&tree, &mut report)?;
             differential::run(&tree, &mut report, 6, 300, seed)?;
             model::run(&tree, &mut report, 120, seed)?;
+            pgbench::run(&tree, &mut report, 2, 3, "")?;
             crash::run(&tree, &mut report, 5, seed)?;
             core_suites::run(&tree, &mut report)?;
         }
