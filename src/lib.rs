@@ -1,10 +1,26 @@
-//! varve: compressed time-series storage for PostgreSQL.
+//! varve: compressed time-series storage for PostgreSQL. A varve table is a heap relation with ordinary
+//! rows (the *tail*) and *chunks*: rows by column, encoded, in heap tuples of their own.
+//!
+//! Layers, imports point down only: `functions`, `am` → `table` → `storage` → `pg` → `varve-columns`.
+//!
+//! * *chunk*: up to 65,536 rows; a *header* tuple and *piece* tuples
+//! * *series*: the rows of one key; *layout*: which columns are key and time
+//! * *seal*: tail rows become a chunk; *merge*: chunks become larger ones
+//! * *delete map*: the rows of a chunk that are gone, part of each header version
+
 pgrx::pg_module_magic!();
 
+mod am;
 mod functions;
+mod guc;
+mod pg;
+mod storage;
+mod table;
 
 /// Called once, when a backend loads the library.
 #[no_mangle]
 pub extern "C-unwind" fn _PG_init() {
+    guc::init();
+    am::hooks::init();
     functions::init();
 }

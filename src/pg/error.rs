@@ -3,7 +3,7 @@
 
 use pgrx::pg_sys::panic::ErrorReport;
 pub use pgrx::PgSqlErrorCode as Code;
-use pgrx::{PgLogLevel, prelude::*};
+use pgrx::{prelude::*, PgLogLevel};
 
 /// Raises an ERROR; does not return. `detail` and `hint` are left out where empty.
 pub fn raise(code: Code, message: impl Into<String>, detail: &str, hint: &str) -> ! {

@@ -125,7 +125,13 @@ impl Page {
 
     pub fn line_pointers(&self) -> u16 {
         // SAFETY: pd_lower sits at byte 12 of every page; a new page has 0 there.
-        let lower = unsafe { self.data.cast::<u8>().add(12).cast::<u16>().read_unaligned() };
+        let lower = unsafe {
+            self.data
+                .cast::<u8>()
+                .add(12)
+                .cast::<u16>()
+                .read_unaligned()
+        };
         (usize::from(lower).saturating_sub(PAGE_HEADER_BYTES) / 4) as u16
     }
 

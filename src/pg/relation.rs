@@ -145,6 +145,40 @@ pub unsafe fn index_oids(relation: pg_sys::Relation) -> Vec<pg_sys::Oid> {
     }
 }
 
+unsafe extern "C-unwind" {
+    fn get_partition_ancestors(relid: pg_sys::Oid) -> *mut pg_sys::List;
+    fn datum_image_eq(a: pg_sys::Datum, b: pg_sys::Datum, by_value: bool, length: i32) -> bool;
+}
+
+/// The partitioned tables above a partition, nearest first.
+///
+/// # Safety
+/// See `oid`.
+pub unsafe fn partition_ancestors(relation: pg_sys::Relation) -> Vec<pg_sys::Oid> {
+    // SAFETY: by contract; errors become panics at the boundary.
+    unsafe {
+        let list = pg_sys::ffi::pg_guard_ffi_boundary(|| get_partition_ancestors(oid(relation)));
+        oids(list)
+    }
+}
+
+/// Are two non-null datums the same bytes, toasted or not?
+///
+/// # Safety
+/// Both must be values of the attribute's type.
+pub unsafe fn same_image(
+    a: pg_sys::Datum,
+    b: pg_sys::Datum,
+    attribute: &pg_sys::FormData_pg_attribute,
+) -> bool {
+    // SAFETY: by contract; errors become panics at the boundary.
+    unsafe {
+        pg_sys::ffi::pg_guard_ffi_boundary(|| {
+            datum_image_eq(a, b, attribute.attbyval, i32::from(attribute.attlen))
+        })
+    }
+}
+
 /// RelationIsLogicallyLogged: are row changes decoded for logical replication?
 ///
 /// # Safety

@@ -1,7 +1,7 @@
 //! Heap tuples as PostgreSQL lays them out: attribute count, header fields, and building tuples of
 //! zero attributes for storage.
 
-use super::tid::{self, INVALID_BLOCK, Tid};
+use super::tid::{self, Tid, INVALID_BLOCK};
 use pgrx::pg_sys;
 
 const HEAP_NATTS_MASK: u16 = 0x07ff;
@@ -134,6 +134,24 @@ impl Drop for BareTuple {
         if !std::thread::panicking() {
             // SAFETY: allocated in `new`.
             unsafe { pg_sys::pfree(self.0.cast()) }
+        }
+    }
+}
+
+/// HeapTupleHeaderGetUpdateXid: the transaction that updated or deleted the tuple, lockers aside.
+///
+/// # Safety
+/// As above.
+pub unsafe fn update_xid(header: pg_sys::HeapTupleHeader) -> pg_sys::TransactionId {
+    const LOCK_ONLY: u16 = 0x0080;
+    const MULTI: u16 = 0x1000;
+    // SAFETY: by contract.
+    unsafe {
+        let mask = (*header).t_infomask & (HEAP_XMAX_INVALID | MULTI | LOCK_ONLY);
+        if mask == MULTI {
+            pg_sys::HeapTupleGetUpdateXid(header)
+        } else {
+            raw_xmax(header)
         }
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! Sections are `static` and `delete map`, each either inline or in pieces (see `Section`).
 
-use super::runs::{Pieces, get_varint, put_varint};
+use super::runs::{get_varint, put_varint, Pieces};
 
 /// Largest body of a storage tuple: 2,032 bytes (TOAST_TUPLE_THRESHOLD) less the tuple header.
 pub const BODY_BYTES: usize = 2032 - 24;
@@ -72,7 +72,9 @@ impl Section {
     }
 
     fn decode(input: &mut &[u8]) -> Result<Section, FormatError> {
-        let (&mode, rest) = input.split_first().ok_or(FormatError("truncated section"))?;
+        let (&mode, rest) = input
+            .split_first()
+            .ok_or(FormatError("truncated section"))?;
         *input = rest;
         if mode == 0 {
             let len = get_varint(input)? as usize;
@@ -279,7 +281,16 @@ mod tests {
                 crc: 77,
                 pieces: Pieces {
                     len: 3000,
-                    tids: vec![Tid { block: 9, offset: 1 }, Tid { block: 9, offset: 2 }],
+                    tids: vec![
+                        Tid {
+                            block: 9,
+                            offset: 1,
+                        },
+                        Tid {
+                            block: 9,
+                            offset: 2,
+                        },
+                    ],
                 },
             },
         }

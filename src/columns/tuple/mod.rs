@@ -5,6 +5,7 @@
 pub mod delete_map;
 pub mod header;
 pub mod runs;
+pub mod statics;
 pub mod tid;
 
-pub use header::{FormatError, Header, PIECE_BYTES, Piece, StorageTuple};
+pub use header::{FormatError, Header, Piece, StorageTuple, PIECE_BYTES};

@@ -159,7 +159,20 @@ mod tests {
         let mut bytes = Vec::new();
         Pieces {
             len: 4000,
-            tids: vec![Tid { block: 1, offset: 1 }, Tid { block: 9, offset: 4 }, Tid { block: 9, offset: 5 }],
+            tids: vec![
+                Tid {
+                    block: 1,
+                    offset: 1,
+                },
+                Tid {
+                    block: 9,
+                    offset: 4,
+                },
+                Tid {
+                    block: 9,
+                    offset: 5,
+                },
+            ],
         }
         .encode(&mut bytes);
         for end in 0..bytes.len() {

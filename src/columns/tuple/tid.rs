@@ -36,8 +36,8 @@ impl Tid {
     /// The virtual TID of row `row` of the chunk whose header is at `header`.
     pub fn of_row(header: Tid, row: u32) -> Tid {
         debug_assert!(header.offset >= 1 && header.offset <= MAX_HEADER_OFFSET);
-        let slot = u64::from(header.block) * u64::from(MAX_HEADER_OFFSET)
-            + u64::from(header.offset - 1);
+        let slot =
+            u64::from(header.block) * u64::from(MAX_HEADER_OFFSET) + u64::from(header.offset - 1);
         let n = (slot << 16) | u64::from(row);
         Tid {
             block: VIRTUAL_BASE + (n / OFFSETS) as u32,
@@ -92,6 +92,13 @@ mod tests {
             }
         }
         assert_eq!(PENDING.row_of(), None);
-        assert_eq!(Tid { block: 5, offset: 1 }.row_of(), None);
+        assert_eq!(
+            Tid {
+                block: 5,
+                offset: 1
+            }
+            .row_of(),
+            None
+        );
     }
 }

@@ -1,0 +1,219 @@
+//! Fetching single rows: by index entry, by TID and snapshot, and checks of TIDs.
+
+use super::scan::{classify_slot, heap_callback, Found, OpenChunk, VarveScan};
+use super::slot;
+use crate::pg::memory;
+use crate::pg::relation;
+use crate::pg::tid::{self, Tid};
+use crate::storage::read::Reader;
+use crate::storage::registry;
+use crate::table::changes;
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use std::rc::Rc;
+
+#[repr(C)]
+struct VarveFetch {
+    base: pg_sys::IndexFetchTableData,
+    heap: *mut pg_sys::IndexFetchTableData,
+    /// The chunk of the last compressed row, good for the same snapshot.
+    last: *mut Option<LastChunk>,
+}
+
+struct LastChunk {
+    header: Tid,
+    snapshot: (pg_sys::Snapshot, pg_sys::CommandId),
+    open: OpenChunk,
+}
+
+#[pg_guard]
+pub unsafe extern "C-unwind" fn index_fetch_begin(
+    table: pg_sys::Relation,
+) -> *mut pg_sys::IndexFetchTableData {
+    // SAFETY: called by core with an open relation.
+    unsafe {
+        let fetch: *mut VarveFetch = pg_sys::palloc0(core::mem::size_of::<VarveFetch>()).cast();
+        (*fetch).base.rel = table;
+        (*fetch).heap = heap_callback!(index_fetch_begin)(table);
+        (*fetch).last = memory::own(pg_sys::CurrentMemoryContext, None);
+        fetch.cast()
+    }
+}
+
+#[pg_guard]
+pub unsafe extern "C-unwind" fn index_fetch_reset(fetch: *mut pg_sys::IndexFetchTableData) {
+    // SAFETY: called by core with what `index_fetch_begin` returned.
+    unsafe {
+        let own = &mut *fetch.cast::<VarveFetch>();
+        *own.last = None;
+        heap_callback!(index_fetch_reset)(own.heap);
+    }
+}
+
+#[pg_guard]
+pub unsafe extern "C-unwind" fn index_fetch_end(fetch: *mut pg_sys::IndexFetchTableData) {
+    // SAFETY: as above; the box of `last` goes with its context.
+    unsafe {
+        let own = &mut *fetch.cast::<VarveFetch>();
+        *own.last = None;
+        heap_callback!(index_fetch_end)(own.heap);
+        pg_sys::pfree(fetch.cast());
+    }
+}
+
+#[pg_guard]
+pub unsafe extern "C-unwind" fn index_fetch_tuple(
+    fetch: *mut pg_sys::IndexFetchTableData,
+    item: pg_sys::ItemPointer,
+    snapshot: pg_sys::Snapshot,
+    slot: *mut pg_sys::TupleTableSlot,
+    call_again: *mut bool,
+    all_dead: *mut bool,
+) -> bool {
+    // SAFETY: called by core with a slot of ours.
+    unsafe {
+        let own = &mut *fetch.cast::<VarveFetch>();
+        let table = own.base.rel;
+        let at = tid::read(item);
+        if !at.is_virtual() {
+            let heap = own.heap;
+            let found = slot::as_heap(slot, || {
+                heap_callback!(index_fetch_tuple)(heap, item, snapshot, slot, call_again, all_dead)
+            });
+            return found && classify_slot(slot) == Found::Row;
+        }
+        *call_again = false;
+        if !all_dead.is_null() {
+            *all_dead = false;
+        }
+        let Some((header, row)) = at.row_of() else {
+            return false;
+        };
+        let stamp = (snapshot, (*snapshot).curcid);
+        let known =
+            matches!(&*own.last, Some(last) if last.header == header && last.snapshot == stamp);
+        if !known {
+            *own.last = registry::reader_at(table, header, snapshot).map(|reader| LastChunk {
+                header,
+                snapshot: stamp,
+                open: OpenChunk::new(reader, snapshot),
+            });
+        }
+        match &*own.last {
+            Some(last) if row < last.open.reader.rows() && !last.open.is_hidden(row) => {
+                slot::store_row(slot, &last.open.reader, row, relation::oid(table));
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The chunk and row of a virtual TID, if `snapshot` sees the row. Under SnapshotAny deleted rows are
+/// seen too.
+///
+/// # Safety
+/// `table` must be open, `snapshot` valid.
+pub unsafe fn visible_row(
+    table: pg_sys::Relation,
+    at: Tid,
+    snapshot: pg_sys::Snapshot,
+) -> Option<(Rc<Reader>, u32)> {
+    // SAFETY: by contract.
+    unsafe {
+        let (header, row) = at.row_of()?;
+        let reader = registry::reader_at(table, header, snapshot)?;
+        if row >= reader.rows() {
+            return None;
+        }
+        let any = (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_ANY;
+        let hidden = !any && changes::is_hidden(&reader.chunk, row, snapshot);
+        (!hidden).then_some((reader, row))
+    }
+}
+
+#[pg_guard]
+pub unsafe extern "C-unwind" fn tuple_fetch_row_version(
+    table: pg_sys::Relation,
+    item: pg_sys::ItemPointer,
+    snapshot: pg_sys::Snapshot,
+    slot: *mut pg_sys::TupleTableSlot,
+) -> bool {
+    // SAFETY: called by core with a slot of ours.
+    unsafe {
+        let at = tid::read(item);
+        if !at.is_virtual() {
+            let found = slot::as_heap(slot, || {
+                heap_callback!(tuple_fetch_row_version)(table, item, snapshot, slot)
+            });
+            if found && classify_slot(slot) != Found::Row {
+                slot::clear_slot(slot);
+                return false;
+            }
+            return found;
+        }
+        match visible_row(table, at, snapshot) {
+            Some((reader, row)) => {
+                slot::store_row(slot, &reader, row, relation::oid(table));
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+#[pg_guard]
+pub unsafe extern "C-unwind" fn tuple_tid_valid(
+    scan: pg_sys::TableScanDesc,
+    item: pg_sys::ItemPointer,
+) -> bool {
+    // SAFETY: called by core for a scan of ours.
+    unsafe {
+        let own = VarveScan::of(scan);
+        let at = tid::read(item);
+        match at.row_of() {
+            Some((header, _)) => header.block < relation::blocks(own.base.rs_rd),
+            None => !at.is_virtual() && heap_callback!(tuple_tid_valid)(own.heap, item),
+        }
+    }
+}
+
+#[pg_guard]
+pub unsafe extern "C-unwind" fn tuple_get_latest_tid(
+    scan: pg_sys::TableScanDesc,
+    item: pg_sys::ItemPointer,
+) {
+    // SAFETY: called by core for a scan of ours.
+    unsafe {
+        let own = VarveScan::of(scan);
+        let at = tid::read(item);
+        if let Some((header, row)) = at.row_of() {
+            // A row that was updated leads to its new version; any other is its own latest.
+            let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+            let successor = registry::reader_at(own.base.rs_rd, header, any)
+                .and_then(|reader| changes::successor(&reader.chunk, row));
+            match successor {
+                Some(next) => *item = tid::to_pg(next),
+                None => return,
+            }
+        }
+        heap_callback!(tuple_get_latest_tid)(own.heap, item);
+    }
+}
+
+#[pg_guard]
+pub unsafe extern "C-unwind" fn tuple_satisfies_snapshot(
+    table: pg_sys::Relation,
+    slot: *mut pg_sys::TupleTableSlot,
+    snapshot: pg_sys::Snapshot,
+) -> bool {
+    // SAFETY: called by core with a slot that holds a row of this table.
+    unsafe {
+        let at = tid::from_pg(&(*slot).tts_tid);
+        if at.is_virtual() {
+            visible_row(table, at, snapshot).is_some()
+        } else {
+            heap_callback!(tuple_satisfies_snapshot)(table, slot, snapshot)
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Wiring to PostgreSQL: table and index access method callbacks, slots and hooks. Callbacks unpack,
+//! call down to `table` and `storage`, and pack again.
+
+pub mod analyze;
+pub mod approval;
+pub mod ddl;
+pub mod fetch;
+pub mod hooks;
+pub mod modify;
+pub mod planner;
+pub mod routine;
+pub mod sample;
+pub mod scan;
+pub mod slot;

@@ -1,0 +1,378 @@
+//! Inserting, deleting, updating and locking rows. Tail rows are heapam's business, except when a row
+//! turns out to have been sealed; compressed rows go through `table::changes`.
+
+use super::fetch;
+use super::scan::heap_callback;
+use super::slot;
+use crate::pg::relation;
+use crate::pg::tid::{self, Tid};
+use crate::storage::read::Reader;
+use crate::table::locks::{self, Locked, Request, RowState};
+use crate::table::{batch, changes, follow};
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use std::rc::Rc;
+
+type Outcome = pg_sys::TM_Result::Type;
+
+#[pg_guard]
+pub unsafe extern "C-unwind" fn tuple_insert(
+    table: pg_sys::Relation,
+    slot: *mut pg_sys::TupleTableSlot,
+    command: pg_sys::CommandId,
+    options: i32,
+    bulk: *mut pg_sys::BulkInsertStateData,
+) {
+    // SAFETY: called by core with a filled slot.
+    unsafe {
+        if batch::collects(table, command) {
+            batch::collect(table, slot, command, options);
+            (*slot).tts_tid = tid::to_pg(tid::PENDING);
+            (*slot).tts_tableOid = relation::oid(table);
+        } else {
+            heap_callback!(tuple_insert)(table, slot, command, options, bulk);
+        }
+    }
+}
+
+#[pg_guard]
+pub unsafe extern "C-unwind" fn multi_insert(
+    table: pg_sys::Relation,
+    slots: *mut *mut pg_sys::TupleTableSlot,
+    count: i32,
+    command: pg_sys::CommandId,
+    options: i32,
+    bulk: *mut pg_sys::BulkInsertStateData,
+) {
+    // SAFETY: called by core with `count` filled slots. Only COPY calls it.
+    unsafe {
+        if batch::accepts_copy(table) {
+            for at in 0..count as usize {
+                let slot = *slots.add(at);
+                batch::collect(table, slot, command, options);
+                (*slot).tts_tid = tid::to_pg(tid::PENDING);
+                (*slot).tts_tableOid = relation::oid(table);
+            }
+        } else {
+            pg_sys::heap_multi_insert(table, slots, count, command, options, bulk);
+        }
+    }
+}
+
+#[pg_guard]
+pub unsafe extern "C-unwind" fn finish_bulk_insert(table: pg_sys::Relation, _options: i32) {
+    // SAFETY: called by core at the end of a COPY into this table.
+    unsafe { batch::flush_table(table) }
+}
+
+/// What an attempt to get hold of a compressed row came to, in core's terms.
+enum Held {
+    Row(Rc<Reader>, u32),
+    Not(Outcome),
+}
+
+/// Locks the chunk of a compressed row exclusively and looks the row up in its newest version.
+unsafe fn hold(
+    table: pg_sys::Relation,
+    at: Tid,
+    command: pg_sys::CommandId,
+    wait: bool,
+    failure: *mut pg_sys::TM_FailureData,
+) -> Held {
+    let request = Request {
+        mode: pg_sys::LockTupleMode::LockTupleExclusive,
+        policy: if wait {
+            pg_sys::LockWaitPolicy::LockWaitBlock
+        } else {
+            pg_sys::LockWaitPolicy::LockWaitSkip
+        },
+    };
+    // SAFETY: the caller's contract.
+    unsafe {
+        (*failure).ctid = tid::to_pg(at);
+        (*failure).xmax = pg_sys::InvalidTransactionId;
+        (*failure).cmax = pg_sys::InvalidCommandId;
+        (*failure).traversed = false;
+        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let Some((seen, row)) = fetch::visible_row(table, at, any) else {
+            return Held::Not(pg_sys::TM_Result::TM_Deleted);
+        };
+        let newest = match locks::lock_chunk(table, &seen.chunk, request) {
+            Locked::Chunk(newest) => newest,
+            Locked::Deleted(own) => {
+                (*failure).cmax = command;
+                return Held::Not(if own {
+                    pg_sys::TM_Result::TM_SelfModified
+                } else {
+                    pg_sys::TM_Result::TM_Deleted
+                });
+            }
+            Locked::WouldBlock => return Held::Not(pg_sys::TM_Result::TM_BeingModified),
+            Locked::Moved => match follow::moved_row(table, &seen, row) {
+                Some(next) => return hold(table, next, command, wait, failure),
+                None => return Held::Not(pg_sys::TM_Result::TM_Deleted),
+            },
+        };
+        (*failure).xmax = newest.chunk.xmin;
+        match locks::row_state(&newest.chunk, row) {
+            RowState::Live => Held::Row(newest, row),
+            RowState::OwnChange(by) => {
+                (*failure).xmax = pg_sys::GetCurrentTransactionId();
+                (*failure).cmax = by.unwrap_or(command);
+                Held::Not(pg_sys::TM_Result::TM_SelfModified)
+            }
+            RowState::Deleted => Held::Not(pg_sys::TM_Result::TM_Deleted),
+            RowState::Updated(next) => {
+                (*failure).ctid = tid::to_pg(next);
+                Held::Not(pg_sys::TM_Result::TM_Updated)
+            }
+        }
+    }
+}
+
+/// Is the row part of what `crosscheck` sees? Always, without one.
+unsafe fn passes_crosscheck(
+    table: pg_sys::Relation,
+    reader: &Reader,
+    row: u32,
+    crosscheck: pg_sys::Snapshot,
+) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        crosscheck.is_null()
+            || fetch::visible_row(table, Tid::of_row(reader.chunk.tid, row), crosscheck).is_some()
+    }
+}
+
+#[pg_guard]
+pub unsafe extern "C-unwind" fn tuple_delete(
+    table: pg_sys::Relation,
+    item: pg_sys::ItemPointer,
+    command: pg_sys::CommandId,
+    snapshot: pg_sys::Snapshot,
+    crosscheck: pg_sys::Snapshot,
+    wait: bool,
+    failure: *mut pg_sys::TM_FailureData,
+    changing_partition: bool,
+) -> Outcome {
+    // SAFETY: called by core.
+    unsafe {
+        let mut at = tid::read(item);
+        if !at.is_virtual() {
+            let result = heap_callback!(tuple_delete)(
+                table,
+                item,
+                command,
+                snapshot,
+                crosscheck,
+                wait,
+                failure,
+                changing_partition,
+            );
+            match follow::after_seal(table, at, result, failure) {
+                Some(next) => at = next,
+                None => return result,
+            }
+        }
+        match hold(table, at, command, wait, failure) {
+            Held::Row(reader, row) if passes_crosscheck(table, &reader, row, crosscheck) => {
+                let successor = changing_partition.then_some(MOVED_TO_ANOTHER_PARTITION);
+                changes::record(&reader.chunk, row, command, successor);
+                pg_sys::TM_Result::TM_Ok
+            }
+            Held::Row(..) => pg_sys::TM_Result::TM_Updated,
+            Held::Not(outcome) => outcome,
+        }
+    }
+}
+
+/// Core's marker for a row that an UPDATE moved to another partition.
+const MOVED_TO_ANOTHER_PARTITION: Tid = Tid {
+    block: tid::INVALID_BLOCK,
+    offset: 0xfffd,
+};
+
+#[cfg(any(feature = "pg14", feature = "pg15"))]
+type UpdateIndexes = bool;
+#[cfg(not(any(feature = "pg14", feature = "pg15")))]
+type UpdateIndexes = pg_sys::TU_UpdateIndexes::Type;
+
+#[cfg(any(feature = "pg14", feature = "pg15"))]
+const ALL_INDEXES: UpdateIndexes = true;
+#[cfg(not(any(feature = "pg14", feature = "pg15")))]
+const ALL_INDEXES: UpdateIndexes = pg_sys::TU_UpdateIndexes::TU_All;
+
+#[pg_guard]
+pub unsafe extern "C-unwind" fn tuple_update(
+    table: pg_sys::Relation,
+    item: pg_sys::ItemPointer,
+    slot: *mut pg_sys::TupleTableSlot,
+    command: pg_sys::CommandId,
+    snapshot: pg_sys::Snapshot,
+    crosscheck: pg_sys::Snapshot,
+    wait: bool,
+    failure: *mut pg_sys::TM_FailureData,
+    mode: *mut pg_sys::LockTupleMode::Type,
+    update_indexes: *mut UpdateIndexes,
+) -> Outcome {
+    // SAFETY: called by core.
+    unsafe {
+        let mut at = tid::read(item);
+        if !at.is_virtual() {
+            let result = heap_callback!(tuple_update)(
+                table,
+                item,
+                slot,
+                command,
+                snapshot,
+                crosscheck,
+                wait,
+                failure,
+                mode,
+                update_indexes,
+            );
+            match follow::after_seal(table, at, result, failure) {
+                Some(next) => at = next,
+                None => return result,
+            }
+        }
+        *mode = pg_sys::LockTupleMode::LockTupleExclusive;
+        match hold(table, at, command, wait, failure) {
+            Held::Row(reader, row) if passes_crosscheck(table, &reader, row, crosscheck) => {
+                // The new version is a tail row.
+                heap_callback!(tuple_insert)(table, slot, command, 0, core::ptr::null_mut());
+                let next = tid::from_pg(&(*slot).tts_tid);
+                changes::record(&reader.chunk, row, command, Some(next));
+                *update_indexes = ALL_INDEXES;
+                pg_sys::TM_Result::TM_Ok
+            }
+            Held::Row(..) => pg_sys::TM_Result::TM_Updated,
+            Held::Not(outcome) => outcome,
+        }
+    }
+}
+
+#[pg_guard]
+pub unsafe extern "C-unwind" fn tuple_lock(
+    table: pg_sys::Relation,
+    item: pg_sys::ItemPointer,
+    snapshot: pg_sys::Snapshot,
+    slot: *mut pg_sys::TupleTableSlot,
+    command: pg_sys::CommandId,
+    mode: pg_sys::LockTupleMode::Type,
+    policy: pg_sys::LockWaitPolicy::Type,
+    flags: u8,
+    failure: *mut pg_sys::TM_FailureData,
+) -> Outcome {
+    // SAFETY: called by core with a slot of ours.
+    unsafe {
+        if !tid::read(item).is_virtual() {
+            let result = follow::lock_tail_row(
+                table, item, snapshot, slot, command, mode, policy, flags, failure,
+            );
+            match follow::after_seal(table, tid::read(item), result, failure) {
+                Some(next) => *item = tid::to_pg(next),
+                None => {
+                    let left = result == pg_sys::TM_Result::TM_Updated
+                        && tid::from_pg(&(*failure).ctid).is_moved_marker();
+                    if left && flags & pg_sys::TUPLE_LOCK_FLAG_FIND_LAST_VERSION as u8 != 0 {
+                        follow::raise_moved_to_another_partition();
+                    }
+                    return result;
+                }
+            }
+        }
+        lock_compressed(
+            table,
+            item,
+            slot,
+            command,
+            Request { mode, policy },
+            flags,
+            failure,
+        )
+    }
+}
+
+/// Locks the chunk of a compressed row, following an update when the caller wants that.
+unsafe fn lock_compressed(
+    table: pg_sys::Relation,
+    item: pg_sys::ItemPointer,
+    slot: *mut pg_sys::TupleTableSlot,
+    command: pg_sys::CommandId,
+    request: Request,
+    flags: u8,
+    failure: *mut pg_sys::TM_FailureData,
+) -> Outcome {
+    let follow_updates = flags & pg_sys::TUPLE_LOCK_FLAG_FIND_LAST_VERSION as u8 != 0;
+    // SAFETY: the caller's contract.
+    unsafe {
+        let at = tid::read(item);
+        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        (*failure).traversed = false;
+        (*failure).ctid = *item;
+        let Some((seen, row)) = fetch::visible_row(table, at, any) else {
+            return pg_sys::TM_Result::TM_Deleted;
+        };
+        let newest = match locks::lock_chunk(table, &seen.chunk, request) {
+            Locked::Chunk(newest) => newest,
+            Locked::Deleted(true) => {
+                (*failure).cmax = command;
+                return pg_sys::TM_Result::TM_SelfModified;
+            }
+            Locked::Deleted(false) => return pg_sys::TM_Result::TM_Deleted,
+            Locked::WouldBlock => return pg_sys::TM_Result::TM_WouldBlock,
+            Locked::Moved => match follow::moved_row(table, &seen, row) {
+                Some(next) => {
+                    *item = tid::to_pg(next);
+                    return lock_compressed(table, item, slot, command, request, flags, failure);
+                }
+                None => return pg_sys::TM_Result::TM_Deleted,
+            },
+        };
+        (*failure).xmax = newest.chunk.xmin;
+        match locks::row_state(&newest.chunk, row) {
+            RowState::Live => {
+                slot::store_row(slot, &newest, row, relation::oid(table));
+                pg_sys::TM_Result::TM_Ok
+            }
+            RowState::OwnChange(by) => {
+                (*failure).xmax = pg_sys::GetCurrentTransactionId();
+                (*failure).cmax = by.unwrap_or(command);
+                if let Some(next) = changes::successor(&newest.chunk, row) {
+                    (*failure).ctid = tid::to_pg(next);
+                }
+                pg_sys::TM_Result::TM_SelfModified
+            }
+            RowState::Deleted => pg_sys::TM_Result::TM_Deleted,
+            RowState::Updated(next) if next == MOVED_TO_ANOTHER_PARTITION => {
+                if follow_updates {
+                    follow::raise_moved_to_another_partition();
+                }
+                (*failure).ctid = tid::to_pg(next);
+                pg_sys::TM_Result::TM_Updated
+            }
+            RowState::Updated(next) if follow_updates => {
+                *item = tid::to_pg(next);
+                let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+                let result = tuple_lock(
+                    table,
+                    item,
+                    any,
+                    slot,
+                    command,
+                    request.mode,
+                    request.policy,
+                    flags,
+                    failure,
+                );
+                (*failure).traversed = true;
+                result
+            }
+            RowState::Updated(next) => {
+                (*failure).ctid = tid::to_pg(next);
+                pg_sys::TM_Result::TM_Updated
+            }
+        }
+    }
+}

@@ -1,0 +1,465 @@
+//! Sequential, TID range and bitmap scans. A heap scan underneath finds visible tuples; rows go out as
+//! they are, a header opens its chunk, pieces are passed over.
+
+use super::slot;
+use crate::pg::error;
+use crate::pg::memory;
+use crate::pg::relation;
+use crate::pg::tid::{self, Tid};
+use crate::pg::tuple;
+use crate::storage::read::{Chunk, Damage, Reader};
+use crate::table::changes;
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use std::rc::Rc;
+use varve_columns::tuple::delete_map::DeleteMap;
+use varve_columns::tuple::header;
+use varve_columns::tuple::tid::MAX_HEADER_OFFSET;
+
+/// What a scan of ours adds to core's scan descriptor.
+#[repr(C)]
+pub struct VarveScan {
+    pub base: pg_sys::TableScanDescData,
+    /// heapam's scan of the same relation, with the same snapshot.
+    pub heap: pg_sys::TableScanDesc,
+    pub state: *mut ScanState,
+}
+
+#[derive(Default)]
+pub struct ScanState {
+    chunk: Option<OpenChunk>,
+    /// Range of a TID range scan that reaches into compressed rows.
+    range: Option<(Tid, Tid)>,
+    pub sample: super::sample::SampleState,
+    pub analyze: super::analyze::AnalyzeState,
+}
+
+/// A chunk that a scan is in, and the rows of it that its snapshot does not see.
+pub struct OpenChunk {
+    pub reader: Rc<Reader>,
+    hidden: Option<DeleteMap>,
+    /// Row that was returned last; -1 before the first.
+    row: i64,
+}
+
+impl OpenChunk {
+    /// # Safety
+    /// `snapshot` must be null or valid.
+    pub unsafe fn new(reader: Rc<Reader>, snapshot: pg_sys::Snapshot) -> OpenChunk {
+        // SAFETY: by contract.
+        let hidden = unsafe { changes::overlay(&reader.chunk, snapshot) };
+        OpenChunk {
+            reader,
+            hidden,
+            row: -1,
+        }
+    }
+
+    pub fn is_hidden(&self, row: u32) -> bool {
+        self.hidden
+            .as_ref()
+            .unwrap_or(&self.reader.chunk.map)
+            .contains(row)
+    }
+
+    /// Steps to the next visible row in the given direction.
+    fn step(&mut self, forward: bool) -> Option<u32> {
+        let rows = i64::from(self.reader.rows());
+        loop {
+            self.row += if forward { 1 } else { -1 };
+            if self.row < 0 || self.row >= rows {
+                return None;
+            }
+            if !self.is_hidden(self.row as u32) {
+                return Some(self.row as u32);
+            }
+        }
+    }
+}
+
+/// What kind of tuple a heap scan came upon.
+#[derive(PartialEq)]
+pub enum Found {
+    Row,
+    Header,
+    /// A piece, or a header that was given up because of its line pointer.
+    Skip,
+}
+
+/// # Safety
+/// `data` must point to a pinned tuple of `len` bytes.
+#[inline]
+pub unsafe fn classify(data: pg_sys::HeapTupleHeader, len: u32, offset: u16) -> Found {
+    // SAFETY: by contract.
+    unsafe {
+        if tuple::attribute_count(data) != 0 {
+            return Found::Row;
+        }
+        let body = tuple::body(data, len);
+        if !header::is_storage(body) {
+            Found::Row
+        } else if header::is_header(body) && offset <= MAX_HEADER_OFFSET {
+            Found::Header
+        } else {
+            Found::Skip
+        }
+    }
+}
+
+/// Kind of the heap tuple in a slot.
+///
+/// # Safety
+/// The slot must hold a heap tuple.
+#[inline]
+pub unsafe fn classify_slot(slot: *mut pg_sys::TupleTableSlot) -> Found {
+    // SAFETY: by contract.
+    unsafe {
+        let found = &(*slot::heap_part(slot)).base.tupdata;
+        classify(found.t_data, found.t_len, found.t_self.ip_posid)
+    }
+}
+
+/// Opens the chunk whose header is in the slot; raises XX001 when it is damaged.
+///
+/// # Safety
+/// The slot must hold a header tuple of `table`.
+pub unsafe fn open_from_slot(
+    table: pg_sys::Relation,
+    slot: *mut pg_sys::TupleTableSlot,
+) -> Rc<Reader> {
+    // SAFETY: by contract.
+    unsafe {
+        let found = &(*slot::heap_part(slot)).base.tupdata;
+        let at = tid::from_pg(&found.t_self);
+        match Chunk::open(table, at, found.t_data, found.t_len) {
+            Ok(chunk) => Reader::new(chunk),
+            Err(damage) => raise(table, at, found.t_data, found.t_len, &damage),
+        }
+    }
+}
+
+/// Raises what is wrong with a header tuple.
+///
+/// # Safety
+/// `table` must be open and the tuple pinned.
+pub unsafe fn raise(
+    table: pg_sys::Relation,
+    at: Tid,
+    data: pg_sys::HeapTupleHeader,
+    len: u32,
+    damage: &Damage,
+) -> ! {
+    // SAFETY: by contract.
+    let (name, body) = unsafe { (relation::name(table), tuple::body(data, len)) };
+    if body[4] > header::VERSION {
+        error::raise(
+            error::Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+            format!("chunk format version {} is newer than this varve", body[4]),
+            &format!(
+                "Table \"{name}\" has a chunk at {at} of version {}; this library reads versions up to {}.",
+                body[4],
+                header::VERSION
+            ),
+            "Install the version of varve that wrote it, or a later one.",
+        )
+    }
+    error::raise_corrupt(
+        &name,
+        format!(
+            "chunk {:016x} at {at}: {}",
+            header::chunk_id(body),
+            damage.0
+        ),
+    )
+}
+
+impl VarveScan {
+    /// # Safety
+    /// `scan` must come from `scan_begin`.
+    pub unsafe fn of<'a>(scan: pg_sys::TableScanDesc) -> &'a mut VarveScan {
+        // SAFETY: by contract.
+        unsafe { &mut *scan.cast() }
+    }
+
+    /// # Safety
+    /// As above; the state lives as long as the scan.
+    pub unsafe fn state<'a>(&self) -> &'a mut ScanState {
+        // SAFETY: by contract.
+        unsafe { &mut *self.state }
+    }
+
+    /// Core may give the scan another snapshot after its start.
+    unsafe fn sync_snapshot(&mut self) {
+        // SAFETY: the heap scan lives as long as ours.
+        unsafe { (*self.heap).rs_snapshot = self.base.rs_snapshot }
+    }
+}
+
+#[pg_guard]
+pub unsafe extern "C-unwind" fn scan_begin(
+    table: pg_sys::Relation,
+    snapshot: pg_sys::Snapshot,
+    nkeys: i32,
+    key: *mut pg_sys::ScanKeyData,
+    parallel: pg_sys::ParallelTableScanDesc,
+    flags: u32,
+) -> pg_sys::TableScanDesc {
+    // SAFETY: called by core with an open relation.
+    unsafe {
+        crate::table::batch::flush_before_scan(table, snapshot);
+        let scan: *mut VarveScan = pg_sys::palloc0(core::mem::size_of::<VarveScan>()).cast();
+        let inner = flags & !(pg_sys::ScanOptions::SO_TEMP_SNAPSHOT);
+        (*scan).heap =
+            pg_sys::heap_beginscan(table, snapshot, 0, core::ptr::null_mut(), parallel, inner);
+        (*scan).base = *(*scan).heap;
+        (*scan).base.rs_flags = flags;
+        (*scan).base.rs_nkeys = nkeys;
+        if nkeys > 0 {
+            let bytes = core::mem::size_of::<pg_sys::ScanKeyData>() * nkeys as usize;
+            (*scan).base.rs_key = pg_sys::palloc(bytes).cast();
+            if !key.is_null() {
+                core::ptr::copy_nonoverlapping(key, (*scan).base.rs_key, nkeys as usize);
+            }
+        }
+        (*scan).state = memory::own(pg_sys::CurrentMemoryContext, ScanState::default());
+        scan.cast()
+    }
+}
+
+#[pg_guard]
+pub unsafe extern "C-unwind" fn scan_end(scan: pg_sys::TableScanDesc) {
+    // SAFETY: called by core once for a scan of ours. The state's box goes with its context; what it
+    // holds goes now.
+    unsafe {
+        let own = VarveScan::of(scan);
+        *own.state() = ScanState::default();
+        pg_sys::heap_endscan(own.heap);
+        if own.base.rs_flags & pg_sys::ScanOptions::SO_TEMP_SNAPSHOT != 0 {
+            pg_sys::UnregisterSnapshot(own.base.rs_snapshot);
+        }
+        pg_sys::pfree(scan.cast());
+    }
+}
+
+#[pg_guard]
+pub unsafe extern "C-unwind" fn scan_rescan(
+    scan: pg_sys::TableScanDesc,
+    key: *mut pg_sys::ScanKeyData,
+    set_params: bool,
+    allow_strat: bool,
+    allow_sync: bool,
+    allow_pagemode: bool,
+) {
+    // SAFETY: called by core for a scan of ours.
+    unsafe {
+        let own = VarveScan::of(scan);
+        own.sync_snapshot();
+        crate::table::batch::flush_before_scan(own.base.rs_rd, own.base.rs_snapshot);
+        *own.state() = ScanState::default();
+        if !key.is_null() && own.base.rs_nkeys > 0 {
+            core::ptr::copy_nonoverlapping(key, own.base.rs_key, own.base.rs_nkeys as usize);
+        }
+        pg_sys::heap_rescan(
+            own.heap,
+            core::ptr::null_mut(),
+            set_params,
+            allow_strat,
+            allow_sync,
+            allow_pagemode,
+        );
+    }
+}
+
+/// The next row in `direction`, from the open chunk or from the heap scan.
+unsafe fn next_row(
+    own: &mut VarveScan,
+    slot: *mut pg_sys::TupleTableSlot,
+    forward: bool,
+    pull: impl Fn(pg_sys::TableScanDesc, *mut pg_sys::TupleTableSlot) -> bool,
+) -> bool {
+    // SAFETY: called from scan callbacks only.
+    unsafe {
+        let table = own.base.rs_rd;
+        let state = own.state();
+        loop {
+            if let Some(open) = &mut state.chunk {
+                if let Some(row) = open.step(forward) {
+                    slot::store_row(slot, &open.reader, row, (*table).rd_id);
+                    return true;
+                }
+                state.chunk = None;
+            }
+            let heap = own.heap;
+            if !slot::as_heap(slot, || pull(heap, slot)) {
+                return false;
+            }
+            match classify_slot(slot) {
+                Found::Row => return true,
+                Found::Skip => error::check_interrupts(),
+                Found::Header => {
+                    let reader = open_from_slot(table, slot);
+                    let mut open = OpenChunk::new(reader, own.base.rs_snapshot);
+                    if !forward {
+                        open.row = i64::from(open.reader.rows());
+                    }
+                    state.chunk = Some(open);
+                }
+            }
+        }
+    }
+}
+
+/// Do the scan keys accept the row in the slot?
+unsafe fn keys_accept(own: &VarveScan, slot: *mut pg_sys::TupleTableSlot) -> bool {
+    // SAFETY: core set up `rs_nkeys` keys.
+    unsafe {
+        (0..own.base.rs_nkeys as usize).all(|at| {
+            let key = &mut *own.base.rs_key.add(at);
+            if key.sk_flags & pg_sys::SK_ISNULL as i32 != 0 {
+                return false;
+            }
+            let mut isnull = false;
+            let value = slot::attribute(slot, key.sk_attno, &mut isnull);
+            !isnull
+                && pg_sys::FunctionCall2Coll(
+                    &mut key.sk_func,
+                    key.sk_collation,
+                    value,
+                    key.sk_argument,
+                )
+                .value()
+                    != 0
+        })
+    }
+}
+
+#[pg_guard]
+pub unsafe extern "C-unwind" fn scan_getnextslot(
+    scan: pg_sys::TableScanDesc,
+    direction: pg_sys::ScanDirection::Type,
+    slot: *mut pg_sys::TupleTableSlot,
+) -> bool {
+    // SAFETY: called by core for a scan of ours with a slot of ours.
+    unsafe {
+        let own = VarveScan::of(scan);
+        let forward = direction != pg_sys::ScanDirection::BackwardScanDirection;
+        loop {
+            let found = next_row(own, slot, forward, |heap, slot| {
+                pg_sys::heap_getnextslot(heap, direction, slot)
+            });
+            if !found {
+                slot::clear_slot(slot);
+                return false;
+            }
+            if own.base.rs_nkeys == 0 || keys_accept(own, slot) {
+                return true;
+            }
+        }
+    }
+}
+
+#[pg_guard]
+pub unsafe extern "C-unwind" fn scan_set_tidrange(
+    scan: pg_sys::TableScanDesc,
+    min: pg_sys::ItemPointer,
+    max: pg_sys::ItemPointer,
+) {
+    // SAFETY: called by core for a scan of ours.
+    unsafe {
+        let own = VarveScan::of(scan);
+        let (from, to) = (tid::read(min), tid::read(max));
+        own.state().chunk = None;
+        if to.is_virtual() || to.block == pg_sys::InvalidBlockNumber {
+            own.state().range = Some((from, to));
+        } else {
+            own.state().range = None;
+            pg_sys::heap_set_tidrange(own.heap, min, max);
+        }
+    }
+}
+
+#[pg_guard]
+pub unsafe extern "C-unwind" fn scan_getnextslot_tidrange(
+    scan: pg_sys::TableScanDesc,
+    direction: pg_sys::ScanDirection::Type,
+    slot: *mut pg_sys::TupleTableSlot,
+) -> bool {
+    // SAFETY: called by core for a scan of ours with a slot of ours.
+    unsafe {
+        let own = VarveScan::of(scan);
+        let Some((from, to)) = own.state().range else {
+            // Only real TIDs are wanted.
+            loop {
+                let heap = own.heap;
+                let found = slot::as_heap(slot, || {
+                    pg_sys::heap_getnextslot_tidrange(heap, direction, slot)
+                });
+                if !found {
+                    slot::clear_slot(slot);
+                    return false;
+                }
+                if classify_slot(slot) == Found::Row {
+                    return true;
+                }
+                error::check_interrupts();
+            }
+        };
+        let forward = direction != pg_sys::ScanDirection::BackwardScanDirection;
+        while next_row(own, slot, forward, |heap, slot| {
+            pg_sys::heap_getnextslot(heap, direction, slot)
+        }) {
+            let at = tid::from_pg(&(*slot).tts_tid);
+            if at >= from && at <= to {
+                return true;
+            }
+        }
+        slot::clear_slot(slot);
+        false
+    }
+}
+
+/// heapam's own callback of a name.
+macro_rules! heap_callback {
+    ($name:ident) => {
+        (*pg_sys::GetHeapamTableAmRoutine())
+            .$name
+            .expect("BUG: heap lacks a callback")
+    };
+}
+pub(crate) use heap_callback;
+
+#[cfg(not(feature = "pg18"))]
+#[pg_guard]
+pub unsafe extern "C-unwind" fn scan_bitmap_next_block(
+    scan: pg_sys::TableScanDesc,
+    page: *mut pg_sys::TBMIterateResult,
+) -> bool {
+    // SAFETY: called by core for a scan of ours. Only real TIDs are in bitmaps.
+    unsafe {
+        let own = VarveScan::of(scan);
+        own.sync_snapshot();
+        heap_callback!(scan_bitmap_next_block)(own.heap, page)
+    }
+}
+
+#[cfg(not(feature = "pg18"))]
+#[pg_guard]
+pub unsafe extern "C-unwind" fn scan_bitmap_next_tuple(
+    scan: pg_sys::TableScanDesc,
+    page: *mut pg_sys::TBMIterateResult,
+    slot: *mut pg_sys::TupleTableSlot,
+) -> bool {
+    // SAFETY: as above. Lossy pages show storage tuples too, which no ordinary index knows.
+    unsafe {
+        let own = VarveScan::of(scan);
+        let heap = own.heap;
+        while slot::as_heap(slot, || {
+            heap_callback!(scan_bitmap_next_tuple)(heap, page, slot)
+        }) {
+            if classify_slot(slot) == Found::Row {
+                return true;
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,57 @@
+//! Settings.
+
+use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting};
+
+static BATCH_MEMORY: GucSetting<i32> = GucSetting::<i32>::new(64 * 1024);
+static BATCH_ROWS: GucSetting<i32> = GucSetting::<i32>::new(500);
+static CHUNK_ROWS: GucSetting<i32> = GucSetting::<i32>::new(65_536);
+
+pub fn init() {
+    GucRegistry::define_int_guc(
+        c"varve.batch_memory",
+        c"Memory for rows of bulk statements before they are written as chunks.",
+        c"One limit for all tables and partitions that a statement fills.",
+        &BATCH_MEMORY,
+        1024,
+        4 * 1024 * 1024,
+        GucContext::Userset,
+        GucFlags::UNIT_KB,
+    );
+    GucRegistry::define_int_guc(
+        c"varve.batch_rows",
+        c"Rows from which on a bulk statement writes chunks directly.",
+        c"Fewer rows go to the tail of the table.",
+        &BATCH_ROWS,
+        1,
+        i32::MAX,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"varve.chunk_rows",
+        c"Most rows of a chunk.",
+        c"",
+        &CHUNK_ROWS,
+        1,
+        65_536,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
+}
+
+pub fn batch_memory_bytes() -> usize {
+    BATCH_MEMORY.get() as usize * 1024
+}
+
+pub fn batch_rows() -> usize {
+    BATCH_ROWS.get() as usize
+}
+
+pub fn chunk_rows() -> usize {
+    CHUNK_ROWS.get() as usize
+}
+
+/// Torture mode, for tests: tables without a time column are compressed too, in insertion order.
+pub fn compresses_everything() -> bool {
+    BATCH_ROWS.get() == 1
+}

@@ -1,0 +1,290 @@
+//! Datums to columns and back. The physical kind of a column follows from its type's storage; chunks
+//! remember the kind they were written with.
+
+use crate::pg::relation;
+use pgrx::pg_sys;
+use varve_columns::column::{Column, Kind, Values};
+
+/// Kind in which new values of `attribute` are stored.
+pub fn kind_of(attribute: &pg_sys::FormData_pg_attribute) -> Kind {
+    if attribute.attisdropped {
+        return Kind::Absent;
+    }
+    // SAFETY: a syscache look-up; the attribute's type exists.
+    let base = unsafe { pg_sys::getBaseType(attribute.atttypid) };
+    match (attribute.attlen, attribute.attbyval) {
+        (1, true) if base == pg_sys::BOOLOID => Kind::Bool,
+        (1 | 2, true) => Kind::I16,
+        (4, true) if base == pg_sys::FLOAT4OID => Kind::F32,
+        (4, true) => Kind::I32,
+        (8, true) if base == pg_sys::FLOAT8OID => Kind::F64,
+        (8, true) => Kind::I64,
+        (len @ 1.., _) => Kind::Fixed(len as u16),
+        (-1, _) if base == pg_sys::NUMERICOID => Kind::Numeric,
+        _ => Kind::Bytes,
+    }
+}
+
+/// Kinds of all columns of a descriptor.
+///
+/// # Safety
+/// `descriptor` must be valid.
+pub unsafe fn kinds_of(descriptor: pg_sys::TupleDesc) -> Vec<Kind> {
+    // SAFETY: by contract.
+    unsafe { relation::attributes(descriptor) }
+        .iter()
+        .map(kind_of)
+        .collect()
+}
+
+/// An empty column of `kind`.
+pub fn empty(kind: Kind) -> Column {
+    let values = match kind {
+        Kind::Absent => Values::Absent(0),
+        Kind::Bool => Values::Bool(Vec::new()),
+        Kind::I16 => Values::I16(Vec::new()),
+        Kind::I32 => Values::I32(Vec::new()),
+        Kind::I64 => Values::I64(Vec::new()),
+        Kind::F32 => Values::F32(Vec::new()),
+        Kind::F64 => Values::F64(Vec::new()),
+        Kind::Fixed(width) => Values::Fixed {
+            width,
+            data: Vec::new(),
+        },
+        Kind::Bytes | Kind::Numeric => Values::Bytes {
+            ends: Vec::new(),
+            data: Vec::new(),
+        },
+    };
+    Column {
+        kind,
+        values,
+        validity: None,
+    }
+}
+
+/// Body bytes of a variable-length datum: detoasted, without its length word; a C string with its NUL.
+///
+/// # Safety
+/// `datum` must be a non-null datum of a type of length `typlen` (-1 or -2).
+unsafe fn with_body<R>(datum: pg_sys::Datum, typlen: i16, use_body: impl FnOnce(&[u8]) -> R) -> R {
+    // SAFETY: by contract; a detoasted copy is freed after use.
+    unsafe {
+        if typlen == -2 {
+            let text = core::ffi::CStr::from_ptr(datum.cast_mut_ptr());
+            return use_body(text.to_bytes_with_nul());
+        }
+        let original: *mut pg_sys::varlena = datum.cast_mut_ptr();
+        let plain = pg_sys::pg_detoast_datum_packed(original);
+        let len = pgrx::varsize_any_exhdr(plain);
+        let start = pgrx::vardata_any(plain).cast::<u8>();
+        let result = use_body(core::slice::from_raw_parts(start, len));
+        if plain != original {
+            pg_sys::pfree(plain.cast());
+        }
+        result
+    }
+}
+
+/// Appends one value to `column` and returns the bytes that it takes in memory.
+///
+/// # Safety
+/// `datum` must be a datum of the type that `column.kind` was derived from, with length `typlen`.
+#[inline]
+pub unsafe fn push(column: &mut Column, datum: pg_sys::Datum, isnull: bool, typlen: i16) -> usize {
+    if isnull || column.validity.is_some() {
+        let rows = rows_of(&column.values);
+        let validity = column.validity.get_or_insert_with(|| vec![true; rows]);
+        if column.kind != Kind::Absent {
+            validity.push(!isnull);
+        } else {
+            column.validity = None;
+        }
+    }
+    // SAFETY: by contract, and defaults stand in for nulls.
+    unsafe {
+        match &mut column.values {
+            Values::Absent(rows) => {
+                *rows += 1;
+                0
+            }
+            Values::Bool(v) => {
+                v.push(!isnull && datum.value() as u8 != 0);
+                1
+            }
+            Values::I16(v) => {
+                v.push(match (isnull, typlen) {
+                    (true, _) => 0,
+                    (_, 1) => i16::from(datum.value() as i8),
+                    _ => datum.value() as i16,
+                });
+                2
+            }
+            Values::I32(v) => {
+                v.push(if isnull { 0 } else { datum.value() as i32 });
+                4
+            }
+            Values::I64(v) => {
+                v.push(if isnull { 0 } else { datum.value() as i64 });
+                8
+            }
+            Values::F32(v) => {
+                v.push(if isnull {
+                    0.0
+                } else {
+                    f32::from_bits(datum.value() as u32)
+                });
+                4
+            }
+            Values::F64(v) => {
+                v.push(if isnull {
+                    0.0
+                } else {
+                    f64::from_bits(datum.value() as u64)
+                });
+                8
+            }
+            Values::Fixed { width, data } => {
+                let width = usize::from(*width);
+                if isnull {
+                    data.resize(data.len() + width, 0);
+                } else {
+                    let start: *const u8 = datum.cast_mut_ptr();
+                    data.extend_from_slice(core::slice::from_raw_parts(start, width));
+                }
+                width
+            }
+            Values::Bytes { ends, data } => {
+                let before = data.len();
+                if !isnull {
+                    with_body(datum, typlen, |body| data.extend_from_slice(body));
+                }
+                ends.push(data.len() as u32);
+                data.len() - before + 4
+            }
+        }
+    }
+}
+
+pub fn rows_of(values: &Values) -> usize {
+    match values {
+        Values::Absent(rows) => *rows,
+        Values::Bool(v) => v.len(),
+        Values::I16(v) => v.len(),
+        Values::I32(v) => v.len(),
+        Values::I64(v) => v.len(),
+        Values::F32(v) => v.len(),
+        Values::F64(v) => v.len(),
+        Values::Fixed { width, data } => data.len() / usize::from((*width).max(1)),
+        Values::Bytes { ends, .. } => ends.len(),
+    }
+}
+
+/// The values of some rows of one column as datums. By-reference ones point into `arena`.
+#[derive(Default)]
+pub struct Datums {
+    pub values: Vec<pg_sys::Datum>,
+    /// Empty when there are no nulls.
+    pub nulls: Vec<bool>,
+    arena: Vec<u64>,
+}
+
+impl Datums {
+    #[inline]
+    pub fn get(&self, at: usize) -> (pg_sys::Datum, bool) {
+        (self.values[at], !self.nulls.is_empty() && self.nulls[at])
+    }
+
+    /// Converts a decoded column for an attribute of length `typlen`. The caller has checked that
+    /// `fits(column.kind, attribute)`.
+    pub fn from_column(column: &Column, typlen: i16) -> Datums {
+        let mut out = Datums::default();
+        if let Some(validity) = &column.validity {
+            out.nulls = validity.iter().map(|valid| !valid).collect();
+        }
+        let datum = |value: i64| pg_sys::Datum::from(value as usize);
+        match &column.values {
+            Values::Absent(rows) => {
+                out.values = vec![datum(0); *rows];
+                out.nulls = vec![true; *rows];
+            }
+            Values::Bool(v) => out.values = v.iter().map(|&x| datum(i64::from(x))).collect(),
+            Values::I16(v) => out.values = v.iter().map(|&x| datum(i64::from(x))).collect(),
+            Values::I32(v) => out.values = v.iter().map(|&x| datum(i64::from(x))).collect(),
+            Values::I64(v) => out.values = v.iter().map(|&x| datum(x)).collect(),
+            Values::F32(v) => {
+                out.values = v
+                    .iter()
+                    .map(|&x| datum(i64::from(x.to_bits() as i32)))
+                    .collect();
+            }
+            Values::F64(v) => out.values = v.iter().map(|&x| datum(x.to_bits() as i64)).collect(),
+            Values::Fixed { width, data } => {
+                let width = usize::from(*width).max(1);
+                out.fill_arena(data.chunks_exact(width).map(|value| (value, false)));
+            }
+            Values::Bytes { ends, data } => {
+                let starts = core::iter::once(0).chain(ends.iter().copied());
+                out.fill_arena(
+                    starts
+                        .zip(ends)
+                        .map(|(start, &end)| (&data[start as usize..end as usize], typlen == -1)),
+                );
+            }
+        }
+        out
+    }
+
+    /// Lays values out at multiples of 8 bytes, with a four-byte length word where `varlena`.
+    fn fill_arena<'a>(&mut self, values: impl Iterator<Item = (&'a [u8], bool)>) {
+        let mut starts = Vec::new();
+        for (value, varlena) in values {
+            let start = self.arena.len();
+            let head = if varlena { 4 } else { 0 };
+            self.arena
+                .resize(start + (value.len() + head).div_ceil(8), 0);
+            // SAFETY: the arena was just extended by at least head + value.len() bytes.
+            unsafe {
+                let at = self.arena.as_mut_ptr().add(start).cast::<u8>();
+                if varlena {
+                    let word = ((value.len() + 4) as u32) << 2;
+                    at.cast::<u32>().write_unaligned(word.to_le());
+                }
+                core::ptr::copy_nonoverlapping(value.as_ptr(), at.add(head), value.len());
+            }
+            starts.push(start);
+        }
+        let base = self.arena.as_ptr();
+        self.values = starts
+            .into_iter()
+            // SAFETY: every start is within the arena, or one past its end for an empty value.
+            .map(|start| pg_sys::Datum::from(unsafe { base.add(start) }))
+            .collect();
+    }
+}
+
+/// Can values stored as `kind` be handed out as this attribute's?
+pub fn fits(kind: Kind, attribute: &pg_sys::FormData_pg_attribute) -> bool {
+    match kind {
+        Kind::Absent => true,
+        Kind::Bool => attribute.attlen == 1 && attribute.attbyval,
+        Kind::I16 => matches!(attribute.attlen, 1 | 2) && attribute.attbyval,
+        Kind::I32 | Kind::F32 => attribute.attlen == 4 && attribute.attbyval,
+        Kind::I64 | Kind::F64 => attribute.attlen == 8 && attribute.attbyval,
+        Kind::Fixed(width) => attribute.attlen == width as i16 && !attribute.attbyval,
+        Kind::Bytes | Kind::Numeric => attribute.attlen < 0,
+    }
+}
+
+/// Missing or null value of a column that a chunk does not have.
+///
+/// # Safety
+/// `descriptor` must be valid and `attno` (from 1) one of its attributes.
+pub unsafe fn missing(descriptor: pg_sys::TupleDesc, attno: usize) -> (pg_sys::Datum, bool) {
+    // SAFETY: by contract; getmissingattr only reads the descriptor.
+    unsafe {
+        let mut isnull = true;
+        let value = pg_sys::getmissingattr(descriptor, attno as i32, &mut isnull);
+        (value, isnull)
+    }
+}

@@ -1,0 +1,135 @@
+//! The layout of a table: its series key and time column. Stated by a series index or a key whose last
+//! column is a time; otherwise inferred from the column types.
+
+use crate::pg::relation::{self, Open};
+use pgrx::pg_sys;
+
+/// Name of the index access method; `USING varve` on an index is translated to it.
+pub const INDEX_AM: &core::ffi::CStr = c"varve_series";
+
+/// Attribute numbers (from 1). Rows of a chunk are sorted by (keys, time).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Layout {
+    pub keys: Vec<u16>,
+    pub time: Option<u16>,
+}
+
+/// OID of the index access method, invalid while the extension is being created.
+pub fn index_am() -> pg_sys::Oid {
+    // SAFETY: a syscache look-up by name.
+    unsafe { pg_sys::get_am_oid(INDEX_AM.as_ptr(), true) }
+}
+
+/// Types whose values are stored as integers in the order of their comparison.
+pub fn is_time_type(base: pg_sys::Oid) -> bool {
+    matches!(
+        base,
+        pg_sys::TIMESTAMPTZOID
+            | pg_sys::TIMESTAMPOID
+            | pg_sys::DATEOID
+            | pg_sys::INT8OID
+            | pg_sys::INT4OID
+            | pg_sys::INT2OID
+    )
+}
+
+fn is_calendar_type(base: pg_sys::Oid) -> bool {
+    matches!(
+        base,
+        pg_sys::TIMESTAMPTZOID | pg_sys::TIMESTAMPOID | pg_sys::DATEOID
+    )
+}
+
+fn is_inferred_key(base: pg_sys::Oid) -> bool {
+    matches!(
+        base,
+        pg_sys::TEXTOID | pg_sys::VARCHAROID | pg_sys::BPCHAROID | pg_sys::NAMEOID | pg_sys::UUIDOID
+    ) ||
+    // SAFETY: a syscache look-up.
+    unsafe { pg_sys::type_is_enum(base) }
+}
+
+/// # Safety
+/// `index` must be an open index.
+unsafe fn index_columns(index: pg_sys::Relation) -> Vec<u16> {
+    // SAFETY: by contract; indkey has indnkeyatts key columns at least.
+    unsafe {
+        let form = (*index).rd_index;
+        let count = (*form).indnkeyatts as usize;
+        let columns = core::slice::from_raw_parts((*form).indkey.values.as_ptr(), count);
+        columns.iter().map(|&number| number as u16).collect()
+    }
+}
+
+/// The layout of an open table.
+///
+/// # Safety
+/// `table` must be open with a lock.
+pub unsafe fn of(table: pg_sys::Relation) -> Layout {
+    // SAFETY: by contract.
+    unsafe {
+        let series = index_am();
+        for oid in relation::index_oids(table) {
+            let index = Open::index(oid, pg_sys::AccessShareLock);
+            if (*(*index.rel()).rd_rel).relam == series {
+                let mut keys = index_columns(index.rel());
+                let time = keys.pop();
+                return Layout { keys, time };
+            }
+        }
+        infer(table)
+    }
+}
+
+/// The first calendar column is time; text-like, uuid and enum columns are the key.
+///
+/// # Safety
+/// As `of`.
+unsafe fn infer(table: pg_sys::Relation) -> Layout {
+    let mut layout = Layout::default();
+    // SAFETY: by contract.
+    let attributes = unsafe { relation::attributes((*table).rd_att) };
+    for (at, attribute) in attributes.iter().enumerate() {
+        if attribute.attisdropped {
+            continue;
+        }
+        // SAFETY: a syscache look-up.
+        let base = unsafe { pg_sys::getBaseType(attribute.atttypid) };
+        let number = at as u16 + 1;
+        if layout.time.is_none() && is_calendar_type(base) {
+            layout.time = Some(number);
+        } else if is_inferred_key(base) {
+            layout.keys.push(number);
+        }
+    }
+    if layout.time.is_none() {
+        layout.keys.clear();
+    }
+    layout
+}
+
+/// Must all rows of the table stay in its tail? True with a unique, primary key or exclusion index and
+/// with foreign keys from or to it (docs/design/0001).
+///
+/// # Safety
+/// `table` must be open with a lock.
+pub unsafe fn keeps_rows_in_tail(table: pg_sys::Relation) -> bool {
+    // SAFETY: by contract.
+    unsafe {
+        let trigdesc = (*table).trigdesc;
+        if !trigdesc.is_null() {
+            let triggers =
+                core::slice::from_raw_parts((*trigdesc).triggers, (*trigdesc).numtriggers as usize);
+            if triggers.iter().any(|trigger| {
+                pg_sys::RI_FKey_trigger_type(trigger.tgfoid) != pg_sys::RI_TRIGGER_NONE as i32
+            }) {
+                return true;
+            }
+        }
+        relation::index_oids(table).into_iter().any(|oid| {
+            let index = Open::index(oid, pg_sys::AccessShareLock);
+            let form = (*index.rel()).rd_index;
+            (*form).indisunique || (*form).indisexclusion
+        })
+    }
+}

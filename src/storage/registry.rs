@@ -1,0 +1,168 @@
+//! Finding chunks: by the TID of a header, with a few readers kept per transaction, and by chunk id.
+
+use super::read::{Chunk, Damage, Reader};
+use crate::am::scan::{classify, raise, Found};
+use crate::pg::error;
+use crate::pg::page::PageCursor;
+use crate::pg::relation;
+use crate::pg::tid::{self, Tid};
+use crate::pg::tuple;
+use pgrx::pg_sys;
+use std::cell::RefCell;
+use std::rc::Rc;
+use varve_columns::tuple::header;
+
+const KEPT_READERS: usize = 8;
+
+struct Kept {
+    table: pg_sys::Oid,
+    file: pg_sys::Oid,
+    /// The header tuple's bytes: a header version never changes.
+    body: Vec<u8>,
+    reader: Rc<Reader>,
+}
+
+thread_local! {
+    static KEPT: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Forgets all readers; at the end of each transaction.
+pub fn forget_readers() {
+    KEPT.with_borrow_mut(Vec::clear);
+}
+
+/// The reader of the header at `at`, if its tuple is visible to `snapshot`.
+///
+/// # Safety
+/// `table` must be open, `snapshot` valid.
+pub unsafe fn reader_at(
+    table: pg_sys::Relation,
+    at: Tid,
+    snapshot: pg_sys::Snapshot,
+) -> Option<Rc<Reader>> {
+    // SAFETY: by contract; the page exists, and heap_fetch pins it when it returns true.
+    unsafe {
+        if at.block >= relation::blocks(table) {
+            return None;
+        }
+        let mut found = pg_sys::HeapTupleData {
+            t_self: tid::to_pg(at),
+            ..Default::default()
+        };
+        let mut buffer: pg_sys::Buffer = 0;
+        if !heap_fetch(table, snapshot, &mut found, &mut buffer) {
+            return None;
+        }
+        let reader = match classify(found.t_data, found.t_len, at.offset) {
+            Found::Header => Some(kept_reader(table, at, &found)),
+            _ => None,
+        };
+        pg_sys::ReleaseBuffer(buffer);
+        reader.map(|result| match result {
+            Ok(reader) => reader,
+            Err(damage) => raise(table, at, found.t_data, found.t_len, &damage),
+        })
+    }
+}
+
+unsafe fn heap_fetch(
+    table: pg_sys::Relation,
+    snapshot: pg_sys::Snapshot,
+    found: &mut pg_sys::HeapTupleData,
+    buffer: &mut pg_sys::Buffer,
+) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        #[cfg(feature = "pg14")]
+        return pg_sys::heap_fetch(table, snapshot, found, buffer);
+        #[cfg(not(feature = "pg14"))]
+        return pg_sys::heap_fetch(table, snapshot, found, buffer, false);
+    }
+}
+
+unsafe fn kept_reader(
+    table: pg_sys::Relation,
+    at: Tid,
+    found: &pg_sys::HeapTupleData,
+) -> Result<Rc<Reader>, Damage> {
+    // SAFETY: the tuple is pinned.
+    unsafe {
+        let (oid, file) = (relation::oid(table), relation::file_number(table));
+        let body = tuple::body(found.t_data, found.t_len);
+        let known = KEPT.with_borrow_mut(|kept| {
+            let at = kept.iter().position(|entry| {
+                entry.table == oid
+                    && entry.file == file
+                    && entry.reader.chunk.tid == at
+                    && entry.body == body
+            })?;
+            let entry = kept.remove(at);
+            let reader = Rc::clone(&entry.reader);
+            kept.push(entry);
+            Some(reader)
+        });
+        if let Some(reader) = known {
+            reader.chunk.table.set(table);
+            return Ok(reader);
+        }
+        let reader = Reader::new(Chunk::open(table, at, found.t_data, found.t_len)?);
+        KEPT.with_borrow_mut(|kept| {
+            if kept.len() == KEPT_READERS {
+                kept.remove(0);
+            }
+            kept.push(Kept {
+                table: oid,
+                file,
+                body: body.to_vec(),
+                reader: Rc::clone(&reader),
+            });
+        });
+        Ok(reader)
+    }
+}
+
+/// TID of the newest header of a chunk, other than `but`: one that nobody has deleted for good. Walks
+/// over the table's pages; prefers a version whose writer has committed.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn find_header(table: pg_sys::Relation, chunk: u64, but: Tid) -> Option<Tid> {
+    let mut uncommitted = None;
+    // SAFETY: by contract.
+    unsafe {
+        let mut cursor = PageCursor::new(table);
+        for block in 0..relation::blocks(table) {
+            error::check_interrupts();
+            cursor.go(block);
+            let buffer = cursor.buffer();
+            let found = cursor.locked(|page| {
+                page.tuples().find_map(|item| {
+                    let wanted = classify(item.header, item.len, item.tid.offset) == Found::Header
+                        && header::chunk_id(tuple::body(item.header, item.len)) == chunk
+                        && item.tid != but;
+                    if !wanted {
+                        return None;
+                    }
+                    let mut dirty = dirty_snapshot();
+                    let mut heap_tuple = item.to_heap_tuple(relation::oid(table));
+                    pg_sys::HeapTupleSatisfiesVisibility(&mut heap_tuple, &mut dirty, buffer)
+                        .then_some((item.tid, dirty.xmin == pg_sys::InvalidTransactionId))
+                })
+            });
+            match found {
+                Some((tid, true)) => return Some(tid),
+                Some((tid, false)) => uncommitted = Some(tid),
+                None => {}
+            }
+        }
+    }
+    uncommitted
+}
+
+/// A dirty snapshot, as InitDirtySnapshot makes it.
+pub fn dirty_snapshot() -> pg_sys::SnapshotData {
+    pg_sys::SnapshotData {
+        snapshot_type: pg_sys::SnapshotType::SNAPSHOT_DIRTY,
+        ..Default::default()
+    }
+}

@@ -1,0 +1,336 @@
+//! Batches: rows of COPY and INSERT … SELECT go into chunks without ever being tail rows. A batch
+//! belongs to one table, subtransaction and command; it is written when its statement ends, when
+//! memory runs short, or before a scan that must see it.
+
+use super::rows::RowSet;
+use super::series::SeriesIndexes;
+use crate::guc;
+use crate::pg::error::{self, Code};
+use crate::pg::relation::{self, Open};
+use crate::pg::tid;
+use crate::storage::datum::Datums;
+use crate::storage::layout::{self, Layout};
+use crate::storage::write::Target;
+use crate::table::chunks;
+use pgrx::pg_sys;
+use std::cell::RefCell;
+
+struct Batch {
+    table: pg_sys::Oid,
+    command: pg_sys::CommandId,
+    sub: pg_sys::SubTransactionId,
+    options: i32,
+    layout: Layout,
+    rows: RowSet,
+}
+
+#[derive(Default)]
+struct State {
+    batches: Vec<Batch>,
+    /// The table and command that `collects` was last asked about, and what the answer was.
+    last: Option<(pg_sys::Oid, pg_sys::CommandId, bool)>,
+    /// The command of the INSERT that the executor hook has approved, innermost last.
+    approved: Vec<Option<pg_sys::CommandId>>,
+}
+
+thread_local! {
+    static STATE: RefCell<State> = RefCell::default();
+}
+
+/// An executor run begins; `command` is set when it is an INSERT whose rows may be collected.
+pub fn enter_statement(command: Option<pg_sys::CommandId>) {
+    STATE.with_borrow_mut(|state| state.approved.push(command));
+}
+
+/// The innermost executor run has ended.
+pub fn leave_statement() {
+    STATE.with_borrow_mut(|state| {
+        state.approved.pop();
+        state.last = None;
+    });
+}
+
+/// Nesting depth of executor runs.
+pub fn depth() -> usize {
+    STATE.with_borrow(|state| state.approved.len())
+}
+
+/// Cuts the nesting back after an error that was caught.
+pub fn truncate_depth(depth: usize) {
+    STATE.with_borrow_mut(|state| state.approved.truncate(depth));
+}
+
+/// Is a row that the executor inserts under `command` to be collected?
+///
+/// # Safety
+/// `table` must be open for writing.
+pub unsafe fn collects(table: pg_sys::Relation, command: pg_sys::CommandId) -> bool {
+    // SAFETY: by contract.
+    unsafe {
+        let oid = relation::oid(table);
+        let known = STATE.with_borrow(|state| match state.approved.last() {
+            Some(Some(approved)) if *approved == command => state
+                .last
+                .filter(|last| (last.0, last.1) == (oid, command))
+                .map(|last| last.2),
+            _ => Some(false),
+        });
+        known.unwrap_or_else(|| {
+            let answer = accepts(table);
+            STATE.with_borrow_mut(|state| state.last = Some((oid, command, answer)));
+            answer
+        })
+    }
+}
+
+/// May the rows of a COPY into `table` be collected?
+///
+/// # Safety
+/// `table` must be open for writing.
+pub unsafe fn accepts_copy(table: pg_sys::Relation) -> bool {
+    // SAFETY: by contract.
+    unsafe {
+        let oid = relation::oid(table);
+        STATE.with_borrow(|state| state.batches.iter().any(|batch| batch.table == oid))
+            || accepts(table)
+    }
+}
+
+/// Does nothing about the table need rows with real TIDs at once?
+unsafe fn accepts(table: pg_sys::Relation) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        (*(*table).rd_rel).relkind as u8 == pg_sys::RELKIND_RELATION
+            && !relation::is_logically_logged(table)
+            && !has_insert_triggers(table)
+            && !ancestors_watch_inserts(table)
+            && has_only_series_indexes(table)
+            && !layout::keeps_rows_in_tail(table)
+            && (layout::of(table).time.is_some() || guc::compresses_everything())
+    }
+}
+
+unsafe fn has_insert_triggers(table: pg_sys::Relation) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let triggers = (*table).trigdesc;
+        !triggers.is_null()
+            && ((*triggers).trig_insert_before_row
+                || (*triggers).trig_insert_after_row
+                || (*triggers).trig_insert_instead_row
+                || (*triggers).trig_insert_after_statement
+                || (*triggers).trig_insert_new_table)
+    }
+}
+
+/// Statement triggers of the partitioned tables above may look at the rows.
+unsafe fn ancestors_watch_inserts(table: pg_sys::Relation) -> bool {
+    // SAFETY: the caller's contract; ancestors of an open partition exist.
+    unsafe {
+        if !(*(*table).rd_rel).relispartition {
+            return false;
+        }
+        relation::partition_ancestors(table).into_iter().any(|oid| {
+            let parent = Open::table(oid, pg_sys::AccessShareLock);
+            has_insert_triggers(parent.rel())
+        })
+    }
+}
+
+unsafe fn has_only_series_indexes(table: pg_sys::Relation) -> bool {
+    let series = layout::index_am();
+    // SAFETY: the caller's contract.
+    unsafe {
+        relation::index_oids(table).into_iter().all(|oid| {
+            let index = Open::index(oid, pg_sys::AccessShareLock);
+            (*(*index.rel()).rd_rel).relam == series
+        })
+    }
+}
+
+/// Takes a row into the table's batch; writes batches when they outgrow `varve.batch_memory`.
+///
+/// # Safety
+/// `table` must be open for writing, the slot filled with a row of it.
+pub unsafe fn collect(
+    table: pg_sys::Relation,
+    slot: *mut pg_sys::TupleTableSlot,
+    command: pg_sys::CommandId,
+    options: i32,
+) {
+    // SAFETY: by contract.
+    unsafe {
+        let oid = relation::oid(table);
+        let sub = pg_sys::GetCurrentSubTransactionId();
+        let full = STATE.with_borrow_mut(|state| {
+            let fits = |batch: &Batch| {
+                (batch.table, batch.command, batch.sub, batch.options)
+                    == (oid, command, sub, options)
+            };
+            let at = match state.batches.iter().position(fits) {
+                Some(at) => at,
+                None => {
+                    state.batches.push(Batch {
+                        table: oid,
+                        command,
+                        sub,
+                        options,
+                        layout: layout::of(table),
+                        rows: RowSet::new((*table).rd_att),
+                    });
+                    state.batches.len() - 1
+                }
+            };
+            state.batches[at].rows.push_slot(slot);
+            let bytes: usize = state.batches.iter().map(|batch| batch.rows.bytes).sum();
+            bytes >= guc::batch_memory_bytes()
+        });
+        if full {
+            flush_largest();
+        }
+    }
+}
+
+/// Makes room: writes the batch that takes the most memory.
+fn flush_largest() {
+    let largest = STATE.with_borrow_mut(|state| {
+        let at = (0..state.batches.len()).max_by_key(|&at| state.batches[at].rows.bytes)?;
+        Some(state.batches.swap_remove(at))
+    });
+    if let Some(batch) = largest {
+        write(batch);
+    }
+}
+
+/// Writes what waits for a table.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn flush_table(table: pg_sys::Relation) {
+    // SAFETY: by contract.
+    let oid = unsafe { relation::oid(table) };
+    flush_where(|batch| batch.table == oid);
+}
+
+/// Writes everything that waits.
+pub fn flush_all() {
+    flush_where(|_| true);
+}
+
+fn flush_where(wanted: impl Fn(&Batch) -> bool) {
+    loop {
+        let next = STATE.with_borrow_mut(|state| {
+            let at = state.batches.iter().position(&wanted)?;
+            Some(state.batches.swap_remove(at))
+        });
+        match next {
+            Some(batch) => write(batch),
+            None => return,
+        }
+    }
+}
+
+/// Writes the table's batch if a scan with `snapshot` must see it.
+///
+/// # Safety
+/// `table` must be open, `snapshot` null or valid.
+pub unsafe fn flush_before_scan(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) {
+    // SAFETY: by contract.
+    unsafe {
+        let oid = relation::oid(table);
+        let horizon = if snapshot.is_null()
+            || (*snapshot).snapshot_type != pg_sys::SnapshotType::SNAPSHOT_MVCC
+        {
+            pg_sys::CommandId::MAX
+        } else {
+            (*snapshot).curcid
+        };
+        let waits = |batch: &Batch| batch.table == oid && batch.command < horizon;
+        if STATE.with_borrow(|state| state.batches.iter().any(waits)) {
+            flush_where(waits);
+        }
+    }
+}
+
+fn write(batch: Batch) {
+    if batch.rows.rows == 0 {
+        return;
+    }
+    // SAFETY: inside a transaction.
+    if batch.sub != unsafe { pg_sys::GetCurrentSubTransactionId() } {
+        error::raise(
+            Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+            "rows of an unfinished statement cannot be written from within a subtransaction",
+            "A function with an EXCEPTION block, called by a COPY or INSERT, reads the table that the statement fills.",
+            "Load the rows into a temporary table first.",
+        );
+    }
+    let table = Open::table(batch.table, pg_sys::RowExclusiveLock);
+    let target = Target {
+        table: table.rel(),
+        command: batch.command,
+        options: batch.options,
+        bulk: core::ptr::null_mut(),
+    };
+    // SAFETY: the table is open for writing.
+    let indexes = unsafe { SeriesIndexes::open(table.rel()) };
+    if batch.rows.rows < guc::batch_rows() {
+        write_tail(&target, &batch.rows, &indexes);
+    } else {
+        chunks::write_fresh(&target, &batch.rows, &batch.layout, &indexes);
+    }
+}
+
+/// Writes the rows as ordinary tail rows.
+fn write_tail(target: &Target, rows: &RowSet, indexes: &SeriesIndexes) {
+    // SAFETY: the table is open for writing; values are of its columns.
+    unsafe {
+        let descriptor = (*target.table).rd_att;
+        let columns: Vec<Datums> = rows
+            .columns
+            .iter()
+            .zip(relation::attributes(descriptor))
+            .map(|(column, attribute)| Datums::from_column(column, attribute.attlen))
+            .collect();
+        for row in 0..rows.rows {
+            error::check_interrupts();
+            let (mut values, mut nulls): (Vec<_>, Vec<_>) =
+                columns.iter().map(|column| column.get(row)).unzip();
+            let tuple =
+                pg_sys::heap_form_tuple(descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
+            (*tuple).t_tableOid = relation::oid(target.table);
+            pg_sys::heap_insert(
+                target.table,
+                tuple,
+                target.command,
+                target.options,
+                target.bulk,
+            );
+            indexes.enter_row(&values, &nulls, tid::from_pg(&(*tuple).t_self));
+            pg_sys::heap_freetuple(tuple);
+        }
+    }
+}
+
+/// A subtransaction ended: its batches go up to its parent, or away.
+pub fn end_subtransaction(
+    sub: pg_sys::SubTransactionId,
+    parent: pg_sys::SubTransactionId,
+    committed: bool,
+) {
+    STATE.with_borrow_mut(|state| {
+        state.last = None;
+        if committed {
+            for batch in state.batches.iter_mut().filter(|batch| batch.sub == sub) {
+                batch.sub = parent;
+            }
+        } else {
+            state.batches.retain(|batch| batch.sub != sub);
+        }
+    });
+}
+
+/// The transaction ended.
+pub fn forget() {
+    STATE.with_borrow_mut(|state| *state = State::default());
+}

@@ -1,0 +1,410 @@
+//! Deletes and updates of compressed rows. Changes collect in memory per chunk and are written as one
+//! new header version when the outermost statement ends; until then our own scans overlay them
+//! (docs/design/0001). Each entry knows its command and subtransaction.
+
+use super::series;
+use crate::pg::relation::{self, Open};
+use crate::pg::tid::Tid;
+use crate::storage::read::Chunk;
+use crate::storage::registry;
+use crate::storage::write::{self, Target, DELETE_MAP_BASE};
+use pgrx::pg_sys;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use varve_columns::tuple::delete_map::DeleteMap;
+use varve_columns::tuple::header::{Section, FLAG_TOMBSTONE};
+
+/// A change of one row that is not written yet.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    pub successor: Option<Tid>,
+    pub command: pg_sys::CommandId,
+    sub: pg_sys::SubTransactionId,
+}
+
+/// Where the newest header of a chunk is, as far as this transaction has changed it.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Newest {
+    At(Tid),
+    /// Deleted with all its rows.
+    Gone,
+}
+
+/// What this transaction knows and holds of one chunk.
+struct Touched {
+    file: pg_sys::Oid,
+    /// The chunk's state under our lock: which rows were gone before we came.
+    before: DeleteMap,
+    /// The header that we locked first, and then what each of our flushes left.
+    base: Tid,
+    versions: Vec<(pg_sys::SubTransactionId, Newest)>,
+    /// Subtransaction that holds the exclusive lock on the newest header, if any.
+    locked: Option<pg_sys::SubTransactionId>,
+    entries: HashMap<u32, Entry>,
+}
+
+impl Touched {
+    fn newest(&self) -> Newest {
+        self.versions
+            .last()
+            .map_or(Newest::At(self.base), |version| version.1)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    table: pg_sys::Oid,
+    chunk: u64,
+}
+
+#[derive(Default)]
+struct State {
+    touched: HashMap<Key, Touched>,
+    /// Number of entries in all of `touched`.
+    entries: usize,
+}
+
+thread_local! {
+    static STATE: RefCell<State> = RefCell::default();
+}
+
+fn key_of(chunk: &Chunk) -> Key {
+    Key {
+        // SAFETY: the table is open while its chunks are used.
+        table: unsafe { relation::oid(chunk.table.get()) },
+        chunk: chunk.header.chunk,
+    }
+}
+
+fn file_of(chunk: &Chunk) -> pg_sys::Oid {
+    // SAFETY: as above.
+    unsafe { relation::file_number(chunk.table.get()) }
+}
+
+/// Up to which command a snapshot sees our own unwritten changes.
+unsafe fn horizon(snapshot: pg_sys::Snapshot) -> pg_sys::CommandId {
+    // SAFETY: null or valid by the callers' contracts.
+    unsafe {
+        if snapshot.is_null() {
+            return 0;
+        }
+        match (*snapshot).snapshot_type {
+            pg_sys::SnapshotType::SNAPSHOT_MVCC => (*snapshot).curcid,
+            pg_sys::SnapshotType::SNAPSHOT_ANY => 0,
+            _ => pg_sys::CommandId::MAX,
+        }
+    }
+}
+
+/// The rows of a chunk that a snapshot does not see, where they are more than the chunk's own map says.
+///
+/// # Safety
+/// `snapshot` must be null or valid.
+pub unsafe fn overlay(chunk: &Chunk, snapshot: pg_sys::Snapshot) -> Option<DeleteMap> {
+    // SAFETY: by contract.
+    let (horizon, any) = unsafe {
+        let any =
+            !snapshot.is_null() && (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_ANY;
+        (horizon(snapshot), any)
+    };
+    if any {
+        return Some(DeleteMap::default());
+    }
+    STATE.with_borrow(|state| {
+        if state.entries == 0 {
+            return None;
+        }
+        let touched = state.touched.get(&key_of(chunk))?;
+        let mut map = chunk.map.clone();
+        for (&row, entry) in &touched.entries {
+            if entry.command < horizon {
+                map.delete(row);
+            }
+        }
+        Some(map)
+    })
+}
+
+/// Is one row hidden from a snapshot that sees its chunk's header?
+///
+/// # Safety
+/// `snapshot` must be null or valid.
+pub unsafe fn is_hidden(chunk: &Chunk, row: u32, snapshot: pg_sys::Snapshot) -> bool {
+    // SAFETY: by contract.
+    let horizon = unsafe { horizon(snapshot) };
+    chunk.map.contains(row) || entry(chunk, row).is_some_and(|entry| entry.command < horizon)
+}
+
+/// The unwritten change of a row.
+pub fn entry(chunk: &Chunk, row: u32) -> Option<Entry> {
+    STATE.with_borrow(|state| {
+        if state.entries == 0 {
+            return None;
+        }
+        state
+            .touched
+            .get(&key_of(chunk))?
+            .entries
+            .get(&row)
+            .copied()
+    })
+}
+
+/// Where an updated row went, written or not.
+pub fn successor(chunk: &Chunk, row: u32) -> Option<Tid> {
+    match entry(chunk, row) {
+        Some(entry) => entry.successor,
+        None => chunk.map.successor(row),
+    }
+}
+
+/// The newest header of a chunk that this transaction has changed.
+pub fn newest(chunk: &Chunk) -> Option<Newest> {
+    STATE.with_borrow(|state| {
+        let touched = state.touched.get(&key_of(chunk))?;
+        (touched.file == file_of(chunk)).then(|| touched.newest())
+    })
+}
+
+/// Do we hold the exclusive lock on the chunk's newest header already?
+pub fn is_locked(chunk: &Chunk) -> bool {
+    STATE.with_borrow(|state| {
+        state
+            .touched
+            .get(&key_of(chunk))
+            .is_some_and(|touched| touched.locked.is_some() && touched.file == file_of(chunk))
+    })
+}
+
+/// Was the row gone when this transaction first locked the chunk? `None` where it has not.
+pub fn gone_before(chunk: &Chunk, row: u32) -> Option<bool> {
+    STATE.with_borrow(|state| {
+        let touched = state.touched.get(&key_of(chunk))?;
+        Some(touched.before.contains(row))
+    })
+}
+
+/// Remembers that we hold the exclusive lock on `newest`, the newest header version of its chunk.
+pub fn note_locked(newest: &Chunk) {
+    // SAFETY: inside a transaction.
+    let sub = unsafe { pg_sys::GetCurrentSubTransactionId() };
+    STATE.with_borrow_mut(|state| {
+        let touched = state
+            .touched
+            .entry(key_of(newest))
+            .or_insert_with(|| Touched {
+                file: file_of(newest),
+                before: newest.map.clone(),
+                base: newest.tid,
+                versions: Vec::new(),
+                locked: None,
+                entries: HashMap::new(),
+            });
+        if touched.locked.is_none() && touched.versions.is_empty() {
+            touched.file = file_of(newest);
+            touched.before = newest.map.clone();
+            touched.base = newest.tid;
+        }
+        touched.locked.get_or_insert(sub);
+    });
+}
+
+/// Records the change of a row of a chunk that `note_locked` knows.
+pub fn record(chunk: &Chunk, row: u32, command: pg_sys::CommandId, successor: Option<Tid>) {
+    // SAFETY: inside a transaction.
+    let sub = unsafe { pg_sys::GetCurrentSubTransactionId() };
+    STATE.with_borrow_mut(|state| {
+        let touched = state
+            .touched
+            .get_mut(&key_of(chunk))
+            .expect("BUG: change of a chunk that is not locked");
+        touched.entries.insert(
+            row,
+            Entry {
+                successor,
+                command,
+                sub,
+            },
+        );
+        state.entries += 1;
+    });
+}
+
+/// Are there changes that other processes, such as parallel workers, cannot know of?
+pub fn any_unwritten() -> bool {
+    STATE.with_borrow(|state| state.entries > 0)
+}
+
+/// Writes all collected changes: one new header version per chunk, in the order of their TIDs.
+pub fn flush() {
+    if !any_unwritten() {
+        return;
+    }
+    let mut work: Vec<(Key, Tid)> = STATE.with_borrow(|state| {
+        state
+            .touched
+            .iter()
+            .filter(|(_, touched)| !touched.entries.is_empty())
+            .filter_map(|(key, touched)| match touched.newest() {
+                Newest::At(tid) => Some((*key, tid)),
+                Newest::Gone => None,
+            })
+            .collect()
+    });
+    work.sort_by_key(|(key, tid)| (key.table.to_u32(), *tid));
+    for (key, tid) in work {
+        let entries = STATE.with_borrow_mut(|state| {
+            let touched = state.touched.get_mut(&key)?;
+            let entries = core::mem::take(&mut touched.entries);
+            state.entries -= entries.len();
+            Some((entries, touched.file))
+        });
+        if let Some((entries, file)) = entries {
+            write_changes(key, file, tid, &entries);
+        }
+    }
+}
+
+fn write_changes(key: Key, file: pg_sys::Oid, tid: Tid, entries: &HashMap<u32, Entry>) {
+    let table = Open::table(key.table, pg_sys::RowExclusiveLock);
+    // SAFETY: the table is open.
+    let reader = unsafe {
+        if relation::file_number(table.rel()) != file {
+            return; // Rewritten or truncated since: the rows are gone with the file.
+        }
+        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        registry::reader_at(table.rel(), tid, any)
+    };
+    let reader = reader.expect("BUG: a locked header is gone");
+    let chunk = &reader.chunk;
+    let mut map = chunk.map.clone();
+    let mut rows: Vec<_> = entries.iter().collect();
+    rows.sort_by_key(|(row, _)| **row);
+    for (&row, entry) in rows {
+        match entry.successor {
+            Some(successor) => map.update(row, successor),
+            None => map.delete(row),
+        };
+    }
+    advance_past_own_header(chunk);
+    // SAFETY: the table is open with RowExclusiveLock.
+    let target = unsafe { Target::current(table.rel()) };
+    let newest = if map.deleted() < chunk.header.rows {
+        Newest::At(target.replace_header(chunk.tid, &chunk.header, &map))
+    } else if map.has_successors() {
+        Newest::At(bury(&target, chunk, &map))
+    } else {
+        delete_chunk(table.rel(), chunk, target.command, false);
+        Newest::Gone
+    };
+    if let Newest::At(tid) = newest {
+        series::index_header(table.rel(), &reader, tid);
+    }
+    for _ in entries {
+        // SAFETY: the table is open.
+        unsafe { pg_sys::pgstat_count_heap_delete(table.rel()) };
+    }
+    // SAFETY: inside a transaction.
+    let sub = unsafe { pg_sys::GetCurrentSubTransactionId() };
+    STATE.with_borrow_mut(|state| {
+        if let Some(touched) = state.touched.get_mut(&key) {
+            touched.versions.push((sub, newest));
+            // What we inserted ourselves nobody else can lock before we end.
+            touched.locked.get_or_insert(sub);
+        }
+    });
+}
+
+/// A header that this very command inserted cannot be deleted by it: start a new command.
+fn advance_past_own_header(chunk: &Chunk) {
+    // SAFETY: inside a transaction.
+    unsafe {
+        let own = pg_sys::TransactionIdIsCurrentTransactionId(chunk.xmin);
+        if own && chunk.raw_command >= pg_sys::GetCurrentCommandId(false) {
+            pg_sys::CommandCounterIncrement();
+        }
+    }
+}
+
+/// Keeps a header of which all rows are gone but some were updated: whoever waits for one of those
+/// finds its new version. The payload goes.
+fn bury(target: &Target, chunk: &Chunk, map: &DeleteMap) -> Tid {
+    let mut header = chunk.header.clone();
+    header.flags |= FLAG_TOMBSTONE;
+    let tid = target.replace_header(chunk.tid, &header, map);
+    for &piece in &chunk.statics.payload.tids {
+        write::delete_tuple(target.table, piece, target.command, false);
+    }
+    tid
+}
+
+/// Deletes header and pieces; `moved` when the rows live on in another chunk.
+pub fn delete_chunk(
+    table: pg_sys::Relation,
+    chunk: &Chunk,
+    command: pg_sys::CommandId,
+    moved: bool,
+) {
+    write::delete_tuple(table, chunk.tid, command, moved);
+    let id = chunk.header.chunk;
+    if !chunk.header.has(FLAG_TOMBSTONE) {
+        for &piece in &chunk.statics.payload.tids {
+            write::delete_tuple(table, piece, command, false);
+        }
+    }
+    let sections: [(u32, &Section); 2] = [
+        (write::STATICS_BASE, &chunk.header.statics),
+        (DELETE_MAP_BASE, &chunk.header.delete_map),
+    ];
+    for (base, section) in sections {
+        write::delete_section(table, id, base, section, command);
+    }
+}
+
+/// A subtransaction ended: its entries and locks go up to its parent, or away.
+pub fn end_subtransaction(
+    sub: pg_sys::SubTransactionId,
+    parent: pg_sys::SubTransactionId,
+    committed: bool,
+) {
+    STATE.with_borrow_mut(|state| {
+        for touched in state.touched.values_mut() {
+            if committed {
+                for entry in touched
+                    .entries
+                    .values_mut()
+                    .filter(|entry| entry.sub == sub)
+                {
+                    entry.sub = parent;
+                }
+                if touched.locked == Some(sub) {
+                    touched.locked = Some(parent);
+                }
+                for version in touched
+                    .versions
+                    .iter_mut()
+                    .filter(|version| version.0 == sub)
+                {
+                    version.0 = parent;
+                }
+            } else {
+                touched.entries.retain(|_, entry| entry.sub != sub);
+                touched.versions.retain(|version| version.0 != sub);
+                if touched.locked == Some(sub) {
+                    touched.locked = None;
+                }
+            }
+        }
+        state.entries = state
+            .touched
+            .values()
+            .map(|touched| touched.entries.len())
+            .sum();
+    });
+}
+
+/// The transaction ended.
+pub fn forget() {
+    STATE.with_borrow_mut(|state| *state = State::default());
+    registry::forget_readers();
+}

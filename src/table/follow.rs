@@ -1,0 +1,392 @@
+//! Following rows that a sealer or merger moved while somebody waited for them. The move's transaction
+//! is known from the mark that it left: the row is in a chunk that the same transaction wrote. It is
+//! found there by value; equal rows keep their order when they move, so the n-th stays the n-th.
+
+use crate::am::scan::{classify, heap_callback, Found};
+use crate::am::slot;
+use crate::pg::error::{self, Code};
+use crate::pg::page::{PageCursor, PageTuple};
+use crate::pg::relation;
+use crate::pg::tid::{self, Tid};
+use crate::pg::tuple;
+use crate::storage::read::{Chunk, Reader};
+use crate::storage::registry;
+use pgrx::pg_sys;
+use std::rc::Rc;
+use varve_columns::tuple::header;
+
+type Outcome = pg_sys::TM_Result::Type;
+
+/// Raises core's error for a row that left its table.
+pub fn raise_moved_to_another_partition() -> ! {
+    error::raise(
+        Code::ERRCODE_T_R_SERIALIZATION_FAILURE,
+        "tuple to be locked was already moved to another partition due to concurrent update",
+        "",
+        "",
+    )
+}
+
+/// The new place of a tail row, if `result` says that a sealer moved it.
+///
+/// # Safety
+/// `table` must be open; `failure` as heapam filled it for the row at `at`.
+pub unsafe fn after_seal(
+    table: pg_sys::Relation,
+    at: Tid,
+    result: Outcome,
+    failure: *mut pg_sys::TM_FailureData,
+) -> Option<Tid> {
+    // SAFETY: by contract.
+    unsafe {
+        let moved = result == pg_sys::TM_Result::TM_Updated
+            && tid::from_pg(&(*failure).ctid).is_moved_marker();
+        if !moved {
+            return None;
+        }
+        let wanted = TailRow::fetch(table, at)?;
+        find_by_value(table, (*failure).xmax, &wanted.values(), |item, mover| {
+            tail_row_equals(table, item, mover, &wanted) && item.tid < at
+        })
+    }
+}
+
+/// The new place of a compressed row whose chunk was merged away.
+///
+/// # Safety
+/// `table` must be open; `seen` is protected by a snapshot.
+pub unsafe fn moved_row(table: pg_sys::Relation, seen: &Reader, row: u32) -> Option<Tid> {
+    // SAFETY: by contract.
+    unsafe {
+        let mover = last_mover(table, seen.chunk.header.chunk)?;
+        let descriptor = (*table).rd_att;
+        let natts = (*descriptor).natts as usize;
+        let values: Vec<_> = (0..natts)
+            .map(|at| seen.value(descriptor, row, at))
+            .collect();
+        find_by_value(table, mover, &values, |_, _| false)
+    }
+}
+
+/// The transaction that deleted the newest version of a chunk's header.
+unsafe fn last_mover(table: pg_sys::Relation, chunk: u64) -> Option<pg_sys::TransactionId> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let (mut inserters, mut deleters) = (Vec::new(), Vec::new());
+        walk(table, |item| {
+            let is_header = classify(item.header, item.len, item.tid.offset) == Found::Header;
+            if is_header && header::chunk_id(tuple::body(item.header, item.len)) == chunk {
+                inserters.push(tuple::xmin(item.header));
+                deleters.push(tuple::update_xid(item.header));
+            }
+        });
+        deleters
+            .into_iter()
+            .find(|&xid| pg_sys::TransactionIdDidCommit(xid) && !inserters.contains(&xid))
+    }
+}
+
+/// Shows every tuple of the table to `visit`, page by page under a share lock.
+unsafe fn walk(table: pg_sys::Relation, mut visit: impl FnMut(PageTuple)) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let mut cursor = PageCursor::new(table);
+        for block in 0..relation::blocks(table) {
+            error::check_interrupts();
+            cursor.go(block);
+            cursor.locked(|page| page.tuples().for_each(&mut visit));
+        }
+    }
+}
+
+type Values = Vec<(pg_sys::Datum, bool)>;
+
+/// A tail row, copied out of its page.
+struct TailRow {
+    tuple: pg_sys::HeapTuple,
+    descriptor: pg_sys::TupleDesc,
+}
+
+impl TailRow {
+    unsafe fn fetch(table: pg_sys::Relation, at: Tid) -> Option<TailRow> {
+        // SAFETY: the caller's contract; the copy lives in the current context.
+        unsafe {
+            let mut cursor = PageCursor::new(table);
+            let item = cursor.tuple(at, relation::blocks(table))?;
+            let mut found = item.to_heap_tuple(relation::oid(table));
+            Some(TailRow {
+                tuple: pg_sys::heap_copytuple(&mut found),
+                descriptor: (*table).rd_att,
+            })
+        }
+    }
+
+    fn values(&self) -> Values {
+        // SAFETY: the tuple is of this descriptor.
+        unsafe { deform(self.tuple, self.descriptor) }
+    }
+}
+
+unsafe fn deform(found: pg_sys::HeapTuple, descriptor: pg_sys::TupleDesc) -> Values {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let natts = (*descriptor).natts as usize;
+        let mut values = vec![pg_sys::Datum::from(0usize); natts];
+        let mut nulls = vec![true; natts];
+        pg_sys::heap_deform_tuple(found, descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
+        values.into_iter().zip(nulls).collect()
+    }
+}
+
+unsafe fn equal(descriptor: pg_sys::TupleDesc, a: &Values, b: &Values) -> bool {
+    // SAFETY: both are rows of this descriptor.
+    unsafe {
+        let attributes = relation::attributes(descriptor);
+        a.iter().zip(b).zip(attributes).all(|((a, b), attribute)| {
+            a.1 == b.1 && (a.1 || relation::same_image(a.0, b.0, attribute))
+        })
+    }
+}
+
+/// Was the tail row `item` moved by `mover`, with the same values as `wanted`?
+unsafe fn tail_row_equals(
+    table: pg_sys::Relation,
+    item: PageTuple,
+    mover: pg_sys::TransactionId,
+    wanted: &TailRow,
+) -> bool {
+    // SAFETY: the page is pinned and locked by the caller.
+    unsafe {
+        if classify(item.header, item.len, item.tid.offset) != Found::Row
+            || tuple::raw_xmax(item.header) != mover
+            || !tuple::ctid(item.header).is_moved_marker()
+        {
+            return false;
+        }
+        let mut found = item.to_heap_tuple(relation::oid(table));
+        let values = deform(&mut found, wanted.descriptor);
+        equal(wanted.descriptor, &values, &wanted.values())
+    }
+}
+
+/// The row of `values` in the chunks that `mover` wrote. Of several, the one with as many equals before
+/// it as `earlier` counts among the rows that moved.
+unsafe fn find_by_value(
+    table: pg_sys::Relation,
+    mover: pg_sys::TransactionId,
+    values: &Values,
+    earlier: impl Fn(PageTuple, pg_sys::TransactionId) -> bool,
+) -> Option<Tid> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let mut headers = Vec::new();
+        walk(table, |item| {
+            if classify(item.header, item.len, item.tid.offset) == Found::Header
+                && tuple::xmin(item.header) == mover
+            {
+                headers.push(item.tid);
+            }
+        });
+        let mut places = Vec::new();
+        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        for at in headers {
+            if let Some(reader) = registry::reader_at(table, at, any) {
+                rows_equal(table, &reader, values, &mut places);
+            }
+        }
+        if places.len() <= 1 {
+            return places.first().copied();
+        }
+        let mut rank = 0;
+        walk(table, |item| rank += usize::from(earlier(item, mover)));
+        places.get(rank.min(places.len() - 1)).copied()
+    }
+}
+
+unsafe fn rows_equal(
+    table: pg_sys::Relation,
+    reader: &Rc<Reader>,
+    values: &Values,
+    places: &mut Vec<Tid>,
+) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let chunk: &Chunk = &reader.chunk;
+        let descriptor = (*table).rd_att;
+        // The time column first: it tells most rows apart.
+        let first = usize::from(chunk.statics.time.unwrap_or(1)) - 1;
+        let attributes = relation::attributes(descriptor);
+        for row in 0..reader.rows() {
+            if let (Some(attribute), Some(wanted)) = (attributes.get(first), values.get(first)) {
+                let here = reader.value(descriptor, row, first);
+                let differs = here.1 != wanted.1
+                    || attribute.attbyval && !here.1 && here.0.value() != wanted.0.value();
+                if differs {
+                    continue;
+                }
+            }
+            let here = (0..values.len())
+                .map(|at| reader.value(descriptor, row, at))
+                .collect();
+            if equal(descriptor, &here, values) {
+                places.push(Tid::of_row(chunk.tid, row));
+            }
+        }
+    }
+}
+
+/// Locks a tail row as heapam does, but reports a row that was moved, at the end of whatever chain of
+/// updates, as TM_Updated with core's marker and `item` at its last place, instead of an error.
+///
+/// # Safety
+/// The arguments are those of the table AM's `tuple_lock`.
+#[expect(clippy::too_many_arguments, reason = "the table AM's signature")]
+pub unsafe fn lock_tail_row(
+    table: pg_sys::Relation,
+    item: pg_sys::ItemPointer,
+    snapshot: pg_sys::Snapshot,
+    slot: *mut pg_sys::TupleTableSlot,
+    command: pg_sys::CommandId,
+    mode: pg_sys::LockTupleMode::Type,
+    policy: pg_sys::LockWaitPolicy::Type,
+    flags: u8,
+    failure: *mut pg_sys::TM_FailureData,
+) -> Outcome {
+    let find_last = pg_sys::TUPLE_LOCK_FLAG_FIND_LAST_VERSION as u8;
+    // SAFETY: by contract.
+    unsafe {
+        let mut traversed = false;
+        loop {
+            let result = slot::as_heap(slot, || {
+                heap_callback!(tuple_lock)(
+                    table,
+                    item,
+                    snapshot,
+                    slot,
+                    command,
+                    mode,
+                    policy,
+                    flags & !find_last,
+                    failure,
+                )
+            });
+            (*failure).traversed = traversed;
+            let next = tid::from_pg(&(*failure).ctid);
+            if result != pg_sys::TM_Result::TM_Updated
+                || flags & find_last == 0
+                || next.is_moved_marker()
+            {
+                return result;
+            }
+            slot::clear_slot(slot);
+            if next == tid::read(item) {
+                return pg_sys::TM_Result::TM_Deleted;
+            }
+            traversed = true;
+            *item = (*failure).ctid;
+            match walk_chain(table, item, command, policy, failure) {
+                Step::Lock => {}
+                Step::Stop(outcome) => {
+                    (*failure).traversed = true;
+                    return outcome;
+                }
+            }
+        }
+    }
+}
+
+enum Step {
+    /// `item` is a live version: try to lock it.
+    Lock,
+    Stop(Outcome),
+}
+
+/// Walks a chain of updates from `item`, whose writer must be `failure.xmax`, to a version that is not
+/// updated by a committed transaction. Waits for transactions in progress as `policy` says.
+unsafe fn walk_chain(
+    table: pg_sys::Relation,
+    item: pg_sys::ItemPointer,
+    command: pg_sys::CommandId,
+    policy: pg_sys::LockWaitPolicy::Type,
+    failure: *mut pg_sys::TM_FailureData,
+) -> Step {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let mut writer = (*failure).xmax;
+        let mut cursor = PageCursor::new(table);
+        loop {
+            error::check_interrupts();
+            let at = tid::read(item);
+            let Some(found) = cursor.tuple(at, relation::blocks(table)) else {
+                return Step::Stop(pg_sys::TM_Result::TM_Deleted);
+            };
+            if tuple::xmin(found.header) != writer {
+                return Step::Stop(pg_sys::TM_Result::TM_Deleted);
+            }
+            let mut dirty = registry::dirty_snapshot();
+            let mut heap_tuple = found.to_heap_tuple(relation::oid(table));
+            let buffer = cursor.buffer();
+            let live = cursor.locked(|_| {
+                pg_sys::HeapTupleSatisfiesVisibility(&mut heap_tuple, &mut dirty, buffer)
+            });
+            if live {
+                if dirty.xmax != pg_sys::InvalidTransactionId {
+                    cursor.release();
+                    match wait_for(table, dirty.xmax, item, policy) {
+                        Some(outcome) => return Step::Stop(outcome),
+                        None => continue,
+                    }
+                }
+                let own = pg_sys::TransactionIdIsCurrentTransactionId(writer);
+                if own && pg_sys::HeapTupleHeaderGetCmin(found.header) >= command {
+                    (*failure).xmax = writer;
+                    (*failure).cmax = pg_sys::HeapTupleHeaderGetCmin(found.header);
+                    return Step::Stop(pg_sys::TM_Result::TM_SelfModified);
+                }
+                return Step::Lock;
+            }
+            let next = tuple::ctid(found.header);
+            if next == at {
+                return Step::Stop(pg_sys::TM_Result::TM_Deleted);
+            }
+            writer = tuple::update_xid(found.header);
+            if next.is_moved_marker() {
+                (*failure).ctid = tid::to_pg(next);
+                (*failure).xmax = writer;
+                return Step::Stop(pg_sys::TM_Result::TM_Updated);
+            }
+            *item = tid::to_pg(next);
+        }
+    }
+}
+
+/// Waits for a transaction as `policy` says; an outcome instead where it must not wait.
+unsafe fn wait_for(
+    table: pg_sys::Relation,
+    xid: pg_sys::TransactionId,
+    item: pg_sys::ItemPointer,
+    policy: pg_sys::LockWaitPolicy::Type,
+) -> Option<Outcome> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if policy == pg_sys::LockWaitPolicy::LockWaitBlock {
+            pg_sys::XactLockTableWait(xid, table, item, pg_sys::XLTW_Oper::XLTW_FetchUpdated);
+            return None;
+        }
+        if pg_sys::ConditionalXactLockTableWait(xid) {
+            return None;
+        }
+        if policy == pg_sys::LockWaitPolicy::LockWaitSkip {
+            return Some(pg_sys::TM_Result::TM_WouldBlock);
+        }
+        error::raise(
+            Code::ERRCODE_LOCK_NOT_AVAILABLE,
+            format!(
+                "could not obtain lock on row in relation \"{}\"",
+                relation::name(table)
+            ),
+            "",
+            "",
+        )
+    }
+}
