@@ -1,0 +1,304 @@
+//! Builds the columns of a chunk: what is constant, how rows are cut into blocks, and the summaries.
+
+use std::ops::Range;
+
+use super::directory::{self, BlockEntry};
+use super::header::{ColumnHeader, Constant, Layout, MAX_CONSTANT_BYTES};
+use super::values::Dense;
+use super::{block, Options, Point, Tier, BLOCK_ROWS, LARGE_BLOCK_ROWS};
+use crate::codec::id;
+use crate::column::{Column, Values};
+use crate::summary::{compare_floats, Bound, Sum, Summary};
+use crate::wire::{as_decimal, to_decimal, POW10};
+
+/// Appends one column to the payload.
+pub(super) fn encode_column(
+    column: &Column,
+    index: u32,
+    options: &Options,
+    payload: &mut Vec<u8>,
+) -> ColumnHeader {
+    let rows = column.rows();
+    let nulls = column.nulls();
+    let at = payload.len() as u32;
+    let mut header = ColumnHeader {
+        index,
+        kind: column.kind,
+        rows: rows as u32,
+        nulls: nulls as u32,
+        layout: Layout::AllNull,
+        summary: Summary::EMPTY,
+        directory: at..at,
+        blocks: at..at,
+    };
+    if nulls == rows {
+        return header;
+    }
+    if nulls == 0 {
+        if let Some(constant) = constant_of(column) {
+            header.summary = constant.summary(column.kind, header.rows);
+            header.layout = Layout::Constant(constant);
+            return header;
+        }
+    }
+    encode_blocks(column, &mut header, options, payload);
+    header
+}
+
+fn encode_blocks(
+    column: &Column,
+    header: &mut ColumnHeader,
+    options: &Options,
+    payload: &mut Vec<u8>,
+) {
+    let rows = column.rows();
+    let mut built = Built::default();
+    for start in (0..rows).step_by(LARGE_BLOCK_ROWS) {
+        let group = start..rows.min(start + LARGE_BLOCK_ROWS);
+        let small = Built::of(
+            column,
+            group.clone(),
+            BLOCK_ROWS,
+            options.tier,
+            (header.index, built.entries.len()),
+        );
+        let large = match options.tier {
+            Tier::Merged(point)
+                if small.entries.len() > 1 && small.bytes.len() <= LARGE_BLOCK_BYTES =>
+            {
+                let place = (header.index, built.entries.len());
+                let large = Built::of(column, group, LARGE_BLOCK_ROWS, options.tier, place);
+                large.pays_against(&small, point).then_some(large)
+            }
+            _ => None,
+        };
+        built.append(large.unwrap_or(small));
+    }
+    header.summary = merge(&built.summaries, &built.denses);
+    let start = payload.len() as u32;
+    if let [entry] = built.entries.as_slice() {
+        header.layout = Layout::Single {
+            codec: entry.codec,
+            checksum: entry.checksum,
+        };
+    } else {
+        let block_rows = built.block_rows();
+        header.layout = Layout::Blocks { block_rows };
+        directory::write(header, block_rows, &built.entries, options.tier, payload);
+    }
+    header.directory = start..payload.len() as u32;
+    header.blocks = header.directory.end..header.directory.end + built.bytes.len() as u32;
+    payload.extend_from_slice(&built.bytes);
+}
+
+/// What a merged chunk tries where small blocks are no larger than that.
+const LARGE_BLOCK_BYTES: usize = 128 << 10;
+
+/// What a block costs in the directory, about.
+const ENTRY_BYTES: usize = 9;
+
+/// Blocks that are done.
+#[derive(Default)]
+struct Built {
+    entries: Vec<BlockEntry>,
+    bytes: Vec<u8>,
+    /// Of the blocks that have values.
+    denses: Vec<Dense>,
+    summaries: Vec<Summary>,
+}
+
+impl Built {
+    /// The blocks of `block_rows` rows of a stretch of a column; `place`: column, index of the first.
+    fn of(
+        column: &Column,
+        rows: Range<usize>,
+        block_rows: usize,
+        tier: Tier,
+        place: (u32, usize),
+    ) -> Built {
+        let mut built = Built::default();
+        for (i, start) in rows.clone().step_by(block_rows).enumerate() {
+            let place = (place.0, (place.1 + i) as u32);
+            let range = start..rows.end.min(start + block_rows);
+            let (mut entry, dense, mut summary) =
+                block::encode(column, place, range, tier, &mut built.bytes);
+            summary.sum = snap_sum(&summary);
+            entry.sum = summary.sum;
+            if entry.codec != id::ALL_NULL {
+                built.denses.push(dense);
+                built.summaries.push(summary);
+            }
+            built.entries.push(entry);
+        }
+        built
+    }
+
+    /// Whether fewer, larger blocks are worth that an edge of a range decodes more rows.
+    fn pays_against(&self, small: &Built, point: Point) -> bool {
+        let cost = |b: &Built| b.bytes.len() + b.entries.len() * ENTRY_BYTES;
+        match point {
+            Point::Fast => cost(self) * 10 < cost(small) * 9,
+            Point::Small => cost(self) < cost(small),
+        }
+    }
+
+    fn append(&mut self, next: Built) {
+        self.entries
+            .extend(next.entries.into_iter().map(|mut entry| {
+                entry.bytes = entry.bytes.start + self.bytes.len() as u32
+                    ..entry.bytes.end + self.bytes.len() as u32;
+                entry
+            }));
+        self.bytes.extend_from_slice(&next.bytes);
+        self.denses.extend(next.denses);
+        self.summaries.extend(next.summaries);
+    }
+
+    /// Rows of every block but the last, which may have fewer; 0 if they differ.
+    fn block_rows(&self) -> u32 {
+        let rows = self.entries[0].rows.len() as u32;
+        let (last, others) = self
+            .entries
+            .split_last()
+            .expect("BUG: a column without blocks");
+        let same = rows.is_power_of_two() && others.iter().all(|e| e.rows.len() as u32 == rows);
+        if same && last.rows.len() as u32 <= rows {
+            rows
+        } else {
+            0
+        }
+    }
+}
+
+/// A sum of floats whose bounds are decimals is, but for rounding, a decimal of a few digits: the nearest
+/// one within the error of summation is closer to the exact sum, and shorter.
+fn snap_sum(summary: &Summary) -> Sum {
+    let (Bound::Float(min), Bound::Float(max), Sum::Float(sum)) =
+        (summary.min, summary.max, summary.sum)
+    else {
+        return summary.sum;
+    };
+    let exponents = [min, max].map(|v| as_decimal(v).map(|(e, _)| e));
+    let [Some(low), Some(high)] = exponents else {
+        return summary.sum;
+    };
+    for exponent in low.max(high)..=(low.max(high) + 1).min(15) {
+        let integer = (sum * POW10[exponent as usize]).round_ties_even();
+        let near = integer / POW10[exponent as usize];
+        let scale = min.abs().max(max.abs()) * f64::from(summary.count);
+        if (near - sum).abs() <= scale * f64::EPSILON && to_decimal(near, exponent).is_some() {
+            return Sum::Float(near);
+        }
+    }
+    summary.sum
+}
+
+/// The summary of a column from those of its blocks, all of which have values.
+fn merge(summaries: &[Summary], denses: &[Dense]) -> Summary {
+    let mut total = summaries[0];
+    for next in &summaries[1..] {
+        total.count += next.count;
+        total.min = pick_bound(total.min, next.min, std::cmp::Ordering::Greater);
+        total.max = pick_bound(total.max, next.max, std::cmp::Ordering::Less);
+        total.last = next.last;
+        total.sum = match (total.sum, next.sum) {
+            (Sum::Int(a), Sum::Int(b)) => Sum::Int(a + b),
+            (Sum::Float(a), Sum::Float(b)) => Sum::Float(a + b),
+            (
+                Sum::Decimal { unscaled: a, scale },
+                Sum::Decimal {
+                    unscaled: b,
+                    scale: other,
+                },
+            ) if scale == other => Sum::Decimal {
+                unscaled: a + b,
+                scale,
+            },
+            _ => Sum::None,
+        };
+    }
+    total.sum = snap_sum(&total);
+    let mixed = matches!(
+        (total.min, total.max),
+        (Bound::Decimal { .. }, _) | (_, Bound::Decimal { .. })
+    ) && !matches!(total.sum, Sum::Decimal { .. });
+    if mixed
+        || summaries
+            .iter()
+            .any(|s| matches!(s.sum, Sum::Decimal { .. }))
+            && matches!(total.sum, Sum::None)
+    {
+        return Summary {
+            count: total.count,
+            ..Summary::EMPTY
+        };
+    }
+    let mean = match total.sum {
+        Sum::Float(sum) => sum / f64::from(total.count),
+        _ => 0.0,
+    };
+    total.squares = denses
+        .iter()
+        .map(|d| d.squares(mean))
+        .reduce(add)
+        .unwrap_or(Sum::None);
+    total
+}
+
+fn add(a: Sum, b: Sum) -> Sum {
+    match (a, b) {
+        (Sum::Int(a), Sum::Int(b)) => Sum::Int(a + b),
+        (Sum::Float(a), Sum::Float(b)) => Sum::Float(a + b),
+        _ => Sum::None,
+    }
+}
+
+/// `b` where `a` compares to it as `worse`, else `a`. An unknown bound makes the result unknown.
+fn pick_bound(a: Bound, b: Bound, worse: std::cmp::Ordering) -> Bound {
+    let order = match (&a, &b) {
+        (Bound::Int(a), Bound::Int(b)) => a.cmp(b),
+        (Bound::Float(a), Bound::Float(b)) => compare_floats(*a, *b),
+        (Bound::Prefix(a), Bound::Prefix(b)) => a.as_bytes().cmp(b.as_bytes()),
+        (Bound::Decimal { unscaled: a, .. }, Bound::Decimal { unscaled: b, .. }) => a.cmp(b),
+        _ => return Bound::None,
+    };
+    if order == worse {
+        b
+    } else {
+        a
+    }
+}
+
+/// The value of a column that has no nulls and but one value, if a header may hold it.
+fn constant_of(column: &Column) -> Option<Constant> {
+    fn same<T: Copy, K: PartialEq>(values: &[T], key: impl Fn(T) -> K) -> Option<K> {
+        let (&first, rest) = values.split_first()?;
+        let first = key(first);
+        rest.iter().all(|&v| key(v) == first).then_some(first)
+    }
+    match &column.values {
+        Values::Absent(_) => None,
+        Values::Bool(v) => same(v, i64::from).map(Constant::Int),
+        Values::I16(v) => same(v, i64::from).map(Constant::Int),
+        Values::I32(v) => same(v, i64::from).map(Constant::Int),
+        Values::I64(v) => same(v, |i| i).map(Constant::Int),
+        Values::F32(v) => same(v, f32::to_bits).map(Constant::F32),
+        Values::F64(v) => same(v, f64::to_bits).map(Constant::F64),
+        Values::Fixed { width, data } => {
+            let width = *width as usize;
+            let first = data.get(..width)?;
+            (width <= MAX_CONSTANT_BYTES && data.chunks_exact(width).all(|v| v == first))
+                .then(|| Constant::Bytes(first.to_vec()))
+        }
+        Values::Bytes { ends, data } => {
+            let length = *ends.first()? as usize;
+            let first = data.get(..length)?;
+            let even = ends
+                .iter()
+                .enumerate()
+                .all(|(i, &end)| end as usize == (i + 1) * length);
+            let equal = length == 0 || data.chunks_exact(length).all(|v| v == first);
+            (length <= MAX_CONSTANT_BYTES && even && equal).then(|| Constant::Bytes(first.to_vec()))
+        }
+    }
+}
