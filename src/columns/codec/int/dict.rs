@@ -4,22 +4,24 @@
 //! Bytes: distinct values (varint), byte length of their stream (varint), stream, packed codes.
 
 use super::{decode_flat, encode_flat};
-use crate::codec::pack::{bit_width, pack, packed_bytes, unpack};
+use crate::codec::pack::{bit_width, pack, unpack};
 use crate::error::{Corrupt, Result};
 use crate::wire::{put_varint, Reader};
 
 /// More distinct values than this are not looked for.
 const LIMIT: usize = 256;
 
-/// The distinct values, sorted, if they are few.
-pub fn distinct(values: &[i64]) -> Option<Vec<i64>> {
+/// The distinct values, sorted, if codes for so many take fewer than `limit` bytes.
+pub fn distinct(values: &[i64], limit: usize) -> Option<Vec<i64>> {
+    let bits = (limit * 8 / values.len()).min(8);
+    let most = (1 << bits).min(limit).min(LIMIT);
     let mut seen: Vec<i64> = Vec::with_capacity(32);
     let mut table = [0u16; 1024];
     for &value in values {
         let mut slot = (value as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) as usize >> 54;
         loop {
             match table[slot] {
-                0 if seen.len() == LIMIT => return None,
+                0 if seen.len() == most => return None,
                 0 => {
                     seen.push(value);
                     table[slot] = seen.len() as u16;
@@ -36,11 +38,6 @@ pub fn distinct(values: &[i64]) -> Option<Vec<i64>> {
 
 fn code_width(distinct: usize) -> u8 {
     bit_width(distinct.saturating_sub(1) as u64)
-}
-
-/// Bytes of the codes alone.
-pub fn code_bytes(n: usize, distinct: usize) -> usize {
-    packed_bytes(n, code_width(distinct))
 }
 
 pub fn encode(values: &[i64], distinct: &[i64], out: &mut Vec<u8>) {

@@ -6,6 +6,8 @@
 //! Bytes: width (bit 7: a gcd follows), base (zigzag), [gcd], exceptions (count), packed values, then per
 //! exception gap (varint) and high bits (zigzag). Arithmetic is modulo 2^64.
 
+use multiversion::multiversion;
+
 use crate::codec::pack::{bit_width, pack, packed_bytes, unpack};
 use crate::error::{Corrupt, Result};
 use crate::wire::{put_varint, put_zigzag, varint_bytes, zigzag, Reader};
@@ -21,6 +23,9 @@ pub struct Frame {
     pub base: i64,
     pub gcd: u64,
     pub width: u8,
+    pub exceptions: usize,
+    /// Bytes in front of the packed values.
+    pub header: usize,
     pub bytes: usize,
 }
 
@@ -33,43 +38,87 @@ pub fn plan(values: &[i64]) -> Frame {
     } else {
         common_divisor(values, min)
     };
-    let best = plan_from(values, min, gcd, bit_width(range / gcd));
-    let low = values
-        .iter()
-        .step_by(values.len().div_ceil(SAMPLE))
-        .copied()
-        .min()
-        .unwrap_or(min);
-    // Only where bits are to be gained, and differences fit.
-    if range < 1 << 62 && bit_width((max.wrapping_sub(low)) as u64 / gcd) < best.width {
-        let other = plan_from(values, low, gcd, bit_width((max - low) as u64 / gcd));
-        if other.bytes < best.bytes {
-            return other;
+    let lengths = Lengths::of(values, min);
+    let best = plan_from(values.len(), &lengths, min, gcd, bit_width(range / gcd));
+    // Next to no values near the minimum: it is an outlier, and a base above it saves bits.
+    if best.width > 1
+        && range < 1 << 62
+        && lengths.up_to(best.width - 2, gcd) < values.len().div_ceil(32)
+    {
+        if let Some(base) = dense_base(values, gcd, best.width) {
+            let lengths = Lengths::of(values, base);
+            let other = plan_from(
+                values.len(),
+                &lengths,
+                base,
+                gcd,
+                bit_width((max - base) as u64 / gcd),
+            );
+            if other.bytes < best.bytes {
+                return other;
+            }
         }
     }
     best
 }
 
-fn plan_from(values: &[i64], base: i64, gcd: u64, top: u8) -> Frame {
-    let lengths = Lengths::of(values, base);
+/// The start of the narrowest window that holds most values of a sample, if windows of fewer than `width`
+/// bits can pay although they leave values out.
+fn dense_base(values: &[i64], gcd: u64, width: u8) -> Option<i64> {
+    let apart = values.len().div_ceil(SAMPLE);
+    let mut sample = [0i64; SAMPLE];
+    let taken = values.len().div_ceil(apart);
+    for (slot, &value) in sample.iter_mut().zip(values.iter().step_by(apart)) {
+        *slot = value;
+    }
+    let sample = &mut sample[..taken];
+    sample.sort_unstable();
+    // In bits: an exception takes two bytes or more.
+    let mut best = (taken * width as usize, None);
+    for width in (0..width).rev() {
+        let window = (1u64 << width).saturating_mul(gcd);
+        let (mut most, mut start, mut from) = (0, 0, 0);
+        for (to, &value) in sample.iter().enumerate() {
+            while (value - sample[from]) as u64 >= window {
+                from += 1;
+            }
+            if to - from >= most {
+                (most, start) = (to - from + 1, from);
+            }
+        }
+        let bits = taken * width as usize + (taken - most) * 16;
+        if taken - most > taken / 6 {
+            break;
+        }
+        if bits < best.0 {
+            best = (bits, Some(sample[start]));
+        }
+    }
+    best.1
+}
+
+fn plan_from(n: usize, lengths: &Lengths, base: i64, gcd: u64, top: u8) -> Frame {
     let scale = bit_width(gcd) - 1;
     let header = 2 + varint_bytes(zigzag(base)) + if gcd > 1 { varint_bytes(gcd) } else { 0 };
     let mut best = Frame {
         base,
         gcd,
         width: top,
+        exceptions: 0,
+        header,
         bytes: usize::MAX,
     };
     // Patches pay only where few values are far out: from the top width down, until one in six is.
     for width in (0..=top).rev() {
-        let (count, bytes) = lengths.patches(width, scale);
-        if count > values.len() / 6 && width != top {
+        let (exceptions, bytes) = lengths.patches(width, scale);
+        if exceptions > n / 6 && width != top {
             break;
         }
-        let bytes = header + packed_bytes(values.len(), width) + bytes;
+        let bytes = header + packed_bytes(n, width) + bytes;
         if bytes < best.bytes {
             best = Frame {
                 width,
+                exceptions,
                 bytes,
                 ..best
             };
@@ -88,23 +137,20 @@ struct Lengths {
 impl Lengths {
     fn of(values: &[i64], base: i64) -> Self {
         let mut lanes = [[0u32; 65]; 4];
-        let mut below = [0u32; 65];
-        let mut has_below = false;
-        for four in values.chunks(4) {
-            for (lane, &value) in lanes.iter_mut().zip(four) {
-                let offset = value.wrapping_sub(base);
-                if value < base {
-                    below[bit_width(offset.unsigned_abs()) as usize] += 1;
-                    has_below = true;
-                } else {
-                    lane[bit_width(offset as u64) as usize] += 1;
-                }
-            }
-        }
+        count_lengths(values, base, &mut lanes);
         let mut above = lanes[0];
         for lane in &lanes[1..] {
             for (total, count) in above.iter_mut().zip(lane) {
                 *total += count;
+            }
+        }
+        // Below the base, differences wrap: they are among those of 64 bits.
+        let mut below = [0u32; 65];
+        let has_below = above[64] > 0 && values.iter().any(|&v| v < base);
+        if has_below {
+            for value in values.iter().filter(|&&v| v < base) {
+                above[64] -= 1;
+                below[bit_width(value.wrapping_sub(base).unsigned_abs()) as usize] += 1;
             }
         }
         Lengths {
@@ -112,6 +158,15 @@ impl Lengths {
             below,
             has_below,
         }
+    }
+
+    /// How many values at or above the base need at most `width` bits.
+    fn up_to(&self, width: u8, gcd: u64) -> usize {
+        let longest = (width + bit_width(gcd) - 1).min(64) as usize;
+        self.above[..=longest]
+            .iter()
+            .map(|&count| count as usize)
+            .sum()
     }
 
     /// How many values are exceptions at `width` bits after division by a gcd of `scale + 1` bits, and
@@ -136,25 +191,62 @@ impl Lengths {
     }
 }
 
-pub fn min_max(values: &[i64]) -> (i64, i64) {
-    values.iter().fold((i64::MAX, i64::MIN), |(min, max), &v| {
-        (min.min(v), max.max(v))
-    })
-}
-
-/// The greatest number that divides every difference to `base`; leaves early at 1.
-fn common_divisor(values: &[i64], base: i64) -> u64 {
-    let mut gcd = 0u64;
-    for &value in values {
-        let mut rest = value.wrapping_sub(base) as u64;
-        while rest != 0 {
-            (gcd, rest) = (rest, gcd % rest);
-        }
-        if gcd == 1 {
-            break;
+#[multiversion(targets("x86_64+avx2+bmi1+bmi2+lzcnt"))]
+fn count_lengths(values: &[i64], base: i64, lanes: &mut [[u32; 65]; 4]) {
+    for four in values.chunks(4) {
+        for (lane, &value) in lanes.iter_mut().zip(four) {
+            lane[bit_width(value.wrapping_sub(base) as u64) as usize] += 1;
         }
     }
-    gcd.max(1)
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+pub fn min_max(values: &[i64]) -> (i64, i64) {
+    let (mut min, mut max) = (i64::MAX, i64::MIN);
+    for &value in values {
+        min = min.min(value);
+        max = max.max(value);
+    }
+    (min, max)
+}
+
+/// The greatest number that divides every difference to `base`, not all of which are 0.
+fn common_divisor(values: &[i64], base: i64) -> u64 {
+    let twos = common_bits(values, base).trailing_zeros();
+    let mut odd = 0u64;
+    // An odd g divides d exactly where d * g^-1 (mod 2^64) is at most 2^64 / g: no division per value.
+    let (mut inverse, mut limit) = (0u64, 0u64);
+    for &value in values {
+        let offset = value.wrapping_sub(base) as u64 >> twos;
+        if offset.wrapping_mul(inverse) <= limit && odd != 0 || offset == 0 {
+            continue;
+        }
+        let (mut rest, mut divisor) = (odd, offset);
+        while rest != 0 {
+            (divisor, rest) = (rest, divisor % rest);
+        }
+        odd = divisor >> divisor.trailing_zeros();
+        if odd == 1 {
+            break;
+        }
+        (inverse, limit) = (inverse_of(odd), u64::MAX / odd);
+    }
+    odd.max(1) << twos
+}
+
+/// The bits that occur in any difference.
+#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
+fn common_bits(values: &[i64], base: i64) -> u64 {
+    values
+        .iter()
+        .fold(0, |bits, value| bits | value.wrapping_sub(base) as u64)
+}
+
+/// `x * inverse_of(x) = 1` modulo 2^64, for odd `x`: each step of Newton's doubles the right bits.
+fn inverse_of(x: u64) -> u64 {
+    (0..5).fold(x, |y, _| {
+        y.wrapping_mul(2u64.wrapping_sub(x.wrapping_mul(y)))
+    })
 }
 
 /// Appends `values` in the given frame.
@@ -163,13 +255,10 @@ pub fn encode(values: &[i64], frame: &Frame, out: &mut Vec<u8>) {
         base, gcd, width, ..
     } = *frame;
     let offsets = offsets(values, base, gcd);
-    let far: Vec<usize> = if width == 64 {
-        vec![]
-    } else {
-        (0..offsets.len())
-            .filter(|&i| offsets[i] >> width != 0)
-            .collect()
-    };
+    let mut far = Vec::with_capacity(frame.exceptions);
+    if frame.exceptions > 0 {
+        far.extend((0..offsets.len()).filter(|&i| offsets[i] >> width != 0));
+    }
     out.push(width | if gcd > 1 { HAS_GCD } else { 0 });
     put_zigzag(out, base);
     if gcd > 1 {
@@ -200,13 +289,37 @@ fn offsets(values: &[i64], base: i64, gcd: u64) -> Vec<u64> {
         .collect()
 }
 
+/// What turns packed offsets into values: `offset * gcd + base`.
+#[derive(Clone, Copy, Debug)]
+pub struct Scale {
+    pub gcd: i64,
+    pub base: i64,
+}
+
+impl Scale {
+    #[inline]
+    pub fn apply(self, offset: i64) -> i64 {
+        offset.wrapping_mul(self.gcd).wrapping_add(self.base)
+    }
+}
+
 /// Reads a frame into `out`.
 pub fn decode(reader: &mut Reader, out: &mut [i64]) -> Result<()> {
+    match decode_offsets(reader, out)? {
+        Scale { gcd: 1, base: 0 } => {}
+        Scale { gcd: 1, base } => out.iter_mut().for_each(|v| *v = v.wrapping_add(base)),
+        scale => out.iter_mut().for_each(|v| *v = scale.apply(*v)),
+    }
+    Ok(())
+}
+
+/// Reads the offsets of a frame into `out`.
+pub fn decode_offsets(reader: &mut Reader, out: &mut [i64]) -> Result<Scale> {
     let tag = reader.u8()?;
     let width = tag & !HAS_GCD;
     let base = reader.zigzag()?;
     let gcd = if tag & HAS_GCD != 0 {
-        reader.varint()?
+        reader.varint()? as i64
     } else {
         1
     };
@@ -226,13 +339,7 @@ pub fn decode(reader: &mut Reader, out: &mut [i64]) -> Result<()> {
         *offset |= (high as u64) << width;
         next = at + 1;
     }
-    if gcd == 1 {
-        out.iter_mut().for_each(|v| *v = v.wrapping_add(base));
-    } else {
-        out.iter_mut()
-            .for_each(|v| *v = v.wrapping_mul(gcd as i64).wrapping_add(base));
-    }
-    Ok(())
+    Ok(Scale { gcd, base })
 }
 
 fn as_unsigned(values: &mut [i64]) -> &mut [u64] {

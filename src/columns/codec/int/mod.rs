@@ -5,6 +5,7 @@
 //! a histogram of bit lengths gives the bytes of a patched frame over values, deltas and deltas of
 //! deltas. Differences wrap, so that all of i64 is exact.
 
+mod choice;
 mod dict;
 mod frame;
 mod merged;
@@ -12,7 +13,8 @@ mod runs;
 
 use super::{id, pco, planes, zstd, Tier};
 use crate::error::{Corrupt, Result};
-use crate::wire::{put_zigzag, varint_bytes, zigzag, Reader};
+use crate::wire::{put_zigzag, Reader};
+use choice::{Choice, Order, Runs};
 
 /// Appends codec id and body. `values.len()` is not stored.
 pub fn encode(values: &[i64], tier: Tier, out: &mut Vec<u8>) {
@@ -40,7 +42,7 @@ pub fn encode_body(values: &[i64], tier: Tier, out: &mut Vec<u8>) -> u8 {
 
 /// Reads `n` values of a body that takes up the rest of `reader`; `out` is cleared first.
 pub fn decode_body(codec: u8, mut reader: Reader, n: usize, out: &mut Vec<i64>) -> Result<()> {
-    out.clear();
+    // What is in there is overwritten.
     out.resize(n, 0);
     match codec {
         id::INT_ZSTD => {}
@@ -67,128 +69,81 @@ fn decode_flat(bytes: &[u8], out: &mut [i64]) -> Result<()> {
     decode_light(codec, reader, out, false)
 }
 
-/// What one pass over the values tells.
-struct Shape {
-    runs: usize,
-    delta_runs: usize,
-}
-
-impl Shape {
-    fn of(values: &[i64]) -> Self {
-        let runs = 1 + values.windows(2).filter(|w| w[0] != w[1]).count();
-        let delta_runs = 1 + values
-            .windows(3)
-            .filter(|w| w[2].wrapping_sub(w[1]) != w[1].wrapping_sub(w[0]))
-            .count();
-        Shape { runs, delta_runs }
-    }
-}
-
-/// All but zstd. `nest`: runs and dictionaries are allowed.
+/// All but what merged blocks try. `nest`: runs and dictionaries are allowed.
 fn encode_light(values: &[i64], nest: bool, out: &mut Vec<u8>) -> u8 {
     let Some(&first) = values.first() else {
         return id::INT_CONST;
     };
-    let shape = Shape::of(values);
-    if shape.runs == 1 {
+    let runs = choice::count_runs(values);
+    if runs.values == 1 {
         put_zigzag(out, first);
         return id::INT_CONST;
     }
-    if shape.delta_runs == 1 {
+    let step = values[1].wrapping_sub(first);
+    if runs.deltas == 1 {
         put_zigzag(out, first);
-        put_zigzag(out, values[1].wrapping_sub(first));
+        put_zigzag(out, step);
         return id::INT_LINEAR;
     }
-    let deltas = differences(values, 1);
-    let second = differences(&deltas, 2);
-    let plans = [
-        frame::plan(values),
-        frame::plan(&deltas),
-        frame::plan(&second),
-    ];
-    let costs = [
-        plans[0].bytes,
-        plans[1].bytes + varint_bytes(zigzag(first)),
-        plans[2].bytes + varint_bytes(zigzag(first)) + varint_bytes(zigzag(deltas[1])),
-    ];
-    // A tie goes to the one that decodes faster.
-    let best = (0..3)
-        .min_by_key(|&i| (costs[i], i))
-        .expect("BUG: three costs");
+    let Choice {
+        order,
+        frame,
+        differences,
+    } = choice::choose(values);
     if nest {
-        if let Some(codec) = encode_nested(values, &deltas, &shape, costs[best], out) {
+        if let Some(codec) = encode_nested(values, runs, frame.bytes, out) {
             return codec;
         }
     }
-    match best {
-        0 => {
-            frame::encode(values, &plans[0], out);
+    match order {
+        Order::Values => {
+            frame::encode(values, &frame, out);
             id::INT_FRAME
         }
-        1 => {
+        Order::Deltas => {
             put_zigzag(out, first);
-            frame::encode(&deltas, &plans[1], out);
+            frame::encode(&differences, &frame, out);
             id::INT_DELTA
         }
-        _ => {
+        Order::Deltas2 => {
             put_zigzag(out, first);
-            put_zigzag(out, deltas[1]);
-            frame::encode(&second, &plans[2], out);
+            put_zigzag(out, step);
+            frame::encode(&differences, &frame, out);
             id::INT_DELTA2
         }
     }
 }
 
 /// Runs, runs of deltas, dictionary: the smallest, if it takes fewer than `limit` bytes.
-fn encode_nested(
-    values: &[i64],
-    deltas: &[i64],
-    shape: &Shape,
-    limit: usize,
-    out: &mut Vec<u8>,
-) -> Option<u8> {
+fn encode_nested(values: &[i64], runs: Runs, limit: usize, out: &mut Vec<u8>) -> Option<u8> {
     let mut best: Option<(u8, Vec<u8>)> = None;
     let room = |best: &Option<(u8, Vec<u8>)>| best.as_ref().map_or(limit, |b| b.1.len());
-    if shape.runs <= values.len() / 3 {
+    // A run takes at least two bytes, or a bit or two in long lists of them.
+    if runs.values <= values.len() / 3 && runs.values / 2 < limit {
         let mut bytes = Vec::new();
         runs::encode(values, &mut bytes);
         if bytes.len() < limit {
             best = Some((id::INT_RUNS, bytes));
         }
     }
-    if shape.delta_runs <= values.len() / 3 {
+    if runs.deltas <= values.len() / 3 && runs.deltas / 2 < limit {
         let mut bytes = Vec::new();
         put_zigzag(&mut bytes, values[0]);
-        runs::encode(&deltas[1..], &mut bytes);
+        runs::encode(&choice::differences(values, 0)[1..], &mut bytes);
         if bytes.len() < room(&best) {
             best = Some((id::INT_DELTA_RUNS, bytes));
         }
     }
-    if let Some(distinct) = dict::distinct(values) {
-        if dict::code_bytes(values.len(), distinct.len()) + distinct.len() < room(&best) {
-            let mut bytes = Vec::new();
-            dict::encode(values, &distinct, &mut bytes);
-            if bytes.len() < room(&best) {
-                best = Some((id::INT_DICT, bytes));
-            }
+    if let Some(distinct) = dict::distinct(values, room(&best)) {
+        let mut bytes = Vec::new();
+        dict::encode(values, &distinct, &mut bytes);
+        if bytes.len() < room(&best) {
+            best = Some((id::INT_DICT, bytes));
         }
     }
     let (codec, bytes) = best?;
     out.extend_from_slice(&bytes);
     Some(codec)
-}
-
-/// Differences to the value before. The first `filler` slots have none and repeat the next one, so that
-/// the length stays that of a whole packed group.
-fn differences(values: &[i64], filler: usize) -> Vec<i64> {
-    let mut out = vec![0; values.len()];
-    for (slot, pair) in out[1..].iter_mut().zip(values.windows(2)) {
-        *slot = pair[1].wrapping_sub(pair[0]);
-    }
-    let filler = filler.min(values.len() - 1);
-    let repeat = out[filler];
-    out[..filler].fill(repeat);
-    out
 }
 
 fn decode_light(codec: u8, mut reader: Reader, out: &mut [i64], nest: bool) -> Result<()> {
@@ -206,19 +161,22 @@ fn decode_light(codec: u8, mut reader: Reader, out: &mut [i64], nest: bool) -> R
         id::INT_FRAME => frame::decode(&mut reader, out)?,
         id::INT_DELTA => {
             let first = reader.zigzag()?;
-            frame::decode(&mut reader, out)?;
-            prefix_sum(first, out);
+            let scale = frame::decode_offsets(&mut reader, out)?;
+            match scale.gcd {
+                1 => prefix_sum(first, out, |delta| delta.wrapping_add(scale.base)),
+                _ => prefix_sum(first, out, |delta| scale.apply(delta)),
+            }
         }
         id::INT_DELTA2 => {
             let (first, step) = (reader.zigzag()?, reader.zigzag()?);
-            frame::decode(&mut reader, out)?;
-            double_prefix_sum(first, step, out);
+            let scale = frame::decode_offsets(&mut reader, out)?;
+            double_prefix_sum(first, step, out, |bend| scale.apply(bend));
         }
         id::INT_RUNS if nest => return runs::decode(&mut reader, out),
         id::INT_DELTA_RUNS if nest => {
             let first = reader.zigzag()?;
             runs::decode(&mut reader, &mut out[1..])?;
-            prefix_sum(first, out);
+            prefix_sum(first, out, |delta| delta);
             return Ok(());
         }
         id::INT_DICT if nest => dict::decode(&mut reader, out)?,
@@ -228,25 +186,27 @@ fn decode_light(codec: u8, mut reader: Reader, out: &mut [i64], nest: bool) -> R
 }
 
 /// Deltas to values; slot 0 is the first value.
-fn prefix_sum(first: i64, out: &mut [i64]) {
+#[inline]
+fn prefix_sum(first: i64, out: &mut [i64], scale: impl Fn(i64) -> i64) {
     let mut value = first;
     out[0] = first;
     for slot in &mut out[1..] {
-        value = value.wrapping_add(*slot);
+        value = value.wrapping_add(scale(*slot));
         *slot = value;
     }
 }
 
 /// Deltas of deltas to values; slots 0 and 1 come from `first` and `step`.
-fn double_prefix_sum(first: i64, step: i64, out: &mut [i64]) {
+#[inline]
+fn double_prefix_sum(first: i64, step: i64, out: &mut [i64], scale: impl Fn(i64) -> i64) {
     let (mut value, mut delta) = (first, step);
     out[0] = first;
-    if out.len() > 1 {
+    if let Some(second) = out.get_mut(1) {
         value = value.wrapping_add(delta);
-        out[1] = value;
+        *second = value;
     }
     for slot in out.iter_mut().skip(2) {
-        delta = delta.wrapping_add(*slot);
+        delta = delta.wrapping_add(scale(*slot));
         value = value.wrapping_add(delta);
         *slot = value;
     }

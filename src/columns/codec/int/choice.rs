@@ -1,0 +1,146 @@
+//! Which frame a list of integers gets: over the values, their differences, or differences of differences.
+//!
+//! A sample of short stretches tells which of the three can win; only those are planned in full. One pass
+//! over everything counts runs, which is what run lengths and dictionaries are chosen by.
+
+use multiversion::multiversion;
+
+use super::frame::{self, Frame};
+
+/// What a frame is laid over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    Values,
+    Deltas,
+    Deltas2,
+}
+
+/// The best frame, and the numbers that it is laid over.
+pub struct Choice {
+    pub order: Order,
+    pub frame: Frame,
+    /// Empty for `Order::Values`.
+    pub differences: Vec<i64>,
+}
+
+/// Lists up to this length are planned in full.
+const SMALL: usize = 256;
+/// Stretches of the sample and values in each.
+const STRETCHES: usize = 12;
+const STRETCH: usize = 16;
+
+/// Runs of equal values, and of equal differences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Runs {
+    pub values: usize,
+    pub deltas: usize,
+}
+
+/// Counts runs of at least two values.
+pub fn count_runs(values: &[i64]) -> Runs {
+    let deltas = 1 + count_bends(values);
+    Runs {
+        values: 1 + count_steps(values),
+        deltas,
+    }
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+fn count_steps(values: &[i64]) -> usize {
+    let next = &values[1..];
+    next.iter()
+        .zip(values)
+        .map(|(b, a)| usize::from(a != b))
+        .sum()
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+fn count_bends(values: &[i64]) -> usize {
+    let Some(third) = values.get(2..) else {
+        return 0;
+    };
+    let (first, second) = (&values[..third.len()], &values[1..][..third.len()]);
+    let mut bends = 0;
+    for i in 0..third.len() {
+        bends += usize::from(third[i].wrapping_sub(second[i]) != second[i].wrapping_sub(first[i]));
+    }
+    bends
+}
+
+/// The cheapest of the three for at least three values.
+pub fn choose(values: &[i64]) -> Choice {
+    let guess = if values.len() > SMALL {
+        sample(values)
+    } else {
+        [0; 3]
+    };
+    let least = guess.iter().min().copied().unwrap_or(0);
+    let mut best: Option<Choice> = None;
+    let mut deltas = Vec::new();
+    for (order, bytes) in [Order::Values, Order::Deltas, Order::Deltas2]
+        .into_iter()
+        .zip(guess)
+    {
+        // The sample is right but for some percent.
+        if bytes * 8 > least * 9 + 8 {
+            continue;
+        }
+        let differences = match order {
+            Order::Values => Vec::new(),
+            Order::Deltas => {
+                deltas = differences(values, 1);
+                deltas.clone()
+            }
+            Order::Deltas2 if deltas.is_empty() => differences(&differences(values, 1), 2),
+            Order::Deltas2 => differences(&deltas, 2),
+        };
+        let frame = frame::plan(if order == Order::Values {
+            values
+        } else {
+            &differences
+        });
+        // A tie goes to the one that decodes faster.
+        if best.as_ref().is_none_or(|b| frame.bytes < b.frame.bytes) {
+            best = Some(Choice {
+                order,
+                frame,
+                differences,
+            });
+        }
+    }
+    best.expect("BUG: the least of three is one of them")
+}
+
+/// Bytes that a sample takes in each order, without headers.
+fn sample(values: &[i64]) -> [usize; 3] {
+    const SIZE: usize = STRETCHES * STRETCH;
+    let mut plain = [0; SIZE];
+    let mut deltas = [0; SIZE];
+    let mut deltas2 = [0; SIZE];
+    let apart = (values.len() - STRETCH - 2) / (STRETCHES - 1);
+    for stretch in 0..STRETCHES {
+        let from = &values[stretch * apart..][..STRETCH + 2];
+        for i in 0..STRETCH {
+            let at = stretch * STRETCH + i;
+            plain[at] = from[i + 2];
+            deltas[at] = from[i + 2].wrapping_sub(from[i + 1]);
+            deltas2[at] = deltas[at].wrapping_sub(from[i + 1].wrapping_sub(from[i]));
+        }
+    }
+    [plain, deltas, deltas2].map(|numbers| {
+        let frame = frame::plan(&numbers);
+        frame.bytes - frame.header
+    })
+}
+
+/// Differences to the value before. The first `filler` slots have none and repeat the next one, so that
+/// the length stays that of a whole packed group.
+pub fn differences(values: &[i64], filler: usize) -> Vec<i64> {
+    let mut out = Vec::with_capacity(values.len());
+    out.push(0);
+    out.extend(values.windows(2).map(|pair| pair[1].wrapping_sub(pair[0])));
+    let filler = filler.min(values.len() - 1);
+    let repeat = out[filler];
+    out[..filler].fill(repeat);
+    out
+}
