@@ -76,7 +76,7 @@ pub unsafe extern "C-unwind" fn scan_analyze_next_tuple(
                 Found::Skip => *live -= 1.0,
                 Found::Header => {
                     *live -= 1.0;
-                    let found = &(*slot::heap_part(slot)).base.tupdata;
+                    let found = &*(*slot::heap_part(slot)).base.tuple;
                     state.headers.push(tid::from_pg(&found.t_self));
                 }
             }

@@ -114,7 +114,7 @@ pub unsafe fn classify(data: pg_sys::HeapTupleHeader, len: u32, offset: u16) -> 
 pub unsafe fn classify_slot(slot: *mut pg_sys::TupleTableSlot) -> Found {
     // SAFETY: by contract.
     unsafe {
-        let found = &(*slot::heap_part(slot)).base.tupdata;
+        let found = &*(*slot::heap_part(slot)).base.tuple;
         classify(found.t_data, found.t_len, found.t_self.ip_posid)
     }
 }
@@ -129,7 +129,7 @@ pub unsafe fn open_from_slot(
 ) -> Rc<Reader> {
     // SAFETY: by contract.
     unsafe {
-        let found = &(*slot::heap_part(slot)).base.tupdata;
+        let found = &*(*slot::heap_part(slot)).base.tuple;
         let at = tid::from_pg(&found.t_self);
         match Chunk::open(table, at, found.t_data, found.t_len) {
             Ok(chunk) => Reader::new(chunk),
