@@ -16,7 +16,7 @@ SEED ?=
 
 export PG PG_CONFIG TARGET PROFILE
 
-.PHONY: all build sql bench install installcheck check test test-here replicate differential model pgbench crash core-suites torture demo clean prerequisites
+.PHONY: all build sql bench install installcheck check test test-here replicate differential model pgbench crash core-suites vitals torture demo clean prerequisites
 
 all: build
 
@@ -68,6 +68,10 @@ installcheck: prerequisites build bench
 # One of the programs of `make test`; SEED=n repeats a run.
 replicate differential model pgbench crash core-suites: prerequisites build bench
 	$(BENCH) $@ $(if $(SEED),--seed $(SEED))
+
+# Exact counters, no times; the page is docs/vitals.md.
+vitals: prerequisites build bench
+	$(BENCH) vitals docs/vitals.md
 
 # Up to an hour; its page is docs/torture.md.
 torture: prerequisites build bench

@@ -10,6 +10,7 @@ mod model;
 mod pgbench;
 mod replicate;
 mod torture;
+mod vitals;
 
 use crate::arguments::Arguments;
 use crate::random::Random;
@@ -52,6 +53,11 @@ pub fn run() -> Result<bool> {
             &mut report,
             &arguments.word(0, "docs/torture.md".to_string())?,
             seed,
+        )?,
+        "vitals" => vitals::run(
+            &tree,
+            &mut report,
+            &arguments.word(0, "docs/vitals.md".to_string())?,
         )?,
         "test" => {
             installcheck::run(&tree, &mut report)?;

@@ -1,0 +1,270 @@
+//! The figures that tell whether varve is well, as exact counters: no times, so any machine gives the same page. A tenth of
+//! the Time Series Benchmark Suite's cpu data (100 hosts, 7.2 hours), crashes, and PostgreSQL's own suites.
+
+use super::core_suites::{Sources, Suite};
+use super::crash;
+use crate::generate;
+use crate::report::Report;
+use crate::server::{Cluster, Tree};
+use crate::twins;
+use crate::Result;
+use postgres::Client;
+use std::io::Write as _;
+use std::rc::Rc;
+
+const HOSTS: usize = 100;
+const STEPS: i64 = 2_592;
+const VALUES_PER_ROW: i64 = 10;
+const CRASHES: u64 = 5;
+const COLUMNS: &str = "time timestamptz NOT NULL, tags_id int NOT NULL, usage_user float8, usage_system float8,
+    usage_idle float8, usage_nice float8, usage_iowait float8, usage_irq float8, usage_softirq float8,
+    usage_steal float8, usage_guest float8, usage_guest_nice float8";
+
+/// What is asked of both tables: a name, the query, and by what its buffers are divided.
+const QUERIES: [(&str, &str, i64); 5] = [
+    (
+        "one host, 1 h, 1 column",
+        "SELECT date_trunc('minute', time), max(usage_user) FROM {t} WHERE tags_id = 17
+         AND time >= '2016-01-01 03:10:00Z' AND time < '2016-01-01 04:10:00Z' GROUP BY 1",
+        1,
+    ),
+    (
+        "one host, 7 h, 5 columns",
+        "SELECT date_trunc('hour', time), max(usage_user), max(usage_system), max(usage_idle), max(usage_nice), max(usage_iowait)
+         FROM {t} WHERE tags_id = 17 AND time >= '2016-01-01 00:05:00Z' AND time < '2016-01-01 07:05:00Z' GROUP BY 1",
+        1,
+    ),
+    (
+        "8 hosts, 1 h, 5 columns",
+        "SELECT date_trunc('minute', time), max(usage_user), max(usage_system), max(usage_idle), max(usage_nice), max(usage_iowait)
+         FROM {t} WHERE tags_id IN (3, 14, 15, 35, 65, 79, 89, 97)
+         AND time >= '2016-01-01 03:10:00Z' AND time < '2016-01-01 04:10:00Z' GROUP BY 1",
+        1,
+    ),
+    (
+        "last point, per host",
+        "SELECT l.* FROM generate_series(1, 100) h,
+         LATERAL (SELECT * FROM {t} c WHERE c.tags_id = h ORDER BY time DESC LIMIT 1) l",
+        HOSTS as i64,
+    ),
+    ("count(*)", "SELECT count(*) FROM {t}", 1),
+];
+
+/// The page: a line for each figure, heap's beside varve's where heap has one.
+#[derive(Default)]
+struct Page {
+    lines: Vec<String>,
+}
+
+pub fn run(tree: &Rc<Tree>, report: &mut Report, path: &str) -> Result<()> {
+    let mut page = Page::default();
+    storage(tree, &mut page)?;
+    let failed_before = report.failures().len();
+    crash::run(tree, report, CRASHES, 1)?;
+    let unequal = report.failures().len() - failed_before;
+    page.add(
+        &format!("rounds with rows lost or doubled, of {CRASHES} kill -9"),
+        "0",
+        &unequal.to_string(),
+    );
+    match Sources::find(report)? {
+        None => page.add(
+            "differing outputs of PostgreSQL's suites",
+            "0",
+            "skipped: no sources",
+        ),
+        Some(sources) => {
+            for (suite, name) in [
+                (Suite::Regression, "regression"),
+                (Suite::Isolation, "isolation"),
+            ] {
+                let differing = sources.compare(tree, report, suite, "")?;
+                page.add(
+                    &format!("differing outputs of PostgreSQL's {name} suite"),
+                    "0",
+                    &differing.to_string(),
+                );
+            }
+        }
+    }
+    let text = page.text();
+    print!("{text}");
+    Ok(std::fs::write(path, text)?)
+}
+
+/// Loads, asks, deletes; everything in one cluster without autovacuum, so that the counters are exact.
+fn storage(tree: &Rc<Tree>, page: &mut Page) -> Result<()> {
+    let cluster = Cluster::create(
+        tree,
+        &["autovacuum = off", "checkpoint_timeout = '1h'", "jit = off"],
+    )?;
+    let mut client = cluster.database("vitals")?;
+    client.batch_execute("CREATE EXTENSION pageinspect")?;
+    let method = twins::access_method();
+    let index = if method == "varve" { "varve" } else { "btree" };
+    client.batch_execute(&format!(
+        "CREATE TABLE cpu_heap({COLUMNS}); CREATE INDEX ON cpu_heap (tags_id, time DESC); CREATE INDEX ON cpu_heap (time DESC);
+         CREATE TABLE cpu_varve({COLUMNS}) USING {method}; CREATE INDEX ON cpu_varve USING {index} (tags_id, time)"
+    ))?;
+    let mut rows = Vec::new();
+    generate::cpu(&mut rows, HOSTS, STEPS)?;
+    let count = HOSTS as i64 * STEPS;
+    let mut wal = Vec::new();
+    for table in ["cpu_heap", "cpu_varve"] {
+        let before = wal_position(&mut client)?;
+        let mut writer = client.copy_in(&format!("COPY {table} FROM STDIN (FORMAT csv)"))?;
+        writer.write_all(&rows)?;
+        writer.finish()?;
+        wal.push(wal_position(&mut client)? - before);
+    }
+    page.ratio("WAL bytes per row of COPY", wal[0], wal[1], count);
+    let heap_size = total_size(&mut client, "cpu_heap")?;
+    page.ratio(
+        "bytes per value after COPY",
+        heap_size,
+        total_size(&mut client, "cpu_varve")?,
+        count * VALUES_PER_ROW,
+    );
+    twins::compact(&mut client, "cpu_varve")?;
+    client.batch_execute("VACUUM ANALYZE cpu_heap")?;
+    client.batch_execute("ANALYZE cpu_varve")?;
+    page.ratio(
+        "bytes per value after compact",
+        heap_size,
+        total_size(&mut client, "cpu_varve")?,
+        count * VALUES_PER_ROW,
+    );
+    let fill = |client: &mut Client, table: &str| -> Result<String> {
+        Ok(format!("{:.3}", file_per_live_byte(client, table)?))
+    };
+    let (heap_fill, varve_fill) = (
+        fill(&mut client, "cpu_heap")?,
+        fill(&mut client, "cpu_varve")?,
+    );
+    page.add("file size ÷ live tuple bytes", &heap_fill, &varve_fill);
+    chunks(&mut client, page)?;
+    for (name, query, divisor) in QUERIES {
+        let touched =
+            |client: &mut Client, table: &str| buffers(client, &query.replace("{t}", table));
+        let (heap, varve) = (
+            touched(&mut client, "cpu_heap")?,
+            touched(&mut client, "cpu_varve")?,
+        );
+        page.ratio(&format!("buffers: {name}"), heap, varve, divisor);
+    }
+    deletes(&mut client, page, count)?;
+    twins::expect_equal(&mut client, "cpu_heap", "cpu_varve")?;
+    twins::expect_verified(&mut client, "cpu_varve")
+}
+
+fn chunks(client: &mut Client, page: &mut Page) -> Result<()> {
+    if twins::access_method() != "varve" {
+        return Ok(());
+    }
+    let query = "SELECT count(*), coalesce(avg(rows), 0)::float8, coalesce(avg(header_bytes), 0)::float8 FROM varve.chunks('cpu_varve')";
+    let row = client.query_one(query, &[])?;
+    page.add("chunks", "–", &row.get::<_, i64>(0).to_string());
+    page.add(
+        "rows per chunk",
+        "–",
+        &format!("{:.1}", row.get::<_, f64>(1)),
+    );
+    page.add(
+        "header bytes per chunk",
+        "–",
+        &format!("{:.1}", row.get::<_, f64>(2)),
+    );
+    Ok(())
+}
+
+/// Every hundredth row goes; then what that cost for each of them.
+fn deletes(client: &mut Client, page: &mut Page, count: i64) -> Result<()> {
+    let (mut wal, mut growth) = (Vec::new(), Vec::new());
+    for table in ["cpu_heap", "cpu_varve"] {
+        let (wal_before, size_before) = (wal_position(client)?, total_size(client, table)?);
+        // Exactly one in a hundred, scattered over all hosts: host and ten-second step decide.
+        client.batch_execute(&format!(
+            "DELETE FROM {table} WHERE (extract(epoch FROM time)::bigint / 10 + tags_id) % 100 = 0"
+        ))?;
+        wal.push(wal_position(client)? - wal_before);
+        growth.push(total_size(client, table)? - size_before);
+    }
+    page.ratio(
+        "WAL bytes per deleted row, every 100th",
+        wal[0],
+        wal[1],
+        count / 100,
+    );
+    page.ratio(
+        "file growth per deleted row, every 100th",
+        growth[0],
+        growth[1],
+        count / 100,
+    );
+    Ok(())
+}
+
+fn wal_position(client: &mut Client) -> Result<i64> {
+    Ok(client
+        .query_one("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint", &[])?
+        .get(0))
+}
+
+fn total_size(client: &mut Client, table: &str) -> Result<i64> {
+    Ok(client
+        .query_one(
+            "SELECT pg_total_relation_size($1::text::regclass)",
+            &[&table],
+        )?
+        .get(0))
+}
+
+/// Counted from the pages themselves: line pointers in use whose tuple nobody has deleted.
+fn file_per_live_byte(client: &mut Client, table: &str) -> Result<f64> {
+    let query = format!(
+        "SELECT pg_relation_size('{table}')::float8 / nullif(sum(lp_len + 4) FILTER (WHERE lp_flags = 1 AND (t_xmax = 0 OR t_xmax::text = '0')), 0)::float8
+         FROM generate_series(0, pg_relation_size('{table}') / current_setting('block_size')::int - 1) b,
+              heap_page_items(get_raw_page('{table}', 'main', b))"
+    );
+    Ok(client
+        .query_one(&query, &[])?
+        .get::<_, Option<f64>>(0)
+        .unwrap_or(f64::NAN))
+}
+
+/// Shared buffers that the second run of the query touches.
+fn buffers(client: &mut Client, query: &str) -> Result<i64> {
+    let explain = format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {query}");
+    client.simple_query(&explain)?;
+    let mut text = String::new();
+    for message in client.simple_query(&explain)? {
+        if let postgres::SimpleQueryMessage::Row(row) = message {
+            text.push_str(row.get(0).unwrap_or(""));
+        }
+    }
+    let counter = |name: &str| -> Result<i64> {
+        let (_, rest) = text
+            .split_once(&format!("\"{name}\": "))
+            .ok_or("EXPLAIN shows no buffers")?;
+        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        Ok(digits.parse()?)
+    };
+    Ok(counter("Shared Hit Blocks")? + counter("Shared Read Blocks")?)
+}
+
+impl Page {
+    fn add(&mut self, name: &str, heap: &str, varve: &str) {
+        self.lines.push(format!("| {name} | {heap} | {varve} |"));
+    }
+
+    fn ratio(&mut self, name: &str, heap: i64, varve: i64, divisor: i64) {
+        let per = |value: i64| format!("{:.2}", value as f64 / divisor as f64);
+        self.add(name, &per(heap), &per(varve));
+    }
+
+    fn text(&self) -> String {
+        let head = "# Vitals\n\n`make vitals`: exact counters on a tenth of the Time Series Benchmark Suite's cpu data as \
+                    `varve-bench generate cpu`\nmakes it; the heap has the suite's two indexes.\n\n| | heap | varve |\n|---|---|---|\n";
+        format!("{head}{}\n", self.lines.join("\n"))
+    }
+}
