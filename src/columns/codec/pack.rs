@@ -5,6 +5,7 @@
 //! shuffles. The rest of fewer than 1,024 values follows in plain order, least significant bit first.
 
 use fastlanes::BitPacking;
+use multiversion::multiversion;
 
 use crate::error::{Corrupt, Result};
 use crate::wire::Reader;
@@ -60,32 +61,118 @@ fn pack_tail(values: &[u64], width: u8, out: &mut Vec<u8>) {
 
 /// Fills `out` with values of `width` bits read from `reader`.
 pub fn unpack(reader: &mut Reader, width: u8, out: &mut [u64]) -> Result<()> {
-    if width > 64 {
-        return Err(Corrupt::new("a bit width is above 64"));
-    }
-    let bytes = reader.take(packed_bytes(out.len(), width))?;
+    let bytes = packed(reader, width, out.len())?;
     if width == 0 {
         out.fill(0);
         return Ok(());
     }
-    let group_bytes = GROUP / 8 * width as usize;
-    let mut groups = out.chunks_exact_mut(GROUP);
-    let mut packed = [0u64; GROUP];
-    let mut at = 0;
-    for group in &mut groups {
-        let words = &mut packed[..group_bytes / 8];
-        for (word, bytes) in words
-            .iter_mut()
-            .zip(bytes[at..at + group_bytes].chunks_exact(8))
-        {
-            *word = u64::from_le_bytes(bytes.try_into().expect("BUG: a chunk of eight bytes"));
-        }
-        // SAFETY: `group` has 1,024 values, the input 1024 * width / 64 words, and width <= 64.
-        unsafe { u64::unchecked_unpack(width as usize, words, group) };
-        at += group_bytes;
+    let (groups, tail) = bytes.split_at(out.len() / GROUP * GROUP / 8 * width as usize);
+    let (outs, rest) = out.as_chunks_mut::<GROUP>();
+    for (out, bytes) in outs.iter_mut().zip(groups.chunks_exact(group_bytes(width))) {
+        unpack_group(bytes, width as usize, out);
     }
-    unpack_tail(&bytes[at..], width, groups.into_remainder());
+    unpack_tail(tail, width, rest);
     Ok(())
+}
+
+/// The sum of `n` values of `width` bits read from `reader`, without writing them anywhere.
+pub fn sum(reader: &mut Reader, width: u8, n: usize) -> Result<u128> {
+    let bytes = packed(reader, width, n)?;
+    if width == 0 {
+        return Ok(0);
+    }
+    let (groups, tail) = bytes.split_at(n / GROUP * GROUP / 8 * width as usize);
+    let mut total = 0;
+    let mut values = [0; GROUP];
+    for bytes in groups.chunks_exact(group_bytes(width)) {
+        if width <= WIDEST_SUM {
+            total += u128::from(sum_group(bytes, width as usize));
+        } else {
+            unpack_group(bytes, width as usize, &mut values);
+            total += add(&values);
+        }
+    }
+    let rest = &mut values[..n % GROUP];
+    unpack_tail(tail, width, rest);
+    Ok(total + add(rest))
+}
+
+fn add(values: &[u64]) -> u128 {
+    values.iter().map(|value| u128::from(*value)).sum()
+}
+
+/// The bytes of `n` values.
+fn packed<'a>(reader: &mut Reader<'a>, width: u8, n: usize) -> Result<&'a [u8]> {
+    if width > 64 {
+        return Err(Corrupt::new("a bit width is above 64"));
+    }
+    reader.take(packed_bytes(n, width))
+}
+
+fn group_bytes(width: u8) -> usize {
+    GROUP / 8 * width as usize
+}
+
+/// Lanes of a group, and the rows of values that each of them holds.
+const LANES: usize = 16;
+const ROWS: usize = 64;
+
+/// Where the values of a row belong: the order of FastLanes in eights of rows, then 128 apart.
+const ROW_STARTS: [usize; ROWS] = {
+    const EIGHTS: [usize; 8] = [0, 4, 2, 6, 1, 5, 3, 7];
+    let mut starts = [0; ROWS];
+    let mut row = 0;
+    while row < ROWS {
+        starts[row] = EIGHTS[row / 8] * 16 + row % 8 * 128;
+        row += 1;
+    }
+    starts
+};
+
+/// The crate's kernels are unrolled per width and compiled for the baseline; this loop shifts all lanes by
+/// the same runtime amount, and the vector units of the processor at hand do the rest.
+#[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))]
+fn unpack_group(bytes: &[u8], width: usize, out: &mut [u64; GROUP]) {
+    for (row, start) in ROW_STARTS.iter().enumerate() {
+        out[*start..start + LANES].copy_from_slice(&row_values(bytes, width, row));
+    }
+}
+
+/// Values of so many bits add up to 64 bits in a whole group at most.
+const WIDEST_SUM: u8 = 54;
+
+#[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))]
+fn sum_group(bytes: &[u8], width: usize) -> u64 {
+    let mut sums = [0u64; LANES];
+    for row in 0..ROWS {
+        for (sum, value) in sums.iter_mut().zip(row_values(bytes, width, row)) {
+            *sum += value;
+        }
+    }
+    sums.iter().sum()
+}
+
+/// The sixteen values of a row.
+#[inline(always)]
+fn row_values(bytes: &[u8], width: usize, row: usize) -> [u64; LANES] {
+    let (word, shift) = (row * width / 64, row * width % 64);
+    let mut values = lane_words(bytes, word);
+    for value in &mut values {
+        *value >>= shift;
+    }
+    if shift + width > 64 {
+        for (value, next) in values.iter_mut().zip(lane_words(bytes, word + 1)) {
+            *value |= next << (64 - shift);
+        }
+    }
+    values.map(|value| value & (u64::MAX >> (64 - width)))
+}
+
+/// Word `word` of every lane.
+#[inline(always)]
+fn lane_words(bytes: &[u8], word: usize) -> [u64; LANES] {
+    let bytes = bytes[word * LANES * 8..][..LANES * 8].as_chunks::<8>().0;
+    std::array::from_fn(|lane| u64::from_le_bytes(bytes[lane]))
 }
 
 fn unpack_tail(bytes: &[u8], width: u8, out: &mut [u64]) {
@@ -138,6 +225,8 @@ mod tests {
                 unpack(&mut reader, width, &mut back).unwrap();
                 assert!(reader.is_empty());
                 assert_eq!(back, values, "width {width}, {n} values");
+                let total = sum(&mut Reader::new(&bytes), width, n).unwrap();
+                assert_eq!(total, values.iter().map(|v| u128::from(*v)).sum());
                 if !bytes.is_empty() {
                     assert!(unpack(&mut Reader::new(&bytes[1..]), width, &mut back).is_err());
                 }
