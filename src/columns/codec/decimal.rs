@@ -200,9 +200,18 @@ impl Form {
     }
 }
 
+/// Beyond this the sum with `ROUND` is no longer an integer plus `ROUND`.
+const WIDEST: f64 = 2_251_799_813_685_248.0;
+
+/// The nearest integer as a double and as an integer; zero where there is none. (A NaN would come back
+/// from the difference of its bits to `ROUND`'s, but such an integer packs badly.)
 #[inline(always)]
 fn nearest(scaled: f64) -> (f64, i64) {
-    let shifted = scaled + ROUND;
+    let shifted = if scaled.abs() <= WIDEST {
+        scaled + ROUND
+    } else {
+        ROUND
+    };
     (
         shifted - ROUND,
         (shifted.to_bits() as i64).wrapping_sub(ROUND.to_bits() as i64),
