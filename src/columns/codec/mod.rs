@@ -75,9 +75,6 @@ pub mod id {
     /// pcodec: distributions that no frame follows.
     pub const INT_PCO: u8 = 0x1A;
 
-    /// Bitmap or runs, whichever is shorter.
-    pub const BITS: u8 = 0x20;
-
     /// Lengths and bytes: what does not compress.
     pub const BYTES_RAW: u8 = 0x30;
     /// Lengths and a zstd frame: prose, documents.

@@ -205,6 +205,34 @@ fn unpack_tail(bytes: &[u8], width: u8, out: &mut [u64]) {
 mod tests {
     use super::*;
 
+    /// FORMAT.md, word for word.
+    fn pack_group_slowly(values: &[u64], width: usize) -> Vec<u8> {
+        const FL_ORDER: [usize; 8] = [0, 4, 2, 6, 1, 5, 3, 7];
+        let mut words = vec![0u64; 16 * width];
+        for lane in 0..16 {
+            for row in 0..64 {
+                let value = values[FL_ORDER[row / 8] * 16 + row % 8 * 128 + lane];
+                for bit in (0..width).filter(|bit| value >> bit & 1 != 0) {
+                    let at = row * width + bit;
+                    words[16 * (at / 64) + lane] |= 1 << (at % 64);
+                }
+            }
+        }
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    #[test]
+    fn a_group_lies_as_the_format_says() {
+        for width in [1, 3, 8, 31, 33, 63, 64] {
+            let values: Vec<u64> = (0..1024u64)
+                .map(|i| i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - width))
+                .collect();
+            let mut bytes = Vec::new();
+            pack(&values, width as u8, &mut bytes);
+            assert_eq!(bytes, pack_group_slowly(&values, width), "width {width}");
+        }
+    }
+
     #[test]
     fn every_width_and_many_lengths_come_back() {
         for width in 0..=64u8 {

@@ -116,6 +116,10 @@ pub fn decompress(reader: &mut Reader, limit: usize, out: &mut Vec<u8>) -> Resul
     if size == 0 {
         return Ok(());
     }
+    // A frame repeats at most 128 KiB per block of four bytes.
+    if size / (64 << 10) > frame.len() {
+        return Err(Corrupt::new("a zstd frame claims too many bytes"));
+    }
     out.reserve(size);
     DECOMPRESSOR.with_borrow_mut(|slot| {
         let context = slot.get_or_insert_with(Decompressor::new).0;

@@ -38,21 +38,20 @@ pub fn plan(values: &[i64]) -> Frame {
     } else {
         common_divisor(values, min)
     };
-    let lengths = Lengths::of(values, min);
+    let lengths = Lengths::of(values, min, min);
     let best = plan_from(values.len(), &lengths, min, gcd, bit_width(range / gcd));
-    // Next to no values near the minimum: it is an outlier, and a base above it saves bits.
-    if best.width > 1
-        && range < 1 << 62
-        && lengths.up_to(best.width - 2, gcd) < values.len().div_ceil(32)
-    {
+    // Next to no values near the minimum: it is an outlier, and a base above it saves bits. (Where there
+    // is a divisor, differences must fit into i64.)
+    let far = best.width > 1 && lengths.up_to(best.width - 2, gcd) < values.len().div_ceil(32);
+    if far && (gcd == 1 || range < 1 << 62) {
         if let Some(base) = dense_base(values, gcd, best.width) {
-            let lengths = Lengths::of(values, base);
+            let lengths = Lengths::of(values, base, min);
             let other = plan_from(
                 values.len(),
                 &lengths,
                 base,
                 gcd,
-                bit_width((max - base) as u64 / gcd),
+                bit_width(max.wrapping_sub(base) as u64 / gcd),
             );
             if other.bytes < best.bytes {
                 return other;
@@ -79,7 +78,7 @@ fn dense_base(values: &[i64], gcd: u64, width: u8) -> Option<i64> {
         let window = (1u64 << width).saturating_mul(gcd);
         let (mut most, mut start, mut from) = (0, 0, 0);
         for (to, &value) in sample.iter().enumerate() {
-            while (value - sample[from]) as u64 >= window {
+            while value.wrapping_sub(sample[from]) as u64 >= window {
                 from += 1;
             }
             if to - from >= most {
@@ -135,7 +134,7 @@ struct Lengths {
 }
 
 impl Lengths {
-    fn of(values: &[i64], base: i64) -> Self {
+    fn of(values: &[i64], base: i64, min: i64) -> Self {
         let mut lanes = [[0u32; 65]; 4];
         count_lengths(values, base, &mut lanes);
         let mut above = lanes[0];
@@ -144,13 +143,13 @@ impl Lengths {
                 *total += count;
             }
         }
-        // Below the base, differences wrap: they are among those of 64 bits.
         let mut below = [0u32; 65];
-        let has_below = above[64] > 0 && values.iter().any(|&v| v < base);
+        let has_below = min < base;
         if has_below {
             for value in values.iter().filter(|&&v| v < base) {
-                above[64] -= 1;
-                below[bit_width(value.wrapping_sub(base).unsigned_abs()) as usize] += 1;
+                let offset = value.wrapping_sub(base);
+                above[bit_width(offset as u64) as usize] -= 1;
+                below[bit_width(offset.unsigned_abs()) as usize] += 1;
             }
         }
         Lengths {
@@ -274,7 +273,7 @@ pub fn encode(values: &[i64], frame: &Frame, out: &mut Vec<u8>) {
     }
 }
 
-/// `(value - base) / gcd`. Values below the base only occur where differences fit into i64.
+/// `(value - base) / gcd`. Where there is a divisor, values below the base differ by less than 2^62.
 fn offsets(values: &[i64], base: i64, gcd: u64) -> Vec<u64> {
     values
         .iter()

@@ -303,6 +303,8 @@ mod tests {
     #[test]
     fn a_few_outliers_cost_a_few_bytes() {
         let mut values: Vec<i64> = (0..1024).map(|i| noise(i) & 15).collect();
+        values[7] = i64::MIN;
+        values[8] = i64::MAX;
         values[100] = i64::MAX / 3;
         values[900] = -5_000_000;
         let (_, bytes) = round_trip(&values)[0];

@@ -1,6 +1,8 @@
 //! What the tests of the chunk format share.
 #![allow(dead_code, reason = "every test crate uses its part")]
 
+pub mod hostile;
+
 use varve_columns::chunk::{decode_block, ChunkHeader, ColumnDirectory, Point, Tier};
 use varve_columns::column::{Column, Kind, Values};
 use varve_columns::Corrupt;
@@ -11,6 +13,14 @@ pub fn tiers() -> [Tier; 3] {
         Tier::Merged(Point::Fast),
         Tier::Merged(Point::Small),
     ]
+}
+
+/// SplitMix64 (Steele et al. 2014), as a function of its position.
+pub fn mix(i: u64) -> u64 {
+    let mut z = i.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
 }
 
 pub fn bytes_column(kind: Kind, values: &[Vec<u8>]) -> Column {

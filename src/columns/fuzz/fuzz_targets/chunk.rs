@@ -1,0 +1,7 @@
+//! A chunk of hostile bytes behind right checksums is an error or values, never a panic.
+#![no_main]
+
+#[path = "../../tests/support/mod.rs"]
+mod support;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| support::hostile::chunk(input));

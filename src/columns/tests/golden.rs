@@ -1,0 +1,315 @@
+//! Chunks that earlier versions wrote are read as they were meant. `tests/golden` is only ever added to:
+//! `cargo test -p varve-columns --test golden -- --ignored` writes the files that are missing.
+
+mod support;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use support::hostile::join;
+use support::{assert_same, bytes_column, mix, read_chunk, tiers};
+use varve_columns::chunk::{encode, ChunkHeader, ColumnDirectory, Options};
+use varve_columns::codec::id;
+use varve_columns::column::{Column, Kind, Values};
+
+const ROWS: usize = 1100;
+
+fn noise(i: usize, below: u64) -> i64 {
+    (mix(i as u64) % below) as i64
+}
+
+fn integers(values: impl Fn(usize) -> i64) -> Column {
+    Column {
+        kind: Kind::I64,
+        values: Values::I64((0..ROWS).map(values).collect()),
+        validity: None,
+    }
+}
+
+fn floats(values: impl Fn(usize) -> f64) -> Column {
+    Column {
+        kind: Kind::F64,
+        values: Values::F64((0..ROWS).map(values).collect()),
+        validity: None,
+    }
+}
+
+fn strings(kind: Kind, values: impl Fn(usize) -> Vec<u8>) -> Column {
+    bytes_column(kind, &(0..ROWS).map(values).collect::<Vec<_>>())
+}
+
+fn with_nulls(column: Column) -> Column {
+    Column {
+        validity: Some(
+            (0..column.rows())
+                .map(|i| !mix(i as u64 + 99).is_multiple_of(5))
+                .collect(),
+        ),
+        ..column
+    }
+}
+
+/// Few values, where each is long.
+fn sparse(column: Column) -> Column {
+    Column {
+        validity: Some(
+            (0..column.rows())
+                .map(|i| mix(i as u64 + 7).is_multiple_of(12))
+                .collect(),
+        ),
+        ..column
+    }
+}
+
+/// What golden files hold. Names and contents never change; new ones are added.
+fn cases() -> Vec<(&'static str, Vec<Column>)> {
+    let walk = |i: usize| (0..=i).map(|k| noise(k, 21) - 10).sum::<i64>();
+    let bent = |i: usize| (0..=i).map(walk).sum::<i64>() / 4;
+    let numeric = |digit: u16| [[0x80, 0x81], digit.to_le_bytes()].concat();
+    vec![
+        (
+            "integers",
+            vec![
+                integers(|_| -7),
+                integers(|i| 1_700_000_000_000 + i as i64 * 10_000),
+                integers(|i| noise(i / 60, 1000)),
+                integers(|i| (0..i).map(|k| noise(k / 8, 256)).sum()),
+                integers(|i| [5, 1 << 40, 12_345_677, -1 << 50][noise(i, 4) as usize]),
+                integers(|i| noise(i, 50) + if i % 200 == 9 { 1 << 45 } else { 0 }),
+                sparse(integers(|i| noise(i, 1 << 61) * 3)),
+                integers(walk),
+                integers(bent),
+                integers(|i| [i64::MIN, i64::MAX, 0, -1][noise(i, 4) as usize]),
+                integers(|i| noise(i % 100, 1 << 40)),
+                integers(|i| noise(i, 8) * noise(i + 5000, 8) * noise(i + 10_000, 300)),
+                with_nulls(integers(|i| noise(i, 300))),
+            ],
+        ),
+        (
+            "small_integers",
+            vec![
+                Column {
+                    kind: Kind::Bool,
+                    values: Values::Bool((0..ROWS).map(|i| noise(i, 3) == 0).collect()),
+                    validity: None,
+                },
+                with_nulls(Column {
+                    kind: Kind::I16,
+                    values: Values::I16((0..ROWS).map(|i| noise(i, 1 << 16) as i16).collect()),
+                    validity: None,
+                }),
+                Column {
+                    kind: Kind::I32,
+                    values: Values::I32((0..ROWS).map(|i| walk(i) as i32).collect()),
+                    validity: Some((0..ROWS).map(|i| i < 300).collect()),
+                },
+            ],
+        ),
+        (
+            "floats",
+            vec![
+                floats(|_| f64::from_bits(0x7FF0_0000_0000_0001)),
+                floats(|i| (200 + walk(i)) as f64 / 10.0),
+                floats(|i| (200 + walk(i)) as f64 / 30.0),
+                floats(|i| walk(i) as f64 / 100.0 * 1.1),
+                floats(|i| {
+                    if i % 97 == 5 {
+                        1e-300
+                    } else {
+                        walk(i) as f64 / 100.0 * 1.1
+                    }
+                }),
+                floats(|i| {
+                    if i % 97 == 5 {
+                        f64::NAN
+                    } else {
+                        noise(i, 100) as f64
+                    }
+                }),
+                sparse(floats(|i| f64::from_bits(mix(i as u64)))),
+                sparse(floats(|i| (mix(i as u64) >> 11) as f64 / 3e15)),
+                floats(|i| f64::from_bits(mix(i as u64 % 100))),
+                floats(|i| {
+                    if i < 1024 {
+                        f64::from_bits(0x7FF8_0000_0000_0BAD)
+                    } else {
+                        1.5
+                    }
+                }),
+                sparse(floats(|i| {
+                    let real = 1.0 + (mix(i as u64) >> 12) as f64 / (1u64 << 52) as f64;
+                    real * [1e-30, 1.0, 1e30][noise(i + 9000, 3) as usize]
+                })),
+                sparse(floats(|i| (i as f64 / 50.0).sqrt())),
+                floats(|i| {
+                    [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, 5e-324][noise(i, 5) as usize]
+                }),
+                with_nulls(floats(|i| f64::from(walk(i) as f32 / 10.0))),
+                sparse(Column {
+                    kind: Kind::F32,
+                    values: Values::F32(
+                        (0..ROWS)
+                            .map(|i| f32::from_bits(mix(i as u64) as u32))
+                            .collect(),
+                    ),
+                    validity: None,
+                }),
+                Column {
+                    kind: Kind::F32,
+                    values: Values::F32((0..ROWS).map(|i| walk(i) as f32 / 10.0).collect()),
+                    validity: None,
+                },
+            ],
+        ),
+        (
+            "strings",
+            vec![
+                strings(Kind::Bytes, |_| b"one value".to_vec()),
+                strings(Kind::Bytes, |i| {
+                    format!("host_{}", noise(i, 20)).into_bytes()
+                }),
+                strings(Kind::Bytes, |i| {
+                    format!("request {} took {} ms", i, noise(i, 5000)).into_bytes()
+                }),
+                with_nulls(strings(Kind::Bytes, |i| {
+                    mix(i as u64).to_le_bytes()[..i % 9].to_vec()
+                })),
+                strings(Kind::Numeric, |i| numeric(1 + noise(i, 9999) as u16)),
+                strings(Kind::Numeric, |i| {
+                    if i == 700 {
+                        vec![0, 0xC0]
+                    } else {
+                        numeric(1 + noise(i, 9) as u16)
+                    }
+                }),
+                sparse(Column {
+                    kind: Kind::Fixed(16),
+                    values: Values::Fixed {
+                        width: 16,
+                        data: (0..ROWS * 16).map(|i| mix(i as u64) as u8).collect(),
+                    },
+                    validity: None,
+                }),
+                with_nulls(Column {
+                    kind: Kind::Fixed(3),
+                    values: Values::Fixed {
+                        width: 3,
+                        data: (0..ROWS)
+                            .flat_map(|i| mix(noise(i, 6) as u64).to_le_bytes()[..3].to_vec())
+                            .collect(),
+                    },
+                    validity: None,
+                }),
+                Column {
+                    kind: Kind::Fixed(6),
+                    values: Values::Fixed {
+                        width: 6,
+                        data: (0..ROWS * 6).map(|i| (i % 97 / 3) as u8).collect(),
+                    },
+                    validity: None,
+                },
+                Column {
+                    kind: Kind::Absent,
+                    values: Values::Absent(ROWS),
+                    validity: None,
+                },
+            ],
+        ),
+        (
+            "one_row",
+            vec![integers(|i| i as i64), floats(|_| -0.0)]
+                .into_iter()
+                .map(first_row)
+                .collect(),
+        ),
+        (
+            "empty",
+            vec![Column {
+                kind: Kind::I64,
+                values: Values::I64(vec![]),
+                validity: None,
+            }],
+        ),
+    ]
+}
+
+fn first_row(column: Column) -> Column {
+    let values = match column.values {
+        Values::I64(v) => Values::I64(v[..1].to_vec()),
+        Values::F64(v) => Values::F64(v[..1].to_vec()),
+        other => other,
+    };
+    Column { values, ..column }
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+/// Every case in every tier: file name, columns, tier.
+fn files() -> Vec<(PathBuf, Vec<Column>, Options)> {
+    let mut files = Vec::new();
+    for (name, columns) in cases() {
+        for (tier, label) in tiers().into_iter().zip(["fresh", "fast", "small"]) {
+            let path = folder().join(format!("{name}-{label}.v1.chunk"));
+            files.push((path, columns.clone(), Options { tier }));
+        }
+    }
+    files
+}
+
+fn split(bytes: &[u8]) -> (&[u8], &[u8]) {
+    let (length, rest) = bytes.split_first_chunk::<2>().unwrap();
+    rest.split_at(u16::from_le_bytes(*length) as usize)
+}
+
+#[test]
+fn golden_files_are_read() {
+    for (path, columns, _) in files() {
+        let bytes = fs::read(&path).unwrap_or_else(|_| panic!("{} is missing", path.display()));
+        let (header, payload) = split(&bytes);
+        let back = read_chunk(header, payload).unwrap();
+        assert_eq!(back.len(), columns.len());
+        for (column, back) in columns.iter().zip(&back) {
+            assert_same(column, back);
+        }
+    }
+}
+
+#[test]
+fn golden_files_show_every_codec() {
+    let mut seen = BTreeSet::new();
+    for (path, _, _) in files() {
+        let bytes = fs::read(&path).unwrap();
+        let (header, payload) = split(&bytes);
+        for column in ChunkHeader::parse(header).unwrap().columns() {
+            let range = column.directory.start as usize..column.directory.end as usize;
+            let directory = ColumnDirectory::parse(column, &payload[range]).unwrap();
+            seen.extend(directory.blocks().iter().map(|block| block.codec));
+        }
+    }
+    let known = [id::ALL_NULL, id::CONST]
+        .into_iter()
+        .chain(id::INT_LINEAR..=id::INT_PCO)
+        .chain(id::BYTES_RAW..=id::BYTES_DICT)
+        .chain(id::FIXED_RAW..=id::FIXED_DICT)
+        .chain([id::NUMERIC_SCALED])
+        .chain(id::FLOAT_RAW..=id::FLOAT_PCO);
+    let missing: Vec<String> = known
+        .filter(|id| !seen.contains(id))
+        .map(|id| format!("{id:#x}"))
+        .collect();
+    assert!(missing.is_empty(), "no golden block of {missing:?}");
+}
+
+#[test]
+#[ignore = "writes golden files that are missing"]
+fn write_missing_golden_files() {
+    for (path, columns, options) in files() {
+        if !path.exists() {
+            let encoded = encode(&columns, &options);
+            fs::write(&path, join(&encoded.header, &encoded.payload)).unwrap();
+        }
+    }
+}
