@@ -198,6 +198,15 @@ impl Form {
             Arithmetic::Divide { .. } | Arithmetic::Multiply { .. }
         )
     }
+
+    /// What a sum of the integers stands for (`is_linear` forms).
+    pub fn scale_sum(self, sum: i128) -> f64 {
+        match self.arithmetic() {
+            Arithmetic::Divide { by } => sum as f64 / by,
+            Arithmetic::Multiply { by, .. } => sum as f64 * by,
+            _ => unreachable!("BUG: a sum of integers that are not proportional to their values"),
+        }
+    }
 }
 
 /// Beyond this the sum with `ROUND` is no longer an integer plus `ROUND`.

@@ -56,6 +56,24 @@ pub fn decode_f32(codec: u8, reader: Reader, n: usize, out: &mut Vec<f32>) -> Re
     Ok(())
 }
 
+/// The sum of the `n` doubles of a body without decoding it, rounded once. None where only the values
+/// themselves can tell.
+pub fn sum_f64(codec: u8, mut reader: Reader, n: usize) -> Result<Option<f64>> {
+    match codec {
+        id::FLOAT_CONST => Ok(Some(f64::from_bits(reader.u64()?) * n as f64)),
+        id::FLOAT_FORMED => {
+            let form = Form::get(&mut reader)?;
+            if !form.is_linear() {
+                return Ok(None);
+            }
+            let ints = reader.u8()?;
+            let sum = int::sum_body(ints, reader, n)?;
+            Ok(sum.map(|sum| form.scale_sum(sum)))
+        }
+        _ => Ok(None),
+    }
+}
+
 /// `singles`: every value is a widened f32.
 fn encode(values: &[f64], singles: bool, tier: Tier, out: &mut Vec<u8>) -> u8 {
     let at = out.len();

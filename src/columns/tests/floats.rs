@@ -165,6 +165,25 @@ fn doubles_come_back_bit_for_bit() {
 }
 
 #[test]
+fn sums_of_packed_blocks_are_those_of_their_values() {
+    let mut summed = 0;
+    for (name, values) in families(1024, 3) {
+        let mut bytes = Vec::new();
+        let codec = float::encode_f64(&values, Tier::Fresh, &mut bytes);
+        if let Some(sum) = float::sum_f64(codec, Reader::new(&bytes), values.len()).unwrap() {
+            let plain: f64 = values.iter().sum();
+            let magnitude: f64 = values.iter().map(|v| v.abs()).sum();
+            assert!(
+                (sum - plain).abs() <= magnitude * 1e-12,
+                "{name}: {sum} for {plain}"
+            );
+            summed += 1;
+        }
+    }
+    assert!(summed >= 5, "only {summed} blocks");
+}
+
+#[test]
 fn singles_come_back_bit_for_bit() {
     for (seed, rows) in [0, 1, 5, 1000, 1024, 2049].into_iter().enumerate() {
         for (name, values) in families(rows, 100 + seed as u64) {

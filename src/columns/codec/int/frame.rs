@@ -8,7 +8,7 @@
 
 use multiversion::multiversion;
 
-use crate::codec::pack::{bit_width, pack, packed_bytes, unpack};
+use crate::codec::pack::{self, bit_width, pack, packed_bytes, unpack};
 use crate::error::{Corrupt, Result};
 use crate::wire::{put_varint, put_zigzag, varint_bytes, zigzag, Reader};
 
@@ -38,14 +38,14 @@ pub fn plan(values: &[i64]) -> Frame {
     } else {
         common_divisor(values, min)
     };
-    let lengths = Lengths::of(values, min, min);
+    let lengths = Lengths::of(values, min, min, gcd);
     let best = plan_from(values.len(), &lengths, min, gcd, bit_width(range / gcd));
     // Next to no values near the minimum: it is an outlier, and a base above it saves bits. (Where there
     // is a divisor, differences must fit into i64.)
-    let far = best.width > 1 && lengths.up_to(best.width - 2, gcd) < values.len().div_ceil(32);
+    let far = best.width > 1 && lengths.up_to(best.width - 2) < values.len().div_ceil(32);
     if far && (gcd == 1 || range < 1 << 62) {
         if let Some(base) = dense_base(values, gcd, best.width) {
-            let lengths = Lengths::of(values, base, min);
+            let lengths = Lengths::of(values, base, min, gcd);
             let other = plan_from(
                 values.len(),
                 &lengths,
@@ -97,7 +97,6 @@ fn dense_base(values: &[i64], gcd: u64, width: u8) -> Option<i64> {
 }
 
 fn plan_from(n: usize, lengths: &Lengths, base: i64, gcd: u64, top: u8) -> Frame {
-    let scale = bit_width(gcd) - 1;
     let header = 2 + varint_bytes(zigzag(base)) + if gcd > 1 { varint_bytes(gcd) } else { 0 };
     let mut best = Frame {
         base,
@@ -109,7 +108,7 @@ fn plan_from(n: usize, lengths: &Lengths, base: i64, gcd: u64, top: u8) -> Frame
     };
     // Patches pay only where few values are far out: from the top width down, until one in six is.
     for width in (0..=top).rev() {
-        let (exceptions, bytes) = lengths.patches(width, scale);
+        let (exceptions, bytes) = lengths.patches(width);
         if exceptions > n / 6 && width != top {
             break;
         }
@@ -126,7 +125,7 @@ fn plan_from(n: usize, lengths: &Lengths, base: i64, gcd: u64, top: u8) -> Frame
     best
 }
 
-/// Histogram of the bit lengths of differences to a base: at or above it, and below it.
+/// Histogram of the bit lengths of offsets from a base: at or above it, and below it.
 struct Lengths {
     above: [u32; 65],
     below: [u32; 65],
@@ -134,9 +133,10 @@ struct Lengths {
 }
 
 impl Lengths {
-    fn of(values: &[i64], base: i64, min: i64) -> Self {
+    fn of(values: &[i64], base: i64, min: i64, gcd: u64) -> Self {
+        let divisor = Divisor::new(gcd);
         let mut lanes = [[0u32; 65]; 4];
-        count_lengths(values, base, &mut lanes);
+        count_lengths(values, base, divisor, &mut lanes);
         let mut above = lanes[0];
         for lane in &lanes[1..] {
             for (total, count) in above.iter_mut().zip(lane) {
@@ -147,9 +147,9 @@ impl Lengths {
         let has_below = min < base;
         if has_below {
             for value in values.iter().filter(|&&v| v < base) {
-                let offset = value.wrapping_sub(base);
-                above[bit_width(offset as u64) as usize] -= 1;
-                below[bit_width(offset.unsigned_abs()) as usize] += 1;
+                let offset = divisor.offset(*value, base);
+                above[bit_width(offset) as usize] -= 1;
+                below[bit_width((offset as i64).unsigned_abs()) as usize] += 1;
             }
         }
         Lengths {
@@ -160,25 +160,21 @@ impl Lengths {
     }
 
     /// How many values at or above the base need at most `width` bits.
-    fn up_to(&self, width: u8, gcd: u64) -> usize {
-        let longest = (width + bit_width(gcd) - 1).min(64) as usize;
-        self.above[..=longest]
-            .iter()
-            .map(|&count| count as usize)
-            .sum()
+    fn up_to(&self, width: u8) -> usize {
+        let counts = &self.above[..=width as usize];
+        counts.iter().map(|&count| count as usize).sum()
     }
 
-    /// How many values are exceptions at `width` bits after division by a gcd of `scale + 1` bits, and
-    /// the bytes of their list.
-    fn patches(&self, width: u8, scale: u8) -> (usize, usize) {
+    /// How many values are exceptions at `width` bits, and the bytes of their list.
+    fn patches(&self, width: u8) -> (usize, usize) {
         let (mut count, mut bytes) = (0, 0);
         let mut add = |values: u32, length: u8| {
             count += values as usize;
             // One bit for the sign, one byte for the gap.
-            let high = usize::from(length.saturating_sub(width + scale)) + 1;
+            let high = usize::from(length.saturating_sub(width)) + 1;
             bytes += values as usize * (1 + high.div_ceil(7));
         };
-        for length in (width + scale + 1)..=64 {
+        for length in (width + 1)..=64 {
             add(self.above[length as usize], length);
         }
         if self.has_below {
@@ -190,11 +186,40 @@ impl Lengths {
     }
 }
 
+/// Division of multiples: a shift and a product with the inverse modulo 2^64.
+#[derive(Clone, Copy)]
+struct Divisor {
+    twos: u32,
+    inverse: u64,
+}
+
+impl Divisor {
+    fn new(gcd: u64) -> Divisor {
+        let twos = gcd.trailing_zeros();
+        Divisor {
+            twos,
+            inverse: inverse_of(gcd >> twos),
+        }
+    }
+
+    /// `(value - base) / gcd`, negative below the base.
+    #[inline(always)]
+    fn offset(self, value: i64, base: i64) -> u64 {
+        let offset = value.wrapping_sub(base);
+        let shifted = if value < base {
+            (offset >> self.twos) as u64
+        } else {
+            offset as u64 >> self.twos
+        };
+        shifted.wrapping_mul(self.inverse)
+    }
+}
+
 #[multiversion(targets("x86_64+avx2+bmi1+bmi2+lzcnt"))]
-fn count_lengths(values: &[i64], base: i64, lanes: &mut [[u32; 65]; 4]) {
+fn count_lengths(values: &[i64], base: i64, divisor: Divisor, lanes: &mut [[u32; 65]; 4]) {
     for four in values.chunks(4) {
         for (lane, &value) in lanes.iter_mut().zip(four) {
-            lane[bit_width(value.wrapping_sub(base) as u64) as usize] += 1;
+            lane[bit_width(divisor.offset(value, base)) as usize] += 1;
         }
     }
 }
@@ -275,17 +300,9 @@ pub fn encode(values: &[i64], frame: &Frame, out: &mut Vec<u8>) {
 
 /// `(value - base) / gcd`. Where there is a divisor, values below the base differ by less than 2^62.
 fn offsets(values: &[i64], base: i64, gcd: u64) -> Vec<u64> {
-    values
-        .iter()
-        .map(|&value| {
-            let offset = value.wrapping_sub(base);
-            match gcd {
-                1 => offset as u64,
-                _ if value < base => (offset / gcd as i64) as u64,
-                _ => offset as u64 / gcd,
-            }
-        })
-        .collect()
+    let divisor = Divisor::new(gcd);
+    let offset = |&value: &i64| divisor.offset(value, base);
+    values.iter().map(offset).collect()
 }
 
 /// What turns packed offsets into values: `offset * gcd + base`.
@@ -314,22 +331,16 @@ pub fn decode(reader: &mut Reader, out: &mut [i64]) -> Result<()> {
 
 /// Reads the offsets of a frame into `out`.
 pub fn decode_offsets(reader: &mut Reader, out: &mut [i64]) -> Result<Scale> {
-    let tag = reader.u8()?;
-    let width = tag & !HAS_GCD;
-    let base = reader.zigzag()?;
-    let gcd = if tag & HAS_GCD != 0 {
-        reader.varint()? as i64
-    } else {
-        1
-    };
-    let far = reader.varint_up_to(out.len())?;
+    let Header {
+        base,
+        gcd,
+        width,
+        exceptions,
+    } = Header::read(reader, out.len())?;
     let offsets = as_unsigned(out);
     unpack(reader, width, offsets)?;
-    if far > 0 && width == 64 {
-        return Err(Corrupt::new("exceptions of a full width"));
-    }
     let mut next = 0usize;
-    for _ in 0..far {
+    for _ in 0..exceptions {
         let at = next + reader.varint_up_to(offsets.len())?;
         let high = reader.zigzag()?;
         let offset = offsets
@@ -339,6 +350,61 @@ pub fn decode_offsets(reader: &mut Reader, out: &mut [i64]) -> Result<Scale> {
         next = at + 1;
     }
     Ok(Scale { gcd, base })
+}
+
+/// The sum of the `n` values of a frame, if no value wraps.
+pub fn sum(reader: &mut Reader, n: usize) -> Result<Option<i128>> {
+    let header = Header::read(reader, n)?;
+    let (base, gcd, width) = (i128::from(header.base), header.gcd, header.width);
+    let reaches = |offset: i128| {
+        let value = offset
+            .checked_mul(gcd.into())
+            .and_then(|o| o.checked_add(base));
+        value.is_some_and(|value| i64::try_from(value).is_ok())
+    };
+    if width == 64 || gcd <= 0 || !reaches((1 << width) - 1) {
+        return Ok(None);
+    }
+    let mut offsets = pack::sum(reader, width, n)? as i128;
+    for _ in 0..header.exceptions {
+        reader.varint_up_to(n)?;
+        let high = i128::from(reader.zigzag()?) << width;
+        if !reaches(high) || !reaches(high + (1 << width) - 1) {
+            return Ok(None);
+        }
+        offsets += high;
+    }
+    Ok(Some(offsets * i128::from(gcd) + base * n as i128))
+}
+
+/// What stands in front of the packed values.
+struct Header {
+    base: i64,
+    gcd: i64,
+    width: u8,
+    exceptions: usize,
+}
+
+impl Header {
+    fn read(reader: &mut Reader, n: usize) -> Result<Header> {
+        let tag = reader.u8()?;
+        let base = reader.zigzag()?;
+        let gcd = if tag & HAS_GCD != 0 {
+            reader.varint()? as i64
+        } else {
+            1
+        };
+        let header = Header {
+            base,
+            gcd,
+            width: tag & !HAS_GCD,
+            exceptions: reader.varint_up_to(n)?,
+        };
+        if header.exceptions > 0 && header.width >= 64 {
+            return Err(Corrupt::new("exceptions of a full width"));
+        }
+        Ok(header)
+    }
 }
 
 fn as_unsigned(values: &mut [i64]) -> &mut [u64] {

@@ -10,6 +10,9 @@ mod dict;
 mod frame;
 mod merged;
 mod runs;
+mod sum;
+
+pub use sum::sum_body;
 
 use super::{id, pco, planes, zstd, Tier};
 use crate::error::{Corrupt, Result};
