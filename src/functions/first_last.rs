@@ -5,76 +5,10 @@
 use super::aggregate::{context, place, Reader, Writer};
 use super::errors::raise;
 use super::fcinfo::{arg, arg_opt, guarded, null, raw_arg, sql_function, Fcinfo};
+use super::layout::{copy_bytes, Layout};
 use pgrx::pg_sys::{self, Datum, MemoryContext, Oid};
 use pgrx::PgSqlErrorCode;
 use std::cmp::Ordering;
-
-/// How values of a type are copied.
-#[derive(Clone, Copy)]
-struct Layout {
-    len: i16,
-    by_value: bool,
-}
-
-impl Layout {
-    fn of(typ: Oid) -> Layout {
-        let mut layout = Layout {
-            len: 0,
-            by_value: false,
-        };
-        // SAFETY: pointers to locals.
-        unsafe { pg_sys::get_typlenbyval(typ, &mut layout.len, &mut layout.by_value) };
-        layout
-    }
-
-    /// The bytes of a value that is passed by reference, detoasted.
-    ///
-    /// # Safety
-    /// `value` is a non-null value of this layout, not passed by value.
-    unsafe fn bytes<'a>(self, value: Datum) -> &'a [u8] {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self.len {
-                -1 => {
-                    let flat = pg_sys::pg_detoast_datum_packed(value.cast_mut_ptr());
-                    std::slice::from_raw_parts(flat.cast::<u8>(), pgrx::varsize_any(flat))
-                }
-                -2 => std::ffi::CStr::from_ptr(value.cast_mut_ptr()).to_bytes_with_nul(),
-                len => std::slice::from_raw_parts(value.cast_mut_ptr::<u8>(), len as usize),
-            }
-        }
-    }
-
-    /// # Safety
-    /// `value` is a non-null value of this layout; must run inside a guarded entry point.
-    unsafe fn copy(self, value: Datum, context: MemoryContext) -> Datum {
-        if self.by_value {
-            return value;
-        }
-        // SAFETY: the caller's promise.
-        unsafe { copy_bytes(self.bytes(value), context) }
-    }
-
-    /// # Safety
-    /// `value` was made by `copy`; must run inside a guarded entry point.
-    unsafe fn free(self, value: Datum) {
-        if !self.by_value {
-            // SAFETY: the caller's promise.
-            unsafe { pg_sys::pfree(value.cast_mut_ptr()) };
-        }
-    }
-}
-
-/// # Safety
-/// `context` is valid; must run inside a guarded entry point.
-unsafe fn copy_bytes(bytes: &[u8], context: MemoryContext) -> Datum {
-    // SAFETY: a fresh allocation of that many bytes.
-    unsafe {
-        let copy = pg_sys::MemoryContextAlloc(context, bytes.len()).cast::<u8>();
-        std::ptr::copy_nonoverlapping(bytes.as_ptr(), copy, bytes.len());
-        Datum::from(copy)
-    }
-}
 
 /// How times are compared: the usual types without a call.
 #[derive(Clone, Copy, PartialEq)]

@@ -5,12 +5,18 @@
 mod aggregate;
 mod bucket;
 mod errors;
+mod executor;
 mod fcinfo;
 mod first_last;
+mod gapfill;
 mod histogram;
+mod layout;
+mod nodes;
 mod time_bucket;
 mod timezone;
 
 /// Installs the planner hooks of this layer. Called once, when the library is loaded: for a session's first query that is
 /// when the planner calls the support function of one of our functions, before any hook of ours is due.
-pub fn init() {}
+pub fn init() {
+    gapfill::init();
+}

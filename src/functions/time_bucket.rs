@@ -102,15 +102,24 @@ sql_function! {
     /// `time_bucket(interval, date [, origin date])`
     fn varve_time_bucket_date(fcinfo) {
         // SAFETY: declared STRICT with these argument types; the origin is there if nargs says so.
-        let (width, days, origin) = unsafe {
+        unsafe {
             let origin = ((*fcinfo).nargs > 2).then(|| arg(fcinfo, 2).value() as i32);
-            (interval_arg(fcinfo, 0), arg(fcinfo, 1).value() as i32, origin)
-        };
-        date_result(Width::of_days(width).and_then(|width| match origin {
-            Some(i32::MIN | i32::MAX) => Err(BucketError::InfiniteOrigin),
-            _ => bucket_date(width, days, origin),
-        }))
+            date(fcinfo, origin)
+        }
     }
+}
+
+/// The bucket of a date.
+///
+/// # Safety
+/// `fcinfo` is a call with a width and a date, neither NULL.
+pub unsafe fn date(fcinfo: Fcinfo, origin: Option<i32>) -> Datum {
+    // SAFETY: the caller's promise.
+    let (width, days) = unsafe { (interval_arg(fcinfo, 0), arg(fcinfo, 1).value() as i32) };
+    date_result(Width::of_days(width).and_then(|width| match origin {
+        Some(i32::MIN | i32::MAX) => Err(BucketError::InfiniteOrigin),
+        _ => bucket_date(width, days, origin),
+    }))
 }
 
 sql_function! {
@@ -146,14 +155,29 @@ sql_function! {
             if (0..3).any(|n| arg_opt(fcinfo, n).is_none()) {
                 return null(fcinfo);
             }
-            let (width, us) = (interval_arg(fcinfo, 0), arg(fcinfo, 1).value() as i64);
             let origin = arg_opt(fcinfo, 3).map(|origin| origin.value() as i64);
             let offset = arg_opt(fcinfo, 4).map(|_| interval_arg(fcinfo, 4));
-            guarded(|| {
-                let zone = cached_zone(fcinfo, arg(fcinfo, 2));
-                time_result(in_zone(zone, width, us, origin, offset))
-            })
+            bucket_in_cached_zone(fcinfo, origin, offset)
         }
+    }
+}
+
+/// The bucket of a time by a zone's clock.
+///
+/// # Safety
+/// `fcinfo` is a call with a width, a time and a zone's name, none of them NULL.
+pub unsafe fn bucket_in_cached_zone(
+    fcinfo: Fcinfo,
+    origin: Option<i64>,
+    offset: Option<&pg_sys::Interval>,
+) -> Datum {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (width, us) = (interval_arg(fcinfo, 0), arg(fcinfo, 1).value() as i64);
+        guarded(|| {
+            let zone = cached_zone(fcinfo, arg(fcinfo, 2));
+            time_result(in_zone(zone, width, us, origin, offset))
+        })
     }
 }
 
@@ -225,7 +249,7 @@ unsafe fn cached_zone<'a>(fcinfo: Fcinfo, name: Datum) -> &'a mut Zone {
 
 /// The bucket of an integer, with the range of its type.
 #[inline(always)]
-fn integer(width: i64, value: i64, offset: i64, min: i64) -> Datum {
+pub fn integer(width: i64, value: i64, offset: i64, min: i64) -> Datum {
     let start = if width <= 0 {
         Err(BucketError::NotPositive)
     } else {

@@ -210,6 +210,35 @@ impl Zone {
         }
         Ok(start)
     }
+
+    /// The start of the bucket after the one that starts at `start`.
+    pub fn next(
+        &mut self,
+        width: Width,
+        start: i64,
+        origin: Option<i64>,
+    ) -> Result<i64, BucketError> {
+        let step = match width {
+            Width::Fixed(us) => us,
+            Width::Months(months) => months * 28 * DAY_US,
+        };
+        let mut probe = start;
+        loop {
+            probe = probe.checked_add(step).ok_or(BucketError::OutOfRange)?;
+            let mut next = self.bucket(width, probe, origin)?;
+            if next <= start {
+                continue;
+            }
+            // The probe may have jumped over a short bucket.
+            loop {
+                let before = self.bucket(width, next - 1, origin)?;
+                if before <= start {
+                    return Ok(next);
+                }
+                next = before;
+            }
+        }
+    }
 }
 
 /// # Safety

@@ -1,7 +1,4 @@
 -- time_bucket: docs/reference/time_bucket.md
-CREATE FUNCTION varve.time_bucket_support(internal) RETURNS internal
-AS 'MODULE_PATHNAME', 'varve_time_bucket_support' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-
 CREATE FUNCTION @extschema@.time_bucket(bucket_width interval, ts timestamptz) RETURNS timestamptz
 AS 'MODULE_PATHNAME', 'varve_time_bucket' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE SUPPORT varve.time_bucket_support;
 CREATE FUNCTION @extschema@.time_bucket(bucket_width interval, ts timestamptz, origin timestamptz) RETURNS timestamptz
