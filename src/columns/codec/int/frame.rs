@@ -130,6 +130,8 @@ struct Lengths {
     above: [u32; 65],
     below: [u32; 65],
     has_below: bool,
+    /// Of `above`.
+    longest: u8,
 }
 
 impl Lengths {
@@ -152,10 +154,12 @@ impl Lengths {
                 below[bit_width((offset as i64).unsigned_abs()) as usize] += 1;
             }
         }
+        let longest = above.iter().rposition(|&count| count > 0).unwrap_or(0) as u8;
         Lengths {
             above,
             below,
             has_below,
+            longest,
         }
     }
 
@@ -174,7 +178,7 @@ impl Lengths {
             let high = usize::from(length.saturating_sub(width)) + 1;
             bytes += values as usize * (1 + high.div_ceil(7));
         };
-        for length in (width + 1)..=64 {
+        for length in (width + 1)..=self.longest {
             add(self.above[length as usize], length);
         }
         if self.has_below {

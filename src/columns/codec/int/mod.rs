@@ -188,12 +188,28 @@ fn decode_light(codec: u8, mut reader: Reader, out: &mut [i64], nest: bool) -> R
     reader.finish()
 }
 
-/// Deltas to values; slot 0 is the first value.
+/// Deltas to values; slot 0 is the first value. Four at a time, so that a value waits for one addition, not
+/// for four.
 #[inline]
 fn prefix_sum(first: i64, out: &mut [i64], scale: impl Fn(i64) -> i64) {
     let mut value = first;
-    out[0] = first;
-    for slot in &mut out[1..] {
+    let (head, rest) = out.split_at_mut(1);
+    head[0] = first;
+    let (fours, tail) = rest.as_chunks_mut::<4>();
+    for four in fours {
+        let [a, b, c, d] = four.map(&scale);
+        let ab = a.wrapping_add(b);
+        *four = [
+            a,
+            ab,
+            ab.wrapping_add(c),
+            ab.wrapping_add(c.wrapping_add(d)),
+        ];
+        four.iter_mut()
+            .for_each(|sum| *sum = sum.wrapping_add(value));
+        value = four[3];
+    }
+    for slot in tail {
         value = value.wrapping_add(scale(*slot));
         *slot = value;
     }
