@@ -88,7 +88,7 @@ unsafe fn is_volatile(plan: *mut pg_sys::Node) -> bool {
         let text = pg_sys::nodeToString(plan.cast());
         let found = functions_in(&CStr::from_ptr(text).to_string_lossy())
             .into_iter()
-            .any(|oid| may_run_sql(oid));
+            .any(may_run_sql);
         pg_sys::pfree(text.cast());
         found
     }

@@ -25,7 +25,7 @@ thread_local! {
 #[pg_guard]
 pub unsafe extern "C-unwind" fn relation_toast_am(_table: pg_sys::Relation) -> pg_sys::Oid {
     // Values too large for a tail row are toasted as heap does it.
-    pg_sys::Oid::from(pg_sys::HEAP_TABLE_AM_OID)
+    pg_sys::HEAP_TABLE_AM_OID
 }
 
 /// Logical rows and all pages. `pg_class.reltuples` counts tuples for VACUUM's sake, so rows are

@@ -144,6 +144,7 @@ unsafe fn passes_crosscheck(
     }
 }
 
+#[expect(clippy::too_many_arguments, reason = "the table AM's signature")]
 #[pg_guard]
 pub unsafe extern "C-unwind" fn tuple_delete(
     table: pg_sys::Relation,
@@ -202,6 +203,7 @@ const ALL_INDEXES: UpdateIndexes = true;
 #[cfg(not(any(feature = "pg14", feature = "pg15")))]
 const ALL_INDEXES: UpdateIndexes = pg_sys::TU_UpdateIndexes::TU_All;
 
+#[expect(clippy::too_many_arguments, reason = "the table AM's signature")]
 #[pg_guard]
 pub unsafe extern "C-unwind" fn tuple_update(
     table: pg_sys::Relation,
@@ -252,6 +254,7 @@ pub unsafe extern "C-unwind" fn tuple_update(
     }
 }
 
+#[expect(clippy::too_many_arguments, reason = "the table AM's signature")]
 #[pg_guard]
 pub unsafe extern "C-unwind" fn tuple_lock(
     table: pg_sys::Relation,

@@ -34,7 +34,7 @@ unsafe extern "C-unwind" fn get_relation_info(
             return;
         }
         let open = Open::table(table, pg_sys::NoLock);
-        if !routine::is_varve(open.rel()) || layout::keeps_rows_in_tail(open.rel()) {
+        if !routine::is_varve(open.rel()) || layout::has_key(open.rel()) {
             return;
         }
         let series = layout::index_am();

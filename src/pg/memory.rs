@@ -38,24 +38,3 @@ pub unsafe fn own<T>(context: pg_sys::MemoryContext, value: T) -> *mut T {
         value
     }
 }
-
-/// Runs `body` with `context` as the current memory context.
-///
-/// # Safety
-/// `context` must be live throughout.
-pub unsafe fn within<R>(context: pg_sys::MemoryContext, body: impl FnOnce() -> R) -> R {
-    struct Restore(pg_sys::MemoryContext);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            // SAFETY: plain assignment of a context that was current before.
-            unsafe { pg_sys::CurrentMemoryContext = self.0 }
-        }
-    }
-    // SAFETY: as above; the guard restores the old context also when `body` panics.
-    let _restore = unsafe {
-        let old = pg_sys::CurrentMemoryContext;
-        pg_sys::CurrentMemoryContext = context;
-        Restore(old)
-    };
-    body()
-}

@@ -1,7 +1,6 @@
 //! Datums to columns and back. The physical kind of a column follows from its type's storage; chunks
 //! remember the kind they were written with.
 
-use crate::pg::relation;
 use pgrx::pg_sys;
 use varve_columns::column::{Column, Kind, Values};
 
@@ -23,18 +22,6 @@ pub fn kind_of(attribute: &pg_sys::FormData_pg_attribute) -> Kind {
         (-1, _) if base == pg_sys::NUMERICOID => Kind::Numeric,
         _ => Kind::Bytes,
     }
-}
-
-/// Kinds of all columns of a descriptor.
-///
-/// # Safety
-/// `descriptor` must be valid.
-pub unsafe fn kinds_of(descriptor: pg_sys::TupleDesc) -> Vec<Kind> {
-    // SAFETY: by contract.
-    unsafe { relation::attributes(descriptor) }
-        .iter()
-        .map(kind_of)
-        .collect()
 }
 
 /// An empty column of `kind`.

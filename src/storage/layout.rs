@@ -108,7 +108,7 @@ unsafe fn infer(table: pg_sys::Relation) -> Layout {
     layout
 }
 
-/// Must all rows of the table stay in its tail? True with a unique, primary key or exclusion index and
+/// Must new rows of the table stay in its tail? True with a unique, primary key or exclusion index and
 /// with foreign keys from or to it (docs/design/0001).
 ///
 /// # Safety
@@ -126,10 +126,33 @@ pub unsafe fn keeps_rows_in_tail(table: pg_sys::Relation) -> bool {
                 return true;
             }
         }
+        any_index(table, |form| form.indisunique || form.indisexclusion)
+    }
+}
+
+/// Has the table a valid unique or exclusion index? Then it has no chunks: such an index is refused
+/// where there are some, and keeps new ones from being written.
+///
+/// # Safety
+/// As above.
+pub unsafe fn has_key(table: pg_sys::Relation) -> bool {
+    // SAFETY: by contract.
+    unsafe {
+        any_index(table, |form| {
+            form.indisvalid && (form.indisunique || form.indisexclusion)
+        })
+    }
+}
+
+unsafe fn any_index(
+    table: pg_sys::Relation,
+    wanted: impl Fn(&pg_sys::FormData_pg_index) -> bool,
+) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
         relation::index_oids(table).into_iter().any(|oid| {
             let index = Open::index(oid, pg_sys::AccessShareLock);
-            let form = (*index.rel()).rd_index;
-            (*form).indisunique || (*form).indisexclusion
+            wanted(&*(*index.rel()).rd_index)
         })
     }
 }

@@ -55,6 +55,7 @@ pub unsafe fn read_bytes(
         let found = cursor.tuple(tid, blocks).ok_or_else(missing)?;
         // SAFETY: pinned by the cursor; a tuple's body does not change while it is pinned.
         let body = unsafe { tuple::body(found.header, found.len) };
+        // SAFETY: as above.
         let zero = unsafe { tuple::attribute_count(found.header) } == 0;
         let Ok(StorageTuple::Piece(Piece {
             chunk: owner,
@@ -247,7 +248,7 @@ impl Chunk {
     ) -> Result<Range<u32>, Damage> {
         let entry = directory.block(block);
         let bytes = self.payload(entry.bytes.clone())?;
-        chunk::decode_block(self.columns.column(column), &entry, &bytes, out).map_err(
+        chunk::decode_block(self.columns.column(column), entry, &bytes, out).map_err(
             |corrupt| Damage(format!("column {}, block {block}: {corrupt}", column + 1)),
         )?;
         Ok(entry.rows.clone())

@@ -166,16 +166,6 @@ pub fn newest(chunk: &Chunk) -> Option<Newest> {
     })
 }
 
-/// Do we hold the exclusive lock on the chunk's newest header already?
-pub fn is_locked(chunk: &Chunk) -> bool {
-    STATE.with_borrow(|state| {
-        state
-            .touched
-            .get(&key_of(chunk))
-            .is_some_and(|touched| touched.locked.is_some() && touched.file == file_of(chunk))
-    })
-}
-
 /// Was the row gone when this transaction first locked the chunk? `None` where it has not.
 pub fn gone_before(chunk: &Chunk, row: u32) -> Option<bool> {
     STATE.with_borrow(|state| {
