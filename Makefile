@@ -16,7 +16,7 @@ SEED ?=
 
 export PG PG_CONFIG TARGET PROFILE
 
-.PHONY: all build sql bench install installcheck check test test-here replicate differential model pgbench crash core-suites vitals torture demo clean prerequisites
+.PHONY: all build sql bench install installcheck check test test-here replicate differential model pgbench crash core-suites vitals torture soak fuzz demo clean prerequisites
 
 all: build
 
@@ -76,6 +76,16 @@ vitals: prerequisites build bench
 # Up to an hour; its page is docs/torture.md.
 torture: prerequisites build bench
 	$(BENCH) torture docs/torture.md $(if $(SEED),--seed $(SEED))
+
+# MINUTES of steady writing, retention and compact; its page is docs/soak.md.
+MINUTES ?= 30
+soak: prerequisites build bench
+	$(BENCH) soak docs/soak.md --minutes $(MINUTES)
+
+# FUZZ_SECONDS for each target; their corpora are replayed by `make check`.
+FUZZ_SECONDS ?= 60
+fuzz:
+	@scripts/fuzz $(FUZZ_SECONDS)
 
 # --- what a person sees ----------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ mod installcheck;
 mod model;
 mod pgbench;
 mod replicate;
+mod soak;
 mod torture;
 mod vitals;
 
@@ -48,6 +49,10 @@ pub fn run() -> Result<bool> {
         "core-suites" => core_suites::run(&tree, &mut report)?,
         "model" => model::run(&tree, &mut report, arguments.option("seconds", 120)?, seed)?,
         "pgbench" => pgbench::run(&tree, &mut report, 10, 10, "")?,
+        "soak" => {
+            let page = arguments.word(0, "docs/soak.md".to_string())?;
+            soak::run(&tree, &mut report, arguments.option("minutes", 30)?, &page)?;
+        }
         "torture" => torture::run(
             &tree,
             &mut report,
