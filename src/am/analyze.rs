@@ -31,7 +31,7 @@ pub unsafe extern "C-unwind" fn scan_analyze_next_block(
     unsafe {
         let own = VarveScan::of(scan);
         own.state().analyze = AnalyzeState::default();
-        heap_callback!(scan_analyze_next_block)(own.heap, block, strategy)
+        heap_callback!(scan_analyze_next_block, own.heap, block, strategy)
     }
 }
 
@@ -45,7 +45,7 @@ pub unsafe extern "C-unwind" fn scan_analyze_next_block(
     unsafe {
         let own = VarveScan::of(scan);
         own.state().analyze = AnalyzeState::default();
-        heap_callback!(scan_analyze_next_block)(own.heap, stream)
+        heap_callback!(scan_analyze_next_block, own.heap, stream)
     }
 }
 
@@ -65,7 +65,7 @@ pub unsafe extern "C-unwind" fn scan_analyze_next_tuple(
         // Heap keeps its page locked from call to call: headers are opened when it is through.
         while !state.page_done {
             let found = slot::as_heap(slot, || {
-                heap_callback!(scan_analyze_next_tuple)(heap, oldest, live, dead, slot)
+                heap_callback!(scan_analyze_next_tuple, heap, oldest, live, dead, slot)
             });
             if !found {
                 state.page_done = true;

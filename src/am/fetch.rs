@@ -34,7 +34,7 @@ pub unsafe extern "C-unwind" fn index_fetch_begin(
     unsafe {
         let fetch: *mut VarveFetch = pg_sys::palloc0(core::mem::size_of::<VarveFetch>()).cast();
         (*fetch).base.rel = table;
-        (*fetch).heap = heap_callback!(index_fetch_begin)(table);
+        (*fetch).heap = heap_callback!(index_fetch_begin, table);
         (*fetch).last = memory::own(pg_sys::CurrentMemoryContext, None);
         fetch.cast()
     }
@@ -46,7 +46,7 @@ pub unsafe extern "C-unwind" fn index_fetch_reset(fetch: *mut pg_sys::IndexFetch
     unsafe {
         let own = &mut *fetch.cast::<VarveFetch>();
         *own.last = None;
-        heap_callback!(index_fetch_reset)(own.heap);
+        heap_callback!(index_fetch_reset, own.heap);
     }
 }
 
@@ -56,7 +56,7 @@ pub unsafe extern "C-unwind" fn index_fetch_end(fetch: *mut pg_sys::IndexFetchTa
     unsafe {
         let own = &mut *fetch.cast::<VarveFetch>();
         *own.last = None;
-        heap_callback!(index_fetch_end)(own.heap);
+        heap_callback!(index_fetch_end, own.heap);
         pg_sys::pfree(fetch.cast());
     }
 }
@@ -78,7 +78,15 @@ pub unsafe extern "C-unwind" fn index_fetch_tuple(
         if !at.is_virtual() {
             let heap = own.heap;
             let found = slot::as_heap(slot, || {
-                heap_callback!(index_fetch_tuple)(heap, item, snapshot, slot, call_again, all_dead)
+                heap_callback!(
+                    index_fetch_tuple,
+                    heap,
+                    item,
+                    snapshot,
+                    slot,
+                    call_again,
+                    all_dead
+                )
             });
             return found && classify_slot(slot) == Found::Row;
         }
@@ -144,7 +152,7 @@ pub unsafe extern "C-unwind" fn tuple_fetch_row_version(
         let at = tid::read(item);
         if !at.is_virtual() {
             let found = slot::as_heap(slot, || {
-                heap_callback!(tuple_fetch_row_version)(table, item, snapshot, slot)
+                heap_callback!(tuple_fetch_row_version, table, item, snapshot, slot)
             });
             if found && classify_slot(slot) != Found::Row {
                 slot::clear_slot(slot);
@@ -173,7 +181,7 @@ pub unsafe extern "C-unwind" fn tuple_tid_valid(
         let at = tid::read(item);
         match at.row_of() {
             Some((header, _)) => header.block < relation::blocks(own.base.rs_rd),
-            None => !at.is_virtual() && heap_callback!(tuple_tid_valid)(own.heap, item),
+            None => !at.is_virtual() && heap_callback!(tuple_tid_valid, own.heap, item),
         }
     }
 }
@@ -197,7 +205,7 @@ pub unsafe extern "C-unwind" fn tuple_get_latest_tid(
                 None => return,
             }
         }
-        heap_callback!(tuple_get_latest_tid)(own.heap, item);
+        heap_callback!(tuple_get_latest_tid, own.heap, item);
     }
 }
 
@@ -213,7 +221,7 @@ pub unsafe extern "C-unwind" fn tuple_satisfies_snapshot(
         if at.is_virtual() {
             visible_row(table, at, snapshot).is_some()
         } else {
-            heap_callback!(tuple_satisfies_snapshot)(table, slot, snapshot)
+            heap_callback!(tuple_satisfies_snapshot, table, slot, snapshot)
         }
     }
 }

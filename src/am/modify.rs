@@ -30,7 +30,7 @@ pub unsafe extern "C-unwind" fn tuple_insert(
             (*slot).tts_tid = tid::to_pg(tid::PENDING);
             (*slot).tts_tableOid = relation::oid(table);
         } else {
-            heap_callback!(tuple_insert)(table, slot, command, options, bulk);
+            heap_callback!(tuple_insert, table, slot, command, options, bulk);
         }
     }
 }
@@ -160,7 +160,8 @@ pub unsafe extern "C-unwind" fn tuple_delete(
     unsafe {
         let mut at = tid::read(item);
         if !at.is_virtual() {
-            let result = heap_callback!(tuple_delete)(
+            let result = heap_callback!(
+                tuple_delete,
                 table,
                 item,
                 command,
@@ -221,7 +222,8 @@ pub unsafe extern "C-unwind" fn tuple_update(
     unsafe {
         let mut at = tid::read(item);
         if !at.is_virtual() {
-            let result = heap_callback!(tuple_update)(
+            let result = heap_callback!(
+                tuple_update,
                 table,
                 item,
                 slot,
@@ -242,7 +244,7 @@ pub unsafe extern "C-unwind" fn tuple_update(
         match hold(table, at, command, wait, failure) {
             Held::Row(reader, row) if passes_crosscheck(table, &reader, row, crosscheck) => {
                 // The new version is a tail row.
-                heap_callback!(tuple_insert)(table, slot, command, 0, core::ptr::null_mut());
+                heap_callback!(tuple_insert, table, slot, command, 0, core::ptr::null_mut());
                 let next = tid::from_pg(&(*slot).tts_tid);
                 changes::record(&reader.chunk, row, command, Some(next));
                 *update_indexes = ALL_INDEXES;

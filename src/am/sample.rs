@@ -37,7 +37,7 @@ pub unsafe extern "C-unwind" fn scan_sample_next_block(
         let own = VarveScan::of(scan);
         let state = &mut own.state().sample;
         *state = SampleState::default();
-        if !heap_callback!(scan_sample_next_block)(own.heap, sample) {
+        if !heap_callback!(scan_sample_next_block, own.heap, sample) {
             return false;
         }
         let block = (*own.heap.cast::<pg_sys::HeapScanDescData>()).rs_cblock;
@@ -66,7 +66,7 @@ pub unsafe extern "C-unwind" fn scan_sample_next_tuple(
         let heap = own.heap;
         while !state.tail_done {
             if !slot::as_heap(slot, || {
-                heap_callback!(scan_sample_next_tuple)(heap, sample, slot)
+                heap_callback!(scan_sample_next_tuple, heap, sample, slot)
             }) {
                 state.tail_done = true;
             } else if classify_slot(slot) == Found::Row {

@@ -418,13 +418,15 @@ pub unsafe extern "C-unwind" fn scan_getnextslot_tidrange(
     }
 }
 
-/// heapam's own callback of a name.
+/// Calls heapam's own callback of a name; its errors become panics, so that what lives in our frames is
+/// dropped.
 macro_rules! heap_callback {
-    ($name:ident) => {
-        (*pg_sys::GetHeapamTableAmRoutine())
+    ($name:ident, $($arg:expr),* $(,)?) => {{
+        let callback = (*pg_sys::GetHeapamTableAmRoutine())
             .$name
-            .expect("BUG: heap lacks a callback")
-    };
+            .expect("BUG: heap lacks a callback");
+        pg_sys::ffi::pg_guard_ffi_boundary(|| callback($($arg),*))
+    }};
 }
 pub(crate) use heap_callback;
 
@@ -438,7 +440,7 @@ pub unsafe extern "C-unwind" fn scan_bitmap_next_block(
     unsafe {
         let own = VarveScan::of(scan);
         own.sync_snapshot();
-        heap_callback!(scan_bitmap_next_block)(own.heap, page)
+        heap_callback!(scan_bitmap_next_block, own.heap, page)
     }
 }
 
@@ -454,7 +456,7 @@ pub unsafe extern "C-unwind" fn scan_bitmap_next_tuple(
         let own = VarveScan::of(scan);
         let heap = own.heap;
         while slot::as_heap(slot, || {
-            heap_callback!(scan_bitmap_next_tuple)(heap, page, slot)
+            heap_callback!(scan_bitmap_next_tuple, heap, page, slot)
         }) {
             if classify_slot(slot) == Found::Row {
                 return true;

@@ -258,7 +258,8 @@ pub unsafe fn lock_tail_row(
         let mut traversed = false;
         loop {
             let result = slot::as_heap(slot, || {
-                heap_callback!(tuple_lock)(
+                heap_callback!(
+                    tuple_lock,
                     table,
                     item,
                     snapshot,
