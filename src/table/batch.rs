@@ -212,9 +212,11 @@ pub unsafe fn flush_table(table: pg_sys::Relation) {
     flush_where(|batch| batch.table == oid);
 }
 
-/// Writes everything that waits.
+/// Writes everything that waits in the current subtransaction.
 pub fn flush_all() {
-    flush_where(|_| true);
+    // SAFETY: inside a transaction.
+    let sub = unsafe { pg_sys::GetCurrentSubTransactionId() };
+    flush_where(|batch| batch.sub == sub);
 }
 
 fn flush_where(wanted: impl Fn(&Batch) -> bool) {

@@ -225,16 +225,19 @@ pub fn any_unwritten() -> bool {
     STATE.with_borrow(|state| state.entries > 0)
 }
 
-/// Writes all collected changes: one new header version per chunk, in the order of their TIDs.
+/// Writes the changes that the current subtransaction has collected: one new header version per chunk,
+/// in the order of their TIDs. Those of outer ones stay: what is written now may be rolled back alone.
 pub fn flush() {
     if !any_unwritten() {
         return;
     }
+    // SAFETY: inside a transaction.
+    let sub = unsafe { pg_sys::GetCurrentSubTransactionId() };
     let mut work: Vec<(Key, Tid)> = STATE.with_borrow(|state| {
         state
             .touched
             .iter()
-            .filter(|(_, touched)| !touched.entries.is_empty())
+            .filter(|(_, touched)| touched.entries.values().any(|entry| entry.sub == sub))
             .filter_map(|(key, touched)| match touched.newest() {
                 Newest::At(tid) => Some((*key, tid)),
                 Newest::Gone => None,
@@ -243,15 +246,20 @@ pub fn flush() {
     });
     work.sort_by_key(|(key, tid)| (key.table.to_u32(), *tid));
     for (key, tid) in work {
-        let entries = STATE.with_borrow_mut(|state| {
-            let touched = state.touched.get_mut(&key)?;
-            let entries = core::mem::take(&mut touched.entries);
+        let (entries, file) = STATE.with_borrow_mut(|state| {
+            let touched = state
+                .touched
+                .get_mut(&key)
+                .expect("BUG: a chunk was forgotten");
+            let (entries, rest): (HashMap<_, _>, HashMap<_, _>) =
+                core::mem::take(&mut touched.entries)
+                    .into_iter()
+                    .partition(|(_, entry)| entry.sub == sub);
+            touched.entries = rest;
             state.entries -= entries.len();
-            Some((entries, touched.file))
+            (entries, touched.file)
         });
-        if let Some((entries, file)) = entries {
-            write_changes(key, file, tid, &entries);
-        }
+        write_changes(key, file, tid, &entries);
     }
 }
 
