@@ -3,10 +3,12 @@
 
 use std::ops::Range;
 
+use multiversion::multiversion;
+
 use crate::codec::bytes::Strings;
 use crate::codec::numeric;
 use crate::column::{Column, Kind, Values};
-use crate::summary::{compare_floats, Bound, Prefix, Sum, Summary};
+use crate::summary::{Bound, Prefix, Sum, Summary};
 
 /// Non-null values of a block.
 pub enum Dense {
@@ -110,8 +112,8 @@ impl Dense {
                     bound(v[v.len() - 1]),
                 )
             }
-            Dense::F64(v) => float_summary(v, |&f| f),
-            Dense::F32(v) => float_summary(v, |&f| f64::from(f)),
+            Dense::F64(v) => float_summary(v),
+            Dense::F32(v) => float_summary(&widen(v)),
             Dense::Fixed(data, width) => string_summary(|| data.chunks_exact(*width)),
             Dense::Strings { .. } if kind == Kind::Numeric => (
                 Bound::None,
@@ -147,10 +149,8 @@ impl Dense {
                 Some(sum) => Sum::Int(sum),
                 None => Sum::None,
             },
-            Dense::F64(v) => Sum::Float(lane_sum(v, |&f| (f - mean) * (f - mean))),
-            Dense::F32(v) => Sum::Float(lane_sum(v, |&f| {
-                (f64::from(f) - mean) * (f64::from(f) - mean)
-            })),
+            Dense::F64(v) => Sum::Float(square_differences(v, mean)),
+            Dense::F32(v) => Sum::Float(square_differences(&widen(v), mean)),
             _ => Sum::None,
         }
     }
@@ -183,50 +183,85 @@ fn int_stats(values: &[i64]) -> (i64, i64, i128) {
     (min, max, sum)
 }
 
+fn widen(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|&f| f64::from(f)).collect()
+}
+
 const LANES: usize = 8;
 
-/// Sum in eight lanes that are added up at the end.
-fn lane_sum<T>(values: &[T], term: impl Fn(&T) -> f64) -> f64 {
-    let mut lanes = [0.0; LANES];
-    let groups = values.chunks_exact(LANES);
-    let tail: f64 = groups.remainder().iter().map(&term).sum();
+/// What eight lanes found in every eighth value.
+struct Lanes {
+    low: [f64; LANES],
+    high: [f64; LANES],
+    sum: [f64; LANES],
+    nans: [u64; LANES],
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+fn scan_floats(values: &[f64], lanes: &mut Lanes) {
+    let mut add = |i: usize, value: f64| {
+        lanes.low[i] = if value < lanes.low[i] {
+            value
+        } else {
+            lanes.low[i]
+        };
+        lanes.high[i] = if value > lanes.high[i] {
+            value
+        } else {
+            lanes.high[i]
+        };
+        lanes.sum[i] += value;
+        lanes.nans[i] += u64::from(value.is_nan());
+    };
+    let (groups, tail) = values.as_chunks::<LANES>();
     for group in groups {
-        for (lane, value) in lanes.iter_mut().zip(group) {
-            *lane += term(value);
+        for (i, &value) in group.iter().enumerate() {
+            add(i, value);
         }
     }
+    tail.iter()
+        .enumerate()
+        .for_each(|(i, &value)| add(i, value));
+}
+
+/// Sum of squared differences from the mean, in eight lanes.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+fn square_differences(values: &[f64], mean: f64) -> f64 {
+    let mut lanes = [0.0; LANES];
+    let (groups, tail) = values.as_chunks::<LANES>();
+    for group in groups {
+        for (lane, value) in lanes.iter_mut().zip(group) {
+            *lane += (value - mean) * (value - mean);
+        }
+    }
+    let tail: f64 = tail
+        .iter()
+        .map(|value| (value - mean) * (value - mean))
+        .sum();
     lanes.iter().sum::<f64>() + tail
 }
 
-fn float_summary<T>(values: &[T], widen: impl Fn(&T) -> f64) -> (Bound, Bound, Sum, Bound, Bound) {
-    let (mut low, mut high) = ([f64::INFINITY; LANES], [f64::NEG_INFINITY; LANES]);
-    let mut nans = [0u64; LANES];
-    for group in values.chunks(LANES) {
-        for (i, value) in group.iter().enumerate() {
-            let value = widen(value);
-            low[i] = if value < low[i] { value } else { low[i] };
-            high[i] = if value > high[i] { value } else { high[i] };
-            nans[i] += u64::from(value.is_nan());
-        }
-    }
-    let nans: u64 = nans.iter().sum();
-    let fold = |lanes: [f64; LANES], worse| {
-        lanes
-            .into_iter()
-            .reduce(|a, b| if compare_floats(a, b) == worse { b } else { a })
-            .unwrap_or(0.0)
+fn float_summary(values: &[f64]) -> (Bound, Bound, Sum, Bound, Bound) {
+    let mut lanes = Lanes {
+        low: [f64::INFINITY; LANES],
+        high: [f64::NEG_INFINITY; LANES],
+        // The sum of nothing, so that a sum of -0.0 alone is -0.0 as well.
+        sum: [-0.0; LANES],
+        nans: [0; LANES],
     };
+    scan_floats(values, &mut lanes);
+    let nans: u64 = lanes.nans.iter().sum();
     // Adding 0.0 turns -0.0 into 0.0.
-    let min = fold(low, std::cmp::Ordering::Greater) + 0.0;
-    let max = fold(high, std::cmp::Ordering::Less) + 0.0;
-    let min = if nans == values.len() as u64 {
-        f64::NAN
-    } else {
-        min
-    };
-    let max = if nans > 0 { f64::NAN } else { max };
-    let sum = lane_sum(values, &widen);
-    let (first, last) = (widen(&values[0]), widen(&values[values.len() - 1]));
+    let mut min = lanes.low.into_iter().fold(f64::INFINITY, f64::min) + 0.0;
+    let mut max = lanes.high.into_iter().fold(f64::NEG_INFINITY, f64::max) + 0.0;
+    if nans > 0 {
+        max = f64::NAN;
+    }
+    if nans == values.len() as u64 {
+        min = f64::NAN;
+    }
+    let sum = lanes.sum.iter().sum();
+    let (first, last) = (values[0], values[values.len() - 1]);
     (
         Bound::Float(min),
         Bound::Float(max),

@@ -136,11 +136,17 @@ fn sample(values: &[i64]) -> [usize; 3] {
 /// Differences to the value before. The first `filler` slots have none and repeat the next one, so that
 /// the length stays that of a whole packed group.
 pub fn differences(values: &[i64], filler: usize) -> Vec<i64> {
-    let mut out = Vec::with_capacity(values.len());
-    out.push(0);
-    out.extend(values.windows(2).map(|pair| pair[1].wrapping_sub(pair[0])));
+    let mut out = vec![0; values.len()];
+    subtract_before(values, &mut out[1..]);
     let filler = filler.min(values.len() - 1);
     let repeat = out[filler];
     out[..filler].fill(repeat);
     out
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+fn subtract_before(values: &[i64], out: &mut [i64]) {
+    for (i, difference) in out.iter_mut().enumerate() {
+        *difference = values[i + 1].wrapping_sub(values[i]);
+    }
 }

@@ -14,6 +14,9 @@ use crate::wire::{put_varint, put_zigzag, varint_bytes, zigzag, Reader};
 
 const HAS_GCD: u8 = 0x80;
 
+/// Widths that leave more than one value in so many out are not looked at.
+const MOST_EXCEPTIONS: usize = 6;
+
 /// Values looked at to guess a base above a few low outliers.
 const SAMPLE: usize = 64;
 
@@ -29,6 +32,22 @@ pub struct Frame {
     pub bytes: usize,
 }
 
+impl Frame {
+    /// Without exceptions, as far as its bytes go.
+    fn plain(n: usize, base: i64, gcd: u64, width: u8) -> Frame {
+        let header = 2 + varint_bytes(zigzag(base)) + if gcd > 1 { varint_bytes(gcd) } else { 0 };
+        let bytes = header + packed_bytes(n, width);
+        Frame {
+            base,
+            gcd,
+            width,
+            exceptions: 0,
+            header,
+            bytes,
+        }
+    }
+}
+
 /// The cheapest frame for `values` (not empty), from the histogram of their bit lengths.
 pub fn plan(values: &[i64]) -> Frame {
     let (min, max) = min_max(values);
@@ -38,16 +57,20 @@ pub fn plan(values: &[i64]) -> Frame {
     } else {
         common_divisor(values, min)
     };
-    let lengths = Lengths::of(values, min, min, gcd);
-    let best = plan_from(values.len(), &lengths, min, gcd, bit_width(range / gcd));
+    let top = bit_width(range / gcd);
+    let n = values.len();
+    let best = match plan_near(values, min, gcd, top) {
+        Some(frame) => frame,
+        None => plan_from(n, &Lengths::of(values, min, min, gcd), min, gcd, top),
+    };
     // Next to no values near the minimum: it is an outlier, and a base above it saves bits. (Where there
     // is a divisor, differences must fit into i64.)
-    let far = best.width > 1 && lengths.up_to(best.width - 2) < values.len().div_ceil(32);
-    if far && (gcd == 1 || range < 1 << 62) {
+    let bare = || n - count_from(values, min, gcd << (best.width - 2)) < n.div_ceil(32);
+    if best.width > 1 && (gcd == 1 || range < 1 << 62) && bare() {
         if let Some(base) = dense_base(values, gcd, best.width) {
             let lengths = Lengths::of(values, base, min, gcd);
             let other = plan_from(
-                values.len(),
+                n,
                 &lengths,
                 base,
                 gcd,
@@ -59,6 +82,29 @@ pub fn plan(values: &[i64]) -> Frame {
         }
     }
     best
+}
+
+/// The cheapest frame if its width is near the top one, as it is without far outliers: some counts instead
+/// of a histogram, and exceptions whose high bits fit into a byte.
+fn plan_near(values: &[i64], min: i64, gcd: u64, top: u8) -> Option<Frame> {
+    let n = values.len();
+    let mut best = Frame::plain(n, min, gcd, top);
+    for width in (top.saturating_sub(6)..top).rev() {
+        let exceptions = count_from(values, min, gcd << width);
+        if exceptions > n / MOST_EXCEPTIONS {
+            return Some(best);
+        }
+        let bytes = best.header + packed_bytes(n, width) + 2 * exceptions;
+        if bytes < best.bytes {
+            best = Frame {
+                width,
+                exceptions,
+                bytes,
+                ..best
+            };
+        }
+    }
+    (top <= 6).then_some(best)
 }
 
 /// The start of the narrowest window that holds most values of a sample, if windows of fewer than `width`
@@ -86,7 +132,7 @@ fn dense_base(values: &[i64], gcd: u64, width: u8) -> Option<i64> {
             }
         }
         let bits = taken * width as usize + (taken - most) * 16;
-        if taken - most > taken / 6 {
+        if taken - most > taken / MOST_EXCEPTIONS {
             break;
         }
         if bits < best.0 {
@@ -97,19 +143,16 @@ fn dense_base(values: &[i64], gcd: u64, width: u8) -> Option<i64> {
 }
 
 fn plan_from(n: usize, lengths: &Lengths, base: i64, gcd: u64, top: u8) -> Frame {
-    let header = 2 + varint_bytes(zigzag(base)) + if gcd > 1 { varint_bytes(gcd) } else { 0 };
+    let plain = Frame::plain(n, base, gcd, top);
+    let header = plain.header;
     let mut best = Frame {
-        base,
-        gcd,
-        width: top,
-        exceptions: 0,
-        header,
         bytes: usize::MAX,
+        ..plain
     };
     // Patches pay only where few values are far out: from the top width down, until one in six is.
     for width in (0..=top).rev() {
         let (exceptions, bytes) = lengths.patches(width);
-        if exceptions > n / 6 && width != top {
+        if exceptions > n / MOST_EXCEPTIONS && width != top {
             break;
         }
         let bytes = header + packed_bytes(n, width) + bytes;
@@ -161,12 +204,6 @@ impl Lengths {
             has_below,
             longest,
         }
-    }
-
-    /// How many values at or above the base need at most `width` bits.
-    fn up_to(&self, width: u8) -> usize {
-        let counts = &self.above[..=width as usize];
-        counts.iter().map(|&count| count as usize).sum()
     }
 
     /// How many values are exceptions at `width` bits, and the bytes of their list.
@@ -238,6 +275,15 @@ pub fn min_max(values: &[i64]) -> (i64, i64) {
     (min, max)
 }
 
+/// How many values are at least `base + limit`; none is below the base.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+fn count_from(values: &[i64], base: i64, limit: u64) -> usize {
+    values
+        .iter()
+        .map(|value| usize::from(value.wrapping_sub(base) as u64 >= limit))
+        .sum()
+}
+
 /// The greatest number that divides every difference to `base`, not all of which are 0.
 fn common_divisor(values: &[i64], base: i64) -> u64 {
     let twos = common_bits(values, base).trailing_zeros();
@@ -304,9 +350,27 @@ pub fn encode(values: &[i64], frame: &Frame, out: &mut Vec<u8>) {
 
 /// `(value - base) / gcd`. Where there is a divisor, values below the base differ by less than 2^62.
 fn offsets(values: &[i64], base: i64, gcd: u64) -> Vec<u64> {
-    let divisor = Divisor::new(gcd);
-    let offset = |&value: &i64| divisor.offset(value, base);
-    values.iter().map(offset).collect()
+    let mut out = vec![0; values.len()];
+    if gcd == 1 {
+        subtract(values, base, &mut out);
+    } else {
+        subtract_and_divide(values, base, Divisor::new(gcd), &mut out);
+    }
+    out
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+fn subtract(values: &[i64], base: i64, out: &mut [u64]) {
+    for (offset, value) in out.iter_mut().zip(values) {
+        *offset = value.wrapping_sub(base) as u64;
+    }
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+fn subtract_and_divide(values: &[i64], base: i64, divisor: Divisor, out: &mut [u64]) {
+    for (offset, value) in out.iter_mut().zip(values) {
+        *offset = divisor.offset(*value, base);
+    }
 }
 
 /// What turns packed offsets into values: `offset * gcd + base`.
