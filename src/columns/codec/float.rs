@@ -143,15 +143,20 @@ fn try_merged(values: &[f64], point: Point, best: &mut Best) {
     let rows = values.len();
     let mut cost = point.price(best.bytes(), rows, FORMED_NANOSECONDS);
     let mut attempt = Vec::new();
-    let words: Vec<u64> = values.iter().map(|v| v.to_bits()).collect();
-    planes::encode(&words, 1, &mut attempt);
-    let planes_cost = point.price(attempt.len(), rows, PLANES_NANOSECONDS);
-    if planes_cost < cost {
-        cost = planes_cost;
-        best.replace(id::FLOAT_PLANES, &attempt);
+    // What is dearer than the best even if it took no bytes is not tried.
+    if point.price(0, rows, PLANES_NANOSECONDS) < cost {
+        let words: Vec<u64> = values.iter().map(|v| v.to_bits()).collect();
+        planes::encode(&words, 1, &mut attempt);
+        let planes_cost = point.price(attempt.len(), rows, PLANES_NANOSECONDS);
+        if planes_cost < cost {
+            cost = planes_cost;
+            best.replace(id::FLOAT_PLANES, &attempt);
+        }
+        attempt.clear();
     }
-    attempt.clear();
-    if pco::encode(values, &mut attempt) && point.price(attempt.len(), rows, PCO_NANOSECONDS) < cost
+    if point.price(0, rows, PCO_NANOSECONDS) < cost
+        && pco::encode(values, &mut attempt)
+        && point.price(attempt.len(), rows, PCO_NANOSECONDS) < cost
     {
         best.replace(id::FLOAT_PCO, &attempt);
     }

@@ -4,8 +4,14 @@
 use super::id;
 use crate::codec::{pco, planes, zstd, Point};
 
+/// Decode time of pcodec per row.
+const PCO_NANOSECONDS: f64 = 4.0;
+
 /// Below this many bytes nothing more is tried.
 const SMALLEST: usize = 64;
+
+/// What an attempt takes at the very least.
+const FEWEST_BYTES: usize = 24;
 
 /// The cheapest encoding so far, at the end of `out`.
 struct Best<'a> {
@@ -16,6 +22,11 @@ struct Best<'a> {
 }
 
 impl Best<'_> {
+    /// Whether something of that decode time wins if only its bytes are few enough.
+    fn may_lose(&self, point: Point, rows: usize, nanoseconds: f64) -> bool {
+        point.price(FEWEST_BYTES, rows, nanoseconds) < self.cost
+    }
+
     fn offer(&mut self, codec: u8, bytes: &[u8], cost: f64) {
         if cost < self.cost {
             self.out.truncate(self.at);
@@ -48,6 +59,9 @@ pub fn improve(values: &[i64], point: Point, codec: u8, at: usize, out: &mut Vec
     );
     let mut attempt = Vec::new();
     for order in [0, 1] {
+        if !best.may_lose(point, rows, 1.0) {
+            break;
+        }
         attempt.clear();
         let width = planes::encode_ints(values, order, 1, &mut attempt);
         let nanoseconds = 0.2 + 0.2 * order as f64 + zstd_nanoseconds(width * rows);
@@ -67,8 +81,9 @@ pub fn improve(values: &[i64], point: Point, codec: u8, at: usize, out: &mut Vec
         }
     }
     attempt.clear();
-    if pco::encode(values, &mut attempt) {
-        best.offer(id::INT_PCO, &attempt, point.price(attempt.len(), rows, 4.0));
+    if best.may_lose(point, rows, PCO_NANOSECONDS) && pco::encode(values, &mut attempt) {
+        let cost = point.price(attempt.len(), rows, PCO_NANOSECONDS);
+        best.offer(id::INT_PCO, &attempt, cost);
     }
     best.codec
 }
