@@ -121,42 +121,45 @@ unsafe fn kept_reader(
     }
 }
 
-/// TID of the newest header of a chunk, other than `but`: one that nobody has deleted for good. Walks
-/// over the table's pages; prefers a version whose writer has committed.
+/// The header that took the place of one that `replacer` deleted: `replacer` had inserted it before. None
+/// when it moved the chunk's rows into others instead. Walks over the table's pages.
+///
+/// The caller's snapshot is older than `replacer`'s commit, so the header is still there, even if it was
+/// replaced in its turn.
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn find_header(table: pg_sys::Relation, chunk: u64, but: Tid) -> Option<Tid> {
-    let mut uncommitted = None;
+pub unsafe fn replacement(
+    table: pg_sys::Relation,
+    chunk: u64,
+    replacer: pg_sys::TransactionId,
+) -> Option<Tid> {
+    let mut replaced = None;
     // SAFETY: by contract.
     unsafe {
         let mut cursor = PageCursor::new(table);
         for block in 0..relation::blocks(table) {
             error::check_interrupts();
             cursor.go(block);
-            let buffer = cursor.buffer();
             let found = cursor.locked(|page| {
-                page.tuples().find_map(|item| {
-                    let wanted = classify(item.header, item.len, item.tid.offset) == Found::Header
-                        && header::chunk_id(tuple::body(item.header, item.len)) == chunk
-                        && item.tid != but;
-                    if !wanted {
-                        return None;
-                    }
-                    let mut dirty = dirty_snapshot();
-                    let mut heap_tuple = item.to_heap_tuple(relation::oid(table));
-                    pg_sys::HeapTupleSatisfiesVisibility(&mut heap_tuple, &mut dirty, buffer)
-                        .then_some((item.tid, dirty.xmin == pg_sys::InvalidTransactionId))
-                })
+                page.tuples()
+                    .filter(|item| {
+                        classify(item.header, item.len, item.tid.offset) == Found::Header
+                            && header::chunk_id(tuple::body(item.header, item.len)) == chunk
+                            && tuple::xmin(item.header) == replacer
+                    })
+                    .map(|item| (item.tid, tuple::update_xid(item.header) == replacer))
+                    .min_by_key(|&(_, again)| again)
             });
             match found {
-                Some((tid, true)) => return Some(tid),
-                Some((tid, false)) => uncommitted = Some(tid),
+                Some((tid, false)) => return Some(tid),
+                // It replaced its own version in a later command.
+                Some((tid, true)) => replaced = Some(tid),
                 None => {}
             }
         }
     }
-    uncommitted
+    replaced
 }
 
 /// A dirty snapshot, as InitDirtySnapshot makes it.

@@ -13,7 +13,6 @@ use crate::storage::read::{Chunk, Reader};
 use crate::storage::registry;
 use pgrx::pg_sys;
 use std::rc::Rc;
-use varve_columns::tuple::header;
 
 type Outcome = pg_sys::TM_Result::Type;
 
@@ -51,38 +50,24 @@ pub unsafe fn after_seal(
     }
 }
 
-/// The new place of a compressed row whose chunk was merged away.
+/// The new place of a compressed row whose chunk `mover` merged into others.
 ///
 /// # Safety
 /// `table` must be open; `seen` is protected by a snapshot.
-pub unsafe fn moved_row(table: pg_sys::Relation, seen: &Reader, row: u32) -> Option<Tid> {
+pub unsafe fn moved_row(
+    table: pg_sys::Relation,
+    seen: &Reader,
+    row: u32,
+    mover: pg_sys::TransactionId,
+) -> Option<Tid> {
     // SAFETY: by contract.
     unsafe {
-        let mover = last_mover(table, seen.chunk.header.chunk)?;
         let descriptor = (*table).rd_att;
         let natts = (*descriptor).natts as usize;
         let values: Vec<_> = (0..natts)
             .map(|at| seen.value(descriptor, row, at))
             .collect();
         find_by_value(table, mover, &values, |_, _| false)
-    }
-}
-
-/// The transaction that deleted the newest version of a chunk's header.
-unsafe fn last_mover(table: pg_sys::Relation, chunk: u64) -> Option<pg_sys::TransactionId> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let (mut inserters, mut deleters) = (Vec::new(), Vec::new());
-        walk(table, |item| {
-            let is_header = classify(item.header, item.len, item.tid.offset) == Found::Header;
-            if is_header && header::chunk_id(tuple::body(item.header, item.len)) == chunk {
-                inserters.push(tuple::xmin(item.header));
-                deleters.push(tuple::update_xid(item.header));
-            }
-        });
-        deleters
-            .into_iter()
-            .find(|&xid| pg_sys::TransactionIdDidCommit(xid) && !inserters.contains(&xid))
     }
 }
 

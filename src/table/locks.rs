@@ -23,8 +23,8 @@ pub enum Locked {
     Chunk(Rc<Reader>),
     /// All its rows were deleted: by us (true) or by a transaction that has committed.
     Deleted(bool),
-    /// Its rows live on in other chunks.
-    Moved,
+    /// Its rows live on in chunks that this transaction wrote.
+    Moved(pg_sys::TransactionId),
     WouldBlock,
 }
 
@@ -41,42 +41,45 @@ pub unsafe fn lock_chunk(table: pg_sys::Relation, seen: &Chunk, request: Request
     // SAFETY: by contract; every TID that comes up is checked for a normal line pointer first.
     unsafe {
         loop {
-            let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-            let (result, moved) = match PageCursor::new(table).tuple(at, relation::blocks(table)) {
-                Some(_) => lock_header(table, at, request),
-                None => (pg_sys::TM_Result::TM_Updated, true),
-            };
+            if PageCursor::new(table)
+                .tuple(at, relation::blocks(table))
+                .is_none()
+            {
+                return Locked::Deleted(false);
+            }
+            let (result, failure) = lock_header(table, at, request);
             match result {
                 pg_sys::TM_Result::TM_Ok => {
+                    let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
                     let newest = registry::reader_at(table, at, any)
                         .filter(|newest| newest.chunk.header.chunk == seen.header.chunk);
-                    if let Some(newest) = newest {
-                        if request.mode == pg_sys::LockTupleMode::LockTupleExclusive {
-                            changes::note_locked(&newest.chunk);
-                        }
-                        return Locked::Chunk(newest);
+                    let Some(newest) = newest else {
+                        return Locked::Deleted(false);
+                    };
+                    if request.mode == pg_sys::LockTupleMode::LockTupleExclusive {
+                        changes::note_locked(&newest.chunk);
                     }
+                    return Locked::Chunk(newest);
                 }
                 pg_sys::TM_Result::TM_WouldBlock => return Locked::WouldBlock,
-                pg_sys::TM_Result::TM_Deleted => return Locked::Deleted(false),
-                pg_sys::TM_Result::TM_Updated if !moved => return Locked::Deleted(false),
-                _ => {}
-            }
-            // A newer version took its place, or a merge took it away.
-            match registry::find_header(table, seen.header.chunk, at) {
-                Some(next) => at = next,
-                None => return Locked::Moved,
+                pg_sys::TM_Result::TM_Updated if tid::from_pg(&failure.ctid).is_moved_marker() => {
+                    match registry::replacement(table, seen.header.chunk, failure.xmax) {
+                        Some(next) => at = next,
+                        None => return Locked::Moved(failure.xmax),
+                    }
+                }
+                _ => return Locked::Deleted(false),
             }
         }
     }
 }
 
-/// Locks one header tuple; also says whether it carries the mark of a moved tuple.
+/// Locks one header tuple.
 unsafe fn lock_header(
     table: pg_sys::Relation,
     at: Tid,
     request: Request,
-) -> (pg_sys::TM_Result::Type, bool) {
+) -> (pg_sys::TM_Result::Type, pg_sys::TM_FailureData) {
     // SAFETY: the caller checked that `at` is a normal line pointer; its snapshot keeps it so.
     unsafe {
         let mut found = pg_sys::HeapTupleData {
@@ -96,7 +99,7 @@ unsafe fn lock_header(
             &mut failure,
         );
         pg_sys::ReleaseBuffer(buffer);
-        (result, tid::from_pg(&failure.ctid).is_moved_marker())
+        (result, failure)
     }
 }
 
