@@ -1,11 +1,15 @@
 //! Rows in memory on their way into chunks: collected by column, then put into the order of a layout.
 
+use crate::pg::error;
 use crate::storage::datum;
 use crate::storage::layout::Layout;
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 use varve_columns::column::{Column, Kind, Values};
+
+/// Cancel is answered at least once in so many rows of a loop.
+const INTERRUPT_ROWS: usize = 16_384;
 
 /// Rows by column. `bytes` is what the values take, near enough for a memory bound.
 pub struct RowSet {
@@ -91,6 +95,7 @@ impl RowSet {
             let column = &self.columns[usize::from(time) - 1];
             let time_of = |row: u32| integer_at(column, row as usize);
             for range in &series {
+                error::check_interrupts();
                 let part = &mut rows[range.clone()];
                 if !part.is_sorted_by_key(|&row| time_of(row)) {
                     part.sort_by_key(|&row| time_of(row));
@@ -117,6 +122,9 @@ impl RowSet {
         let mut of_row = Vec::with_capacity(self.rows);
         let mut bytes = Vec::new();
         for row in 0..self.rows {
+            if row % INTERRUPT_ROWS == 0 {
+                error::check_interrupts();
+            }
             bytes.clear();
             keys.iter()
                 .for_each(|key| put_ordered(&mut bytes, key, row));
