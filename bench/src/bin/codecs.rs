@@ -4,24 +4,29 @@
 //! first argument or `VARVE_CORPUS`. Every decoded value is compared bit for bit. `--folder PART` and
 //! `--codec PART` run a selection.
 
+#[path = "codecs/clock.rs"]
+mod clock;
 #[path = "codecs/contenders.rs"]
 mod contenders;
 #[path = "codecs/corpus.rs"]
 mod corpus;
 #[path = "codecs/gorilla.rs"]
 mod gorilla;
+#[path = "codecs/kernels.rs"]
+mod kernels;
 #[path = "codecs/report.rs"]
 mod report;
 
+use clock::fastest;
 use contenders::Contender;
 use corpus::Folder;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const DEFAULT_CORPUS: &str = "../shared/data/public_corpus.tar.zst";
 
-/// Each pass is repeated and the fastest counts: the machine is not ours alone.
+/// Each pass is repeated and the fastest counts.
 const REPEATS: usize = 3;
 
 /// Bytes and times of one contender on one folder.
@@ -90,7 +95,8 @@ fn main() -> ExitCode {
             .collect();
         rows.push((folder.name.clone(), measures));
     }
-    let table = report::markdown(&contenders, &rows, codec_part.is_empty());
+    let complete = codec_part.is_empty();
+    let table = report::markdown(&contenders, &rows, complete.then(kernels::measure));
     println!("{table}");
     if let Some(path) = write {
         if let Err(error) = std::fs::write(&path, table) {
@@ -109,27 +115,21 @@ fn measure(folder: &Folder, contender: &Contender) -> Measure {
         .flat_map(|range| folder.values[range.clone()].chunks(contender.rows))
         .collect();
     let mut streams: Vec<Vec<u8>> = Vec::new();
-    let mut encode = Duration::MAX;
-    for _ in 0..REPEATS {
-        let start = Instant::now();
+    let encode = fastest(REPEATS, || {
         streams.clear();
         for block in &blocks {
             let mut bytes = Vec::new();
             (contender.encode)(block, &mut bytes);
             streams.push(bytes);
         }
-        encode = encode.min(start.elapsed());
-    }
+    });
     let mut decoded = Vec::new();
-    let mut decode = Duration::MAX;
-    for _ in 0..REPEATS {
-        let start = Instant::now();
+    let decode = fastest(REPEATS, || {
         for (block, bytes) in blocks.iter().zip(&streams) {
             (contender.decode)(bytes, block.len(), &mut decoded);
             std::hint::black_box(&decoded);
         }
-        decode = decode.min(start.elapsed());
-    }
+    });
     for (block, bytes) in blocks.iter().zip(&streams) {
         (contender.decode)(bytes, block.len(), &mut decoded);
         let same = decoded

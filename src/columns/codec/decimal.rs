@@ -75,9 +75,18 @@ pub struct Form {
 /// The arithmetic of a form: double = rounded integer `op` operand, guess = double × scale.
 #[derive(Clone, Copy)]
 enum Arithmetic {
-    Divide { by: f64 },
-    Multiply { by: f64, scale: f64 },
-    Single { by: f64 },
+    Divide {
+        by: f64,
+    },
+    /// As `Divide`, where multiplications can do it (`Reciprocal`).
+    DivideFast(Reciprocal),
+    Multiply {
+        by: f64,
+        scale: f64,
+    },
+    Single {
+        by: f64,
+    },
     Bits,
     SingleBits,
 }
@@ -142,10 +151,10 @@ impl Form {
     fn arithmetic(self) -> Arithmetic {
         let e = self.exponent as usize;
         match self.kind {
-            Kind::Decimal => Arithmetic::Divide { by: POW10[e] },
-            Kind::Thirds => Arithmetic::Divide { by: 3.0 * POW10[e] },
-            Kind::Sevenths => Arithmetic::Divide { by: 7.0 * POW10[e] },
-            Kind::Ninths => Arithmetic::Divide { by: 9.0 * POW10[e] },
+            Kind::Decimal => divide(POW10[e]),
+            Kind::Thirds => divide(3.0 * POW10[e]),
+            Kind::Sevenths => divide(7.0 * POW10[e]),
+            Kind::Ninths => divide(9.0 * POW10[e]),
             Kind::Scaled => Arithmetic::Multiply {
                 by: INVERSE_POWERS[e],
                 scale: POW10[e],
@@ -171,6 +180,7 @@ impl Form {
         match self.arithmetic() {
             Arithmetic::Divide { by: 1.0 } => convert_product(values, 1.0, 1.0, ints),
             Arithmetic::Divide { by } => convert_quotient(values, by, ints),
+            Arithmetic::DivideFast(by) => convert_fast(values, by, ints),
             Arithmetic::Multiply { by, scale } => convert_product(values, by, scale, ints),
             Arithmetic::Single { by } => convert_single(values, by, ints),
             Arithmetic::Bits => order_bits(values, ints),
@@ -183,6 +193,7 @@ impl Form {
         match self.arithmetic() {
             Arithmetic::Divide { by: 1.0 } => restore_integer(slots),
             Arithmetic::Divide { by } => restore_quotient(slots, by),
+            Arithmetic::DivideFast(by) => restore_fast(slots, by),
             Arithmetic::Multiply { by, .. } => restore_product(slots, by),
             Arithmetic::Single { by } => restore_single(slots, by),
             Arithmetic::Bits => restore_bits(slots),
@@ -195,18 +206,67 @@ impl Form {
     pub fn is_linear(self) -> bool {
         matches!(
             self.arithmetic(),
-            Arithmetic::Divide { .. } | Arithmetic::Multiply { .. }
+            Arithmetic::Divide { .. } | Arithmetic::DivideFast(_) | Arithmetic::Multiply { .. }
         )
     }
 
     /// What a sum of the integers stands for (`is_linear` forms).
     pub fn scale_sum(self, sum: i128) -> f64 {
         match self.arithmetic() {
-            Arithmetic::Divide { by } => sum as f64 / by,
+            Arithmetic::Divide { by } | Arithmetic::DivideFast(Reciprocal { by, .. }) => {
+                sum as f64 / by
+            }
             Arithmetic::Multiply { by, .. } => sum as f64 * by,
             _ => unreachable!("BUG: a sum of integers that are not proportional to their values"),
         }
     }
+}
+
+/// Division by three multiplications (Markstein 1990): a first quotient that is wrong by at most one ULP,
+/// its exact remainder, and the correction, which rounds as the division would. The theorem wants the
+/// rounded reciprocal, and a first quotient as good as said; that holds where the reciprocal's error is at
+/// most 2^-54 of it. Dividends are integers below 2^53, far from underflow and overflow.
+#[derive(Clone, Copy, Debug)]
+struct Reciprocal {
+    by: f64,
+    inverse: f64,
+}
+
+impl Reciprocal {
+    fn of(by: f64) -> Option<Reciprocal> {
+        const LIMIT: f64 = 1.0 / (1u64 << 54) as f64;
+        let inverse = 1.0 / by;
+        let error = inverse.mul_add(by, -1.0);
+        (has_fma() && error.abs() <= LIMIT).then_some(Reciprocal { by, inverse })
+    }
+
+    #[inline(always)]
+    fn divide(self, dividend: f64) -> f64 {
+        let quotient = dividend * self.inverse;
+        let remainder = quotient.mul_add(-self.by, dividend);
+        let corrected = remainder.mul_add(self.inverse, quotient);
+        // Integers beyond 2^62 may stand for infinities.
+        if quotient.is_infinite() {
+            quotient
+        } else {
+            corrected
+        }
+    }
+}
+
+fn divide(by: f64) -> Arithmetic {
+    match Reciprocal::of(by) {
+        Some(reciprocal) => Arithmetic::DivideFast(reciprocal),
+        None => Arithmetic::Divide { by },
+    }
+}
+
+/// Without fused multiplication in hardware the division is faster.
+fn has_fma() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("fma");
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
 }
 
 /// Beyond this the sum with `ROUND` is no longer an integer plus `ROUND`.
@@ -250,6 +310,17 @@ fn convert_quotient(values: &[f64], by: f64, ints: &mut [i64]) -> usize {
         let (rounded, nearest) = nearest(value * by);
         *int = nearest;
         wrong += ((rounded / by).to_bits() != value.to_bits()) as u64;
+    }
+    wrong as usize
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl+fma", "x86_64+avx2+fma"))]
+fn convert_fast(values: &[f64], by: Reciprocal, ints: &mut [i64]) -> usize {
+    let mut wrong = 0;
+    for (value, int) in values.iter().zip(ints) {
+        let (rounded, nearest) = nearest(value * by.by);
+        *int = nearest;
+        wrong += (by.divide(rounded).to_bits() != value.to_bits()) as u64;
     }
     wrong as usize
 }
@@ -307,6 +378,13 @@ fn restore_quotient(slots: &mut [i64], by: f64) {
     }
 }
 
+#[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl+fma", "x86_64+avx2+fma"))]
+fn restore_fast(slots: &mut [i64], by: Reciprocal) {
+    for slot in slots {
+        *slot = by.divide(to_double(*slot)).to_bits() as i64;
+    }
+}
+
 #[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))]
 fn restore_product(slots: &mut [i64], by: f64) {
     for slot in slots {
@@ -355,4 +433,73 @@ pub fn narrow(double: u64) -> u32 {
         return sign | SINGLE_NAN | (double >> 29) as u32 & 0x007f_ffff;
     }
     (f64::from_bits(double) as f32).to_bits()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SplitMix64.
+    fn noise(i: u64) -> u64 {
+        let z = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    #[test]
+    fn multiplications_divide_as_the_division_does() {
+        let divisors = (0..23)
+            .map(|e| POW10[e])
+            .chain((0..16).flat_map(|e| [3.0, 7.0, 9.0].map(|k| k * POW10[e])));
+        let mut fast = 0;
+        for by in divisors {
+            let Some(reciprocal) = Reciprocal::of(by) else {
+                continue;
+            };
+            fast += 1;
+            for i in 0..200_000 {
+                // All magnitudes up to 2^53, and multiples of the divisor and their neighbours.
+                let dividend = (noise(i) >> (11 + i % 53)) as f64;
+                let near = (dividend % 1e6) * (by % 1e9) + (i % 3) as f64 - 1.0;
+                for dividend in [dividend, 0.0 - dividend, near] {
+                    let quotient = reciprocal.divide(dividend);
+                    assert_eq!(
+                        quotient.to_bits(),
+                        (dividend / by).to_bits(),
+                        "{dividend} / {by}"
+                    );
+                }
+            }
+        }
+        assert!(fast == 0 || fast > 20, "{fast} of 71 divisors are fast");
+    }
+
+    #[test]
+    fn forms_and_f32_come_back() {
+        for byte in 0..=u8::MAX {
+            if let Ok(form) = Form::get(&mut Reader::new(&[byte, 5])) {
+                let mut bytes = Vec::new();
+                form.put(&mut bytes);
+                assert_eq!(bytes[0], byte);
+                assert_eq!(Form::get(&mut Reader::new(&bytes)).unwrap(), form);
+                let mut slots: Vec<i64> = (-40..40).map(|i| i * 1_000_003).collect();
+                let ints = slots.clone();
+                form.restore(&mut slots);
+                let values: Vec<f64> = slots
+                    .iter()
+                    .map(|bits| f64::from_bits(*bits as u64))
+                    .collect();
+                let mut back = vec![0; values.len()];
+                let wrong = form.convert(&values, &mut back);
+                if !matches!(form.kind(), Kind::Single | Kind::Scaled) {
+                    assert_eq!((wrong, &back), (0, &ints), "{form:?}");
+                }
+            }
+        }
+        for i in 0..100_000 {
+            let single = noise(i) as u32;
+            assert_eq!(narrow(widen(single)), single);
+        }
+    }
 }

@@ -61,17 +61,24 @@ fn pack_tail(values: &[u64], width: u8, out: &mut Vec<u8>) {
 
 /// Fills `out` with values of `width` bits read from `reader`.
 pub fn unpack(reader: &mut Reader, width: u8, out: &mut [u64]) -> Result<()> {
+    unpack_add(reader, width, 0, out)
+}
+
+/// Fills `out` with values of `width` bits read from `reader`, plus `base` modulo 2^64.
+pub fn unpack_add(reader: &mut Reader, width: u8, base: u64, out: &mut [u64]) -> Result<()> {
     let bytes = packed(reader, width, out.len())?;
     if width == 0 {
-        out.fill(0);
+        out.fill(base);
         return Ok(());
     }
     let (groups, tail) = bytes.split_at(out.len() / GROUP * GROUP / 8 * width as usize);
     let (outs, rest) = out.as_chunks_mut::<GROUP>();
     for (out, bytes) in outs.iter_mut().zip(groups.chunks_exact(group_bytes(width))) {
-        unpack_group(bytes, width as usize, out);
+        unpack_group(bytes, width as usize, base, out);
     }
     unpack_tail(tail, width, rest);
+    rest.iter_mut()
+        .for_each(|value| *value = value.wrapping_add(base));
     Ok(())
 }
 
@@ -83,18 +90,23 @@ pub fn sum(reader: &mut Reader, width: u8, n: usize) -> Result<u128> {
     }
     let (groups, tail) = bytes.split_at(n / GROUP * GROUP / 8 * width as usize);
     let mut total = 0;
-    let mut values = [0; GROUP];
     for bytes in groups.chunks_exact(group_bytes(width)) {
-        if width <= WIDEST_SUM {
-            total += u128::from(sum_group(bytes, width as usize));
-        } else {
-            unpack_group(bytes, width as usize, &mut values);
-            total += add(&values);
-        }
+        total += match width {
+            0..=WIDEST_SUM => u128::from(sum_group(bytes, width as usize)),
+            _ => {
+                let mut values = [0; GROUP];
+                unpack_group(bytes, width as usize, 0, &mut values);
+                add(&values)
+            }
+        };
     }
-    let rest = &mut values[..n % GROUP];
-    unpack_tail(tail, width, rest);
-    Ok(total + add(rest))
+    if !tail.is_empty() {
+        let mut values = [0; GROUP];
+        let values = &mut values[..n % GROUP];
+        unpack_tail(tail, width, values);
+        total += add(values);
+    }
+    Ok(total)
 }
 
 fn add(values: &[u64]) -> u128 {
@@ -132,9 +144,10 @@ const ROW_STARTS: [usize; ROWS] = {
 /// The crate's kernels are unrolled per width and compiled for the baseline; this loop shifts all lanes by
 /// the same runtime amount, and the vector units of the processor at hand do the rest.
 #[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))]
-fn unpack_group(bytes: &[u8], width: usize, out: &mut [u64; GROUP]) {
+fn unpack_group(bytes: &[u8], width: usize, base: u64, out: &mut [u64; GROUP]) {
     for (row, start) in ROW_STARTS.iter().enumerate() {
-        out[*start..start + LANES].copy_from_slice(&row_values(bytes, width, row));
+        let values = row_values(bytes, width, row).map(|value| value.wrapping_add(base));
+        out[*start..start + LANES].copy_from_slice(&values);
     }
 }
 

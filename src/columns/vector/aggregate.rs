@@ -204,34 +204,17 @@ fn add_all(values: &[f64], lanes: &mut [f64; LANES]) {
 
 #[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))]
 fn add_some(values: &[f64], word: u64, lanes: &mut [f64; LANES]) {
-    let mut word = word;
-    for values in values.chunks(LANES) {
-        for (bit, (sum, value)) in lanes.iter_mut().zip(values).enumerate() {
-            *sum += if word >> bit & 1 == 1 { *value } else { -0.0 };
-        }
-        word >>= LANES;
-    }
+    masked(values, word, |mask, lane, value| {
+        lanes[lane] += f64::from_bits(value.to_bits() & mask | (-0.0f64).to_bits() & !mask);
+    });
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))]
 fn square_some(values: &[f64], word: u64, mean: f64, lanes: &mut [f64; LANES]) {
-    // A step without bitmap may be longer than a word: then all its bits are ones.
-    let mut rest = word;
-    for values in values.chunks(LANES) {
-        for (bit, (sum, value)) in lanes.iter_mut().zip(values).enumerate() {
-            let deviation = value - mean;
-            *sum += if rest >> bit & 1 == 1 {
-                deviation * deviation
-            } else {
-                0.0
-            };
-        }
-        rest = if word == u64::MAX {
-            u64::MAX
-        } else {
-            rest >> LANES
-        };
-    }
+    masked(values, word, |mask, lane, value| {
+        let deviation = f64::from_bits((value - mean).to_bits() & mask);
+        lanes[lane] += deviation * deviation;
+    });
 }
 
 /// Updates the extremes of the numbers; returns how many NaN are selected.
@@ -240,28 +223,22 @@ fn extremes_step(values: &[f64], word: u64, numbers: &mut Extremes<f64>) -> usiz
     let mut low = [numbers.min; LANES];
     let mut high = [numbers.max; LANES];
     let mut nans = [0u64; LANES];
-    let mut rest = word;
-    for values in values.chunks(LANES) {
-        for (bit, value) in values.iter().enumerate() {
-            let selected = rest >> bit & 1 == 1;
-            low[bit] = if selected && *value < low[bit] {
-                *value
-            } else {
-                low[bit]
-            };
-            high[bit] = if selected && *value > high[bit] {
-                *value
-            } else {
-                high[bit]
-            };
-            nans[bit] += (selected && value.is_nan()) as u64;
-        }
-        rest = if word == u64::MAX {
-            u64::MAX
+    masked(values, word, |mask, lane, value| {
+        // What is not selected competes as the extreme itself.
+        let pick = |other: f64| f64::from_bits(value.to_bits() & mask | other.to_bits() & !mask);
+        let (candidate_low, candidate_high) = (pick(low[lane]), pick(high[lane]));
+        low[lane] = if candidate_low < low[lane] {
+            candidate_low
         } else {
-            rest >> LANES
+            low[lane]
         };
-    }
+        high[lane] = if candidate_high > high[lane] {
+            candidate_high
+        } else {
+            high[lane]
+        };
+        nans[lane] += value.is_nan() as u64 & mask;
+    });
     numbers.min = low
         .iter()
         .fold(numbers.min, |a, b| if *b < a { *b } else { a });
@@ -269,6 +246,31 @@ fn extremes_step(values: &[f64], word: u64, numbers: &mut Extremes<f64>) -> usiz
         .iter()
         .fold(numbers.max, |a, b| if *b > a { *b } else { a });
     nans.iter().sum::<u64>() as usize
+}
+
+/// Calls `each` with a mask of all or no bits, the lane and the value. Inlined into kernels, where the
+/// sixteen lanes of a row become vector registers. A word of all ones holds for any number of values.
+#[inline(always)]
+fn masked(values: &[f64], word: u64, mut each: impl FnMut(u64, usize, f64)) {
+    let (rows, rest) = values.as_chunks::<LANES>();
+    if word == u64::MAX {
+        for row in rows {
+            for (lane, value) in row.iter().enumerate() {
+                each(u64::MAX, lane, *value);
+            }
+        }
+    } else {
+        for (index, row) in rows.iter().enumerate() {
+            let bits = word >> (index * LANES);
+            for (lane, value) in row.iter().enumerate() {
+                each(((bits >> lane) & 1).wrapping_neg(), lane, *value);
+            }
+        }
+    }
+    for (lane, value) in rest.iter().enumerate() {
+        let selected = word == u64::MAX || word >> (rows.len() * LANES + lane) & 1 == 1;
+        each(if selected { u64::MAX } else { 0 }, lane, *value);
+    }
 }
 
 /// Low and high halves apart: neither overflows in 2^31 rows.

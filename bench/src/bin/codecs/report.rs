@@ -1,17 +1,18 @@
 //! The table of a run: bytes per value, speeds, and the goals that they are held against.
 
 use crate::contenders::{Contender, FAST, FRESH, PCO_1024, PCO_8192, SMALL};
+use crate::kernels::Speed;
 use crate::Measure;
 use std::fmt::Write;
 
 type Row = (String, Vec<Measure>);
 
-/// `complete`: all contenders ran, so that the goals can be computed.
-pub fn markdown(contenders: &[Contender], rows: &[Row], complete: bool) -> String {
+/// `kernels` where all contenders ran, so that the goals can be computed.
+pub fn markdown(contenders: &[Contender], rows: &[Row], kernels: Option<Vec<Speed>>) -> String {
     let mut out = String::from(
         "# Codecs on the public corpus\n\n\
-         Written by `make bench-codecs`: doubles only, every value compared bit for bit, one thread, the \
-         fastest of three passes. The geometric means are over the folders that are not synthetic \
+         Written by `make bench-codecs`: doubles only, every value compared bit for bit, processor time of \
+         one thread, the fastest of three passes. The geometric means are over the folders that are not synthetic \
          (`syn_*`).\n",
     );
     table(
@@ -38,8 +39,15 @@ pub fn markdown(contenders: &[Contender], rows: &[Row], complete: bool) -> Strin
         Measure::decode_speed,
         0,
     );
-    if complete {
-        goals(&mut out, rows);
+    if let Some(kernels) = kernels {
+        let _ = writeln!(
+            out,
+            "\n## Kernels\n\n| over blocks of 1,024 | million values a second |\n|---|---|"
+        );
+        for Speed { what, speed } in &kernels {
+            let _ = writeln!(out, "| {what} | {speed:.0} |");
+        }
+        goals(&mut out, rows, &kernels);
     }
     out
 }
@@ -77,7 +85,7 @@ fn geometric_mean(rows: &[Row], contender: usize, figure: fn(&Measure) -> f64) -
     (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp()
 }
 
-fn goals(out: &mut String, rows: &[Row]) {
+fn goals(out: &mut String, rows: &[Row], kernels: &[Speed]) {
     let bytes = |c| geometric_mean(rows, c, Measure::bytes_per_value);
     let encode = |c| geometric_mean(rows, c, Measure::encode_speed);
     let decode = |c| geometric_mean(rows, c, Measure::decode_speed);

@@ -8,7 +8,7 @@
 
 use multiversion::multiversion;
 
-use crate::codec::pack::{self, bit_width, pack, packed_bytes, unpack};
+use crate::codec::pack::{self, bit_width, pack, packed_bytes, unpack_add};
 use crate::error::{Corrupt, Result};
 use crate::wire::{put_varint, put_zigzag, varint_bytes, zigzag, Reader};
 
@@ -389,35 +389,21 @@ impl Scale {
 
 /// Reads a frame into `out`.
 pub fn decode(reader: &mut Reader, out: &mut [i64]) -> Result<()> {
-    match decode_offsets(reader, out)? {
-        Scale { gcd: 1, base: 0 } => {}
-        Scale { gcd: 1, base } => out.iter_mut().for_each(|v| *v = v.wrapping_add(base)),
-        scale => out.iter_mut().for_each(|v| *v = scale.apply(*v)),
+    let header = Header::read(reader, out.len())?;
+    if header.gcd == 1 {
+        return header.read_offsets(reader, header.base, out);
     }
+    header.read_offsets(reader, 0, out)?;
+    let scale = header.scale();
+    out.iter_mut().for_each(|v| *v = scale.apply(*v));
     Ok(())
 }
 
 /// Reads the offsets of a frame into `out`.
 pub fn decode_offsets(reader: &mut Reader, out: &mut [i64]) -> Result<Scale> {
-    let Header {
-        base,
-        gcd,
-        width,
-        exceptions,
-    } = Header::read(reader, out.len())?;
-    let offsets = as_unsigned(out);
-    unpack(reader, width, offsets)?;
-    let mut next = 0usize;
-    for _ in 0..exceptions {
-        let at = next + reader.varint_up_to(offsets.len())?;
-        let high = reader.zigzag()?;
-        let offset = offsets
-            .get_mut(at)
-            .ok_or(Corrupt::new("an exception lies past the end"))?;
-        *offset |= (high as u64) << width;
-        next = at + 1;
-    }
-    Ok(Scale { gcd, base })
+    let header = Header::read(reader, out.len())?;
+    header.read_offsets(reader, 0, out)?;
+    Ok(header.scale())
 }
 
 /// The sum of the `n` values of a frame, if no value wraps.
@@ -472,6 +458,30 @@ impl Header {
             return Err(Corrupt::new("exceptions of a full width"));
         }
         Ok(header)
+    }
+
+    fn scale(&self) -> Scale {
+        Scale {
+            gcd: self.gcd,
+            base: self.base,
+        }
+    }
+
+    /// Fills `out` with the offsets plus `base`.
+    fn read_offsets(&self, reader: &mut Reader, base: i64, out: &mut [i64]) -> Result<()> {
+        let offsets = as_unsigned(out);
+        unpack_add(reader, self.width, base as u64, offsets)?;
+        let mut next = 0usize;
+        for _ in 0..self.exceptions {
+            let at = next + reader.varint_up_to(offsets.len())?;
+            let high = reader.zigzag()?;
+            let offset = offsets
+                .get_mut(at)
+                .ok_or(Corrupt::new("an exception lies past the end"))?;
+            *offset = offset.wrapping_add((high as u64) << self.width);
+            next = at + 1;
+        }
+        Ok(())
     }
 }
 
