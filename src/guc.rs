@@ -1,12 +1,31 @@
 //! Settings.
 
-use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting};
+use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
+use varve_columns::chunk::Point;
+
+/// `varve.compression`
+#[derive(Clone, Copy, PostgresGucEnum)]
+enum Compression {
+    #[name = c"fast"]
+    Fast,
+    #[name = c"small"]
+    Small,
+}
 
 static BATCH_MEMORY: GucSetting<i32> = GucSetting::<i32>::new(64 * 1024);
 static BATCH_ROWS: GucSetting<i32> = GucSetting::<i32>::new(500);
 static CHUNK_ROWS: GucSetting<i32> = GucSetting::<i32>::new(65_536);
+static COMPRESSION: GucSetting<Compression> = GucSetting::<Compression>::new(Compression::Fast);
 
 pub fn init() {
+    GucRegistry::define_enum_guc(
+        c"varve.compression",
+        c"What merged chunks prefer: fast decoding or small size.",
+        c"",
+        &COMPRESSION,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
     GucRegistry::define_int_guc(
         c"varve.batch_memory",
         c"Memory for rows of bulk statements before they are written as chunks.",
@@ -45,6 +64,14 @@ pub fn batch_memory_bytes() -> usize {
 
 pub fn batch_rows() -> usize {
     BATCH_ROWS.get() as usize
+}
+
+/// What chunks that compact merges prefer.
+pub fn merge_point() -> Point {
+    match COMPRESSION.get() {
+        Compression::Fast => Point::Fast,
+        Compression::Small => Point::Small,
+    }
 }
 
 pub fn chunk_rows() -> usize {

@@ -2,6 +2,7 @@
 //!
 //! `fcinfo` unpacks arguments, `errors` raises, the other files hold one family each. The SQL declarations are the
 //! `src/schema/50-functions-*.sql` fragments; the reference is `docs/reference/`.
+mod admin;
 mod aggregate;
 mod bucket;
 mod errors;

@@ -27,6 +27,11 @@ pub fn notice(message: impl Into<String>, hint: &str) {
     report.report(PgLogLevel::NOTICE);
 }
 
+/// Emits a WARNING.
+pub fn warning(message: impl Into<String>) {
+    ErrorReport::new(Code::ERRCODE_WARNING, message.into(), "varve").report(PgLogLevel::WARNING);
+}
+
 /// Raises XX001 for bytes that cannot be what was written.
 pub fn raise_corrupt(table: &str, what: impl Into<String>) -> ! {
     raise(

@@ -5,5 +5,7 @@ pub mod error;
 pub mod memory;
 pub mod page;
 pub mod relation;
+pub mod rounds;
 pub mod tid;
 pub mod tuple;
+pub mod vacuum;

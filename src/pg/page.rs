@@ -135,6 +135,16 @@ impl Page {
         (usize::from(lower).saturating_sub(PAGE_HEADER_BYTES) / 4) as u16
     }
 
+    /// Bytes between the line pointers and the tuples.
+    pub fn free_bytes(&self) -> usize {
+        // SAFETY: pd_lower and pd_upper sit at bytes 12 and 14 of every page.
+        let (lower, upper) = unsafe {
+            let bounds = self.data.cast::<u8>().add(12).cast::<u16>();
+            (bounds.read_unaligned(), bounds.add(1).read_unaligned())
+        };
+        usize::from(upper).saturating_sub(usize::from(lower))
+    }
+
     /// The tuple of a normal line pointer; `None` for unused, dead and redirected ones.
     pub fn tuple(&self, offset: u16) -> Option<PageTuple> {
         if offset == 0 || offset > self.line_pointers() {

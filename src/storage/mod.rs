@@ -3,6 +3,7 @@
 
 pub mod datum;
 pub mod layout;
+pub mod place;
 pub mod read;
 pub mod registry;
 pub mod write;

@@ -31,7 +31,8 @@ pub fn forget_readers() {
     KEPT.with_borrow_mut(Vec::clear);
 }
 
-/// The reader of the header at `at`, if its tuple is visible to `snapshot`.
+/// The reader of the header at `at`, if its tuple is visible to `snapshot`; raises XX001 when the chunk
+/// is damaged.
 ///
 /// # Safety
 /// `table` must be open, `snapshot` valid.
@@ -40,7 +41,36 @@ pub unsafe fn reader_at(
     at: Tid,
     snapshot: pg_sys::Snapshot,
 ) -> Option<Rc<Reader>> {
-    // SAFETY: by contract; the page exists, and heap_fetch pins it when it returns true.
+    // SAFETY: by contract; the tuple stays pinned for the error's sake.
+    unsafe {
+        with_header(table, at, snapshot, |found| {
+            kept_reader(table, at, found)
+                .unwrap_or_else(|damage| raise(table, at, found.t_data, found.t_len, &damage))
+        })
+    }
+}
+
+/// The same, but returns what is wrong with a damaged chunk.
+///
+/// # Safety
+/// As `reader_at`.
+pub unsafe fn try_reader_at(
+    table: pg_sys::Relation,
+    at: Tid,
+    snapshot: pg_sys::Snapshot,
+) -> Option<Result<Rc<Reader>, Damage>> {
+    // SAFETY: by contract.
+    unsafe { with_header(table, at, snapshot, |found| kept_reader(table, at, found)) }
+}
+
+/// Shows the header tuple at `at` to `body` while it is pinned, if it is one and visible.
+unsafe fn with_header<R>(
+    table: pg_sys::Relation,
+    at: Tid,
+    snapshot: pg_sys::Snapshot,
+    body: impl FnOnce(&pg_sys::HeapTupleData) -> R,
+) -> Option<R> {
+    // SAFETY: the callers' contract; the page exists, and heap_fetch pins it when it returns true.
     unsafe {
         if at.block >= relation::blocks(table) {
             return None;
@@ -53,15 +83,10 @@ pub unsafe fn reader_at(
         if !heap_fetch(table, snapshot, &mut found, &mut buffer) {
             return None;
         }
-        let reader = match classify(found.t_data, found.t_len, at.offset) {
-            Found::Header => Some(kept_reader(table, at, &found)),
-            _ => None,
-        };
+        let is_header = classify(found.t_data, found.t_len, at.offset) == Found::Header;
+        let result = is_header.then(|| body(&found));
         pg_sys::ReleaseBuffer(buffer);
-        reader.map(|result| match result {
-            Ok(reader) => reader,
-            Err(damage) => raise(table, at, found.t_data, found.t_len, &damage),
-        })
+        result
     }
 }
 

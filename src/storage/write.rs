@@ -1,6 +1,8 @@
 //! Writing chunks: pieces first, then the header that names them. Everything goes through
 //! `heap_insert` and `heap_delete`, so WAL, visibility and free space are heap's.
 
+use super::place;
+use super::read::Chunk;
 use crate::pg::error::{self, Code};
 use crate::pg::relation::{self, UnidentifiedChanges};
 use crate::pg::tid::{self, Tid};
@@ -48,6 +50,7 @@ impl Target {
 
     fn insert(&self, body: &[u8], bulk: pg_sys::BulkInsertState) -> Tid {
         debug_assert!(body.len() <= BODY_BYTES);
+        place::aim(self.table, header::is_header(body));
         // SAFETY: the table is open for writing; the tuple lives across the call.
         unsafe {
             let tuple = BareTuple::new(relation::oid(self.table), body);
@@ -184,6 +187,23 @@ impl Target {
         // SAFETY: the table is open.
         unsafe { pg_sys::pgstat_count_heap_insert(self.table, i64::from(header.rows) - written) };
         tid
+    }
+
+    /// Writes a chunk again, with its id and delete map, at new places.
+    pub fn copy_chunk(&self, chunk: &Chunk, payload: &[u8]) -> Tid {
+        let mut header = chunk.header.clone();
+        let mut statics = chunk.statics.clone();
+        statics.payload = self.write_bytes(header.chunk, 0, payload, header.rows);
+        header.statics = self.write_section(
+            header.chunk,
+            STATICS_BASE,
+            statics.encode(),
+            HEADER_ROOM - DELETE_MAP_ROOM,
+        );
+        let room = HEADER_ROOM - header.statics.encoded_len();
+        header.delete_map =
+            self.write_section(header.chunk, DELETE_MAP_BASE, chunk.map.encode(), room);
+        self.insert_header(&header)
     }
 
     /// Writes the successor of a header with a new delete map, and deletes the old version.

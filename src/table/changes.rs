@@ -344,6 +344,11 @@ pub fn delete_chunk(
     moved: bool,
 ) {
     write::delete_tuple(table, chunk.tid, command, moved);
+    delete_pieces(table, chunk, command);
+}
+
+/// Deletes the pieces of a chunk whose header is gone.
+pub fn delete_pieces(table: pg_sys::Relation, chunk: &Chunk, command: pg_sys::CommandId) {
     let id = chunk.header.chunk;
     if !chunk.header.has(FLAG_TOMBSTONE) {
         for &piece in &chunk.statics.payload.tids {

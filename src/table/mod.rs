@@ -3,7 +3,14 @@
 pub mod batch;
 pub mod changes;
 pub mod chunks;
+pub mod compact;
 pub mod follow;
 pub mod locks;
+pub mod merge;
+pub mod plan;
+pub mod relocate;
 pub mod rows;
+pub mod seal;
 pub mod series;
+pub mod source;
+pub mod survey;

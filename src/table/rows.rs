@@ -74,6 +74,31 @@ impl RowSet {
         }
     }
 
+    /// Counts `rows` rows of `bytes` bytes that were appended column by column.
+    pub fn appended(&mut self, rows: usize, bytes: usize) {
+        self.rows += rows;
+        self.bytes += bytes;
+    }
+
+    /// A set of some of the rows, in the given order.
+    pub fn pick(&self, rows: &[u32]) -> RowSet {
+        RowSet {
+            columns: self.gather(rows),
+            lengths: self.lengths.clone(),
+            rows: rows.len(),
+            bytes: self.bytes / self.rows.max(1) * rows.len(),
+        }
+    }
+
+    /// Bytes that name the series of a row, in the order of series.
+    pub fn series_key(&self, layout: &Layout, row: usize) -> Vec<u8> {
+        let mut key = Vec::new();
+        for &number in &layout.keys {
+            put_ordered(&mut key, &self.columns[usize::from(number) - 1], row);
+        }
+        key
+    }
+
     /// Puts the rows in the order of `layout`.
     pub fn order(&self, layout: &Layout) -> Order {
         let ids = self.series_ids(layout);
@@ -177,7 +202,7 @@ pub fn integer_at(column: &Column, row: usize) -> (bool, i64) {
 }
 
 /// Appends bytes whose order is that of the values: integers numerically, all else bytewise, nulls last.
-fn put_ordered(out: &mut Vec<u8>, column: &Column, row: usize) {
+pub fn put_ordered(out: &mut Vec<u8>, column: &Column, row: usize) {
     if column.validity.as_ref().is_some_and(|valid| !valid[row]) {
         out.push(1);
         return;
@@ -208,6 +233,62 @@ fn put_ordered(out: &mut Vec<u8>, column: &Column, row: usize) {
             }
             out.extend_from_slice(&[0, 0]);
         }
+    }
+}
+
+/// Appends rows `rows` of `from` to `to`, which is of the same kind; returns the bytes that they take.
+pub fn append(to: &mut Column, from: &Column, rows: &[u32]) -> usize {
+    fn extend<T: Copy>(to: &mut Vec<T>, from: &[T], rows: &[u32]) -> usize {
+        to.extend(rows.iter().map(|&row| from[row as usize]));
+        rows.len() * core::mem::size_of::<T>()
+    }
+    let before = to.rows();
+    if to.kind != Kind::Absent && (from.validity.is_some() || to.validity.is_some()) {
+        let valid = to.validity.get_or_insert_with(|| vec![true; before]);
+        match &from.validity {
+            Some(validity) => valid.extend(rows.iter().map(|&row| validity[row as usize])),
+            None => valid.resize(before + rows.len(), true),
+        }
+    }
+    match (&mut to.values, &from.values) {
+        (Values::Absent(count), _) => {
+            *count += rows.len();
+            0
+        }
+        (Values::Bool(to), Values::Bool(from)) => extend(to, from, rows),
+        (Values::I16(to), Values::I16(from)) => extend(to, from, rows),
+        (Values::I32(to), Values::I32(from)) => extend(to, from, rows),
+        (Values::I64(to), Values::I64(from)) => extend(to, from, rows),
+        (Values::F32(to), Values::F32(from)) => extend(to, from, rows),
+        (Values::F64(to), Values::F64(from)) => extend(to, from, rows),
+        (Values::Fixed { width, data }, Values::Fixed { data: from, .. }) => {
+            let width = usize::from(*width);
+            for &row in rows {
+                data.extend_from_slice(&from[row as usize * width..][..width]);
+            }
+            rows.len() * width
+        }
+        (
+            Values::Bytes { ends, data },
+            Values::Bytes {
+                ends: from_ends,
+                data: from,
+            },
+        ) => {
+            let start = data.len();
+            for &row in rows {
+                let row = row as usize;
+                let begin = if row == 0 {
+                    0
+                } else {
+                    from_ends[row - 1] as usize
+                };
+                data.extend_from_slice(&from[begin..from_ends[row] as usize]);
+                ends.push(data.len() as u32);
+            }
+            data.len() - start + rows.len() * 4
+        }
+        _ => unreachable!("BUG: columns of one kind with other values"),
     }
 }
 

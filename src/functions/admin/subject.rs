@@ -1,0 +1,89 @@
+//! The table that an administrative function is called for, and whether the caller may.
+
+use crate::am::routine;
+use crate::pg::error::{self, Code};
+use crate::pg::relation::{self, Open};
+use pgrx::pg_sys;
+
+/// Opens a varve table with `lock`; raises what is wrong with any other relation.
+pub fn open(table: pg_sys::Oid, lock: u32) -> Open {
+    // SAFETY: a syscache look-up; the table is opened before anything of it is read.
+    unsafe {
+        let kind = pg_sys::get_rel_relkind(table) as u8;
+        if kind == pg_sys::RELKIND_PARTITIONED_TABLE {
+            error::raise(
+                Code::ERRCODE_WRONG_OBJECT_TYPE,
+                "partitioned tables have no storage of their own",
+                "",
+                "Name the partitions, one by one.",
+            );
+        }
+        if !matches!(kind, pg_sys::RELKIND_RELATION | pg_sys::RELKIND_MATVIEW) && kind != 0 {
+            error::raise(
+                Code::ERRCODE_WRONG_OBJECT_TYPE,
+                "not a table",
+                "",
+                "Name a table that uses the access method varve.",
+            );
+        }
+        let open = Open::table(table, lock);
+        if !routine::is_varve(open.rel()) {
+            error::raise(
+                Code::ERRCODE_WRONG_OBJECT_TYPE,
+                format!(
+                    "table \"{}\" is not a varve table",
+                    relation::name(open.rel())
+                ),
+                "",
+                "Convert it with ALTER TABLE … SET ACCESS METHOD varve, or create it USING varve.",
+            );
+        }
+        let class = (*open.rel()).rd_rel;
+        if (*class).relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP
+            && !pg_sys::isTempOrTempToastNamespace((*class).relnamespace)
+        {
+            error::raise(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                "cannot access temporary tables of other sessions",
+                "",
+                "",
+            );
+        }
+        open
+    }
+}
+
+/// Raises an error unless the current user owns the table.
+pub fn check_owner(table: &Open) {
+    // SAFETY: the table is open.
+    unsafe {
+        let (oid, user) = (relation::oid(table.rel()), pg_sys::GetUserId());
+        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        let owner = pg_sys::pg_class_ownercheck(oid, user);
+        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        let owner = pg_sys::object_ownercheck(pg_sys::RelationRelationId, oid, user);
+        if !owner {
+            refuse(pg_sys::AclResult::ACLCHECK_NOT_OWNER, table);
+        }
+    }
+}
+
+/// Raises an error unless the current user may read the whole table.
+pub fn check_select(table: &Open) {
+    // SAFETY: the table is open.
+    unsafe {
+        let (oid, user) = (relation::oid(table.rel()), pg_sys::GetUserId());
+        let result = pg_sys::pg_class_aclcheck(oid, user, pg_sys::ACL_SELECT);
+        if result != pg_sys::AclResult::ACLCHECK_OK {
+            refuse(result, table);
+        }
+    }
+}
+
+unsafe fn refuse(result: pg_sys::AclResult::Type, table: &Open) {
+    // SAFETY: the table is open; raises.
+    unsafe {
+        let name = (*(*table.rel()).rd_rel).relname.data.as_ptr();
+        pg_sys::aclcheck_error(result, pg_sys::ObjectType::OBJECT_TABLE, name);
+    }
+}

@@ -1,0 +1,87 @@
+//! Work in rounds, each a transaction of its own: what a procedure does between its commits.
+
+use super::memory;
+use super::relation::Open;
+use pgrx::pg_sys;
+
+/// The SPI connection that lets a procedure end transactions, and a session lock on one table that
+/// outlasts them: one of its kind per table at a time.
+pub struct Rounds {
+    table: pg_sys::Oid,
+    lock: pg_sys::LockRelId,
+}
+
+const LOCK: u32 = pg_sys::ShareUpdateExclusiveLock;
+
+impl Rounds {
+    /// Waits for the table's lock. Errors release it, as they do for VACUUM.
+    ///
+    /// # Safety
+    /// Must run in a procedure that was called outside a transaction block, before it holds any
+    /// snapshot of its own.
+    pub unsafe fn begin(table: pg_sys::Oid) -> Rounds {
+        // SAFETY: by contract; errors are raised.
+        unsafe {
+            pg_sys::SPI_connect_ext(pg_sys::SPI_OPT_NONATOMIC as i32);
+            let open = Open::table(table, LOCK);
+            let mut lock = (*open.rel()).rd_lockInfo.lockRelId;
+            pg_sys::LockRelationIdForSession(&mut lock, LOCK as i32);
+            drop(open);
+            let rounds = Rounds { table, lock };
+            rounds.next();
+            rounds
+        }
+    }
+
+    /// Commits, and starts a transaction that sees what others have committed meanwhile.
+    unsafe fn next(&self) {
+        // SAFETY: no snapshot of ours is active between rounds.
+        unsafe {
+            pg_sys::SPI_commit();
+            pg_sys::XactIsoLevel = pg_sys::XACT_READ_COMMITTED as i32;
+        }
+    }
+
+    /// Runs `body` with the open table and a fresh snapshot, and commits. Memory of the round goes with it.
+    ///
+    /// # Safety
+    /// `body` must leave no snapshot active and keep nothing that lives in the round's memory.
+    pub unsafe fn run<R>(&self, body: impl FnOnce(pg_sys::Relation, pg_sys::Snapshot) -> R) -> R {
+        // SAFETY: by contract; an error ends the procedure, and abort cleans up.
+        unsafe {
+            let context = pg_sys::AllocSetContextCreateInternal(
+                pg_sys::CurrentMemoryContext,
+                c"varve round".as_ptr(),
+                0,
+                8 << 10,
+                8 << 20,
+            );
+            let table = Open::table(self.table, LOCK);
+            pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
+            let result = memory::within(context, || body(table.rel(), pg_sys::GetActiveSnapshot()));
+            pg_sys::PopActiveSnapshot();
+            drop(table);
+            pg_sys::MemoryContextDelete(context);
+            self.next();
+            result
+        }
+    }
+
+    /// Does somebody wait for a lock that ours is in the way of?
+    pub fn is_in_the_way(&self) -> bool {
+        // SAFETY: the lock is taken here and released at the next commit.
+        unsafe {
+            let table = Open::table(self.table, LOCK);
+            pg_sys::LockHasWaitersRelation(table.rel(), LOCK as i32)
+        }
+    }
+
+    /// Gives up the lock and the connection.
+    pub fn end(mut self) {
+        // SAFETY: both were taken in `begin`.
+        unsafe {
+            pg_sys::UnlockRelationIdForSession(&mut self.lock, LOCK as i32);
+            pg_sys::SPI_finish();
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Compaction of a table: the tail is sealed, chunks are merged, what that frees is vacuumed, and chunks
+//! at the end of the file move down so that it can be cut. Each step is a round with its own transaction:
+//! it can stop after any of them, by a cancel or a crash, and leaves a table in order.
+
+use super::merge::{self, Done};
+use super::survey::Survey;
+use super::{plan, relocate, seal};
+use crate::guc;
+use crate::pg::error;
+use crate::pg::relation;
+use crate::pg::rounds::Rounds;
+use crate::pg::vacuum;
+use crate::storage::layout;
+use crate::storage::place::LowFirst;
+
+/// Storage tuples that a page holds.
+const PER_PAGE: u64 = 4;
+/// Moving to the end of the file stops after so many times of moving and vacuuming.
+const MOVES: usize = 4;
+
+/// Compacts a table.
+///
+/// # Safety
+/// As `Rounds::begin`.
+pub unsafe fn run(table: pgrx::pg_sys::Oid) {
+    // SAFETY: by contract.
+    let mut compaction = unsafe {
+        Compaction {
+            rounds: Rounds::begin(table),
+            freed_pages: 0,
+        }
+    };
+    if compaction.seal().is_none() || compaction.merge().is_none() || compaction.shrink().is_none()
+    {
+        error::notice(
+            "varve.compact stops early",
+            "Another session waits to change the table; call varve.compact again later.",
+        );
+    }
+    compaction.rounds.end();
+}
+
+struct Compaction {
+    rounds: Rounds,
+    /// Pages' worth of tuples that were deleted since the last vacuum.
+    freed_pages: u64,
+}
+
+/// `None`: somebody waits for the table's lock.
+type Step = Option<()>;
+
+impl Compaction {
+    fn give_way(&self) -> Step {
+        (!self.rounds.is_in_the_way()).then_some(())
+    }
+
+    fn seal(&mut self) -> Step {
+        let mut next = Some(0);
+        while let Some(start) = next {
+            self.give_way()?;
+            // SAFETY: a round's table and snapshot.
+            let (done, bytes) = unsafe {
+                self.rounds.run(|table, snapshot| {
+                    let layout = layout::of(table);
+                    if !seal::is_allowed(table, &layout) {
+                        next = None;
+                        return (Done::default(), 0);
+                    }
+                    let _low = LowFirst::begin(table, relation::blocks(table));
+                    let (done, rest) = seal::round(table, &layout, snapshot, start);
+                    let pages = rest.unwrap_or_else(|| relation::blocks(table)) - start;
+                    next = rest;
+                    (done, if done.freed > 0 { u64::from(pages) } else { 0 })
+                })
+            };
+            self.freed(done, bytes)?;
+        }
+        Some(())
+    }
+
+    fn merge(&mut self) -> Step {
+        loop {
+            // SAFETY: a round's table and snapshot.
+            let (survey, layout, rounds) = unsafe {
+                self.rounds.run(|table, snapshot| {
+                    let layout = layout::of(table);
+                    let survey = Survey::take(table, &layout, snapshot);
+                    let row_bytes = 16 * (*(*table).rd_att).natts as u64;
+                    let pack_rows = guc::batch_memory_bytes() as u64 / row_bytes.max(1);
+                    let rounds = plan::rounds(&survey, pack_rows);
+                    (survey, layout, rounds)
+                })
+            };
+            for (at, damage) in &survey.damaged {
+                error::warning(format!(
+                    "varve.compact leaves out the chunk at {at}: {}",
+                    damage.0
+                ));
+            }
+            let mut merged = 0;
+            for inputs in rounds {
+                self.give_way()?;
+                // SAFETY: as above.
+                let done = unsafe {
+                    self.rounds.run(|table, snapshot| {
+                        let _low = LowFirst::begin(table, relation::blocks(table));
+                        merge::round(table, &layout, &survey, &inputs, snapshot)
+                    })
+                };
+                merged += done.chunks;
+                self.freed(done, done.freed / PER_PAGE)?;
+            }
+            if merged == 0 {
+                return Some(());
+            }
+        }
+    }
+
+    /// Counts what a round has freed, and vacuums when that is a fair part of the table.
+    fn freed(&mut self, done: Done, pages: u64) -> Step {
+        if done.freed > 0 {
+            self.freed_pages += pages.max(1);
+        }
+        // SAFETY: a round's table.
+        let blocks = unsafe { self.rounds.run(|table, _| relation::blocks(table)) };
+        if self.freed_pages >= 256 && self.freed_pages * 4 >= u64::from(blocks) {
+            self.vacuum()?;
+        }
+        Some(())
+    }
+
+    fn vacuum(&mut self) -> Step {
+        self.give_way()?;
+        // SAFETY: a round of its own, that changes nothing itself.
+        unsafe { self.rounds.run(|table, _| vacuum::run(table)) };
+        self.freed_pages = 0;
+        Some(())
+    }
+
+    fn survey(&self) -> (Survey, Option<u32>) {
+        // SAFETY: a round's table and snapshot.
+        unsafe {
+            self.rounds.run(|table, snapshot| {
+                let survey = Survey::take(table, &layout::of(table), snapshot);
+                let cut = relocate::cut(table, &survey);
+                (survey, cut)
+            })
+        }
+    }
+
+    /// Vacuums, and moves chunks down while that makes the file smaller.
+    fn shrink(&mut self) -> Step {
+        if self.freed_pages > 0 || self.survey().0.dead > 0 {
+            self.vacuum()?;
+        }
+        for _ in 0..MOVES {
+            let (survey, cut) = self.survey();
+            let Some(cut) = cut else {
+                break;
+            };
+            let mut moved = 0;
+            loop {
+                self.give_way()?;
+                // SAFETY: a round's table and snapshot.
+                let done = unsafe {
+                    self.rounds
+                        .run(|table, snapshot| relocate::round(table, &survey, snapshot, cut))
+                };
+                moved += done.chunks;
+                if done.chunks == 0 {
+                    break;
+                }
+            }
+            if moved == 0 {
+                break;
+            }
+            self.vacuum()?;
+        }
+        Some(())
+    }
+}

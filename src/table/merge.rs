@@ -1,0 +1,480 @@
+//! Merging: one round, in one transaction, rewrites chunks sorted by (key, time). Rows are read and
+//! written in slices of that order, so memory is bounded by `varve.batch_memory` however many go in.
+//!
+//! A series of 1,024 rows or more in a round gets chunks of its own, entered under its key. Keyed chunks
+//! of one series never overlap in time: those that the new rows overlap are pulled into the round. Where
+//! that would rewrite far more than is new, or one of them is locked, the rows stay without a key until
+//! a later round. Shorter series share chunks, in the order of keys.
+
+use super::changes;
+use super::chunks::{self, Plan, OWN_CHUNK_ROWS};
+use super::plan::GROWTH;
+use super::rows::{integer_at, RowSet};
+use super::series::SeriesIndexes;
+use super::source::Source;
+use super::survey::{self, Survey};
+use crate::guc;
+use crate::pg::error;
+use crate::pg::relation::UnidentifiedChanges;
+use crate::pg::tid::{self, Tid};
+use crate::storage::layout::Layout;
+use crate::storage::read::Damage;
+use crate::storage::write::Target;
+use pgrx::pg_sys;
+use rustc_hash::FxHashMap;
+use varve_columns::chunk::Tier;
+
+/// Late rows pull in keyed chunks of up to so many times their number.
+const PULL: u64 = 16;
+/// Values of one chunk take about so many bytes at most, before encoding.
+const CHUNK_BYTES: usize = 32 << 20;
+
+/// What a round did.
+#[derive(Default, Clone, Copy)]
+pub struct Done {
+    pub chunks: usize,
+    /// Storage tuples or rows that were deleted.
+    pub freed: u64,
+}
+
+/// The rows of one series in a round.
+struct Series {
+    rows: u64,
+    min_time: i64,
+    max_time: i64,
+    keyed: bool,
+}
+
+struct Round<'a> {
+    target: Target,
+    layout: &'a Layout,
+    survey: &'a Survey,
+    snapshot: pg_sys::Snapshot,
+    sources: Vec<Source>,
+    series: FxHashMap<Vec<u8>, Series>,
+    level: u8,
+}
+
+/// Merges the chunks `inputs` of a survey.
+///
+/// # Safety
+/// `table` must be open with the lock of compact, `snapshot` active.
+pub unsafe fn round(
+    table: pg_sys::Relation,
+    layout: &Layout,
+    survey: &Survey,
+    inputs: &[usize],
+    snapshot: pg_sys::Snapshot,
+) -> Done {
+    // SAFETY: by contract.
+    unsafe {
+        let mut round = Round {
+            target: Target::current(table),
+            layout,
+            survey,
+            snapshot,
+            sources: Vec::new(),
+            series: FxHashMap::default(),
+            level: 1,
+        };
+        let mut inputs = inputs.to_vec();
+        inputs.sort_by_key(|&at| survey.chunks[at].tid);
+        for &at in &inputs {
+            if round.claim(at) {
+                round.level = round.level.max(survey.chunks[at].level.saturating_add(1));
+            }
+        }
+        let new = 0..round.sources.len();
+        for at in new {
+            round.check(at, Round::count_series);
+        }
+        round.pull(&inputs);
+        round.write();
+        round.finish()
+    }
+}
+
+/// Deletes the header at `at`, as one whose rows move on; false when somebody has locked or changed it.
+pub unsafe fn delete_header(table: pg_sys::Relation, at: Tid, command: pg_sys::CommandId) -> bool {
+    // SAFETY: the caller has just seen the header under its snapshot.
+    unsafe {
+        let _quiet = UnidentifiedChanges::begin(table);
+        let mut item = tid::to_pg(at);
+        let mut failure = pg_sys::TM_FailureData::default();
+        pg_sys::heap_delete(
+            table,
+            &mut item,
+            command,
+            core::ptr::null_mut(),
+            false,
+            &mut failure,
+            true,
+        ) == pg_sys::TM_Result::TM_Ok
+    }
+}
+
+impl Round<'_> {
+    /// Takes a chunk into the round, unless somebody is at it.
+    unsafe fn claim(&mut self, at: usize) -> bool {
+        error::check_interrupts();
+        let seen = &self.survey.chunks[at];
+        // SAFETY: the table is open, the snapshot active.
+        unsafe {
+            let table = self.target.table;
+            let Some(source) = survey::open(table, self.layout, self.snapshot, seen) else {
+                return false;
+            };
+            let claimed = delete_header(table, seen.tid, self.target.command);
+            if claimed {
+                self.sources.push(source);
+            }
+            claimed
+        }
+    }
+
+    /// Raises what is wrong with a source.
+    fn check<R>(
+        &mut self,
+        at: usize,
+        body: impl FnOnce(&mut Self, usize) -> Result<R, Damage>,
+    ) -> R {
+        match body(self, at) {
+            Ok(result) => result,
+            Err(damage) => self.sources[at].reader.chunk.raise(&damage),
+        }
+    }
+
+    fn own_rows(&self) -> u64 {
+        if self.layout.keys.is_empty() {
+            1
+        } else {
+            OWN_CHUNK_ROWS.min(guc::chunk_rows()) as u64
+        }
+    }
+
+    /// Counts rows and notes the time range of each series of a source.
+    fn count_series(&mut self, at: usize) -> Result<(), Damage> {
+        let source = &self.sources[at];
+        let live = source.live_rows();
+        let Some(&first) = live.first() else {
+            return Ok(());
+        };
+        let mut set = KeyRows::default();
+        if source.is_one_series(self.layout) {
+            let columns = source.sort_columns(self.layout, &[first])?;
+            let header = &source.reader.chunk.header;
+            let mut key = Vec::new();
+            columns.put_key(0, &mut key);
+            set.0
+                .insert(key, (live.len() as u64, header.min_time, header.max_time));
+        } else {
+            let columns = source.sort_columns(self.layout, &live)?;
+            let Some(times) = columns.time() else {
+                return Ok(());
+            };
+            let mut key = Vec::new();
+            for row in 0..live.len() {
+                let (null, time) = integer_at(times, row);
+                if null {
+                    continue;
+                }
+                key.clear();
+                columns.put_key(row as u32, &mut key);
+                set.count(&key, time);
+            }
+        }
+        for (key, (rows, min, max)) in set.0 {
+            let series = self.series.entry(key).or_insert(Series {
+                rows: 0,
+                min_time: min,
+                max_time: max,
+                keyed: true,
+            });
+            series.rows += rows;
+            series.min_time = series.min_time.min(min);
+            series.max_time = series.max_time.max(max);
+        }
+        Ok(())
+    }
+
+    /// Claims the keyed chunks that the new rows of their series overlap, and small neighbours; decides
+    /// which series get keyed chunks.
+    unsafe fn pull(&mut self, inputs: &[usize]) {
+        let own_rows = self.own_rows();
+        let taken: rustc_hash::FxHashSet<usize> = inputs.iter().copied().collect();
+        let survey = self.survey;
+        let mut series = core::mem::take(&mut self.series);
+        series.retain(|_, series| series.rows >= own_rows);
+        let mut work: Vec<_> = series.iter_mut().collect();
+        work.sort_by(|a, b| a.0.cmp(b.0));
+        for (key, series) in work {
+            let Some(list) = survey.keyed.get(key) else {
+                continue;
+            };
+            let list: Vec<usize> = list
+                .iter()
+                .copied()
+                .filter(|at| !taken.contains(at))
+                .collect();
+            let overlaps = |at: usize| {
+                let seen = &survey.chunks[at];
+                seen.max_time > series.min_time && seen.min_time < series.max_time
+            };
+            let start = list.partition_point(|&at| {
+                survey.chunks[at].max_time <= series.min_time && !overlaps(at)
+            });
+            let count = list[start..].iter().take_while(|&&at| overlaps(at)).count();
+            let inside = &list[start..start + count];
+            let old: u64 = inside
+                .iter()
+                .map(|&at| u64::from(survey.chunks[at].live))
+                .sum();
+            series.keyed = old <= series.rows * PULL
+                && inside.iter().all(|&at| survey.chunks[at].settled)
+                // SAFETY: by the contract of `round`.
+                && inside.iter().all(|&at| unsafe { self.claim(at) });
+            series.rows += old;
+            if !series.keyed {
+                continue;
+            }
+            let full = guc::chunk_rows() as u64;
+            let before = list[..start].iter().rev();
+            let after = list[start + count..].iter();
+            let absorb = |round: &mut Self, series: &mut Series, at: usize| {
+                let live = u64::from(survey.chunks[at].live);
+                let small = live * 2 <= full && live <= series.rows * GROWTH;
+                // SAFETY: by the contract of `round`.
+                let taken = small && survey.chunks[at].settled && unsafe { round.claim(at) };
+                series.rows += if taken { live } else { 0 };
+                taken
+            };
+            let _ = before
+                .copied()
+                .take_while(|&at| absorb(self, series, at))
+                .count();
+            let _ = after
+                .copied()
+                .take_while(|&at| absorb(self, series, at))
+                .count();
+        }
+        self.series = series;
+    }
+
+    /// Reads all rows in order, slice by slice, and writes the new chunks.
+    unsafe fn write(&mut self) {
+        let bounds = self.slice_bounds();
+        // SAFETY: the table is open.
+        let (indexes, mut set) = unsafe {
+            (
+                SeriesIndexes::open(self.target.table),
+                RowSet::new((*self.target.table).rd_att),
+            )
+        };
+        let slices = bounds.len() + 1;
+        for slice in 0..slices {
+            let from = slice.checked_sub(1).map(|at| bounds[at].as_slice());
+            let to = bounds.get(slice).map(Vec::as_slice);
+            for at in 0..self.sources.len() {
+                self.check(at, |round, at| {
+                    let source = &round.sources[at];
+                    let rows = source.rows_between(round.layout, from, to)?;
+                    if !rows.is_empty() {
+                        source.append(&mut set, &rows)?;
+                    }
+                    Ok(())
+                });
+            }
+            set = self.write_slice(set, &indexes, slice + 1 == slices);
+        }
+    }
+
+    /// Sort keys at which to cut the rows into slices that fit into memory.
+    fn slice_bounds(&mut self) -> Vec<Vec<u8>> {
+        let (mut rows, mut bytes) = (0usize, 0usize);
+        for source in &self.sources {
+            rows += source.live_count() as usize;
+            bytes += source.live_count() as usize * source.row_bytes;
+        }
+        let slices = bytes.div_ceil(guc::batch_memory_bytes()).max(1);
+        if slices == 1 || self.layout.time.is_none() {
+            return Vec::new();
+        }
+        let step = (rows / (slices * 32)).max(1);
+        let mut samples = Vec::new();
+        for at in 0..self.sources.len() {
+            self.check(at, |round, at| {
+                let live = round.sources[at].live_rows();
+                let rows: Vec<u32> = live.into_iter().skip(step / 2).step_by(step).collect();
+                let columns = round.sources[at].sort_columns(round.layout, &rows)?;
+                for row in 0..rows.len() {
+                    let mut key = Vec::new();
+                    columns.put(row as u32, &mut key);
+                    samples.push(key);
+                }
+                Ok(())
+            });
+        }
+        samples.sort();
+        let mut bounds: Vec<Vec<u8>> = (1..slices)
+            .filter_map(|slice| samples.get(slice * samples.len() / slices).cloned())
+            .collect();
+        bounds.dedup();
+        bounds
+    }
+
+    /// Writes the chunks of a slice that are complete; returns the rows that wait for the next slice.
+    fn write_slice(&mut self, set: RowSet, indexes: &SeriesIndexes, last: bool) -> RowSet {
+        let order = set.order(self.layout);
+        let mut writer = Writer {
+            round: self,
+            set: &set,
+            indexes,
+            rows: &order.rows,
+            shared: 0..0,
+        };
+        let mut waiting = 0..0;
+        for (at, series) in order.series.iter().enumerate() {
+            let open = !last && at + 1 == order.series.len();
+            waiting = writer.series(series.clone(), open);
+        }
+        let start = if last {
+            writer.close();
+            set.rows
+        } else if writer.shared.is_empty() {
+            waiting.start
+        } else {
+            writer.shared.start
+        };
+        set.pick(&order.rows[start.min(set.rows)..])
+    }
+
+    /// Deletes the pieces of what was merged.
+    fn finish(self) -> Done {
+        let mut done = Done::default();
+        for source in &self.sources {
+            error::check_interrupts();
+            let chunk = &source.reader.chunk;
+            changes::delete_pieces(self.target.table, chunk, self.target.command);
+            done.chunks += 1;
+            done.freed += chunk.statics.payload.tids.len() as u64 + 1;
+        }
+        done
+    }
+}
+
+/// Rows and time range by key.
+#[derive(Default)]
+struct KeyRows(FxHashMap<Vec<u8>, (u64, i64, i64)>);
+
+impl KeyRows {
+    fn count(&mut self, key: &[u8], time: i64) {
+        match self.0.get_mut(key) {
+            Some(entry) => *entry = (entry.0 + 1, entry.1.min(time), entry.2.max(time)),
+            None => {
+                self.0.insert(key.to_vec(), (1, time, time));
+            }
+        }
+    }
+}
+
+/// Cuts ordered rows into chunks.
+struct Writer<'a, 'b> {
+    round: &'a Round<'b>,
+    set: &'a RowSet,
+    indexes: &'a SeriesIndexes,
+    /// Row numbers in order.
+    rows: &'a [u32],
+    /// Rows of short series that wait for their chunk to fill.
+    shared: core::ops::Range<usize>,
+}
+
+impl Writer<'_, '_> {
+    fn limit(&self) -> usize {
+        let per_row = (self.set.bytes / self.set.rows.max(1)).max(1);
+        guc::chunk_rows().min((CHUNK_BYTES / per_row).max(1))
+    }
+
+    /// Takes one series; returns the rows of it that are not written yet. `open`: more may follow.
+    fn series(&mut self, range: core::ops::Range<usize>, open: bool) -> core::ops::Range<usize> {
+        let timed = self.timed_end(&range);
+        let key = self
+            .set
+            .series_key(self.round.layout, self.rows[range.start] as usize);
+        let own = self.round.series.get(&key).filter(|_| timed > range.start);
+        let Some(series) = own else {
+            if !open {
+                self.share(range.clone());
+            }
+            return if open { range } else { range.end..range.end };
+        };
+        self.close();
+        let parts = (series.rows as usize).div_ceil(self.limit()).max(1);
+        let size = (series.rows as usize).div_ceil(parts).min(self.limit());
+        let mut start = range.start;
+        while timed - start >= size {
+            self.write(start..start + size, true, series.keyed);
+            start += size;
+        }
+        if open {
+            return start..range.end;
+        }
+        if start < timed {
+            self.write(start..timed, true, series.keyed);
+        }
+        if timed < range.end {
+            self.share(timed..range.end);
+        }
+        range.end..range.end
+    }
+
+    /// Where the rows without a time start, which sort last.
+    fn timed_end(&self, range: &core::ops::Range<usize>) -> usize {
+        match self.round.layout.time {
+            None => range.start,
+            Some(time) => {
+                let column = &self.set.columns[usize::from(time) - 1];
+                range.start
+                    + self.rows[range.clone()]
+                        .partition_point(|&row| !integer_at(column, row as usize).0)
+            }
+        }
+    }
+
+    /// Lets rows share a chunk with their neighbours.
+    fn share(&mut self, mut range: core::ops::Range<usize>) {
+        let limit = self.limit();
+        if self.shared.len() + range.len() > limit {
+            self.close();
+        }
+        while range.len() > limit {
+            self.write(range.start..range.start + limit, false, false);
+            range.start += limit;
+        }
+        if self.shared.is_empty() {
+            self.shared = range;
+        } else {
+            self.shared.end = range.end;
+        }
+    }
+
+    fn close(&mut self) {
+        let shared = core::mem::replace(&mut self.shared, 0..0);
+        if !shared.is_empty() {
+            self.write(shared, false, false);
+        }
+    }
+
+    fn write(&self, range: core::ops::Range<usize>, one_series: bool, keyed: bool) {
+        error::check_interrupts();
+        let columns = self.set.gather(&self.rows[range]);
+        let plan = Plan {
+            level: self.round.level,
+            one_series,
+            keyed,
+            tier: Tier::Merged(guc::merge_point()),
+        };
+        let target = &self.round.target;
+        let at = chunks::write_one(target, &columns, self.round.layout, &plan);
+        chunks::enter(target.table, self.indexes, at);
+    }
+}

@@ -1,0 +1,92 @@
+//! Moving chunks down, as they are, from the end of the file into the holes that vacuum has found, so
+//! that the end can be cut off.
+
+use super::changes;
+use super::merge::{delete_header, Done};
+use super::series;
+use super::survey::Survey;
+use crate::pg::error;
+use crate::pg::relation;
+use crate::storage::place::{self, LowFirst};
+use crate::storage::registry;
+use crate::storage::write::Target;
+use pgrx::pg_sys;
+
+/// Storage tuples that one round moves at most: 64 MB.
+const ROUND_TUPLES: u64 = 32_768;
+
+/// The page from which on chunks should move down, if that would make the file clearly smaller.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn cut(table: pg_sys::Relation, survey: &Survey) -> Option<u32> {
+    let tuples: u64 = survey
+        .chunks
+        .iter()
+        .map(|seen| u64::from(seen.pieces) + 1)
+        .sum();
+    let needed = tuples.div_ceil(4) + survey.tail_bytes / 8000 + 4;
+    let cut = u32::try_from(needed + needed / 32).ok()?;
+    if u64::from(survey.blocks) * 16 <= needed * 17 {
+        return None;
+    }
+    let moving: u64 = survey
+        .chunks
+        .iter()
+        .filter(|seen| seen.last_block >= cut && seen.settled)
+        .map(|seen| u64::from(seen.pieces) + 1)
+        .sum();
+    // SAFETY: by contract.
+    let room = unsafe { place::room_below(table, cut) };
+    (moving > 0 && room >= 2032 * moving).then_some(cut)
+}
+
+/// Moves chunks that reach beyond page `cut`.
+///
+/// # Safety
+/// `table` must be open with the lock of compact, `snapshot` active.
+pub unsafe fn round(
+    table: pg_sys::Relation,
+    survey: &Survey,
+    snapshot: pg_sys::Snapshot,
+    cut: u32,
+) -> Done {
+    let mut done = Done::default();
+    // SAFETY: by contract.
+    unsafe {
+        let target = Target::current(table);
+        let low = LowFirst::begin(table, cut);
+        let mut above: Vec<_> = survey
+            .chunks
+            .iter()
+            .filter(|seen| seen.last_block >= cut && seen.settled)
+            .collect();
+        above.sort_by_key(|seen| core::cmp::Reverse(seen.last_block));
+        for seen in above {
+            if low.is_full() || done.freed >= ROUND_TUPLES {
+                break;
+            }
+            let reader = registry::reader_at(table, seen.tid, snapshot)
+                .filter(|reader| reader.chunk.header.chunk == seen.chunk);
+            let Some(reader) = reader else {
+                continue;
+            };
+            let chunk = &reader.chunk;
+            if chunk.rows_with_payload() == 0 || !delete_header(table, seen.tid, target.command) {
+                continue;
+            }
+            error::check_interrupts();
+            let payload = match chunk.payload(0..chunk.statics.payload.len) {
+                Ok(payload) => payload,
+                Err(damage) => chunk.raise(&damage),
+            };
+            let at = target.copy_chunk(chunk, &payload);
+            series::index_header(table, &reader, at);
+            changes::delete_pieces(table, chunk, target.command);
+            done.chunks += 1;
+            done.freed += u64::from(seen.pieces) + 1;
+        }
+        debug_assert!(cut <= relation::blocks(table));
+    }
+    done
+}

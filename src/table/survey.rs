@@ -1,0 +1,237 @@
+//! What there is to do in a table: one walk over its pages that notes the chunks, by their headers, and
+//! the pages with rows of the tail.
+
+use super::rows::put_ordered;
+use super::source::{has_layout, Source};
+use crate::am::scan::{classify, Found};
+use crate::pg::error;
+use crate::pg::page::PageCursor;
+use crate::pg::relation;
+use crate::pg::tid::Tid;
+use crate::storage::datum;
+use crate::storage::layout::Layout;
+use crate::storage::read::{Chunk, Damage};
+use crate::storage::registry;
+use pgrx::pg_sys;
+use rustc_hash::FxHashMap;
+use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_TOMBSTONE, FLAG_UNKEYED};
+
+/// A chunk as its newest committed header describes it.
+pub struct Seen {
+    pub tid: Tid,
+    pub chunk: u64,
+    pub level: u8,
+    pub rows: u32,
+    pub live: u32,
+    pub min_time: i64,
+    pub max_time: i64,
+    pub one_series: bool,
+    /// Found under its own key: overlaps no other such chunk of its series.
+    pub keyed: bool,
+    /// Written in the table's present layout.
+    pub in_layout: bool,
+    pub tombstone: bool,
+    /// The transaction that wrote the header is over for everybody.
+    pub settled: bool,
+    pub has_successors: bool,
+    pub first_key: Vec<u8>,
+    pub last_key: Vec<u8>,
+    pub pieces: u32,
+    /// Highest page of its storage tuples.
+    pub last_block: u32,
+}
+
+#[derive(Default)]
+pub struct Survey {
+    pub chunks: Vec<Seen>,
+    /// Keyed chunks of each series, by time.
+    pub keyed: FxHashMap<Vec<u8>, Vec<usize>>,
+    pub tail_rows: u64,
+    pub tail_bytes: u64,
+    /// Tuples that nobody sees who starts now.
+    pub dead: u64,
+    pub damaged: Vec<(Tid, Damage)>,
+    pub blocks: u32,
+}
+
+impl Survey {
+    /// Walks over an open table.
+    ///
+    /// # Safety
+    /// `snapshot` must be an active MVCC snapshot.
+    pub unsafe fn take(
+        table: pg_sys::Relation,
+        layout: &Layout,
+        snapshot: pg_sys::Snapshot,
+    ) -> Survey {
+        let mut survey = Survey::default();
+        // SAFETY: by contract.
+        unsafe {
+            survey.blocks = relation::blocks(table);
+            let horizon = pg_sys::GetOldestNonRemovableTransactionId(table);
+            let mut cursor = PageCursor::new(table);
+            let mut headers = Vec::new();
+            for block in 0..survey.blocks {
+                error::check_interrupts();
+                cursor.go(block);
+                headers.clear();
+                survey.count_page(table, &cursor, snapshot, &mut headers);
+                for &at in &headers {
+                    survey.add_header(table, layout, snapshot, at, horizon);
+                }
+            }
+        }
+        for (at, seen) in survey.chunks.iter().enumerate() {
+            if seen.keyed && seen.one_series {
+                survey
+                    .keyed
+                    .entry(seen.first_key.clone())
+                    .or_default()
+                    .push(at);
+            }
+        }
+        for list in survey.keyed.values_mut() {
+            list.sort_by_key(|&at| (survey.chunks[at].min_time, survey.chunks[at].max_time));
+        }
+        survey
+    }
+
+    unsafe fn count_page(
+        &mut self,
+        table: pg_sys::Relation,
+        cursor: &PageCursor,
+        snapshot: pg_sys::Snapshot,
+        headers: &mut Vec<Tid>,
+    ) {
+        let buffer = cursor.buffer();
+        cursor.locked(|page| {
+            for item in page.tuples() {
+                // SAFETY: the page is pinned and locked.
+                let (found, visible) = unsafe {
+                    let mut heap_tuple = item.to_heap_tuple(relation::oid(table));
+                    (
+                        classify(item.header, item.len, item.tid.offset),
+                        pg_sys::HeapTupleSatisfiesVisibility(&mut heap_tuple, snapshot, buffer),
+                    )
+                };
+                match found {
+                    _ if !visible => self.dead += 1,
+                    Found::Row => {
+                        self.tail_rows += 1;
+                        self.tail_bytes += u64::from(item.len) + 4;
+                    }
+                    Found::Header => headers.push(item.tid),
+                    Found::Skip => {}
+                }
+            }
+        });
+    }
+
+    unsafe fn add_header(
+        &mut self,
+        table: pg_sys::Relation,
+        layout: &Layout,
+        snapshot: pg_sys::Snapshot,
+        at: Tid,
+        horizon: pg_sys::TransactionId,
+    ) {
+        // SAFETY: the table is open and the snapshot active.
+        match unsafe { registry::try_reader_at(table, at, snapshot) } {
+            None => {}
+            Some(Err(damage)) => self.damaged.push((at, damage)),
+            // SAFETY: as above.
+            Some(Ok(reader)) => match unsafe { describe(&reader, layout, horizon) } {
+                Ok(seen) => self.chunks.push(seen),
+                Err(damage) => self.damaged.push((at, damage)),
+            },
+        }
+    }
+}
+
+unsafe fn describe(
+    reader: &std::rc::Rc<crate::storage::read::Reader>,
+    layout: &Layout,
+    horizon: pg_sys::TransactionId,
+) -> Result<Seen, Damage> {
+    let chunk = &reader.chunk;
+    let header = &chunk.header;
+    let in_layout = has_layout(chunk, layout);
+    let tombstone = header.has(FLAG_TOMBSTONE);
+    let pieces = chunk.piece_tids()?;
+    let (first_key, last_key) = if tombstone || !in_layout {
+        Default::default()
+    } else {
+        key_range(chunk, layout)?
+    };
+    Ok(Seen {
+        tid: chunk.tid,
+        chunk: header.chunk,
+        level: header.level,
+        rows: header.rows,
+        live: header.rows - header.deleted,
+        min_time: header.min_time,
+        max_time: header.max_time,
+        one_series: header.has(FLAG_ONE_SERIES),
+        keyed: in_layout && !tombstone && !header.has(FLAG_UNKEYED),
+        in_layout,
+        tombstone,
+        // SAFETY: compares two transaction ids.
+        settled: unsafe { pg_sys::TransactionIdPrecedes(chunk.xmin, horizon) },
+        has_successors: chunk.map.has_successors(),
+        first_key,
+        last_key,
+        pieces: pieces.len() as u32,
+        last_block: pieces
+            .iter()
+            .map(|tid| tid.block)
+            .max()
+            .unwrap_or(0)
+            .max(chunk.tid.block),
+    })
+}
+
+/// Series keys of the first and the last row.
+fn key_range(chunk: &Chunk, layout: &Layout) -> Result<(Vec<u8>, Vec<u8>), Damage> {
+    let last = chunk.header.rows.saturating_sub(1);
+    if chunk.header.has(FLAG_ONE_SERIES) {
+        let key = key_at(chunk, layout, 0)?;
+        return Ok((key.clone(), key));
+    }
+    Ok((key_at(chunk, layout, 0)?, key_at(chunk, layout, last)?))
+}
+
+fn key_at(chunk: &Chunk, layout: &Layout, row: u32) -> Result<Vec<u8>, Damage> {
+    let mut key = Vec::new();
+    for &number in &layout.keys {
+        let at = usize::from(number) - 1;
+        if at >= chunk.columns.columns().len() {
+            continue;
+        }
+        let directory = chunk.directory(at)?;
+        let mut values = datum::empty(chunk.columns.column(at).kind);
+        let rows = chunk.decode_block(at, &directory, directory.block_of_row(row), &mut values)?;
+        put_ordered(&mut key, &values, (row - rows.start) as usize);
+    }
+    Ok(key)
+}
+
+/// The source of a chunk that a survey has seen, if it is still what it was.
+///
+/// # Safety
+/// `table` must be open for writing, `snapshot` active.
+pub unsafe fn open(
+    table: pg_sys::Relation,
+    layout: &Layout,
+    snapshot: pg_sys::Snapshot,
+    seen: &Seen,
+) -> Option<Source> {
+    // SAFETY: by contract.
+    unsafe {
+        let reader = registry::reader_at(table, seen.tid, snapshot)
+            .filter(|reader| reader.chunk.header.chunk == seen.chunk)?;
+        match Source::new(std::rc::Rc::clone(&reader), layout) {
+            Ok(source) => Some(source),
+            Err(damage) => reader.chunk.raise(&damage),
+        }
+    }
+}
