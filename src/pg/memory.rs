@@ -38,3 +38,17 @@ pub unsafe fn own<T>(context: pg_sys::MemoryContext, value: T) -> *mut T {
         value
     }
 }
+
+/// Runs `body` with `context` as the current memory context.
+///
+/// # Safety
+/// `context` must be live throughout.
+pub unsafe fn within<R>(context: pg_sys::MemoryContext, body: impl FnOnce() -> R) -> R {
+    // SAFETY: by contract; an error abandons the context that was current.
+    unsafe {
+        let old = pg_sys::MemoryContextSwitchTo(context);
+        let result = body();
+        pg_sys::MemoryContextSwitchTo(old);
+        result
+    }
+}
