@@ -1,6 +1,9 @@
 //! One block of one column: validity, then the body that its codec describes. Bytes: FORMAT.md, "Block".
 
+use std::cell::RefCell;
 use std::ops::Range;
+
+use multiversion::multiversion;
 
 use super::directory::BlockEntry;
 use super::header::{int_range, ColumnHeader, Constant, Layout};
@@ -134,6 +137,11 @@ fn decode(column: &ColumnHeader, entry: &BlockEntry, bytes: &[u8], out: &mut Col
     Ok(())
 }
 
+thread_local! {
+    /// Integers on their way to a narrower type.
+    static WIDE: RefCell<Vec<i64>> = const { RefCell::new(Vec::new()) };
+}
+
 /// The `count` non-null values, back to back.
 fn decode_values(
     column: &ColumnHeader,
@@ -154,11 +162,10 @@ fn decode_values(
     match column.kind {
         Kind::Absent => Err(Corrupt::new("a column without rows has values")),
         Kind::I64 => int::decode_body(codec, reader, count, take_i64(out)),
-        Kind::Bool | Kind::I16 | Kind::I32 => {
-            let mut wide = Vec::new();
-            int::decode_body(codec, reader, count, &mut wide)?;
-            narrow(&wide, column.kind, out)
-        }
+        Kind::Bool | Kind::I16 | Kind::I32 => WIDE.with_borrow_mut(|wide| {
+            int::decode_body(codec, reader, count, wide)?;
+            narrow(wide, column.kind, out)
+        }),
         Kind::F64 => {
             if !matches!(out, Values::F64(_)) {
                 *out = Values::F64(Vec::new());
@@ -234,15 +241,50 @@ fn fill(column: &ColumnHeader, entry: &BlockEntry, count: usize, out: &mut Value
 
 fn narrow(wide: &[i64], kind: Kind, out: &mut Values) -> Result<()> {
     let (low, high) = int_range(kind);
-    if wide.iter().any(|v| !(low..=high).contains(v)) {
+    let (least, most) = int::min_max(wide);
+    if !wide.is_empty() && (least < low || most > high) {
         return Err(Corrupt::new("a value is out of the range of its kind"));
     }
-    *out = match kind {
-        Kind::Bool => Values::Bool(wide.iter().map(|&v| v != 0).collect()),
-        Kind::I16 => Values::I16(wide.iter().map(|&v| v as i16).collect()),
-        _ => Values::I32(wide.iter().map(|&v| v as i32).collect()),
-    };
+    // Another type's buffer is given up; the same type's is used again.
+    match (kind, out) {
+        (Kind::Bool, Values::Bool(narrow)) => narrow_bools(wide, sized(narrow, wide.len())),
+        (Kind::I16, Values::I16(narrow)) => narrow_shorts(wide, sized(narrow, wide.len())),
+        (Kind::I32, Values::I32(narrow)) => narrow_ints(wide, sized(narrow, wide.len())),
+        (_, out) => {
+            reset(kind, out);
+            return self::narrow(wide, kind, out);
+        }
+    }
     Ok(())
+}
+
+fn sized<T: Copy + Default>(values: &mut Vec<T>, len: usize) -> &mut [T] {
+    values.resize(len, T::default());
+    values
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+fn narrow_bools(wide: &[i64], narrow: &mut [bool]) {
+    narrow
+        .iter_mut()
+        .zip(wide)
+        .for_each(|(narrow, &wide)| *narrow = wide != 0);
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+fn narrow_shorts(wide: &[i64], narrow: &mut [i16]) {
+    narrow
+        .iter_mut()
+        .zip(wide)
+        .for_each(|(narrow, &wide)| *narrow = wide as i16);
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+fn narrow_ints(wide: &[i64], narrow: &mut [i32]) {
+    narrow
+        .iter_mut()
+        .zip(wide)
+        .for_each(|(narrow, &wide)| *narrow = wide as i32);
 }
 
 fn take_i64(out: &mut Values) -> &mut Vec<i64> {

@@ -6,10 +6,10 @@ use std::ops::Range;
 
 use super::header::{parse_prefix, put_prefix, ColumnHeader, Layout};
 use super::{checksum, Tier};
-use crate::codec::{id, int};
+use crate::codec::{id, int, zstd};
 use crate::column::Kind;
 use crate::error::{Corrupt, Result};
-use crate::summary::{Bound, Sum};
+use crate::summary::{Bound, Sum, PREFIX_BYTES};
 use crate::wire::{put_varint, put_zigzag128, to_decimal, Reader, MAX_EXPONENT, POW10};
 
 /// The blocks of one column, in row order.
@@ -219,10 +219,7 @@ fn write_bounds(kind: Kind, blocks: &[BlockEntry], tier: Tier, out: &mut Vec<u8>
         Kind::Absent => {}
         Kind::Bool | Kind::I16 | Kind::I32 | Kind::I64 => write_ints(&blocks, tier, out),
         Kind::F32 | Kind::F64 => write_floats(&blocks, tier, out),
-        Kind::Fixed(_) | Kind::Bytes => blocks.iter().for_each(|b| {
-            put_prefix(b.min, out);
-            put_prefix(b.max, out);
-        }),
+        Kind::Fixed(_) | Kind::Bytes => write_prefixes(&blocks, out),
         Kind::Numeric => match common_scale(&blocks) {
             Some(scale) => {
                 out.push(scale as u8);
@@ -242,16 +239,55 @@ fn parse_bounds(kind: Kind, blocks: &mut [BlockEntry], reader: &mut Reader) -> R
         Kind::Absent => Ok(()),
         Kind::Bool | Kind::I16 | Kind::I32 | Kind::I64 => parse_ints(&mut blocks, None, reader),
         Kind::F32 | Kind::F64 => parse_floats(&mut blocks, reader),
-        Kind::Fixed(_) | Kind::Bytes => blocks.iter_mut().try_for_each(|b| {
-            b.min = parse_prefix(reader)?;
-            b.max = parse_prefix(reader)?;
-            Ok(())
-        }),
+        Kind::Fixed(_) | Kind::Bytes => parse_prefixes(&mut blocks, reader),
         Kind::Numeric => match reader.u8()? {
             NONE => Ok(()),
             scale => parse_ints(&mut blocks, Some(u16::from(scale)), reader),
         },
     }
+}
+
+/// As they are, or in a zstd frame: keys have bounds that look alike.
+fn write_prefixes(blocks: &[&BlockEntry], out: &mut Vec<u8>) {
+    let mut prefixes = Vec::new();
+    for block in blocks {
+        put_prefix(block.min, &mut prefixes);
+        put_prefix(block.max, &mut prefixes);
+    }
+    let mut frame = Vec::new();
+    zstd::compress(&prefixes, 1, &mut frame);
+    if frame.len() < prefixes.len() {
+        put_varint(out, frame.len() as u64);
+        out.extend_from_slice(&frame);
+    } else {
+        put_varint(out, 0);
+        out.extend_from_slice(&prefixes);
+    }
+}
+
+fn parse_prefixes(blocks: &mut [&mut BlockEntry], reader: &mut Reader) -> Result<()> {
+    let framed = reader.varint_up_to(reader.len())?;
+    if framed == 0 {
+        return take_prefixes(blocks, reader);
+    }
+    let mut prefixes = Vec::new();
+    let longest = 2 * (1 + PREFIX_BYTES) * blocks.len();
+    zstd::decompress(
+        &mut Reader::new(reader.take(framed)?),
+        longest,
+        &mut prefixes,
+    )?;
+    let mut reader = Reader::new(&prefixes);
+    take_prefixes(blocks, &mut reader)?;
+    reader.finish()
+}
+
+fn take_prefixes(blocks: &mut [&mut BlockEntry], reader: &mut Reader) -> Result<()> {
+    for block in blocks {
+        block.min = parse_prefix(reader)?;
+        block.max = parse_prefix(reader)?;
+    }
+    Ok(())
 }
 
 /// The scale of all blocks, if they have one.

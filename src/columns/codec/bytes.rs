@@ -1,12 +1,10 @@
 //! Byte strings of any length: a dictionary with a stream of codes (few distinct values: labels, states),
 //! lengths and bytes as they are, or lengths and one zstd frame over the bytes (log lines, documents).
 //!
-//! Bytes: byte length of the integer streams (varint), the streams, then what `codec` says:
-//! raw and zstd: lengths as a stream, then the bytes or a frame. Dictionary: number of words (varint),
-//! stream of word lengths, words (raw); then the codes as a stream that takes up the rest.
+//! Bytes, raw and zstd: lengths as a sized stream, then the bytes or a frame. Dictionary: number of words
+//! (varint), their lengths as a sized stream, the words (or, sized, a frame of them), codes as a stream.
 
-use std::collections::HashMap;
-
+use super::words::{self, Table};
 use super::{id, int, zstd, Point, Tier};
 use crate::error::{Corrupt, Result};
 use crate::wire::{put_varint, Reader};
@@ -28,7 +26,7 @@ impl<'a> Strings<'a> {
         &self.data[start..self.ends[i] as usize]
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + '_ {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
         let strings = *self;
         (0..self.ends.len()).map(move |i| strings.get(i))
     }
@@ -36,31 +34,33 @@ impl<'a> Strings<'a> {
 
 /// Appends the body and returns its codec.
 pub fn encode(strings: Strings, tier: Tier, out: &mut Vec<u8>) -> u8 {
+    let small = tier == Tier::Merged(Point::Small);
+    let dictionary = encode_dictionary(strings, tier);
+    // A dictionary decodes many times faster than a frame: where it is good, nothing else is tried.
+    if let Some((codec, bytes)) = &dictionary {
+        if !small && bytes.len() <= strings.data.len() / 4 {
+            out.extend_from_slice(bytes);
+            return *codec;
+        }
+    }
     let at = out.len();
     let plain = encode_plain(strings, tier, out);
-    if let Some(dictionary) = encode_dictionary(strings, tier, near(out.len() - at, tier)) {
-        out.truncate(at);
-        out.extend_from_slice(&dictionary);
-        return id::BYTES_DICT;
-    }
-    plain
-}
-
-/// What a dictionary may take against `bytes` of the alternative: it decodes many times faster.
-pub fn near(bytes: usize, tier: Tier) -> usize {
-    if tier == Tier::Merged(Point::Small) {
-        bytes
-    } else {
-        bytes + bytes / 4
+    let room = out.len() - at;
+    match dictionary {
+        Some((codec, bytes)) if bytes.len() < if small { room } else { room + room / 4 } => {
+            out.truncate(at);
+            out.extend_from_slice(&bytes);
+            codec
+        }
+        _ => plain,
     }
 }
 
 fn encode_plain(strings: Strings, tier: Tier, out: &mut Vec<u8>) -> u8 {
     put_lengths(strings.iter().map(<[u8]>::len), tier, out);
     let at = out.len();
-    // Fresh chunks are written once and merged soon: the fast level is enough for both.
-    if strings.data.len() >= 64 {
-        zstd::compress(strings.data, 1, out);
+    if strings.data.len() >= SMALLEST_FRAME {
+        put_frame(strings.data, tier, out);
         if (out.len() - at) * 20 < strings.data.len() * 19 {
             return id::BYTES_ZSTD;
         }
@@ -68,6 +68,23 @@ fn encode_plain(strings: Strings, tier: Tier, out: &mut Vec<u8>) -> u8 {
     }
     out.extend_from_slice(strings.data);
     id::BYTES_RAW
+}
+
+/// Fewer bytes are not worth a frame.
+pub const SMALLEST_FRAME: usize = 64;
+
+/// Appends a frame of strings. Higher levels take more time and are not always smaller.
+pub fn put_frame(bytes: &[u8], tier: Tier, out: &mut Vec<u8>) {
+    let at = out.len();
+    zstd::compress(bytes, 1, out);
+    if tier == Tier::Merged(Point::Small) {
+        let mut other = Vec::new();
+        zstd::compress(bytes, 7, &mut other);
+        if other.len() < out.len() - at {
+            out.truncate(at);
+            out.extend_from_slice(&other);
+        }
+    }
 }
 
 fn put_lengths(lengths: impl Iterator<Item = usize>, tier: Tier, out: &mut Vec<u8>) {
@@ -78,29 +95,32 @@ fn put_lengths(lengths: impl Iterator<Item = usize>, tier: Tier, out: &mut Vec<u
     out.extend_from_slice(&stream);
 }
 
-/// Words in order of first appearance, if that takes fewer than `limit` bytes.
-fn encode_dictionary(strings: Strings, tier: Tier, limit: usize) -> Option<Vec<u8>> {
-    let mut codes = Vec::with_capacity(strings.ends.len());
-    let mut words: Vec<&[u8]> = Vec::new();
-    let mut index: HashMap<&[u8], i64> = HashMap::new();
-    for string in strings.iter() {
-        let code = *index.entry(string).or_insert_with(|| {
-            words.push(string);
-            words.len() as i64 - 1
-        });
-        if words.len() > 16 + strings.ends.len() / 2 {
-            return None;
-        }
-        codes.push(code);
-    }
+/// Words in order of first appearance, if they are at most half of the strings.
+fn encode_dictionary(strings: Strings, tier: Tier) -> Option<(u8, Vec<u8>)> {
+    let found = words::find(
+        strings.iter(),
+        16 + strings.ends.len() / 2,
+        strings.data.len(),
+    )?;
     let mut out = Vec::new();
-    put_varint(&mut out, words.len() as u64);
-    put_lengths(words.iter().map(|w| w.len()), tier, &mut out);
-    for word in &words {
-        out.extend_from_slice(word);
+    put_varint(&mut out, found.words.len() as u64);
+    put_lengths(found.words.iter().map(|w| w.len()), tier, &mut out);
+    let words = found.words.concat();
+    let mut frame = Vec::new();
+    if words.len() >= SMALLEST_FRAME {
+        put_frame(&words, tier, &mut frame);
     }
-    int::encode(&codes, tier, &mut out);
-    (out.len() < limit).then_some(out)
+    // Words are expanded once a block: the frame costs next to no time.
+    let codec = if !frame.is_empty() && frame.len() + 2 < words.len() {
+        put_varint(&mut out, frame.len() as u64);
+        out.extend_from_slice(&frame);
+        id::BYTES_DICT_ZSTD
+    } else {
+        out.extend_from_slice(&words);
+        id::BYTES_DICT
+    };
+    int::encode(&found.codes, tier, &mut out);
+    Some((codec, out))
 }
 
 /// Reads `n` strings of a body that takes up the rest of `reader`; `ends` and `data` are cleared first.
@@ -127,7 +147,9 @@ pub fn decode(
             }
             Ok(())
         }
-        id::BYTES_DICT => decode_dictionary(reader, n, ends, data),
+        id::BYTES_DICT | id::BYTES_DICT_ZSTD => {
+            decode_dictionary(reader, codec == id::BYTES_DICT_ZSTD, n, ends, data)
+        }
         _ => Err(Corrupt::new("unknown codec of byte strings")),
     }
 }
@@ -152,6 +174,7 @@ fn take_ends(reader: &mut Reader, n: usize, ends: &mut Vec<u32>) -> Result<usize
 
 fn decode_dictionary(
     mut reader: Reader,
+    framed: bool,
     n: usize,
     ends: &mut Vec<u32>,
     data: &mut Vec<u8>,
@@ -159,26 +182,30 @@ fn decode_dictionary(
     let count = reader.varint_up_to(16 + n)?;
     let mut word_ends = Vec::new();
     let total = take_ends(&mut reader, count, &mut word_ends)?;
-    let words = Strings {
-        ends: &word_ends,
-        data: reader.take(total)?,
+    let mut frame = Vec::new();
+    let words = if framed {
+        let bytes = reader.varint_up_to(reader.len())?;
+        zstd::decompress(&mut Reader::new(reader.take(bytes)?), total, &mut frame)?;
+        &frame
+    } else {
+        reader.take(total)?
     };
+    if words.len() != total {
+        return Err(Corrupt::new("a frame is shorter than its strings"));
+    }
     let mut codes = Vec::new();
     int::decode(reader.rest(), n, &mut codes)?;
-    ends.reserve(n);
-    for code in codes {
-        let word = usize::try_from(code)
-            .ok()
-            .filter(|&c| c < count)
-            .map(|c| words.get(c))
-            .ok_or(Corrupt::new("a code is not in its dictionary"))?;
-        if data.len() + word.len() > MAX_BLOCK_BYTES {
-            return Err(Corrupt::new("a string is longer than its block may be"));
+    let table = Table::new(
+        Strings {
+            ends: &word_ends,
+            data: words,
         }
-        data.extend_from_slice(word);
-        ends.push(data.len() as u32);
-    }
-    Ok(())
+        .iter()
+        .collect(),
+    );
+    table
+        .expand(&codes, MAX_BLOCK_BYTES, ends, data)
+        .ok_or(Corrupt::new("a code is not in its dictionary"))
 }
 
 #[cfg(test)]

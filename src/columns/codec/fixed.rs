@@ -3,19 +3,27 @@
 //!
 //! Bytes: raw: the values. Zstd: a frame. Dictionary: number of words (varint), words, stream of codes.
 
-use std::collections::HashMap;
-
-use super::bytes::near;
-use super::{id, int, zstd, Tier};
+use super::bytes::{put_frame, SMALLEST_FRAME};
+use super::words;
+use super::{id, int, zstd, Point, Tier};
 use crate::error::{Corrupt, Result};
 use crate::wire::{put_varint, Reader};
 
 /// Appends the body and returns its codec. `width` is not 0.
 pub fn encode(data: &[u8], width: usize, tier: Tier, out: &mut Vec<u8>) -> u8 {
+    let small = tier == Tier::Merged(Point::Small);
+    let dictionary = encode_dictionary(data, width, tier);
+    // As for `bytes`.
+    if let Some(bytes) = &dictionary {
+        if !small && bytes.len() <= data.len() / 4 {
+            out.extend_from_slice(bytes);
+            return id::FIXED_DICT;
+        }
+    }
     let at = out.len();
     let mut codec = id::FIXED_RAW;
-    if data.len() >= 64 {
-        zstd::compress(data, 1, out);
+    if data.len() >= SMALLEST_FRAME {
+        put_frame(data, tier, out);
         codec = id::FIXED_ZSTD;
     }
     if codec == id::FIXED_RAW || (out.len() - at) * 20 >= data.len() * 19 {
@@ -23,40 +31,32 @@ pub fn encode(data: &[u8], width: usize, tier: Tier, out: &mut Vec<u8>) -> u8 {
         out.extend_from_slice(data);
         codec = id::FIXED_RAW;
     }
-    if let Some(dictionary) = encode_dictionary(
-        data,
-        width,
-        tier,
-        near(out.len() - at, tier).min(data.len()),
-    ) {
-        out.truncate(at);
-        out.extend_from_slice(&dictionary);
-        codec = id::FIXED_DICT;
+    let room = out.len() - at;
+    match dictionary {
+        Some(bytes)
+            if bytes.len()
+                < if small {
+                    room
+                } else {
+                    (room + room / 4).min(data.len())
+                } =>
+        {
+            out.truncate(at);
+            out.extend_from_slice(&bytes);
+            id::FIXED_DICT
+        }
+        _ => codec,
     }
-    codec
 }
 
-fn encode_dictionary(data: &[u8], width: usize, tier: Tier, limit: usize) -> Option<Vec<u8>> {
+fn encode_dictionary(data: &[u8], width: usize, tier: Tier) -> Option<Vec<u8>> {
     let n = data.len() / width;
-    let mut index: HashMap<&[u8], i64> = HashMap::new();
-    let mut words = Vec::new();
-    let mut codes = Vec::with_capacity(n);
-    for value in data.chunks_exact(width) {
-        let next = index.len() as i64;
-        let code = *index.entry(value).or_insert_with(|| {
-            words.extend_from_slice(value);
-            next
-        });
-        if words.len() >= limit {
-            return None;
-        }
-        codes.push(code);
-    }
+    let found = words::find(data.chunks_exact(width), n / 2, data.len())?;
     let mut out = Vec::new();
-    put_varint(&mut out, index.len() as u64);
-    out.extend_from_slice(&words);
-    int::encode(&codes, tier, &mut out);
-    (out.len() < limit).then_some(out)
+    put_varint(&mut out, found.words.len() as u64);
+    out.extend(found.words.iter().copied().flatten());
+    int::encode(&found.codes, tier, &mut out);
+    Some(out)
 }
 
 /// Reads `n` values of a body that takes up the rest of `reader`; `data` is cleared first.
@@ -85,13 +85,21 @@ pub fn decode(
             let words = reader.take(count * width)?;
             let mut codes = Vec::new();
             int::decode(reader.rest(), n, &mut codes)?;
+            if codes.iter().any(|&code| !(0..count as i64).contains(&code)) {
+                return Err(Corrupt::new("a code is not in its dictionary"));
+            }
             data.reserve(n * width);
-            for code in codes {
-                let word = usize::try_from(code)
-                    .ok()
-                    .filter(|&c| c < count)
-                    .ok_or(Corrupt::new("a code is not in its dictionary"))?;
-                data.extend_from_slice(&words[word * width..][..width]);
+            match width {
+                // As wide as a uuid: copied without a call.
+                16 => {
+                    let words = words.as_chunks::<16>().0;
+                    codes
+                        .iter()
+                        .for_each(|&code| data.extend_from_slice(&words[code as usize]));
+                }
+                _ => codes.iter().for_each(|&code| {
+                    data.extend_from_slice(&words[code as usize * width..][..width]);
+                }),
             }
             Ok(())
         }

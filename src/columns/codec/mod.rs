@@ -15,6 +15,7 @@ pub mod pack;
 mod pco;
 mod planes;
 mod sample;
+mod words;
 pub mod zstd;
 
 /// How much effort and which trade-off.
@@ -81,6 +82,8 @@ pub mod id {
     pub const BYTES_ZSTD: u8 = 0x31;
     /// Dictionary: labels, states.
     pub const BYTES_DICT: u8 = 0x32;
+    /// The same with the words in a zstd frame: labels that look alike.
+    pub const BYTES_DICT_ZSTD: u8 = 0x33;
 
     /// Values of fixed width back to back: random uuids.
     pub const FIXED_RAW: u8 = 0x38;

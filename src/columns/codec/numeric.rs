@@ -52,26 +52,33 @@ pub fn parse(body: &[u8]) -> Option<(u16, i64)> {
     let scale = (header & !FLAGS & !NEGATIVE) >> SCALE_SHIFT;
     // Seven bits in two's complement.
     let weight = i32::from(((header & WEIGHT_MASK) << 9) as i16 >> 9);
-    let groups = i32::from(scale.div_ceil(4));
     let digits = digits.as_chunks::<2>().0;
-    let missing = weight + 1 + groups - digits.len() as i32;
+    let missing = weight + 1 + i32::from(scale.div_ceil(4)) - digits.len() as i32;
     if !(0..=8).contains(&missing) && !digits.is_empty() {
         return None;
     }
     let mut value = 0i128;
-    for digit in digits {
-        value = value
-            .checked_mul(BASE)?
-            .checked_add(i128::from(i16::from_le_bytes(*digit)))?;
+    let whole = digits.iter().map(|&digit| i16::from_le_bytes(digit));
+    if digits.len() <= 4 {
+        // At most 19 decimal digits.
+        value = i128::from(whole.fold(0i64, |value, digit| value * BASE as i64 + i64::from(digit)));
+    } else {
+        for digit in whole {
+            value = value.checked_mul(BASE)?.checked_add(i128::from(digit))?;
+        }
     }
     if !digits.is_empty() {
         value = value.checked_mul(BASE.pow(missing as u32))?;
     }
-    let padding = 10i128.pow(padding(scale));
-    if value % padding != 0 {
-        return None;
-    }
-    let value = i64::try_from(value / padding).ok()?;
+    let value = match i64::try_from(value) {
+        Ok(value) => divide_exactly(value, 10i64.pow(padding(scale)))?,
+        Err(_) => {
+            let padding = 10i128.pow(padding(scale));
+            i64::try_from(value / padding)
+                .ok()
+                .filter(|_| value % padding == 0)?
+        }
+    };
     Some((
         scale,
         if header & NEGATIVE != 0 {
@@ -82,6 +89,10 @@ pub fn parse(body: &[u8]) -> Option<(u16, i64)> {
     ))
 }
 
+fn divide_exactly(value: i64, by: i64) -> Option<i64> {
+    (value % by == 0).then_some(value / by)
+}
+
 /// Decimal digits between the display scale and the end of its last base-10,000 digit.
 fn padding(scale: u16) -> u32 {
     u32::from(scale.div_ceil(4) * 4 - scale)
@@ -89,12 +100,18 @@ fn padding(scale: u16) -> u32 {
 
 /// Appends the canonical body of `value / 10^scale`.
 fn put_body(value: i64, scale: u16, out: &mut Vec<u8>) {
-    let mut rest = i128::from(value).abs() * 10i128.pow(padding(scale));
     let mut digits = [0u16; 16];
     let mut count = 0;
+    let mut rest = u128::from(value.unsigned_abs()) * 10u128.pow(padding(scale));
+    while rest > u128::from(u64::MAX) {
+        digits[count] = (rest % BASE as u128) as u16;
+        rest /= BASE as u128;
+        count += 1;
+    }
+    let mut rest = rest as u64;
     while rest != 0 {
-        digits[count] = (rest % BASE) as u16;
-        rest /= BASE;
+        digits[count] = (rest % BASE as u64) as u16;
+        rest /= BASE as u64;
         count += 1;
     }
     let weight = if count == 0 {
@@ -104,11 +121,16 @@ fn put_body(value: i64, scale: u16, out: &mut Vec<u8>) {
     };
     let sign = if value < 0 { NEGATIVE } else { 0 };
     let header = SHORT | sign | scale << SCALE_SHIFT | weight as u16 & WEIGHT_MASK;
-    out.extend_from_slice(&header.to_le_bytes());
     let trailing = digits[..count].iter().take_while(|&&d| d == 0).count();
-    for digit in digits[trailing..count].iter().rev() {
-        out.extend_from_slice(&digit.to_le_bytes());
+    let mut body = [0; MAX_BODY];
+    body[..2].copy_from_slice(&header.to_le_bytes());
+    for (slot, digit) in body[2..]
+        .chunks_exact_mut(2)
+        .zip(digits[trailing..count].iter().rev())
+    {
+        slot.copy_from_slice(&digit.to_le_bytes());
     }
+    out.extend_from_slice(&body[..2 + 2 * (count - trailing)]);
 }
 
 /// Appends the body of a block and returns its codec.

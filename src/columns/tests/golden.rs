@@ -292,7 +292,7 @@ fn golden_files_show_every_codec() {
     let known = [id::ALL_NULL, id::CONST]
         .into_iter()
         .chain(id::INT_LINEAR..=id::INT_PCO)
-        .chain(id::BYTES_RAW..=id::BYTES_DICT)
+        .chain(id::BYTES_RAW..=id::BYTES_DICT_ZSTD)
         .chain(id::FIXED_RAW..=id::FIXED_DICT)
         .chain([id::NUMERIC_SCALED])
         .chain(id::FLOAT_RAW..=id::FLOAT_PCO);

@@ -19,6 +19,8 @@ use crate::error::{Corrupt, Result};
 use crate::wire::{put_zigzag, Reader};
 use choice::{Choice, Order, Runs};
 
+pub use frame::min_max;
+
 /// Appends codec id and body. `values.len()` is not stored.
 pub fn encode(values: &[i64], tier: Tier, out: &mut Vec<u8>) {
     let at = out.len();
