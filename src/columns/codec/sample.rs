@@ -32,7 +32,7 @@ struct Sample {
     len: usize,
     /// Values that no form but `Bits` can express: NaN, infinities, -0.0.
     special: usize,
-    /// Decimal logarithm of the largest magnitude, rounded up.
+    /// Decimal logarithm of a large magnitude, rounded up.
     digits: i32,
 }
 
@@ -94,19 +94,27 @@ impl Sample {
                 sample.values[group * RUN..][..RUN].copy_from_slice(&values[start..start + RUN]);
             }
         }
-        let mut largest = 0.0f64;
+        let mut magnitudes = [0.0; SAMPLE];
+        let mut finite = 0;
         for value in &sample.values[..sample.len] {
             if !value.is_finite() || value.to_bits() == (-0.0f64).to_bits() {
                 sample.special += 1;
             } else {
-                largest = largest.max(value.abs());
+                magnitudes[finite] = value.abs();
+                finite += 1;
             }
         }
-        sample.digits = if largest > 0.0 {
-            largest.log10().ceil() as i32
-        } else {
-            0
-        };
+        // A few outliers must not hide the digits of the others.
+        let large = finite * 15 / 16;
+        if finite > 0 {
+            let (_, magnitude, _) =
+                magnitudes[..finite].select_nth_unstable_by(large, f64::total_cmp);
+            sample.digits = if *magnitude > 0.0 {
+                magnitude.log10().ceil() as i32
+            } else {
+                0
+            };
+        }
         sample
     }
 
@@ -125,9 +133,27 @@ impl Sample {
     fn search(&self, kind: Kind, best: &mut Plan) -> Option<i8> {
         // More digits than 15 are not exact: i / 10^e would have to be larger than 2^50.
         let limit = (15 - self.digits).clamp(0, 22) as i8;
+        // A quotient does not change when both sides are multiplied by ten: what no large exponent
+        // expresses, no small one does. (At the limit itself every fifth double happens to fit.)
+        let probe = Form::new(kind, limit - (limit > 0) as i8);
+        if kind != Kind::Scaled && probe.is_none_or(|form| self.is_hopeless(self.missed(form))) {
+            return None;
+        }
         (0..=limit).find(|&exponent| {
             Form::new(kind, exponent).is_some_and(|form| self.try_form(form, best))
         })
+    }
+
+    /// How many values a form misses that another could express.
+    fn missed(&self, form: Form) -> usize {
+        let mut slots = [0; SAMPLE];
+        let wrong = form.convert(&self.values[..self.len], &mut slots[..self.len]);
+        wrong.saturating_sub(self.special)
+    }
+
+    /// So many misses that neither corrections nor exceptions can pay.
+    fn is_hopeless(&self, missed: usize) -> bool {
+        missed > (self.len - self.special) * 7 / 8
     }
 
     /// The power of two that all values are multiples of.
@@ -155,7 +181,7 @@ impl Sample {
             .saturating_sub(self.special);
         let clean = missed == 0;
         let corrigible = form.is_linear() && form.kind() != Kind::Binary;
-        if missed > self.len / 2 && !corrigible {
+        if self.is_hopeless(missed) || missed > self.len / 2 && !corrigible {
             return false;
         }
         let (mut ulps_bits, mut beyond) = (0.0, 0usize);
