@@ -5,11 +5,11 @@
 use std::ops::Range;
 
 use super::header::{parse_prefix, put_prefix, ColumnHeader, Layout};
-use super::{checksum, Tier};
+use super::{checksum, Tier, BLOCK_ROWS};
 use crate::codec::{id, int, zstd};
 use crate::column::Kind;
 use crate::error::{Corrupt, Result};
-use crate::summary::{Bound, Sum, PREFIX_BYTES};
+use crate::summary::{Bound, Sum, Summary, PREFIX_BYTES};
 use crate::wire::{put_varint, put_zigzag128, to_decimal, Reader, MAX_EXPONENT, POW10};
 
 /// The blocks of one column, in row order.
@@ -37,12 +37,12 @@ pub struct BlockEntry {
 impl ColumnDirectory {
     /// Reads the directory of `column` from its payload range `column.directory`.
     pub fn parse(column: &ColumnHeader, bytes: &[u8]) -> Result<ColumnDirectory> {
-        let blocks = match column.layout {
+        let blocks = match &column.layout {
             _ if column.rows == 0 => Ok(Vec::new()),
-            Layout::AllNull => Ok(vec![whole(column, id::ALL_NULL, 0)]),
-            Layout::Constant(_) => Ok(vec![whole(column, id::CONST, 0)]),
-            Layout::Single { codec, checksum } => Ok(vec![whole(column, codec, checksum)]),
-            Layout::Blocks { block_rows } => parse_blocks(column, block_rows, bytes),
+            Layout::AllNull => Ok(implied(column, |_| Summary::EMPTY)),
+            Layout::Constant(value) => Ok(implied(column, |rows| value.summary(column.kind, rows))),
+            Layout::Single { codec, checksum } => Ok(vec![single(column, *codec, *checksum)]),
+            Layout::Blocks { block_rows } => parse_blocks(column, *block_rows, bytes),
         };
         Ok(ColumnDirectory {
             blocks: blocks.map_err(|e| e.in_column(column.index))?,
@@ -71,8 +71,39 @@ impl ColumnDirectory {
     }
 }
 
-/// The one block of a column that needs no directory.
-fn whole(column: &ColumnHeader, codec: u8, checksum: u32) -> BlockEntry {
+/// Blocks without bytes, of the usual length, so that a reader of one row does not fill in a whole column.
+fn implied(column: &ColumnHeader, summary: impl Fn(u32) -> Summary) -> Vec<BlockEntry> {
+    let starts = (0..column.rows).step_by(BLOCK_ROWS).enumerate();
+    starts
+        .map(|(index, start)| {
+            let rows = start..column.rows.min(start + BLOCK_ROWS as u32);
+            let Summary {
+                min,
+                max,
+                sum,
+                count,
+                ..
+            } = summary(rows.len() as u32);
+            let codec = if count == 0 { id::ALL_NULL } else { id::CONST };
+            let nulls = rows.len() as u32 - count;
+            let bytes = column.blocks.clone();
+            BlockEntry {
+                index: index as u32,
+                rows,
+                bytes,
+                codec,
+                nulls,
+                min,
+                max,
+                sum,
+                checksum: 0,
+            }
+        })
+        .collect()
+}
+
+/// The block of a column that has but one.
+fn single(column: &ColumnHeader, codec: u8, checksum: u32) -> BlockEntry {
     BlockEntry {
         index: 0,
         rows: 0..column.rows,

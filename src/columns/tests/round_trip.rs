@@ -203,6 +203,34 @@ fn summaries_follow_the_order_of_postgres() {
 }
 
 #[test]
+fn columns_without_payload_have_blocks_too() {
+    let half = Column {
+        kind: Kind::Absent,
+        values: Values::Absent(3000),
+        validity: None,
+    };
+    let header = encode(&[i64s(vec![-4; 3000]), half], &Options { tier: tiers()[0] }).header;
+    let header = ChunkHeader::parse(&header).unwrap();
+    let blocks = |i| {
+        ColumnDirectory::parse(header.column(i), &[])
+            .unwrap()
+            .blocks()
+            .to_vec()
+    };
+    let (constant, absent) = (blocks(0), blocks(1));
+    assert_eq!(
+        constant.iter().map(|b| b.rows.len()).collect::<Vec<_>>(),
+        [1024, 1024, 952]
+    );
+    assert_eq!(
+        (constant[2].min, constant[2].sum),
+        (Bound::Int(-4), Sum::Int(-4 * 952))
+    );
+    assert_eq!((absent[2].rows.clone(), absent[2].nulls), (2048..3000, 952));
+    assert_eq!(header.payload_bytes(), 0);
+}
+
+#[test]
 fn blocks_tile_the_rows_and_sums_add_up() {
     let values: Vec<i64> = (0..10_000).map(|i| i * i % 977).collect();
     let encoded = encode(&[i64s(values.clone())], &Options { tier: tiers()[0] });
