@@ -1,6 +1,6 @@
 //! The table access method: heap's routine with our callbacks in the places where chunks matter.
 
-use super::{analyze, ddl, fetch, modify, sample, scan, slot};
+use super::{analyze, ddl, fetch, index_build, modify, sample, scan, slot};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::OnceCell;
@@ -52,6 +52,9 @@ fn build() -> Box<pg_sys::TableAmRoutine> {
     routine.tuple_delete = Some(modify::tuple_delete);
     routine.tuple_update = Some(modify::tuple_update);
     routine.tuple_lock = Some(modify::tuple_lock);
+
+    routine.index_build_range_scan = Some(index_build::index_build_range_scan);
+    routine.index_validate_scan = Some(index_build::index_validate_scan);
 
     routine.relation_toast_am = Some(ddl::relation_toast_am);
     routine.relation_estimate_size = Some(ddl::relation_estimate_size);

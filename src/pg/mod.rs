@@ -3,6 +3,7 @@
 
 pub mod error;
 pub mod memory;
+pub mod nbtree;
 pub mod page;
 pub mod relation;
 pub mod rounds;

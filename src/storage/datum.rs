@@ -54,7 +54,11 @@ pub fn empty(kind: Kind) -> Column {
 ///
 /// # Safety
 /// `datum` must be a non-null datum of a type of length `typlen` (-1 or -2).
-unsafe fn with_body<R>(datum: pg_sys::Datum, typlen: i16, use_body: impl FnOnce(&[u8]) -> R) -> R {
+pub unsafe fn with_body<R>(
+    datum: pg_sys::Datum,
+    typlen: i16,
+    use_body: impl FnOnce(&[u8]) -> R,
+) -> R {
     // SAFETY: by contract; a detoasted copy is freed after use.
     unsafe {
         if typlen == -2 {

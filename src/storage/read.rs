@@ -296,7 +296,18 @@ struct ColumnState {
     rows: Range<u32>,
     datums: Datums,
     /// Blocks decoded before whose by-reference values a slot may still point to.
-    retired: Vec<Datums>,
+    retired: Vec<(Range<u32>, Datums)>,
+}
+
+impl ColumnState {
+    /// Makes `block` the current one.
+    fn switch(&mut self, block: (Range<u32>, Datums), by_value: bool) {
+        let rows = core::mem::replace(&mut self.rows, block.0);
+        let datums = core::mem::replace(&mut self.datums, block.1);
+        if !by_value && !rows.is_empty() {
+            self.retired.push((rows, datums));
+        }
+    }
 }
 
 /// A chunk with the blocks that were decoded so far. Slots share it.
@@ -385,6 +396,19 @@ impl Reader {
         }
     }
 
+    /// Shows the directory of a column (from 0) that the chunk has.
+    pub fn with_directory<R>(&self, at: usize, body: impl FnOnce(&ColumnDirectory) -> R) -> R {
+        let mut columns = self.columns.borrow_mut();
+        let state = &mut columns[at];
+        if state.directory.is_none() {
+            match self.chunk.directory(at) {
+                Ok(directory) => state.directory = Some(directory),
+                Err(damage) => self.chunk.raise(&damage),
+            }
+        }
+        body(state.directory.as_ref().expect("BUG: directory just set"))
+    }
+
     #[cold]
     fn decode(
         &self,
@@ -394,6 +418,14 @@ impl Reader {
         attribute: &pg_sys::FormData_pg_attribute,
     ) {
         error::check_interrupts();
+        let known = state
+            .retired
+            .iter()
+            .position(|(rows, _)| rows.contains(&row));
+        if let Some(known) = known {
+            let block = state.retired.swap_remove(known);
+            return state.switch(block, attribute.attbyval);
+        }
         if let Err(damage) = self.try_decode(state, at, row, attribute) {
             self.chunk.raise(&damage);
         }
@@ -424,14 +456,8 @@ impl Reader {
             _ => scratch.insert(datum::empty(kind)),
         };
         let rows = self.chunk.decode_block(at, directory, block, column)?;
-        let old = core::mem::replace(
-            &mut state.datums,
-            Datums::from_column(column, attribute.attlen),
-        );
-        if !attribute.attbyval && !old.values.is_empty() {
-            state.retired.push(old);
-        }
-        state.rows = rows;
+        let datums = Datums::from_column(column, attribute.attlen);
+        state.switch((rows, datums), attribute.attbyval);
         Ok(())
     }
 }

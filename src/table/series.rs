@@ -1,24 +1,42 @@
-//! Entries of the series indexes of a table: one per tail row, one per chunk. A chunk of one series is
-//! entered as (key, its greatest time); any other under the NULL key, where every scan looks.
+//! Entries of the series indexes of a table. A tail row has one, like in any btree. A chunk that is
+//! *keyed* has one for each of its series: (key, greatest time of the series in the chunk); any other
+//! chunk has one under the NULL key, where every scan looks. Keyed chunks of one table never overlap: of
+//! two that hold the same series, one has no time below the other's greatest; mergers see to that.
+//!
+//! The TID of a chunk's entry is its header's with `HEADER_BIT` set in the block number, so that scans
+//! tell entries apart without visiting the table.
 
+use crate::pg::nbtree;
 use crate::pg::relation::{self, Open};
-use crate::pg::tid::{self, Tid};
+use crate::pg::tid::Tid;
 use crate::storage::layout;
 use crate::storage::read::{Chunk, Reader};
 use pgrx::pg_sys;
+use varve_columns::chunk::Layout;
 use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE, FLAG_UNKEYED};
 
-unsafe extern "C-unwind" {
-    fn btinsert(
-        index: pg_sys::Relation,
-        values: *mut pg_sys::Datum,
-        nulls: *mut bool,
-        item: pg_sys::ItemPointer,
-        table: pg_sys::Relation,
-        check: pg_sys::IndexUniqueCheck::Type,
-        unchanged: bool,
-        info: *mut pg_sys::IndexInfo,
-    ) -> bool;
+const HEADER_BIT: u32 = 1 << 31;
+
+/// TID under which indexes enter the header at `header`.
+pub fn entry_of_header(header: Tid) -> Tid {
+    Tid {
+        block: header.block | HEADER_BIT,
+        ..header
+    }
+}
+
+/// The header that an index entry names; `None` for the entry of a tail row.
+pub fn header_of_entry(entry: Tid) -> Option<Tid> {
+    (entry.block & HEADER_BIT != 0).then_some(Tid {
+        block: entry.block & !HEADER_BIT,
+        ..entry
+    })
+}
+
+/// Values of one index entry.
+pub struct Entry {
+    pub values: Vec<pg_sys::Datum>,
+    pub nulls: Vec<bool>,
 }
 
 /// The open series indexes of a table.
@@ -28,7 +46,7 @@ pub struct SeriesIndexes {
 }
 
 impl SeriesIndexes {
-    /// Opens them for inserting.
+    /// Opens them for inserting: those that are ready for it, valid or not.
     ///
     /// # Safety
     /// `table` must be open for writing.
@@ -39,7 +57,10 @@ impl SeriesIndexes {
             relation::index_oids(table)
                 .into_iter()
                 .map(|oid| Open::index(oid, pg_sys::RowExclusiveLock))
-                .filter(|index| (*(*index.rel()).rd_rel).relam == series)
+                .filter(|index| {
+                    (*(*index.rel()).rd_rel).relam == series
+                        && (*(*index.rel()).rd_index).indisready
+                })
                 .collect()
         };
         SeriesIndexes { table, indexes }
@@ -55,52 +76,41 @@ impl SeriesIndexes {
     /// Both must have an entry for each column of the table.
     pub unsafe fn enter_row(&self, values: &[pg_sys::Datum], nulls: &[bool], at: Tid) {
         for index in &self.indexes {
-            // SAFETY: the index is open.
-            let columns = unsafe { key_columns(index.rel()) };
-            let mut entry: Vec<_> = columns.iter().map(|&column| values[column]).collect();
-            let mut null: Vec<_> = columns.iter().map(|&column| nulls[column]).collect();
-            self.insert(index.rel(), &mut entry, &mut null, at);
+            // SAFETY: the index and its table are open for writing.
+            unsafe {
+                let columns = key_columns(index.rel());
+                let mut entry: Vec<_> = columns.iter().map(|&column| values[column]).collect();
+                let mut null: Vec<_> = columns.iter().map(|&column| nulls[column]).collect();
+                nbtree::insert(self.table, index.rel(), &mut entry, &mut null, at);
+            }
         }
     }
 
     /// Enters the header at `at` of a chunk.
     pub fn enter_header(&self, chunk: &Reader, at: Tid) {
         for index in &self.indexes {
-            // SAFETY: the index and its table are open.
-            let (mut values, mut nulls) = unsafe { header_entry(self.table, index.rel(), chunk) };
-            self.insert(index.rel(), &mut values, &mut nulls, at);
-        }
-    }
-
-    fn insert(
-        &self,
-        index: pg_sys::Relation,
-        values: &mut [pg_sys::Datum],
-        nulls: &mut [bool],
-        at: Tid,
-    ) {
-        let mut item = tid::to_pg(at);
-        // SAFETY: a series index has nbtree's pages, and its operator classes nbtree's procedures.
-        unsafe {
-            pg_sys::ffi::pg_guard_ffi_boundary(|| {
-                btinsert(
-                    index,
-                    values.as_mut_ptr(),
-                    nulls.as_mut_ptr(),
-                    &mut item,
-                    self.table,
-                    pg_sys::IndexUniqueCheck::UNIQUE_CHECK_NO,
-                    false,
-                    core::ptr::null_mut(),
-                )
-            });
+            // SAFETY: the index and its table are open for writing.
+            unsafe {
+                for mut entry in header_entries(self.table, index.rel(), chunk) {
+                    nbtree::insert(
+                        self.table,
+                        index.rel(),
+                        &mut entry.values,
+                        &mut entry.nulls,
+                        entry_of_header(at),
+                    );
+                }
+            }
         }
     }
 }
 
-/// Key columns of an index, from 0.
-unsafe fn key_columns(index: pg_sys::Relation) -> Vec<usize> {
-    // SAFETY: the caller's contract.
+/// Table columns of an index, from 0; the last one is time.
+///
+/// # Safety
+/// `index` must be an open series index.
+pub unsafe fn key_columns(index: pg_sys::Relation) -> Vec<usize> {
+    // SAFETY: by contract.
     unsafe {
         let form = (*index).rd_index;
         let count = (*form).indnkeyatts as usize;
@@ -109,41 +119,127 @@ unsafe fn key_columns(index: pg_sys::Relation) -> Vec<usize> {
     }
 }
 
-/// Values under which an index enters a chunk: (key, greatest time) when the chunk holds one series of
-/// this index's key, all NULL otherwise.
+/// The entries that an index has for a chunk; their values live as long as the reader.
 ///
 /// # Safety
 /// `table` and `index` must be open.
-pub unsafe fn header_entry(
+pub unsafe fn header_entries(
     table: pg_sys::Relation,
     index: pg_sys::Relation,
     reader: &Reader,
-) -> (Vec<pg_sys::Datum>, Vec<bool>) {
+) -> Vec<Entry> {
     // SAFETY: by contract.
     unsafe {
         let columns = key_columns(index);
         let chunk = &reader.chunk;
         if !is_keyed(chunk, &columns) {
-            return (
-                vec![pg_sys::Datum::from(0usize); columns.len()],
-                vec![true; columns.len()],
-            );
+            return vec![Entry {
+                values: vec![pg_sys::Datum::from(0usize); columns.len()],
+                nulls: vec![true; columns.len()],
+            }];
         }
         let descriptor = (*table).rd_att;
         let (time, keys) = columns.split_last().expect("BUG: an index without columns");
-        let (mut values, mut nulls): (Vec<_>, Vec<_>) = keys
-            .iter()
-            .map(|&key| reader.value(descriptor, 0, key))
-            .unzip();
-        let attribute = &relation::attributes(descriptor)[*time];
-        values.push(time_datum(chunk.header.max_time, attribute.attlen));
-        nulls.push(false);
-        (values, nulls)
+        let series = if chunk.header.has(FLAG_ONE_SERIES) {
+            vec![0..chunk.header.rows]
+        } else {
+            runs(reader, descriptor, keys, 0..chunk.header.rows)
+        };
+        series
+            .into_iter()
+            .map(|rows| {
+                let mut values: Vec<_> = keys
+                    .iter()
+                    .map(|&key| reader.value(descriptor, rows.start, key).0)
+                    .collect();
+                values.push(reader_time(reader, descriptor, *time, rows.end - 1));
+                Entry {
+                    nulls: vec![false; values.len()],
+                    values,
+                }
+            })
+            .collect()
     }
 }
 
-/// Does the chunk hold one series of an index over `columns` (from 0, the last is time)?
-fn is_keyed(chunk: &Chunk, columns: &[usize]) -> bool {
+/// Time of a row, without decoding anything where the header knows it.
+unsafe fn reader_time(
+    reader: &Reader,
+    descriptor: pg_sys::TupleDesc,
+    time: usize,
+    row: u32,
+) -> pg_sys::Datum {
+    let header = &reader.chunk.header;
+    // SAFETY: the caller's contract.
+    unsafe {
+        if header.has(FLAG_ONE_SERIES) {
+            let attribute = &relation::attributes(descriptor)[time];
+            time_datum(header.max_time, attribute.attlen)
+        } else {
+            reader.value(descriptor, row, time).0
+        }
+    }
+}
+
+/// Divides `rows` of a chunk into runs of equal `columns`.
+///
+/// # Safety
+/// `descriptor` must be that of the chunk's table.
+pub unsafe fn runs(
+    reader: &Reader,
+    descriptor: pg_sys::TupleDesc,
+    columns: &[usize],
+    rows: core::ops::Range<u32>,
+) -> Vec<core::ops::Range<u32>> {
+    let varying: Vec<usize> = columns
+        .iter()
+        .copied()
+        .filter(|&column| varies(&reader.chunk, column))
+        .collect();
+    let mut out = Vec::new();
+    let mut start = rows.start;
+    // SAFETY: by contract. Values of blocks that were decoded before stay where they are.
+    unsafe {
+        let attributes = relation::attributes(descriptor);
+        let read = |row: u32| -> Vec<(pg_sys::Datum, bool)> {
+            let value = |&column: &usize| reader.value(descriptor, row, column);
+            varying.iter().map(value).collect()
+        };
+        let mut now = if rows.is_empty() {
+            Vec::new()
+        } else {
+            read(start)
+        };
+        for row in rows.start + 1..rows.end {
+            let same = varying.iter().zip(&now).all(|(&column, old)| {
+                let new = reader.value(descriptor, row, column);
+                let attribute = &attributes[column];
+                new.1 == old.1 && (new.1 || relation::same_image(new.0, old.0, attribute))
+            });
+            if !same {
+                out.push(start..row);
+                start = row;
+                now = read(row);
+            }
+        }
+    }
+    if start < rows.end {
+        out.push(start..rows.end);
+    }
+    out
+}
+
+/// Can a column of a chunk have more than one value?
+fn varies(chunk: &Chunk, column: usize) -> bool {
+    chunk
+        .columns
+        .columns()
+        .get(column)
+        .is_some_and(|head| !matches!(head.layout, Layout::AllNull | Layout::Constant(_)))
+}
+
+/// Is the chunk entered under its keys in an index over `columns` (from 0, the last is time)?
+pub fn is_keyed(chunk: &Chunk, columns: &[usize]) -> bool {
     let header = &chunk.header;
     let own: Vec<usize> = chunk
         .statics
@@ -152,8 +248,7 @@ fn is_keyed(chunk: &Chunk, columns: &[usize]) -> bool {
         .chain(chunk.statics.time.iter())
         .map(|&number| usize::from(number) - 1)
         .collect();
-    header.has(FLAG_ONE_SERIES)
-        && header.has(FLAG_SORTED)
+    header.has(FLAG_SORTED)
         && !header.has(FLAG_UNKEYED)
         && !header.has(FLAG_TOMBSTONE)
         && own == columns

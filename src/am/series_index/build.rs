@@ -1,0 +1,53 @@
+//! Building a series index with nbtree's own build.
+
+use super::validate;
+use crate::pg::nbtree;
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+/// Lets an index pass for a btree index, on which nbtree's sort insists.
+struct AsBtree {
+    class: pg_sys::Form_pg_class,
+    relam: pg_sys::Oid,
+}
+
+impl AsBtree {
+    /// # Safety
+    /// `index` must stay open while the guard lives.
+    unsafe fn begin(index: pg_sys::Relation) -> AsBtree {
+        // SAFETY: rd_rel is this backend's copy of the catalog row.
+        unsafe {
+            let class = (*index).rd_rel;
+            let relam = (*class).relam;
+            (*class).relam = pg_sys::Oid::from(pg_sys::BTREE_AM_OID);
+            AsBtree { class, relam }
+        }
+    }
+}
+
+impl Drop for AsBtree {
+    fn drop(&mut self) {
+        // SAFETY: relcache entries of open relations keep their rd_rel in place.
+        unsafe { (*self.class).relam = self.relam }
+    }
+}
+
+#[pg_guard]
+pub unsafe extern "C-unwind" fn build(
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+    info: *mut pg_sys::IndexInfo,
+) -> *mut pg_sys::IndexBuildResult {
+    // SAFETY: called by core with open relations. Entries come from `index_build_range_scan`.
+    unsafe {
+        validate::check(table, index, info);
+        let _guise = AsBtree::begin(index);
+        nbtree::build(table, index, info)
+    }
+}
+
+#[pg_guard]
+pub unsafe extern "C-unwind" fn build_empty(index: pg_sys::Relation) {
+    // SAFETY: called by core for the initialization fork of an unlogged index.
+    unsafe { nbtree::build_empty(index) }
+}

@@ -1,0 +1,121 @@
+//! What a scan through a series index costs: entries that its leading quals select, the chunks behind
+//! them, and the rows that come out.
+
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+/// Entries of a page, about.
+const ENTRIES_PER_PAGE: f64 = 200.0;
+/// Strategy number of equality.
+const EQUAL: i32 = 3;
+/// Fetching a row by virtual TID, in tuples of a sequential scan.
+const ROW_COST: f64 = 0.5;
+
+#[pg_guard]
+pub unsafe extern "C-unwind" fn estimate(
+    root: *mut pg_sys::PlannerInfo,
+    path: *mut pg_sys::IndexPath,
+    loops: f64,
+    startup: *mut pg_sys::Cost,
+    total: *mut pg_sys::Cost,
+    selectivity: *mut pg_sys::Selectivity,
+    correlation: *mut f64,
+    pages: *mut f64,
+) {
+    // SAFETY: called by core while it plans.
+    unsafe {
+        let index = (*path).indexinfo;
+        let rel = (*index).rel;
+        let clauses = (*path).indexclauses;
+        let select = |quals: *mut pg_sys::List| {
+            pg_sys::clauselist_selectivity(
+                root,
+                quals,
+                (*rel).relid as i32,
+                pg_sys::JoinType::JOIN_INNER,
+                core::ptr::null_mut(),
+            )
+        };
+        let all = select(pg_sys::get_quals_from_indexclauses(clauses));
+        let leading = select(pg_sys::get_quals_from_indexclauses(leading_clauses(
+            index, clauses,
+        )));
+        let table_rows = (*rel).tuples.max(1.0);
+        let rows = (all * table_rows).max(1.0);
+        let entries = (f64::from((*index).pages) * ENTRIES_PER_PAGE).min(table_rows);
+        let visited = (leading * entries).ceil().max(1.0);
+        let rows_per_entry = (table_rows / entries.max(1.0)).max(1.0);
+        // An entry that stands for many rows is a chunk: its header and columns are read.
+        let chunk_pages = if rows_per_entry > 4.0 { 2.0 } else { 0.0 };
+        let descent = pg_sys::random_page_cost
+            + 50.0 * pg_sys::cpu_operator_cost * f64::from((*index).tree_height + 1);
+        let rescan_share = if loops > 1.0 { 0.1 } else { 1.0 };
+        let leaf_pages = (visited / ENTRIES_PER_PAGE).ceil();
+        *startup = descent * rescan_share;
+        *total = *startup
+            + rescan_share * (leaf_pages - 1.0) * pg_sys::random_page_cost
+            + visited
+                * (pg_sys::cpu_index_tuple_cost
+                    + rescan_share * chunk_pages * pg_sys::random_page_cost)
+            + rows * ROW_COST * pg_sys::cpu_tuple_cost;
+        *selectivity = all;
+        // Chunks hold the rows of a series side by side.
+        *correlation = 1.0;
+        *pages = f64::from((*index).pages);
+    }
+}
+
+/// The clauses that say where a scan begins and ends: equalities of leading columns, and those on the
+/// column behind them.
+unsafe fn leading_clauses(
+    index: *mut pg_sys::IndexOptInfo,
+    clauses: *mut pg_sys::List,
+) -> *mut pg_sys::List {
+    let mut leading = core::ptr::null_mut();
+    if clauses.is_null() {
+        return leading;
+    }
+    // SAFETY: by the caller's contract a list of IndexClauses, in the order of columns.
+    unsafe {
+        let mut open = 0;
+        let mut equal = false;
+        for at in 0..(*clauses).length as usize {
+            let clause: *mut pg_sys::IndexClause = (*(*clauses).elements.add(at)).ptr_value.cast();
+            let column = i32::from((*clause).indexcol);
+            if column > open {
+                if !equal || column > open + 1 {
+                    break;
+                }
+                (open, equal) = (column, false);
+            }
+            leading = pg_sys::lappend(leading, clause.cast());
+            equal |= is_equality(index, clause);
+        }
+    }
+    leading
+}
+
+unsafe fn is_equality(index: *mut pg_sys::IndexOptInfo, clause: *mut pg_sys::IndexClause) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let family = *(*index).opfamily.add((*clause).indexcol as usize);
+        let quals = (*clause).indexquals;
+        if quals.is_null() || (*quals).length == 0 {
+            return false;
+        }
+        let info: *mut pg_sys::RestrictInfo = (*(*quals).elements).ptr_value.cast();
+        let node = (*info).clause;
+        let operator = match (*node).type_ {
+            pg_sys::NodeTag::T_OpExpr => (*node.cast::<pg_sys::OpExpr>()).opno,
+            pg_sys::NodeTag::T_ScalarArrayOpExpr => {
+                (*node.cast::<pg_sys::ScalarArrayOpExpr>()).opno
+            }
+            pg_sys::NodeTag::T_NullTest => {
+                return (*node.cast::<pg_sys::NullTest>()).nulltesttype
+                    == pg_sys::NullTestType::IS_NULL
+            }
+            _ => return false,
+        };
+        pg_sys::get_op_opfamily_strategy(operator, family) == EQUAL
+    }
+}

@@ -1,0 +1,117 @@
+//! CREATE INDEX: an event trigger translates `USING varve` to the index access method's own name, since
+//! the name `varve` is the table access method's, and says what an ordinary index covers.
+
+use crate::am::routine;
+use crate::pg::error;
+use crate::pg::relation::{self, Open};
+use crate::storage::layout;
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use std::ffi::CStr;
+
+/// Name by which people ask for a series index.
+const ALIAS: &CStr = c"varve";
+
+/// `varve.before_create_index() → event_trigger`, at ddl_command_start.
+#[no_mangle]
+#[pg_guard]
+pub unsafe extern "C-unwind" fn varve_before_create_index(
+    call: pg_sys::FunctionCallInfo,
+) -> pg_sys::Datum {
+    // SAFETY: core calls event triggers with an EventTriggerData as context.
+    unsafe {
+        let context = (*call).context;
+        if context.is_null() || (*context).type_ != pg_sys::NodeTag::T_EventTriggerData {
+            error::raise(
+                error::Code::ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED,
+                "not called as an event trigger",
+                "",
+                "",
+            );
+        }
+        let statement = (*context.cast::<pg_sys::EventTriggerData>()).parsetree;
+        if statement.is_null() {
+            return pg_sys::Datum::from(0usize);
+        }
+        match (*statement).type_ {
+            pg_sys::NodeTag::T_IndexStmt => {
+                let index: *mut pg_sys::IndexStmt = statement.cast();
+                translate(index);
+                note_ordinary(index);
+            }
+            pg_sys::NodeTag::T_CreateSchemaStmt => {
+                let elements = (*statement.cast::<pg_sys::CreateSchemaStmt>()).schemaElts;
+                for_each_index(elements);
+            }
+            _ => {}
+        }
+        pg_sys::Datum::from(0usize)
+    }
+}
+
+#[no_mangle]
+pub extern "C-unwind" fn pg_finfo_varve_before_create_index() -> &'static pg_sys::Pg_finfo_record {
+    const RECORD: pg_sys::Pg_finfo_record = pg_sys::Pg_finfo_record { api_version: 1 };
+    &RECORD
+}
+
+unsafe fn for_each_index(elements: *mut pg_sys::List) {
+    if elements.is_null() {
+        return;
+    }
+    // SAFETY: a list of parse nodes.
+    unsafe {
+        for at in 0..(*elements).length as usize {
+            let node: *mut pg_sys::Node = (*(*elements).elements.add(at)).ptr_value.cast();
+            if (*node).type_ == pg_sys::NodeTag::T_IndexStmt {
+                translate(node.cast());
+            }
+        }
+    }
+}
+
+unsafe fn translate(index: *mut pg_sys::IndexStmt) {
+    // SAFETY: the statement is this command's own copy.
+    unsafe {
+        let method = (*index).accessMethod;
+        if !method.is_null() && CStr::from_ptr(method) == ALIAS {
+            (*index).accessMethod = pg_sys::pstrdup(layout::INDEX_AM.as_ptr());
+        }
+    }
+}
+
+/// Says so when somebody creates an ordinary index on a table whose rows get compressed.
+unsafe fn note_ordinary(index: *mut pg_sys::IndexStmt) {
+    // SAFETY: the statement is this command's own copy.
+    unsafe {
+        let method = (*index).accessMethod;
+        let series = !method.is_null() && CStr::from_ptr(method) == layout::INDEX_AM;
+        if series || (*index).unique || (*index).relation.is_null() {
+            return;
+        }
+        let table = pg_sys::RangeVarGetRelidExtended(
+            (*index).relation,
+            pg_sys::NoLock as i32,
+            pg_sys::RVROption::RVR_MISSING_OK,
+            None,
+            core::ptr::null_mut(),
+        );
+        let kind = |oid| pg_sys::get_rel_relkind(oid) as u8;
+        if table == pg_sys::InvalidOid || kind(table) != pg_sys::RELKIND_RELATION {
+            return;
+        }
+        let table = Open::table(table, pg_sys::AccessShareLock);
+        let compresses = routine::is_varve(table.rel())
+            && !layout::keeps_rows_in_tail(table.rel())
+            && layout::of(table.rel()).time.is_some();
+        if compresses {
+            error::notice(
+                format!(
+                    "index on varve table \"{}\" covers rows that are not compressed, and is not used by queries",
+                    relation::name(table.rel())
+                ),
+                "Chunks are found by a series index: CREATE INDEX ON t USING varve (key, time).",
+            );
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! The series index, access method `varve_series`: nbtree's code and pages, with an entry per tail row and
+//! per series of a keyed chunk (`table::series`). A scan merges both into rows in index order.
+
+mod build;
+mod cost;
+pub mod ddl;
+mod entries;
+mod handler;
+mod merge;
+mod quals;
+mod rows;
+mod scan;
+mod section;
+mod vacuum;
+mod validate;
+
+pub use handler::is_series_index;

@@ -1,0 +1,458 @@
+//! The quals of a scan: which of them nbtree gets, and which decide about rows of chunks.
+//!
+//! nbtree may judge key columns, since entries carry exact keys, and lower bounds of time, since a chunk
+//! is entered under its greatest time. Upper bounds of time are checked here. Equalities of the leading
+//! columns, IN lists among them, become *sub-scans*, one per combination, in index order.
+
+use crate::pg::relation;
+use pgrx::pg_sys;
+use std::cmp::Ordering;
+
+const LESS: u16 = 1;
+const LESS_EQUAL: u16 = 2;
+const EQUAL: u16 = 3;
+const GREATER_EQUAL: u16 = 4;
+const GREATER: u16 = 5;
+const ORDER_FUNCTION: i16 = 1;
+
+/// What a qual asks of a value.
+enum Test {
+    IsNull,
+    IsNotNull,
+    /// The operator holds for any of the arguments.
+    Any(Vec<pg_sys::Datum>),
+}
+
+/// A qual on one column of the index.
+pub struct Condition {
+    /// Column of the index, from 0.
+    pub column: usize,
+    key: Box<pg_sys::ScanKeyData>,
+    test: Test,
+    /// Length of the arguments' type, where equal values of it and of the column are the same bytes or
+    /// the same integer.
+    comparable: Option<i16>,
+}
+
+impl Condition {
+    /// Does it hold for a value?
+    ///
+    /// # Safety
+    /// `value` must be of the column's type.
+    pub unsafe fn holds(&self, value: pg_sys::Datum, isnull: bool) -> bool {
+        match &self.test {
+            Test::IsNull => isnull,
+            Test::IsNotNull => !isnull,
+            Test::Any(_) if isnull => false,
+            // SAFETY: by contract; the function was looked up for these types.
+            Test::Any(arguments) => arguments.iter().any(|&argument| unsafe {
+                let function = (&raw const self.key.sk_func).cast_mut();
+                let collation = self.key.sk_collation;
+                pg_sys::FunctionCall2Coll(function, collation, value, argument).value() as u8 != 0
+            }),
+        }
+    }
+
+    /// May it hold for a value between `min` and `max`, which are not null?
+    ///
+    /// # Safety
+    /// As `holds`.
+    pub unsafe fn may_hold(&self, min: pg_sys::Datum, max: pg_sys::Datum) -> bool {
+        // SAFETY: by contract.
+        unsafe {
+            match (&self.test, self.key.sk_strategy) {
+                (Test::Any(_), LESS | LESS_EQUAL) => self.holds(min, false),
+                (Test::Any(_), GREATER | GREATER_EQUAL) => self.holds(max, false),
+                _ => true,
+            }
+        }
+    }
+
+    /// What an equality asks for.
+    fn equals(&self) -> Option<&[pg_sys::Datum]> {
+        match &self.test {
+            Test::Any(arguments) if self.key.sk_strategy == EQUAL => Some(arguments),
+            _ => None,
+        }
+    }
+
+    /// What an equality asks for, and the length of its type, if stored bounds can exclude it.
+    pub fn comparable_equals(&self) -> Option<(&[pg_sys::Datum], i16)> {
+        self.equals().zip(self.comparable)
+    }
+}
+
+/// All quals of a scan, sorted out.
+#[derive(Default)]
+pub struct Quals {
+    /// A qual can hold for no row.
+    pub impossible: bool,
+    /// On key columns, each of them.
+    pub keys: Vec<Condition>,
+    /// Lower bounds of time.
+    pub lowers: Vec<Condition>,
+    /// Upper bounds of time.
+    pub uppers: Vec<Condition>,
+    /// Other quals on time.
+    pub times: Vec<Condition>,
+    /// Of the leading columns, the values that they may have, in index order.
+    dimensions: Vec<Vec<pg_sys::ScanKeyData>>,
+    /// What nbtree checks besides.
+    native: Vec<pg_sys::ScanKeyData>,
+    key_columns: usize,
+}
+
+impl Quals {
+    /// Sorts out scan keys. Their arguments, and `context`, must outlive the result.
+    ///
+    /// # Safety
+    /// `index` must be open; the keys as the executor makes them.
+    pub unsafe fn new(
+        index: pg_sys::Relation,
+        keys: &[pg_sys::ScanKeyData],
+        context: pg_sys::MemoryContext,
+    ) -> Quals {
+        // SAFETY: by contract.
+        unsafe {
+            let key_columns = (*(*index).rd_index).indnkeyatts as usize - 1;
+            let mut quals = Quals {
+                key_columns,
+                ..Quals::default()
+            };
+            for key in keys {
+                quals.add(index, key, context);
+            }
+            if !quals.impossible {
+                quals.choose_dimensions(index);
+            }
+            quals
+        }
+    }
+
+    unsafe fn add(
+        &mut self,
+        index: pg_sys::Relation,
+        key: &pg_sys::ScanKeyData,
+        context: pg_sys::MemoryContext,
+    ) {
+        let has = |flag: u32| key.sk_flags & flag as i32 != 0;
+        let test = if has(pg_sys::SK_SEARCHNULL) {
+            Test::IsNull
+        } else if has(pg_sys::SK_SEARCHNOTNULL) {
+            Test::IsNotNull
+        } else if has(pg_sys::SK_ISNULL) {
+            self.impossible = true;
+            return;
+        } else if has(pg_sys::SK_SEARCHARRAY) {
+            // SAFETY: by contract the argument is an array.
+            let elements = unsafe { elements_of(key.sk_argument, context) };
+            if elements.is_empty() {
+                self.impossible = true;
+                return;
+            }
+            Test::Any(elements)
+        } else {
+            Test::Any(vec![key.sk_argument])
+        };
+        let condition = Condition {
+            column: key.sk_attno as usize - 1,
+            key: Box::new(*key),
+            test,
+            // SAFETY: by contract.
+            comparable: unsafe { comparable_length(index, key) },
+        };
+        if condition.column < self.key_columns {
+            self.keys.push(condition);
+        } else {
+            // SAFETY: by contract.
+            unsafe { self.add_time(index, condition, context) };
+        }
+    }
+
+    unsafe fn add_time(
+        &mut self,
+        index: pg_sys::Relation,
+        condition: Condition,
+        context: pg_sys::MemoryContext,
+    ) {
+        match (&condition.test, condition.key.sk_strategy) {
+            (Test::Any(_), LESS | LESS_EQUAL) => self.uppers.push(condition),
+            (Test::Any(_), GREATER | GREATER_EQUAL) => self.lowers.push(condition),
+            // SAFETY: by contract.
+            (Test::Any(arguments), EQUAL) => unsafe {
+                let arguments = arguments.clone();
+                let bounds = (
+                    bound(index, &condition, GREATER_EQUAL, &arguments, context),
+                    bound(index, &condition, LESS_EQUAL, &arguments, context),
+                );
+                let exact = arguments.len() == 1 && bounds.0.is_some() && bounds.1.is_some();
+                self.lowers.extend(bounds.0);
+                self.uppers.extend(bounds.1);
+                if !exact {
+                    self.times.push(condition);
+                }
+            },
+            _ => self.times.push(condition),
+        }
+    }
+
+    /// Makes dimensions of equalities of the leading columns, and hands the other quals to nbtree.
+    unsafe fn choose_dimensions(&mut self, index: pg_sys::Relation) {
+        let mut used = vec![false; self.keys.len()];
+        for column in 0..self.key_columns {
+            let found = self.keys.iter().position(|condition| {
+                condition.column == column
+                    && (condition.equals().is_some() || matches!(condition.test, Test::IsNull))
+            });
+            let Some(at) = found else { break };
+            used[at] = true;
+            let condition = &self.keys[at];
+            let key = *condition.key;
+            let values = match &condition.test {
+                // SAFETY: by contract.
+                Test::Any(arguments) => unsafe { in_order(index, &key, arguments) },
+                _ => vec![key.sk_argument],
+            };
+            let with_value = |value| pg_sys::ScanKeyData {
+                sk_argument: value,
+                sk_flags: key.sk_flags & !(pg_sys::SK_SEARCHARRAY as i32),
+                ..key
+            };
+            self.dimensions
+                .push(values.into_iter().map(with_value).collect());
+        }
+        let others = self.keys.iter().zip(used).filter(|(_, used)| !used);
+        let natives = others
+            .map(|(condition, _)| condition)
+            .chain(&self.lowers)
+            .chain(self.times.iter().filter(|time| time.equals().is_none()));
+        self.native = natives
+            .filter(|condition| !matches!(&condition.test, Test::Any(list) if list.len() != 1))
+            .map(|condition| pg_sys::ScanKeyData {
+                sk_flags: condition.key.sk_flags & !(pg_sys::SK_SEARCHARRAY as i32),
+                sk_argument: match &condition.test {
+                    Test::Any(arguments) => arguments[0],
+                    _ => condition.key.sk_argument,
+                },
+                ..*condition.key
+            })
+            .collect();
+    }
+
+    /// Do equalities name exactly one series per sub-scan?
+    pub fn names_series(&self) -> bool {
+        self.dimensions.len() == self.key_columns
+    }
+
+    pub fn sub_scans(&self) -> usize {
+        self.dimensions.iter().map(Vec::len).product()
+    }
+
+    /// Scan keys of a sub-scan for nbtree, sorted by column as it wants them.
+    pub fn keys_of(&self, sub_scan: usize) -> Vec<pg_sys::ScanKeyData> {
+        let mut rest = sub_scan;
+        let mut keys = self.native.clone();
+        for values in self.dimensions.iter().rev() {
+            keys.push(values[rest % values.len()]);
+            rest /= values.len();
+        }
+        keys.sort_by_key(|key| key.sk_attno);
+        keys
+    }
+
+    /// The only upper bound of time, as it is for a backward scan that starts there, and turned round for
+    /// finding the chunk that reaches over it.
+    pub unsafe fn upper_keys(
+        &self,
+        index: pg_sys::Relation,
+        context: pg_sys::MemoryContext,
+    ) -> Option<(pg_sys::ScanKeyData, pg_sys::ScanKeyData)> {
+        let [upper] = &self.uppers[..] else {
+            return None;
+        };
+        let Test::Any(arguments) = &upper.test else {
+            return None;
+        };
+        if arguments.len() != 1 || !self.names_series() {
+            return None;
+        }
+        let opposite = if upper.key.sk_strategy == LESS {
+            GREATER_EQUAL
+        } else {
+            GREATER
+        };
+        // SAFETY: the caller's contract is that of `new`.
+        let above = unsafe { bound(index, upper, opposite, arguments, context) }?;
+        let plain = |condition: &Condition| pg_sys::ScanKeyData {
+            sk_argument: arguments[0],
+            sk_flags: condition.key.sk_flags & !(pg_sys::SK_SEARCHARRAY as i32),
+            ..*condition.key
+        };
+        Some((plain(upper), plain(&above)))
+    }
+
+    /// Does every qual on keys hold?
+    ///
+    /// # Safety
+    /// `value` must return values of the index's columns.
+    pub unsafe fn keys_hold(&self, mut value: impl FnMut(usize) -> (pg_sys::Datum, bool)) -> bool {
+        self.keys.iter().all(|condition| {
+            let (value, isnull) = value(condition.column);
+            // SAFETY: by contract.
+            unsafe { condition.holds(value, isnull) }
+        })
+    }
+
+    /// Does every qual on time hold?
+    ///
+    /// # Safety
+    /// `value` must be of the time column's type.
+    pub unsafe fn time_holds(&self, value: pg_sys::Datum, isnull: bool) -> bool {
+        self.lowers
+            .iter()
+            .chain(&self.uppers)
+            .chain(&self.times)
+            // SAFETY: by contract.
+            .all(|condition| unsafe { condition.holds(value, isnull) })
+    }
+}
+
+impl Quals {
+    /// Can no later time in the given direction satisfy the bounds any more?
+    ///
+    /// # Safety
+    /// `value` must be of the time column's type.
+    pub unsafe fn is_past(&self, value: pg_sys::Datum, isnull: bool, forward: bool) -> bool {
+        let bounds = if forward { &self.uppers } else { &self.lowers };
+        // SAFETY: by contract.
+        !isnull
+            && !bounds
+                .iter()
+                .all(|bound| unsafe { bound.holds(value, false) })
+    }
+}
+
+/// The condition that a time is at least, or at most, what an equality asks for: its least or greatest
+/// argument where it is an IN list.
+unsafe fn bound(
+    index: pg_sys::Relation,
+    condition: &Condition,
+    strategy: u16,
+    arguments: &[pg_sys::Datum],
+    context: pg_sys::MemoryContext,
+) -> Option<Condition> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let (family, left, right) = types_of(index, &condition.key);
+        let operator = pg_sys::get_opfamily_member(family, left, right, strategy as i16);
+        if operator == pg_sys::InvalidOid {
+            return None;
+        }
+        let mut key = *condition.key;
+        pg_sys::fmgr_info_cxt(pg_sys::get_opcode(operator), &mut key.sk_func, context);
+        key.sk_strategy = strategy;
+        let ordered = in_order(index, &condition.key, arguments);
+        let argument = match strategy {
+            GREATER_EQUAL | GREATER => ordered.first(),
+            _ => ordered.last(),
+        };
+        key.sk_argument = *argument?;
+        Some(Condition {
+            column: condition.column,
+            test: Test::Any(vec![key.sk_argument]),
+            key: Box::new(key),
+            comparable: condition.comparable,
+        })
+    }
+}
+
+/// Operator family, type of the index column, and type of the arguments.
+unsafe fn types_of(
+    index: pg_sys::Relation,
+    key: &pg_sys::ScanKeyData,
+) -> (pg_sys::Oid, pg_sys::Oid, pg_sys::Oid) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let at = key.sk_attno as usize - 1;
+        let left = *(*index).rd_opcintype.add(at);
+        let right = if key.sk_subtype == pg_sys::InvalidOid {
+            left
+        } else {
+            key.sk_subtype
+        };
+        (*(*index).rd_opfamily.add(at), left, right)
+    }
+}
+
+/// See `Condition::comparable`.
+unsafe fn comparable_length(index: pg_sys::Relation, key: &pg_sys::ScanKeyData) -> Option<i16> {
+    let is_integer = |oid| matches!(oid, pg_sys::INT2OID | pg_sys::INT4OID | pg_sys::INT8OID);
+    // SAFETY: the caller's contract; a syscache look-up. Pseudotypes stand for a type of the column's.
+    unsafe {
+        let (_, left, right) = types_of(index, key);
+        let column = key.sk_attno as usize - 1;
+        if left == right {
+            Some(relation::attributes((*index).rd_att)[column].attlen)
+        } else {
+            (is_integer(left) && is_integer(right)).then(|| pg_sys::get_typlen(right))
+        }
+    }
+}
+
+/// Arguments of a key in the order of the index, each once.
+unsafe fn in_order(
+    index: pg_sys::Relation,
+    key: &pg_sys::ScanKeyData,
+    arguments: &[pg_sys::Datum],
+) -> Vec<pg_sys::Datum> {
+    let mut ordered = arguments.to_vec();
+    if ordered.len() < 2 {
+        return ordered;
+    }
+    // SAFETY: the caller's contract; a family has an order of each of its types.
+    unsafe {
+        let (family, _, element) = types_of(index, key);
+        let order = pg_sys::get_opfamily_proc(family, element, element, ORDER_FUNCTION);
+        assert!(
+            order != pg_sys::InvalidOid,
+            "BUG: operator family without order"
+        );
+        let compare = |a: &pg_sys::Datum, b: &pg_sys::Datum| -> Ordering {
+            let order = pg_sys::OidFunctionCall2Coll(order, key.sk_collation, *a, *b);
+            (order.value() as i32).cmp(&0)
+        };
+        ordered.sort_by(compare);
+        ordered.dedup_by(|a, b| compare(a, b) == Ordering::Equal);
+    }
+    ordered
+}
+
+/// Elements of an array that are not null.
+unsafe fn elements_of(array: pg_sys::Datum, context: pg_sys::MemoryContext) -> Vec<pg_sys::Datum> {
+    // SAFETY: the caller's contract; copies live in `context`.
+    unsafe {
+        crate::pg::memory::within(context, || {
+            let array: *mut pg_sys::ArrayType =
+                pg_sys::pg_detoast_datum(array.cast_mut_ptr()).cast();
+            let (mut length, mut by_value, mut align) = (0i16, false, 0);
+            let element = (*array).elemtype;
+            pg_sys::get_typlenbyvalalign(element, &mut length, &mut by_value, &mut align);
+            let (mut values, mut nulls, mut count) =
+                (core::ptr::null_mut(), core::ptr::null_mut(), 0);
+            pg_sys::deconstruct_array(
+                array,
+                element,
+                i32::from(length),
+                by_value,
+                align,
+                &mut values,
+                &mut nulls,
+                &mut count,
+            );
+            (0..count as usize)
+                .filter(|&at| !*nulls.add(at))
+                .map(|at| *values.add(at))
+                .collect()
+        })
+    }
+}

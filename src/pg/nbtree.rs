@@ -1,0 +1,227 @@
+//! nbtree's entry points, which core exports but no header that pgrx reads declares. A series index has
+//! nbtree's pages, so these functions work on it; errors become panics at the boundary.
+
+use super::tid::{self, Tid};
+use pgrx::pg_sys;
+
+mod core {
+    use pgrx::pg_sys::*;
+
+    unsafe extern "C-unwind" {
+        pub fn btbuild(
+            table: Relation,
+            index: Relation,
+            info: *mut IndexInfo,
+        ) -> *mut IndexBuildResult;
+        pub fn btbuildempty(index: Relation);
+        pub fn btinsert(
+            index: Relation,
+            values: *mut Datum,
+            nulls: *mut bool,
+            item: ItemPointer,
+            table: Relation,
+            check: IndexUniqueCheck::Type,
+            unchanged: bool,
+            info: *mut IndexInfo,
+        ) -> bool;
+        pub fn btbulkdelete(
+            info: *mut IndexVacuumInfo,
+            stats: *mut IndexBulkDeleteResult,
+            callback: IndexBulkDeleteCallback,
+            state: *mut ::core::ffi::c_void,
+        ) -> *mut IndexBulkDeleteResult;
+        pub fn btvacuumcleanup(
+            info: *mut IndexVacuumInfo,
+            stats: *mut IndexBulkDeleteResult,
+        ) -> *mut IndexBulkDeleteResult;
+        pub fn btoptions(options: Datum, validate: bool) -> *mut bytea;
+        pub fn btvalidate(class: Oid) -> bool;
+        pub fn btbuildphasename(phase: int64) -> *mut ::core::ffi::c_char;
+        pub fn btbeginscan(index: Relation, keys: i32, orders: i32) -> IndexScanDesc;
+        pub fn btrescan(
+            scan: IndexScanDesc,
+            keys: ScanKey,
+            count: i32,
+            orders: ScanKey,
+            order_count: i32,
+        );
+        pub fn btgettuple(scan: IndexScanDesc, direction: ScanDirection::Type) -> bool;
+        pub fn btendscan(scan: IndexScanDesc);
+    }
+}
+
+macro_rules! guarded {
+    ($call:expr) => {
+        pg_sys::ffi::pg_guard_ffi_boundary(|| $call)
+    };
+}
+
+/// Builds the index from what the table's `index_build_range_scan` delivers.
+///
+/// # Safety
+/// `table`, `index` and `info` must be what `ambuild` was called with; `index` must look like a btree
+/// index, since nbtree's sort insists on it.
+pub unsafe fn build(
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+    info: *mut pg_sys::IndexInfo,
+) -> *mut pg_sys::IndexBuildResult {
+    // SAFETY: by contract.
+    unsafe { guarded!(core::btbuild(table, index, info)) }
+}
+
+/// Writes an empty index to the initialization fork.
+///
+/// # Safety
+/// `index` must be an open index of an unlogged table.
+pub unsafe fn build_empty(index: pg_sys::Relation) {
+    // SAFETY: by contract.
+    unsafe { guarded!(core::btbuildempty(index)) }
+}
+
+/// Inserts one entry. Says never that the row's keys are unchanged, so that nbtree does not ask the
+/// table whether entries can be deleted: it could not tell what entries of chunk headers are.
+///
+/// # Safety
+/// `table` and `index` must be open for writing; both slices have an entry for each index column.
+pub unsafe fn insert(
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+    values: &mut [pg_sys::Datum],
+    nulls: &mut [bool],
+    at: Tid,
+) {
+    let mut item = tid::to_pg(at);
+    // SAFETY: by contract; nbtree does not look at the IndexInfo.
+    unsafe {
+        guarded!(core::btinsert(
+            index,
+            values.as_mut_ptr(),
+            nulls.as_mut_ptr(),
+            &mut item,
+            table,
+            pg_sys::IndexUniqueCheck::UNIQUE_CHECK_NO,
+            false,
+            ::core::ptr::null_mut(),
+        ));
+    }
+}
+
+/// # Safety
+/// As for `ambulkdelete`.
+pub unsafe fn bulk_delete(
+    info: *mut pg_sys::IndexVacuumInfo,
+    stats: *mut pg_sys::IndexBulkDeleteResult,
+    callback: pg_sys::IndexBulkDeleteCallback,
+    state: *mut ::core::ffi::c_void,
+) -> *mut pg_sys::IndexBulkDeleteResult {
+    // SAFETY: by contract.
+    unsafe { guarded!(core::btbulkdelete(info, stats, callback, state)) }
+}
+
+/// # Safety
+/// As for `amvacuumcleanup`.
+pub unsafe fn vacuum_cleanup(
+    info: *mut pg_sys::IndexVacuumInfo,
+    stats: *mut pg_sys::IndexBulkDeleteResult,
+) -> *mut pg_sys::IndexBulkDeleteResult {
+    // SAFETY: by contract.
+    unsafe { guarded!(core::btvacuumcleanup(info, stats)) }
+}
+
+/// # Safety
+/// As for `amoptions`.
+pub unsafe fn options(options: pg_sys::Datum, validate: bool) -> *mut pg_sys::bytea {
+    // SAFETY: by contract.
+    unsafe { guarded!(core::btoptions(options, validate)) }
+}
+
+/// # Safety
+/// As for `amvalidate`.
+pub unsafe fn validate(class: pg_sys::Oid) -> bool {
+    // SAFETY: by contract.
+    unsafe { guarded!(core::btvalidate(class)) }
+}
+
+/// Name of a build phase that `build` reports.
+///
+/// # Safety
+/// As for `ambuildphasename`.
+pub unsafe fn build_phase_name(phase: i64) -> *mut ::core::ffi::c_char {
+    // SAFETY: by contract.
+    unsafe { guarded!(core::btbuildphasename(phase)) }
+}
+
+/// A scan over the entries of an index, with their values.
+pub struct EntryScan {
+    scan: pg_sys::IndexScanDesc,
+    /// Scan keys that the descriptor has room for.
+    room: usize,
+}
+
+impl EntryScan {
+    /// Allocates a scan in the current memory context, which must outlive it. It has to be ended by `end`.
+    ///
+    /// # Safety
+    /// `index` must stay open until then; `snapshot` valid.
+    pub unsafe fn begin(
+        index: pg_sys::Relation,
+        snapshot: pg_sys::Snapshot,
+        room: usize,
+    ) -> EntryScan {
+        // SAFETY: by contract.
+        unsafe {
+            let scan = guarded!(core::btbeginscan(index, room as i32, 0));
+            // What core's index_beginscan does for its caller.
+            (*scan).heapRelation = ::core::ptr::null_mut();
+            (*scan).xs_heapfetch = ::core::ptr::null_mut();
+            (*scan).parallel_scan = ::core::ptr::null_mut();
+            (*scan).xs_temp_snap = false;
+            (*scan).xs_snapshot = snapshot;
+            (*scan).xs_want_itup = true;
+            EntryScan { scan, room }
+        }
+    }
+
+    /// Starts over with other scan keys; releases the page that the scan was on.
+    ///
+    /// # Safety
+    /// The keys' arguments must live until the scan starts over again.
+    pub unsafe fn restart(&mut self, keys: &[pg_sys::ScanKeyData]) {
+        assert!(keys.len() <= self.room, "BUG: too many scan keys");
+        // SAFETY: nbtree copies the keys; the descriptor has room for them.
+        unsafe {
+            (*self.scan).numberOfKeys = keys.len() as i32;
+            guarded!(core::btrescan(
+                self.scan,
+                keys.as_ptr().cast_mut(),
+                keys.len() as i32,
+                ::core::ptr::null_mut(),
+                0
+            ));
+        }
+    }
+
+    /// The next entry: its TID as stored, and its index tuple, valid until the next call.
+    pub fn next(&mut self, forward: bool) -> Option<(Tid, pg_sys::IndexTuple)> {
+        let direction = if forward {
+            pg_sys::ScanDirection::ForwardScanDirection
+        } else {
+            pg_sys::ScanDirection::BackwardScanDirection
+        };
+        // SAFETY: the scan is live until `end`.
+        unsafe {
+            if guarded!(core::btgettuple(self.scan, direction)) {
+                Some((tid::from_pg(&(*self.scan).xs_heaptid), (*self.scan).xs_itup))
+            } else {
+                None
+            }
+        }
+    }
+
+    /// Releases what the scan holds.
+    pub fn end(self) {
+        // SAFETY: begun by `begin`, and ended once.
+        unsafe { guarded!(core::btendscan(self.scan)) }
+    }
+}
