@@ -344,12 +344,7 @@ impl Build {
     }
 
     /// Delivers the tuples of a pinned page; returns how many count as rows of the table.
-    unsafe fn page(
-        &mut self,
-        cursor: &PageCursor,
-        block: u32,
-        deliver: &mut Deliver,
-    ) -> f64 {
+    unsafe fn page(&mut self, cursor: &PageCursor, block: u32, deliver: &mut Deliver) -> f64 {
         let mut rows = 0.0;
         let count = cursor.locked(|page| page.line_pointers());
         for offset in 1..=count {
@@ -417,6 +412,7 @@ unsafe fn raise_without_root(table: pg_sys::Relation, at: Tid) -> ! {
     )
 }
 
+#[expect(clippy::too_many_arguments, reason = "the table AM's signature")]
 #[pg_guard]
 pub unsafe extern "C-unwind" fn index_build_range_scan(
     table: pg_sys::Relation,

@@ -141,7 +141,7 @@ pub unsafe fn header_entries(
         let descriptor = (*table).rd_att;
         let (time, keys) = columns.split_last().expect("BUG: an index without columns");
         let series = if chunk.header.has(FLAG_ONE_SERIES) {
-            vec![0..chunk.header.rows]
+            core::iter::once(0..chunk.header.rows).collect()
         } else {
             runs(reader, descriptor, keys, 0..chunk.header.rows)
         };

@@ -19,7 +19,7 @@ impl AsBtree {
         unsafe {
             let class = (*index).rd_rel;
             let relam = (*class).relam;
-            (*class).relam = pg_sys::Oid::from(pg_sys::BTREE_AM_OID);
+            (*class).relam = pg_sys::BTREE_AM_OID;
             AsBtree { class, relam }
         }
     }

@@ -11,6 +11,7 @@ const EQUAL: i32 = 3;
 /// Fetching a row by virtual TID, in tuples of a sequential scan.
 const ROW_COST: f64 = 0.5;
 
+#[expect(clippy::too_many_arguments, reason = "the index AM's signature")]
 #[pg_guard]
 pub unsafe extern "C-unwind" fn estimate(
     root: *mut pg_sys::PlannerInfo,

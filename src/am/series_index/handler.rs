@@ -81,6 +81,7 @@ pub unsafe fn is_series_index(index: pg_sys::Relation) -> bool {
 }
 
 /// Rows of batches have virtual TIDs: they are entered with their chunk.
+#[expect(clippy::too_many_arguments, reason = "the index AM's signature")]
 #[pg_guard]
 unsafe extern "C-unwind" fn insert(
     index: pg_sys::Relation,

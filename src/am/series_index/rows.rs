@@ -97,7 +97,7 @@ pub unsafe fn rows_of_series(reader: &Reader, key: &Key, view: View) -> Range<u3
                     !isnull && relation::same_image(value, wanted, &attributes[column])
                 })
         };
-        let mut ranges = vec![0..reader.rows()];
+        let mut ranges = Vec::from_iter(core::iter::once(0..reader.rows()));
         for (at, &(value, _)) in key.values.iter().enumerate() {
             let column = view.shape.columns[at];
             let length = attributes[column].attlen;
@@ -174,7 +174,7 @@ fn partition_point(rows: Range<u32>, before: impl Fn(u32) -> bool) -> u32 {
 /// # Safety
 /// As `rows_of_series`.
 pub unsafe fn candidates(reader: &Reader, view: View) -> Vec<Range<u32>> {
-    let mut ranges = vec![0..reader.rows()];
+    let mut ranges = Vec::from_iter(core::iter::once(0..reader.rows()));
     let quals = view.quals;
     let conditions = quals
         .keys
