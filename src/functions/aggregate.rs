@@ -2,8 +2,12 @@
 //!
 //! A state is plain data in the aggregate's memory context, so that it is accounted for, and freed with its group. Serialized
 //! states only travel between processes of one server and are written by `Writer` and read by `Reader` in native byte order.
+use super::errors::{raise, Code};
 use super::fcinfo::Fcinfo;
 use pgrx::pg_sys::{self, Datum, MemoryContext};
+
+/// palloc's limit.
+const MAX_ALLOC_BYTES: usize = 0x3fff_ffff;
 
 /// The memory context that the states of the running aggregate live in.
 ///
@@ -38,13 +42,18 @@ pub unsafe fn place<T>(context: MemoryContext, state: T) -> *mut T {
 /// Must run inside a guarded entry point.
 pub unsafe fn bytea(bytes: &[u8]) -> Datum {
     let len = bytes.len() + pg_sys::VARHDRSZ;
+    if len > MAX_ALLOC_BYTES {
+        raise(
+            Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+            "the state of an aggregate is too large to be sent to another process",
+            "",
+            "Use smaller groups, or SET max_parallel_workers_per_gather = 0.",
+        );
+    }
     // SAFETY: a fresh allocation of header and bytes.
     unsafe {
         let varlena = pg_sys::palloc(len).cast::<pg_sys::varlena>();
-        pgrx::set_varsize_4b(
-            varlena,
-            i32::try_from(len).expect("BUG: a state beyond palloc's limit"),
-        );
+        pgrx::set_varsize_4b(varlena, len as i32);
         std::ptr::copy_nonoverlapping(
             bytes.as_ptr(),
             varlena.cast::<u8>().add(pg_sys::VARHDRSZ),

@@ -85,6 +85,25 @@ pub unsafe fn text_bytes<'a>(datum: pg_sys::Datum) -> &'a [u8] {
     }
 }
 
+/// The bytes of a `text` value that is stored plainly in its datum; None for one that would have to be fetched or unpacked.
+///
+/// # Safety
+/// `datum` is a non-null varlena.
+#[inline(always)]
+pub unsafe fn plain_text_bytes<'a>(datum: pg_sys::Datum) -> Option<&'a [u8]> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let varlena = datum.cast_mut_ptr::<pg_sys::varlena>();
+        if pgrx::varatt_is_1b_e(varlena) || pgrx::varatt_is_4b_c(varlena) {
+            return None;
+        }
+        Some(std::slice::from_raw_parts(
+            pgrx::vardata_any(varlena).cast::<u8>(),
+            pgrx::varsize_any_exhdr(varlena),
+        ))
+    }
+}
+
 /// Returns SQL NULL.
 ///
 /// # Safety

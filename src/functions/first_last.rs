@@ -3,11 +3,10 @@
 //! Times are compared by their type's btree ordering, with the collation of the call. Rows whose time is NULL do not count;
 //! a NULL value does. Of equal times the one that arrives first stays.
 use super::aggregate::{context, place, Reader, Writer};
-use super::errors::raise;
+use super::errors::{raise, Code};
 use super::fcinfo::{arg, arg_opt, guarded, null, raw_arg, sql_function, Fcinfo};
 use super::layout::{copy_bytes, Layout};
 use pgrx::pg_sys::{self, Datum, MemoryContext, Oid};
-use pgrx::PgSqlErrorCode;
 use std::cmp::Ordering;
 
 /// How times are compared: the usual types without a call.
@@ -54,7 +53,7 @@ impl State {
                 pg_sys::lookup_type_cache(types[1], pg_sys::TYPECACHE_CMP_PROC_FINFO as i32);
             if (*entry).cmp_proc_finfo.fn_oid == Oid::INVALID {
                 raise(
-                    PgSqlErrorCode::ERRCODE_UNDEFINED_FUNCTION,
+                    Code::ERRCODE_UNDEFINED_FUNCTION,
                     "the second argument of first and last has a type without an ordering",
                     "A btree operator class for the type is needed.",
                     "Cast the argument, for example to timestamptz.",

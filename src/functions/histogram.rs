@@ -1,9 +1,8 @@
 //! `histogram(value, min, max, buckets)`: how many values fall into each of equally wide buckets, and below and above them.
 use super::aggregate::{context, place, Reader, Writer};
-use super::errors::{invalid, raise};
+use super::errors::{invalid, raise, Code};
 use super::fcinfo::{arg, arg_opt, guarded, null, raw_arg, sql_function, Fcinfo};
 use pgrx::pg_sys::{self, Datum, MemoryContext};
-use pgrx::PgSqlErrorCode;
 
 /// An array of counts stays far below palloc's limit.
 const MAX_BUCKETS: i32 = 1_000_000;
@@ -58,7 +57,7 @@ impl State {
 #[cold]
 fn bad_argument(message: &str, hint: &str) -> ! {
     raise(
-        PgSqlErrorCode::ERRCODE_INVALID_ARGUMENT_FOR_WIDTH_BUCKET_FUNCTION,
+        Code::ERRCODE_INVALID_ARGUMENT_FOR_WIDTH_BUCKET_FUNCTION,
         message,
         "",
         hint,
@@ -71,7 +70,7 @@ fn check(min: f64, max: f64, buckets: i32) {
     }
     if buckets > MAX_BUCKETS {
         raise(
-            PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+            Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
             "too many buckets",
             "",
             "The limit is 1000000.",
@@ -102,7 +101,7 @@ unsafe fn bounds(fcinfo: Fcinfo) -> (f64, f64, i32) {
     match (min, max, buckets) {
         (Some(min), Some(max), Some(buckets)) => (float(min), float(max), buckets.value() as i32),
         _ => raise(
-            PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED,
+            Code::ERRCODE_NULL_VALUE_NOT_ALLOWED,
             "the bounds and the number of buckets of a histogram must not be null",
             "",
             "",
@@ -232,7 +231,7 @@ sql_function! {
                 let mut elements: Vec<Datum> = Vec::with_capacity(counts.len());
                 for count in counts.iter() {
                     let Ok(count) = i32::try_from(*count) else {
-                        raise(PgSqlErrorCode::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, "integer out of range", "", "")
+                        raise(Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, "integer out of range", "", "")
                     };
                     elements.push(Datum::from(count));
                 }

@@ -5,6 +5,9 @@
 mod admin;
 mod aggregate;
 mod bucket;
+mod candlestick;
+mod composite;
+mod counter;
 mod errors;
 mod executor;
 mod fcinfo;
@@ -12,8 +15,13 @@ mod first_last;
 mod gapfill;
 mod histogram;
 mod layout;
+mod lttb;
 mod nodes;
+mod percentile;
+mod points;
+mod state_agg;
 mod time_bucket;
+mod time_weight;
 mod timezone;
 
 /// Installs the planner hooks of this layer. Called once, when the library is loaded: for a session's first query that is

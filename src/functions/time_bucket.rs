@@ -3,11 +3,10 @@
 //! Without a time zone, `timestamptz` is bucketed by the clock of UTC, offsets included, so the result does not depend on the
 //! session's time zone and the function is IMMUTABLE. The common forms allocate nothing and call nothing.
 use super::bucket::{self, bucket, bucket_date, date_in_range, shift, BucketError, Width, DAY_US};
-use super::errors::{invalid, raise};
+use super::errors::{invalid, raise, Code};
 use super::fcinfo::{arg, arg_opt, guarded, interval_arg, null, sql_function, text_bytes, Fcinfo};
 use super::timezone::Zone;
 use pgrx::pg_sys::{self, Datum};
-use pgrx::PgSqlErrorCode;
 
 /// Raises the error that users see.
 #[cold]
@@ -26,19 +25,19 @@ pub fn raise_bucket_error(error: BucketError) -> ! {
             "Leave the argument out for the default.",
         ),
         BucketError::MonthsAndTime => raise(
-            PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+            Code::ERRCODE_FEATURE_NOT_SUPPORTED,
             "bucket width mixes months with days or time",
             "Months differ in length, so such buckets have no common origin.",
             "Use months and years alone, or days and time alone.",
         ),
         BucketError::NotWholeDays => raise(
-            PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+            Code::ERRCODE_FEATURE_NOT_SUPPORTED,
             "bucket width of a date must be a whole number of days or months",
             "",
             "Cast the date to timestamp for shorter buckets.",
         ),
         BucketError::OutOfRange => raise(
-            PgSqlErrorCode::ERRCODE_DATETIME_FIELD_OVERFLOW,
+            Code::ERRCODE_DATETIME_FIELD_OVERFLOW,
             "bucket lies outside the range of its type",
             "",
             "Use a smaller width or another origin.",
@@ -259,7 +258,7 @@ pub fn integer(width: i64, value: i64, offset: i64, min: i64) -> Datum {
         Ok(start) if start >= min => Datum::from(start),
         Ok(_) | Err(BucketError::OutOfRange) => guarded(|| {
             raise(
-                PgSqlErrorCode::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
+                Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
                 "bucket lies outside the range of its type",
                 "",
                 "Cast to a larger integer type.",

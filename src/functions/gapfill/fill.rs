@@ -1,7 +1,6 @@
 //! The values of filled columns: the last one carried forward, or a line between two neighbours.
-use crate::functions::errors::raise;
+use crate::functions::errors::{raise, Code};
 use pgrx::pg_sys::{self, Datum, Oid};
-use pgrx::PgSqlErrorCode;
 
 /// The kinds of numbers that can be interpolated.
 #[derive(Clone, Copy)]
@@ -78,7 +77,7 @@ impl NumberType {
         };
         if !fits {
             raise(
-                PgSqlErrorCode::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
+                Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
                 "interpolated value lies outside the range of its type",
                 "",
                 "",
@@ -145,7 +144,7 @@ pub unsafe fn neighbour(
         };
         let Some(to_number) = value_type else {
             raise(
-                PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
+                Code::ERRCODE_DATATYPE_MISMATCH,
                 "a neighbour of interpolate must be a record of a time and a number",
                 "The time must have the type of the bucket.",
                 "Write ROW(time, value) with casts where the literals do not have these types.",

@@ -10,11 +10,10 @@ mod fill;
 mod node;
 mod plan;
 
-use super::errors::raise;
+use super::errors::{raise, Code};
 use super::fcinfo::{arg, arg_opt, guarded, null, sql_function, Fcinfo};
 use super::time_bucket::{bucket_in_cached_zone, integer, varve_time_bucket};
 use pgrx::pg_sys::{self, Datum};
-use pgrx::PgSqlErrorCode;
 
 /// Installs the planner hook.
 pub fn init() {
@@ -159,7 +158,7 @@ sql_function! {
 #[cold]
 fn outside_gapfill(function: &str) -> ! {
     raise(
-        PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
+        Code::ERRCODE_FEATURE_NOT_SUPPORTED,
         format!("{function} must stand in the select list of a query that groups by time_bucket_gapfill"),
         "It is filled in above the grouping, before window functions, and not inside an aggregate.",
         "Compute it in a subquery that groups by time_bucket_gapfill.",

@@ -6,10 +6,10 @@
 use super::bounds::{self, Bound};
 use super::buckets::TimeType;
 use super::{marker_of, Marker};
-use crate::functions::errors::{invalid, raise};
+use crate::functions::errors::{invalid, raise, Code};
 use crate::functions::nodes::{cast, integer_list, items, make_node, node_list};
+use pgrx::pg_guard;
 use pgrx::pg_sys::{self, Node, NodeTag, Oid};
-use pgrx::{pg_guard, PgSqlErrorCode};
 
 static mut PREVIOUS_HOOK: pg_sys::create_upper_paths_hook_type = None;
 
@@ -126,12 +126,7 @@ unsafe fn gapfill_group(
 
 #[cold]
 fn unsupported(message: &str, hint: &str) -> ! {
-    raise(
-        PgSqlErrorCode::ERRCODE_FEATURE_NOT_SUPPORTED,
-        message,
-        "",
-        hint,
-    )
+    raise(Code::ERRCODE_FEATURE_NOT_SUPPORTED, message, "", hint)
 }
 
 /// Replaces every path of the grouping by one that fills gaps.

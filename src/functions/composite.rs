@@ -1,0 +1,83 @@
+//! Results of row types, and arrays of them.
+use super::fcinfo::Fcinfo;
+use pgrx::pg_sys::{self, Datum, Oid};
+
+/// A double precision field.
+pub fn float(value: f64) -> Option<Datum> {
+    Some(Datum::from(value.to_bits()))
+}
+
+/// A text field.
+///
+/// # Safety
+/// Must run inside a guarded entry point.
+pub unsafe fn text(bytes: &[u8]) -> Option<Datum> {
+    // SAFETY: text and bytea have the same layout; the caller's promise.
+    Some(unsafe { super::aggregate::bytea(bytes) })
+}
+
+/// A row of a type that is described by `descriptor`.
+///
+/// # Safety
+/// The fields fit the descriptor; must run inside a guarded entry point.
+unsafe fn row(descriptor: pg_sys::TupleDesc, fields: &[Option<Datum>]) -> Datum {
+    let mut values: Vec<Datum> = fields
+        .iter()
+        .map(|field| field.unwrap_or(Datum::null()))
+        .collect();
+    let mut nulls: Vec<bool> = fields.iter().map(Option::is_none).collect();
+    // SAFETY: the caller's promise.
+    unsafe {
+        let tuple = pg_sys::heap_form_tuple(descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
+        pg_sys::heap_copy_tuple_as_datum(tuple, descriptor)
+    }
+}
+
+/// A row of the type that the called function returns.
+///
+/// # Safety
+/// The fields fit the type, which is a row type; must run inside a guarded entry point.
+pub unsafe fn result_row(fcinfo: Fcinfo, fields: &[Option<Datum>]) -> Datum {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let typ = pg_sys::get_fn_expr_rettype((*fcinfo).flinfo);
+        row(pg_sys::lookup_rowtype_tupdesc_copy(typ, -1), fields)
+    }
+}
+
+/// An array of rows, of the type that the called function returns.
+///
+/// # Safety
+/// The fields fit the element type, which is a row type; must run inside a guarded entry point.
+pub unsafe fn result_array<const N: usize>(
+    fcinfo: Fcinfo,
+    rows: impl Iterator<Item = [Option<Datum>; N]>,
+) -> Datum {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let element = pg_sys::get_element_type(pg_sys::get_fn_expr_rettype((*fcinfo).flinfo));
+        let descriptor = pg_sys::lookup_rowtype_tupdesc_copy(element, -1);
+        let elements: Vec<Datum> = rows.map(|fields| row(descriptor, &fields)).collect();
+        array(elements, element, -1, pg_sys::TYPALIGN_DOUBLE)
+    }
+}
+
+/// An array of values that are passed by reference.
+///
+/// # Safety
+/// The elements have the type; must run inside a guarded entry point.
+pub unsafe fn array(mut elements: Vec<Datum>, typ: Oid, len: i32, align: u8) -> Datum {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let count = elements.len() as i32;
+        let align = align as core::ffi::c_char;
+        Datum::from(pg_sys::construct_array(
+            elements.as_mut_ptr(),
+            count,
+            typ,
+            len,
+            false,
+            align,
+        ))
+    }
+}
