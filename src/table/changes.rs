@@ -19,7 +19,13 @@ use varve_columns::tuple::header::{Section, FLAG_TOMBSTONE};
 pub struct Entry {
     pub successor: Option<Tid>,
     pub command: pg_sys::CommandId,
+}
+
+/// Unwritten changes of one command in one subtransaction.
+struct Group {
+    command: pg_sys::CommandId,
     sub: pg_sys::SubTransactionId,
+    rows: DeleteMap,
 }
 
 /// Where the newest header of a chunk is, as far as this transaction has changed it.
@@ -40,7 +46,7 @@ struct Touched {
     versions: Vec<(pg_sys::SubTransactionId, Newest)>,
     /// Subtransaction that holds the exclusive lock on the newest header, if any.
     locked: Option<pg_sys::SubTransactionId>,
-    entries: HashMap<u32, Entry>,
+    groups: Vec<Group>,
 }
 
 impl Touched {
@@ -60,8 +66,8 @@ struct Key {
 #[derive(Default)]
 struct State {
     touched: HashMap<Key, Touched>,
-    /// Number of entries in all of `touched`.
-    entries: usize,
+    /// Number of rows in all groups of `touched`.
+    rows: usize,
 }
 
 thread_local! {
@@ -111,15 +117,17 @@ pub unsafe fn overlay(chunk: &Chunk, snapshot: pg_sys::Snapshot) -> Option<Delet
         return Some(DeleteMap::default());
     }
     STATE.with_borrow(|state| {
-        if state.entries == 0 {
+        if state.rows == 0 {
             return None;
         }
         let touched = state.touched.get(&key_of(chunk))?;
         let mut map = chunk.map.clone();
-        for (&row, entry) in &touched.entries {
-            if entry.command < horizon {
-                map.delete(row);
-            }
+        for group in touched
+            .groups
+            .iter()
+            .filter(|group| group.command < horizon)
+        {
+            map.merge(&group.rows);
         }
         Some(map)
     })
@@ -138,15 +146,15 @@ pub unsafe fn is_hidden(chunk: &Chunk, row: u32, snapshot: pg_sys::Snapshot) -> 
 /// The unwritten change of a row.
 pub fn entry(chunk: &Chunk, row: u32) -> Option<Entry> {
     STATE.with_borrow(|state| {
-        if state.entries == 0 {
+        if state.rows == 0 {
             return None;
         }
-        state
-            .touched
-            .get(&key_of(chunk))?
-            .entries
-            .get(&row)
-            .copied()
+        let groups = &state.touched.get(&key_of(chunk))?.groups;
+        let group = groups.iter().find(|group| group.rows.contains(row))?;
+        Some(Entry {
+            successor: group.rows.successor(row),
+            command: group.command,
+        })
     })
 }
 
@@ -188,7 +196,7 @@ pub fn note_locked(newest: &Chunk) {
                 base: newest.tid,
                 versions: Vec::new(),
                 locked: None,
-                entries: HashMap::new(),
+                groups: Vec::new(),
             });
         if touched.locked.is_none() && touched.versions.is_empty() {
             touched.file = file_of(newest);
@@ -208,21 +216,30 @@ pub fn record(chunk: &Chunk, row: u32, command: pg_sys::CommandId, successor: Op
             .touched
             .get_mut(&key_of(chunk))
             .expect("BUG: change of a chunk that is not locked");
-        touched.entries.insert(
-            row,
-            Entry {
-                successor,
-                command,
-                sub,
-            },
-        );
-        state.entries += 1;
+        let fits = |group: &Group| (group.command, group.sub) == (command, sub);
+        let at = match touched.groups.iter().position(fits) {
+            Some(at) => at,
+            None => {
+                touched.groups.push(Group {
+                    command,
+                    sub,
+                    rows: DeleteMap::default(),
+                });
+                touched.groups.len() - 1
+            }
+        };
+        let rows = &mut touched.groups[at].rows;
+        match successor {
+            Some(successor) => rows.update(row, successor),
+            None => rows.delete(row),
+        };
+        state.rows += 1;
     });
 }
 
 /// Are there changes that other processes, such as parallel workers, cannot know of?
 pub fn any_unwritten() -> bool {
-    STATE.with_borrow(|state| state.entries > 0)
+    STATE.with_borrow(|state| state.rows > 0)
 }
 
 /// Writes the changes that the current subtransaction has collected: one new header version per chunk,
@@ -237,7 +254,7 @@ pub fn flush() {
         state
             .touched
             .iter()
-            .filter(|(_, touched)| touched.entries.values().any(|entry| entry.sub == sub))
+            .filter(|(_, touched)| touched.groups.iter().any(|group| group.sub == sub))
             .filter_map(|(key, touched)| match touched.newest() {
                 Newest::At(tid) => Some((*key, tid)),
                 Newest::Gone => None,
@@ -246,24 +263,30 @@ pub fn flush() {
     });
     work.sort_by_key(|(key, tid)| (key.table.to_u32(), *tid));
     for (key, tid) in work {
-        let (entries, file) = STATE.with_borrow_mut(|state| {
+        let (groups, file) = STATE.with_borrow_mut(|state| {
             let touched = state
                 .touched
                 .get_mut(&key)
                 .expect("BUG: a chunk was forgotten");
-            let (entries, rest): (HashMap<_, _>, HashMap<_, _>) =
-                core::mem::take(&mut touched.entries)
-                    .into_iter()
-                    .partition(|(_, entry)| entry.sub == sub);
-            touched.entries = rest;
-            state.entries -= entries.len();
-            (entries, touched.file)
+            let (groups, rest): (Vec<_>, Vec<_>) = core::mem::take(&mut touched.groups)
+                .into_iter()
+                .partition(|group| group.sub == sub);
+            touched.groups = rest;
+            state.rows -= rows_in(&groups);
+            (groups, touched.file)
         });
-        write_changes(key, file, tid, &entries);
+        write_changes(key, file, tid, &groups);
     }
 }
 
-fn write_changes(key: Key, file: pg_sys::Oid, tid: Tid, entries: &HashMap<u32, Entry>) {
+fn rows_in(groups: &[Group]) -> usize {
+    groups
+        .iter()
+        .map(|group| group.rows.deleted() as usize)
+        .sum()
+}
+
+fn write_changes(key: Key, file: pg_sys::Oid, tid: Tid, groups: &[Group]) {
     let table = Open::table(key.table, pg_sys::RowExclusiveLock);
     // SAFETY: the table is open.
     let reader = unsafe {
@@ -276,14 +299,7 @@ fn write_changes(key: Key, file: pg_sys::Oid, tid: Tid, entries: &HashMap<u32, E
     let reader = reader.expect("BUG: a locked header is gone");
     let chunk = &reader.chunk;
     let mut map = chunk.map.clone();
-    let mut rows: Vec<_> = entries.iter().collect();
-    rows.sort_by_key(|(row, _)| **row);
-    for (&row, entry) in rows {
-        match entry.successor {
-            Some(successor) => map.update(row, successor),
-            None => map.delete(row),
-        };
-    }
+    groups.iter().for_each(|group| map.merge(&group.rows));
     advance_past_own_header(chunk);
     // SAFETY: the table is open with RowExclusiveLock.
     let target = unsafe { Target::current(table.rel()) };
@@ -298,7 +314,7 @@ fn write_changes(key: Key, file: pg_sys::Oid, tid: Tid, entries: &HashMap<u32, E
     if let Newest::At(tid) = newest {
         series::index_header(table.rel(), &reader, tid);
     }
-    for _ in entries {
+    for _ in 0..rows_in(groups) {
         // SAFETY: the table is open.
         unsafe { pg_sys::pgstat_count_heap_delete(table.rel()) };
     }
@@ -364,7 +380,7 @@ pub fn delete_pieces(table: pg_sys::Relation, chunk: &Chunk, command: pg_sys::Co
     }
 }
 
-/// A subtransaction ended: its entries and locks go up to its parent, or away.
+/// A subtransaction ended: its changes and locks go up to its parent, or away.
 pub fn end_subtransaction(
     sub: pg_sys::SubTransactionId,
     parent: pg_sys::SubTransactionId,
@@ -373,12 +389,8 @@ pub fn end_subtransaction(
     STATE.with_borrow_mut(|state| {
         for touched in state.touched.values_mut() {
             if committed {
-                for entry in touched
-                    .entries
-                    .values_mut()
-                    .filter(|entry| entry.sub == sub)
-                {
-                    entry.sub = parent;
+                for group in touched.groups.iter_mut().filter(|group| group.sub == sub) {
+                    group.sub = parent;
                 }
                 if touched.locked == Some(sub) {
                     touched.locked = Some(parent);
@@ -391,17 +403,17 @@ pub fn end_subtransaction(
                     version.0 = parent;
                 }
             } else {
-                touched.entries.retain(|_, entry| entry.sub != sub);
+                touched.groups.retain(|group| group.sub != sub);
                 touched.versions.retain(|version| version.0 != sub);
                 if touched.locked == Some(sub) {
                     touched.locked = None;
                 }
             }
         }
-        state.entries = state
+        state.rows = state
             .touched
             .values()
-            .map(|touched| touched.entries.len())
+            .map(|touched| rows_in(&touched.groups))
             .sum();
     });
 }

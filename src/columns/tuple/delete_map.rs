@@ -79,13 +79,26 @@ impl DeleteMap {
         true
     }
 
-    /// Takes back what `delete` or `update` did.
-    pub fn restore(&mut self, row: u32) {
-        if self.contains(row) {
-            self.words[(row / 64) as usize] &= !(1 << (row % 64));
-            self.deleted -= 1;
-            self.updated.retain(|entry| entry.0 != row);
+    /// Adds the changes of `other`; a row that is gone already stays as it is.
+    pub fn merge(&mut self, other: &DeleteMap) {
+        for &(row, successor) in &other.updated {
+            if !self.contains(row) {
+                self.updated.push((row, successor));
+            }
         }
+        self.updated.sort_unstable_by_key(|entry| entry.0);
+        if other.words.len() > self.words.len() {
+            self.words.resize(other.words.len(), 0);
+        }
+        for (own, others) in self.words.iter_mut().zip(&other.words) {
+            *own |= others;
+        }
+        self.deleted = self.words.iter().map(|word| word.count_ones()).sum();
+    }
+
+    /// Memory that the map takes.
+    pub fn bytes(&self) -> usize {
+        self.words.capacity() * 8 + self.updated.capacity() * size_of::<(u32, Tid)>()
     }
 
     fn rows(&self) -> impl Iterator<Item = u32> + '_ {
@@ -226,12 +239,22 @@ mod tests {
     }
 
     #[test]
-    fn restore_takes_a_change_back() {
-        let mut map = DeleteMap::default();
-        map.update(9, tid(3));
-        assert!(!map.delete(9));
-        map.restore(9);
-        assert!(map.is_empty() && map.successor(9).is_none() && map.delete(9));
+    fn merging_adds_rows_and_keeps_what_was_there() {
+        let (mut map, mut other) = (DeleteMap::default(), DeleteMap::default());
+        map.delete(3);
+        map.update(700, tid(1));
+        other.update(3, tid(2));
+        other.update(5, tid(3));
+        other.update(700, tid(4));
+        other.delete(9_000);
+        map.merge(&other);
+        assert_eq!(map.deleted(), 4);
+        assert_eq!(map.successor(3), None);
+        assert_eq!(map.successor(5), Some(tid(3)));
+        assert_eq!(map.successor(700), Some(tid(1)));
+        assert!(map.contains(9_000));
+        let back = DeleteMap::decode(&map.encode(), 10_000).expect("own bytes");
+        assert_eq!(back.encode(), map.encode());
     }
 
     #[test]
