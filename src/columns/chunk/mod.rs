@@ -3,9 +3,11 @@
 //! Bytes: FORMAT.md.
 
 mod block;
+mod bounds;
 mod build;
 mod directory;
 mod header;
+mod summary_bytes;
 mod values;
 
 pub use crate::codec::{Point, Tier};

@@ -7,7 +7,7 @@
 //!
 //! Bytes: scale (u8), stream of integers.
 
-use super::bytes::Strings;
+use super::bytes::{self, Strings};
 use super::{id, int, Tier};
 use crate::error::{Corrupt, Result};
 use crate::wire::Reader;
@@ -135,9 +135,36 @@ fn put_body(value: i64, scale: u16, out: &mut Vec<u8>) {
 
 /// Appends the body of a block and returns its codec.
 pub fn encode(scale: u16, values: &[i64], tier: Tier, out: &mut Vec<u8>) -> u8 {
+    let at = out.len();
     out.push(scale as u8);
     int::encode(values, tier, out);
+    // Wide integers can have short bodies: 1 beside 10^18.
+    if out.len() - at > values.len() * SHORTEST_BODY {
+        let (mut ends, mut data) = (Vec::new(), Vec::new());
+        put_bodies(values, scale, &mut ends, &mut data);
+        let mut bodies = Vec::new();
+        let strings = Strings {
+            ends: &ends,
+            data: &data,
+        };
+        let codec = bytes::encode(strings, tier, &mut bodies);
+        if bodies.len() < out.len() - at {
+            out.truncate(at);
+            out.extend_from_slice(&bodies);
+            return codec;
+        }
+    }
     id::NUMERIC_SCALED
+}
+
+/// Header and a digit.
+const SHORTEST_BODY: usize = 4;
+
+fn put_bodies(values: &[i64], scale: u16, ends: &mut Vec<u32>, data: &mut Vec<u8>) {
+    for &value in values {
+        put_body(value, scale, data);
+        ends.push(data.len() as u32);
+    }
 }
 
 /// Reads `n` bodies; `ends` and `data` are cleared first.
@@ -150,10 +177,7 @@ pub fn decode(mut reader: Reader, n: usize, ends: &mut Vec<u32>, data: &mut Vec<
     }
     let mut values = Vec::new();
     int::decode(reader.rest(), n, &mut values)?;
-    for value in values {
-        put_body(value, scale, data);
-        ends.push(data.len() as u32);
-    }
+    put_bodies(&values, scale, ends, data);
     Ok(())
 }
 
@@ -192,9 +216,15 @@ mod tests {
             });
             assert_eq!(found, Some((scale, values.to_vec())), "scale {scale}");
             let mut out = Vec::new();
-            encode(scale, &values, Tier::Fresh, &mut out);
+            let codec = encode(scale, &values, Tier::Fresh, &mut out);
             let (mut back_ends, mut back) = (vec![], vec![]);
-            decode(Reader::new(&out), values.len(), &mut back_ends, &mut back).unwrap();
+            let reader = Reader::new(&out);
+            match codec {
+                id::NUMERIC_SCALED => {
+                    decode(reader, values.len(), &mut back_ends, &mut back).unwrap()
+                }
+                _ => bytes::decode(codec, reader, values.len(), &mut back_ends, &mut back).unwrap(),
+            }
             assert_eq!((back_ends, back), (ends, data));
         }
     }

@@ -312,6 +312,93 @@ fn any_column(rows: usize) -> impl Strategy<Value = Column> {
     })
 }
 
+/// Bytes of the values as they are, and of a bitmap of nulls.
+fn raw_bytes(column: &Column) -> usize {
+    let rows = column.rows();
+    let values = match &column.values {
+        Values::Absent(_) => 0,
+        Values::Bool(_) => rows.div_ceil(8),
+        Values::I16(_) => 2 * rows,
+        Values::I32(_) | Values::F32(_) => 4 * rows,
+        Values::I64(_) | Values::F64(_) => 8 * rows,
+        Values::Fixed { data, .. } => data.len(),
+        // With a length of at least a byte each.
+        Values::Bytes { data, .. } => data.len() + rows,
+    };
+    values
+        + if column.validity.is_some() {
+            rows.div_ceil(8)
+        } else {
+            0
+        }
+}
+
+#[test]
+fn nothing_grows_beyond_raw_but_for_a_few_bytes() {
+    let n = 5000usize;
+    let bits: Vec<u64> = (0..n as u64).map(support::mix).collect();
+    let column = |kind, values| Column {
+        kind,
+        values,
+        validity: None,
+    };
+    let powers: Vec<Vec<u8>> = bits
+        .iter()
+        .map(|b| [[0x80 | (b % 5) as u8, 0x80], [1, 0]].concat())
+        .collect();
+    let columns = [
+        column(
+            Kind::Bool,
+            Values::Bool(bits.iter().map(|b| b & 1 == 1).collect()),
+        ),
+        column(
+            Kind::I16,
+            Values::I16(bits.iter().map(|&b| b as i16).collect()),
+        ),
+        column(
+            Kind::I32,
+            Values::I32(bits.iter().map(|&b| b as i32).collect()),
+        ),
+        column(
+            Kind::I64,
+            Values::I64(bits.iter().map(|&b| b as i64).collect()),
+        ),
+        column(
+            Kind::F32,
+            Values::F32(bits.iter().map(|&b| f32::from_bits(b as u32)).collect()),
+        ),
+        column(
+            Kind::F64,
+            Values::F64(bits.iter().map(|&b| f64::from_bits(b)).collect()),
+        ),
+        column(
+            Kind::Fixed(8),
+            Values::Fixed {
+                width: 8,
+                data: bits.iter().flat_map(|b| b.to_le_bytes()).collect(),
+            },
+        ),
+        bytes_column(
+            Kind::Bytes,
+            &bits
+                .iter()
+                .map(|b| b.to_le_bytes()[..(b % 9) as usize].to_vec())
+                .collect::<Vec<_>>(),
+        ),
+        bytes_column(Kind::Numeric, &powers),
+    ];
+    for column in columns {
+        for tier in tiers() {
+            let raw = raw_bytes(&column);
+            let encoded = encode(std::slice::from_ref(&column), &Options { tier });
+            let blocks = n.div_ceil(1024);
+            let most = raw + 80 * (blocks + 1);
+            let bytes = encoded.header.len() + encoded.payload.len();
+            assert!(bytes <= most, "{:?}: {bytes} bytes of {raw}", column.kind);
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
