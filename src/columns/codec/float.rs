@@ -87,7 +87,9 @@ fn encode(values: &[f64], singles: bool, tier: Tier, out: &mut Vec<u8>) -> u8 {
     if plan.form == Form::BITS && plan.bits > SPLIT_ABOVE_BITS {
         best.offer_smaller(|bytes| put_split(values, tier, bytes));
     }
-    if let Tier::Merged(point) = tier {
+    // Where integers express everything, their own codecs do better than any on the doubles.
+    let all_integers = best.codec == id::FLOAT_FORMED && plan.form != Form::BITS;
+    if let (Tier::Merged(point), false) = (tier, all_integers) {
         try_merged(values, point, &mut best);
     }
     // Whatever the sample missed: a block never takes more than its raw values.

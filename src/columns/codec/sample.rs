@@ -11,6 +11,9 @@ const SAMPLE: usize = RUN * GROUPS;
 /// Bits that an exception costs: the double, its position, and the hole it leaves in the integers.
 const EXCEPTION_BITS: f64 = 76.0;
 
+/// What a column of corrections costs beyond the sample's estimate, and for being a second stream to decode.
+const CORRECTION_BITS: f64 = 1.5;
+
 /// Largest correction worth a column of its own, in ULPs to either side.
 pub const MAX_ULPS: i64 = 127;
 
@@ -215,7 +218,7 @@ impl Sample {
         }
         if corrigible && missed > 0 {
             let others = beyond.saturating_sub(self.special) as f64 * EXCEPTION_BITS / n;
-            let corrected = integers + ulps_bits / n + 0.5 + others;
+            let corrected = integers + ulps_bits / n + CORRECTION_BITS + others;
             if corrected < best.bits {
                 *best = Plan {
                     form,
