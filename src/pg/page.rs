@@ -159,7 +159,8 @@ impl Page {
                 .read_unaligned()
         };
         let (start, flags, len) = (item & 0x7fff, (item >> 15) & 3, item >> 17);
-        if flags != LP_NORMAL {
+        let bounds = PAGE_HEADER_BYTES as u32..=pg_sys::BLCKSZ;
+        if flags != LP_NORMAL || !bounds.contains(&start) || !bounds.contains(&(start + len)) {
             return None;
         }
         Some(PageTuple {

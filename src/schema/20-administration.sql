@@ -3,3 +3,22 @@ CREATE PROCEDURE varve.compact("table" regclass)
 AS 'MODULE_PATHNAME', 'varve_compact' LANGUAGE C;
 COMMENT ON PROCEDURE varve.compact(regclass) IS
 'seals the rows of a table, merges its chunks, and gives the space back; not inside a transaction block';
+
+CREATE FUNCTION varve.chunks("table" regclass, OUT chunk text, OUT level int2, OUT rows int, OUT deleted int,
+    OUT min_time text, OUT max_time text, OUT first_key text, OUT last_key text, OUT one_series bool, OUT keyed bool,
+    OUT header_bytes bigint, OUT payload_bytes bigint, OUT codecs text, OUT header tid, OUT tuples int,
+    OUT first_block bigint, OUT last_block bigint)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'varve_chunks_wrapper' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION varve.chunks(regclass) IS 'the chunks of a table';
+
+CREATE FUNCTION varve.stats("table" regclass, OUT part text, OUT name text, OUT rows bigint, OUT bytes bigint,
+    OUT bytes_per_row float8, OUT codecs text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'varve_stats_wrapper' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION varve.stats(regclass) IS 'space of a table by part and column';
+
+CREATE FUNCTION varve.verify("table" regclass, OUT kind text, OUT location text, OUT detail text)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'varve_verify_wrapper' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION varve.verify(regclass) IS 'everything that is wrong with the storage of a table; nothing when all is well';

@@ -1,17 +1,18 @@
 //! Merging: one round, in one transaction, rewrites chunks sorted by (key, time). Rows are read and
 //! written in slices of that order, so memory is bounded by `varve.batch_memory` however many go in.
 //!
-//! A series of 1,024 rows or more in a round gets chunks of its own, entered under its key. Keyed chunks
-//! of one series never overlap in time: those that the new rows overlap are pulled into the round. Where
-//! that would rewrite far more than is new, or one of them is locked, the rows stay without a key until
-//! a later round. Shorter series share chunks, in the order of keys.
+//! A series of 1,024 rows or more in a round gets chunks of its own; shorter ones share chunks, in the
+//! order of keys. Chunks are entered under the keys of their series where they can be: the times that
+//! keyed chunks have of one series never overlap. Own chunks that the new rows of a long series overlap
+//! are pulled into the round. Where that would rewrite far more than is new, or one of them is locked,
+//! and where short series overlap older rows, the new chunk stays without a key until a later round.
 
 use super::changes;
 use super::chunks::{self, Plan, OWN_CHUNK_ROWS};
 use super::plan::GROWTH;
 use super::rows::{integer_at, RowSet};
 use super::series::SeriesIndexes;
-use super::source::Source;
+use super::source::{Source, Span};
 use super::survey::{self, Survey};
 use crate::guc;
 use crate::pg::error;
@@ -21,7 +22,7 @@ use crate::storage::layout::Layout;
 use crate::storage::read::Damage;
 use crate::storage::write::Target;
 use pgrx::pg_sys;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use varve_columns::chunk::Tier;
 
 /// Late rows pull in keyed chunks of up to so many times their number.
@@ -39,9 +40,10 @@ pub struct Done {
 
 /// The rows of one series in a round.
 struct Series {
-    rows: u64,
-    min_time: i64,
-    max_time: i64,
+    span: Span,
+    /// Gets chunks of its own.
+    own: bool,
+    /// Its chunks may be entered under its key.
     keyed: bool,
 }
 
@@ -84,11 +86,8 @@ pub unsafe fn round(
                 round.level = round.level.max(survey.chunks[at].level.saturating_add(1));
             }
         }
-        let new = 0..round.sources.len();
-        for at in new {
-            round.check(at, Round::count_series);
-        }
-        round.pull(&inputs);
+        round.count_series();
+        round.decide(&inputs);
         round.write();
         round.finish()
     }
@@ -152,112 +151,151 @@ impl Round<'_> {
         }
     }
 
-    /// Counts rows and notes the time range of each series of a source.
-    fn count_series(&mut self, at: usize) -> Result<(), Damage> {
-        let source = &self.sources[at];
-        let live = source.live_rows();
-        let Some(&first) = live.first() else {
-            return Ok(());
-        };
-        let mut set = KeyRows::default();
-        if source.is_one_series(self.layout) {
-            let columns = source.sort_columns(self.layout, &[first])?;
-            let header = &source.reader.chunk.header;
-            let mut key = Vec::new();
-            columns.put_key(0, &mut key);
-            set.0
-                .insert(key, (live.len() as u64, header.min_time, header.max_time));
-        } else {
-            let columns = source.sort_columns(self.layout, &live)?;
-            let Some(times) = columns.time() else {
-                return Ok(());
-            };
-            let mut key = Vec::new();
-            for row in 0..live.len() {
-                let (null, time) = integer_at(times, row);
-                if null {
-                    continue;
+    /// Counts rows and notes the time range of each series.
+    fn count_series(&mut self) {
+        let own_rows = self.own_rows();
+        for at in 0..self.sources.len() {
+            let spans = self.check(at, |round, at| round.sources[at].spans(round.layout));
+            for (key, span) in spans {
+                match self.series.get_mut(&key) {
+                    Some(series) => series.span.extend(span),
+                    None => {
+                        self.series.insert(
+                            key,
+                            Series {
+                                span,
+                                own: false,
+                                keyed: false,
+                            },
+                        );
+                    }
                 }
-                key.clear();
-                columns.put_key(row as u32, &mut key);
-                set.count(&key, time);
             }
         }
-        for (key, (rows, min, max)) in set.0 {
-            let series = self.series.entry(key).or_insert(Series {
-                rows: 0,
-                min_time: min,
-                max_time: max,
-                keyed: true,
-            });
-            series.rows += rows;
-            series.min_time = series.min_time.min(min);
-            series.max_time = series.max_time.max(max);
+        for series in self.series.values_mut() {
+            series.own = series.span.rows >= own_rows;
         }
-        Ok(())
     }
 
-    /// Claims the keyed chunks that the new rows of their series overlap, and small neighbours; decides
-    /// which series get keyed chunks.
-    unsafe fn pull(&mut self, inputs: &[usize]) {
-        let own_rows = self.own_rows();
-        let taken: rustc_hash::FxHashSet<usize> = inputs.iter().copied().collect();
-        let survey = self.survey;
-        let mut series = core::mem::take(&mut self.series);
-        series.retain(|_, series| series.rows >= own_rows);
-        let mut work: Vec<_> = series.iter_mut().collect();
+    /// Decides which series are entered under their keys, and claims what has to be merged for that.
+    unsafe fn decide(&mut self, inputs: &[usize]) {
+        let taken: FxHashSet<usize> = inputs.iter().copied().collect();
+        // SAFETY: by the contract of `round`.
+        let shared = unsafe { self.shared_spans(&taken) };
+        let mut all = core::mem::take(&mut self.series);
+        let mut work: Vec<_> = all.iter_mut().collect();
         work.sort_by(|a, b| a.0.cmp(b.0));
         for (key, series) in work {
-            let Some(list) = survey.keyed.get(key) else {
-                continue;
-            };
-            let list: Vec<usize> = list
-                .iter()
+            let own: Vec<usize> = self
+                .survey
+                .keyed
+                .get(key)
+                .into_iter()
+                .flatten()
                 .copied()
                 .filter(|at| !taken.contains(at))
                 .collect();
-            let overlaps = |at: usize| {
-                let seen = &survey.chunks[at];
-                seen.max_time > series.min_time && seen.min_time < series.max_time
+            let apart = |span: &Span| {
+                shared
+                    .get(key)
+                    .is_none_or(|spans| !spans.iter().any(|other| other.overlaps(span)))
             };
-            let start = list.partition_point(|&at| {
-                survey.chunks[at].max_time <= series.min_time && !overlaps(at)
-            });
-            let count = list[start..].iter().take_while(|&&at| overlaps(at)).count();
-            let inside = &list[start..start + count];
-            let old: u64 = inside
-                .iter()
-                .map(|&at| u64::from(survey.chunks[at].live))
-                .sum();
-            series.keyed = old <= series.rows * PULL
-                && inside.iter().all(|&at| survey.chunks[at].settled)
-                // SAFETY: by the contract of `round`.
-                && inside.iter().all(|&at| unsafe { self.claim(at) });
-            series.rows += old;
-            if !series.keyed {
+            if series.own {
+                // SAFETY: as above.
+                unsafe { self.pull(series, &own, apart) };
+            } else {
+                series.keyed = apart(&series.span)
+                    && !own.iter().any(|&at| self.span(at).overlaps(&series.span));
+            }
+        }
+        self.series = all;
+    }
+
+    fn span(&self, at: usize) -> Span {
+        let seen = &self.survey.chunks[at];
+        Span {
+            rows: u64::from(seen.live),
+            min: seen.min_time,
+            max: seen.max_time,
+        }
+    }
+
+    /// What keyed chunks of several series, which are not in the round, hold of its series.
+    unsafe fn shared_spans(&self, taken: &FxHashSet<usize>) -> FxHashMap<Vec<u8>, Vec<Span>> {
+        let mut out: FxHashMap<Vec<u8>, Vec<Span>> = FxHashMap::default();
+        let Some(all) = self
+            .series
+            .values()
+            .map(|series| series.span)
+            .reduce(Span::union)
+        else {
+            return out;
+        };
+        for (at, seen) in self.survey.chunks.iter().enumerate() {
+            let other = seen.keyed && !seen.one_series && !taken.contains(&at);
+            if !other || !self.span(at).overlaps(&all) {
                 continue;
             }
-            let full = guc::chunk_rows() as u64;
-            let before = list[..start].iter().rev();
-            let after = list[start + count..].iter();
-            let absorb = |round: &mut Self, series: &mut Series, at: usize| {
-                let live = u64::from(survey.chunks[at].live);
-                let small = live * 2 <= full && live <= series.rows * GROWTH;
-                // SAFETY: by the contract of `round`.
-                let taken = small && survey.chunks[at].settled && unsafe { round.claim(at) };
-                series.rows += if taken { live } else { 0 };
-                taken
+            // SAFETY: the table is open, the snapshot active.
+            let source =
+                unsafe { survey::open(self.target.table, self.layout, self.snapshot, seen) };
+            let Some(source) = source else {
+                continue;
             };
-            let _ = before
-                .copied()
-                .take_while(|&at| absorb(self, series, at))
-                .count();
-            let _ = after
-                .copied()
-                .take_while(|&at| absorb(self, series, at))
-                .count();
+            match source.spans(self.layout) {
+                Ok(spans) => spans
+                    .into_iter()
+                    .filter(|(key, _)| self.series.contains_key(key))
+                    .for_each(|(key, span)| out.entry(key).or_default().push(span)),
+                Err(damage) => source.reader.chunk.raise(&damage),
+            }
         }
-        self.series = series;
+        out
+    }
+
+    /// Claims the own chunks, sorted by time, that a long series overlaps, and small neighbours.
+    unsafe fn pull(&mut self, series: &mut Series, own: &[usize], apart: impl Fn(&Span) -> bool) {
+        let new = series.span;
+        let start = own.partition_point(|&at| self.span(at).max <= new.min);
+        let count = own[start..]
+            .iter()
+            .take_while(|&&at| self.span(at).overlaps(&new))
+            .count();
+        let inside = &own[start..start + count];
+        let all = inside.iter().fold(new, |all, &at| all.union(self.span(at)));
+        series.keyed = all.rows - new.rows <= new.rows * PULL
+            && apart(&all)
+            && inside.iter().all(|&at| self.survey.chunks[at].settled)
+            // SAFETY: by the contract of `round`.
+            && inside.iter().all(|&at| unsafe { self.claim(at) });
+        series.span = all;
+        if !series.keyed {
+            return;
+        }
+        let full = guc::chunk_rows() as u64;
+        let mut absorb = |at: usize| {
+            let span = self.span(at);
+            let all = series.span.union(span);
+            let taken = span.rows * 2 <= full
+                && span.rows <= series.span.rows * GROWTH
+                && self.survey.chunks[at].settled
+                && apart(&all)
+                // SAFETY: as above.
+                && unsafe { self.claim(at) };
+            if taken {
+                series.span = all;
+            }
+            taken
+        };
+        let _ = own[..start]
+            .iter()
+            .rev()
+            .take_while(|&&at| absorb(at))
+            .count();
+        let _ = own[start + count..]
+            .iter()
+            .take_while(|&&at| absorb(at))
+            .count();
     }
 
     /// Reads all rows in order, slice by slice, and writes the new chunks.
@@ -331,6 +369,7 @@ impl Round<'_> {
             indexes,
             rows: &order.rows,
             shared: 0..0,
+            shared_keyed: true,
         };
         let mut waiting = 0..0;
         for (at, series) in order.series.iter().enumerate() {
@@ -362,21 +401,6 @@ impl Round<'_> {
     }
 }
 
-/// Rows and time range by key.
-#[derive(Default)]
-struct KeyRows(FxHashMap<Vec<u8>, (u64, i64, i64)>);
-
-impl KeyRows {
-    fn count(&mut self, key: &[u8], time: i64) {
-        match self.0.get_mut(key) {
-            Some(entry) => *entry = (entry.0 + 1, entry.1.min(time), entry.2.max(time)),
-            None => {
-                self.0.insert(key.to_vec(), (1, time, time));
-            }
-        }
-    }
-}
-
 /// Cuts ordered rows into chunks.
 struct Writer<'a, 'b> {
     round: &'a Round<'b>,
@@ -386,6 +410,8 @@ struct Writer<'a, 'b> {
     rows: &'a [u32],
     /// Rows of short series that wait for their chunk to fill.
     shared: core::ops::Range<usize>,
+    /// All of them may be entered under their keys.
+    shared_keyed: bool,
 }
 
 impl Writer<'_, '_> {
@@ -400,16 +426,23 @@ impl Writer<'_, '_> {
         let key = self
             .set
             .series_key(self.round.layout, self.rows[range.start] as usize);
-        let own = self.round.series.get(&key).filter(|_| timed > range.start);
+        let own = self
+            .round
+            .series
+            .get(&key)
+            .filter(|series| series.own && timed > range.start);
         let Some(series) = own else {
-            if !open {
-                self.share(range.clone());
+            if open {
+                return range;
             }
-            return if open { range } else { range.end..range.end };
+            let keyed = timed == range.end && self.round.series.get(&key).is_some_and(|s| s.keyed);
+            self.share(range.clone(), keyed);
+            return range.end..range.end;
         };
         self.close();
-        let parts = (series.rows as usize).div_ceil(self.limit()).max(1);
-        let size = (series.rows as usize).div_ceil(parts).min(self.limit());
+        let rows = series.span.rows as usize;
+        let parts = rows.div_ceil(self.limit()).max(1);
+        let size = rows.div_ceil(parts).clamp(1, self.limit());
         let mut start = range.start;
         while timed - start >= size {
             self.write(start..start + size, true, series.keyed);
@@ -422,7 +455,7 @@ impl Writer<'_, '_> {
             self.write(start..timed, true, series.keyed);
         }
         if timed < range.end {
-            self.share(timed..range.end);
+            self.share(timed..range.end, false);
         }
         range.end..range.end
     }
@@ -440,10 +473,15 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Lets rows share a chunk with their neighbours.
-    fn share(&mut self, mut range: core::ops::Range<usize>) {
+    /// Lets rows of one series share a chunk with their neighbours.
+    fn share(&mut self, mut range: core::ops::Range<usize>, keyed: bool) {
         let limit = self.limit();
-        if self.shared.len() + range.len() > limit {
+        let first = self.rows[range.start] as usize;
+        let null = self.round.layout.keys.iter().any(|&number| {
+            let validity = &self.set.columns[usize::from(number) - 1].validity;
+            validity.as_ref().is_some_and(|valid| !valid[first])
+        });
+        if self.shared.len() + range.len() > limit || null && self.shared_keyed {
             self.close();
         }
         while range.len() > limit {
@@ -452,16 +490,19 @@ impl Writer<'_, '_> {
         }
         if self.shared.is_empty() {
             self.shared = range;
+            self.shared_keyed = keyed && !null;
         } else {
             self.shared.end = range.end;
+            self.shared_keyed &= keyed;
         }
     }
 
     fn close(&mut self) {
         let shared = core::mem::replace(&mut self.shared, 0..0);
         if !shared.is_empty() {
-            self.write(shared, false, false);
+            self.write(shared, false, self.shared_keyed);
         }
+        self.shared_keyed = true;
     }
 
     fn write(&self, range: core::ops::Range<usize>, one_series: bool, keyed: bool) {

@@ -1,13 +1,14 @@
 //! A chunk as the input of a merge: which of its live rows lie in a range of (key, time), and their
 //! columns, decoded block by block.
 
-use super::rows::{append, put_ordered, RowSet};
+use super::rows::{append, integer_at, put_ordered, RowSet};
 use crate::pg::error;
 use crate::pg::relation;
 use crate::storage::datum::{self, Datums};
 use crate::storage::layout::Layout;
 use crate::storage::read::{Chunk, Damage, Reader};
 use pgrx::pg_sys;
+use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use varve_columns::column::{Column, Kind};
 use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE};
@@ -49,8 +50,45 @@ impl SortColumns {
             .for_each(|column| put_ordered(out, column, row as usize));
     }
 
-    pub fn time(&self) -> Option<&Column> {
+    /// Least and greatest time of the first `rows` rows, if any has one.
+    pub fn time_range(&self, rows: u32) -> Option<(i64, i64)> {
+        let times = self.time.as_ref()?;
+        (0..rows as usize)
+            .map(|row| integer_at(times, row))
+            .filter(|(null, _)| !null)
+            .map(|(_, time)| (time, time))
+            .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
+    fn time(&self) -> Option<&Column> {
         self.time.as_ref()
+    }
+}
+
+/// Rows of one series, and from when to when they are.
+#[derive(Clone, Copy)]
+pub struct Span {
+    pub rows: u64,
+    pub min: i64,
+    pub max: i64,
+}
+
+impl Span {
+    pub fn union(self, other: Span) -> Span {
+        Span {
+            rows: self.rows + other.rows,
+            min: self.min.min(other.min),
+            max: self.max.max(other.max),
+        }
+    }
+
+    pub fn extend(&mut self, other: Span) {
+        *self = self.union(other);
+    }
+
+    /// More than an end in common.
+    pub fn overlaps(&self, other: &Span) -> bool {
+        self.max > other.min && self.min < other.max
     }
 }
 
@@ -137,6 +175,51 @@ impl Source {
                 .columns()
                 .get(at)
                 .is_some_and(|column| column.nulls == 0)
+    }
+
+    /// What the chunk holds of each series, as far as rows have a time.
+    pub fn spans(&self, layout: &Layout) -> Result<FxHashMap<Vec<u8>, Span>, Damage> {
+        let mut out: FxHashMap<Vec<u8>, Span> = FxHashMap::default();
+        let live = self.live_rows();
+        let Some(&first) = live.first() else {
+            return Ok(out);
+        };
+        let mut key = Vec::new();
+        if self.is_one_series(layout) {
+            self.sort_columns(layout, &[first])?.put_key(0, &mut key);
+            let header = &self.chunk().header;
+            let span = Span {
+                rows: live.len() as u64,
+                min: header.min_time,
+                max: header.max_time,
+            };
+            out.insert(key, span);
+            return Ok(out);
+        }
+        let columns = self.sort_columns(layout, &live)?;
+        let Some(times) = columns.time() else {
+            return Ok(out);
+        };
+        for row in 0..live.len() {
+            let (null, time) = integer_at(times, row);
+            if null {
+                continue;
+            }
+            let span = Span {
+                rows: 1,
+                min: time,
+                max: time,
+            };
+            key.clear();
+            columns.put_key(row as u32, &mut key);
+            match out.get_mut(&key) {
+                Some(known) => known.extend(span),
+                None => {
+                    out.insert(key.clone(), span);
+                }
+            }
+        }
+        Ok(out)
     }
 
     /// The sort columns of the given rows.

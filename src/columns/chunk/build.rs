@@ -194,7 +194,7 @@ fn snap_sum(summary: &Summary) -> Sum {
 }
 
 /// The summary of a column from those of its blocks, all of which have values.
-fn merge(summaries: &[Summary], denses: &[Dense]) -> Summary {
+pub(super) fn merge(summaries: &[Summary], denses: &[Dense]) -> Summary {
     let mut total = summaries[0];
     for next in &summaries[1..] {
         total.count += next.count;

@@ -2,6 +2,7 @@
 //! each a directory and blocks that decode alone. Where header and payload are kept is not known here.
 //! Bytes: FORMAT.md.
 
+mod audit;
 mod block;
 mod bounds;
 mod build;
@@ -13,6 +14,7 @@ mod values;
 pub use crate::codec::{Point, Tier};
 use crate::column::{Column, Kind};
 use crate::summary::{Bound, Prefix};
+pub use audit::{audit, Contradiction};
 pub use block::decode_block;
 pub use directory::{BlockEntry, ColumnDirectory};
 pub use header::{ChunkHeader, ColumnHeader, Constant, Layout, MAX_CONSTANT_BYTES};

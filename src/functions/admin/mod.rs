@@ -1,5 +1,10 @@
 //! Administration: `varve.compact`, `varve.chunks`, `varve.stats`, `varve.verify`. Declared in
 //! `src/schema/20-administration.sql`, described in `docs/reference/administration.md`.
 
+mod chunks;
+mod codecs;
 mod compact;
+mod stats;
 mod subject;
+mod text;
+mod verify;

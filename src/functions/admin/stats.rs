@@ -1,0 +1,155 @@
+//! `varve.stats(table)`: what takes how much space, as a whole and by column.
+
+use super::chunks::header_bytes;
+use super::codecs::Mix;
+use super::subject;
+use crate::am::scan::Found;
+use crate::pg::relation;
+use crate::storage::read::{Damage, Reader};
+use crate::table::inspect;
+use pgrx::iter::TableIterator;
+use pgrx::prelude::*;
+
+type Row = (
+    String,
+    Option<String>,
+    i64,
+    i64,
+    Option<f64>,
+    Option<String>,
+);
+
+#[derive(Default)]
+struct ColumnStats {
+    values: i64,
+    bytes: i64,
+    codecs: Mix,
+}
+
+#[derive(Default)]
+struct Stats {
+    tail_rows: i64,
+    tail_bytes: i64,
+    chunks: i64,
+    chunk_rows: i64,
+    header_bytes: i64,
+    payload_bytes: i64,
+    columns: Vec<ColumnStats>,
+}
+
+/// `varve.stats(regclass)`
+#[pg_extern(sql = false)]
+#[expect(clippy::type_complexity, reason = "the columns of the SQL function")]
+fn varve_stats(
+    table: pg_sys::Oid,
+) -> TableIterator<
+    'static,
+    (
+        name!(part, String),
+        name!(name, Option<String>),
+        name!(rows, i64),
+        name!(bytes, i64),
+        name!(bytes_per_row, Option<f64>),
+        name!(codecs, Option<String>),
+    ),
+> {
+    let table = subject::open(table, pg_sys::AccessShareLock);
+    subject::check_select(&table);
+    let mut stats = Stats::default();
+    // SAFETY: the table is open, and the statement's snapshot active.
+    let rows = unsafe {
+        let snapshot = pg_sys::GetActiveSnapshot();
+        inspect::visible_tuples(table.rel(), snapshot, |found, item| {
+            if found == Found::Row {
+                stats.tail_rows += 1;
+                stats.tail_bytes += i64::from(item.len);
+            }
+        });
+        inspect::chunks(table.rel(), snapshot, |_, result| {
+            let counted = result.and_then(|reader| {
+                stats.add(&reader)?;
+                Ok(reader)
+            });
+            if let Err(damage) = counted {
+                crate::pg::error::warning(format!("varve.stats leaves out a chunk: {}", damage.0));
+            }
+        });
+        stats.rows(table.rel())
+    };
+    TableIterator::new(rows)
+}
+
+impl Stats {
+    fn add(&mut self, reader: &Reader) -> Result<(), Damage> {
+        let chunk = &reader.chunk;
+        self.chunks += 1;
+        self.chunk_rows += i64::from(chunk.header.rows - chunk.header.deleted);
+        self.header_bytes += header_bytes(reader);
+        if chunk.rows_with_payload() == 0 {
+            return Ok(());
+        }
+        self.payload_bytes += i64::from(chunk.statics.payload.len);
+        let columns = chunk.columns.columns();
+        if self.columns.len() < columns.len() {
+            self.columns
+                .resize_with(columns.len(), ColumnStats::default);
+        }
+        for (at, column) in columns.iter().enumerate() {
+            let stats = &mut self.columns[at];
+            stats.values += i64::from(column.count());
+            stats.bytes += i64::from(column.blocks.end - column.directory.start);
+            for block in chunk.directory(at)?.blocks() {
+                stats.codecs.count(block.codec);
+            }
+        }
+        Ok(())
+    }
+
+    /// One row for the table, the tail, the chunks and their headers, and each column.
+    unsafe fn rows(self, table: pg_sys::Relation) -> Vec<Row> {
+        // SAFETY: the table is open.
+        let (size, attributes) = unsafe {
+            (
+                i64::from(relation::blocks(table)) * i64::from(pg_sys::BLCKSZ),
+                relation::attributes((*table).rd_att),
+            )
+        };
+        let row = |part: &str, name: Option<String>, rows: i64, bytes: i64, codecs| {
+            let each = (rows > 0).then(|| bytes as f64 / rows as f64);
+            (part.to_string(), name, rows, bytes, each, codecs)
+        };
+        let mut mix = Mix::default();
+        self.columns
+            .iter()
+            .for_each(|column| mix.add(&column.codecs));
+        let stored = self.header_bytes + self.payload_bytes;
+        let mut out = vec![
+            row("table", None, self.tail_rows + self.chunk_rows, size, None),
+            row("tail", None, self.tail_rows, self.tail_bytes, None),
+            row(
+                "chunks",
+                None,
+                self.chunk_rows,
+                stored,
+                Some(mix.to_string()),
+            ),
+            row("headers", None, self.chunks, self.header_bytes, None),
+        ];
+        for (column, attribute) in self.columns.iter().zip(attributes) {
+            if attribute.attisdropped {
+                continue;
+            }
+            // SAFETY: an attribute of the open table.
+            let name = unsafe { relation::attribute_name(attribute) };
+            let codecs = Some(column.codecs.to_string());
+            out.push(row(
+                "column",
+                Some(name),
+                column.values,
+                column.bytes,
+                codecs,
+            ));
+        }
+        out
+    }
+}
