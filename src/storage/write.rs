@@ -50,7 +50,6 @@ impl Target {
 
     fn insert(&self, body: &[u8], bulk: pg_sys::BulkInsertState) -> Tid {
         debug_assert!(body.len() <= BODY_BYTES);
-        place::aim(self.table, header::is_header(body));
         // SAFETY: the table is open for writing; the tuple lives across the call.
         unsafe {
             let tuple = BareTuple::new(relation::oid(self.table), body);
@@ -79,6 +78,7 @@ impl Target {
                     rows_share: rows as f32 / count as f32,
                     data,
                 };
+                place::aim(self.table, false);
                 self.insert(&piece.encode(), self.bulk)
             })
             .collect();
@@ -123,6 +123,7 @@ impl Target {
             "BUG: header of {} bytes",
             body.len()
         );
+        place::aim(self.table, true);
         let mut tid = self.insert(&body, core::ptr::null_mut());
         if tid.offset > MAX_HEADER_OFFSET {
             self.discard_header(tid);
