@@ -260,7 +260,7 @@ impl Cluster {
                 std::thread::sleep(Duration::from_millis(20));
             }
             // After a kill -9 the last backends may hold the shared memory for a moment: try again until the deadline.
-            kill(&server, "KILL")?;
+            self.signal(&server, "KILL")?;
             server.wait()?;
             if Instant::now() >= deadline {
                 return Err(format!("the server does not start:\n{}", self.log_end()?).into());
@@ -281,9 +281,19 @@ impl Cluster {
 
     fn end(&mut self, signal: &str) -> Result<()> {
         if let Some(mut server) = self.server.take() {
-            kill(&server, signal)?;
+            self.signal(&server, signal)?;
             server.wait()?;
         }
+        Ok(())
+    }
+
+    fn signal(&self, server: &Child, name: &str) -> Result<()> {
+        let mut pg_ctl = self.tree.program_as_server("pg_ctl");
+        pg_ctl
+            .args(["kill", name])
+            .arg(server.id().to_string())
+            .stderr(Stdio::null())
+            .status()?;
         Ok(())
     }
 
@@ -323,15 +333,6 @@ impl Drop for Cluster {
             eprintln!("could not stop the server in {}", self.home.display());
         }
     }
-}
-
-fn kill(server: &Child, signal: &str) -> Result<()> {
-    Command::new("kill")
-        .arg(format!("-{signal}"))
-        .arg(server.id().to_string())
-        .stderr(Stdio::null())
-        .status()?;
-    Ok(())
 }
 
 /// Runs a program to its end; anything but success is an error with what it wrote to stderr.
