@@ -145,6 +145,23 @@ impl Page {
         usize::from(upper).saturating_sub(usize::from(lower))
     }
 
+    /// Is the line pointer normal, redirected or dead?
+    pub fn is_used(&self, offset: u16) -> bool {
+        if offset == 0 || offset > self.line_pointers() {
+            return false;
+        }
+        let at = PAGE_HEADER_BYTES + 4 * (usize::from(offset) - 1);
+        // SAFETY: within the line pointer array, checked above.
+        let item = unsafe {
+            self.data
+                .cast::<u8>()
+                .add(at)
+                .cast::<u32>()
+                .read_unaligned()
+        };
+        (item >> 15) & 3 != 0
+    }
+
     /// The tuple of a normal line pointer; `None` for unused, dead and redirected ones.
     pub fn tuple(&self, offset: u16) -> Option<PageTuple> {
         if offset == 0 || offset > self.line_pointers() {

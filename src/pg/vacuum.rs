@@ -8,6 +8,10 @@ use pgrx::pg_sys;
 /// # Safety
 /// `table` must be open with ShareUpdateExclusiveLock, in a transaction that has changed nothing, with an
 /// active snapshot, in a memory context that is reset afterwards.
+#[expect(
+    clippy::needless_update,
+    reason = "later versions of the server have more fields"
+)]
 pub unsafe fn run(table: pg_sys::Relation) {
     let mut params = pg_sys::VacuumParams {
         options: pg_sys::VACOPT_VACUUM,

@@ -1,6 +1,9 @@
 //! Verification of a table: everything is decoded, and whatever contradicts something else is noted.
 //! Nothing is trusted and nothing is changed; a finding does not stop the search.
 
+mod index;
+mod leaves;
+
 use super::inspect;
 use super::source::{SortColumns, Source, Span};
 use crate::am::scan::Found;
@@ -13,7 +16,7 @@ use crate::storage::datum;
 use crate::storage::layout::{self, Layout};
 use crate::storage::read::{Chunk, Damage, Reader};
 use pgrx::pg_sys;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 use varve_columns::chunk;
 use varve_columns::tuple::header::{
@@ -57,6 +60,8 @@ pub struct Verifier {
     headers: FxHashMap<u64, Tid>,
     /// Times of each series in keyed chunks.
     keyed: FxHashMap<Vec<u8>, Vec<(Span, Tid)>>,
+    /// Headers of chunks that cannot be decoded.
+    damaged: FxHashSet<Tid>,
 }
 
 /// Verifies a table and returns what is wrong with it.
@@ -74,11 +79,13 @@ pub unsafe fn run(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Vec<Fi
             present: FxHashMap::default(),
             headers: FxHashMap::default(),
             keyed: FxHashMap::default(),
+            damaged: FxHashSet::default(),
         };
         verifier.tuples();
         inspect::chunks(table, snapshot, |at, result| verifier.chunk(at, result));
         verifier.orphans();
         verifier.overlaps();
+        verifier.indexes();
         verifier.findings
     }
 }
@@ -178,6 +185,8 @@ impl Verifier {
             .count();
         if sound == columns {
             self.order(&reader);
+        } else {
+            self.damaged.insert(at);
         }
     }
 
