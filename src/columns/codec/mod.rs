@@ -75,6 +75,8 @@ pub mod id {
     pub const INT_PLANES: u8 = 0x19;
     /// pcodec: distributions that no frame follows.
     pub const INT_PCO: u8 = 0x1A;
+    /// One of these two over quotients by a common divisor: pages, ticks, decimals of coarse sensors.
+    pub const INT_SCALED: u8 = 0x1B;
 
     /// Lengths and bytes: what does not compress.
     pub const BYTES_RAW: u8 = 0x30;

@@ -146,7 +146,10 @@ const ROW_STARTS: [usize; ROWS] = {
 #[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))]
 fn unpack_group(bytes: &[u8], width: usize, base: u64, out: &mut [u64; GROUP]) {
     for (row, start) in ROW_STARTS.iter().enumerate() {
-        let values = row_values(bytes, width, row).map(|value| value.wrapping_add(base));
+        let mut values = row_values(bytes, width, row);
+        for value in &mut values {
+            *value = value.wrapping_add(base);
+        }
         out[*start..start + LANES].copy_from_slice(&values);
     }
 }
@@ -165,27 +168,37 @@ fn sum_group(bytes: &[u8], width: usize) -> u64 {
     sums.iter().sum()
 }
 
-/// The sixteen values of a row.
+/// The sixteen values of a row. (Plain loops: closures of array methods are not always inlined, and what
+/// is not inlined into a kernel is compiled for the baseline.)
 #[inline(always)]
 fn row_values(bytes: &[u8], width: usize, row: usize) -> [u64; LANES] {
     let (word, shift) = (row * width / 64, row * width % 64);
+    let mask = u64::MAX >> (64 - width);
     let mut values = lane_words(bytes, word);
     for value in &mut values {
         *value >>= shift;
     }
     if shift + width > 64 {
-        for (value, next) in values.iter_mut().zip(lane_words(bytes, word + 1)) {
-            *value |= next << (64 - shift);
+        let next = lane_words(bytes, word + 1);
+        for lane in 0..LANES {
+            values[lane] |= next[lane] << (64 - shift);
         }
     }
-    values.map(|value| value & (u64::MAX >> (64 - width)))
+    for value in &mut values {
+        *value &= mask;
+    }
+    values
 }
 
 /// Word `word` of every lane.
 #[inline(always)]
 fn lane_words(bytes: &[u8], word: usize) -> [u64; LANES] {
     let bytes = bytes[word * LANES * 8..][..LANES * 8].as_chunks::<8>().0;
-    std::array::from_fn(|lane| u64::from_le_bytes(bytes[lane]))
+    let mut words = [0; LANES];
+    for lane in 0..LANES {
+        words[lane] = u64::from_le_bytes(bytes[lane]);
+    }
+    words
 }
 
 fn unpack_tail(bytes: &[u8], width: u8, out: &mut [u64]) {

@@ -217,6 +217,13 @@ fn cases() -> Vec<(&'static str, Vec<Column>)> {
             ],
         ),
         (
+            "scaled_integers",
+            vec![
+                integers(|i| 4096 * (7 + noise(i % 90, 1 << 30))),
+                integers(|i| 350 + 500 * noise(i, 8) * noise(i + 5000, 8) * noise(i + 10_000, 300)),
+            ],
+        ),
+        (
             "one_row",
             vec![integers(|i| i as i64), floats(|_| -0.0)]
                 .into_iter()
@@ -291,7 +298,7 @@ fn golden_files_show_every_codec() {
     }
     let known = [id::ALL_NULL, id::CONST]
         .into_iter()
-        .chain(id::INT_LINEAR..=id::INT_PCO)
+        .chain(id::INT_LINEAR..=id::INT_SCALED)
         .chain(id::BYTES_RAW..=id::BYTES_DICT_ZSTD)
         .chain(id::FIXED_RAW..=id::FIXED_DICT)
         .chain([id::NUMERIC_SCALED])

@@ -55,7 +55,7 @@ pub fn plan(values: &[i64]) -> Frame {
     let gcd = if range == 0 {
         1
     } else {
-        common_divisor(values, min)
+        divisor_from(values, min)
     };
     let top = bit_width(range / gcd);
     let n = values.len();
@@ -284,8 +284,24 @@ fn count_from(values: &[i64], base: i64, limit: u64) -> usize {
         .sum()
 }
 
+/// The least value, and the greatest number that divides all differences to it (1 where they may wrap).
+pub fn common_divisor(values: &[i64]) -> (i64, u64) {
+    let (min, max) = min_max(values);
+    match max.checked_sub(min) {
+        None | Some(0) => (min, 1),
+        Some(_) => (min, divisor_from(values, min)),
+    }
+}
+
+/// `(value - base) / divisor`, as `common_divisor` gives them.
+pub fn quotients(values: &[i64], base: i64, divisor: u64) -> Vec<i64> {
+    let divisor = Divisor::new(divisor);
+    let quotient = |&value: &i64| divisor.offset(value, base) as i64;
+    values.iter().map(quotient).collect()
+}
+
 /// The greatest number that divides every difference to `base`, not all of which are 0.
-fn common_divisor(values: &[i64], base: i64) -> u64 {
+fn divisor_from(values: &[i64], base: i64) -> u64 {
     let twos = common_bits(values, base).trailing_zeros();
     let mut odd = 0u64;
     // An odd g divides d exactly where d * g^-1 (mod 2^64) is at most 2^64 / g: no division per value.

@@ -1,11 +1,15 @@
 //! What only merged blocks try on integers: packed bytes through zstd, byte planes through zstd, pcodec.
 //! Each attempt is encoded, and the cheapest wins when bytes and decode time are weighed.
 
-use super::id;
+use super::{frame, id};
 use crate::codec::{pco, planes, zstd, Point};
+use crate::wire::{put_varint, put_zigzag};
 
 /// Decode time of pcodec per row.
 const PCO_NANOSECONDS: f64 = 4.0;
+
+/// Decode time of zstd per byte that comes out.
+const ZSTD_NANOSECONDS: f64 = 0.8;
 
 /// Below this many bytes nothing more is tried.
 const SMALLEST: usize = 64;
@@ -19,20 +23,26 @@ struct Best<'a> {
     at: usize,
     codec: u8,
     cost: f64,
+    rows: usize,
+    point: Point,
 }
 
 impl Best<'_> {
     /// Whether something of that decode time wins if only its bytes are few enough.
-    fn may_lose(&self, point: Point, rows: usize, nanoseconds: f64) -> bool {
-        point.price(FEWEST_BYTES, rows, nanoseconds) < self.cost
+    fn may_lose(&self, nanoseconds: f64) -> bool {
+        self.point.price(FEWEST_BYTES, self.rows, nanoseconds) < self.cost
     }
 
-    fn offer(&mut self, codec: u8, bytes: &[u8], cost: f64) {
-        if cost < self.cost {
+    /// Takes the encoding if it is cheaper; true if so.
+    fn offer(&mut self, codec: u8, bytes: &[u8], nanoseconds: f64) -> bool {
+        let cost = self.point.price(bytes.len(), self.rows, nanoseconds);
+        let cheaper = cost < self.cost;
+        if cheaper {
             self.out.truncate(self.at);
             self.out.extend_from_slice(bytes);
             (self.codec, self.cost) = (codec, cost);
         }
+        cheaper
     }
 }
 
@@ -42,48 +52,61 @@ pub fn improve(values: &[i64], point: Point, codec: u8, at: usize, out: &mut Vec
     if light_bytes < SMALLEST {
         return codec;
     }
-    let cost = point.price(light_bytes, rows, 0.0);
     let mut packed = vec![codec];
     zstd::compress(&out[at..], 1, &mut packed);
+    let cost = point.price(light_bytes, rows, 0.0);
     let mut best = Best {
         out,
         at,
         codec,
         cost,
+        rows,
+        point,
     };
-    let zstd_nanoseconds = |decoded_bytes: usize| decoded_bytes as f64 / rows as f64 * 0.8;
-    best.offer(
-        id::INT_ZSTD,
-        &packed,
-        point.price(packed.len(), rows, zstd_nanoseconds(light_bytes)),
-    );
+    let decoded = light_bytes as f64 / rows as f64;
+    best.offer(id::INT_ZSTD, &packed, decoded * ZSTD_NANOSECONDS);
+    let (base, divisor) = frame::common_divisor(values);
+    if divisor == 1 {
+        try_heavy(values, &mut best, |codec, bytes| (codec, bytes.to_vec()));
+    } else {
+        let quotients: Vec<i64> = frame::quotients(values, base, divisor);
+        try_heavy(&quotients, &mut best, |codec, bytes| {
+            let mut scaled = Vec::with_capacity(bytes.len() + 12);
+            put_zigzag(&mut scaled, base);
+            put_varint(&mut scaled, divisor);
+            scaled.push(codec);
+            scaled.extend_from_slice(bytes);
+            (id::INT_SCALED, scaled)
+        });
+    }
+    best.codec
+}
+
+/// Byte planes and pcodec; `wrap` makes of their codec and bytes what the stream holds.
+fn try_heavy(values: &[i64], best: &mut Best, wrap: impl Fn(u8, &[u8]) -> (u8, Vec<u8>)) {
     let mut attempt = Vec::new();
     for order in [0, 1] {
-        if !best.may_lose(point, rows, 1.0) {
+        if !best.may_lose(1.0) {
             break;
         }
-        attempt.clear();
-        let width = planes::encode_ints(values, order, 1, &mut attempt);
-        let nanoseconds = 0.2 + 0.2 * order as f64 + zstd_nanoseconds(width * rows);
-        best.offer(
-            id::INT_PLANES,
-            &attempt,
-            point.price(attempt.len(), rows, nanoseconds),
-        );
-        if point == Point::Small {
+        let levels: &[i32] = match best.point {
+            Point::Fast => &[1],
+            Point::Small => &[1, 3, 9],
+        };
+        for level in levels {
             attempt.clear();
-            planes::encode_ints(values, order, 3, &mut attempt);
-            best.offer(
-                id::INT_PLANES,
-                &attempt,
-                point.price(attempt.len(), rows, nanoseconds),
-            );
+            let width = planes::encode_ints(values, order, *level, &mut attempt);
+            let nanoseconds = 0.2 + 0.2 * order as f64 + width as f64 * ZSTD_NANOSECONDS;
+            let (codec, bytes) = wrap(id::INT_PLANES, &attempt);
+            // More effort only where planes are what wins.
+            if !best.offer(codec, &bytes, nanoseconds) && *level >= 3 {
+                break;
+            }
         }
     }
     attempt.clear();
-    if best.may_lose(point, rows, PCO_NANOSECONDS) && pco::encode(values, &mut attempt) {
-        let cost = point.price(attempt.len(), rows, PCO_NANOSECONDS);
-        best.offer(id::INT_PCO, &attempt, cost);
+    if best.may_lose(PCO_NANOSECONDS) && pco::encode(values, &mut attempt) {
+        let (codec, bytes) = wrap(id::INT_PCO, &attempt);
+        best.offer(codec, &bytes, PCO_NANOSECONDS);
     }
-    best.codec
 }

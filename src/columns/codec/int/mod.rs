@@ -14,6 +14,8 @@ mod sum;
 
 pub use sum::sum_body;
 
+use frame::Scale;
+
 use super::{id, pco, planes, zstd, Tier};
 use crate::error::{Corrupt, Result};
 use crate::wire::{put_zigzag, Reader};
@@ -53,12 +55,27 @@ pub fn decode_body(codec: u8, mut reader: Reader, n: usize, out: &mut Vec<i64>) 
         id::INT_ZSTD => {}
         id::INT_PLANES => return planes::decode_ints(&mut reader, out),
         id::INT_PCO => return pco::decode(reader.rest(), out),
+        id::INT_SCALED => return decode_scaled(reader, out),
         _ => return decode_light(codec, reader, out, true),
     }
     let inner = reader.u8()?;
     let mut bytes = Vec::new();
     zstd::decompress(&mut reader, 64 + n * 24, &mut bytes)?;
     decode_light(inner, Reader::new(&bytes), out, true)
+}
+
+/// Byte planes or pcodec of quotients.
+fn decode_scaled(mut reader: Reader, out: &mut [i64]) -> Result<()> {
+    let base = reader.zigzag()?;
+    let gcd = reader.varint()? as i64;
+    match reader.u8()? {
+        id::INT_PLANES => planes::decode_ints(&mut reader, out)?,
+        id::INT_PCO => pco::decode(reader.rest(), out)?,
+        _ => return Err(Corrupt::new("unknown codec of scaled integers")),
+    }
+    let scale = Scale { gcd, base };
+    out.iter_mut().for_each(|v| *v = scale.apply(*v));
+    Ok(())
 }
 
 /// Streams inside runs and dictionaries: with id, never nested further.
