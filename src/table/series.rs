@@ -1,7 +1,11 @@
-//! Entries of the series indexes of a table. A tail row has one, like in any btree. A chunk that is
-//! *keyed* has one for each of its series: (key, greatest time of the series in the chunk); any other
-//! chunk has one under the NULL key, where every scan looks. Keyed chunks of one table never overlap: of
-//! two that hold the same series, one has no time below the other's greatest; mergers see to that.
+//! Entries of the series indexes of a table. A tail row has one, like in any btree. A chunk has
+//!
+//! * where it is *keyed*, one per series: (key, greatest time of the series in the chunk). Keyed chunks of
+//!   one table never overlap: of two that hold the same series, one has no time below the other's
+//!   greatest; mergers see to that;
+//! * otherwise, where it is merged, or of one series: one per value of the first key column, all other
+//!   columns NULL. Scans find it by its first key, but do not learn from the index what times it has;
+//! * else one with all columns NULL, where every scan looks. Few chunks may be there for long.
 //!
 //! The TID of a chunk's entry is its header's with `HEADER_BIT` set in the block number, so that scans
 //! tell entries apart without visiting the table.
@@ -16,6 +20,8 @@ use varve_columns::chunk::Layout;
 use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE, FLAG_UNKEYED};
 
 const HEADER_BIT: u32 = 1 << 31;
+/// A chunk that is not keyed has at most one entry for so many rows.
+const ROWS_PER_ENTRY: usize = 64;
 
 /// TID under which indexes enter the header at `header`.
 pub fn entry_of_header(header: Tid) -> Tid {
@@ -133,10 +139,7 @@ pub unsafe fn header_entries(
         let columns = key_columns(index);
         let chunk = &reader.chunk;
         if !is_keyed(chunk, &columns) {
-            return vec![Entry {
-                values: vec![pg_sys::Datum::from(0usize); columns.len()],
-                nulls: vec![true; columns.len()],
-            }];
+            return section_entries(table, reader, &columns);
         }
         let descriptor = (*table).rd_att;
         let (time, keys) = columns.split_last().expect("BUG: an index without columns");
@@ -158,6 +161,41 @@ pub unsafe fn header_entries(
                     values,
                 }
             })
+            .collect()
+    }
+}
+
+/// Entries with NULL times, of a chunk that is not keyed.
+unsafe fn section_entries(
+    table: pg_sys::Relation,
+    reader: &Reader,
+    columns: &[usize],
+) -> Vec<Entry> {
+    let header = &reader.chunk.header;
+    let null = pg_sys::Datum::from(0usize);
+    let entry = |first: (pg_sys::Datum, bool)| {
+        let mut values = vec![null; columns.len()];
+        let mut nulls = vec![true; columns.len()];
+        (values[0], nulls[0]) = first;
+        Entry { values, nulls }
+    };
+    let by_first_key = (header.level > 0 || header.has(FLAG_ONE_SERIES))
+        && columns.len() > 1
+        && !header.has(FLAG_TOMBSTONE)
+        && own_columns(&reader.chunk) == columns;
+    if !by_first_key {
+        return vec![entry((null, true))];
+    }
+    // SAFETY: the caller's contract.
+    unsafe {
+        let descriptor = (*table).rd_att;
+        let series = runs(reader, descriptor, &columns[..1], 0..header.rows);
+        if series.len() > 1 && series.len() * ROWS_PER_ENTRY > header.rows as usize {
+            return vec![entry((null, true))];
+        }
+        series
+            .into_iter()
+            .map(|rows| entry(reader.value(descriptor, rows.start, columns[0])))
             .collect()
     }
 }
@@ -241,17 +279,17 @@ fn varies(chunk: &Chunk, column: usize) -> bool {
 /// Is the chunk entered under its keys in an index over `columns` (from 0, the last is time)?
 pub fn is_keyed(chunk: &Chunk, columns: &[usize]) -> bool {
     let header = &chunk.header;
-    let own: Vec<usize> = chunk
-        .statics
-        .keys
-        .iter()
-        .chain(chunk.statics.time.iter())
-        .map(|&number| usize::from(number) - 1)
-        .collect();
     header.has(FLAG_SORTED)
         && !header.has(FLAG_UNKEYED)
         && !header.has(FLAG_TOMBSTONE)
-        && own == columns
+        && own_columns(chunk) == columns
+}
+
+/// Columns (from 0) by which the rows of a chunk are sorted, time last.
+fn own_columns(chunk: &Chunk) -> Vec<usize> {
+    let statics = &chunk.statics;
+    let numbers = statics.keys.iter().chain(statics.time.iter());
+    numbers.map(|&number| usize::from(number) - 1).collect()
 }
 
 /// A time as a datum of an attribute of `length` bytes.

@@ -239,6 +239,20 @@ impl Quals {
             .collect();
     }
 
+    /// Scan keys that find, under NULL times, the chunks that may hold wanted rows of a first key: one
+    /// list for each value of it where those are given, else one for all.
+    pub fn first_keys(&self) -> Vec<Vec<pg_sys::ScanKeyData>> {
+        let native = self.native.iter().filter(|key| key.sk_attno == 1);
+        let native: Vec<_> = native.copied().collect();
+        match self.dimensions.first() {
+            None => vec![native],
+            Some(values) => values
+                .iter()
+                .map(|&value| native.iter().copied().chain([value]).collect())
+                .collect(),
+        }
+    }
+
     /// Do equalities name exactly one series per sub-scan?
     pub fn names_series(&self) -> bool {
         self.dimensions.len() == self.key_columns

@@ -4,7 +4,7 @@ use super::entries::{Shape, Stream};
 use super::merge::{Merge, Sources};
 use super::quals::Quals;
 use super::rows::View;
-use super::section::{self, Section};
+use super::section::{self, Place, Section};
 use crate::am::scan::OpenChunk;
 use crate::pg::memory;
 use crate::pg::nbtree::EntryScan;
@@ -12,6 +12,7 @@ use crate::pg::tid;
 use crate::table::batch;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
+use std::rc::Rc;
 
 unsafe extern "C-unwind" {
     fn PredicateLockRelation(relation: pg_sys::Relation, snapshot: pg_sys::Snapshot);
@@ -26,8 +27,10 @@ struct State {
     upper: Option<(pg_sys::ScanKeyData, pg_sys::ScanKeyData)>,
     stream: Option<Stream>,
     merge: Merge,
-    /// The chunks that are not keyed, once they have been looked for.
-    chunks: Option<Vec<OpenChunk>>,
+    /// The chunks under the NULL key, once they have been looked for.
+    unkeyed: Option<Vec<Rc<OpenChunk>>>,
+    /// All chunks that the section's rows are in.
+    chunks: Vec<Rc<OpenChunk>>,
     started: bool,
 }
 
@@ -60,7 +63,8 @@ pub unsafe extern "C-unwind" fn begin(
             upper: None,
             stream: None,
             merge: Merge::default(),
-            chunks: None,
+            unkeyed: None,
+            chunks: Vec::new(),
             started: false,
         };
         (*scan).opaque = memory::own(own, state).cast();
@@ -87,6 +91,7 @@ pub unsafe extern "C-unwind" fn rescan(
         batch::flush_before_scan(table, snapshot);
         pg_sys::ffi::pg_guard_ffi_boundary(|| PredicateLockRelation(table, snapshot));
         own.merge = Merge::default();
+        own.chunks.clear();
         own.quals = Quals::default();
         own.upper = None;
         own.started = false;
@@ -120,15 +125,22 @@ impl State {
                 self.stream = Some(Stream::new(entries, &self.shape));
             }
             let stream = self.stream.as_mut().expect("BUG: stream just made");
-            let chunks = self.chunks.get_or_insert_with(|| {
-                section::open(stream.entries(), &self.shape, table, snapshot)
-            });
+            let place = Place {
+                shape: &self.shape,
+                table,
+                snapshot,
+            };
+            let unkeyed = self
+                .unkeyed
+                .get_or_insert_with(|| section::open_unkeyed(stream.entries(), place));
+            self.chunks = section::open_by_first_key(stream.entries(), place, &self.quals, unkeyed);
+            self.chunks.extend(unkeyed.iter().cloned());
             let view = View {
                 shape: &self.shape,
                 quals: &self.quals,
                 descriptor: (*table).rd_att,
             };
-            self.merge.section = Section::collect(chunks, view);
+            self.merge.section = Section::collect(&self.chunks, view);
             if !forward {
                 self.upper = self.quals.upper_keys((*scan).indexRelation, self.context);
             }
@@ -178,7 +190,8 @@ pub unsafe extern "C-unwind" fn end(scan: pg_sys::IndexScanDesc) {
     unsafe {
         let own = state(scan);
         own.merge = Merge::default();
-        own.chunks = None;
+        own.unkeyed = None;
+        own.chunks.clear();
         own.quals = Quals::default();
         if let Some(stream) = own.stream.take() {
             stream.end();

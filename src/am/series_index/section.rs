@@ -1,7 +1,9 @@
-//! Chunks that are not keyed: fresh ones, and others that may overlap. Every scan looks at them, takes
-//! the rows that it wants, and sorts them in the order of the index.
+//! Chunks that are not keyed: fresh ones, those that many short series share, and others that may
+//! overlap. A scan looks at those under NULL keys and under the first keys that it asks for, takes the
+//! rows that it wants, and sorts them in the order of the index.
 
 use super::entries::{Key, Shape, Time};
+use super::quals::Quals;
 use super::rows::{candidates, View};
 use crate::am::scan::OpenChunk;
 use crate::pg::error;
@@ -13,31 +15,64 @@ use pgrx::pg_sys;
 use std::rc::Rc;
 use varve_columns::tuple::header::FLAG_TOMBSTONE;
 
-/// The chunks of the section that a snapshot sees.
-pub fn open(
-    entries: &mut EntryScan,
-    shape: &Shape,
-    table: pg_sys::Relation,
-    snapshot: pg_sys::Snapshot,
-) -> Vec<OpenChunk> {
-    let keys: Vec<_> = (1..=shape.columns.len()).map(is_null).collect();
+/// The chunks under the NULL key that a snapshot sees.
+pub fn open_unkeyed(entries: &mut EntryScan, place: Place) -> Vec<Rc<OpenChunk>> {
+    let keys: Vec<_> = (1..=place.shape.columns.len()).map(is_null).collect();
     let mut chunks = Vec::new();
+    open(entries, place, &keys, &mut chunks);
+    chunks
+}
+
+/// The chunks under the first keys that `quals` ask for, besides `known` ones.
+pub fn open_by_first_key(
+    entries: &mut EntryScan,
+    place: Place,
+    quals: &Quals,
+    known: &[Rc<OpenChunk>],
+) -> Vec<Rc<OpenChunk>> {
+    let mut chunks = known.to_vec();
+    if place.shape.key_columns() > 0 {
+        for mut keys in quals.first_keys() {
+            keys.extend((2..=place.shape.columns.len()).map(is_null));
+            open(entries, place, &keys, &mut chunks);
+        }
+    }
+    chunks.split_off(known.len())
+}
+
+/// Where chunks are looked for.
+#[derive(Clone, Copy)]
+pub struct Place<'a> {
+    pub shape: &'a Shape,
+    pub table: pg_sys::Relation,
+    pub snapshot: pg_sys::Snapshot,
+}
+
+/// Adds the chunks that entries selected by `keys` name, each once.
+fn open(
+    entries: &mut EntryScan,
+    place: Place,
+    keys: &[pg_sys::ScanKeyData],
+    chunks: &mut Vec<Rc<OpenChunk>>,
+) {
     // SAFETY: index and table are open, the snapshot is valid.
     unsafe {
-        entries.restart(&keys);
+        entries.restart(keys);
         while let Some((entry, _)) = entries.next(true) {
             error::check_interrupts();
             let Some(header) = series::header_of_entry(entry) else {
                 continue;
             };
-            let reader = registry::reader_at(table, header, snapshot);
+            if chunks.iter().any(|chunk| chunk.reader.chunk.tid == header) {
+                continue;
+            }
+            let reader = registry::reader_at(place.table, header, place.snapshot);
             let reader = reader.filter(|reader| !reader.chunk.header.has(FLAG_TOMBSTONE));
             if let Some(reader) = reader {
-                chunks.push(OpenChunk::new(reader, snapshot));
+                chunks.push(Rc::new(OpenChunk::new(reader, place.snapshot)));
             }
         }
     }
-    chunks
 }
 
 const NO_STRATEGY: u16 = 0;
@@ -77,7 +112,7 @@ pub struct Series {
 impl Section {
     /// # Safety
     /// `view` must be of the chunks' table; the chunks must outlive the section.
-    pub unsafe fn collect(chunks: &[OpenChunk], view: View) -> Section {
+    pub unsafe fn collect(chunks: &[Rc<OpenChunk>], view: View) -> Section {
         let mut series = Vec::new();
         for chunk in chunks {
             // SAFETY: by contract.
