@@ -19,6 +19,7 @@ pub fn init() {
         pg_sys::RegisterSubXactCallback(Some(subtransaction_event), core::ptr::null_mut());
     }
     super::planner::init();
+    super::projection::init();
 }
 
 /// Keeps the nesting depth right also when a statement fails.

@@ -9,6 +9,7 @@ pub mod hooks;
 pub mod index_build;
 pub mod modify;
 pub mod planner;
+pub mod projection;
 pub mod routine;
 pub mod sample;
 pub mod scan;

@@ -1,6 +1,7 @@
 //! The slot of a varve table. It starts as a BufferHeapTupleTableSlot and behaves as one, except while
 //! it shows a row of a chunk: then it shares the chunk's reader and asks it for columns.
 
+use crate::pg::memory;
 use crate::pg::tid::{self, Tid};
 use crate::storage::read::Reader;
 use pgrx::pg_sys;
@@ -20,6 +21,8 @@ pub struct VarveSlot {
     base: pg_sys::BufferHeapTupleTableSlot,
     holder: *mut Holder,
     row: u32,
+    /// Columns (from 0, ascending) that can be asked for while a row of a chunk is shown; null: all.
+    wanted: *const Vec<u16>,
 }
 
 struct Ops(pg_sys::TupleTableSlotOps);
@@ -211,13 +214,14 @@ unsafe extern "C-unwind" fn getsomeattrs(slot: Slot, wanted: i32) {
         match row_of(slot) {
             Some((reader, row)) => {
                 let from = (*slot).tts_nvalid as usize;
-                reader.fill(
-                    (*slot).tts_tupleDescriptor,
-                    row,
-                    from..wanted as usize,
-                    (*slot).tts_values,
-                    (*slot).tts_isnull,
-                );
+                let range = from..wanted as usize;
+                match (*slot.cast::<VarveSlot>()).wanted.as_ref() {
+                    Some(columns) => {
+                        let columns = columns.iter().map(|&column| usize::from(column));
+                        fill(slot, reader, row, columns.filter(|at| range.contains(at)));
+                    }
+                    None => fill(slot, reader, row, range),
+                }
                 (*slot).tts_nvalid = wanted as i16;
             }
             None => heap!(getsomeattrs(slot, wanted)),
@@ -225,14 +229,46 @@ unsafe extern "C-unwind" fn getsomeattrs(slot: Slot, wanted: i32) {
     }
 }
 
+/// Takes columns of the row from the reader.
+#[inline]
+unsafe fn fill(slot: Slot, reader: &Reader, row: u32, columns: impl Iterator<Item = usize>) {
+    // SAFETY: of a live slot that shows this row; columns are below natts.
+    unsafe {
+        reader.fill(
+            (*slot).tts_tupleDescriptor,
+            row,
+            columns,
+            (*slot).tts_values,
+            (*slot).tts_isnull,
+        );
+    }
+}
+
+/// Makes all columns valid, whatever the slot was restricted to.
 unsafe fn fill_all(slot: Slot) {
     // SAFETY: of a live slot that shows a row.
     unsafe {
         let all = natts(slot);
-        if ((*slot).tts_nvalid as usize) < all {
-            getsomeattrs(slot, all as i32);
+        let restricted = !(*slot.cast::<VarveSlot>()).wanted.is_null();
+        let valid = if restricted {
+            0
+        } else {
+            (*slot).tts_nvalid as usize
+        };
+        if let Some((reader, row)) = row_of(slot) {
+            fill(slot, reader, row, valid..all);
         }
+        (*slot).tts_nvalid = all as i16;
     }
+}
+
+/// Lets only `columns` (from 0, ascending) be decoded for rows of chunks: nobody may ask for others.
+///
+/// # Safety
+/// `slot` must be a live slot of ours whose only reader asks for no other column.
+pub unsafe fn restrict(slot: Slot, columns: Vec<u16>) {
+    // SAFETY: by contract; the list lives as long as the slot's context.
+    unsafe { (*slot.cast::<VarveSlot>()).wanted = memory::own((*slot).tts_mcxt, columns) }
 }
 
 #[pg_guard]

@@ -254,19 +254,6 @@ impl Chunk {
         Ok(entry.rows.clone())
     }
 
-    /// Every value of a column.
-    pub fn decode_column(&self, column: usize) -> Result<Vec<Column>, Damage> {
-        let directory = self.directory(column)?;
-        (0..directory.len())
-            .map(|block| {
-                error::check_interrupts();
-                let mut out = datum::empty(self.columns.column(column).kind);
-                self.decode_block(column, &directory, block, &mut out)?;
-                Ok(out)
-            })
-            .collect()
-    }
-
     /// All storage tuples of the chunk but its header.
     pub fn piece_tids(&self) -> Result<Vec<Tid>, Damage> {
         let (table, id) = (self.table.get(), self.header.chunk);
@@ -333,24 +320,24 @@ impl Reader {
         self.chunk.header.rows
     }
 
-    /// Writes attributes `range` (from 0) of `row` to `values` and `nulls`. By-reference values live as
+    /// Writes some attributes (from 0) of `row` to `values` and `nulls`. By-reference values live as
     /// long as the reader.
     ///
     /// # Safety
-    /// Both arrays must have room for `range.end` entries; `descriptor` is the table's or one that is
+    /// Both arrays must have room for all of them; `descriptor` is the table's or one that is
     /// compatible with it.
     pub unsafe fn fill(
         &self,
         descriptor: pg_sys::TupleDesc,
         row: u32,
-        range: Range<usize>,
+        wanted: impl Iterator<Item = usize>,
         values: *mut pg_sys::Datum,
         nulls: *mut bool,
     ) {
         let mut columns = self.columns.borrow_mut();
         // SAFETY: by contract.
         let attributes = unsafe { relation::attributes(descriptor) };
-        for at in range {
+        for at in wanted {
             let (value, null) = match columns.get_mut(at) {
                 Some(state) if !attributes[at].attisdropped => {
                     if !state.rows.contains(&row) {
