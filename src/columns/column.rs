@@ -85,6 +85,34 @@ impl Column {
         }
     }
 
+    /// Whether `row`, not the first one, has the bits of the row before, or both are null.
+    pub(crate) fn same_as_before(&self, row: usize) -> bool {
+        if let Some(valid) = &self.validity {
+            if valid[row] != valid[row - 1] || !valid[row] {
+                return valid[row] == valid[row - 1];
+            }
+        }
+        match &self.values {
+            Values::Absent(_) => true,
+            Values::Bool(v) => v[row] == v[row - 1],
+            Values::I16(v) => v[row] == v[row - 1],
+            Values::I32(v) => v[row] == v[row - 1],
+            Values::I64(v) => v[row] == v[row - 1],
+            Values::F32(v) => v[row].to_bits() == v[row - 1].to_bits(),
+            Values::F64(v) => v[row].to_bits() == v[row - 1].to_bits(),
+            Values::Fixed { width, data } => {
+                let width = usize::from(*width);
+                let (before, here) = data[(row - 1) * width..][..2 * width].split_at(width);
+                before == here
+            }
+            Values::Bytes { ends, data } => {
+                let start = if row == 1 { 0 } else { ends[row - 2] as usize };
+                let (middle, end) = (ends[row - 1] as usize, ends[row] as usize);
+                data[start..middle] == data[middle..end]
+            }
+        }
+    }
+
     /// Kind, values and validity describe `rows` rows of one column.
     pub(crate) fn check(&self, rows: usize) {
         assert!(

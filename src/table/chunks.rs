@@ -98,7 +98,15 @@ pub fn divide(order: &Order, rows: &RowSet) -> Vec<Part> {
 /// Encodes and writes one chunk of sorted columns; returns the TID of its header.
 pub fn write_one(target: &Target, columns: &[Column], layout: &Layout, plan: &Plan) -> Tid {
     let rows = crate::storage::datum::rows_of(&columns[0].values) as u32;
-    let encoded = chunk::encode(columns, &Options { tier: plan.tier });
+    let keys: Vec<usize> = match plan.one_series {
+        true => Vec::new(),
+        false => layout.keys.iter().map(|&number| usize::from(number) - 1).collect(),
+    };
+    let options = Options {
+        tier: plan.tier,
+        keys: &keys,
+    };
+    let encoded = chunk::encode(columns, &options);
     let mut header = Header {
         chunk: new_chunk_id(),
         flags: 0,

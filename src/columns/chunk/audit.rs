@@ -112,7 +112,13 @@ mod tests {
             values: Values::F64((0..3000).map(|i| f64::from(i % 700) / 10.0).collect()),
             validity: None,
         };
-        let encoded = encode(&[column], &Options { tier: Tier::Fresh });
+        let encoded = encode(
+            &[column],
+            &Options {
+                tier: Tier::Fresh,
+                keys: &[],
+            },
+        );
         let header = ChunkHeader::parse(&encoded.header).expect("just written");
         let head = header.column(0).clone();
         let bytes = |range: &std::ops::Range<u32>| {

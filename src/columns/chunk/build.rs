@@ -5,17 +5,18 @@ use std::ops::Range;
 use super::directory::{self, BlockEntry};
 use super::header::{ColumnHeader, Constant, Layout, MAX_CONSTANT_BYTES};
 use super::values::Dense;
-use super::{block, Options, Point, Tier, BLOCK_ROWS, LARGE_BLOCK_ROWS};
+use super::{block, Point, Tier, BLOCK_ROWS, LARGE_BLOCK_ROWS};
 use crate::codec::id;
 use crate::column::{Column, Values};
 use crate::summary::{compare_floats, Bound, Sum, Summary};
 use crate::wire::{as_decimal, to_decimal, POW10};
 
-/// Appends one column to the payload.
+/// Appends one column to the payload. `series`: rows where a series starts, ascending.
 pub(super) fn encode_column(
     column: &Column,
     index: u32,
-    options: &Options,
+    series: &[usize],
+    tier: Tier,
     payload: &mut Vec<u8>,
 ) -> ColumnHeader {
     let rows = column.rows();
@@ -41,38 +42,27 @@ pub(super) fn encode_column(
             return header;
         }
     }
-    encode_blocks(column, &mut header, options, payload);
+    encode_blocks(column, &mut header, series, tier, payload);
     header
 }
 
 fn encode_blocks(
     column: &Column,
     header: &mut ColumnHeader,
-    options: &Options,
+    series: &[usize],
+    tier: Tier,
     payload: &mut Vec<u8>,
 ) {
     let rows = column.rows();
     let mut built = Built::default();
-    for start in (0..rows).step_by(LARGE_BLOCK_ROWS) {
-        let group = start..rows.min(start + LARGE_BLOCK_ROWS);
-        let small = Built::of(
-            column,
-            group.clone(),
-            BLOCK_ROWS,
-            options.tier,
-            (header.index, built.entries.len()),
-        );
-        let large = match options.tier {
-            Tier::Merged(point)
-                if small.entries.len() > 1 && small.bytes.len() <= LARGE_BLOCK_BYTES =>
-            {
-                let place = (header.index, built.entries.len());
-                let large = Built::of(column, group, LARGE_BLOCK_ROWS, options.tier, place);
-                large.pays_against(&small, point).then_some(large)
-            }
-            _ => None,
-        };
-        built.append(large.unwrap_or(small));
+    let mut effort = Effort::new(tier);
+    for (i, start) in (0..rows).step_by(LARGE_BLOCK_ROWS).enumerate() {
+        let stretch = start..rows.min(start + LARGE_BLOCK_ROWS);
+        if i % TRY_LARGE_EVERY == 0 {
+            effort.large = tier;
+        }
+        let place = (header.index, built.entries.len());
+        built.append(encode_stretch(column, stretch, series, &mut effort, place));
     }
     header.summary = merge(&built.summaries, &built.denses);
     let start = payload.len() as u32;
@@ -84,11 +74,120 @@ fn encode_blocks(
     } else {
         let block_rows = built.block_rows();
         header.layout = Layout::Blocks { block_rows };
-        directory::write(header, block_rows, &built.entries, options.tier, payload);
+        directory::write(header, block_rows, &built.entries, tier, payload);
     }
     header.directory = start..payload.len() as u32;
     header.blocks = header.directory.end..header.directory.end + built.bytes.len() as u32;
     payload.extend_from_slice(&built.bytes);
+}
+
+/// The cheapest blocks for a stretch: of 1,024 rows, cut where a series ends, or but one.
+fn encode_stretch(
+    column: &Column,
+    stretch: Range<usize>,
+    series: &[usize],
+    effort: &mut Effort,
+    place: (u32, usize),
+) -> Built {
+    let even = || cut(stretch.clone(), BLOCK_ROWS);
+    effort.try_small(column, even());
+    let mut best = Built::of(column, even(), effort.small, place);
+    let Tier::Merged(point) = effort.tier else {
+        return best;
+    };
+    let pieces = pieces(stretch.clone(), series);
+    if pieces.len() > 1 {
+        let by_series = Built::of(column, pieces.into_iter(), effort.small, place);
+        if by_series.cost() * 50 < best.cost() * 49 {
+            best = by_series;
+        }
+    }
+    if best.entries.len() > 1 && best.bytes.len() <= LARGE_BLOCK_BYTES {
+        let large = Built::of(column, std::iter::once(stretch), effort.large, place);
+        // An edge of a range will decode more rows.
+        let pays = match point {
+            Point::Fast => large.cost() * 10 < best.cost() * 9,
+            Point::Small => large.cost() < best.cost(),
+        };
+        if pays {
+            return large;
+        }
+        effort.large_did_not_pay();
+    }
+    best
+}
+
+fn cut(rows: Range<usize>, block_rows: usize) -> impl Iterator<Item = Range<usize>> {
+    let end = rows.end;
+    rows.step_by(block_rows)
+        .map(move |start| start..end.min(start + block_rows))
+}
+
+/// Fewer rows of one series share a block with their neighbours.
+const OWN_BLOCK_ROWS: usize = 128;
+
+/// Blocks of at most 1,024 rows that end where a series ends, if any series starts inside the stretch.
+fn pieces(stretch: Range<usize>, series: &[usize]) -> Vec<Range<usize>> {
+    let inside = |row: &usize| stretch.contains(row) && *row > stretch.start;
+    let first = series.partition_point(|&row| row <= stretch.start);
+    let starts = series[first..].iter().copied().take_while(inside);
+    let mut pieces = Vec::new();
+    let (mut start, mut end) = (stretch.start, stretch.start);
+    for next in starts.chain([stretch.end]) {
+        // `end..next` is one series, behind shorter ones from `start` on.
+        if end > start && (next - end >= OWN_BLOCK_ROWS || next - start > BLOCK_ROWS) {
+            pieces.extend(cut(start..end, BLOCK_ROWS));
+            start = end;
+        }
+        end = next;
+        if end - start >= OWN_BLOCK_ROWS {
+            pieces.extend(cut(start..end, BLOCK_ROWS));
+            start = end;
+        }
+    }
+    pieces.extend(cut(start..end, BLOCK_ROWS));
+    pieces
+}
+
+/// Stretches from one trial of a large block that did not pay to the next.
+const TRY_LARGE_EVERY: usize = 4;
+
+/// What blocks are encoded with. The trials of a merged block take fifty times as long as a fresh block;
+/// where *fast* does not gain by them, it leaves them out for a while.
+struct Effort {
+    tier: Tier,
+    small: Tier,
+    large: Tier,
+}
+
+impl Effort {
+    fn new(tier: Tier) -> Effort {
+        Effort {
+            tier,
+            small: tier,
+            large: tier,
+        }
+    }
+
+    /// Whether trials pay for the first and a middle block of a stretch.
+    fn try_small(&mut self, column: &Column, mut blocks: impl Iterator<Item = Range<usize>>) {
+        self.small = self.tier;
+        if self.tier == Tier::Merged(Point::Fast) {
+            let bytes = |rows, tier| Built::of(column, std::iter::once(rows), tier, (0, 0)).bytes;
+            let same =
+                |rows: Range<usize>| bytes(rows.clone(), self.tier) == bytes(rows, Tier::Fresh);
+            let (first, middle) = (blocks.next(), blocks.nth(3));
+            if first.is_none_or(same) && middle.is_none_or(same) {
+                self.small = Tier::Fresh;
+            }
+        }
+    }
+
+    fn large_did_not_pay(&mut self) {
+        if self.tier == Tier::Merged(Point::Fast) {
+            self.large = Tier::Fresh;
+        }
+    }
 }
 
 /// What a merged chunk tries where small blocks are no larger than that.
@@ -108,20 +207,18 @@ struct Built {
 }
 
 impl Built {
-    /// The blocks of `block_rows` rows of a stretch of a column; `place`: column, index of the first.
+    /// Encodes blocks of a column; `place`: the column's index, the first block's.
     fn of(
         column: &Column,
-        rows: Range<usize>,
-        block_rows: usize,
+        blocks: impl Iterator<Item = Range<usize>>,
         tier: Tier,
         place: (u32, usize),
     ) -> Built {
         let mut built = Built::default();
-        for (i, start) in rows.clone().step_by(block_rows).enumerate() {
+        for (i, rows) in blocks.enumerate() {
             let place = (place.0, (place.1 + i) as u32);
-            let range = start..rows.end.min(start + block_rows);
             let (mut entry, dense, mut summary) =
-                block::encode(column, place, range, tier, &mut built.bytes);
+                block::encode(column, place, rows, tier, &mut built.bytes);
             summary.sum = snap_sum(&summary);
             entry.sum = summary.sum;
             if entry.codec != id::ALL_NULL {
@@ -133,13 +230,9 @@ impl Built {
         built
     }
 
-    /// Whether fewer, larger blocks are worth that an edge of a range decodes more rows.
-    fn pays_against(&self, small: &Built, point: Point) -> bool {
-        let cost = |b: &Built| b.bytes.len() + b.entries.len() * ENTRY_BYTES;
-        match point {
-            Point::Fast => cost(self) * 10 < cost(small) * 9,
-            Point::Small => cost(self) < cost(small),
-        }
+    /// Bytes with those of the directory, about.
+    fn cost(&self) -> usize {
+        self.bytes.len() + self.entries.len() * ENTRY_BYTES
     }
 
     fn append(&mut self, next: Built) {
@@ -269,6 +362,15 @@ fn pick_bound(a: Bound, b: Bound, worse: std::cmp::Ordering) -> Bound {
     }
 }
 
+/// Rows where any of the `keys` columns changes.
+pub(super) fn series_starts(columns: &[Column], keys: &[usize]) -> Vec<usize> {
+    let rows = columns.first().map_or(0, Column::rows);
+    let keys: Vec<&Column> = keys.iter().map(|&key| &columns[key]).collect();
+    (1..rows)
+        .filter(|&row| keys.iter().any(|key| !key.same_as_before(row)))
+        .collect()
+}
+
 /// The value of a column that has no nulls and but one value, if a header may hold it.
 fn constant_of(column: &Column) -> Option<Constant> {
     fn same<T: Copy, K: PartialEq>(values: &[T], key: impl Fn(T) -> K) -> Option<K> {
@@ -300,5 +402,23 @@ fn constant_of(column: &Column) -> Option<Constant> {
             let equal = length == 0 || data.chunks_exact(length).all(|v| v == first);
             (length <= MAX_CONSTANT_BYTES && even && equal).then(|| Constant::Bytes(first.to_vec()))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_tile_a_stretch_and_end_with_a_series() {
+        let series = [10, 20, 400, 450, 3000, 3001, 3002, 8190];
+        let pieces = pieces(5..8192, &series);
+        assert_eq!(pieces[..3], [5..20, 20..400, 400..450]);
+        assert!(pieces.windows(2).all(|pair| pair[0].end == pair[1].start));
+        assert_eq!((pieces[0].start, pieces[pieces.len() - 1].end), (5, 8192));
+        assert!(pieces
+            .iter()
+            .all(|piece| (1..=BLOCK_ROWS).contains(&piece.len())));
+        assert_eq!(super::pieces(0..1024, &[2000]).len(), 1);
     }
 }

@@ -34,8 +34,11 @@ pub const LARGE_BLOCK_ROWS: usize = 8_192;
 
 /// How to write a chunk.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct Options<'a> {
     pub tier: Tier,
+    /// Columns that name a series, by index: blocks of a merged chunk end where a series ends, if that
+    /// takes fewer bytes.
+    pub keys: &'a [usize],
 }
 
 /// A chunk as bytes.
@@ -65,13 +68,14 @@ pub fn encode(columns: &[Column], options: &Options) -> Encoded {
         columns.len()
     );
     let mut payload = Vec::new();
-    let headers: Vec<ColumnHeader> = columns
-        .iter()
-        .enumerate()
-        .map(|(i, column)| {
-            column.check(rows);
-            build::encode_column(column, i as u32, options, &mut payload)
-        })
+    columns.iter().for_each(|column| column.check(rows));
+    let series = match options.tier {
+        Tier::Fresh => Vec::new(),
+        Tier::Merged(_) => build::series_starts(columns, options.keys),
+    };
+    let headers: Vec<ColumnHeader> = (0..)
+        .zip(columns)
+        .map(|(i, column)| build::encode_column(column, i, &series, options.tier, &mut payload))
         .collect();
     assert!(
         u32::try_from(payload.len()).is_ok(),

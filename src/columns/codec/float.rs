@@ -236,9 +236,9 @@ fn decode(
     n: usize,
     slots: &mut Vec<i64>,
 ) -> Result<()> {
-    slots.clear();
     match codec {
         id::FLOAT_CONST => {
+            slots.clear();
             slots.resize(n, reader.u64()? as i64);
             reader.finish()
         }
@@ -298,6 +298,7 @@ fn get_split(mut reader: Reader, n: usize, slots: &mut Vec<i64>) -> Result<()> {
 }
 
 fn get_raw(singles: bool, mut reader: Reader, n: usize, slots: &mut Vec<i64>) -> Result<()> {
+    slots.clear();
     if singles {
         let raw = reader.take(n * 4)?.as_chunks().0;
         slots.extend(

@@ -255,12 +255,12 @@ fn folder() -> PathBuf {
 }
 
 /// Every case in every tier: file name, columns, tier.
-fn files() -> Vec<(PathBuf, Vec<Column>, Options)> {
+fn files() -> Vec<(PathBuf, Vec<Column>, Options<'static>)> {
     let mut files = Vec::new();
     for (name, columns) in cases() {
         for (tier, label) in tiers().into_iter().zip(["fresh", "fast", "small"]) {
             let path = folder().join(format!("{name}-{label}.v1.chunk"));
-            files.push((path, columns.clone(), Options { tier }));
+            files.push((path, columns.clone(), Options { tier, keys: &[] }));
         }
     }
     files

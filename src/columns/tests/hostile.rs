@@ -90,7 +90,7 @@ fn sample() -> Vec<Column> {
 #[test]
 fn every_flipped_byte_is_noticed() {
     for tier in tiers() {
-        let Encoded { header, payload } = encode(&sample(), &Options { tier });
+        let Encoded { header, payload } = encode(&sample(), &Options { tier, keys: &[] });
         assert!(read_chunk(&header, &payload).is_ok());
         for flip in [0x01, 0x80, 0xFF] {
             for at in 0..header.len() {
@@ -109,7 +109,13 @@ fn every_flipped_byte_is_noticed() {
 
 #[test]
 fn every_cut_is_noticed() {
-    let Encoded { header, payload } = encode(&sample(), &Options { tier: tiers()[0] });
+    let Encoded { header, payload } = encode(
+        &sample(),
+        &Options {
+            tier: tiers()[0],
+            keys: &[],
+        },
+    );
     for length in 0..header.len() {
         assert!(ChunkHeader::parse(&header[..length]).is_err());
     }
@@ -123,7 +129,13 @@ fn errors_name_their_place_and_newer_versions_are_refused() {
     let Encoded {
         mut header,
         mut payload,
-    } = encode(&sample(), &Options { tier: tiers()[0] });
+    } = encode(
+        &sample(),
+        &Options {
+            tier: tiers()[0],
+            keys: &[],
+        },
+    );
     *payload.last_mut().unwrap() ^= 1;
     let error = read_chunk(&header, &payload).unwrap_err();
     assert_eq!(
@@ -155,7 +167,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
     if target == "chunk" {
         for tier in tiers() {
             let columns: Vec<Column> = sample();
-            let encoded = encode(&columns, &Options { tier });
+            let encoded = encode(&columns, &Options { tier, keys: &[] });
             seeds.push(join(&encoded.header, &encoded.payload));
         }
     }

@@ -9,8 +9,12 @@ use varve_columns::column::{Column, Kind, Values};
 use varve_columns::summary::{Bound, Sum};
 
 fn check(columns: &[Column]) {
-    for tier in tiers() {
-        let encoded = encode(columns, &Options { tier });
+    let keys: &[usize] = if columns.is_empty() { &[] } else { &[0] };
+    for (tier, keys) in tiers()
+        .into_iter()
+        .flat_map(|tier| [(tier, &[][..]), (tier, keys)])
+    {
+        let encoded = encode(columns, &Options { tier, keys });
         let back = read_chunk(&encoded.header, &encoded.payload).unwrap();
         assert_eq!(back.len(), columns.len());
         for (column, back) in columns.iter().zip(&back) {
@@ -182,8 +186,17 @@ fn a_numeric_of_a_thousand_digits_and_scaled_ones() {
 #[test]
 fn summaries_follow_the_order_of_postgres() {
     let column = f64s(vec![3.5, f64::NAN, -0.0, 1.0]);
-    let header =
-        ChunkHeader::parse(&encode(&[column], &Options { tier: tiers()[0] }).header).unwrap();
+    let header = ChunkHeader::parse(
+        &encode(
+            &[column],
+            &Options {
+                tier: tiers()[0],
+                keys: &[],
+            },
+        )
+        .header,
+    )
+    .unwrap();
     let summary = header.column(0).summary;
     assert_eq!(summary.min, Bound::Float(0.0));
     assert!(matches!(summary.max, Bound::Float(max) if max.is_nan()));
@@ -191,8 +204,17 @@ fn summaries_follow_the_order_of_postgres() {
     assert_eq!(summary.first, Bound::Float(3.5));
 
     let column = i64s(vec![i64::MAX; 1].into_iter().chain([i64::MIN, 7]).collect());
-    let header =
-        ChunkHeader::parse(&encode(&[column], &Options { tier: tiers()[0] }).header).unwrap();
+    let header = ChunkHeader::parse(
+        &encode(
+            &[column],
+            &Options {
+                tier: tiers()[0],
+                keys: &[],
+            },
+        )
+        .header,
+    )
+    .unwrap();
     let summary = header.column(0).summary;
     assert_eq!(
         (summary.min, summary.max),
@@ -209,7 +231,14 @@ fn columns_without_payload_have_blocks_too() {
         values: Values::Absent(3000),
         validity: None,
     };
-    let header = encode(&[i64s(vec![-4; 3000]), half], &Options { tier: tiers()[0] }).header;
+    let header = encode(
+        &[i64s(vec![-4; 3000]), half],
+        &Options {
+            tier: tiers()[0],
+            keys: &[],
+        },
+    )
+    .header;
     let header = ChunkHeader::parse(&header).unwrap();
     let blocks = |i| {
         ColumnDirectory::parse(header.column(i), &[])
@@ -231,9 +260,40 @@ fn columns_without_payload_have_blocks_too() {
 }
 
 #[test]
+fn blocks_end_where_a_series_ends_if_that_is_smaller() {
+    // Short series, each noisier than the one before.
+    let keys = i64s((0..1200).map(|i| i / 300).collect());
+    let noise = |i: u64| support::mix(i) >> (60 - 15 * (i / 300));
+    let values = i64s((0..1200).map(|i| noise(i) as i64).collect());
+    let encoded = encode(
+        &[keys, values],
+        &Options {
+            tier: tiers()[1],
+            keys: &[0],
+        },
+    );
+    let header = ChunkHeader::parse(&encoded.header).unwrap();
+    let column = header.column(1);
+    let range = column.directory.start as usize..column.directory.end as usize;
+    let directory = ColumnDirectory::parse(column, &encoded.payload[range]).unwrap();
+    let starts: Vec<u32> = directory
+        .blocks()
+        .iter()
+        .map(|block| block.rows.start)
+        .collect();
+    assert_eq!(starts, [0, 300, 600, 900]);
+}
+
+#[test]
 fn blocks_tile_the_rows_and_sums_add_up() {
     let values: Vec<i64> = (0..10_000).map(|i| i * i % 977).collect();
-    let encoded = encode(&[i64s(values.clone())], &Options { tier: tiers()[0] });
+    let encoded = encode(
+        &[i64s(values.clone())],
+        &Options {
+            tier: tiers()[0],
+            keys: &[],
+        },
+    );
     let header = ChunkHeader::parse(&encoded.header).unwrap();
     let column = header.column(0);
     let range = column.directory.start as usize..column.directory.end as usize;
@@ -390,7 +450,7 @@ fn nothing_grows_beyond_raw_but_for_a_few_bytes() {
     for column in columns {
         for tier in tiers() {
             let raw = raw_bytes(&column);
-            let encoded = encode(std::slice::from_ref(&column), &Options { tier });
+            let encoded = encode(std::slice::from_ref(&column), &Options { tier, keys: &[] });
             let blocks = n.div_ceil(1024);
             let most = raw + 80 * (blocks + 1);
             let bytes = encoded.header.len() + encoded.payload.len();

@@ -216,7 +216,12 @@ fn prefix_sum(first: i64, out: &mut [i64], scale: impl Fn(i64) -> i64) {
     head[0] = first;
     let (fours, tail) = rest.as_chunks_mut::<4>();
     for four in fours {
-        let [a, b, c, d] = four.map(&scale);
+        let [a, b, c, d] = [
+            scale(four[0]),
+            scale(four[1]),
+            scale(four[2]),
+            scale(four[3]),
+        ];
         let ab = a.wrapping_add(b);
         *four = [
             a,
