@@ -100,7 +100,11 @@ pub fn write_one(target: &Target, columns: &[Column], layout: &Layout, plan: &Pl
     let rows = crate::storage::datum::rows_of(&columns[0].values) as u32;
     let keys: Vec<usize> = match plan.one_series {
         true => Vec::new(),
-        false => layout.keys.iter().map(|&number| usize::from(number) - 1).collect(),
+        false => layout
+            .keys
+            .iter()
+            .map(|&number| usize::from(number) - 1)
+            .collect(),
     };
     let options = Options {
         tier: plan.tier,
