@@ -256,8 +256,8 @@ impl Reciprocal {
 
 fn divide(by: f64) -> Arithmetic {
     match Reciprocal::of(by) {
-        Some(reciprocal) => Arithmetic::DivideFast(reciprocal),
-        None => Arithmetic::Divide { by },
+        Some(reciprocal) if by != 1.0 => Arithmetic::DivideFast(reciprocal),
+        _ => Arithmetic::Divide { by },
     }
 }
 

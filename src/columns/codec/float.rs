@@ -236,6 +236,7 @@ fn decode(
     n: usize,
     slots: &mut Vec<i64>,
 ) -> Result<()> {
+    // What is in `slots` is overwritten.
     match codec {
         id::FLOAT_CONST => {
             slots.clear();

@@ -203,28 +203,39 @@ fn lane_words(bytes: &[u8], word: usize) -> [u64; LANES] {
 
 fn unpack_tail(bytes: &[u8], width: u8, out: &mut [u64]) {
     let width = width as usize;
-    let mask = u64::MAX >> (64 - width);
-    // Sixteen bytes at a time where they are there, so that a value of any width is in one load.
-    let fast = if bytes.len() >= 16 {
-        out.len().min((bytes.len() - 16) * 8 / width)
-    } else {
-        0
+    // Where a word is there to load at once: one of eight bytes holds any value of up to 57 bits.
+    let fast = match (bytes.len(), width) {
+        (16.., 58..) => (bytes.len() - 16) * 8 / width,
+        (8.., ..58) => (bytes.len() - 8) * 8 / width + 1,
+        _ => 0,
     };
-    for (i, value) in out[..fast].iter_mut().enumerate() {
-        let bit = i * width;
-        let word: [u8; 16] = bytes[bit / 8..bit / 8 + 16]
-            .try_into()
-            .expect("BUG: a slice of sixteen bytes");
-        *value = (u128::from_le_bytes(word) >> (bit % 8)) as u64 & mask;
+    let (loaded, rest) = out.split_at_mut(fast.min(out.len()));
+    let mask = u64::MAX >> (64 - width);
+    for (i, value) in loaded.iter_mut().enumerate() {
+        let (byte, shift) = (i * width / 8, i * width % 8);
+        *value = mask
+            & if width < 58 {
+                load::<8>(bytes, byte) as u64 >> shift
+            } else {
+                (load::<16>(bytes, byte) >> shift) as u64
+            };
     }
-    for (i, value) in out.iter_mut().enumerate().skip(fast) {
-        let bit = i * width;
-        let mut word = [0u8; 16];
+    for (i, value) in rest.iter_mut().enumerate() {
+        let bit = (fast + i) * width;
         let tail = &bytes[bit / 8..];
+        let mut word = [0u8; 16];
         let len = tail.len().min(16);
         word[..len].copy_from_slice(&tail[..len]);
         *value = (u128::from_le_bytes(word) >> (bit % 8)) as u64 & mask;
     }
+}
+
+/// `N` bytes from `at` on, as an integer.
+#[inline(always)]
+fn load<const N: usize>(bytes: &[u8], at: usize) -> u128 {
+    let mut word = [0u8; 16];
+    word[..N].copy_from_slice(&bytes[at..at + N]);
+    u128::from_le_bytes(word)
 }
 
 #[cfg(test)]
