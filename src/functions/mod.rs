@@ -19,6 +19,7 @@ mod lttb;
 mod nodes;
 mod percentile;
 mod points;
+mod ranges;
 mod state_agg;
 mod time_bucket;
 mod time_weight;
@@ -28,4 +29,5 @@ mod timezone;
 /// when the planner calls the support function of one of our functions, before any hook of ours is due.
 pub fn init() {
     gapfill::init();
+    ranges::init();
 }

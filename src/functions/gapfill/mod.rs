@@ -5,7 +5,7 @@
 //! each group. Aggregates of an inserted row are NULL; `locf` and `interpolate` mark the columns that the node fills (`fill`).
 //! The first and the last bucket come from arguments or from the query's WHERE (`bounds`); `buckets` counts them off.
 mod bounds;
-mod buckets;
+pub mod buckets;
 mod fill;
 mod node;
 mod plan;
