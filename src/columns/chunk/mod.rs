@@ -12,7 +12,7 @@ mod summary_bytes;
 mod values;
 
 pub use crate::codec::{Point, Tier};
-use crate::column::{Column, Kind};
+use crate::column::Column;
 use crate::summary::{Bound, Prefix};
 pub use audit::{audit, Contradiction};
 pub use block::decode_block;
@@ -94,7 +94,25 @@ pub fn prefix_excludes(min: &Bound, max: &Bound, value: &[u8]) -> bool {
     below || above
 }
 
-/// Kinds whose sums are exact integers.
-pub fn is_integer(kind: Kind) -> bool {
-    matches!(kind, Kind::Bool | Kind::I16 | Kind::I32 | Kind::I64)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rounded_bounds_exclude_only_what_lies_outside() {
+        let long = |last: u8| [&[7u8; 16][..], &[last]].concat();
+        let min = Bound::Prefix(Prefix::floor(&long(5)));
+        let max = Prefix::ceil(&long(9)).map_or(Bound::None, Bound::Prefix);
+        for inside in [long(5), long(7), long(9), vec![7; 16], long(255)] {
+            assert!(!prefix_excludes(&min, &max, &inside));
+        }
+        for outside in [vec![7; 15], vec![6], vec![8], vec![]] {
+            assert!(prefix_excludes(&min, &max, &outside));
+        }
+        // Nothing of sixteen bytes lies above this.
+        assert!(Prefix::ceil(&[255; 17]).is_none());
+        assert!(!prefix_excludes(&min, &Bound::None, &[255; 40]));
+        let carried = Prefix::ceil(&[&[1u8][..], &[255; 16]].concat());
+        assert_eq!(carried.as_ref().map(Prefix::as_bytes), Some(&[2u8][..]));
+    }
 }

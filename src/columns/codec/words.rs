@@ -25,7 +25,7 @@ pub fn find<'a>(
     let (mut last, mut last_code, mut room) = (&[][..], -1, bytes);
     for value in values {
         if last_code < 0 || value != last {
-            last_code = loop_slot(value, &found.words, &mut table, seed);
+            last_code = look_up(value, &found.words, &mut table, seed);
             if last_code == found.words.len() as i64 {
                 room = room.checked_sub(value.len())?;
                 if found.words.len() == most {
@@ -41,7 +41,7 @@ pub fn find<'a>(
 }
 
 /// The index of `value` among `words`, or the next index, which is then in the table.
-fn loop_slot(value: &[u8], words: &[&[u8]], table: &mut [u32], seed: u64) -> i64 {
+fn look_up(value: &[u8], words: &[&[u8]], table: &mut [u32], seed: u64) -> i64 {
     let mask = table.len() - 1;
     let mut slot = hash(value, seed) as usize & mask;
     loop {
