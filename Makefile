@@ -16,7 +16,7 @@ SEED ?=
 
 export PG PG_CONFIG TARGET PROFILE
 
-.PHONY: all build sql bench install installcheck check test test-here replicate differential model pgbench crash core-suites vitals torture soak fuzz demo clean prerequisites
+.PHONY: all build sql bench install installcheck check test test-here faults replicate differential model pgbench crash core-suites vitals torture soak fuzz demo clean prerequisites
 
 all: build
 
@@ -66,7 +66,7 @@ installcheck: prerequisites build bench
 	$(BENCH) installcheck
 
 # One of the programs of `make test`; SEED=n repeats a run.
-replicate differential model pgbench crash core-suites: prerequisites build bench
+faults replicate differential model pgbench crash core-suites: prerequisites build bench
 	$(BENCH) $@ $(if $(SEED),--seed $(SEED))
 
 # Exact counters, no times; the page is docs/vitals.md.

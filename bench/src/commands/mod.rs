@@ -4,6 +4,7 @@ mod core_suites;
 mod crash;
 mod demo;
 mod differential;
+mod faults;
 mod generate;
 mod installcheck;
 mod model;
@@ -46,6 +47,7 @@ pub fn run() -> Result<bool> {
                 seed,
             )?;
         }
+        "faults" => faults::run(&tree, &mut report)?,
         "core-suites" => core_suites::run(&tree, &mut report)?,
         "model" => model::run(&tree, &mut report, arguments.option("seconds", 120)?, seed)?,
         "pgbench" => pgbench::run(&tree, &mut report, 10, 10, "")?,
@@ -66,6 +68,7 @@ pub fn run() -> Result<bool> {
         )?,
         "test" => {
             installcheck::run(&tree, &mut report)?;
+            faults::run(&tree, &mut report)?;
             replicate::run(&tree, &mut report)?;
             differential::run(&tree, &mut report, 6, 300, seed)?;
             model::run(&tree, &mut report, 120, seed)?;

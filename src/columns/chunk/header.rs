@@ -122,7 +122,8 @@ impl ChunkHeader {
         self.columns.last().map_or(0, |c| c.blocks.end)
     }
 
-    pub(super) fn write(rows: u32, columns: &[ColumnHeader]) -> Vec<u8> {
+    /// The bytes of a header.
+    pub fn write(rows: u32, columns: &[ColumnHeader]) -> Vec<u8> {
         let mut out = Vec::with_capacity(16 + columns.len() * 32);
         out.extend_from_slice(&MAGIC);
         out.push(FORMAT_VERSION);
