@@ -8,7 +8,7 @@ use crate::server::{Cluster, Tree};
 use crate::Result;
 use pages::{File, LinePointer, PIECE_DATA_AT};
 use postgres::Client;
-use std::path::PathBuf;
+use std::path::Path;
 use std::rc::Rc;
 use varve_columns::chunk::{ChunkHeader, ColumnHeader};
 use varve_columns::summary::{Bound, Sum};
@@ -149,7 +149,7 @@ fn create(cluster: &Cluster, client: &mut Client, table: &str) -> Result<()> {
     ))?)
 }
 
-fn seed(fault: &Fault, path: &PathBuf) -> Result<()> {
+fn seed(fault: &Fault, path: &Path) -> Result<()> {
     let mut file = File::read(path)?;
     (fault.seed)(&mut file).map_err(|error| format!("{}: {error}", fault.table))?;
     file.write(path)
