@@ -1,5 +1,6 @@
 //! Size estimates and the like: callbacks that concern the table as a whole.
 
+use super::scan::heap_callback;
 use crate::pg::page::PageCursor;
 use crate::pg::relation;
 use crate::pg::tuple;
@@ -15,7 +16,7 @@ const SAMPLED_PAGES: u32 = 32;
 struct Estimate {
     file: pg_sys::Oid,
     pages: u32,
-    rows_per_page: f64,
+    rows_per_page: Option<f64>,
 }
 
 thread_local! {
@@ -28,32 +29,30 @@ pub unsafe extern "C-unwind" fn relation_toast_am(_table: pg_sys::Relation) -> p
     pg_sys::HEAP_TABLE_AM_OID
 }
 
-/// Logical rows and all pages. `pg_class.reltuples` counts tuples for VACUUM's sake, so rows are
-/// estimated from a few pages: each piece says for how many rows it stands. A backend keeps the density
-/// until the table has grown by a tenth.
+/// What heap says, except for the number of rows of a table with chunks: `pg_class.reltuples` counts
+/// tuples for VACUUM's sake, so rows are estimated from a few pages: each piece says for how many rows
+/// it stands. A backend keeps the density until the table has grown by a tenth.
 #[pg_guard]
 pub unsafe extern "C-unwind" fn relation_estimate_size(
     table: pg_sys::Relation,
-    _widths: *mut i32,
+    widths: *mut i32,
     pages: *mut pg_sys::BlockNumber,
     tuples: *mut f64,
     all_visible: *mut f64,
 ) {
     // SAFETY: called by the planner with an open relation.
     unsafe {
+        heap_callback!(relation_estimate_size)(table, widths, pages, tuples, all_visible);
         let blocks = relation::blocks(table);
-        *pages = blocks;
-        *tuples = (rows_per_page(table, blocks) * f64::from(blocks)).round();
-        let visible = f64::from((*(*table).rd_rel).relallvisible);
-        *all_visible = if blocks == 0 {
-            0.0
-        } else {
-            (visible / f64::from(blocks)).clamp(0.0, 1.0)
-        };
+        if let Some(rows_per_page) = rows_per_page(table, blocks) {
+            *pages = blocks;
+            *tuples = (rows_per_page * f64::from(blocks)).round();
+        }
     }
 }
 
-unsafe fn rows_per_page(table: pg_sys::Relation, blocks: u32) -> f64 {
+/// Density of a table, `None` where no sampled page has a storage tuple.
+unsafe fn rows_per_page(table: pg_sys::Relation, blocks: u32) -> Option<f64> {
     // SAFETY: the caller's contract.
     let (oid, file) = unsafe { (relation::oid(table), relation::file_number(table)) };
     let known = ESTIMATES.with_borrow(|estimates| {
@@ -84,13 +83,10 @@ unsafe fn rows_per_page(table: pg_sys::Relation, blocks: u32) -> f64 {
 }
 
 /// Rows per page over pages that lie evenly spread.
-unsafe fn sample_rows_per_page(table: pg_sys::Relation, blocks: u32) -> f64 {
-    if blocks == 0 {
-        return 0.0;
-    }
+unsafe fn sample_rows_per_page(table: pg_sys::Relation, blocks: u32) -> Option<f64> {
     let looked = blocks.min(SAMPLED_PAGES);
     let mut cursor = PageCursor::new(table);
-    let mut rows = 0.0;
+    let (mut rows, mut has_chunks) = (0.0, false);
     for at in 0..looked {
         cursor.go((u64::from(at) * u64::from(blocks) / u64::from(looked)) as u32);
         rows += cursor.locked(|page| {
@@ -99,6 +95,7 @@ unsafe fn sample_rows_per_page(table: pg_sys::Relation, blocks: u32) -> f64 {
                 .map(|item| unsafe {
                     let body = tuple::body(item.header, item.len);
                     if tuple::attribute_count(item.header) == 0 && header::is_storage(body) {
+                        has_chunks = true;
                         header::rows_share(body)
                     } else {
                         1.0
@@ -107,5 +104,5 @@ unsafe fn sample_rows_per_page(table: pg_sys::Relation, blocks: u32) -> f64 {
                 .sum::<f64>()
         });
     }
-    rows / f64::from(looked)
+    has_chunks.then(|| rows / f64::from(looked))
 }

@@ -22,122 +22,133 @@ pub fn init() {
     super::projection::init();
 }
 
-/// Keeps the nesting depth right also when a statement fails.
-struct Nesting {
-    depth: usize,
-}
+// The functions below that core calls and that call on into the executor carry no `#[pg_guard]`: an error that a
+// statement raises must pass through as it is, with its context, position and any SQLSTATE, and not be caught and built
+// anew. It jumps over their frames, so these hold plain values only; all work is done in guarded functions beside them.
+// What an error leaves behind, the nesting depth, is cut back when its (sub)transaction ends.
 
-impl Nesting {
-    fn enter(approved: Option<pg_sys::CommandId>) -> Nesting {
-        let depth = batch::depth();
-        batch::enter_statement(approved);
-        Nesting { depth }
-    }
-}
-
-impl Drop for Nesting {
-    fn drop(&mut self) {
-        batch::leave_statement();
-        batch::truncate_depth(self.depth);
-    }
+unsafe extern "C-unwind" {
+    #[cfg(not(feature = "pg18"))]
+    fn standard_ExecutorRun(
+        query: *mut pg_sys::QueryDesc,
+        direction: pg_sys::ScanDirection::Type,
+        count: u64,
+        once: bool,
+    );
+    #[cfg(feature = "pg18")]
+    fn standard_ExecutorRun(
+        query: *mut pg_sys::QueryDesc,
+        direction: pg_sys::ScanDirection::Type,
+        count: u64,
+    );
+    fn standard_ExecutorFinish(query: *mut pg_sys::QueryDesc);
 }
 
 #[cfg(not(feature = "pg18"))]
-#[pg_guard]
 unsafe extern "C-unwind" fn executor_run(
     query: *mut pg_sys::QueryDesc,
     direction: pg_sys::ScanDirection::Type,
     count: u64,
     once: bool,
 ) {
-    // SAFETY: called by core with a started query.
+    // SAFETY: called by core with a started query; no value here needs dropping.
     unsafe {
-        run(query, || match NEXT_RUN {
-            Some(next) => {
-                pg_sys::ffi::pg_guard_ffi_boundary(|| next(query, direction, count, once))
-            }
-            None => pg_sys::standard_ExecutorRun(query, direction, count, once),
-        })
+        let run = before_run(query);
+        match NEXT_RUN {
+            Some(next) => next(query, direction, count, once),
+            None => standard_ExecutorRun(query, direction, count, once),
+        }
+        after_run(query, run);
     }
 }
 
 #[cfg(feature = "pg18")]
-#[pg_guard]
 unsafe extern "C-unwind" fn executor_run(
     query: *mut pg_sys::QueryDesc,
     direction: pg_sys::ScanDirection::Type,
     count: u64,
 ) {
-    // SAFETY: called by core with a started query.
+    // SAFETY: called by core with a started query; no value here needs dropping.
     unsafe {
-        run(query, || match NEXT_RUN {
-            Some(next) => pg_sys::ffi::pg_guard_ffi_boundary(|| next(query, direction, count)),
-            None => pg_sys::standard_ExecutorRun(query, direction, count),
-        })
+        let run = before_run(query);
+        match NEXT_RUN {
+            Some(next) => next(query, direction, count),
+            None => standard_ExecutorRun(query, direction, count),
+        }
+        after_run(query, run);
     }
 }
 
-unsafe fn run(query: *mut pg_sys::QueryDesc, body: impl FnOnce()) {
-    // SAFETY: the caller's contract.
+/// What has to be put back when a run has succeeded.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Run {
+    depth: usize,
+    approved: bool,
+    plan: *mut pg_sys::PlannedStmt,
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn before_run(query: *mut pg_sys::QueryDesc) -> Run {
+    // SAFETY: the query is started.
     unsafe {
         let approved = super::approval::approved_command(query);
-        let nesting = Nesting::enter(approved);
-        let outermost = nesting.depth == 0;
-        let _serial = SerialRun::begin(query);
-        body();
-        if approved.is_some() {
-            batch::flush_all();
-        }
-        if outermost {
-            changes::flush();
+        let depth = batch::depth();
+        batch::enter_statement(approved);
+        let plan = (*query).plannedstmt;
+        make_serial(query);
+        Run {
+            depth,
+            approved: approved.is_some(),
+            plan,
         }
     }
 }
 
 #[pg_guard]
+unsafe extern "C-unwind" fn after_run(query: *mut pg_sys::QueryDesc, run: Run) {
+    // SAFETY: the query has run.
+    unsafe { (*query).plannedstmt = run.plan };
+    if run.approved {
+        batch::flush_all();
+    }
+    if run.depth == 0 {
+        changes::flush();
+    }
+    batch::truncate_depth(run.depth);
+}
+
 unsafe extern "C-unwind" fn executor_finish(query: *mut pg_sys::QueryDesc) {
     // SAFETY: called by core after the last run. Modifying CTEs are completed in here.
     unsafe {
         match NEXT_FINISH {
-            Some(next) => pg_sys::ffi::pg_guard_ffi_boundary(|| next(query)),
-            None => pg_sys::standard_ExecutorFinish(query),
+            Some(next) => next(query),
+            None => standard_ExecutorFinish(query),
         }
-        if batch::depth() == 0 {
-            changes::flush();
-        }
+        after_finish();
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn after_finish() {
+    if batch::depth() == 0 {
+        changes::flush();
     }
 }
 
 /// Runs a statement without parallel workers while there are changes that only this process knows.
-struct SerialRun {
-    query: *mut pg_sys::QueryDesc,
-    plan: *mut pg_sys::PlannedStmt,
-}
-
-impl SerialRun {
-    /// # Safety
-    /// `query` must outlive the guard.
-    unsafe fn begin(query: *mut pg_sys::QueryDesc) -> Option<SerialRun> {
-        // SAFETY: by contract; the plan may be shared, so a copy is changed.
-        unsafe {
-            let plan = (*query).plannedstmt;
-            if !(*plan).parallelModeNeeded || !changes::any_unwritten() {
-                return None;
-            }
-            let serial = pg_sys::palloc(core::mem::size_of::<pg_sys::PlannedStmt>())
-                .cast::<pg_sys::PlannedStmt>();
-            *serial = *plan;
-            (*serial).parallelModeNeeded = false;
-            (*query).plannedstmt = serial;
-            Some(SerialRun { query, plan })
+unsafe fn make_serial(query: *mut pg_sys::QueryDesc) {
+    // SAFETY: the caller's contract; the plan may be shared, so a copy is changed.
+    unsafe {
+        let plan = (*query).plannedstmt;
+        if !(*plan).parallelModeNeeded || !changes::any_unwritten() {
+            return;
         }
-    }
-}
-
-impl Drop for SerialRun {
-    fn drop(&mut self) {
-        // SAFETY: the query outlives its run.
-        unsafe { (*self.query).plannedstmt = self.plan }
+        let serial = pg_sys::palloc(core::mem::size_of::<pg_sys::PlannedStmt>())
+            .cast::<pg_sys::PlannedStmt>();
+        *serial = *plan;
+        (*serial).parallelModeNeeded = false;
+        (*query).plannedstmt = serial;
     }
 }
 
@@ -171,6 +182,7 @@ unsafe extern "C-unwind" fn subtransaction_event(
     _arg: *mut core::ffi::c_void,
 ) {
     let committed = match event {
+        pg_sys::SubXactEvent::SUBXACT_EVENT_START_SUB => return batch::begin_subtransaction(sub),
         pg_sys::SubXactEvent::SUBXACT_EVENT_COMMIT_SUB => true,
         pg_sys::SubXactEvent::SUBXACT_EVENT_ABORT_SUB => false,
         _ => return,

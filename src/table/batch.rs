@@ -31,6 +31,8 @@ struct State {
     last: Option<(pg_sys::Oid, pg_sys::CommandId, bool)>,
     /// The command of the INSERT that the executor hook has approved, innermost last.
     approved: Vec<Option<pg_sys::CommandId>>,
+    /// Nesting depth of executor runs at which each open subtransaction began.
+    depths: Vec<(pg_sys::SubTransactionId, usize)>,
 }
 
 thread_local! {
@@ -42,22 +44,17 @@ pub fn enter_statement(command: Option<pg_sys::CommandId>) {
     STATE.with_borrow_mut(|state| state.approved.push(command));
 }
 
-/// The innermost executor run has ended.
-pub fn leave_statement() {
-    STATE.with_borrow_mut(|state| {
-        state.approved.pop();
-        state.last = None;
-    });
-}
-
 /// Nesting depth of executor runs.
 pub fn depth() -> usize {
     STATE.with_borrow(|state| state.approved.len())
 }
 
-/// Cuts the nesting back after an error that was caught.
+/// The executor run at this depth has ended.
 pub fn truncate_depth(depth: usize) {
-    STATE.with_borrow_mut(|state| state.approved.truncate(depth));
+    STATE.with_borrow_mut(|state| {
+        state.approved.truncate(depth);
+        state.last = None;
+    });
 }
 
 /// Is a row that the executor inserts under `command` to be collected?
@@ -314,6 +311,11 @@ fn write_tail(target: &Target, rows: &RowSet, indexes: &SeriesIndexes) {
     }
 }
 
+/// Remembers how deep executor runs are nested, for an error that the subtransaction catches.
+pub fn begin_subtransaction(sub: pg_sys::SubTransactionId) {
+    STATE.with_borrow_mut(|state| state.depths.push((sub, state.approved.len())));
+}
+
 /// A subtransaction ended: its batches go up to its parent, or away.
 pub fn end_subtransaction(
     sub: pg_sys::SubTransactionId,
@@ -322,6 +324,12 @@ pub fn end_subtransaction(
 ) {
     STATE.with_borrow_mut(|state| {
         state.last = None;
+        if let Some(at) = state.depths.iter().position(|known| known.0 == sub) {
+            if !committed {
+                state.approved.truncate(state.depths[at].1);
+            }
+            state.depths.truncate(at);
+        }
         if committed {
             for batch in state.batches.iter_mut().filter(|batch| batch.sub == sub) {
                 batch.sub = parent;

@@ -7,7 +7,9 @@ pub fn filtered(output: &str) -> String {
     let (mut kept, mut statement): (Vec<String>, String) = (Vec::new(), String::new());
     let mut i = 0;
     while i < lines.len() {
-        let is_header = lines.get(i + 1).is_some_and(|line| is_ruler(line));
+        let is_header = lines
+            .get(i + 1)
+            .is_some_and(|line| is_ruler(line, lines[i]));
         if !is_header {
             statement.push_str(&lines[i].to_lowercase());
             statement.push('\n');
@@ -38,9 +40,10 @@ pub fn filtered(output: &str) -> String {
     kept.join("\n")
 }
 
-/// `----+----`, the line below the names of a result's columns.
-fn is_ruler(line: &str) -> bool {
-    line.starts_with("--") && line.bytes().all(|b| b == b'-' || b == b'+')
+/// `----+----`, the line below the names of a result's columns, and as long as they; `--` alone is an empty comment.
+fn is_ruler(line: &str, header: &str) -> bool {
+    let is_below = header.chars().count() == line.len() && !header.starts_with("--");
+    is_below && line.bytes().all(|b| b == b'-' || b == b'+')
 }
 
 fn is_row_count(line: &str) -> bool {
