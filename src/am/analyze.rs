@@ -9,8 +9,22 @@ use crate::storage::registry;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-/// Rows of a chunk that ANALYZE gets to see.
+/// Rows of a chunk that ANALYZE gets to see at least.
 const SHOWN_ROWS: u32 = 256;
+/// Rows that core samples per unit of `default_statistics_target`.
+const SAMPLED_ROWS: f64 = 300.0;
+
+/// Rows of a chunk of `rows` to show: all of them as long as core would sample the whole table.
+unsafe fn shown_rows(table: pg_sys::Relation, rows: u32) -> u32 {
+    // SAFETY: called with the open relation of a scan.
+    let share = unsafe {
+        let (mut pages, mut total, mut visible) = (0, 0.0, 0.0);
+        let widths = core::ptr::null_mut();
+        super::ddl::relation_estimate_size(table, widths, &mut pages, &mut total, &mut visible);
+        SAMPLED_ROWS * f64::from(pg_sys::default_statistics_target) / total.max(1.0)
+    };
+    ((f64::from(rows) * share).min(f64::from(rows)) as u32).max(SHOWN_ROWS)
+}
 
 #[derive(Default)]
 pub struct AnalyzeState {
@@ -102,7 +116,7 @@ pub unsafe extern "C-unwind" fn scan_analyze_next_tuple(
                 let rows = reader.rows();
                 *live += f64::from(rows - reader.chunk.header.deleted);
                 *dead += f64::from(reader.chunk.header.deleted);
-                let step = rows.div_ceil(SHOWN_ROWS).max(1);
+                let step = rows.div_ceil(shown_rows(own.base.rs_rd, rows)).max(1);
                 let start = at.block.wrapping_mul(2_654_435_761) % step;
                 let mut self_snapshot = registry::dirty_snapshot();
                 let open = OpenChunk::new(reader, &mut self_snapshot);

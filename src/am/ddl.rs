@@ -42,7 +42,14 @@ pub unsafe extern "C-unwind" fn relation_estimate_size(
 ) {
     // SAFETY: called by the planner with an open relation.
     unsafe {
-        heap_callback!(relation_estimate_size)(table, widths, pages, tuples, all_visible);
+        heap_callback!(
+            relation_estimate_size,
+            table,
+            widths,
+            pages,
+            tuples,
+            all_visible
+        );
         let blocks = relation::blocks(table);
         if let Some(rows_per_page) = rows_per_page(table, blocks) {
             *pages = blocks;

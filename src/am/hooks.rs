@@ -1,6 +1,7 @@
 //! Executor and transaction hooks: they tell batches and collected changes when statements, transactions
 //! and subtransactions begin and end.
 
+use crate::storage::marks;
 use crate::table::{batch, changes};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -167,6 +168,7 @@ unsafe extern "C-unwind" fn transaction_event(
         | pg_sys::XactEvent::XACT_EVENT_PREPARE
         | pg_sys::XactEvent::XACT_EVENT_PARALLEL_COMMIT
         | pg_sys::XactEvent::XACT_EVENT_PARALLEL_ABORT => {
+            marks::forget();
             batch::forget();
             changes::forget();
         }
@@ -187,6 +189,7 @@ unsafe extern "C-unwind" fn subtransaction_event(
         pg_sys::SubXactEvent::SUBXACT_EVENT_ABORT_SUB => false,
         _ => return,
     };
+    marks::forget();
     batch::end_subtransaction(sub, parent, committed);
     changes::end_subtransaction(sub, parent, committed);
 }

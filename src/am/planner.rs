@@ -3,7 +3,7 @@
 
 use crate::am::routine;
 use crate::pg::relation::Open;
-use crate::storage::layout;
+use crate::storage::{layout, marks};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -34,7 +34,7 @@ unsafe extern "C-unwind" fn get_relation_info(
             return;
         }
         let open = Open::table(table, pg_sys::NoLock);
-        if !routine::is_varve(open.rel()) || layout::has_key(open.rel()) {
+        if !routine::is_varve(open.rel()) || !marks::may_have_chunks(open.rel()) {
             return;
         }
         let series = layout::index_am();

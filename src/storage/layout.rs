@@ -130,20 +130,6 @@ pub unsafe fn keeps_rows_in_tail(table: pg_sys::Relation) -> bool {
     }
 }
 
-/// Has the table a valid unique or exclusion index? Then it has no chunks: such an index is refused
-/// where there are some, and keeps new ones from being written.
-///
-/// # Safety
-/// As above.
-pub unsafe fn has_key(table: pg_sys::Relation) -> bool {
-    // SAFETY: by contract.
-    unsafe {
-        any_index(table, |form| {
-            form.indisvalid && (form.indisunique || form.indisexclusion)
-        })
-    }
-}
-
 unsafe fn any_index(
     table: pg_sys::Relation,
     wanted: impl Fn(&pg_sys::FormData_pg_index) -> bool,

@@ -3,6 +3,7 @@
 
 pub mod datum;
 pub mod layout;
+pub mod marks;
 pub mod place;
 pub mod read;
 pub mod registry;

@@ -174,6 +174,8 @@ impl Target {
 
     /// Writes a whole chunk and returns the TID of its header. `header` comes without sections.
     pub fn write_chunk(&self, mut header: Header, mut statics: Statics, payload: &[u8]) -> Tid {
+        // SAFETY: the table is open for writing.
+        unsafe { super::marks::mark(self.table) };
         statics.payload = self.write_bytes(header.chunk, 0, payload, header.rows);
         header.statics = self.write_section(
             header.chunk,

@@ -1,0 +1,96 @@
+//! Marks of files that have chunks. Ordinary indexes cover tail rows only, so the planner may use them as
+//! long as a table has no chunk; a mark tells it that at the price of one index look-up. A mark is made in
+//! the transaction of the first chunk, and seen by whoever can see that chunk. It names the file, so that
+//! TRUNCATE and rewrites start afresh; it is never taken back.
+
+use super::layout;
+use crate::pg::relation::{self, Open};
+use pgrx::pg_sys;
+use std::cell::RefCell;
+
+thread_local! {
+    /// Files that this transaction has marked; forgotten whenever a part of it ends.
+    static MARKED: RefCell<Vec<pg_sys::Oid>> = const { RefCell::new(Vec::new()) };
+}
+
+/// May the table have chunks, now or before its layout is changed by somebody who locks it?
+///
+/// # Safety
+/// `table` must be open with a lock.
+pub unsafe fn may_have_chunks(table: pg_sys::Relation) -> bool {
+    // SAFETY: by contract.
+    unsafe {
+        let can_get = !layout::keeps_rows_in_tail(table) && layout::of(table).time.is_some();
+        can_get || is_marked(table)
+    }
+}
+
+/// Has the table's file had chunks?
+///
+/// # Safety
+/// `table` must be open with a lock.
+pub unsafe fn is_marked(table: pg_sys::Relation) -> bool {
+    // SAFETY: by contract; the marks live in a heap with one index over an OID column.
+    unsafe {
+        let file = relation::file_number(table);
+        let Some((marks, index)) = marks_and_index() else {
+            return true;
+        };
+        let marks = pg_sys::table_open(marks, pg_sys::AccessShareLock as i32);
+        let mut key = pg_sys::ScanKeyData::default();
+        pg_sys::ScanKeyInit(
+            &mut key,
+            1,
+            pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber,
+            pg_sys::Oid::from(pg_sys::F_OIDEQ).into(),
+            file.into(),
+        );
+        let scan =
+            pg_sys::systable_beginscan(marks, index, true, core::ptr::null_mut(), 1, &mut key);
+        let found = !pg_sys::systable_getnext(scan).is_null();
+        pg_sys::systable_endscan(scan);
+        pg_sys::table_close(marks, pg_sys::AccessShareLock as i32);
+        found
+    }
+}
+
+/// Marks the table's file, where that has not been done. To be called before a chunk is written.
+///
+/// # Safety
+/// `table` must be open for writing.
+pub unsafe fn mark(table: pg_sys::Relation) {
+    // SAFETY: by contract.
+    unsafe {
+        let file = relation::file_number(table);
+        if MARKED.with_borrow(|marked| marked.contains(&file)) {
+            return;
+        }
+        if !is_marked(table) {
+            if let Some((marks, _)) = marks_and_index() {
+                let marks = Open::table(marks, pg_sys::RowExclusiveLock);
+                let (mut value, mut null) = (pg_sys::Datum::from(file), false);
+                let tuple = pg_sys::heap_form_tuple((*marks.rel()).rd_att, &mut value, &mut null);
+                pg_sys::CatalogTupleInsert(marks.rel(), tuple);
+                // Plans that use an ordinary index are to be made anew.
+                pg_sys::CacheInvalidateRelcache(table);
+            }
+        }
+        MARKED.with_borrow_mut(|marked| marked.push(file));
+    }
+}
+
+/// A transaction or subtransaction has ended: what it marked may be gone.
+pub fn forget() {
+    MARKED.with_borrow_mut(Vec::clear);
+}
+
+/// The table of marks and its index; nothing while the extension is being created.
+unsafe fn marks_and_index() -> Option<(pg_sys::Oid, pg_sys::Oid)> {
+    // SAFETY: syscache look-ups by name.
+    unsafe {
+        let schema = pg_sys::get_namespace_oid(c"varve".as_ptr(), true);
+        let marks = pg_sys::get_relname_relid(c"chunk_files".as_ptr(), schema);
+        let index = pg_sys::get_relname_relid(c"chunk_files_file".as_ptr(), schema);
+        (marks != pg_sys::InvalidOid && index != pg_sys::InvalidOid).then_some((marks, index))
+    }
+}
