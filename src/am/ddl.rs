@@ -8,7 +8,8 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::RefCell;
 use std::collections::HashMap;
-use varve_columns::tuple::header;
+use varve_columns::tuple::header::{self, Section, StorageTuple};
+use varve_columns::tuple::statics::Statics;
 
 /// Pages that are looked at to estimate the number of rows of a table.
 const SAMPLED_PAGES: u32 = 32;
@@ -103,7 +104,7 @@ unsafe fn sample_rows_per_page(table: pg_sys::Relation, blocks: u32) -> Option<f
                     let body = tuple::body(item.header, item.len);
                     if tuple::attribute_count(item.header) == 0 && header::is_storage(body) {
                         has_chunks = true;
-                        header::rows_share(body)
+                        rows_of(body)
                     } else {
                         1.0
                     }
@@ -112,4 +113,20 @@ unsafe fn sample_rows_per_page(table: pg_sys::Relation, blocks: u32) -> Option<f
         });
     }
     has_chunks.then(|| rows / f64::from(looked))
+}
+
+/// Rows that a storage tuple stands for: a piece says it itself; the header counts where all columns are
+/// constant and there are no pieces.
+fn rows_of(body: &[u8]) -> f64 {
+    let Ok(StorageTuple::Header(header)) = header::decode(body) else {
+        return header::rows_share(body);
+    };
+    match &header.statics {
+        Section::Inline(bytes)
+            if Statics::decode(bytes).is_ok_and(|statics| statics.payload.tids.is_empty()) =>
+        {
+            f64::from(header.rows.saturating_sub(header.deleted))
+        }
+        _ => 0.0,
+    }
 }
