@@ -75,6 +75,7 @@ pub unsafe extern "C-unwind" fn index_fetch_tuple(
         let own = &mut *fetch.cast::<VarveFetch>();
         let table = own.base.rel;
         let at = tid::read(item);
+        changes::check_readable(table, snapshot);
         if !at.is_virtual() {
             let heap = own.heap;
             let found = slot::as_heap(slot, || {

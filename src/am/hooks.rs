@@ -161,7 +161,7 @@ unsafe extern "C-unwind" fn transaction_event(
     match event {
         pg_sys::XactEvent::XACT_EVENT_PRE_COMMIT | pg_sys::XactEvent::XACT_EVENT_PRE_PREPARE => {
             batch::flush_all();
-            changes::flush();
+            changes::flush_finally();
         }
         pg_sys::XactEvent::XACT_EVENT_COMMIT
         | pg_sys::XactEvent::XACT_EVENT_ABORT

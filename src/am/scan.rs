@@ -207,6 +207,7 @@ pub unsafe extern "C-unwind" fn scan_begin(
     // SAFETY: called by core with an open relation.
     unsafe {
         crate::table::batch::flush_before_scan(table, snapshot);
+        crate::table::changes::check_readable(table, snapshot);
         let scan: *mut VarveScan = pg_sys::palloc0(core::mem::size_of::<VarveScan>()).cast();
         let inner = flags & !(pg_sys::ScanOptions::SO_TEMP_SNAPSHOT);
         (*scan).heap =

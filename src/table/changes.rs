@@ -3,6 +3,7 @@
 //! (docs/design/0001). Each entry knows its command and subtransaction.
 
 use super::series;
+use crate::pg::error::{self, Code};
 use crate::pg::relation::{self, Open};
 use crate::pg::tid::Tid;
 use crate::storage::read::Chunk;
@@ -47,6 +48,9 @@ struct Touched {
     /// Subtransaction that holds the exclusive lock on the newest header, if any.
     locked: Option<pg_sys::SubTransactionId>,
     groups: Vec<Group>,
+    /// The transaction's snapshot is older than `base`, so that its scans see an earlier version. They must
+    /// not see ours beside it: what we change stays in memory, laid over that version, until we commit.
+    foreign: bool,
 }
 
 impl Touched {
@@ -68,6 +72,8 @@ struct State {
     touched: HashMap<Key, Touched>,
     /// Number of rows in all groups of `touched`.
     rows: usize,
+    /// Tables of which a row was followed into a chunk that the transaction's snapshot does not see.
+    followed: Vec<(pg_sys::Oid, pg_sys::CommandId)>,
 }
 
 thread_local! {
@@ -187,24 +193,91 @@ pub fn note_locked(newest: &Chunk) {
     // SAFETY: inside a transaction.
     let sub = unsafe { pg_sys::GetCurrentSubTransactionId() };
     STATE.with_borrow_mut(|state| {
-        let touched = state
-            .touched
-            .entry(key_of(newest))
-            .or_insert_with(|| Touched {
+        let key = key_of(newest);
+        let is_known = state.touched.get(&key).is_some_and(|touched| {
+            touched.file == file_of(newest)
+                && (touched.locked.is_some()
+                    || !touched.versions.is_empty()
+                    || !touched.groups.is_empty())
+        });
+        if !is_known {
+            let fresh = Touched {
                 file: file_of(newest),
                 before: newest.map.clone(),
                 base: newest.tid,
                 versions: Vec::new(),
                 locked: None,
                 groups: Vec::new(),
-            });
-        if touched.locked.is_none() && touched.versions.is_empty() {
-            touched.file = file_of(newest);
-            touched.before = newest.map.clone();
-            touched.base = newest.tid;
+                foreign: is_foreign(newest),
+            };
+            if let Some(old) = state.touched.insert(key, fresh) {
+                state.rows -= rows_in(&old.groups);
+            }
         }
+        let touched = state.touched.get_mut(&key);
+        let touched = touched.expect("BUG: a chunk was forgotten");
         touched.locked.get_or_insert(sub);
     });
+}
+
+/// Does the transaction read by one snapshot, which does not see this version?
+fn is_foreign(newest: &Chunk) -> bool {
+    let xmin = newest.xmin;
+    // SAFETY: inside a transaction; with one snapshot for all of it, GetTransactionSnapshot returns that.
+    unsafe {
+        uses_one_snapshot()
+            && !pg_sys::TransactionIdIsCurrentTransactionId(xmin)
+            && pg_sys::XidInMVCCSnapshot(xmin, pg_sys::GetTransactionSnapshot())
+    }
+}
+
+/// IsolationUsesXactSnapshot.
+fn uses_one_snapshot() -> bool {
+    // SAFETY: a global of this backend.
+    unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }
+}
+
+/// Remembers that a row of the table was followed to where it was moved. A transaction with one snapshot
+/// still sees it at its old place, whatever it then does to it.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn note_followed(table: pg_sys::Relation) {
+    if uses_one_snapshot() {
+        // SAFETY: by contract.
+        let entry = unsafe { (relation::oid(table), pg_sys::GetCurrentCommandId(false)) };
+        STATE.with_borrow_mut(|state| state.followed.push(entry));
+    }
+}
+
+/// Raises a serialization failure where a scan would show rows as they were before this transaction
+/// changed them.
+///
+/// # Safety
+/// `table` must be open, `snapshot` null or valid.
+pub unsafe fn check_readable(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) {
+    if STATE.with_borrow(|state| state.followed.is_empty()) {
+        return;
+    }
+    // SAFETY: by contract.
+    let (oid, horizon) = unsafe {
+        if snapshot.is_null() || (*snapshot).snapshot_type != pg_sys::SnapshotType::SNAPSHOT_MVCC {
+            return;
+        }
+        (relation::oid(table), (*snapshot).curcid)
+    };
+    let is_stale = STATE.with_borrow(|state| {
+        let earlier = |entry: &(_, _)| entry.0 == oid && entry.1 < horizon;
+        state.followed.iter().any(earlier)
+    });
+    if is_stale {
+        error::raise(
+            Code::ERRCODE_T_R_SERIALIZATION_FAILURE,
+            "could not serialize access due to concurrent update",
+            "Rows that this transaction has changed were compacted after its snapshot was taken.",
+            "Retry the transaction.",
+        )
+    }
 }
 
 /// Records the change of a row of a chunk that `note_locked` knows.
@@ -243,8 +316,41 @@ pub fn any_unwritten() -> bool {
 }
 
 /// Writes the changes that the current subtransaction has collected: one new header version per chunk,
-/// in the order of their TIDs. Those of outer ones stay: what is written now may be rolled back alone.
+/// in the order of their TIDs. Those of outer ones stay: what is written now may be rolled back alone. So
+/// do those of chunks of which the transaction sees an earlier version.
 pub fn flush() {
+    flush_where(|touched| !touched.foreign);
+}
+
+/// Writes everything before the transaction ends: nothing is read after this.
+pub fn flush_finally() {
+    flush_where(|_| true);
+}
+
+/// Writes all changes of a table that is about to get another file.
+///
+/// # Safety
+/// `table` must be open and locked exclusively.
+pub unsafe fn flush_before_rewrite(table: pg_sys::Relation) {
+    flush_finally();
+    // SAFETY: by contract.
+    let oid = unsafe { relation::oid(table) };
+    let is_left = STATE.with_borrow(|state| {
+        let of_table =
+            |(key, touched): (&Key, &Touched)| key.table == oid && !touched.groups.is_empty();
+        state.touched.iter().any(of_table)
+    });
+    if is_left {
+        error::raise(
+            Code::ERRCODE_OBJECT_IN_USE,
+            "cannot rewrite a table with changes of an outer subtransaction",
+            "They can be written only when that subtransaction is the current one.",
+            "Release the savepoint first.",
+        )
+    }
+}
+
+fn flush_where(wanted: impl Fn(&Touched) -> bool) {
     if !any_unwritten() {
         return;
     }
@@ -254,7 +360,9 @@ pub fn flush() {
         state
             .touched
             .iter()
-            .filter(|(_, touched)| touched.groups.iter().any(|group| group.sub == sub))
+            .filter(|(_, touched)| {
+                wanted(touched) && touched.groups.iter().any(|group| group.sub == sub)
+            })
             .filter_map(|(key, touched)| match touched.newest() {
                 Newest::At(tid) => Some((*key, tid)),
                 Newest::Gone => None,

@@ -11,6 +11,7 @@ use crate::pg::tid::{self, Tid};
 use crate::pg::tuple;
 use crate::storage::read::{Chunk, Reader};
 use crate::storage::registry;
+use crate::table::changes;
 use pgrx::pg_sys;
 use std::rc::Rc;
 
@@ -44,6 +45,7 @@ pub unsafe fn after_seal(
             return None;
         }
         let wanted = TailRow::fetch(table, at)?;
+        changes::note_followed(table);
         find_by_value(table, (*failure).xmax, &wanted.values(), |item, mover| {
             tail_row_equals(table, item, mover, &wanted) && item.tid < at
         })
@@ -67,6 +69,7 @@ pub unsafe fn moved_row(
         let values: Vec<_> = (0..natts)
             .map(|at| seen.value(descriptor, row, at))
             .collect();
+        changes::note_followed(table);
         find_by_value(table, mover, &values, |_, _| false)
     }
 }
