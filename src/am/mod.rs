@@ -3,6 +3,7 @@
 
 pub mod analyze;
 pub mod approval;
+pub mod cluster;
 pub mod ddl;
 pub mod fetch;
 pub mod hooks;

@@ -1,6 +1,6 @@
 //! The table access method: heap's routine with our callbacks in the places where chunks matter.
 
-use super::{analyze, ddl, fetch, index_build, modify, sample, scan, slot};
+use super::{analyze, cluster, ddl, fetch, index_build, modify, sample, scan, slot};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::OnceCell;
@@ -56,6 +56,7 @@ fn build() -> Box<pg_sys::TableAmRoutine> {
     routine.index_build_range_scan = Some(index_build::index_build_range_scan);
     routine.index_validate_scan = Some(index_build::index_validate_scan);
 
+    routine.relation_copy_for_cluster = Some(cluster::relation_copy_for_cluster);
     routine.relation_toast_am = Some(ddl::relation_toast_am);
     routine.relation_estimate_size = Some(ddl::relation_estimate_size);
     routine

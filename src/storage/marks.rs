@@ -42,7 +42,7 @@ pub unsafe fn is_marked(table: pg_sys::Relation) -> bool {
             &mut key,
             1,
             pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber,
-            pg_sys::Oid::from(pg_sys::F_OIDEQ).into(),
+            pg_sys::Oid::from(pg_sys::F_OIDEQ),
             file.into(),
         );
         let scan =

@@ -5,6 +5,7 @@ pub mod datum;
 pub mod layout;
 pub mod marks;
 pub mod place;
+pub mod raw;
 pub mod read;
 pub mod registry;
 pub mod write;

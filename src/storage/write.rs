@@ -19,9 +19,9 @@ pub const STATICS_BASE: u32 = 0x4000_0000;
 pub const DELETE_MAP_BASE: u32 = 0x8000_0000;
 pub const DEPTH_STEP: u32 = 0x0100_0000;
 /// What the fixed part of a header and two section heads can take.
-const HEADER_ROOM: usize = BODY_BYTES - 45 - 24;
+pub const HEADER_ROOM: usize = BODY_BYTES - 45 - 24;
 /// What the static section leaves for later delete maps.
-const DELETE_MAP_ROOM: usize = 320;
+pub const DELETE_MAP_ROOM: usize = 320;
 
 /// Where and as what a chunk is written.
 #[derive(Clone, Copy)]
@@ -90,29 +90,9 @@ impl Target {
 
     /// A section of at most `room` bytes inside the header; what is longer goes into pieces.
     pub fn write_section(&self, chunk: u64, base: u32, bytes: Vec<u8>, room: usize) -> Section {
-        if bytes.len() <= room {
-            return Section::Inline(bytes);
-        }
-        let mut bytes = bytes;
-        for depth in 0..8u8 {
-            let crc = header::section_checksum(&bytes);
-            let pieces = self.write_bytes(chunk, base + u32::from(depth) * DEPTH_STEP, &bytes, 0);
-            let section = Section::Spilled { depth, crc, pieces };
-            if section.encoded_len() <= room {
-                return section;
-            }
-            let Section::Spilled { pieces, .. } = section else {
-                unreachable!("BUG: just built as spilled")
-            };
-            bytes.clear();
-            pieces.encode(&mut bytes);
-        }
-        error::raise(
-            Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
-            "chunk header too large",
-            "The places of its pieces cannot be recorded.",
-            "Run VACUUM on the table, so that free space is less scattered, and try again.",
-        )
+        spill(bytes, room, |depth, bytes| {
+            self.write_bytes(chunk, base + depth * DEPTH_STEP, bytes, 0)
+        })
     }
 
     /// Inserts a header at a line pointer that virtual TIDs can name.
@@ -272,4 +252,35 @@ pub fn delete_section(
         // SAFETY: as above.
         Err(damage) => error::raise_corrupt(&unsafe { relation::name(table) }, damage.0),
     }
+}
+
+/// A section of at most `room` bytes inside the header: what is longer is written by `write`, and then so
+/// is the list of its pieces, until that fits.
+pub fn spill(
+    mut bytes: Vec<u8>,
+    room: usize,
+    mut write: impl FnMut(u32, &[u8]) -> Pieces,
+) -> Section {
+    if bytes.len() <= room {
+        return Section::Inline(bytes);
+    }
+    for depth in 0..8u8 {
+        let crc = header::section_checksum(&bytes);
+        let pieces = write(u32::from(depth), &bytes);
+        let section = Section::Spilled { depth, crc, pieces };
+        if section.encoded_len() <= room {
+            return section;
+        }
+        let Section::Spilled { pieces, .. } = section else {
+            unreachable!("BUG: just built as spilled")
+        };
+        bytes.clear();
+        pieces.encode(&mut bytes);
+    }
+    error::raise(
+        Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+        "chunk header too large",
+        "The places of its pieces cannot be recorded.",
+        "Run VACUUM on the table, so that free space is less scattered, and try again.",
+    )
 }

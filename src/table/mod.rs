@@ -10,6 +10,7 @@ pub mod locks;
 pub mod merge;
 pub mod plan;
 pub mod relocate;
+pub mod rewrite;
 pub mod rows;
 pub mod seal;
 pub mod series;

@@ -6,7 +6,7 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 /// Lets an index pass for a btree index, on which nbtree's sort insists.
-struct AsBtree {
+pub struct AsBtree {
     class: pg_sys::Form_pg_class,
     relam: pg_sys::Oid,
 }
@@ -14,7 +14,7 @@ struct AsBtree {
 impl AsBtree {
     /// # Safety
     /// `index` must stay open while the guard lives.
-    unsafe fn begin(index: pg_sys::Relation) -> AsBtree {
+    pub unsafe fn begin(index: pg_sys::Relation) -> AsBtree {
         // SAFETY: rd_rel is this backend's copy of the catalog row.
         unsafe {
             let class = (*index).rd_rel;

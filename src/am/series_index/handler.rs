@@ -39,6 +39,7 @@ fn fill(routine: &mut pg_sys::IndexAmRoutine) {
     routine.amoptsprocnum = OPTIONS_FUNCTION;
     routine.amcanorder = true;
     routine.amcanmulticol = true;
+    routine.amclusterable = true;
     routine.amoptionalkey = true;
     routine.amsearcharray = true;
     routine.amsearchnulls = true;

@@ -1,7 +1,7 @@
 //! The series index, access method `varve_series`: nbtree's code and pages, with an entry per tail row and
 //! per series of a keyed chunk (`table::series`). A scan merges both into rows in index order.
 
-mod build;
+pub mod build;
 mod cost;
 pub mod ddl;
 mod entries;

@@ -1,0 +1,342 @@
+//! VACUUM FULL and CLUSTER: chunks are copied to the new file first (`table::rewrite`), then tail rows go
+//! through core's rewriteheap.c, which appends to it, in the order of the index where there is one.
+
+use super::scan::{classify, Found};
+use super::series_index::build::AsBtree;
+use super::slot;
+use crate::pg::error;
+use crate::pg::page::PageCursor;
+use crate::pg::relation;
+use crate::pg::tuple;
+use crate::storage::layout;
+use crate::storage::raw::{Cutoffs, RawPages};
+use crate::table::changes;
+use crate::table::rewrite::{self, Version};
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use rustc_hash::FxHashMap;
+use varve_columns::tuple::header;
+
+/// State of rewriteheap.c, opaque here.
+#[repr(C)]
+struct RewriteState {
+    _opaque: [u8; 0],
+}
+
+unsafe extern "C-unwind" {
+    fn begin_heap_rewrite(
+        old: pg_sys::Relation,
+        new: pg_sys::Relation,
+        oldest: pg_sys::TransactionId,
+        freeze: pg_sys::TransactionId,
+        multi: pg_sys::MultiXactId,
+    ) -> *mut RewriteState;
+    fn end_heap_rewrite(state: *mut RewriteState);
+    fn rewrite_heap_tuple(state: *mut RewriteState, old: pg_sys::HeapTuple, new: pg_sys::HeapTuple);
+    fn rewrite_heap_dead_tuple(state: *mut RewriteState, old: pg_sys::HeapTuple) -> bool;
+}
+
+/// Calls a function of core that pgrx does not wrap: its errors become panics.
+macro_rules! guarded {
+    ($call:expr) => {
+        pg_sys::ffi::pg_guard_ffi_boundary(|| $call)
+    };
+}
+
+// Phases and counters of pg_stat_progress_cluster, commands/progress.h.
+const PROGRESS_PHASE: i32 = 1;
+const PROGRESS_TUPLES_SCANNED: i32 = 3;
+const PROGRESS_TUPLES_WRITTEN: i32 = 4;
+const PROGRESS_TOTAL_BLOCKS: i32 = 5;
+const PROGRESS_BLOCKS_SCANNED: i32 = 6;
+const PHASE_SCAN_HEAP: i64 = 1;
+const PHASE_SORT: i64 = 3;
+const PHASE_WRITE: i64 = 4;
+
+fn report(counter: i32, value: i64) {
+    // SAFETY: writes this backend's own entry.
+    unsafe { pg_sys::pgstat_progress_update_param(counter, value) }
+}
+
+#[derive(Default)]
+struct Counts {
+    copied: f64,
+    vacuumed: f64,
+    recently_dead: f64,
+}
+
+#[pg_guard]
+#[expect(clippy::too_many_arguments, reason = "the table AM's signature")]
+pub unsafe extern "C-unwind" fn relation_copy_for_cluster(
+    old: pg_sys::Relation,
+    new: pg_sys::Relation,
+    index: pg_sys::Relation,
+    use_sort: bool,
+    oldest: pg_sys::TransactionId,
+    freeze: *mut pg_sys::TransactionId,
+    multi: *mut pg_sys::MultiXactId,
+    tuples: *mut f64,
+    vacuumed: *mut f64,
+    recently_dead: *mut f64,
+) {
+    // SAFETY: called by core with both relations locked exclusively; `new` is empty and of our method.
+    unsafe {
+        let mut counts = Counts::default();
+        changes::flush_before_rewrite(old);
+        report(PROGRESS_PHASE, PHASE_SCAN_HEAP);
+        copy_chunks(
+            old,
+            new,
+            oldest,
+            Cutoffs {
+                relfrozenxid: (*(*old).rd_rel).relfrozenxid,
+                relminmxid: (*(*old).rd_rel).relminmxid,
+                freeze: *freeze,
+                multi: *multi,
+            },
+            &mut counts,
+        );
+        let mut rows = Rows {
+            old,
+            new,
+            oldest,
+            rewrite: guarded!(begin_heap_rewrite(old, new, oldest, *freeze, *multi)),
+            counts: &mut counts,
+        };
+        // nbtree's order can be sorted for; any other has to be read from the index.
+        let sortable = !index.is_null()
+            && (use_sort
+                || (*(*index).rd_rel).relam == pg_sys::BTREE_AM_OID
+                || (*(*index).rd_rel).relam == layout::index_am());
+        if sortable {
+            rows.copy_sorted(index);
+        } else if index.is_null() {
+            rows.scan(|rows, found| rows.rewrite(found));
+        } else {
+            rows.copy_from_index(index);
+        }
+        let rewrite = rows.rewrite;
+        guarded!(end_heap_rewrite(rewrite));
+        *tuples += counts.copied;
+        *vacuumed += counts.vacuumed;
+        *recently_dead += counts.recently_dead;
+    }
+}
+
+/// Copies all chunks of which some header version is not dead to everybody.
+unsafe fn copy_chunks(
+    old: pg_sys::Relation,
+    new: pg_sys::Relation,
+    oldest: pg_sys::TransactionId,
+    cutoffs: Cutoffs,
+    counts: &mut Counts,
+) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let mut known: FxHashMap<u64, usize> = FxHashMap::default();
+        let mut chunks: Vec<Vec<Version>> = Vec::new();
+        let mut cursor = PageCursor::new(old);
+        for block in 0..relation::blocks(old) {
+            error::check_interrupts();
+            cursor.go(block);
+            let buffer = cursor.buffer();
+            cursor.locked(|page| {
+                for item in page.tuples() {
+                    let kind = classify(item.header, item.len, item.tid.offset);
+                    if kind == Found::Row {
+                        continue;
+                    }
+                    let mut found = item.to_heap_tuple(relation::oid(old));
+                    let state = state_of(&mut found, oldest, buffer, counts);
+                    if kind != Found::Header || state == State::Dead {
+                        continue;
+                    }
+                    let id = header::chunk_id(tuple::body(item.header, item.len));
+                    let at = *known.entry(id).or_insert(chunks.len());
+                    if at == chunks.len() {
+                        chunks.push(Vec::new());
+                    }
+                    chunks[at].push(Version {
+                        at: item.tid,
+                        settled: state == State::Live
+                            && pg_sys::TransactionIdPrecedes(tuple::xmin(item.header), oldest),
+                    });
+                }
+            });
+        }
+        cursor.release();
+        let mut pages = RawPages::begin(new, cutoffs);
+        for versions in &chunks {
+            rewrite::copy_chunk(old, new, versions, &mut pages);
+        }
+        pages.finish();
+        counts.copied += pages.tuples as f64;
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Dead,
+    /// Somebody may still see it, or it is not certain yet that nobody does.
+    RecentlyDead,
+    Live,
+}
+
+/// Whether a tuple on a locked page must be copied; counts it where it is dead or soon will be.
+unsafe fn state_of(
+    found: *mut pg_sys::HeapTupleData,
+    oldest: pg_sys::TransactionId,
+    buffer: pg_sys::Buffer,
+    counts: &mut Counts,
+) -> State {
+    // SAFETY: the caller's contract. Nobody else can be at work under our lock: what is in progress is
+    // this transaction's own.
+    match unsafe { pg_sys::HeapTupleSatisfiesVacuum(found, oldest, buffer) } {
+        pg_sys::HTSV_Result::HEAPTUPLE_DEAD => {
+            counts.vacuumed += 1.0;
+            State::Dead
+        }
+        pg_sys::HTSV_Result::HEAPTUPLE_RECENTLY_DEAD
+        | pg_sys::HTSV_Result::HEAPTUPLE_DELETE_IN_PROGRESS => {
+            counts.recently_dead += 1.0;
+            State::RecentlyDead
+        }
+        _ => State::Live,
+    }
+}
+
+/// Tail rows on their way to the new file.
+struct Rows<'a> {
+    old: pg_sys::Relation,
+    new: pg_sys::Relation,
+    oldest: pg_sys::TransactionId,
+    rewrite: *mut RewriteState,
+    counts: &'a mut Counts,
+}
+
+impl Rows<'_> {
+    /// Shows every tail row that must be copied to `take`.
+    unsafe fn scan(&mut self, mut take: impl FnMut(&mut Self, pg_sys::HeapTuple)) {
+        // SAFETY: the table is open; the slot is of heap's own type.
+        unsafe {
+            let ops = core::ptr::addr_of!(pg_sys::TTSOpsBufferHeapTuple);
+            let slot = pg_sys::MakeSingleTupleTableSlot((*self.old).rd_att, ops);
+            let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+            let flags = pg_sys::ScanOptions::SO_TYPE_SEQSCAN | pg_sys::ScanOptions::SO_ALLOW_STRAT;
+            let none = core::ptr::null_mut();
+            let scan = pg_sys::heap_beginscan(self.old, any, 0, none, core::ptr::null_mut(), flags);
+            report(PROGRESS_TOTAL_BLOCKS, i64::from(relation::blocks(self.old)));
+            let forward = pg_sys::ScanDirection::ForwardScanDirection;
+            while pg_sys::heap_getnextslot(scan, forward, slot) {
+                error::check_interrupts();
+                let found = (*slot::heap_part(slot)).base.tuple;
+                let at = crate::pg::tid::from_pg(&(*found).t_self);
+                report(PROGRESS_BLOCKS_SCANNED, i64::from(at.block) + 1);
+                if self.must_copy(slot) {
+                    take(self, found);
+                }
+            }
+            pg_sys::heap_endscan(scan);
+            pg_sys::ExecDropSingleTupleTableSlot(slot);
+        }
+    }
+
+    /// Is the tuple in the slot a row that somebody may still see?
+    unsafe fn must_copy(&mut self, slot: *mut pg_sys::TupleTableSlot) -> bool {
+        // SAFETY: the slot holds a tuple on a pinned page.
+        unsafe {
+            let found = (*slot::heap_part(slot)).base.tuple;
+            let buffer = (*slot::heap_part(slot)).buffer;
+            if super::scan::classify_slot(slot) != Found::Row {
+                return false;
+            }
+            pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE as i32);
+            let state = state_of(found, self.oldest, buffer, self.counts);
+            pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_UNLOCK as i32);
+            if state != State::Dead {
+                self.counts.copied += 1.0;
+                report(PROGRESS_TUPLES_SCANNED, self.counts.copied as i64);
+                return true;
+            }
+            let rewrite = self.rewrite;
+            if guarded!(rewrite_heap_dead_tuple(rewrite, found)) {
+                self.counts.vacuumed += 1.0;
+                self.counts.recently_dead -= 1.0;
+            }
+            false
+        }
+    }
+
+    /// Writes one row, without the values of dropped columns.
+    unsafe fn rewrite(&mut self, found: pg_sys::HeapTuple) {
+        // SAFETY: the tuple is of the old table, whose columns are those of the new one.
+        unsafe {
+            let descriptor = (*self.new).rd_att;
+            let natts = (*descriptor).natts as usize;
+            let mut values = vec![pg_sys::Datum::from(0usize); natts];
+            let mut nulls = vec![true; natts];
+            pg_sys::heap_deform_tuple(
+                found,
+                (*self.old).rd_att,
+                values.as_mut_ptr(),
+                nulls.as_mut_ptr(),
+            );
+            for (null, attribute) in nulls.iter_mut().zip(relation::attributes(descriptor)) {
+                *null |= attribute.attisdropped;
+            }
+            let copy = pg_sys::heap_form_tuple(descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
+            let rewrite = self.rewrite;
+            guarded!(rewrite_heap_tuple(rewrite, found, copy));
+            pg_sys::heap_freetuple(copy);
+            report(PROGRESS_TUPLES_WRITTEN, self.counts.copied as i64);
+        }
+    }
+
+    unsafe fn copy_sorted(&mut self, index: pg_sys::Relation) {
+        // SAFETY: the index has nbtree's pages and operator classes.
+        unsafe {
+            // A series index has nbtree's pages and procedures; the sort insists on the name too.
+            let _name = AsBtree::begin(index);
+            let sort = pg_sys::tuplesort_begin_cluster(
+                (*self.old).rd_att,
+                index,
+                pg_sys::maintenance_work_mem,
+                core::ptr::null_mut(),
+                0,
+            );
+            self.scan(|_, found| pg_sys::tuplesort_putheaptuple(sort, found));
+            report(PROGRESS_PHASE, PHASE_SORT);
+            pg_sys::tuplesort_performsort(sort);
+            report(PROGRESS_PHASE, PHASE_WRITE);
+            loop {
+                error::check_interrupts();
+                let found = pg_sys::tuplesort_getheaptuple(sort, true);
+                if found.is_null() {
+                    break;
+                }
+                self.rewrite(found);
+            }
+            pg_sys::tuplesort_end(sort);
+        }
+    }
+
+    unsafe fn copy_from_index(&mut self, index: pg_sys::Relation) {
+        // SAFETY: the slot is of the table's type; index scans of a table show rows only.
+        unsafe {
+            let slot = pg_sys::table_slot_create(self.old, core::ptr::null_mut());
+            let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+            let scan = pg_sys::index_beginscan(self.old, index, any, 0, 0);
+            pg_sys::index_rescan(scan, core::ptr::null_mut(), 0, core::ptr::null_mut(), 0);
+            let forward = pg_sys::ScanDirection::ForwardScanDirection;
+            while pg_sys::index_getnext_slot(scan, forward, slot) {
+                error::check_interrupts();
+                if self.must_copy(slot) {
+                    let found = (*slot::heap_part(slot)).base.tuple;
+                    self.rewrite(found);
+                }
+            }
+            pg_sys::index_endscan(scan);
+            pg_sys::ExecDropSingleTupleTableSlot(slot);
+        }
+    }
+}
