@@ -7,7 +7,7 @@ use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::storage::read::Reader;
 use crate::storage::registry;
-use crate::table::changes;
+use crate::table::changes::{self, Newest};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::rc::Rc;
@@ -16,11 +16,14 @@ use std::rc::Rc;
 struct VarveFetch {
     base: pg_sys::IndexFetchTableData,
     heap: *mut pg_sys::IndexFetchTableData,
-    /// The chunk of the last compressed row, good for the same snapshot.
-    last: *mut Option<LastChunk>,
+    /// The chunks of the latest compressed rows, the last one last, good for the same snapshot.
+    recent: *mut Vec<RecentChunk>,
 }
 
-struct LastChunk {
+/// Chunks that a fetch keeps open: an ordered scan goes back and forth between those that overlap.
+const RECENT_CHUNKS: usize = 32;
+
+struct RecentChunk {
     header: Tid,
     snapshot: (pg_sys::Snapshot, pg_sys::CommandId),
     open: OpenChunk,
@@ -35,7 +38,7 @@ pub unsafe extern "C-unwind" fn index_fetch_begin(
         let fetch: *mut VarveFetch = pg_sys::palloc0(core::mem::size_of::<VarveFetch>()).cast();
         (*fetch).base.rel = table;
         (*fetch).heap = heap_callback!(index_fetch_begin, table);
-        (*fetch).last = memory::own(pg_sys::CurrentMemoryContext, None);
+        (*fetch).recent = memory::own(pg_sys::CurrentMemoryContext, Vec::new());
         fetch.cast()
     }
 }
@@ -45,17 +48,17 @@ pub unsafe extern "C-unwind" fn index_fetch_reset(fetch: *mut pg_sys::IndexFetch
     // SAFETY: called by core with what `index_fetch_begin` returned.
     unsafe {
         let own = &mut *fetch.cast::<VarveFetch>();
-        *own.last = None;
+        (*own.recent).clear();
         heap_callback!(index_fetch_reset, own.heap);
     }
 }
 
 #[pg_guard]
 pub unsafe extern "C-unwind" fn index_fetch_end(fetch: *mut pg_sys::IndexFetchTableData) {
-    // SAFETY: as above; the box of `last` goes with its context.
+    // SAFETY: as above; the box of `recent` goes with its context.
     unsafe {
         let own = &mut *fetch.cast::<VarveFetch>();
-        *own.last = None;
+        (*own.recent).clear();
         heap_callback!(index_fetch_end, own.heap);
         pg_sys::pfree(fetch.cast());
     }
@@ -99,21 +102,50 @@ pub unsafe extern "C-unwind" fn index_fetch_tuple(
             return false;
         };
         let stamp = (snapshot, (*snapshot).curcid);
-        let known =
-            matches!(&*own.last, Some(last) if last.header == header && last.snapshot == stamp);
-        if !known {
-            *own.last = registry::reader_at(table, header, snapshot).map(|reader| LastChunk {
-                header,
-                snapshot: stamp,
-                open: OpenChunk::new(reader, snapshot),
-            });
+        let recent = &mut *own.recent;
+        let fits = |chunk: &RecentChunk| chunk.header == header && chunk.snapshot == stamp;
+        if !recent.last().is_some_and(fits) {
+            let known = recent.iter().position(fits);
+            if known.is_none() && recent.len() == RECENT_CHUNKS {
+                recent.remove(0);
+            }
+            let chunk = match known {
+                Some(known) => recent.remove(known),
+                None => match registry::reader_at(table, header, snapshot) {
+                    Some(reader) => RecentChunk {
+                        header,
+                        snapshot: stamp,
+                        open: OpenChunk::new(reader, snapshot),
+                    },
+                    None => return false,
+                },
+            };
+            recent.push(chunk);
         }
-        match &*own.last {
+        match recent.last() {
             Some(last) if row < last.open.reader.rows() && !last.open.is_hidden(row) => {
                 slot::store_row(slot, &last.open.reader, row, relation::oid(table));
                 true
             }
             _ => false,
+        }
+    }
+}
+
+/// The version that `snapshot` sees of a chunk whose header at `header` this transaction has replaced
+/// since a cursor got the TID.
+unsafe fn newer_version(
+    table: pg_sys::Relation,
+    header: Tid,
+    snapshot: pg_sys::Snapshot,
+) -> Option<Rc<Reader>> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let old = registry::reader_at(table, header, any)?;
+        match changes::newest(&old.chunk)? {
+            Newest::At(newest) => registry::reader_at(table, newest, snapshot),
+            Newest::Gone => None,
         }
     }
 }
@@ -131,7 +163,8 @@ pub unsafe fn visible_row(
     // SAFETY: by contract.
     unsafe {
         let (header, row) = at.row_of()?;
-        let reader = registry::reader_at(table, header, snapshot)?;
+        let reader = registry::reader_at(table, header, snapshot)
+            .or_else(|| newer_version(table, header, snapshot))?;
         if row >= reader.rows() {
             return None;
         }

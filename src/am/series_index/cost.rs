@@ -9,7 +9,7 @@ const ENTRIES_PER_PAGE: f64 = 200.0;
 /// Strategy number of equality.
 const EQUAL: i32 = 3;
 /// Fetching a row by virtual TID, in tuples of a sequential scan.
-const ROW_COST: f64 = 0.5;
+const ROW_COST: f64 = 2.0;
 
 #[expect(clippy::too_many_arguments, reason = "the index AM's signature")]
 #[pg_guard]

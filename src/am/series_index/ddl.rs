@@ -1,6 +1,7 @@
 //! CREATE INDEX: an event trigger translates `USING varve` to the index access method's own name, since
 //! the name `varve` is the table access method's, and says what an ordinary index covers.
 
+use super::validate;
 use crate::am::routine;
 use crate::pg::error;
 use crate::pg::relation::{self, Open};
@@ -37,7 +38,7 @@ pub unsafe extern "C-unwind" fn varve_before_create_index(
             pg_sys::NodeTag::T_IndexStmt => {
                 let index: *mut pg_sys::IndexStmt = statement.cast();
                 translate(index);
-                note_ordinary(index);
+                look_at_table(index);
             }
             pg_sys::NodeTag::T_CreateSchemaStmt => {
                 let elements = (*statement.cast::<pg_sys::CreateSchemaStmt>()).schemaElts;
@@ -75,18 +76,18 @@ unsafe fn translate(index: *mut pg_sys::IndexStmt) {
     unsafe {
         let method = (*index).accessMethod;
         if !method.is_null() && CStr::from_ptr(method) == ALIAS {
-            (*index).accessMethod = pg_sys::pstrdup(layout::INDEX_AM.as_ptr());
+            // Event triggers run in a memory context of their own, so a constant it is.
+            (*index).accessMethod = layout::INDEX_AM.as_ptr().cast_mut();
         }
     }
 }
 
-/// Says so when somebody creates an ordinary index on a table whose rows get compressed.
-unsafe fn note_ordinary(index: *mut pg_sys::IndexStmt) {
+/// Refuses a series index of another table, and says what an ordinary index of a table whose rows get
+/// compressed covers.
+unsafe fn look_at_table(index: *mut pg_sys::IndexStmt) {
     // SAFETY: the statement is this command's own copy.
     unsafe {
-        let method = (*index).accessMethod;
-        let series = !method.is_null() && CStr::from_ptr(method) == layout::INDEX_AM;
-        if series || (*index).unique || (*index).relation.is_null() {
+        if (*index).relation.is_null() {
             return;
         }
         let table = pg_sys::RangeVarGetRelidExtended(
@@ -101,14 +102,26 @@ unsafe fn note_ordinary(index: *mut pg_sys::IndexStmt) {
             return;
         }
         let table = Open::table(table, pg_sys::AccessShareLock);
-        let compresses = routine::is_varve(table.rel())
-            && !layout::keeps_rows_in_tail(table.rel())
-            && layout::of(table.rel()).time.is_some();
+        let method = (*index).accessMethod;
+        if !method.is_null() && CStr::from_ptr(method) == layout::INDEX_AM {
+            validate::check_table(table.rel());
+        } else if !(*index).unique {
+            note_ordinary(table.rel());
+        }
+    }
+}
+
+unsafe fn note_ordinary(table: pg_sys::Relation) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let compresses = routine::is_varve(table)
+            && !layout::keeps_rows_in_tail(table)
+            && layout::of(table).time.is_some();
         if compresses {
             error::notice(
                 format!(
                     "index on varve table \"{}\" covers rows that are not compressed, and is not used by queries",
-                    relation::name(table.rel())
+                    relation::name(table)
                 ),
                 "Chunks are found by a series index: CREATE INDEX ON t USING varve (key, time).",
             );

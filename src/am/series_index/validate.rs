@@ -12,6 +12,25 @@ fn refuse(message: impl Into<String>, detail: &str, hint: &str) -> ! {
     error::raise(Code::ERRCODE_FEATURE_NOT_SUPPORTED, message, detail, hint)
 }
 
+/// Raises an error where nobody can ask for a series index: on a table of another access method. One
+/// that was asked for before may find itself there, after ALTER TABLE … SET ACCESS METHOD or as part of a
+/// partitioned index, and does what a btree does.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn check_table(table: pg_sys::Relation) {
+    // SAFETY: by contract.
+    unsafe {
+        if !routine::is_varve(table) {
+            refuse(
+                format!("table \"{}\" is not a varve table", relation::name(table)),
+                "A series index covers the chunks of a varve table.",
+                "Use a btree index, or ALTER TABLE … SET ACCESS METHOD varve first.",
+            );
+        }
+    }
+}
+
 /// Raises an error where `index` cannot be a series index of `table`.
 ///
 /// # Safety
@@ -23,13 +42,6 @@ pub unsafe fn check(
 ) {
     // SAFETY: by contract.
     unsafe {
-        if !routine::is_varve(table) {
-            refuse(
-                format!("table \"{}\" is not a varve table", relation::name(table)),
-                "A series index covers the chunks of a varve table.",
-                "Use a btree index, or ALTER TABLE … SET ACCESS METHOD varve first.",
-            );
-        }
         check_kind(info);
         let count = (*info).ii_NumIndexKeyAttrs as usize;
         let attributes = relation::attributes((*table).rd_att);

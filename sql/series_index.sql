@@ -1,0 +1,121 @@
+-- The series index: what it accepts, what it refuses, and what scans of it return.
+CREATE TABLE si (host text, region int, t timestamptz, v float8, x numeric) USING varve;
+
+-- What it refuses, when it is created.
+CREATE INDEX ON si USING varve (host, t DESC);
+CREATE INDEX ON si USING varve (host, t NULLS FIRST);
+CREATE INDEX ON si USING varve (host, v);
+CREATE INDEX ON si USING varve (t, host);
+CREATE INDEX ON si USING varve (v, t);
+CREATE INDEX ON si USING varve (x, t);
+CREATE INDEX ON si USING varve (lower(host), t);
+CREATE INDEX ON si USING varve (host, t) INCLUDE (v);
+CREATE INDEX ON si USING varve (host, t) WHERE v > 0;
+CREATE UNIQUE INDEX ON si USING varve (host, t);
+ALTER TABLE si ADD EXCLUDE USING varve_series (host WITH =, t WITH =);
+CREATE TABLE si_heap (host text, t timestamptz) USING heap;
+CREATE INDEX ON si_heap USING varve (host, t);
+CREATE TABLE si_char (host bpchar, short char(4), t timestamptz) USING varve;
+CREATE INDEX ON si_char USING varve (host, t);
+CREATE INDEX ON si_char USING varve (short, t);
+DROP TABLE si_heap, si_char;
+
+-- What it accepts.
+CREATE INDEX si_series ON si USING varve (host, region, t);
+\d si_series
+CREATE TYPE si_mood AS ENUM ('sad', 'ok', 'happy');
+CREATE TABLE si_types (a int2, b int4, c int8, d text, e varchar(9), f uuid, g date, h timestamp, i bool, j oid, k name, l "char",
+                       m si_mood, n bytea, o inet, p macaddr, t date) USING varve;
+CREATE INDEX ON si_types USING varve (a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, t);
+INSERT INTO si_types SELECT g % 3, g % 5, g % 2, 'd' || g % 2, 'e', md5((g % 3)::text)::uuid, '2024-01-01', '2024-01-01', g % 2 = 0, g % 3,
+    'name', 'c', (ARRAY['sad', 'ok', 'happy'])[1 + g % 3]::si_mood, '\x01', '10.0.0.1', '00:00:00:00:00:01', '2024-01-01'::date + g
+    FROM generate_series(1, 1000) g;
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+EXPLAIN (COSTS OFF) SELECT count(*) FROM si_types WHERE a = 1 AND b = 2::int8 AND c = 1::int2 AND d = 'd1' AND m = 'ok' AND t < timestamp '2025-01-01';
+SELECT count(*) FROM si_types WHERE a = 1 AND b = 2::int8 AND c = 1::int2 AND d = 'd1' AND m = 'ok' AND t < timestamp '2025-01-01';
+SELECT count(*) FROM si_types WHERE a = 1 AND f = md5('1')::uuid AND k = 'name' AND i IN (true, false) AND e LIKE 'e%';
+DROP TABLE si_types;
+DROP TYPE si_mood;
+
+-- Schema elements and copies of definitions.
+CREATE SCHEMA si_schema CREATE TABLE inner_table (host int, t date) USING varve CREATE INDEX inner_index ON inner_table USING varve (host, t);
+CREATE TABLE si_like (LIKE si INCLUDING INDEXES) USING varve;
+SELECT indexdef FROM pg_indexes WHERE tablename IN ('inner_table', 'si_like') ORDER BY 1;
+DROP SCHEMA si_schema CASCADE;
+DROP TABLE si_like;
+
+-- Ordinary indexes: a notice; promises about all rows only while there are no chunks.
+INSERT INTO si SELECT 'h' || g % 4, g % 2, timestamptz '2024-01-01' + g * interval '10 s', g, g FROM generate_series(1, 4000) g;
+CREATE UNIQUE INDEX ON si (host, region, t);
+ALTER TABLE si ADD PRIMARY KEY (host, region, t);
+ALTER TABLE si ADD EXCLUDE USING btree (v WITH =);
+CREATE INDEX si_v ON si (v);
+CREATE INDEX CONCURRENTLY si_expression ON si ((1 / v)) WHERE v <> 0;
+CREATE INDEX si_brin ON si USING brin (t);
+REINDEX TABLE si;
+DROP INDEX si_expression, si_v, si_brin;
+
+-- Ordered scans in both directions, tail rows among rows of chunks, bounds inside a chunk.
+INSERT INTO si VALUES ('h1', 1, '2024-01-01 01:00:05', -1), ('h1', 1, '2024-01-01 00:00:01', -2), ('h1', NULL, '2024-01-01 01:00:05', -3),
+    (NULL, 1, '2024-01-01 01:00:05', -4), (NULL, NULL, NULL, -5), ('h1', 1, NULL, -6);
+EXPLAIN (COSTS OFF) SELECT v FROM si WHERE host = 'h1' AND region = 1 AND t >= '2024-01-01 00:59' ORDER BY t LIMIT 9;
+SELECT v FROM si WHERE host = 'h1' AND region = 1 AND t >= '2024-01-01 00:59' ORDER BY t LIMIT 9;
+EXPLAIN (COSTS OFF) SELECT v FROM si WHERE host = 'h1' AND region = 1 AND t < '2024-01-01 01:01' ORDER BY t DESC LIMIT 9;
+SELECT v FROM si WHERE host = 'h1' AND region = 1 AND t < '2024-01-01 01:01' ORDER BY t DESC LIMIT 9;
+SELECT v FROM si WHERE host = 'h1' AND region = 1 ORDER BY t DESC LIMIT 3;
+EXPLAIN (COSTS OFF) SELECT host, region, t, v FROM si ORDER BY host, region, t;
+SELECT host, region, t, v FROM si ORDER BY host, region, t LIMIT 2;
+SELECT host, region, t, v FROM si ORDER BY host DESC, region DESC, t DESC LIMIT 4;
+SELECT v FROM si WHERE host IS NULL ORDER BY v;
+SELECT v FROM si WHERE host = 'h1' AND t IS NULL;
+SELECT v FROM si WHERE host IN ('h3', 'h0', NULL, 'h3') AND region IN (0, 1) AND t < '2024-01-01 00:02' ORDER BY host, region, t;
+SELECT count(*) FROM si WHERE host = 'h1' AND t IN ('2024-01-01 01:00:05', '2024-01-01 00:00:50', '2000-01-01');
+SELECT count(*) FROM si WHERE (host, region) > ('h1', 0) AND host LIKE 'h2%';
+
+-- Inner side of a nested loop; cursors; changes through the index.
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+EXPLAIN (COSTS OFF) SELECT k, count(v), max(t) FROM (VALUES ('h0'), ('h2'), ('h9')) k(k) LEFT JOIN si ON host = k AND region = 0 GROUP BY k ORDER BY k;
+SELECT k, count(v), max(t) FROM (VALUES ('h0'), ('h2'), ('h9')) k(k) LEFT JOIN si ON host = k AND region = 0 GROUP BY k ORDER BY k;
+RESET enable_hashjoin;
+RESET enable_mergejoin;
+BEGIN;
+DECLARE c SCROLL CURSOR FOR SELECT v FROM si WHERE host = 'h1' AND region = 1 ORDER BY t;
+FETCH 3 FROM c;
+FETCH BACKWARD 2 FROM c;
+FETCH FORWARD 3 FROM c;
+FETCH LAST FROM c;
+MOVE BACKWARD 1 IN c;
+DELETE FROM si WHERE host = 'h1' AND region = 1 AND v < 30;
+FETCH FIRST FROM c;
+SELECT v FROM si WHERE host = 'h1' AND region = 1 ORDER BY t LIMIT 2;
+ROLLBACK;
+BEGIN;
+DECLARE c CURSOR FOR SELECT v FROM si WHERE host = 'h2' AND region = 0 ORDER BY t FOR UPDATE;
+FETCH 2 FROM c;
+UPDATE si SET v = -100, t = t + interval '1 s' WHERE CURRENT OF c;
+FETCH 1 FROM c;
+DELETE FROM si WHERE CURRENT OF c;
+SELECT v FROM si WHERE host = 'h2' AND region = 0 ORDER BY t LIMIT 3;
+COMMIT;
+EXPLAIN (COSTS OFF) UPDATE si SET v = v + 0.5 WHERE host = 'h3' AND t < '2024-01-01 00:02';
+UPDATE si SET v = v + 0.5 WHERE host = 'h3' AND t < '2024-01-01 00:02' RETURNING v;
+SELECT v FROM si WHERE host = 'h3' AND t < '2024-01-01 00:03';
+
+-- What is created later covers what is there, chunks and tail.
+CREATE INDEX CONCURRENTLY si_time ON si USING varve (t);
+DROP INDEX si_series;
+SELECT count(*), min(v) FROM si WHERE t < '2024-01-01 01:00';
+SELECT v FROM si WHERE t < '2024-01-01 01:00' ORDER BY t DESC LIMIT 3;
+REINDEX INDEX CONCURRENTLY si_time;
+CALL varve.compact('si');
+SELECT count(*), min(v) FROM si WHERE t < '2024-01-01 01:00';
+VACUUM si;
+SELECT v FROM si WHERE t < '2024-01-01 01:00' ORDER BY t DESC LIMIT 3;
+SELECT * FROM varve.verify('si');
+-- A whole table is not read through it.
+RESET enable_seqscan;
+RESET enable_bitmapscan;
+EXPLAIN (COSTS OFF) SELECT sum(v) FROM si WHERE t > '2023-01-01';
+DROP TABLE si;
