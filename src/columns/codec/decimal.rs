@@ -201,8 +201,8 @@ impl Form {
         }
     }
 
-    /// The factor between the integers and the doubles where every double is its integer times or
-    /// divided by a constant, rounded once: sums, minima and maxima may then be taken of the integers.
+    /// Whether every double is its integer times or divided by a constant, rounded once: sums may then be
+    /// taken of the integers.
     pub fn is_linear(self) -> bool {
         matches!(
             self.arithmetic(),

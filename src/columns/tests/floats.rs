@@ -1,6 +1,7 @@
 //! Blocks of floats come back bit for bit, whatever their bits; damaged blocks are errors or values,
 //! never panics.
 
+use proptest::prelude::*;
 use varve_columns::codec::{float, Point, Tier};
 use varve_columns::wire::Reader;
 
@@ -278,6 +279,52 @@ fn random_bytes_never_panic() {
         let mut back = Vec::new();
         if float::decode_f64(codec, Reader::new(&bytes), rows, &mut back).is_ok() {
             assert_eq!(back.len(), rows);
+        }
+    }
+}
+
+/// Doubles of any bits, and decimals of any digits with a few ULPs of noise.
+fn any_double() -> impl Strategy<Value = f64> {
+    let decimal = (any::<i32>(), 0..12i32, -3..4i64).prop_map(|(digits, exponent, ulps)| {
+        let bits = (f64::from(digits) / 10f64.powi(exponent)).to_bits() as i64;
+        f64::from_bits(bits.wrapping_add(ulps) as u64)
+    });
+    prop_oneof![any::<u64>().prop_map(f64::from_bits), decimal]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_doubles_come_back(
+        values in prop::collection::vec(any_double(), 0..1200),
+        repeats in 1..4usize,
+    ) {
+        let values = values.repeat(repeats);
+        for tier in TIERS {
+            let mut bytes = Vec::new();
+            let codec = float::encode_f64(&values, tier, &mut bytes);
+            prop_assert!(bytes.len() <= values.len() * 8);
+            let mut back = Vec::new();
+            float::decode_f64(codec, Reader::new(&bytes), values.len(), &mut back).unwrap();
+            prop_assert_eq!(bits(&values), bits(&back));
+        }
+    }
+
+    #[test]
+    fn any_doubles_of_one_exponent_come_back(
+        digits in prop::collection::vec(-1_000_000..1_000_000i64, 1..1200),
+        exponent in 0..9i32,
+        divisor in prop::sample::select(vec![1.0, 3.0, 7.0, 9.0, 60.0]),
+    ) {
+        let power = 10f64.powi(exponent) * divisor;
+        let values: Vec<f64> = digits.iter().map(|digits| *digits as f64 / power).collect();
+        for tier in TIERS {
+            let mut bytes = Vec::new();
+            let codec = float::encode_f64(&values, tier, &mut bytes);
+            let mut back = Vec::new();
+            float::decode_f64(codec, Reader::new(&bytes), values.len(), &mut back).unwrap();
+            prop_assert_eq!(bits(&values), bits(&back));
         }
     }
 }
