@@ -89,24 +89,17 @@ impl Sources {
         suite: Suite,
         settings: &str,
     ) -> Result<usize> {
-        let mut heap = Run::start(self, tree, suite, "-c default_table_access_method=heap")?;
         let method = twins::access_method();
-        let mut varve = Run::start(
-            self,
-            tree,
-            suite,
-            &format!("-c default_table_access_method={method} {settings}"),
-        )?;
+        let mut heap = Run::start(self, tree, suite, "heap", "")?;
+        let mut varve = Run::start(self, tree, suite, &method, settings)?;
         let outputs = [heap.finish()?, varve.finish()?];
         let known = fs::read_to_string(EXCEPTIONS).unwrap_or_default();
         let names = heap.results()?;
-        if names.is_empty() {
-            return Err(format!(
-                "{} did not run: {}",
-                suite.name(),
-                String::from_utf8_lossy(&outputs[0].stderr)
-            )
-            .into());
+        for (run, output) in [&heap, &varve].into_iter().zip(&outputs) {
+            if run.results()?.is_empty() {
+                let reason = String::from_utf8_lossy(&output.stderr);
+                return Err(format!("{} did not run: {reason}", suite.name()).into());
+            }
         }
         let mut differing = 0;
         let program = format!("core {} {settings}", suite.name());
@@ -134,7 +127,13 @@ struct Run {
 }
 
 impl Run {
-    fn start(sources: &Sources, tree: &Rc<Tree>, suite: Suite, options: &str) -> Result<Self> {
+    fn start(
+        sources: &Sources,
+        tree: &Rc<Tree>,
+        suite: Suite,
+        method: &str,
+        settings: &str,
+    ) -> Result<Self> {
         let cluster = Cluster::create(
             tree,
             &["max_prepared_transactions = 2", "shared_buffers = '128MB'"],
@@ -154,10 +153,15 @@ impl Run {
                 fs::copy(installed, libraries.join(library))?;
             }
         }
-        let (program, schedule) = match suite {
-            Suite::Regression => ("regress/pg_regress", "parallel_schedule"),
-            Suite::Isolation => ("isolation/pg_isolation_regress", "isolation_schedule"),
+        let (program, schedule, database) = match suite {
+            Suite::Regression => ("regress/pg_regress", "parallel_schedule", "regression"),
+            Suite::Isolation => (
+                "isolation/pg_isolation_regress",
+                "isolation_schedule",
+                "isolation_regression",
+            ),
         };
+        prepare_database(&cluster, database, method)?;
         let driver = tree
             .test_driver_as_server(program)
             .arg(format!("--inputdir={}", home.display()))
@@ -166,21 +170,9 @@ impl Run {
             .arg(format!("--schedule={}", home.join(schedule).display()))
             .arg(format!("--bindir={}", tree.bin().display()))
             .arg(format!("--host={}", cluster.host().display()))
-            .args([
-                "--user=postgres",
-                "--no-locale",
-                "--max-connections=6",
-                "--load-extension=varve",
-            ])
-            .arg(format!(
-                "--dbname={}",
-                if suite == Suite::Regression {
-                    "regression"
-                } else {
-                    "isolation_regression"
-                }
-            ))
-            .env("PGOPTIONS", options)
+            .args(["--use-existing", "--user=postgres", "--max-connections=6"])
+            .arg(format!("--dbname={database}"))
+            .env("PGOPTIONS", settings)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()?;
@@ -214,6 +206,28 @@ impl Run {
         let bytes = fs::read(self.results.join(format!("{name}.out"))).unwrap_or_default();
         filtered(&String::from_utf8_lossy(&bytes))
     }
+}
+
+/// The database that the driver would make, but with the extension and the access method from the first connection on.
+fn prepare_database(cluster: &Cluster, name: &str, method: &str) -> Result<()> {
+    let mut client = cluster.connect("postgres")?;
+    client.batch_execute(&format!("CREATE DATABASE {name} TEMPLATE = template0"))?;
+    cluster
+        .connect(name)?
+        .batch_execute("CREATE EXTENSION varve")?;
+    let settings = [
+        ("lc_messages", "C"),
+        ("lc_monetary", "C"),
+        ("lc_numeric", "C"),
+        ("lc_time", "C"),
+        ("bytea_output", "hex"),
+        ("timezone_abbreviations", "Default"),
+        ("default_table_access_method", method),
+    ];
+    for (setting, value) in settings {
+        client.batch_execute(&format!("ALTER DATABASE {name} SET {setting} = '{value}'"))?;
+    }
+    Ok(())
 }
 
 /// Writes both filtered outputs and their diff below build/core-differences.

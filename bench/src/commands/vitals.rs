@@ -161,7 +161,7 @@ fn chunks(client: &mut Client, page: &mut Page) -> Result<()> {
     if twins::access_method() != "varve" {
         return Ok(());
     }
-    let query = "SELECT count(*), coalesce(avg(rows), 0)::float8, coalesce(avg(header_bytes), 0)::float8 FROM varve.chunks('cpu_varve')";
+    let query = "SELECT count(*), coalesce(avg(rows), 0)::float8, coalesce(avg(header_bytes), 0)::float8, count(*) FILTER (WHERE one_series) FROM varve.chunks('cpu_varve')";
     let row = client.query_one(query, &[])?;
     page.add("chunks", "–", &row.get::<_, i64>(0).to_string());
     page.add(
