@@ -259,7 +259,7 @@ mod tests {
         assert_ne!(ordered(unordered), ordered(other));
         let plan = |node: &str| {
             filtered(&format!(
-                "explain select 1;\n QUERY PLAN \n-----\n {node}\n(1 row)\nselect 2;\n"
+                "explain select 1;\n QUERY PLAN \n------------\n {node}\n(1 row)\nselect 2;\n"
             ))
         };
         assert_eq!(plan("Seq Scan"), plan("Custom Scan"));
