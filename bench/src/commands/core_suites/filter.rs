@@ -22,22 +22,20 @@ pub fn filtered(output: &str) -> String {
             i += 1;
             continue;
         }
-        let rows = lines[i + 2..]
+        let below = &lines[i + 2..];
+        let rows = below
             .iter()
-            .take_while(|line| !is_row_count(line) && !line.is_empty())
+            .take_while(|l| !l.is_empty() && !is_row_count(l))
             .count();
+        let mut table: Vec<String> = below[..rows].iter().map(|line| squeeze(line)).collect();
         let header = squeeze(lines[i]);
-        let mut table: Vec<String> = lines[i + 2..i + 2 + rows]
-            .iter()
-            .map(|line| squeeze(&mask_ctids(line)))
-            .collect();
         if !statement.contains("order by") {
             table.sort_unstable();
         }
         if !is_plan(&header, &statement) {
             kept.push(header);
             kept.append(&mut table);
-            kept.extend(lines.get(i + 2 + rows).map(|line| line.to_string()));
+            kept.extend(below.get(rows).map(|line| line.to_string()));
         }
         statement.clear();
         i += 3 + rows;
@@ -100,5 +98,6 @@ fn is_pair(inside: &str) -> bool {
 }
 
 fn squeeze(line: &str) -> String {
-    line.split_whitespace().collect::<Vec<_>>().join(" ")
+    let masked = mask_ctids(line);
+    masked.split_whitespace().collect::<Vec<_>>().join(" ")
 }
