@@ -110,7 +110,7 @@ pub fn write_one(target: &Target, columns: &[Column], layout: &Layout, plan: &Pl
         tier: plan.tier,
         keys: &keys,
     };
-    let encoded = chunk::encode(columns, &options);
+    let encoded = chunk::encode_with(columns, &options, error::check_interrupts);
     let mut header = Header {
         chunk: new_chunk_id(),
         flags: 0,

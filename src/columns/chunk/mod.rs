@@ -60,6 +60,18 @@ fn checksum(bytes: &[u8], place: u32) -> u32 {
 /// # Panics
 /// Where columns differ in length, have more than `MAX_ROWS` rows, or values do not fit their kind.
 pub fn encode(columns: &[Column], options: &Options) -> Encoded {
+    encode_with(columns, options, || ())
+}
+
+/// The same; `before_column` is called before each column, which can take tens of milliseconds.
+///
+/// # Panics
+/// As `encode`.
+pub fn encode_with(
+    columns: &[Column],
+    options: &Options,
+    mut before_column: impl FnMut(),
+) -> Encoded {
     let rows = columns.first().map_or(0, Column::rows);
     assert!(rows <= MAX_ROWS, "BUG: a chunk of {rows} rows");
     assert!(
@@ -75,7 +87,10 @@ pub fn encode(columns: &[Column], options: &Options) -> Encoded {
     };
     let headers: Vec<ColumnHeader> = (0..)
         .zip(columns)
-        .map(|(i, column)| build::encode_column(column, i, &series, options.tier, &mut payload))
+        .map(|(i, column)| {
+            before_column();
+            build::encode_column(column, i, &series, options.tier, &mut payload)
+        })
         .collect();
     assert!(
         u32::try_from(payload.len()).is_ok(),

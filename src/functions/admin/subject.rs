@@ -73,7 +73,7 @@ pub fn check_select(table: &Open) {
     // SAFETY: the table is open.
     unsafe {
         let (oid, user) = (relation::oid(table.rel()), pg_sys::GetUserId());
-        let result = pg_sys::pg_class_aclcheck(oid, user, pg_sys::ACL_SELECT);
+        let result = pg_sys::pg_class_aclcheck(oid, user, pg_sys::ACL_SELECT as pg_sys::AclMode);
         if result != pg_sys::AclResult::ACLCHECK_OK {
             refuse(result, table);
         }
