@@ -26,8 +26,9 @@ pub unsafe fn cut(table: pg_sys::Relation, survey: &Survey) -> Option<u32> {
         .map(|seen| u64::from(seen.pieces) + 1)
         .sum();
     let needed = tuples.div_ceil(4) + survey.tail_bytes / 8000 + 4;
-    let cut = u32::try_from(needed + needed / 32).ok()?;
-    if u64::from(survey.blocks) * 16 <= needed * 17 {
+    // Headers, and pages shared with the tail, leave holes that nothing fits into.
+    let cut = u32::try_from(needed + needed / 64).ok()?;
+    if u64::from(survey.blocks) <= needed + needed / 32 {
         return None;
     }
     let moving: u64 = survey
