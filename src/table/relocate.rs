@@ -15,6 +15,9 @@ use pgrx::pg_sys;
 /// Storage tuples that one round moves at most: 64 MB.
 const ROUND_TUPLES: u64 = 32_768;
 
+/// Room for so many storage tuples makes moving worth while.
+const ENOUGH_TUPLES: u64 = 64;
+
 /// The page from which on chunks should move down, if that would make the file clearly smaller.
 ///
 /// # Safety
@@ -39,7 +42,8 @@ pub unsafe fn cut(table: pg_sys::Relation, survey: &Survey) -> Option<u32> {
         .sum();
     // SAFETY: by contract.
     let room = unsafe { place::room_below(table, cut) };
-    (moving > 0 && room >= 2032 * moving).then_some(cut)
+    // What does not fit yet moves the next time, into what the first move has left.
+    (moving > 0 && room >= 2032 * moving.min(ENOUGH_TUPLES)).then_some(cut)
 }
 
 /// Moves chunks that reach beyond page `cut`.
