@@ -144,6 +144,16 @@ impl Form {
         Form::new(kind, exponent).ok_or(UNKNOWN)
     }
 
+    /// The same kind with one and two more digits.
+    pub fn finer(self) -> impl Iterator<Item = Form> {
+        let digits = if matches!(self.kind, Kind::Binary | Kind::Bits | Kind::SingleBits) {
+            0
+        } else {
+            2
+        };
+        (1..=digits).filter_map(move |more| Form::new(self.kind, self.exponent + more))
+    }
+
     pub fn kind(self) -> Kind {
         self.kind
     }

@@ -84,6 +84,7 @@ fn encode(values: &[f64], singles: bool, tier: Tier, out: &mut Vec<u8>) -> u8 {
     let plan = sample::choose(values, singles);
     let mut best = Best { codec: 0, at, out };
     best.codec = put_formed(values, plan, tier, best.out);
+    try_finer(values, plan, tier, &mut best);
     if plan.form == Form::BITS && plan.bits > SPLIT_ABOVE_BITS {
         best.offer_smaller(|bytes| put_split(values, tier, bytes));
     }
@@ -131,6 +132,25 @@ impl Best<'_> {
         let codec = put(&mut attempt);
         if attempt.len() < self.bytes() {
             self.replace(codec, &attempt);
+        }
+    }
+}
+
+/// The sample may have missed the values with more digits: another one or two, where that halves the
+/// misses, may be cheaper than a list of exceptions.
+fn try_finer(values: &[f64], plan: Plan, tier: Tier, best: &mut Best) {
+    if !matches!(
+        best.codec,
+        id::FLOAT_FORMED_EXCEPTED | id::FLOAT_FORMED_CORRECTED_EXCEPTED
+    ) {
+        return;
+    }
+    let mut ints = vec![0; values.len()];
+    let missed = plan.form.convert(values, &mut ints);
+    for form in plan.form.finer() {
+        if form.convert(values, &mut ints) * 2 < missed {
+            best.offer_smaller(|bytes| put_formed(values, Plan { form, ..plan }, tier, bytes));
+            return;
         }
     }
 }
