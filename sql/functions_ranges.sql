@@ -25,6 +25,12 @@ EXECUTE since('2024-01-02 00:10+00');
 RESET plan_cache_mode;
 EXECUTE since('2024-01-02 00:10+00');
 
+-- An index on the bucket itself stays usable.
+CREATE INDEX by_bucket ON events (time_bucket('1 day', ts));
+ANALYZE events;
+EXPLAIN (COSTS OFF) SELECT * FROM events WHERE time_bucket('1 day', ts) = '2024-01-02';
+DROP INDEX by_bucket;
+
 -- The same rows as without: the comparison inside an OR is left alone.
 CREATE FUNCTION differing(condition text) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE n bigint;

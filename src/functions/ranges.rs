@@ -42,30 +42,58 @@ unsafe extern "C-unwind" fn get_relation_info(
         }
         // Children of a partitioned table come when the conditions have been taken apart already.
         if (*rel).reloptkind == pg_sys::RelOptKind::RELOPT_BASEREL {
-            walk((*(*root).parse).jointree.cast());
+            let table = Table {
+                root,
+                relid: (*rel).relid as i32,
+                keeps_conditions: may_need_conditions(rel),
+            };
+            walk((*(*root).parse).jointree.cast(), &table);
         }
+    }
+}
+
+/// The table whose conditions are looked at.
+struct Table {
+    root: *mut pg_sys::PlannerInfo,
+    relid: i32,
+    /// Conditions stay beside what follows from them.
+    keeps_conditions: bool,
+}
+
+/// Whether an index or the partitioning of a table may be by an expression, so by `time_bucket` itself.
+///
+/// # Safety
+/// `rel` is a table whose indexes and partitioning have been looked up.
+unsafe fn may_need_conditions(rel: *mut pg_sys::RelOptInfo) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let by_expression = |index: *mut pg_sys::IndexOptInfo| {
+            !(*index).indexprs.is_null() || !(*index).indpred.is_null()
+        };
+        !(*rel).part_scheme.is_null()
+            || items::<pg_sys::IndexOptInfo>((*rel).indexlist).any(by_expression)
     }
 }
 
 /// # Safety
 /// `node` is a join tree node whose conditions have been preprocessed; must run inside a guarded entry point.
-unsafe fn walk(node: *mut Node) {
+unsafe fn walk(node: *mut Node, table: &Table) {
     // SAFETY: the caller's promise.
     unsafe {
         if let Some(from) = cast::<pg_sys::FromExpr>(node, NodeTag::T_FromExpr) {
-            items::<Node>((*from).fromlist).for_each(|child| walk(child));
-            rewrite(&mut (*from).quals);
+            items::<Node>((*from).fromlist).for_each(|child| walk(child, table));
+            rewrite(&mut (*from).quals, table);
         } else if let Some(join) = cast::<pg_sys::JoinExpr>(node, NodeTag::T_JoinExpr) {
-            walk((*join).larg);
-            walk((*join).rarg);
-            rewrite(&mut (*join).quals);
+            walk((*join).larg, table);
+            walk((*join).rarg, table);
+            rewrite(&mut (*join).quals, table);
         }
     }
 }
 
 /// # Safety
 /// `quals` is null or an implicit-AND list; must run inside a guarded entry point.
-unsafe fn rewrite(quals: &mut *mut Node) {
+unsafe fn rewrite(quals: &mut *mut Node, table: &Table) {
     // SAFETY: the caller's promise.
     unsafe {
         if cast::<pg_sys::List>(*quals, NodeTag::T_List).is_none() {
@@ -75,7 +103,9 @@ unsafe fn rewrite(quals: &mut *mut Node) {
         let mut changed = false;
         let mut rewritten = Vec::with_capacity(conditions.len());
         for condition in &conditions {
-            let derived = Comparison::of(*condition).and_then(|comparison| comparison.on_time());
+            let derived = Comparison::of(*condition)
+                .filter(|c| c.concerns(table))
+                .and_then(|c| c.on_time());
             let Some(Derived {
                 conditions: derived,
                 exact,
@@ -84,6 +114,7 @@ unsafe fn rewrite(quals: &mut *mut Node) {
                 rewritten.push(*condition);
                 continue;
             };
+            let exact = exact && !table.keeps_conditions;
             if !exact {
                 rewritten.push(*condition);
             }
@@ -180,6 +211,19 @@ impl Comparison {
                 opfamily: (*interpretation).opfamily_id,
                 value,
             })
+        }
+    }
+
+    /// Whether the time is of this table alone.
+    ///
+    /// # Safety
+    /// Must run inside a guarded entry point.
+    unsafe fn concerns(&self, table: &Table) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let tables = pg_sys::pull_varnos(table.root, self.time);
+            let mut only = 0;
+            pg_sys::bms_get_singleton_member(tables, &mut only) && only == table.relid
         }
     }
 
