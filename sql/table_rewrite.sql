@@ -96,8 +96,6 @@ ALTER TABLE rewrite_v SET UNLOGGED;
 SELECT rewrite_differs('rewrite_h', 'rewrite_v');
 ALTER TABLE rewrite_v SET LOGGED;
 SELECT rewrite_differs('rewrite_h', 'rewrite_v');
-ALTER TABLE rewrite_v SET ACCESS METHOD heap; -- not with a series index
-DROP INDEX rewrite_series;
 ALTER TABLE rewrite_v SET ACCESS METHOD heap;
 SELECT rewrite_differs('rewrite_h', 'rewrite_v');
 DROP TABLE rewrite_v, rewrite_h;

@@ -86,6 +86,25 @@ DROP TRIGGER trap_deferred ON trap_v;
 DELETE FROM trap_v WHERE k = 'd';
 SELECT trap_differs();
 
+-- Ordinary indexes of a table with chunks are used by no plan, a parallel one neither.
+SET client_min_messages = warning;
+CREATE INDEX trap_plain ON trap_v (v);
+RESET client_min_messages;
+ANALYZE trap_v;
+SET enable_seqscan = off;
+SET parallel_setup_cost = 0;
+SET parallel_tuple_cost = 0;
+SET min_parallel_table_scan_size = 0;
+SET min_parallel_index_scan_size = 0;
+SELECT (SELECT count(*) FROM trap_v WHERE v > 10) = (SELECT count(*) FROM trap_h WHERE v > 10) AS same;
+SELECT (SELECT max(v) FROM trap_v) = (SELECT max(v) FROM trap_h) AS same;
+SELECT bool_and(v IS NOT NULL) FROM (SELECT v FROM trap_v ORDER BY v LIMIT 5) s;
+RESET enable_seqscan;
+RESET parallel_setup_cost;
+RESET parallel_tuple_cost;
+RESET min_parallel_table_scan_size;
+RESET min_parallel_index_scan_size;
+
 -- A table without columns keeps its rows, and one of 1,000 columns its values.
 CREATE TABLE trap_none () USING varve;
 INSERT INTO trap_none DEFAULT VALUES;

@@ -43,6 +43,8 @@ unsafe extern "C-unwind" fn get_relation_info(
             if (*index).relam != series {
                 (*index).amhasgettuple = false;
                 (*index).amhasgetbitmap = false;
+                // Core makes paths for parallel index scans whatever amhasgettuple says.
+                (*index).amcanparallel = false;
             }
         }
     }

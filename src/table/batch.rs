@@ -103,7 +103,8 @@ unsafe fn accepts(table: pg_sys::Relation) -> bool {
             && !ancestors_watch_inserts(table)
             && has_only_series_indexes(table)
             && !layout::keeps_rows_in_tail(table)
-            && (layout::of(table).time.is_some() || guc::compresses_everything())
+            && (layout::of(table).time.is_some()
+                || guc::compresses_everything() && (*(*table).rd_att).natts > 0)
     }
 }
 
