@@ -21,6 +21,12 @@ pub fn init() {
     }
 }
 
+/// Version 14 takes it for granted that a custom scan projects.
+#[cfg(feature = "pg14")]
+const SUPPORTS_PROJECTION: u32 = 0;
+#[cfg(not(feature = "pg14"))]
+const SUPPORTS_PROJECTION: u32 = pg_sys::CUSTOMPATH_SUPPORT_PROJECTION;
+
 /// What a column of the node is. The numbers travel in the plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(i32)]
@@ -198,7 +204,7 @@ unsafe fn gapfill_path(
             + (*target).cost.startup
             + (pg_sys::cpu_tuple_cost + (*target).cost.per_tuple) * (*input).rows;
         (*path).path.pathkeys = pathkeys;
-        (*path).flags = pg_sys::CUSTOMPATH_SUPPORT_PROJECTION;
+        (*path).flags = SUPPORTS_PROJECTION;
         (*path).custom_paths = node_list([input]);
         (*path).custom_private = private;
         (*path).methods = &raw const PATH_METHODS.0;
