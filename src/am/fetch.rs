@@ -21,12 +21,39 @@ struct VarveFetch {
 }
 
 /// Chunks that a fetch keeps open: an ordered scan goes back and forth between those that overlap.
-const RECENT_CHUNKS: usize = 32;
+pub const RECENT_CHUNKS: usize = 32;
 
 struct RecentChunk {
     header: Tid,
     snapshot: (pg_sys::Snapshot, pg_sys::CommandId),
-    open: OpenChunk,
+    open: Rc<OpenChunk>,
+}
+
+fn remember(recent: &mut Vec<RecentChunk>, chunk: RecentChunk) {
+    if recent.len() == RECENT_CHUNKS {
+        recent.remove(0);
+    }
+    recent.push(chunk);
+}
+
+/// Lets a fetch know a chunk that an index scan has opened for the same snapshot, and returns rows of.
+///
+/// # Safety
+/// `fetch` must come from `index_fetch_begin`, `snapshot` must be the scan's.
+pub unsafe fn offer(
+    fetch: *mut pg_sys::IndexFetchTableData,
+    snapshot: pg_sys::Snapshot,
+    open: &Rc<OpenChunk>,
+) {
+    // SAFETY: by contract.
+    unsafe {
+        let chunk = RecentChunk {
+            header: open.reader.chunk.tid,
+            snapshot: (snapshot, (*snapshot).curcid),
+            open: Rc::clone(open),
+        };
+        remember(&mut *(*fetch.cast::<VarveFetch>()).recent, chunk);
+    }
 }
 
 #[pg_guard]
@@ -105,22 +132,18 @@ pub unsafe extern "C-unwind" fn index_fetch_tuple(
         let recent = &mut *own.recent;
         let fits = |chunk: &RecentChunk| chunk.header == header && chunk.snapshot == stamp;
         if !recent.last().is_some_and(fits) {
-            let known = recent.iter().position(fits);
-            if known.is_none() && recent.len() == RECENT_CHUNKS {
-                recent.remove(0);
-            }
-            let chunk = match known {
+            let chunk = match recent.iter().position(fits) {
                 Some(known) => recent.remove(known),
                 None => match registry::reader_at(table, header, snapshot) {
                     Some(reader) => RecentChunk {
                         header,
                         snapshot: stamp,
-                        open: OpenChunk::new(reader, snapshot),
+                        open: Rc::new(OpenChunk::new(reader, snapshot)),
                     },
                     None => return false,
                 },
             };
-            recent.push(chunk);
+            remember(recent, chunk);
         }
         match recent.last() {
             Some(last) if row < last.open.reader.rows() && !last.open.is_hidden(row) => {

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use varve_columns::chunk::{self, ChunkHeader, ColumnDirectory};
 use varve_columns::column::Column;
 use varve_columns::tuple::delete_map::DeleteMap;
-use varve_columns::tuple::header::{self, Header, Piece, Section, StorageTuple, PIECE_BYTES};
+use varve_columns::tuple::header::{self, Header, Section, StorageTuple, PIECE_BYTES};
 use varve_columns::tuple::runs::Pieces;
 use varve_columns::tuple::statics::Statics;
 
@@ -50,34 +50,82 @@ pub unsafe fn read_bytes(
     let mut at = range.start;
     while at < range.end {
         let number = at / PIECE_BYTES;
-        let tid = pieces.tids[number];
-        let missing = || Damage(format!("piece {number} at {tid} is missing"));
-        let found = cursor.tuple(tid, blocks).ok_or_else(missing)?;
-        // SAFETY: pinned by the cursor; a tuple's body does not change while it is pinned.
-        let body = unsafe { tuple::body(found.header, found.len) };
-        // SAFETY: as above.
-        let zero = unsafe { tuple::attribute_count(found.header) } == 0;
-        let Ok(StorageTuple::Piece(Piece {
-            chunk: owner,
-            number: stored,
-            data,
-            ..
-        })) = header::decode(body)
-        else {
-            return Err(missing());
-        };
-        if !zero || owner != chunk || stored != base + number as u32 {
-            return Err(missing());
-        }
-        let start = at - number * PIECE_BYTES;
-        let end = (range.end - number * PIECE_BYTES).min(PIECE_BYTES);
-        let slice = data
-            .get(start..end)
-            .ok_or_else(|| Damage(format!("piece {number} at {tid} is too short")))?;
-        out.extend_from_slice(slice);
-        at = number * PIECE_BYTES + end;
+        let data = read_piece(&mut cursor, blocks, chunk, base, pieces, number)?;
+        append(&mut out, data, number, &mut at, range.end, pieces)?;
     }
     Ok(out)
+}
+
+/// Data of one piece, valid while the cursor stays on its page.
+fn read_piece<'a>(
+    cursor: &'a mut PageCursor,
+    blocks: u32,
+    chunk: u64,
+    base: u32,
+    pieces: &Pieces,
+    number: usize,
+) -> Result<&'a [u8], Damage> {
+    let tid = pieces.tids[number];
+    let missing = || Damage(format!("piece {number} at {tid} is missing"));
+    let found = cursor.tuple(tid, blocks).ok_or_else(missing)?;
+    // SAFETY: pinned by the cursor; a tuple's body does not change while it is pinned.
+    let (body, zero) = unsafe {
+        (
+            tuple::body(found.header, found.len),
+            tuple::attribute_count(found.header) == 0,
+        )
+    };
+    match header::decode(body) {
+        Ok(StorageTuple::Piece(piece))
+            if zero && piece.chunk == chunk && piece.number == base + number as u32 =>
+        {
+            Ok(piece.data)
+        }
+        _ => Err(missing()),
+    }
+}
+
+/// Appends what piece `number` has of the bytes from `at` to `end`, and moves `at` behind it.
+fn append(
+    out: &mut Vec<u8>,
+    data: &[u8],
+    number: usize,
+    at: &mut usize,
+    end: usize,
+    pieces: &Pieces,
+) -> Result<(), Damage> {
+    let first = number * PIECE_BYTES;
+    let stop = (end - first).min(PIECE_BYTES);
+    let slice = data.get(*at - first..stop).ok_or_else(|| {
+        Damage(format!(
+            "piece {number} at {} is too short",
+            pieces.tids[number]
+        ))
+    })?;
+    out.extend_from_slice(slice);
+    *at = first + stop;
+    Ok(())
+}
+
+/// Pieces of a chunk's payload that were read last: neighbouring columns and blocks share pieces, and
+/// pieces share pages, so that a page is visited once.
+#[derive(Default)]
+struct PieceCache(Vec<(usize, Vec<u8>)>);
+
+const CACHED_PIECES: usize = 32;
+
+impl PieceCache {
+    fn get(&self, number: usize) -> Option<&[u8]> {
+        let found = self.0.iter().rev().find(|(cached, _)| *cached == number);
+        found.map(|(_, data)| &data[..])
+    }
+
+    fn add(&mut self, number: usize, data: Vec<u8>) {
+        if self.0.len() == CACHED_PIECES {
+            self.0.remove(0);
+        }
+        self.0.push((number, data));
+    }
 }
 
 /// The bytes of a header section, wherever they are.
@@ -151,6 +199,7 @@ pub struct Chunk {
     pub statics: Statics,
     pub columns: ChunkHeader,
     pub map: DeleteMap,
+    cache: RefCell<PieceCache>,
 }
 
 impl Chunk {
@@ -201,6 +250,7 @@ impl Chunk {
             statics,
             columns,
             map,
+            cache: RefCell::default(),
         })
     }
 
@@ -219,16 +269,49 @@ impl Chunk {
 
     /// Payload bytes.
     pub fn payload(&self, range: Range<u32>) -> Result<Vec<u8>, Damage> {
-        // SAFETY: the table is open while the chunk is used.
-        unsafe {
-            read_bytes(
-                self.table.get(),
-                self.header.chunk,
-                0,
-                &self.statics.payload,
-                range.start as usize..range.end as usize,
-            )
+        let pieces = &self.statics.payload;
+        let (mut at, end) = (range.start as usize, range.end as usize);
+        if end > pieces.len as usize || at > end {
+            return Err(Damage::new("payload range out of bounds"));
         }
+        let mut out = Vec::with_capacity(end - at);
+        while at < end {
+            let number = at / PIECE_BYTES;
+            if self.cache.borrow().get(number).is_none() {
+                self.cache_page_of(number)?;
+            }
+            let cache = self.cache.borrow();
+            let data = cache.get(number).expect("BUG: piece just read");
+            append(&mut out, data, number, &mut at, end, pieces)?;
+        }
+        Ok(out)
+    }
+
+    /// Reads a piece, and the pieces before and behind it that lie on its page.
+    fn cache_page_of(&self, number: usize) -> Result<(), Damage> {
+        let pieces = &self.statics.payload;
+        let table = self.table.get();
+        // SAFETY: the table is open while the chunk is used.
+        let blocks = unsafe { relation::blocks(table) };
+        let mut cursor = PageCursor::new(table);
+        let mut cache = self.cache.borrow_mut();
+        let mut read = |number| {
+            read_piece(&mut cursor, blocks, self.header.chunk, 0, pieces, number)
+                .map(<[u8]>::to_vec)
+        };
+        let wanted = read(number)?;
+        let page = pieces.tids[number].block;
+        let on_page = |&at: &usize| pieces.tids[at].block == page;
+        let before = (0..number).rev().take_while(on_page);
+        let behind = (number + 1..pieces.tids.len()).take_while(on_page);
+        for at in before.chain(behind) {
+            // Damage of pieces that nobody has asked for is not reported yet.
+            if let (None, Ok(data)) = (cache.get(at), read(at)) {
+                cache.add(at, data);
+            }
+        }
+        cache.add(number, wanted);
+        Ok(())
     }
 
     pub fn directory(&self, column: usize) -> Result<ColumnDirectory, Damage> {

@@ -11,6 +11,7 @@ use super::entries::{Entry, Key, Shape, Stream, Time};
 use super::quals::Quals;
 use super::rows::{rows_of_series, within_bounds, ChunkRows, View};
 use super::section::Section;
+use crate::am::fetch;
 use crate::am::scan::OpenChunk;
 use crate::pg::error;
 use crate::pg::tid::Tid;
@@ -25,6 +26,8 @@ pub struct Sources<'a> {
     pub quals: &'a Quals,
     pub table: pg_sys::Relation,
     pub snapshot: pg_sys::Snapshot,
+    /// Which fetches the rows from the table.
+    pub fetch: *mut pg_sys::IndexFetchTableData,
     pub stream: &'a mut Stream,
     /// For backward scans: the upper bound of time, and the same turned round.
     pub upper: Option<(pg_sys::ScanKeyData, pg_sys::ScanKeyData)>,
@@ -264,7 +267,10 @@ impl Group {
             within_bounds(&open.reader, rows, sources.view(), sources.forward())
         };
         if !rows.is_empty() {
-            self.chunks.push(ChunkRows::new(Rc::new(open), rows));
+            let open = Rc::new(open);
+            // SAFETY: a table with chunks is ours, and so is the fetch.
+            unsafe { fetch::offer(sources.fetch, sources.snapshot, &open) };
+            self.chunks.push(ChunkRows::new(open, rows));
         }
         true
     }

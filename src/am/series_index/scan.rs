@@ -5,6 +5,7 @@ use super::merge::{Merge, Sources};
 use super::quals::Quals;
 use super::rows::View;
 use super::section::{self, Place, Section};
+use crate::am::fetch;
 use crate::am::scan::OpenChunk;
 use crate::pg::memory;
 use crate::pg::nbtree::EntryScan;
@@ -135,6 +136,11 @@ impl State {
                 .get_or_insert_with(|| section::open_unkeyed(stream.entries(), place));
             self.chunks = section::open_by_first_key(stream.entries(), place, &self.quals, unkeyed);
             self.chunks.extend(unkeyed.iter().cloned());
+            if self.chunks.len() <= fetch::RECENT_CHUNKS {
+                for chunk in &self.chunks {
+                    fetch::offer((*scan).xs_heapfetch, snapshot, chunk);
+                }
+            }
             let view = View {
                 shape: &self.shape,
                 quals: &self.quals,
@@ -170,6 +176,7 @@ pub unsafe extern "C-unwind" fn get_tuple(
             quals: &own.quals,
             table: (*scan).heapRelation,
             snapshot: (*scan).xs_snapshot,
+            fetch: (*scan).xs_heapfetch,
             stream: own.stream.as_mut().expect("BUG: scan not started"),
             upper: own.upper,
         };
