@@ -17,7 +17,7 @@ use varve_columns::tuple::statics::Statics;
 /// A series of at least so many rows gets chunks of its own.
 pub const OWN_CHUNK_ROWS: usize = 1024;
 /// Values of one chunk take about so many bytes at most, before encoding.
-const CHUNK_BYTES: usize = 32 << 20;
+pub const CHUNK_BYTES: usize = 32 << 20;
 
 /// Writes rows as chunks of level 0, entered under the NULL key of the series indexes.
 pub fn write_fresh(target: &Target, rows: &RowSet, layout: &Layout, indexes: &SeriesIndexes) {

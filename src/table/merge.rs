@@ -8,7 +8,7 @@
 //! and where short series overlap older rows, the new chunk stays without a key until a later round.
 
 use super::changes;
-use super::chunks::{self, Plan, OWN_CHUNK_ROWS};
+use super::chunks::{self, Plan, CHUNK_BYTES, OWN_CHUNK_ROWS};
 use super::plan::GROWTH;
 use super::rows::{integer_at, RowSet};
 use super::series::SeriesIndexes;
@@ -27,8 +27,6 @@ use varve_columns::chunk::Tier;
 
 /// Late rows pull in keyed chunks of up to so many times their number.
 const PULL: u64 = 16;
-/// Values of one chunk take about so many bytes at most, before encoding.
-const CHUNK_BYTES: usize = 32 << 20;
 
 /// What a round did.
 #[derive(Default, Clone, Copy)]
@@ -272,11 +270,10 @@ impl Round<'_> {
         if !series.keyed {
             return;
         }
-        let full = guc::chunk_rows() as u64;
         let mut absorb = |at: usize| {
             let span = self.span(at);
             let all = series.span.union(span);
-            let taken = span.rows * 2 <= full
+            let taken = self.survey.chunks[at].small
                 && span.rows <= series.span.rows * GROWTH
                 && self.survey.chunks[at].settled
                 && apart(&all)

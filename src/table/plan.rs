@@ -1,6 +1,7 @@
 //! Which chunks to merge with which. Fresh chunks always go; merged chunks that share series, or that
 //! had to stay without a key, go along when what is new is a fair part of them, so that each row is
-//! rewritten a bounded number of times. Rounds hold disjoint ranges of keys.
+//! rewritten a bounded number of times; so do small chunks of one series side by side. Rounds hold
+//! disjoint ranges of keys.
 
 use super::survey::{Seen, Survey};
 
@@ -9,10 +10,13 @@ const ROUND_ROWS: u64 = 8 << 20;
 /// New rows go with older ones of up to so many times their number.
 pub const GROWTH: u64 = 4;
 
+/// Neighbours are merged for their own sake so many times.
+const MOST_NEIGHBOURLY: u8 = 6;
+
 /// Numbers of the chunks (in the survey) that each round merges. `pack_rows`: rounds are filled up with
 /// further ranges of keys up to so many rows.
 pub fn rounds(survey: &Survey, pack_rows: u64) -> Vec<Vec<usize>> {
-    let mut chosen = choose(&survey.chunks);
+    let mut chosen = choose(survey);
     chosen.sort_by(|&a, &b| {
         let (a, b) = (&survey.chunks[a], &survey.chunks[b]);
         (&a.first_key, a.min_time, a.tid).cmp(&(&b.first_key, b.min_time, b.tid))
@@ -36,7 +40,8 @@ pub fn rounds(survey: &Survey, pack_rows: u64) -> Vec<Vec<usize>> {
 }
 
 /// The chunks that are to be merged at all.
-fn choose(chunks: &[Seen]) -> Vec<usize> {
+fn choose(survey: &Survey) -> Vec<usize> {
+    let chunks = &survey.chunks;
     let usable = |seen: &Seen| seen.settled || !seen.has_successors && !seen.tombstone;
     let mut taken: Vec<bool> = chunks
         .iter()
@@ -68,7 +73,31 @@ fn choose(chunks: &[Seen]) -> Vec<usize> {
             taken[at] = usable(&chunks[at]) && chunks[at].settled;
         }
     }
+    for series in survey.keyed.values() {
+        for at in small_neighbours(chunks, series) {
+            taken[at] = true;
+        }
+    }
     (0..chunks.len()).filter(|&at| taken[at]).collect()
+}
+
+/// Chunks of one series, sorted by time, that lie side by side and are of about the same, small size.
+fn small_neighbours(chunks: &[Seen], series: &[usize]) -> Vec<usize> {
+    let live = |at: &usize| u64::from(chunks[*at].live);
+    let fits = |at: &usize| {
+        let seen = &chunks[*at];
+        seen.settled && seen.small && seen.level < MOST_NEIGHBOURLY
+    };
+    series
+        .split(|at| !fits(at))
+        .filter(|run| {
+            let all: u64 = run.iter().map(live).sum();
+            let largest = run.iter().map(live).max().unwrap_or(0);
+            run.len() > 1 && (all - largest) * GROWTH >= largest
+        })
+        .flatten()
+        .copied()
+        .collect()
 }
 
 /// Splits chunks that are sorted by first key where no key range goes on.

@@ -1,9 +1,11 @@
 //! What there is to do in a table: one walk over its pages that notes the chunks, by their headers, and
 //! the pages with rows of the tail.
 
+use super::chunks::CHUNK_BYTES;
 use super::rows::put_ordered;
 use super::source::{has_layout, Source};
 use crate::am::scan::{classify, Found};
+use crate::guc;
 use crate::pg::error;
 use crate::pg::page::PageCursor;
 use crate::pg::relation;
@@ -34,6 +36,8 @@ pub struct Seen {
     /// The transaction that wrote the header is over for everybody.
     pub settled: bool,
     pub has_successors: bool,
+    /// An own chunk of a series that twice as many rows would fit into.
+    pub small: bool,
     pub first_key: Vec<u8>,
     pub last_key: Vec<u8>,
     pub pieces: u32,
@@ -163,6 +167,14 @@ unsafe fn describe(
     } else {
         key_range(chunk, layout)?
     };
+    let keyed = in_layout && !tombstone && !header.has(FLAG_UNKEYED);
+    let rows = header.rows as usize * 2;
+    let mut small = keyed && header.has(FLAG_ONE_SERIES) && rows <= guc::chunk_rows();
+    if small {
+        // SAFETY: by contract.
+        let source = unsafe { Source::new(std::rc::Rc::clone(reader), layout) }?;
+        small = rows * source.row_bytes <= CHUNK_BYTES;
+    }
     Ok(Seen {
         tid: chunk.tid,
         chunk: header.chunk,
@@ -172,7 +184,8 @@ unsafe fn describe(
         min_time: header.min_time,
         max_time: header.max_time,
         one_series: header.has(FLAG_ONE_SERIES),
-        keyed: in_layout && !tombstone && !header.has(FLAG_UNKEYED),
+        keyed,
+        small,
         in_layout,
         tombstone,
         // SAFETY: compares two transaction ids.
