@@ -40,7 +40,15 @@ fn suite(
     extension: &str,
     results: &str,
 ) -> Result<()> {
-    let names = test_names(directory, extension)?;
+    let mut names = test_names(directory, extension)?;
+    names.retain(|name| {
+        let known = Path::new("expected").join(format!("{name}.out")).exists();
+        if !known {
+            let missing = Err(format!("there is no expected/{name}.out").into());
+            report.check(&format!("{directory}/{name}"), missing);
+        }
+        known
+    });
     if names.is_empty() {
         report.skip(directory, "no such test");
         return Ok(());
