@@ -63,7 +63,7 @@ pub fn run(tree: &Rc<Tree>, report: &mut Report, path: &str) -> Result<()> {
     crash::run(tree, report, CRASHES, 1)?;
     let unequal = report.failures().len() - failed_before;
     page.add(
-        &format!("rounds with rows lost or doubled, of {CRASHES} kill -9"),
+        &format!("rounds that ended with a fault, of {CRASHES} kill -9"),
         "0",
         &unequal.to_string(),
     );
