@@ -2,7 +2,8 @@
 //!
 //! * where it is *keyed*, one per series: (key, greatest time of the series in the chunk). Keyed chunks of
 //!   one table never overlap: of two that hold the same series, one has no time below the other's
-//!   greatest; mergers see to that;
+//!   greatest; mergers see to that. But a chunk of many short series that share first keys is entered
+//!   as in the next case, which takes far fewer entries;
 //! * otherwise, where it is merged, or of one series: one per value of the first key column, all other
 //!   columns NULL. Scans find it by its first key, but do not learn from the index what times it has;
 //! * else one with all columns NULL, where every scan looks. Few chunks may be there for long.
@@ -20,7 +21,9 @@ use varve_columns::chunk::Layout;
 use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE, FLAG_UNKEYED};
 
 const HEADER_BIT: u32 = 1 << 31;
-/// A chunk that is not keyed has at most one entry for so many rows.
+/// Where a first key has at most so many series in a shared chunk, it is as good as the whole key.
+const SERIES_PER_FIRST_KEY: usize = 32;
+/// A chunk that is entered by first keys has at most one entry for so many rows.
 const ROWS_PER_ENTRY: usize = 64;
 
 /// TID under which indexes enter the header at `header`.
@@ -146,7 +149,13 @@ pub unsafe fn header_entries(
         let series = if chunk.header.has(FLAG_ONE_SERIES) {
             core::iter::once(0..chunk.header.rows).collect()
         } else {
-            runs(reader, descriptor, keys, 0..chunk.header.rows)
+            let all = runs(reader, descriptor, keys, 0..chunk.header.rows);
+            let firsts = runs(reader, descriptor, &keys[..1], 0..chunk.header.rows).len();
+            let few = firsts * ROWS_PER_ENTRY <= chunk.header.rows as usize;
+            if few && firsts < all.len() && all.len() <= firsts * SERIES_PER_FIRST_KEY {
+                return section_entries(table, reader, &columns);
+            }
+            all
         };
         series
             .into_iter()
