@@ -66,16 +66,41 @@ pub unsafe fn mark(table: pg_sys::Relation) {
             return;
         }
         if !is_marked(table) {
-            if let Some((marks, _)) = marks_and_index() {
-                let marks = Open::table(marks, pg_sys::RowExclusiveLock);
-                let (mut value, mut null) = (pg_sys::Datum::from(file), false);
-                let tuple = pg_sys::heap_form_tuple((*marks.rel()).rd_att, &mut value, &mut null);
-                pg_sys::CatalogTupleInsert(marks.rel(), tuple);
+            if let Some((marks, index)) = marks_and_index() {
+                insert(marks, index, file);
                 // Plans that use an ordinary index are to be made anew.
                 pg_sys::CacheInvalidateRelcache(table);
             }
         }
         MARKED.with_borrow_mut(|marked| marked.push(file));
+    }
+}
+
+/// Inserts a mark that logical decoding does not see: marks are no subscriber's business.
+unsafe fn insert(marks: pg_sys::Oid, index: pg_sys::Oid, file: pg_sys::Oid) {
+    // SAFETY: the marks are a heap of one column, without triggers, with one index over it.
+    unsafe {
+        let marks = Open::table(marks, pg_sys::RowExclusiveLock);
+        let index = Open::index(index, pg_sys::RowExclusiveLock);
+        let (mut value, mut null) = (pg_sys::Datum::from(file), false);
+        let tuple = pg_sys::heap_form_tuple((*marks.rel()).rd_att, &mut value, &mut null);
+        pg_sys::heap_insert(
+            marks.rel(),
+            tuple,
+            pg_sys::GetCurrentCommandId(true),
+            pg_sys::HEAP_INSERT_NO_LOGICAL as i32,
+            core::ptr::null_mut(),
+        );
+        pg_sys::index_insert(
+            index.rel(),
+            &mut value,
+            &mut null,
+            &mut (*tuple).t_self,
+            marks.rel(),
+            pg_sys::IndexUniqueCheck::UNIQUE_CHECK_NO,
+            false,
+            pg_sys::BuildIndexInfo(index.rel()),
+        );
     }
 }
 
