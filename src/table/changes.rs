@@ -412,16 +412,15 @@ fn write_changes(key: Key, file: pg_sys::Oid, tid: Tid, groups: &[Group]) {
     // SAFETY: the table is open with RowExclusiveLock.
     let target = unsafe { Target::current(table.rel()) };
     let newest = if map.deleted() < chunk.header.rows {
-        Newest::At(target.replace_header(chunk.tid, &chunk.header, &map))
+        let tid = target.replace_header(chunk.tid, &chunk.header, &map);
+        series::index_header(table.rel(), &reader, tid);
+        Newest::At(tid)
     } else if map.has_successors() {
         Newest::At(bury(&target, chunk, &map))
     } else {
         delete_chunk(table.rel(), chunk, target.command, false);
         Newest::Gone
     };
-    if let Newest::At(tid) = newest {
-        series::index_header(table.rel(), &reader, tid);
-    }
     for _ in 0..rows_in(groups) {
         // SAFETY: the table is open.
         unsafe { pg_sys::pgstat_count_heap_delete(table.rel()) };
@@ -449,7 +448,7 @@ fn advance_past_own_header(chunk: &Chunk) {
 }
 
 /// Keeps a header of which all rows are gone but some were updated: whoever waits for one of those
-/// finds its new version. The payload goes.
+/// finds its new version. The payload goes, and no index names the header any more.
 fn bury(target: &Target, chunk: &Chunk, map: &DeleteMap) -> Tid {
     let mut header = chunk.header.clone();
     header.flags |= FLAG_TOMBSTONE;

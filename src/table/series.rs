@@ -128,7 +128,8 @@ pub unsafe fn key_columns(index: pg_sys::Relation) -> Vec<usize> {
     }
 }
 
-/// The entries that an index has for a chunk; their values live as long as the reader.
+/// The entries that an index has for a chunk; their values live as long as the reader. A tombstone has
+/// none: it has no row to be found, and no payload to read a key from.
 ///
 /// # Safety
 /// `table` and `index` must be open.
@@ -141,6 +142,9 @@ pub unsafe fn header_entries(
     unsafe {
         let columns = key_columns(index);
         let chunk = &reader.chunk;
+        if chunk.header.has(FLAG_TOMBSTONE) {
+            return Vec::new();
+        }
         if !is_keyed(chunk, &columns) {
             return section_entries(table, reader, &columns);
         }
@@ -190,7 +194,6 @@ unsafe fn section_entries(
     };
     let by_first_key = (header.level > 0 || header.has(FLAG_ONE_SERIES))
         && columns.len() > 1
-        && !header.has(FLAG_TOMBSTONE)
         && own_columns(&reader.chunk) == columns;
     if !by_first_key {
         return vec![entry((null, true))];
@@ -286,12 +289,9 @@ fn varies(chunk: &Chunk, column: usize) -> bool {
 }
 
 /// Is the chunk entered under its keys in an index over `columns` (from 0, the last is time)?
-pub fn is_keyed(chunk: &Chunk, columns: &[usize]) -> bool {
+fn is_keyed(chunk: &Chunk, columns: &[usize]) -> bool {
     let header = &chunk.header;
-    header.has(FLAG_SORTED)
-        && !header.has(FLAG_UNKEYED)
-        && !header.has(FLAG_TOMBSTONE)
-        && own_columns(chunk) == columns
+    header.has(FLAG_SORTED) && !header.has(FLAG_UNKEYED) && own_columns(chunk) == columns
 }
 
 /// Columns (from 0) by which the rows of a chunk are sorted, time last.
