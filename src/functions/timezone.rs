@@ -241,29 +241,30 @@ impl Zone {
     }
 }
 
+/// A zone by abbreviation, offset or name, as AT TIME ZONE finds it; null when there is none.
+///
 /// # Safety
 /// Calls into PostgreSQL; must run inside a guarded entry point.
-#[cfg(any(feature = "pg14", feature = "pg15"))]
 unsafe fn zone_by_name(name: &CString) -> *mut pg_sys::pg_tz {
     let mut lower: Vec<u8> = name.as_bytes().to_ascii_lowercase();
     lower.push(0);
     let (mut offset, mut tz) = (0, std::ptr::null_mut());
     // SAFETY: NUL-terminated strings and pointers to locals.
     unsafe {
-        let kind =
-            pg_sys::DecodeTimezoneAbbrev(0, lower.as_mut_ptr().cast(), &mut offset, &mut tz) as u32;
-        match kind {
-            pg_sys::TZ | pg_sys::DTZ => pg_sys::pg_tzset_offset(i64::from(offset)),
+        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        let kind = pg_sys::DecodeTimezoneAbbrev(0, lower.as_mut_ptr().cast(), &mut offset, &mut tz);
+        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        let kind = {
+            let (mut kind, mut extra) = (0, pg_sys::DateTimeErrorExtra::default());
+            let token = lower.as_mut_ptr().cast();
+            pg_sys::DecodeTimezoneAbbrev(0, token, &mut kind, &mut offset, &mut tz, &mut extra);
+            kind
+        };
+        match kind as u32 {
+            // An abbreviation's offset counts eastward, pg_tzset_offset's westward, as in POSIX.
+            pg_sys::TZ | pg_sys::DTZ => pg_sys::pg_tzset_offset(-i64::from(offset)),
             pg_sys::DYNTZ => tz,
             _ => pg_sys::pg_tzset(name.as_ptr()),
         }
     }
-}
-
-/// # Safety
-/// Calls into PostgreSQL; must run inside a guarded entry point.
-#[cfg(any(feature = "pg16", feature = "pg17", feature = "pg18"))]
-unsafe fn zone_by_name(name: &CString) -> *mut pg_sys::pg_tz {
-    // SAFETY: a NUL-terminated string; raises on a zone that does not exist.
-    unsafe { pg_sys::DecodeTimezoneNameToTz(name.as_ptr()) }
 }
