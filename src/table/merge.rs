@@ -51,6 +51,9 @@ struct Round<'a> {
     survey: &'a Survey,
     snapshot: pg_sys::Snapshot,
     sources: Vec<Source>,
+    /// The survey's numbers of the sources. An input that somebody is at is not among them: it stays
+    /// where it is, and what is written must not overlap it.
+    claimed: FxHashSet<usize>,
     series: FxHashMap<Vec<u8>, Series>,
     level: u8,
 }
@@ -74,18 +77,19 @@ pub unsafe fn round(
             survey,
             snapshot,
             sources: Vec::new(),
+            claimed: FxHashSet::default(),
             series: FxHashMap::default(),
             level: 1,
         };
         let mut inputs = inputs.to_vec();
         inputs.sort_by_key(|&at| survey.chunks[at].tid);
-        for &at in &inputs {
+        for at in inputs {
             if round.claim(at) {
                 round.level = round.level.max(survey.chunks[at].level.saturating_add(1));
             }
         }
         round.count_series();
-        round.decide(&inputs);
+        round.decide();
         round.write();
         round.finish()
     }
@@ -124,6 +128,7 @@ impl Round<'_> {
             let claimed = delete_header(table, seen.tid, self.target.command);
             if claimed {
                 self.sources.push(source);
+                self.claimed.insert(at);
             }
             claimed
         }
@@ -176,10 +181,9 @@ impl Round<'_> {
     }
 
     /// Decides which series are entered under their keys, and claims what has to be merged for that.
-    unsafe fn decide(&mut self, inputs: &[usize]) {
-        let taken: FxHashSet<usize> = inputs.iter().copied().collect();
+    unsafe fn decide(&mut self) {
         // SAFETY: by the contract of `round`.
-        let shared = unsafe { self.shared_spans(&taken) };
+        let shared = unsafe { self.shared_spans() };
         let mut all = core::mem::take(&mut self.series);
         let mut work: Vec<_> = all.iter_mut().collect();
         work.sort_by(|a, b| a.0.cmp(b.0));
@@ -191,7 +195,7 @@ impl Round<'_> {
                 .into_iter()
                 .flatten()
                 .copied()
-                .filter(|at| !taken.contains(at))
+                .filter(|at| !self.claimed.contains(at))
                 .collect();
             let apart = |span: &Span| {
                 shared
@@ -219,7 +223,7 @@ impl Round<'_> {
     }
 
     /// What keyed chunks of several series, which are not in the round, hold of its series.
-    unsafe fn shared_spans(&self, taken: &FxHashSet<usize>) -> FxHashMap<Vec<u8>, Vec<Span>> {
+    unsafe fn shared_spans(&self) -> FxHashMap<Vec<u8>, Vec<Span>> {
         let mut out: FxHashMap<Vec<u8>, Vec<Span>> = FxHashMap::default();
         let Some(all) = self
             .series
@@ -230,22 +234,25 @@ impl Round<'_> {
             return out;
         };
         for (at, seen) in self.survey.chunks.iter().enumerate() {
-            let other = seen.keyed && !seen.one_series && !taken.contains(&at);
+            let other = seen.keyed && !seen.one_series && !self.claimed.contains(&at);
             if !other || !self.span(at).overlaps(&all) {
                 continue;
             }
             // SAFETY: the table is open, the snapshot active.
             let source =
                 unsafe { survey::open(self.target.table, self.layout, self.snapshot, seen) };
-            let Some(source) = source else {
-                continue;
-            };
-            match source.spans(self.layout) {
-                Ok(spans) => spans
+            match source.map(|source| (source.spans(self.layout), source)) {
+                Some((Ok(spans), _)) => spans
                     .into_iter()
                     .filter(|(key, _)| self.series.contains_key(key))
                     .for_each(|(key, span)| out.entry(key).or_default().push(span)),
-                Err(damage) => source.reader.chunk.raise(&damage),
+                Some((Err(damage), source)) => source.reader.chunk.raise(&damage),
+                // It has got another header since: any of the chunk's series can have any of its times.
+                None => self
+                    .series
+                    .keys()
+                    .filter(|key| (&seen.first_key..=&seen.last_key).contains(key))
+                    .for_each(|key| out.entry(key.clone()).or_default().push(self.span(at))),
             }
         }
         out
