@@ -13,6 +13,8 @@ LIBRARY := $(BUILT)/libvarve.so
 BENCH := $(BUILT)/varve-bench
 CARGO := PGRX_PG_CONFIG_PATH=$(PG_CONFIG) CARGO_TARGET_DIR=$(TARGET) cargo
 SEED ?=
+CHUNK_ROWS ?=
+SUITE ?=
 
 export PG PG_CONFIG TARGET PROFILE
 
@@ -65,9 +67,9 @@ test-here: prerequisites build bench
 installcheck: prerequisites build bench
 	$(BENCH) installcheck
 
-# One of the programs of `make test`; SEED=n repeats a run.
+# One of the programs of `make test`; SEED=n repeats a run. `make core-suites CHUNK_ROWS=7 SUITE=isolation` is torture mode.
 faults replicate differential model pgbench crash core-suites: prerequisites build bench
-	$(BENCH) $@ $(if $(SEED),--seed $(SEED))
+	$(BENCH) $@ $(if $(SEED),--seed $(SEED)) $(if $(CHUNK_ROWS),--chunk-rows $(CHUNK_ROWS)) $(if $(SUITE),--suite $(SUITE))
 
 # Exact counters, no times; the page is docs/vitals.md.
 vitals: prerequisites build bench

@@ -38,12 +38,16 @@ impl Arguments {
 
     /// The option's value, or `default` where it was not given.
     pub fn option<T: FromStr>(&self, name: &str, default: T) -> Result<T> {
-        match self.options.get(name) {
-            None => Ok(default),
-            Some(text) => text
-                .parse()
-                .map_err(|_| format!("--{name} {text}: not a valid value").into()),
-        }
+        Ok(self.given(name)?.unwrap_or(default))
+    }
+
+    /// The option's value, if it was given.
+    pub fn given<T: FromStr>(&self, name: &str) -> Result<Option<T>> {
+        let parse = |text: &String| {
+            text.parse()
+                .map_err(|_| format!("--{name} {text}: not a valid value").into())
+        };
+        self.options.get(name).map(parse).transpose()
     }
 
     /// The plain word at `position`, or `default`.

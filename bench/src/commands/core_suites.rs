@@ -12,8 +12,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::rc::Rc;
+use std::str::FromStr;
 
 const EXCEPTIONS: &str = "docs/core-suites.md";
+
+/// A step of an isolation test that waits longer is cancelled, and so is a statement of the other suite: a lock that is never
+/// granted fails one test and not the run.
+const STEP_SECONDS: u32 = 30;
 
 /// Where the sources are; None, with a line that says why, where they cannot be had.
 pub struct Sources {
@@ -26,6 +31,17 @@ pub enum Suite {
     Isolation,
 }
 
+impl FromStr for Suite {
+    type Err = ();
+
+    fn from_str(name: &str) -> std::result::Result<Self, ()> {
+        [Suite::Regression, Suite::Isolation]
+            .into_iter()
+            .find(|suite| suite.name() == name)
+            .ok_or(())
+    }
+}
+
 impl Suite {
     fn name(self) -> &'static str {
         match self {
@@ -35,13 +51,38 @@ impl Suite {
     }
 }
 
-/// Both suites as they are: what `make test` asks for.
-pub fn run(tree: &Rc<Tree>, report: &mut Report) -> Result<()> {
+/// Torture mode: every row that an INSERT or COPY brings becomes a compressed one at once, in chunks of so many rows.
+#[derive(Clone, Copy, PartialEq)]
+pub struct Torture {
+    pub chunk_rows: u32,
+}
+
+impl Torture {
+    /// As the server's command line wants it.
+    pub fn settings(self) -> String {
+        format!(
+            "-c varve.batch_rows=1 -c varve.chunk_rows={}",
+            self.chunk_rows
+        )
+    }
+}
+
+/// What `make core-suites` asks for: both suites as they are or, with `chunk_rows`, in torture mode; or one of them.
+pub fn run(
+    tree: &Rc<Tree>,
+    report: &mut Report,
+    suite: Option<Suite>,
+    chunk_rows: Option<u32>,
+) -> Result<()> {
     let Some(sources) = Sources::find(report)? else {
         return Ok(());
     };
-    sources.compare(tree, report, Suite::Regression, "")?;
-    sources.compare(tree, report, Suite::Isolation, "")?;
+    let torture = chunk_rows.map(|chunk_rows| Torture { chunk_rows });
+    for each in [Suite::Regression, Suite::Isolation] {
+        if suite.is_none_or(|wanted| wanted == each) {
+            sources.compare(tree, report, each, torture)?;
+        }
+    }
     Ok(())
 }
 
@@ -80,18 +121,19 @@ impl Sources {
         Ok(Some(Self { directory }))
     }
 
-    /// One suite on heap and on varve, at the same time in two clusters; `settings` are varve's, as `-c name=value`.
-    /// Returns how many outputs differ, the named exceptions among them.
+    /// One suite on heap and on varve, at the same time in two clusters. Returns how many outputs differ, the named exceptions
+    /// among them.
     pub fn compare(
         &self,
         tree: &Rc<Tree>,
         report: &mut Report,
         suite: Suite,
-        settings: &str,
+        torture: Option<Torture>,
     ) -> Result<usize> {
         let method = twins::access_method();
+        let settings = torture.map(Torture::settings).unwrap_or_default();
         let mut heap = Run::start(self, tree, suite, "heap", "")?;
-        let mut varve = Run::start(self, tree, suite, &method, settings)?;
+        let mut varve = Run::start(self, tree, suite, &method, &settings)?;
         let outputs = [heap.finish()?, varve.finish()?];
         let known = fs::read_to_string(EXCEPTIONS).unwrap_or_default();
         let names = heap.results()?;
@@ -102,21 +144,34 @@ impl Sources {
             }
         }
         let mut differing = 0;
-        let program = format!("core {} {settings}", suite.name());
+        let program = program(suite, torture);
         for name in names {
             let (ours, theirs) = (varve.filtered(&name), heap.filtered(&name));
             let mut outcome = Ok(());
             if ours != theirs {
                 differing += 1;
-                let kept = keep_difference(suite, &name, &theirs, &ours)?;
-                if !known.contains(&format!("`{}/{name}`", suite.name())) {
+                let kept = keep_difference(&program, &name, &theirs, &ours)?;
+                if !is_known(&known, suite, torture, &name) {
                     outcome = Err(format!("differs from heap, see {}", kept.display()).into());
                 }
             }
-            report.check(&format!("{}/{name}", program.trim_end()), outcome);
+            report.check(&format!("{program}/{name}"), outcome);
         }
         Ok(differing)
     }
+}
+
+/// `core regress`, `core isolation torture 7`
+fn program(suite: Suite, torture: Option<Torture>) -> String {
+    let mode = torture.map(|t| format!(" torture {}", t.chunk_rows));
+    format!("core {}{}", suite.name(), mode.unwrap_or_default())
+}
+
+/// Does the page of exceptions name this output? `torture/…` there stands for torture mode only, and what is named without
+/// may differ in both.
+fn is_known(page: &str, suite: Suite, torture: Option<Torture>, name: &str) -> bool {
+    let named = |prefix: &str| page.contains(&format!("`{prefix}{}/{name}`", suite.name()));
+    named("") || torture.is_some() && named("torture/")
 }
 
 /// One suite in one cluster.
@@ -173,6 +228,9 @@ impl Run {
             .args(["--use-existing", "--user=postgres", "--max-connections=6"])
             .arg(format!("--dbname={database}"))
             .env("PGOPTIONS", settings)
+            // Both names of the setting of isolationtester: up to 15, and from 16 on, where it waits for twice as long.
+            .env("PGISOLATIONTIMEOUT", STEP_SECONDS.to_string())
+            .env("PG_TEST_TIMEOUT_DEFAULT", (STEP_SECONDS / 2).to_string())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()?;
@@ -223,6 +281,7 @@ fn prepare_database(cluster: &Cluster, name: &str, method: &str) -> Result<()> {
         ("bytea_output", "hex"),
         ("timezone_abbreviations", "Default"),
         ("default_table_access_method", method),
+        ("statement_timeout", &format!("{}s", 4 * STEP_SECONDS)),
     ];
     for (setting, value) in settings {
         client.batch_execute(&format!("ALTER DATABASE {name} SET {setting} = '{value}'"))?;
@@ -231,10 +290,11 @@ fn prepare_database(cluster: &Cluster, name: &str, method: &str) -> Result<()> {
 }
 
 /// Writes both filtered outputs and their diff below build/core-differences.
-fn keep_difference(suite: Suite, name: &str, heap: &str, varve: &str) -> Result<PathBuf> {
+fn keep_difference(program: &str, name: &str, heap: &str, varve: &str) -> Result<PathBuf> {
     let directory = Path::new("build/core-differences");
     fs::create_dir_all(directory)?;
-    let file = |kind: &str| directory.join(format!("{}-{name}.{kind}", suite.name()));
+    let program = program.replace(' ', "-");
+    let file = |kind: &str| directory.join(format!("{program}-{name}.{kind}"));
     fs::write(file("heap"), heap)?;
     fs::write(file("varve"), varve)?;
     let diff = Command::new("diff")

@@ -48,7 +48,10 @@ pub fn run() -> Result<bool> {
             )?;
         }
         "faults" => faults::run(&tree, &mut report)?,
-        "core-suites" => core_suites::run(&tree, &mut report)?,
+        "core-suites" => {
+            let suite = arguments.given("suite")?;
+            core_suites::run(&tree, &mut report, suite, arguments.given("chunk-rows")?)?;
+        }
         "model" => model::run(&tree, &mut report, arguments.option("seconds", 120)?, seed)?,
         "pgbench" => pgbench::run(&tree, &mut report, 10, 10, "")?,
         "soak" => {
@@ -74,7 +77,7 @@ pub fn run() -> Result<bool> {
             model::run(&tree, &mut report, 120, seed)?;
             pgbench::run(&tree, &mut report, 2, 3, "")?;
             crash::run(&tree, &mut report, 5, seed)?;
-            core_suites::run(&tree, &mut report)?;
+            core_suites::run(&tree, &mut report, None, None)?;
         }
         other => return Err(format!("there is no command \"{other}\"").into()),
     }

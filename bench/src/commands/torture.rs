@@ -1,7 +1,7 @@
-//! The long tests: 200 crashes, core's suites with chunks of one and of seven rows, pgbench, and an hour's worth of sessions
+//! The long tests: 200 crashes, core's suites in torture mode as far as they are no part of `make test`, pgbench, and an hour's worth of sessions
 //! against the model. Its page, with the commit it was run on, is kept under docs/.
 
-use super::core_suites::{Sources, Suite};
+use super::core_suites::{Sources, Suite, Torture};
 use super::{crash, differential, model, pgbench};
 use crate::report::Report;
 use crate::server::{self, Tree};
@@ -12,26 +12,26 @@ use std::rc::Rc;
 use std::time::Instant;
 
 const CRASHES: u64 = 200;
+const SEVEN: Torture = Torture { chunk_rows: 7 };
 /// Four sessions for a quarter of an hour.
 const MODEL_SECONDS: u64 = 900;
 const TABLES: u64 = 30;
 const STATEMENTS: usize = 1_000;
 
-/// Every inserted row becomes a compressed one at once, in chunks of so many rows.
-fn chunks_of(rows: u32) -> String {
-    format!("-c varve.batch_rows=1 -c varve.chunk_rows={rows}")
-}
-
 pub fn run(tree: &Rc<Tree>, report: &mut Report, page: &str, seed: u64) -> Result<()> {
     let start = Instant::now();
     crash::run(tree, report, CRASHES, seed)?;
     if let Some(sources) = Sources::find(report)? {
-        sources.compare(tree, report, Suite::Isolation, &chunks_of(1))?;
-        sources.compare(tree, report, Suite::Isolation, &chunks_of(7))?;
-        sources.compare(tree, report, Suite::Regression, &chunks_of(7))?;
+        sources.compare(
+            tree,
+            report,
+            Suite::Isolation,
+            Some(Torture { chunk_rows: 1 }),
+        )?;
+        sources.compare(tree, report, Suite::Regression, Some(SEVEN))?;
     }
     pgbench::run(tree, report, 10, 20, "")?;
-    pgbench::run(tree, report, 1, 20, &chunks_of(7))?;
+    pgbench::run(tree, report, 1, 20, &SEVEN.settings())?;
     differential::run(tree, report, TABLES, STATEMENTS, seed)?;
     model::run(tree, report, MODEL_SECONDS, seed)?;
     std::fs::write(page, summary(report, seed, start)?)?;

@@ -78,7 +78,7 @@ pub fn run(tree: &Rc<Tree>, report: &mut Report, path: &str) -> Result<()> {
                 (Suite::Regression, "regression"),
                 (Suite::Isolation, "isolation"),
             ] {
-                let differing = sources.compare(tree, report, suite, "")?;
+                let differing = sources.compare(tree, report, suite, None)?;
                 page.add(
                     &format!("differing outputs of PostgreSQL's {name} suite"),
                     "0",

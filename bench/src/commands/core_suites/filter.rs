@@ -45,7 +45,8 @@ pub fn filtered(output: &str) -> String {
 
 /// `----+----`, the line below the names of a result's columns, and as long as they; `--` alone is an empty comment.
 fn is_ruler(line: &str, header: &str) -> bool {
-    let is_below = header.chars().count() == line.len() && !header.starts_with("--");
+    let is_below =
+        !line.is_empty() && header.chars().count() == line.len() && !header.starts_with("--");
     is_below && line.bytes().all(|b| b == b'-' || b == b'+')
 }
 
@@ -94,6 +95,6 @@ fn is_pair(inside: &str) -> bool {
 }
 
 fn squeeze(line: &str) -> String {
-    let masked = mask_ctids(line);
+    let masked = mask_ctids(line).replace('|', " | ");
     masked.split_whitespace().collect::<Vec<_>>().join(" ")
 }
