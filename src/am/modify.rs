@@ -108,7 +108,7 @@ unsafe fn hold(
                 });
             }
             Locked::WouldBlock => return Held::Not(pg_sys::TM_Result::TM_BeingModified),
-            Locked::Moved(mover) => match follow::moved_row(table, &seen, row, mover) {
+            Locked::Moved(last, mover) => match follow::moved_row(table, last, row, mover) {
                 Some(next) => return hold(table, next, command, wait, failure),
                 None => return Held::Not(pg_sys::TM_Result::TM_Deleted),
             },
@@ -327,7 +327,7 @@ unsafe fn lock_compressed(
             }
             Locked::Deleted(false) => return pg_sys::TM_Result::TM_Deleted,
             Locked::WouldBlock => return pg_sys::TM_Result::TM_WouldBlock,
-            Locked::Moved(mover) => match follow::moved_row(table, &seen, row, mover) {
+            Locked::Moved(last, mover) => match follow::moved_row(table, last, row, mover) {
                 Some(next) => {
                     *item = tid::to_pg(next);
                     return lock_compressed(table, item, slot, command, request, flags, failure);

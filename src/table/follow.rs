@@ -1,6 +1,7 @@
 //! Following rows that a sealer or merger moved while somebody waited for them. The move's transaction
 //! is known from the mark that it left: the row is in a chunk that the same transaction wrote. It is
-//! found there by value; equal rows keep their order when they move, so the n-th stays the n-th.
+//! found there by value. Of equal rows, the n-th of those that moved is the n-th of those written, each
+//! in the order of their TIDs: everybody who follows gets to the same row, and no two rows to one.
 
 use crate::am::scan::{classify, heap_callback, Found};
 use crate::am::slot;
@@ -13,7 +14,6 @@ use crate::storage::read::{Chunk, Reader};
 use crate::storage::registry;
 use crate::table::changes;
 use pgrx::pg_sys;
-use std::rc::Rc;
 
 type Outcome = pg_sys::TM_Result::Type;
 
@@ -46,31 +46,56 @@ pub unsafe fn after_seal(
         }
         let wanted = TailRow::fetch(table, at)?;
         changes::note_followed(table);
-        find_by_value(table, (*failure).xmax, &wanted.values(), |item, mover| {
-            tail_row_equals(table, item, mover, &wanted) && item.tid < at
+        let mover = (*failure).xmax;
+        find_by_value(table, mover, &wanted.values(), || {
+            let mut earlier = 0;
+            walk(table, |item| {
+                earlier +=
+                    usize::from(item.tid < at && tail_row_equals(table, item, mover, &wanted));
+            });
+            earlier
         })
     }
 }
 
-/// The new place of a compressed row whose chunk `mover` merged into others.
+/// The new place of a compressed row whose chunk `mover` merged into others. None when the row was
+/// deleted before.
 ///
 /// # Safety
-/// `table` must be open; `seen` is protected by a snapshot.
+/// `table` must be open; `last`, the version of the chunk's header that `mover` deleted, is protected by a
+/// snapshot.
 pub unsafe fn moved_row(
     table: pg_sys::Relation,
-    seen: &Reader,
+    last: Tid,
     row: u32,
     mover: pg_sys::TransactionId,
 ) -> Option<Tid> {
     // SAFETY: by contract.
     unsafe {
+        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let moved = registry::reader_at(table, last, any)?;
+        if moved.chunk.map.contains(row) {
+            return None;
+        }
         let descriptor = (*table).rd_att;
         let natts = (*descriptor).natts as usize;
-        let values: Vec<_> = (0..natts)
-            .map(|at| seen.value(descriptor, row, at))
+        let values: Values = (0..natts)
+            .map(|at| moved.value(descriptor, row, at))
             .collect();
         changes::note_followed(table);
-        find_by_value(table, mover, &values, |_, _| false)
+        find_by_value(table, mover, &values, || {
+            let before = Tid::of_row(last, row);
+            let mut equals = Vec::new();
+            for at in headers(table, |item| {
+                tuple::update_xid(item.header) == mover
+                    && tuple::ctid(item.header).is_moved_marker()
+            }) {
+                if let Some(reader) = registry::reader_at(table, at, any) {
+                    rows_equal(table, &reader, &values, &mut equals);
+                }
+            }
+            equals.iter().filter(|&&at| at < before).count()
+        })
     }
 }
 
@@ -157,27 +182,33 @@ unsafe fn tail_row_equals(
     }
 }
 
+/// The headers of a table, visible or not, for which `wanted` holds.
+unsafe fn headers(table: pg_sys::Relation, wanted: impl Fn(PageTuple) -> bool) -> Vec<Tid> {
+    let mut found = Vec::new();
+    // SAFETY: the caller's contract.
+    unsafe {
+        walk(table, |item| {
+            if classify(item.header, item.len, item.tid.offset) == Found::Header && wanted(item) {
+                found.push(item.tid);
+            }
+        });
+    }
+    found
+}
+
 /// The row of `values` in the chunks that `mover` wrote. Of several, the one with as many equals before
 /// it as `earlier` counts among the rows that moved.
 unsafe fn find_by_value(
     table: pg_sys::Relation,
     mover: pg_sys::TransactionId,
     values: &Values,
-    earlier: impl Fn(PageTuple, pg_sys::TransactionId) -> bool,
+    earlier: impl Fn() -> usize,
 ) -> Option<Tid> {
     // SAFETY: the caller's contract.
     unsafe {
-        let mut headers = Vec::new();
-        walk(table, |item| {
-            if classify(item.header, item.len, item.tid.offset) == Found::Header
-                && tuple::xmin(item.header) == mover
-            {
-                headers.push(item.tid);
-            }
-        });
         let mut places = Vec::new();
         let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-        for at in headers {
+        for at in headers(table, |item| tuple::xmin(item.header) == mover) {
             if let Some(reader) = registry::reader_at(table, at, any) {
                 rows_equal(table, &reader, values, &mut places);
             }
@@ -185,15 +216,14 @@ unsafe fn find_by_value(
         if places.len() <= 1 {
             return places.first().copied();
         }
-        let mut rank = 0;
-        walk(table, |item| rank += usize::from(earlier(item, mover)));
-        places.get(rank.min(places.len() - 1)).copied()
+        places.get(earlier()).copied()
     }
 }
 
+/// Appends the places of the chunk's rows that have these values and are not deleted.
 unsafe fn rows_equal(
     table: pg_sys::Relation,
-    reader: &Rc<Reader>,
+    reader: &Reader,
     values: &Values,
     places: &mut Vec<Tid>,
 ) {
@@ -204,7 +234,7 @@ unsafe fn rows_equal(
         // The time column first: it tells most rows apart.
         let first = usize::from(chunk.statics.time.unwrap_or(1)) - 1;
         let attributes = relation::attributes(descriptor);
-        for row in 0..reader.rows() {
+        for row in (0..reader.rows()).filter(|&row| !chunk.map.contains(row)) {
             if let (Some(attribute), Some(wanted)) = (attributes.get(first), values.get(first)) {
                 let here = reader.value(descriptor, row, first);
                 let differs = here.1 != wanted.1

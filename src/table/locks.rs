@@ -23,8 +23,8 @@ pub enum Locked {
     Chunk(Rc<Reader>),
     /// All its rows were deleted: by us (true) or by a transaction that has committed.
     Deleted(bool),
-    /// Its rows live on in chunks that this transaction wrote.
-    Moved(pg_sys::TransactionId),
+    /// The rows that its last version, at this TID, had left live on in chunks that this transaction wrote.
+    Moved(Tid, pg_sys::TransactionId),
     WouldBlock,
 }
 
@@ -65,7 +65,7 @@ pub unsafe fn lock_chunk(table: pg_sys::Relation, seen: &Chunk, request: Request
                 pg_sys::TM_Result::TM_Updated if tid::from_pg(&failure.ctid).is_moved_marker() => {
                     match registry::replacement(table, seen.header.chunk, failure.xmax) {
                         Some(next) => at = next,
-                        None => return Locked::Moved(failure.xmax),
+                        None => return Locked::Moved(at, failure.xmax),
                     }
                 }
                 _ => return Locked::Deleted(false),
