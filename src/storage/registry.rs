@@ -3,14 +3,14 @@
 use super::read::{Chunk, Damage, Reader};
 use crate::am::scan::{classify, raise, Found};
 use crate::pg::error;
-use crate::pg::page::PageCursor;
+use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::pg::tuple;
 use pgrx::pg_sys;
 use std::cell::RefCell;
 use std::rc::Rc;
-use varve_columns::tuple::header;
+use varve_columns::tuple::header::{self, StorageTuple};
 
 const KEPT_READERS: usize = 8;
 
@@ -146,8 +146,13 @@ unsafe fn kept_reader(
     }
 }
 
-/// The header that took the place of one that `replacer` deleted: `replacer` had inserted it before. None
-/// when it moved the chunk's rows into others instead. Walks over the table's pages.
+/// The header that took the place of the one at `at`, which `replacer` deleted: the last version of the
+/// chunk that `replacer` has inserted since. None when it moved the chunk's rows into others instead. Walks
+/// over the table's pages.
+///
+/// A transaction can have inserted earlier versions too, between those of its subtransactions. Each version
+/// has more rows deleted than the one before it, or as many, when the chunk was only moved; then by a
+/// transaction that did nothing else to it.
 ///
 /// The caller's snapshot is older than `replacer`'s commit, so the header is still there, even if it was
 /// replaced in its turn.
@@ -156,35 +161,46 @@ unsafe fn kept_reader(
 /// `table` must be open.
 pub unsafe fn replacement(
     table: pg_sys::Relation,
-    chunk: u64,
+    at: Tid,
     replacer: pg_sys::TransactionId,
 ) -> Option<Tid> {
-    let mut replaced = None;
+    let mut newest = None;
     // SAFETY: by contract.
     unsafe {
         let mut cursor = PageCursor::new(table);
-        for block in 0..relation::blocks(table) {
+        let blocks = relation::blocks(table);
+        let replaced = cursor.tuple(at, blocks)?;
+        let (chunk, mut deleted) = cursor.locked(|_| version(replaced))?;
+        for block in 0..blocks {
             error::check_interrupts();
             cursor.go(block);
-            let found = cursor.locked(|page| {
-                page.tuples()
-                    .filter(|item| {
-                        classify(item.header, item.len, item.tid.offset) == Found::Header
-                            && header::chunk_id(tuple::body(item.header, item.len)) == chunk
-                            && tuple::xmin(item.header) == replacer
-                    })
-                    .map(|item| (item.tid, tuple::update_xid(item.header) == replacer))
-                    .min_by_key(|&(_, again)| again)
+            cursor.locked(|page| {
+                for item in page.tuples().filter(|item| item.tid != at) {
+                    let later = version(item).filter(|&(other, count)| {
+                        other == chunk && count >= deleted && tuple::xmin(item.header) == replacer
+                    });
+                    if let Some((_, count)) = later {
+                        (newest, deleted) = (Some(item.tid), count);
+                    }
+                }
             });
-            match found {
-                Some((tid, false)) => return Some(tid),
-                // It replaced its own version in a later command.
-                Some((tid, true)) => replaced = Some(tid),
-                None => {}
-            }
         }
     }
-    replaced
+    newest
+}
+
+/// Chunk id and number of deleted rows, where the tuple is a header.
+unsafe fn version(item: PageTuple) -> Option<(u64, u32)> {
+    // SAFETY: the caller has pinned and locked the tuple's page.
+    unsafe {
+        if classify(item.header, item.len, item.tid.offset) != Found::Header {
+            return None;
+        }
+        match header::decode(tuple::body(item.header, item.len)) {
+            Ok(StorageTuple::Header(header)) => Some((header.chunk, header.deleted)),
+            _ => None,
+        }
+    }
 }
 
 /// A dirty snapshot, as InitDirtySnapshot makes it.

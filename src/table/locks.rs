@@ -63,7 +63,7 @@ pub unsafe fn lock_chunk(table: pg_sys::Relation, seen: &Chunk, request: Request
                 }
                 pg_sys::TM_Result::TM_WouldBlock => return Locked::WouldBlock,
                 pg_sys::TM_Result::TM_Updated if tid::from_pg(&failure.ctid).is_moved_marker() => {
-                    match registry::replacement(table, seen.header.chunk, failure.xmax) {
+                    match registry::replacement(table, at, failure.xmax) {
                         Some(next) => at = next,
                         None => return Locked::Moved(at, failure.xmax),
                     }
