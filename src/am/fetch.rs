@@ -8,6 +8,7 @@ use crate::pg::tid::{self, Tid};
 use crate::storage::read::Reader;
 use crate::storage::registry;
 use crate::table::changes::{self, Newest};
+use crate::table::follow;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::rc::Rc;
@@ -250,19 +251,10 @@ pub unsafe extern "C-unwind" fn tuple_get_latest_tid(
 ) {
     // SAFETY: called by core for a scan of ours.
     unsafe {
-        let own = VarveScan::of(scan);
-        let at = tid::read(item);
-        if let Some((header, row)) = at.row_of() {
-            // A row that was updated leads to its new version; any other is its own latest.
-            let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-            let successor = registry::reader_at(own.base.rs_rd, header, any)
-                .and_then(|reader| changes::successor(&reader.chunk, row));
-            match successor {
-                Some(next) => *item = tid::to_pg(next),
-                None => return,
-            }
+        let base = &VarveScan::of(scan).base;
+        if let Some(at) = follow::latest(base.rs_rd, tid::read(item), base.rs_snapshot) {
+            *item = tid::to_pg(at);
         }
-        heap_callback!(tuple_get_latest_tid, own.heap, item);
     }
 }
 

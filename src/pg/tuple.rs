@@ -8,6 +8,7 @@ const HEAP_NATTS_MASK: u16 = 0x07ff;
 const HEAP_ONLY_TUPLE: u16 = 0x8000;
 const HEAP_HOT_UPDATED: u16 = 0x4000;
 const HEAP_XMAX_INVALID: u16 = 0x0800;
+const HEAP_XMAX_LOCK_ONLY: u16 = 0x0080;
 /// Bytes before a body: the fixed header of 23 bytes, aligned to 8.
 pub const TUPLE_HEADER_BYTES: usize = 24;
 
@@ -138,16 +139,28 @@ impl Drop for BareTuple {
     }
 }
 
+/// The transaction that updated or deleted the tuple, whatever became of it.
+///
+/// # Safety
+/// As above.
+pub unsafe fn deleter(header: pg_sys::HeapTupleHeader) -> Option<pg_sys::TransactionId> {
+    // SAFETY: by contract.
+    unsafe {
+        let mask = (*header).t_infomask;
+        let deleted = mask & HEAP_XMAX_INVALID == 0 && mask & HEAP_XMAX_LOCK_ONLY == 0;
+        deleted.then(|| update_xid(header))
+    }
+}
+
 /// HeapTupleHeaderGetUpdateXid: the transaction that updated or deleted the tuple, lockers aside.
 ///
 /// # Safety
 /// As above.
 pub unsafe fn update_xid(header: pg_sys::HeapTupleHeader) -> pg_sys::TransactionId {
-    const LOCK_ONLY: u16 = 0x0080;
     const MULTI: u16 = 0x1000;
     // SAFETY: by contract.
     unsafe {
-        let mask = (*header).t_infomask & (HEAP_XMAX_INVALID | MULTI | LOCK_ONLY);
+        let mask = (*header).t_infomask & (HEAP_XMAX_INVALID | MULTI | HEAP_XMAX_LOCK_ONLY);
         if mask == MULTI {
             pg_sys::HeapTupleGetUpdateXid(header)
         } else {

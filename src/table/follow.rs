@@ -44,9 +44,20 @@ pub unsafe fn after_seal(
         if !moved {
             return None;
         }
+        sealed_row(table, at, (*failure).xmax)
+    }
+}
+
+/// The new place of a tail row that `mover` sealed.
+unsafe fn sealed_row(
+    table: pg_sys::Relation,
+    at: Tid,
+    mover: pg_sys::TransactionId,
+) -> Option<Tid> {
+    // SAFETY: the caller's contract.
+    unsafe {
         let wanted = TailRow::fetch(table, at)?;
         changes::note_followed(table);
-        let mover = (*failure).xmax;
         find_by_value(table, mover, &wanted.values(), || {
             let mut earlier = 0;
             walk(table, |item| {
@@ -96,6 +107,113 @@ pub unsafe fn moved_row(
             }
             equals.iter().filter(|&&at| at < before).count()
         })
+    }
+}
+
+/// Where a row is now that a cursor has returned under an older snapshot: the version that `snapshot` sees,
+/// after whatever updates, seals and merges; `None` where there is none.
+///
+/// # Safety
+/// `table` must be open, `snapshot` valid; the cursor's snapshot must still be held.
+pub unsafe fn latest(table: pg_sys::Relation, at: Tid, snapshot: pg_sys::Snapshot) -> Option<Tid> {
+    let mut place = Place::Gone(Some(at));
+    while let Place::Gone(next) = place {
+        error::check_interrupts();
+        let at = next?;
+        // SAFETY: by contract.
+        place = unsafe {
+            match at.row_of() {
+                Some((header, row)) => compressed_place(table, header, row, snapshot),
+                None => tail_place(table, at, snapshot),
+            }
+        };
+    }
+    match place {
+        Place::Here(at) => Some(at),
+        Place::Gone(_) => None,
+    }
+}
+
+enum Place {
+    Here(Tid),
+    /// Not here any more, but perhaps there.
+    Gone(Option<Tid>),
+}
+
+unsafe fn compressed_place(
+    table: pg_sys::Relation,
+    header: Tid,
+    row: u32,
+    snapshot: pg_sys::Snapshot,
+) -> Place {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let Some(seen) = registry::reader_at(table, header, any) else {
+            return Place::Gone(None);
+        };
+        let own = match changes::newest(&seen.chunk) {
+            Some(changes::Newest::At(own)) => own,
+            Some(changes::Newest::Gone) => return Place::Gone(None),
+            None => header,
+        };
+        if let Some(reader) = registry::reader_at(table, own, snapshot) {
+            if !changes::is_hidden(&reader.chunk, row, snapshot) {
+                return Place::Here(Tid::of_row(own, row));
+            }
+            return Place::Gone(changes::successor(&reader.chunk, row));
+        }
+        let Some((taker, true)) = taken(table, header) else {
+            return Place::Gone(None);
+        };
+        Place::Gone(
+            match registry::replacement(table, seen.chunk.header.chunk, taker) {
+                Some(next) => Some(Tid::of_row(next, row)),
+                None => moved_row(table, header, row, taker),
+            },
+        )
+    }
+}
+
+unsafe fn tail_place(table: pg_sys::Relation, at: Tid, snapshot: pg_sys::Snapshot) -> Place {
+    // SAFETY: the caller's contract; every TID is checked for a normal line pointer.
+    unsafe {
+        let mut cursor = PageCursor::new(table);
+        let Some(item) = cursor.tuple(at, relation::blocks(table)) else {
+            return Place::Gone(None);
+        };
+        let mut found = item.to_heap_tuple(relation::oid(table));
+        let buffer = cursor.buffer();
+        let visible =
+            cursor.locked(|_| pg_sys::HeapTupleSatisfiesVisibility(&mut found, snapshot, buffer));
+        if visible {
+            return Place::Here(at);
+        }
+        match taken(table, at) {
+            None => Place::Gone(None),
+            Some((mover, true)) => Place::Gone(sealed_row(table, at, mover)),
+            Some((updater, false)) => {
+                let next = tuple::ctid(item.header);
+                let follows = next != at
+                    && cursor
+                        .tuple(next, relation::blocks(table))
+                        .is_some_and(|item| tuple::xmin(item.header) == updater);
+                Place::Gone(follows.then_some(next))
+            }
+        }
+    }
+}
+
+/// Who took the tuple at `at` away, for good or in this transaction, and whether its rows moved.
+unsafe fn taken(table: pg_sys::Relation, at: Tid) -> Option<(pg_sys::TransactionId, bool)> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let mut cursor = PageCursor::new(table);
+        let item = cursor.tuple(at, relation::blocks(table))?;
+        let taker = cursor.locked(|_| tuple::deleter(item.header))?;
+        let certain = pg_sys::TransactionIdIsCurrentTransactionId(taker)
+            || pg_sys::TransactionIdDidCommit(taker);
+        certain.then(|| (taker, tuple::ctid(item.header).is_moved_marker()))
     }
 }
 

@@ -43,8 +43,7 @@ fn fill(routine: &mut pg_sys::IndexAmRoutine) {
     routine.amoptionalkey = true;
     routine.amsearcharray = true;
     routine.amsearchnulls = true;
-    // A scan goes in one direction: for a SCROLL cursor the planner puts a Material node above it.
-    routine.amcanbackward = false;
+    routine.amcanbackward = true;
     routine.amparallelvacuumoptions = (pg_sys::VACUUM_OPTION_PARALLEL_BULKDEL
         | pg_sys::VACUUM_OPTION_PARALLEL_COND_CLEANUP) as u8;
     routine.ambuild = Some(build::build);

@@ -1,4 +1,5 @@
-//! Index scan callbacks. A scan goes in one direction, that of its first row.
+//! Index scan callbacks. A scan merges in one direction, that of its first row. A cursor that turns round is
+//! shown what it has passed: the TIDs are collected by scanning up to its row again, and kept from then on.
 
 use super::entries::{Shape, Stream};
 use super::merge::{Merge, Sources};
@@ -7,9 +8,10 @@ use super::rows::View;
 use super::section::{self, Place, Section};
 use crate::am::fetch;
 use crate::am::scan::OpenChunk;
+use crate::pg::error;
 use crate::pg::memory;
 use crate::pg::nbtree::EntryScan;
-use crate::pg::tid;
+use crate::pg::tid::{self, Tid};
 use crate::table::batch;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -33,6 +35,11 @@ struct State {
     /// All chunks that the section's rows are in.
     chunks: Vec<Rc<OpenChunk>>,
     started: bool,
+    forward: bool,
+    /// What was returned last by merging; `None` before the first row and behind the last one.
+    last: Option<Tid>,
+    /// Rows that were passed, once the scan has turned round, and how many of them lie before its place.
+    passed: Option<(Vec<Tid>, usize)>,
 }
 
 unsafe fn state<'a>(scan: pg_sys::IndexScanDesc) -> &'a mut State {
@@ -67,6 +74,9 @@ pub unsafe extern "C-unwind" fn begin(
             unkeyed: None,
             chunks: Vec::new(),
             started: false,
+            forward: true,
+            last: None,
+            passed: None,
         };
         (*scan).opaque = memory::own(own, state).cast();
         scan
@@ -96,6 +106,8 @@ pub unsafe extern "C-unwind" fn rescan(
         own.quals = Quals::default();
         own.upper = None;
         own.started = false;
+        own.last = None;
+        own.passed = None;
         pg_sys::MemoryContextReset(own.context);
         let keys: &[pg_sys::ScanKeyData] = if count == 0 {
             &[]
@@ -152,7 +164,73 @@ impl State {
             }
             stream.start(forward, self.quals.sub_scans());
             self.started = true;
+            self.forward = forward;
         }
+    }
+
+    /// The next row in the direction of the scan's start.
+    unsafe fn merge_next(&mut self, scan: pg_sys::IndexScanDesc) -> Option<Tid> {
+        // SAFETY: called from `get_tuple`, after the start.
+        let mut sources = unsafe {
+            Sources {
+                shape: &self.shape,
+                quals: &self.quals,
+                table: (*scan).heapRelation,
+                snapshot: (*scan).xs_snapshot,
+                fetch: (*scan).xs_heapfetch,
+                stream: self.stream.as_mut().expect("BUG: scan not started"),
+                upper: self.upper,
+            }
+        };
+        self.last = self.merge.next(&mut sources);
+        self.last
+    }
+
+    /// Collects what the scan has passed, by starting again. The row that it is at is visible to its snapshot,
+    /// so it comes again, whatever invisible ones may come and go.
+    unsafe fn collect_passed(&mut self, scan: pg_sys::IndexScanDesc) {
+        let end = self.last;
+        let mut passed = Vec::new();
+        // SAFETY: called from `get_tuple`, after the start.
+        unsafe {
+            self.merge = Merge::default();
+            self.stream.as_mut().expect("BUG: scan not started").stop();
+            self.start(scan, self.forward);
+            while let Some(at) = self.merge_next(scan) {
+                error::check_interrupts();
+                passed.push(at);
+                if Some(at) == end {
+                    break;
+                }
+            }
+        }
+        let place = passed.len() + usize::from(end.is_none());
+        self.passed = Some((passed, place));
+    }
+
+    /// The next row of a scan that has turned round at least once. The place is the number of the row that was
+    /// returned last, from 1; 0 before the first, and one more than there are behind the last.
+    unsafe fn next_of_passed(&mut self, scan: pg_sys::IndexScanDesc, onward: bool) -> Option<Tid> {
+        let (passed, place) = self.passed.as_mut().expect("BUG: nothing collected");
+        if !onward {
+            *place = place.saturating_sub(1);
+            return place.checked_sub(1).map(|at| passed[at]);
+        }
+        if *place >= passed.len() {
+            let is_behind = *place > passed.len();
+            let next = if is_behind {
+                None
+            } else {
+                // SAFETY: as above.
+                unsafe { self.merge_next(scan) }
+            };
+            let (passed, place) = self.passed.as_mut().expect("BUG: nothing collected");
+            *place = passed.len() + 1;
+            passed.extend(next);
+            return next;
+        }
+        *place += 1;
+        Some(passed[*place - 1])
     }
 }
 
@@ -167,20 +245,19 @@ pub unsafe extern "C-unwind" fn get_tuple(
         if own.quals.impossible {
             return false;
         }
+        let forward = direction != pg_sys::ScanDirection::BackwardScanDirection;
         if !own.started {
-            let forward = direction != pg_sys::ScanDirection::BackwardScanDirection;
             own.start(scan, forward);
         }
-        let mut sources = Sources {
-            shape: &own.shape,
-            quals: &own.quals,
-            table: (*scan).heapRelation,
-            snapshot: (*scan).xs_snapshot,
-            fetch: (*scan).xs_heapfetch,
-            stream: own.stream.as_mut().expect("BUG: scan not started"),
-            upper: own.upper,
+        let onward = forward == own.forward;
+        if !onward && own.passed.is_none() {
+            own.collect_passed(scan);
+        }
+        let next = match own.passed {
+            Some(_) => own.next_of_passed(scan, onward),
+            None => own.merge_next(scan),
         };
-        match own.merge.next(&mut sources) {
+        match next {
             Some(at) => {
                 (*scan).xs_heaptid = tid::to_pg(at);
                 (*scan).xs_recheck = false;
@@ -197,6 +274,7 @@ pub unsafe extern "C-unwind" fn end(scan: pg_sys::IndexScanDesc) {
     unsafe {
         let own = state(scan);
         own.merge = Merge::default();
+        own.passed = None;
         own.unkeyed = None;
         own.chunks.clear();
         own.quals = Quals::default();
