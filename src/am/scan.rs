@@ -13,7 +13,7 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::rc::Rc;
 use varve_columns::tuple::delete_map::DeleteMap;
-use varve_columns::tuple::header;
+use varve_columns::tuple::header::{self, Shape};
 use varve_columns::tuple::tid::MAX_HEADER_OFFSET;
 
 /// What a scan of ours adds to core's scan descriptor.
@@ -81,6 +81,7 @@ impl OpenChunk {
 #[derive(PartialEq)]
 pub enum Found {
     Row,
+    /// Or what cannot be told: whoever opens it is told what is wrong.
     Header,
     /// A piece, or a header that was given up because of its line pointer.
     Skip,
@@ -95,13 +96,11 @@ pub unsafe fn classify(data: pg_sys::HeapTupleHeader, len: u32, offset: u16) -> 
         if tuple::attribute_count(data) != 0 {
             return Found::Row;
         }
-        let body = tuple::body(data, len);
-        if !header::is_storage(body) {
-            Found::Row
-        } else if header::is_header(body) && offset <= MAX_HEADER_OFFSET {
-            Found::Header
-        } else {
-            Found::Skip
+        match header::shape(tuple::body(data, len)) {
+            Shape::Row => Found::Row,
+            Shape::Piece => Found::Skip,
+            Shape::Header if offset > MAX_HEADER_OFFSET => Found::Skip,
+            Shape::Header | Shape::Damaged => Found::Header,
         }
     }
 }
@@ -151,26 +150,7 @@ pub unsafe fn raise(
 ) -> ! {
     // SAFETY: by contract.
     let (name, body) = unsafe { (relation::name(table), tuple::body(data, len)) };
-    if body[4] > header::VERSION {
-        error::raise(
-            error::Code::ERRCODE_FEATURE_NOT_SUPPORTED,
-            format!("chunk format version {} is newer than this varve", body[4]),
-            &format!(
-                "Table \"{name}\" has a chunk at {at} of version {}; this library reads versions up to {}.",
-                body[4],
-                header::VERSION
-            ),
-            "Install the version of varve that wrote it, or a later one.",
-        )
-    }
-    error::raise_corrupt(
-        &name,
-        format!(
-            "chunk {:016x} at {at}: {}",
-            header::chunk_id(body),
-            damage.0
-        ),
-    )
+    damage.raise(&name, header::chunk_id(body), at)
 }
 
 impl VarveScan {

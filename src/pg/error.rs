@@ -28,8 +28,8 @@ pub fn notice(message: impl Into<String>, hint: &str) {
 }
 
 /// Emits a WARNING.
-pub fn warning(message: impl Into<String>) {
-    ErrorReport::new(Code::ERRCODE_WARNING, message.into(), "varve").report(PgLogLevel::WARNING);
+pub fn warning(code: Code, message: impl Into<String>) {
+    ErrorReport::new(code, message.into(), "varve").report(PgLogLevel::WARNING);
 }
 
 /// Raises XX001 for bytes that cannot be what was written.

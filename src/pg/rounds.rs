@@ -47,7 +47,39 @@ impl Rounds {
     /// # Safety
     /// `body` must leave no snapshot active and keep nothing that lives in the round's memory.
     pub unsafe fn run<R>(&self, body: impl FnOnce(pg_sys::Relation, pg_sys::Snapshot) -> R) -> R {
-        // SAFETY: by contract; an error ends the procedure, and abort cleans up.
+        // SAFETY: by contract.
+        unsafe {
+            let result = self.within(body);
+            self.next();
+            result
+        }
+    }
+
+    /// The same, but what has been done is rolled back where `body` fails. Abort releases the table's lock,
+    /// so others may come between.
+    ///
+    /// # Safety
+    /// As `run`.
+    pub unsafe fn attempt<R, E>(
+        &mut self,
+        body: impl FnOnce(pg_sys::Relation, pg_sys::Snapshot) -> Result<R, E>,
+    ) -> Result<R, E> {
+        // SAFETY: by contract.
+        unsafe {
+            let result = self.within(body);
+            if result.is_ok() {
+                self.next();
+            } else {
+                pg_sys::SPI_rollback();
+                pg_sys::XactIsoLevel = pg_sys::XACT_READ_COMMITTED as i32;
+                pg_sys::LockRelationIdForSession(&mut self.lock, LOCK as i32);
+            }
+            result
+        }
+    }
+
+    unsafe fn within<R>(&self, body: impl FnOnce(pg_sys::Relation, pg_sys::Snapshot) -> R) -> R {
+        // SAFETY: the callers' contract; an error ends the procedure, and abort cleans up.
         unsafe {
             let context = pg_sys::AllocSetContextCreateInternal(
                 pg_sys::CurrentMemoryContext,
@@ -62,7 +94,6 @@ impl Rounds {
             pg_sys::PopActiveSnapshot();
             drop(table);
             pg_sys::MemoryContextDelete(context);
-            self.next();
             result
         }
     }

@@ -14,18 +14,70 @@ use std::ops::Range;
 use std::rc::Rc;
 use varve_columns::chunk::{self, ChunkHeader, ColumnDirectory};
 use varve_columns::column::Column;
+use varve_columns::error::Corrupt;
 use varve_columns::tuple::delete_map::DeleteMap;
 use varve_columns::tuple::header::{self, Header, Section, StorageTuple, PIECE_BYTES};
 use varve_columns::tuple::runs::Pieces;
 use varve_columns::tuple::statics::Statics;
 
-/// What is wrong with a chunk; raised as XX001 by `Chunk::raise`, listed by `varve.verify`.
+/// Why a chunk cannot be read; raised by `Damage::raise`, listed by `varve.verify`.
 #[derive(Clone, Debug)]
-pub struct Damage(pub String);
+pub struct Damage {
+    what: String,
+    /// Nothing is wrong but that the bytes are of this later version.
+    newer: Option<u8>,
+}
 
 impl Damage {
-    fn new(what: impl core::fmt::Display) -> Self {
-        Damage(what.to_string())
+    pub fn new(what: impl core::fmt::Display) -> Self {
+        Damage {
+            what: what.to_string(),
+            newer: None,
+        }
+    }
+
+    fn newer(version: u8) -> Self {
+        Damage {
+            what: format!("format version {version} is newer than this varve"),
+            newer: Some(version),
+        }
+    }
+
+    fn of(error: Corrupt) -> Self {
+        match error {
+            Corrupt::Version { found, .. } => Damage::newer(found),
+            Corrupt::Bytes { what, .. } => Damage::new(what),
+        }
+    }
+
+    /// Says where in a chunk it is.
+    fn at(self, place: impl core::fmt::Display) -> Self {
+        Damage {
+            what: format!("{place}: {}", self.what),
+            ..self
+        }
+    }
+
+    /// Raises XX001 for a damaged chunk, 0A000 for one of a later version.
+    pub fn raise(&self, table: &str, chunk: u64, header: Tid) -> ! {
+        let Some(version) = self.newer else {
+            error::raise_corrupt(table, format!("chunk {chunk:016x} at {header}: {self}"))
+        };
+        let known = header::VERSION.min(chunk::FORMAT_VERSION);
+        error::raise(
+            error::Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+            format!("chunk format version {version} is newer than this varve"),
+            &format!(
+                "Table \"{table}\" has chunk {chunk:016x} at {header} of version {version}; this library reads versions up to {known}."
+            ),
+            "Install the version of varve that wrote it, or a later one.",
+        )
+    }
+}
+
+impl core::fmt::Display for Damage {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(&self.what)
     }
 }
 
@@ -43,10 +95,13 @@ pub unsafe fn read_bytes(
     if range.end > pieces.len as usize || range.start > range.end {
         return Err(Damage::new("payload range out of bounds"));
     }
-    let mut out = Vec::with_capacity(range.len());
-    let mut cursor = PageCursor::new(table);
     // SAFETY: by contract.
     let blocks = unsafe { relation::blocks(table) };
+    if range.len() as u64 > u64::from(blocks) * u64::from(pg_sys::BLCKSZ) {
+        return Err(Damage::new("more payload than the table has pages"));
+    }
+    let mut out = Vec::with_capacity(range.len());
+    let mut cursor = PageCursor::new(table);
     let mut at = range.start;
     while at < range.end {
         let number = at / PIECE_BYTES;
@@ -66,7 +121,7 @@ fn read_piece<'a>(
     number: usize,
 ) -> Result<&'a [u8], Damage> {
     let tid = pieces.tids[number];
-    let missing = || Damage(format!("piece {number} at {tid} is missing"));
+    let missing = || Damage::new(format!("piece {number} at {tid} is missing"));
     let found = cursor.tuple(tid, blocks).ok_or_else(missing)?;
     // SAFETY: pinned by the cursor; a tuple's body does not change while it is pinned.
     let (body, zero) = unsafe {
@@ -97,7 +152,7 @@ fn append(
     let first = number * PIECE_BYTES;
     let stop = (end - first).min(PIECE_BYTES);
     let slice = data.get(*at - first..stop).ok_or_else(|| {
-        Damage(format!(
+        Damage::new(format!(
             "piece {number} at {} is too short",
             pieces.tids[number]
         ))
@@ -138,21 +193,18 @@ pub unsafe fn read_section(
     base: u32,
     section: &Section,
 ) -> Result<Vec<u8>, Damage> {
-    let (mut depth, mut crc, mut pieces) = match section {
+    let (mut depth, crc, mut pieces) = match section {
         Section::Inline(bytes) => return Ok(bytes.clone()),
-        Section::Spilled { depth, crc, pieces } => (*depth, Some(*crc), pieces.clone()),
+        Section::Spilled { depth, crc, pieces } => (*depth, *crc, pieces.clone()),
     };
     loop {
         let base = base + u32::from(depth) * DEPTH_STEP;
         // SAFETY: by contract.
         let bytes = unsafe { read_bytes(table, chunk, base, &pieces, 0..pieces.len as usize) }?;
-        if crc
-            .take()
-            .is_some_and(|crc| crc != header::section_checksum(&bytes))
-        {
-            return Err(Damage::new("checksum of a header section"));
-        }
         if depth == 0 {
+            if crc != header::section_checksum(&bytes) {
+                return Err(Damage::new("checksum of a header section"));
+            }
             return Ok(bytes);
         }
         pieces = Pieces::decode(&mut &bytes[..]).map_err(Damage::new)?;
@@ -221,9 +273,13 @@ impl Chunk {
                 (*data).t_choice.t_heap.t_field3.t_cid,
             )
         };
-        let header = match header::decode(body).map_err(Damage::new)? {
-            StorageTuple::Header(header) => header,
-            StorageTuple::Piece(_) => return Err(Damage::new("a piece where a header should be")),
+        let header = match header::decode(body) {
+            Ok(StorageTuple::Header(header)) => header,
+            Ok(StorageTuple::Piece(_)) => {
+                return Err(Damage::new("a piece where a header should be"))
+            }
+            Err(header::NEWER_VERSION) => return Err(Damage::newer(body[4])),
+            Err(error) => return Err(Damage::new(error)),
         };
         let id = header.chunk;
         // SAFETY: by contract.
@@ -235,7 +291,7 @@ impl Chunk {
         if map.deleted() != header.deleted {
             return Err(Damage::new("number of deleted rows"));
         }
-        let columns = ChunkHeader::parse(&statics.columns).map_err(Damage::new)?;
+        let columns = ChunkHeader::parse(&statics.columns).map_err(Damage::of)?;
         if columns.rows() != header.rows
             || columns.columns().len() != usize::from(statics.attributes)
         {
@@ -254,17 +310,11 @@ impl Chunk {
         })
     }
 
-    /// Raises XX001 for damage in this chunk.
+    /// Raises an error for damage in this chunk.
     pub fn raise(&self, damage: &Damage) -> ! {
         // SAFETY: the table is open while the chunk is used.
         let table = unsafe { relation::name(self.table.get()) };
-        error::raise_corrupt(
-            &table,
-            format!(
-                "chunk {:016x} at {}: {}",
-                self.header.chunk, self.tid, damage.0
-            ),
-        )
+        damage.raise(&table, self.header.chunk, self.tid)
     }
 
     /// Payload bytes.
@@ -316,9 +366,35 @@ impl Chunk {
 
     pub fn directory(&self, column: usize) -> Result<ColumnDirectory, Damage> {
         let head = self.columns.column(column);
-        let bytes = self.payload(head.directory.clone())?;
-        ColumnDirectory::parse(head, &bytes)
-            .map_err(|corrupt| Damage(format!("column {}: {corrupt}", column + 1)))
+        self.payload(head.directory.clone())
+            .and_then(|bytes| ColumnDirectory::parse(head, &bytes).map_err(Damage::of))
+            .map_err(|damage| damage.at(self.column_name(column)))
+    }
+
+    /// The name of a column (from 0), for people.
+    fn column_name(&self, column: usize) -> String {
+        // SAFETY: the table is open while the chunk is used.
+        let attributes = unsafe { relation::attributes((*self.table.get()).rd_att) };
+        match attributes.get(column) {
+            // SAFETY: an attribute of the open table.
+            Some(attribute) => unsafe {
+                format!("column \"{}\"", relation::attribute_name(attribute))
+            },
+            None => format!("column {}", column + 1),
+        }
+    }
+
+    /// Decodes some columns (from 0), to find out whether that is possible.
+    pub fn try_columns(&self, columns: impl Iterator<Item = usize>) -> Result<(), Damage> {
+        for column in columns.filter(|&column| column < self.columns.columns().len()) {
+            let directory = self.directory(column)?;
+            let mut values = datum::empty(self.columns.column(column).kind);
+            for block in 0..directory.len() {
+                error::check_interrupts();
+                self.decode_block(column, &directory, block, &mut values)?;
+            }
+        }
+        Ok(())
     }
 
     /// Decodes the block of `column` that holds `row` into `out`; returns the rows that it covers.
@@ -330,10 +406,10 @@ impl Chunk {
         out: &mut Column,
     ) -> Result<Range<u32>, Damage> {
         let entry = directory.block(block);
-        let bytes = self.payload(entry.bytes.clone())?;
-        chunk::decode_block(self.columns.column(column), entry, &bytes, out).map_err(
-            |corrupt| Damage(format!("column {}, block {block}: {corrupt}", column + 1)),
-        )?;
+        let head = self.columns.column(column);
+        self.payload(entry.bytes.clone())
+            .and_then(|bytes| chunk::decode_block(head, entry, &bytes, out).map_err(Damage::of))
+            .map_err(|damage| damage.at(format!("{}, block {block}", self.column_name(column))))?;
         Ok(entry.rows.clone())
     }
 
@@ -510,10 +586,8 @@ impl Reader {
     ) -> Result<(), Damage> {
         let kind = self.chunk.columns.column(at).kind;
         if !datum::fits(kind, attribute) {
-            return Err(Damage(format!(
-                "column {} has another storage type",
-                at + 1
-            )));
+            let name = self.chunk.column_name(at);
+            return Err(Damage::new("another storage type").at(name));
         }
         if state.directory.is_none() {
             state.directory = Some(self.chunk.directory(at)?);

@@ -250,7 +250,7 @@ pub fn delete_section(
             .into_iter()
             .for_each(|tid| delete_tuple(table, tid, command, false)),
         // SAFETY: as above.
-        Err(damage) => error::raise_corrupt(&unsafe { relation::name(table) }, damage.0),
+        Err(damage) => error::raise_corrupt(&unsafe { relation::name(table) }, damage.to_string()),
     }
 }
 
@@ -264,8 +264,8 @@ pub fn spill(
     if bytes.len() <= room {
         return Section::Inline(bytes);
     }
+    let crc = header::section_checksum(&bytes);
     for depth in 0..8u8 {
-        let crc = header::section_checksum(&bytes);
         let pieces = write(u32::from(depth), &bytes);
         let section = Section::Spilled { depth, crc, pieces };
         if section.encoded_len() <= room {

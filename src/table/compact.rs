@@ -6,12 +6,15 @@ use super::merge::{self, Done};
 use super::survey::Survey;
 use super::{plan, relocate, seal};
 use crate::guc;
-use crate::pg::error;
+use crate::pg::error::{self, Code};
 use crate::pg::relation;
 use crate::pg::rounds::Rounds;
+use crate::pg::tid::Tid;
 use crate::pg::vacuum;
-use crate::storage::layout;
+use crate::storage::layout::{self, Layout};
 use crate::storage::place::LowFirst;
+use crate::storage::read::Damage;
+use rustc_hash::FxHashSet;
 
 /// Storage tuples that a page holds.
 const PER_PAGE: u64 = 4;
@@ -28,6 +31,7 @@ pub unsafe fn run(table: pgrx::pg_sys::Oid) {
         Compaction {
             rounds: Rounds::begin(table),
             freed_pages: 0,
+            damaged: FxHashSet::default(),
         }
     };
     if compaction.seal().is_none() || compaction.merge().is_none() || compaction.shrink().is_none()
@@ -44,6 +48,8 @@ struct Compaction {
     rounds: Rounds,
     /// Pages' worth of tuples that were deleted since the last vacuum.
     freed_pages: u64,
+    /// Headers of chunks that are left out, each with a WARNING.
+    damaged: FxHashSet<Tid>,
 }
 
 /// `None`: somebody waits for the table's lock.
@@ -81,10 +87,11 @@ impl Compaction {
     fn merge(&mut self) -> Step {
         loop {
             // SAFETY: a round's table and snapshot.
-            let (survey, layout, rounds) = unsafe {
+            let (mut survey, layout, rounds) = unsafe {
                 self.rounds.run(|table, snapshot| {
                     let layout = layout::of(table);
-                    let survey = Survey::take(table, &layout, snapshot);
+                    let mut survey = Survey::take(table, &layout, snapshot);
+                    self.damaged.iter().for_each(|&at| survey.leave_out(at));
                     let row_bytes = 16 * (*(*table).rd_att).natts as u64;
                     let pack_rows = guc::batch_memory_bytes() as u64 / row_bytes.max(1);
                     let rounds = plan::rounds(&survey, pack_rows);
@@ -92,27 +99,48 @@ impl Compaction {
                 })
             };
             for (at, damage) in &survey.damaged {
-                error::warning(format!(
-                    "varve.compact leaves out the chunk at {at}: {}",
-                    damage.0
-                ));
+                self.leave_out(*at, damage);
             }
             let mut merged = 0;
             for inputs in rounds {
                 self.give_way()?;
-                // SAFETY: as above.
-                let done = unsafe {
-                    self.rounds.run(|table, snapshot| {
-                        let _low = LowFirst::begin(table, relation::blocks(table));
-                        merge::round(table, &layout, &survey, &inputs, snapshot)
-                    })
-                };
+                let done = self.merge_round(&mut survey, &layout, &inputs);
                 merged += done.chunks;
                 self.freed(done, done.freed / PER_PAGE)?;
             }
             if merged == 0 {
                 return Some(());
             }
+        }
+    }
+
+    /// One round of merging; what it cannot decode is left out, and the others are merged.
+    fn merge_round(&mut self, survey: &mut Survey, layout: &Layout, inputs: &[usize]) -> Done {
+        loop {
+            // SAFETY: a round's table and snapshot.
+            let result = unsafe {
+                self.rounds.attempt(|table, snapshot| {
+                    let _low = LowFirst::begin(table, relation::blocks(table));
+                    merge::round(table, layout, survey, inputs, snapshot)
+                })
+            };
+            match result {
+                Ok(done) => return done,
+                Err(broken) => {
+                    survey.leave_out(broken.header);
+                    self.leave_out(broken.header, &broken.damage);
+                }
+            }
+        }
+    }
+
+    /// Says once that a chunk stays as it is.
+    fn leave_out(&mut self, at: Tid, damage: &Damage) {
+        if self.damaged.insert(at) {
+            error::warning(
+                Code::ERRCODE_DATA_CORRUPTED,
+                format!("varve.compact leaves out the chunk at {at}: {damage}"),
+            );
         }
     }
 
@@ -162,10 +190,13 @@ impl Compaction {
             loop {
                 self.give_way()?;
                 // SAFETY: a round's table and snapshot.
-                let done = unsafe {
+                let (done, damaged) = unsafe {
                     self.rounds
                         .run(|table, snapshot| relocate::round(table, &survey, snapshot, cut))
                 };
+                for (at, damage) in &damaged {
+                    self.leave_out(*at, damage);
+                }
                 moved += done.chunks;
                 if done.chunks == 0 {
                     break;

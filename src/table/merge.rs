@@ -36,6 +36,12 @@ pub struct Done {
     pub freed: u64,
 }
 
+/// A chunk that cannot be decoded. The round that came upon it must be rolled back; the chunk stays as it is.
+pub struct Broken {
+    pub header: Tid,
+    pub damage: Damage,
+}
+
 /// The rows of one series in a round.
 struct Series {
     span: Span,
@@ -68,7 +74,7 @@ pub unsafe fn round(
     survey: &Survey,
     inputs: &[usize],
     snapshot: pg_sys::Snapshot,
-) -> Done {
+) -> Result<Done, Broken> {
     // SAFETY: by contract.
     unsafe {
         let mut round = Round {
@@ -84,14 +90,14 @@ pub unsafe fn round(
         let mut inputs = inputs.to_vec();
         inputs.sort_by_key(|&at| survey.chunks[at].tid);
         for at in inputs {
-            if round.claim(at) {
+            if round.claim(at)? {
                 round.level = round.level.max(survey.chunks[at].level.saturating_add(1));
             }
         }
-        round.count_series();
-        round.decide();
-        round.write();
-        round.finish()
+        round.count_series()?;
+        round.decide()?;
+        round.write()?;
+        Ok(round.finish())
     }
 }
 
@@ -116,34 +122,41 @@ pub unsafe fn delete_header(table: pg_sys::Relation, at: Tid, command: pg_sys::C
 
 impl Round<'_> {
     /// Takes a chunk into the round, unless somebody is at it.
-    unsafe fn claim(&mut self, at: usize) -> bool {
+    unsafe fn claim(&mut self, at: usize) -> Result<bool, Broken> {
         error::check_interrupts();
         let seen = &self.survey.chunks[at];
+        if seen.damaged {
+            return Ok(false);
+        }
         // SAFETY: the table is open, the snapshot active.
         unsafe {
             let table = self.target.table;
-            let Some(source) = survey::open(table, self.layout, self.snapshot, seen) else {
-                return false;
+            let source = match survey::open(table, self.layout, self.snapshot, seen) {
+                None => return Ok(false),
+                Some(opened) => opened.map_err(|damage| Broken {
+                    header: seen.tid,
+                    damage,
+                })?,
             };
             let claimed = delete_header(table, seen.tid, self.target.command);
             if claimed {
                 self.sources.push(source);
                 self.claimed.insert(at);
             }
-            claimed
+            Ok(claimed)
         }
     }
 
-    /// Raises what is wrong with a source.
+    /// Names the source that is damaged.
     fn check<R>(
         &mut self,
         at: usize,
         body: impl FnOnce(&mut Self, usize) -> Result<R, Damage>,
-    ) -> R {
-        match body(self, at) {
-            Ok(result) => result,
-            Err(damage) => self.sources[at].reader.chunk.raise(&damage),
-        }
+    ) -> Result<R, Broken> {
+        body(self, at).map_err(|damage| Broken {
+            header: self.sources[at].reader.chunk.tid,
+            damage,
+        })
     }
 
     fn own_rows(&self) -> u64 {
@@ -155,10 +168,10 @@ impl Round<'_> {
     }
 
     /// Counts rows and notes the time range of each series.
-    fn count_series(&mut self) {
+    fn count_series(&mut self) -> Result<(), Broken> {
         let own_rows = self.own_rows();
         for at in 0..self.sources.len() {
-            let spans = self.check(at, |round, at| round.sources[at].spans(round.layout));
+            let spans = self.check(at, |round, at| round.sources[at].spans(round.layout))?;
             for (key, span) in spans {
                 match self.series.get_mut(&key) {
                     Some(series) => series.span.extend(span),
@@ -178,10 +191,11 @@ impl Round<'_> {
         for series in self.series.values_mut() {
             series.own = series.span.rows >= own_rows;
         }
+        Ok(())
     }
 
     /// Decides which series are entered under their keys, and claims what has to be merged for that.
-    unsafe fn decide(&mut self) {
+    unsafe fn decide(&mut self) -> Result<(), Broken> {
         // SAFETY: by the contract of `round`.
         let shared = unsafe { self.shared_spans() };
         let mut all = core::mem::take(&mut self.series);
@@ -204,13 +218,14 @@ impl Round<'_> {
             };
             if series.own {
                 // SAFETY: as above.
-                unsafe { self.pull(series, &own, apart) };
+                unsafe { self.pull(series, &own, apart) }?;
             } else {
                 series.keyed = apart(&series.span)
                     && !own.iter().any(|&at| self.span(at).overlaps(&series.span));
             }
         }
         self.series = all;
+        Ok(())
     }
 
     fn span(&self, at: usize) -> Span {
@@ -241,14 +256,14 @@ impl Round<'_> {
             // SAFETY: the table is open, the snapshot active.
             let source =
                 unsafe { survey::open(self.target.table, self.layout, self.snapshot, seen) };
-            match source.map(|source| (source.spans(self.layout), source)) {
-                Some((Ok(spans), _)) => spans
+            match source.map(|source| source?.spans(self.layout)) {
+                Some(Ok(spans)) => spans
                     .into_iter()
                     .filter(|(key, _)| self.series.contains_key(key))
                     .for_each(|(key, span)| out.entry(key).or_default().push(span)),
-                Some((Err(damage), source)) => source.reader.chunk.raise(&damage),
-                // It has got another header since: any of the chunk's series can have any of its times.
-                None => self
+                // It has got another header since, or is damaged: any of its series can have any of its
+                // times.
+                Some(Err(_)) | None => self
                     .series
                     .keys()
                     .filter(|key| (&seen.first_key..=&seen.last_key).contains(key))
@@ -259,7 +274,12 @@ impl Round<'_> {
     }
 
     /// Claims the own chunks, sorted by time, that a long series overlaps, and small neighbours.
-    unsafe fn pull(&mut self, series: &mut Series, own: &[usize], apart: impl Fn(&Span) -> bool) {
+    unsafe fn pull(
+        &mut self,
+        series: &mut Series,
+        own: &[usize],
+        apart: impl Fn(&Span) -> bool,
+    ) -> Result<(), Broken> {
         let new = series.span;
         let start = own.partition_point(|&at| self.span(at).max <= new.min);
         let count = own[start..]
@@ -270,14 +290,16 @@ impl Round<'_> {
         let all = inside.iter().fold(new, |all, &at| all.union(self.span(at)));
         series.keyed = all.rows - new.rows <= new.rows * PULL
             && apart(&all)
-            && inside.iter().all(|&at| self.survey.chunks[at].settled)
+            && inside.iter().all(|&at| self.survey.chunks[at].settled);
+        for &at in inside {
             // SAFETY: by the contract of `round`.
-            && inside.iter().all(|&at| unsafe { self.claim(at) });
+            series.keyed = series.keyed && unsafe { self.claim(at) }?;
+        }
         series.span = all;
         if !series.keyed {
-            return;
+            return Ok(());
         }
-        let mut absorb = |at: usize| {
+        let mut absorb = |at: usize| -> Result<bool, Broken> {
             let span = self.span(at);
             let all = series.span.union(span);
             let taken = self.survey.chunks[at].small
@@ -285,26 +307,28 @@ impl Round<'_> {
                 && self.survey.chunks[at].settled
                 && apart(&all)
                 // SAFETY: as above.
-                && unsafe { self.claim(at) };
+                && unsafe { self.claim(at) }?;
             if taken {
                 series.span = all;
             }
-            taken
+            Ok(taken)
         };
-        let _ = own[..start]
-            .iter()
-            .rev()
-            .take_while(|&&at| absorb(at))
-            .count();
-        let _ = own[start + count..]
-            .iter()
-            .take_while(|&&at| absorb(at))
-            .count();
+        for &at in own[..start].iter().rev() {
+            if !absorb(at)? {
+                break;
+            }
+        }
+        for &at in &own[start + count..] {
+            if !absorb(at)? {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Reads all rows in order, slice by slice, and writes the new chunks.
-    unsafe fn write(&mut self) {
-        let bounds = self.slice_bounds();
+    unsafe fn write(&mut self) -> Result<(), Broken> {
+        let bounds = self.slice_bounds()?;
         // SAFETY: the table is open.
         let (indexes, mut set) = unsafe {
             (
@@ -324,14 +348,15 @@ impl Round<'_> {
                         source.append(&mut set, &rows)?;
                     }
                     Ok(())
-                });
+                })?;
             }
             set = self.write_slice(set, &indexes, slice + 1 == slices);
         }
+        Ok(())
     }
 
     /// Sort keys at which to cut the rows into slices that fit into memory.
-    fn slice_bounds(&mut self) -> Vec<Vec<u8>> {
+    fn slice_bounds(&mut self) -> Result<Vec<Vec<u8>>, Broken> {
         let (mut rows, mut bytes) = (0usize, 0usize);
         for source in &self.sources {
             rows += source.live_count() as usize;
@@ -339,7 +364,7 @@ impl Round<'_> {
         }
         let slices = bytes.div_ceil(guc::batch_memory_bytes()).max(1);
         if slices == 1 || self.layout.time.is_none() {
-            return Vec::new();
+            return Ok(Vec::new());
         }
         let step = (rows / (slices * 32)).max(1);
         let mut samples = Vec::new();
@@ -354,14 +379,14 @@ impl Round<'_> {
                     samples.push(key);
                 }
                 Ok(())
-            });
+            })?;
         }
         samples.sort();
         let mut bounds: Vec<Vec<u8>> = (1..slices)
             .filter_map(|slice| samples.get(slice * samples.len() / slices).cloned())
             .collect();
         bounds.dedup();
-        bounds
+        Ok(bounds)
     }
 
     /// Writes the chunks of a slice that are complete; returns the rows that wait for the next slice.

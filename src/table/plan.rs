@@ -42,7 +42,8 @@ pub fn rounds(survey: &Survey, pack_rows: u64) -> Vec<Vec<usize>> {
 /// The chunks that are to be merged at all.
 fn choose(survey: &Survey) -> Vec<usize> {
     let chunks = &survey.chunks;
-    let usable = |seen: &Seen| seen.settled || !seen.has_successors && !seen.tombstone;
+    let usable =
+        |seen: &Seen| !seen.damaged && (seen.settled || !seen.has_successors && !seen.tombstone);
     let mut taken: Vec<bool> = chunks
         .iter()
         .map(|seen| {
@@ -86,7 +87,7 @@ fn small_neighbours(chunks: &[Seen], series: &[usize]) -> Vec<usize> {
     let live = |at: &usize| u64::from(chunks[*at].live);
     let fits = |at: &usize| {
         let seen = &chunks[*at];
-        seen.settled && seen.small && seen.level < MOST_NEIGHBOURLY
+        seen.settled && !seen.damaged && seen.small && seen.level < MOST_NEIGHBOURLY
     };
     series
         .split(|at| !fits(at))

@@ -3,14 +3,17 @@
 
 use super::changes;
 use super::merge::{delete_header, Done};
-use super::series;
-use super::survey::Survey;
+use super::series::SeriesIndexes;
+use super::survey::{Seen, Survey};
 use crate::pg::error;
 use crate::pg::relation;
+use crate::pg::tid::Tid;
 use crate::storage::place::{self, LowFirst};
+use crate::storage::read::{Damage, Reader};
 use crate::storage::registry;
 use crate::storage::write::Target;
 use pgrx::pg_sys;
+use std::rc::Rc;
 
 /// Storage tuples that one round moves at most: 64 MB.
 const ROUND_TUPLES: u64 = 32_768;
@@ -46,7 +49,7 @@ pub unsafe fn cut(table: pg_sys::Relation, survey: &Survey) -> Option<u32> {
     (moving > 0 && room >= 2032 * moving.min(ENOUGH_TUPLES)).then_some(cut)
 }
 
-/// Moves chunks that reach beyond page `cut`.
+/// Moves chunks that reach beyond page `cut`; returns those that cannot be read, too, which stay.
 ///
 /// # Safety
 /// `table` must be open with the lock of compact, `snapshot` active.
@@ -55,11 +58,13 @@ pub unsafe fn round(
     survey: &Survey,
     snapshot: pg_sys::Snapshot,
     cut: u32,
-) -> Done {
+) -> (Done, Vec<(Tid, Damage)>) {
     let mut done = Done::default();
+    let mut damaged = Vec::new();
     // SAFETY: by contract.
     unsafe {
         let target = Target::current(table);
+        let indexes = SeriesIndexes::open(table);
         let low = LowFirst::begin(table, cut);
         let mut above: Vec<_> = survey
             .chunks
@@ -71,27 +76,51 @@ pub unsafe fn round(
             if low.is_full() || done.freed >= ROUND_TUPLES {
                 break;
             }
-            let reader = registry::reader_at(table, seen.tid, snapshot)
-                .filter(|reader| reader.chunk.header.chunk == seen.chunk);
-            let Some(reader) = reader else {
-                continue;
+            error::check_interrupts();
+            let (reader, payload) = match read(table, seen, snapshot, &indexes) {
+                Some(Ok(found)) => found,
+                Some(Err(damage)) => {
+                    damaged.push((seen.tid, damage));
+                    continue;
+                }
+                None => continue,
             };
             let chunk = &reader.chunk;
-            if chunk.rows_with_payload() == 0 || !delete_header(table, seen.tid, target.command) {
+            if !delete_header(table, seen.tid, target.command) {
                 continue;
             }
-            error::check_interrupts();
-            let payload = match chunk.payload(0..chunk.statics.payload.len) {
-                Ok(payload) => payload,
-                Err(damage) => chunk.raise(&damage),
-            };
             let at = target.copy_chunk(chunk, &payload);
-            series::index_header(table, &reader, at);
+            indexes.enter_header(&reader, at);
             changes::delete_pieces(table, chunk, target.command);
             done.chunks += 1;
             done.freed += u64::from(seen.pieces) + 1;
         }
         debug_assert!(cut <= relation::blocks(table));
     }
-    done
+    (done, damaged)
+}
+
+/// A chunk and its payload.
+type Contents = (Rc<Reader>, Vec<u8>);
+
+/// A chunk as a survey has seen it, if it still is and has rows, with its payload.
+unsafe fn read(
+    table: pg_sys::Relation,
+    seen: &Seen,
+    snapshot: pg_sys::Snapshot,
+    indexes: &SeriesIndexes,
+) -> Option<Result<Contents, Damage>> {
+    // SAFETY: the caller's contract.
+    let reader = match unsafe { registry::try_reader_at(table, seen.tid, snapshot) }? {
+        Ok(reader) => reader,
+        Err(damage) => return Some(Err(damage)),
+    };
+    let chunk = &reader.chunk;
+    if chunk.header.chunk != seen.chunk || chunk.rows_with_payload() == 0 {
+        return None;
+    }
+    let payload = indexes
+        .try_header(chunk)
+        .and_then(|()| chunk.payload(0..chunk.statics.payload.len));
+    Some(payload.map(|payload| (Rc::clone(&reader), payload)))
 }

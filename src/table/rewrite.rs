@@ -137,7 +137,7 @@ unsafe fn copy_payload(
             let found = cursor
                 .tuple(at, blocks)
                 .filter(|found| tuple::attribute_count(found.header) == 0)
-                .ok_or_else(|| Damage(format!("piece {number} at {at} is missing")))?;
+                .ok_or_else(|| Damage::new(format!("piece {number} at {at} is missing")))?;
             let lifetime = cursor.locked(|_| Lifetime::of(found.header)).unmoved();
             if number == 0 {
                 birth = lifetime;

@@ -15,7 +15,7 @@ use crate::pg::nbtree;
 use crate::pg::relation::{self, Open};
 use crate::pg::tid::Tid;
 use crate::storage::layout;
-use crate::storage::read::{Chunk, Reader};
+use crate::storage::read::{Chunk, Damage, Reader};
 use pgrx::pg_sys;
 use varve_columns::chunk::Layout;
 use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE, FLAG_UNKEYED};
@@ -93,6 +93,18 @@ impl SeriesIndexes {
                 nbtree::insert(self.table, index.rel(), &mut entry, &mut null, at);
             }
         }
+    }
+
+    /// Can everything be decoded that the entries of a chunk are made of?
+    pub fn try_header(&self, chunk: &Chunk) -> Result<(), Damage> {
+        let stated = chunk.header.has(FLAG_ONE_SERIES);
+        for index in &self.indexes {
+            // SAFETY: the index is open.
+            let columns = unsafe { key_columns(index.rel()) };
+            let keys = columns.len() - usize::from(stated);
+            chunk.try_columns(columns.into_iter().take(keys))?;
+        }
+        Ok(())
     }
 
     /// Enters the header at `at` of a chunk.

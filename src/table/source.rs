@@ -312,7 +312,7 @@ impl Source {
         }
         let kind = chunk.columns.column(at).kind;
         if !datum::fits(kind, attribute) {
-            return Err(Damage(format!(
+            return Err(Damage::new(format!(
                 "column {} has another storage type",
                 at + 1
             )));

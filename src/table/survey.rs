@@ -36,6 +36,8 @@ pub struct Seen {
     /// The transaction that wrote the header is over for everybody.
     pub settled: bool,
     pub has_successors: bool,
+    /// A round could not decode it: it stays as it is.
+    pub damaged: bool,
     /// An own chunk of a series that twice as many rows would fit into.
     pub small: bool,
     pub first_key: Vec<u8>,
@@ -98,6 +100,12 @@ impl Survey {
             list.sort_by_key(|&at| (survey.chunks[at].min_time, survey.chunks[at].max_time));
         }
         survey
+    }
+
+    /// Notes that the chunk at `at`, if there is one, cannot be decoded.
+    pub fn leave_out(&mut self, at: Tid) {
+        let found = self.chunks.iter_mut().find(|seen| seen.tid == at);
+        found.into_iter().for_each(|seen| seen.damaged = true);
     }
 
     unsafe fn count_page(
@@ -191,6 +199,7 @@ unsafe fn describe(
         // SAFETY: compares two transaction ids.
         settled: unsafe { pg_sys::TransactionIdPrecedes(chunk.xmin, horizon) },
         has_successors: chunk.map.has_successors(),
+        damaged: false,
         first_key,
         last_key,
         pieces: pieces.len() as u32,
@@ -228,7 +237,7 @@ fn key_at(chunk: &Chunk, layout: &Layout, row: u32) -> Result<Vec<u8>, Damage> {
     Ok(key)
 }
 
-/// The source of a chunk that a survey has seen, if it is still what it was.
+/// The source of a chunk that a survey has seen, if it is still what it was; or what is wrong with it.
 ///
 /// # Safety
 /// `table` must be open for writing, `snapshot` active.
@@ -237,14 +246,13 @@ pub unsafe fn open(
     layout: &Layout,
     snapshot: pg_sys::Snapshot,
     seen: &Seen,
-) -> Option<Source> {
+) -> Option<Result<Source, Damage>> {
     // SAFETY: by contract.
     unsafe {
-        let reader = registry::reader_at(table, seen.tid, snapshot)
-            .filter(|reader| reader.chunk.header.chunk == seen.chunk)?;
-        match Source::new(std::rc::Rc::clone(&reader), layout) {
-            Ok(source) => Some(source),
-            Err(damage) => reader.chunk.raise(&damage),
+        match registry::try_reader_at(table, seen.tid, snapshot)? {
+            Ok(reader) if reader.chunk.header.chunk != seen.chunk => None,
+            Ok(reader) => Some(Source::new(reader, layout)),
+            Err(damage) => Some(Err(damage)),
         }
     }
 }

@@ -47,7 +47,7 @@ pub fn run() -> Result<bool> {
                 seed,
             )?;
         }
-        "faults" => faults::run(&tree, &mut report)?,
+        "faults" => faults::run(&tree, &mut report, arguments.option("flips", 60)?, seed)?,
         "core-suites" => {
             let suite = arguments.given("suite")?;
             core_suites::run(&tree, &mut report, suite, arguments.given("chunk-rows")?)?;
@@ -71,7 +71,7 @@ pub fn run() -> Result<bool> {
         )?,
         "test" => {
             installcheck::run(&tree, &mut report)?;
-            faults::run(&tree, &mut report)?;
+            faults::run(&tree, &mut report, 60, seed)?;
             replicate::run(&tree, &mut report)?;
             differential::run(&tree, &mut report, 6, 300, seed)?;
             model::run(&tree, &mut report, 120, seed)?;

@@ -37,6 +37,9 @@ pub const FLAG_UNKEYED: u16 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FormatError(pub &'static str);
 
+/// The bytes are of a later version than this code knows.
+pub const NEWER_VERSION: FormatError = FormatError("newer format version");
+
 impl core::fmt::Display for FormatError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(self.0)
@@ -50,6 +53,7 @@ pub enum Section {
     /// In pieces; `depth` 0: the pieces hold the section; n: they hold the encoded `Pieces` of depth n - 1.
     Spilled {
         depth: u8,
+        /// Of the section itself.
         crc: u32,
         pieces: Pieces,
     },
@@ -185,7 +189,20 @@ fn checksum(body: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Checksum of a spilled section.
+/// Is `body` a header of this version, but for its bytes of version and kind?
+fn is_header_but_for_its_name(body: &[u8]) -> bool {
+    if body.len() < HEADER_HEAD {
+        return false;
+    }
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&body[..4]);
+    hasher.update(&[VERSION, KIND_HEADER]);
+    hasher.update(&body[6..CHECKSUM_AT]);
+    hasher.update(&body[CHECKSUM_AT + 4..]);
+    u32::from_le_bytes(array(body, CHECKSUM_AT)) == hasher.finalize()
+}
+
+/// Checksum of a spilled section: of its own bytes, however deep they lie.
 pub fn section_checksum(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes)
 }
@@ -200,15 +217,41 @@ pub fn is_storage(body: &[u8]) -> bool {
     body.len() >= 16 && body[..4] == MAGIC.to_le_bytes()
 }
 
-/// True for the body of a header tuple; the cheap test before `decode`.
+/// What a tuple without attributes is, as far as its first bytes tell; the cheap test before `decode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Nothing behind the tuple header: a row of a table that had no columns.
+    Row,
+    Header,
+    Piece,
+    /// Neither: `decode` says what is wrong.
+    Damaged,
+}
+
 #[inline]
-pub fn is_header(body: &[u8]) -> bool {
-    is_storage(body) && body[5] == KIND_HEADER
+pub fn shape(body: &[u8]) -> Shape {
+    match body.get(5) {
+        _ if body.is_empty() => Shape::Row,
+        Some(&KIND_HEADER) if is_storage(body) => Shape::Header,
+        Some(&KIND_PIECE) if is_storage(body) && !is_renamed_header(body) => Shape::Piece,
+        _ => Shape::Damaged,
+    }
+}
+
+/// Is the body that of a header whose kind says that it is a piece? The checksum is looked at only where a
+/// piece would stand for hardly any row: a header has the number of deleted ones in that place.
+#[inline]
+fn is_renamed_header(body: &[u8]) -> bool {
+    body.len() >= HEADER_HEAD
+        && u32::from_le_bytes(array(body, 20)) <= 65_536
+        && is_header_but_for_its_name(body)
 }
 
 /// Chunk id of a storage tuple.
 pub fn chunk_id(body: &[u8]) -> u64 {
-    u64::from_le_bytes(array(body, 8))
+    body.get(8..16).map_or(0, |id| {
+        u64::from_le_bytes(id.try_into().expect("BUG: eight bytes"))
+    })
 }
 
 /// Rows that a sampled storage tuple stands for: a piece's share, nothing for a header.
@@ -225,11 +268,12 @@ pub fn decode(body: &[u8]) -> Result<StorageTuple<'_>, FormatError> {
     if !is_storage(body) {
         return Err(FormatError("magic"));
     }
-    if body[4] > VERSION {
-        return Err(FormatError("newer format version"));
+    if body[4] > VERSION && !is_header_but_for_its_name(body) {
+        return Err(NEWER_VERSION);
     }
     let chunk = chunk_id(body);
     match body[5] {
+        KIND_PIECE if is_renamed_header(body) => Err(FormatError("kind of storage tuple")),
         KIND_PIECE if body.len() >= PIECE_HEAD => Ok(StorageTuple::Piece(Piece {
             chunk,
             number: u32::from_le_bytes(array(body, 16)),
@@ -299,7 +343,7 @@ mod tests {
     #[test]
     fn a_header_comes_back() {
         let body = sample().encode();
-        assert!(is_header(&body));
+        assert_eq!(shape(&body), Shape::Header);
         assert_eq!(decode(&body), Ok(StorageTuple::Header(sample())));
     }
 
@@ -310,7 +354,13 @@ mod tests {
             let mut bad = good.clone();
             bad[at] ^= 0x10;
             assert!(decode(&bad).is_err(), "byte {at}");
+            assert_ne!(decode(&bad), Err(NEWER_VERSION), "byte {at}");
+            assert!([Shape::Header, Shape::Damaged].contains(&shape(&bad)));
         }
+        let mut renamed = good.clone();
+        renamed[5] = KIND_PIECE;
+        assert_eq!(shape(&renamed), Shape::Damaged);
+        assert!(decode(&renamed).is_err());
         for end in 0..good.len() {
             assert!(decode(&good[..end]).is_err(), "cut at {end}");
         }
@@ -327,5 +377,22 @@ mod tests {
         let body = piece.encode();
         assert_eq!(decode(&body), Ok(StorageTuple::Piece(piece)));
         assert_eq!(rows_share(&body), 12.5);
+        assert_eq!(shape(&body), Shape::Piece);
+    }
+
+    #[test]
+    fn a_later_version_is_told_from_a_flipped_byte() {
+        let mut body = sample().encode();
+        body[4] = VERSION + 1;
+        assert_eq!(decode(&body), Err(FormatError("header checksum")));
+        body[30] ^= 1;
+        assert_eq!(decode(&body), Err(NEWER_VERSION));
+    }
+
+    #[test]
+    fn only_rows_without_columns_have_no_body() {
+        assert_eq!(shape(&[]), Shape::Row);
+        assert_eq!(shape(&[0; 3]), Shape::Damaged);
+        assert_eq!(shape(b"WRVE\x01\x02 and so on, and on"), Shape::Damaged);
     }
 }

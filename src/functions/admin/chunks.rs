@@ -76,7 +76,7 @@ fn varve_chunks(
 
 /// A chunk that cannot be read; `codecs` says why.
 fn damaged(at: tid::Tid, damage: &Damage) -> Row {
-    let what = format!("damaged: {}", damage.0);
+    let what = format!("damaged: {}", damage);
     let (here, block) = (tid::to_pg(at), i64::from(at.block));
     let none = || None;
     (

@@ -71,7 +71,10 @@ fn varve_stats(
                 Ok(reader)
             });
             if let Err(damage) = counted {
-                crate::pg::error::warning(format!("varve.stats leaves out a chunk: {}", damage.0));
+                crate::pg::error::warning(
+                    crate::pg::error::Code::ERRCODE_DATA_CORRUPTED,
+                    format!("varve.stats leaves out a chunk: {damage}"),
+                );
             }
         });
         stats.rows(table.rel())

@@ -162,7 +162,7 @@ impl Verifier {
     fn chunk(&mut self, at: Tid, result: Result<Rc<Reader>, Damage>) {
         let reader = match result {
             Ok(reader) => reader,
-            Err(damage) => return self.note("header", at, damage.0),
+            Err(damage) => return self.note("header", at, damage),
         };
         let chunk = &reader.chunk;
         if let Some(other) = self.headers.insert(chunk.header.chunk, at) {
@@ -204,7 +204,7 @@ impl Verifier {
                     }
                 }
             }
-            Err(damage) => return self.note("header", chunk.tid, damage.0),
+            Err(damage) => return self.note("header", chunk.tid, damage),
         }
         if named != present {
             let detail = format!(
@@ -227,7 +227,7 @@ impl Verifier {
         let at = format!("{}, column {}", chunk.tid, column + 1);
         match audit(chunk, column) {
             Err(damage) => {
-                self.note("payload", at, damage.0);
+                self.note("payload", at, damage);
                 false
             }
             Ok(contradictions) => {
@@ -263,7 +263,7 @@ impl Verifier {
             .and_then(|source| Ok((source.sort_columns(&layout, &rows)?, source.spans(&layout)?)));
         let (columns, spans) = match read {
             Ok(read) => read,
-            Err(damage) => return self.note("payload", chunk.tid, damage.0),
+            Err(damage) => return self.note("payload", chunk.tid, damage),
         };
         if let Some(what) = disorder(chunk, &columns, chunk.header.rows) {
             self.note("order", chunk.tid, what);

@@ -1,12 +1,13 @@
 //! Seeded faults: files of a stopped server are changed so that all checksums are right again, or not, and `varve.verify`
 //! must find each of them, name it rightly, and find nothing in a table that was left alone.
 
+mod flips;
 mod pages;
 
 use crate::report::Report;
 use crate::server::{Cluster, Tree};
 use crate::Result;
-use pages::{File, LinePointer, PIECE_DATA_AT};
+use pages::{File, LinePointer, PIECE_DATA_AT, TUPLE_BODY_AT};
 use postgres::Client;
 use std::path::Path;
 use std::rc::Rc;
@@ -25,7 +26,7 @@ struct Fault {
     words: &'static str,
 }
 
-const FAULTS: [Fault; 9] = [
+const FAULTS: [Fault; 12] = [
     Fault {
         table: "payload_byte",
         in_index: false,
@@ -69,6 +70,27 @@ const FAULTS: [Fault; 9] = [
         words: "checksum",
     },
     Fault {
+        table: "lost_magic",
+        in_index: false,
+        seed: lost_magic,
+        kind: "header",
+        words: "magic",
+    },
+    Fault {
+        table: "later_tuple",
+        in_index: false,
+        seed: later_tuple,
+        kind: "header",
+        words: "newer than this varve",
+    },
+    Fault {
+        table: "later_columns",
+        in_index: false,
+        seed: later_columns,
+        kind: "header",
+        words: "newer than this varve",
+    },
+    Fault {
         table: "missing_entry",
         in_index: true,
         seed: missing_entry,
@@ -91,7 +113,13 @@ const FAULTS: [Fault; 9] = [
     },
 ];
 
-pub fn run(tree: &Rc<Tree>, report: &mut Report) -> Result<()> {
+/// `flips`: tables of which one byte each is flipped.
+pub fn run(tree: &Rc<Tree>, report: &mut Report, flips: usize, seed: u64) -> Result<()> {
+    seeded(tree, report)?;
+    flips::run(tree, report, flips, seed)
+}
+
+fn seeded(tree: &Rc<Tree>, report: &mut Report) -> Result<()> {
     let mut cluster = Cluster::create(tree, &["autovacuum = off"])?;
     let mut client = cluster.database("faults")?;
     let mut files = Vec::new();
@@ -120,6 +148,14 @@ pub fn run(tree: &Rc<Tree>, report: &mut Report) -> Result<()> {
         );
     }
     report.check("faults/untouched", nothing_found(&mut client));
+    for (table, code) in [
+        ("lost_magic", "XX001"),
+        ("later_tuple", "0A000"),
+        ("later_columns", "0A000"),
+    ] {
+        let outcome = refused(&mut client, table, code);
+        report.check(&format!("faults/query of {table}"), outcome);
+    }
     Ok(())
 }
 
@@ -181,6 +217,42 @@ fn nothing_found(client: &mut Client) -> Result<()> {
         None => Ok(()),
         Some(row) => Err(row.get::<_, String>(0).into()),
     }
+}
+
+/// A query must end with an error of this SQLSTATE that has a hint, and compact must leave the chunk out.
+fn refused(client: &mut Client, table: &str, code: &str) -> Result<()> {
+    let error = match client.query(&format!("SELECT sum(value) FROM {table}"), &[]) {
+        Ok(_) => return Err("the query succeeds".into()),
+        Err(error) => error,
+    };
+    let server = error.as_db_error().ok_or("the server is gone")?;
+    if server.code().code() != code || server.hint().is_none() {
+        return Err(crate::report::describe(&error).into());
+    }
+    Ok(client.batch_execute(&format!("CALL varve.compact('{table}')"))?)
+}
+
+/// A piece that can no longer be told from a row without columns by its first bytes.
+fn lost_magic(file: &mut File) -> Result<()> {
+    let piece = file.find(|tuple| tuple.is_payload())?;
+    file.tuple_mut(piece)[TUPLE_BODY_AT] ^= 1;
+    Ok(())
+}
+
+/// A header of a later version, with a checksum that this version cannot know.
+fn later_tuple(file: &mut File) -> Result<()> {
+    let header = file.find(|tuple| tuple.is_header())?;
+    let tuple = file.tuple_mut(header);
+    tuple[TUPLE_BODY_AT + 4] += 1;
+    tuple[TUPLE_BODY_AT + 40] ^= 1;
+    Ok(())
+}
+
+fn later_columns(file: &mut File) -> Result<()> {
+    change_statics(file, |statics, _| {
+        statics.columns[4] += 1;
+        Ok(())
+    })
 }
 
 fn payload_byte(file: &mut File) -> Result<()> {

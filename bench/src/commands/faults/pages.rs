@@ -8,6 +8,8 @@ use varve_columns::tuple::header::{self, Header, StorageTuple};
 const PAGE_BYTES: usize = 8192;
 const PAGE_HEADER_BYTES: usize = 24;
 const TUPLE_HEADER_BYTES: usize = 24;
+/// Where in a storage tuple its body begins.
+pub const TUPLE_BODY_AT: usize = TUPLE_HEADER_BYTES;
 /// Where in a piece's tuple its data begins.
 pub const PIECE_DATA_AT: usize = TUPLE_HEADER_BYTES + 24;
 const NORMAL: u32 = 1;
@@ -19,7 +21,7 @@ const XMAX_INVALID: u16 = 0x0800;
 pub struct File(Vec<u8>);
 
 /// Line pointer `number` (from 1) of a page.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct LinePointer {
     pub page: usize,
     pub number: usize,
@@ -55,6 +57,23 @@ impl Tuple<'_> {
 
     pub fn is_header(&self) -> bool {
         self.header().is_some()
+    }
+
+    /// Chunk and number of a piece.
+    pub fn piece(&self) -> Option<(u64, u32)> {
+        match self.storage()? {
+            StorageTuple::Piece(piece) => Some((piece.chunk, piece.number)),
+            StorageTuple::Header(_) => None,
+        }
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Has nobody deleted or locked the tuple?
+    fn is_live(&self) -> bool {
+        u32_at(self.0, 4) == 0 || u16_at(self.0, 20) & XMAX_INVALID != 0
     }
 
     /// A full piece, of column data.
@@ -106,13 +125,21 @@ impl File {
         &mut self.0[place]
     }
 
-    /// The first heap tuple that is wanted.
-    pub fn find(&self, wanted: impl Fn(&Tuple) -> bool) -> Result<LinePointer> {
+    fn tuples(&self) -> impl Iterator<Item = LinePointer> + '_ {
         let all = (0..self.0.len() / PAGE_BYTES).flat_map(|page| {
             (1..=self.line_pointers(page)).map(move |number| LinePointer { page, number })
         });
-        let mut normal = all.filter(|&at| self.place(at).is_some());
-        normal
+        all.filter(|&at| self.place(at).is_some())
+    }
+
+    /// Tuples that nobody has deleted.
+    pub fn live_tuples(&self) -> impl Iterator<Item = LinePointer> + '_ {
+        self.tuples().filter(|&at| self.tuple(at).is_live())
+    }
+
+    /// The first heap tuple that is wanted.
+    pub fn find(&self, wanted: impl Fn(&Tuple) -> bool) -> Result<LinePointer> {
+        self.tuples()
             .find(|&at| wanted(&self.tuple(at)))
             .ok_or_else(|| "there is no such tuple".into())
     }
