@@ -166,12 +166,10 @@ unsafe fn compressed_place(
         let Some((taker, true)) = taken(table, header) else {
             return Place::Gone(None);
         };
-        Place::Gone(
-            match registry::replacement(table, seen.chunk.header.chunk, taker) {
-                Some(next) => Some(Tid::of_row(next, row)),
-                None => moved_row(table, header, row, taker),
-            },
-        )
+        Place::Gone(match registry::replacement(table, header, taker) {
+            Some(next) => Some(Tid::of_row(next, row)),
+            None => moved_row(table, header, row, taker),
+        })
     }
 }
 
