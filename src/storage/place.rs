@@ -1,22 +1,42 @@
 //! Where compaction puts storage tuples: into the lowest holes of the table's file, so that its end runs
 //! empty and can be cut off. Heap's own choice of a page is anywhere; so before each insert the page that
-//! heap tries first is set to the next one with room.
+//! heap tries first is set. Full pieces go to the lowest page with room for one, and what is shorter
+//! (headers, last pieces) into the room that pages of full pieces have left.
 
 use crate::pg::page::PageCursor;
 use crate::pg::relation;
+use crate::pg::tid::Tid;
 use pgrx::pg_sys;
 use std::cell::RefCell;
+use std::collections::VecDeque;
+use varve_columns::tuple::header::BODY_BYTES;
 use varve_columns::tuple::tid::MAX_HEADER_OFFSET;
 
-/// Room that the largest storage tuple needs, its line pointer included.
-const ROOM_BYTES: usize = 2032 + 4;
-/// How far ahead a page with free low line pointers is looked for.
-const HEADER_SEARCH: u32 = 64;
+/// A tuple's header and its line pointer.
+const AROUND_BYTES: usize = 24 + 4;
+/// Room that the largest storage tuple needs.
+const ROOM_BYTES: usize = BODY_BYTES + AROUND_BYTES;
+/// Less room than this is not worth remembering.
+const REST_BYTES: usize = 256;
+/// Pages with a rest of room that are remembered.
+const RESTS: usize = 64;
+
+/// A page with less room than a full piece needs.
+#[derive(Clone, Copy)]
+struct Rest {
+    block: u32,
+    free: usize,
+    pointers: u16,
+}
 
 struct State {
     table: pg_sys::Oid,
     next: u32,
     end: u32,
+    /// Where the last full piece went.
+    last: Option<u32>,
+    /// Newest last.
+    rests: VecDeque<Rest>,
 }
 
 thread_local! {
@@ -36,6 +56,8 @@ impl LowFirst {
                 table: relation::oid(table),
                 next: 0,
                 end: end.min(relation::blocks(table)),
+                last: None,
+                rests: VecDeque::new(),
             }
         };
         STATE.with_borrow_mut(|active| *active = Some(state));
@@ -54,44 +76,110 @@ impl Drop for LowFirst {
     }
 }
 
-/// Makes heap try the lowest page with room for a storage tuple first; a header needs a low line
-/// pointer too. Does nothing where no `LowFirst` is active for the table.
-pub fn aim(table: pg_sys::Relation, header: bool) {
-    STATE.with_borrow_mut(|active| {
-        // SAFETY: callers are about to insert into the open table.
-        let Some(state) = active
-            .as_mut()
-            .filter(|state| state.table == unsafe { relation::oid(table) })
-        else {
-            return;
-        };
+/// Makes heap try the best page for a storage tuple with a body of `bytes` first; a header needs a low
+/// line pointer too. Does nothing where no `LowFirst` is active for the table.
+pub fn aim(table: pg_sys::Relation, bytes: usize, header: bool) {
+    within(table, |state| {
         let mut cursor = PageCursor::new(table);
-        while state.next < state.end && free_bytes(table, &mut cursor, state.next).0 < ROOM_BYTES {
-            state.next += 1;
-        }
-        let mut block = state.next;
-        if header {
-            let stop = state.end.min(block + HEADER_SEARCH);
-            block = (block..stop)
-                .find(|&block| {
-                    let (free, pointers) = free_bytes(table, &mut cursor, block);
-                    free >= ROOM_BYTES && pointers < MAX_HEADER_OFFSET
-                })
-                .unwrap_or(block);
-        }
-        if block < state.end {
-            // SAFETY: the file was opened by reading from it.
+        let room = bytes.next_multiple_of(8) + AROUND_BYTES;
+        let block = match state.take_rest(&mut cursor, room, header) {
+            Some(block) => Some(block),
+            None => state.next_page(table, &mut cursor),
+        };
+        if let Some(block) = block {
+            // SAFETY: the file was opened by reading from it, or by an insertion.
             unsafe { (*(*table).rd_smgr).smgr_targblock = block };
         }
     });
 }
 
-/// Free bytes of a page and the number of its line pointers; nothing where the free space map says so.
-fn free_bytes(table: pg_sys::Relation, cursor: &mut PageCursor, block: u32) -> (usize, u16) {
-    // SAFETY: the table is open.
-    if unsafe { pg_sys::GetRecordedFreeSpace(table, block) } < 2032 {
-        return (0, 0);
+/// Notes where heap has put a tuple.
+pub fn placed(table: pg_sys::Relation, bytes: usize, at: Tid) {
+    within(table, |state| {
+        let full = bytes == BODY_BYTES;
+        match state.last {
+            Some(last) if full && last != at.block => {
+                let (free, pointers) = look(&mut PageCursor::new(table), last);
+                state.remember(last, free, pointers);
+                state.last = Some(at.block);
+            }
+            None if full => state.last = Some(at.block),
+            _ => {}
+        }
+    });
+}
+
+fn within(table: pg_sys::Relation, body: impl FnOnce(&mut State)) {
+    STATE.with_borrow_mut(|active| {
+        // SAFETY: callers insert into the open table.
+        let oid = unsafe { relation::oid(table) };
+        if let Some(state) = active.as_mut().filter(|state| state.table == oid) {
+            body(state);
+        }
+    });
+}
+
+impl State {
+    /// The remembered page that a tuple fills best.
+    fn take_rest(&mut self, cursor: &mut PageCursor, room: usize, header: bool) -> Option<u32> {
+        let fits =
+            |rest: &Rest| rest.free >= room && !(header && rest.pointers >= MAX_HEADER_OFFSET);
+        while let Some(at) = (0..self.rests.len())
+            .filter(|&at| fits(&self.rests[at]))
+            .min_by_key(|&at| (self.rests[at].free, core::cmp::Reverse(at)))
+        {
+            let rest = self.rests.remove(at).expect("BUG: no such page");
+            // Others insert too.
+            let (free, pointers) = look(cursor, rest.block);
+            let now = Rest {
+                free,
+                pointers,
+                ..rest
+            };
+            if fits(&now) {
+                self.remember(rest.block, free - room, pointers + 1);
+                return Some(rest.block);
+            }
+        }
+        None
     }
+
+    /// The lowest page with room for a full piece, or the one where the last went.
+    fn next_page(&mut self, table: pg_sys::Relation, cursor: &mut PageCursor) -> Option<u32> {
+        while self.next < self.end {
+            // SAFETY: the table is open.
+            let recorded = unsafe { pg_sys::GetRecordedFreeSpace(table, self.next) };
+            if recorded >= REST_BYTES {
+                let (free, pointers) = look(cursor, self.next);
+                if free >= ROOM_BYTES {
+                    return Some(self.next);
+                }
+                if self.last != Some(self.next) {
+                    self.remember(self.next, free, pointers);
+                }
+            }
+            self.next += 1;
+        }
+        self.last
+    }
+
+    fn remember(&mut self, block: u32, free: usize, pointers: u16) {
+        if free < REST_BYTES {
+            return;
+        }
+        if self.rests.len() == RESTS {
+            self.rests.pop_front();
+        }
+        self.rests.push_back(Rest {
+            block,
+            free,
+            pointers,
+        });
+    }
+}
+
+/// Free bytes of a page and the number of its line pointers.
+fn look(cursor: &mut PageCursor, block: u32) -> (usize, u16) {
     cursor.go(block);
     cursor.locked(|page| (page.free_bytes(), page.line_pointers()))
 }

@@ -60,6 +60,7 @@ impl Target {
                 self.options | pg_sys::HEAP_INSERT_NO_LOGICAL as i32,
                 bulk,
             );
+            place::placed(self.table, body.len(), tuple.tid());
             tuple.tid()
         }
     }
@@ -78,8 +79,9 @@ impl Target {
                     rows_share: rows as f32 / count as f32,
                     data,
                 };
-                place::aim(self.table, false);
-                self.insert(&piece.encode(), self.bulk)
+                let body = piece.encode();
+                place::aim(self.table, body.len(), false);
+                self.insert(&body, self.bulk)
             })
             .collect();
         Pieces {
@@ -103,7 +105,7 @@ impl Target {
             "BUG: header of {} bytes",
             body.len()
         );
-        place::aim(self.table, true);
+        place::aim(self.table, body.len(), true);
         let mut tid = self.insert(&body, core::ptr::null_mut());
         if tid.offset > MAX_HEADER_OFFSET {
             self.discard_header(tid);

@@ -21,22 +21,21 @@ const ROUND_TUPLES: u64 = 32_768;
 /// Room for so many storage tuples makes moving worth while.
 const ENOUGH_TUPLES: u64 = 64;
 
-/// The page from which on chunks should move down, if that would make the file clearly smaller.
+/// What tuples can take of a page.
+const PAGE_BYTES: u64 = pg_sys::BLCKSZ as u64 - 24;
+
+/// The page from which on chunks should move down, if that would make the file clearly smaller: vacuum
+/// cuts off a sixteenth of it or more.
 ///
 /// # Safety
 /// `table` must be open.
 pub unsafe fn cut(table: pg_sys::Relation, survey: &Survey) -> Option<u32> {
-    let tuples: u64 = survey
-        .chunks
-        .iter()
-        .map(|seen| u64::from(seen.pieces) + 1)
-        .sum();
-    let needed = tuples.div_ceil(4) + survey.tail_bytes / 8000 + 4;
-    // Headers, and pages shared with the tail, leave holes that nothing fits into.
-    let cut = u32::try_from(needed + needed / 64).ok()?;
-    if u64::from(survey.blocks) <= needed + needed / 32 {
+    let needed = survey.live_bytes.div_ceil(PAGE_BYTES);
+    if u64::from(survey.blocks) <= needed + needed / 16 + 1 {
         return None;
     }
+    // Some holes stay that nothing fits into.
+    let cut = u32::try_from(needed + needed / 64 + 1).ok()?;
     let moving: u64 = survey
         .chunks
         .iter()

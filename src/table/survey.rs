@@ -52,8 +52,8 @@ pub struct Survey {
     pub chunks: Vec<Seen>,
     /// Keyed chunks of each series, by time.
     pub keyed: FxHashMap<Vec<u8>, Vec<usize>>,
-    pub tail_rows: u64,
-    pub tail_bytes: u64,
+    /// What rows and storage tuples take of their pages.
+    pub live_bytes: u64,
     /// Tuples that nobody sees who starts now.
     pub dead: u64,
     pub damaged: Vec<(Tid, Damage)>,
@@ -126,14 +126,13 @@ impl Survey {
                         pg_sys::HeapTupleSatisfiesVisibility(&mut heap_tuple, snapshot, buffer),
                     )
                 };
-                match found {
-                    _ if !visible => self.dead += 1,
-                    Found::Row => {
-                        self.tail_rows += 1;
-                        self.tail_bytes += u64::from(item.len) + 4;
-                    }
-                    Found::Header => headers.push(item.tid),
-                    Found::Skip => {}
+                if !visible {
+                    self.dead += 1;
+                    continue;
+                }
+                self.live_bytes += u64::from(item.len).next_multiple_of(8) + 4;
+                if found == Found::Header {
+                    headers.push(item.tid);
                 }
             }
         });
