@@ -95,18 +95,23 @@ fn encode_stretch(
     let Tier::Merged(point) = effort.tier else {
         return best;
     };
-    let pieces = pieces(stretch.clone(), series);
-    if pieces.len() > 1 {
-        let by_series = Built::of(column, pieces.into_iter(), effort.small, place);
+    let starts = |end| series.partition_point(|&row| row < end);
+    let several = starts(stretch.start + 1) < starts(stretch.end);
+    // What queries ask for one by one: short series, and the newest points of a long one.
+    let picked = several || stretch.end == column.rows();
+    if several {
+        let pieces = pieces(stretch.clone(), series).into_iter();
+        let by_series = Built::of(column, pieces, effort.small, place);
         if by_series.cost() * 50 < best.cost() * 49 {
             best = by_series;
         }
     }
     if best.entries.len() > 1 && best.bytes.len() <= LARGE_BLOCK_BYTES {
-        let large = Built::of(column, std::iter::once(stretch), effort.large, place);
+        let large = effort.large(column, stretch, place);
         // An edge of a range will decode more rows.
         let pays = match point {
-            Point::Fast => large.cost() * 10 < best.cost() * 9,
+            Point::Fast if picked => large.cost() * 10 < best.cost() * 9,
+            Point::Fast => large.cost() * 50 < best.cost() * 49,
             Point::Small => large.cost() < best.cost(),
         };
         if pays {
@@ -181,6 +186,16 @@ impl Effort {
                 self.small = Tier::Fresh;
             }
         }
+    }
+
+    /// One block of a whole stretch; later ones come without trials where these gain nothing.
+    fn large(&mut self, column: &Column, stretch: Range<usize>, place: (u32, usize)) -> Built {
+        let of = |tier| Built::of(column, std::iter::once(stretch.clone()), tier, place);
+        let built = of(self.large);
+        if self.large == Tier::Merged(Point::Fast) && of(Tier::Fresh).bytes == built.bytes {
+            self.large = Tier::Fresh;
+        }
+        built
     }
 
     fn large_did_not_pay(&mut self) {
