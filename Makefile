@@ -18,7 +18,7 @@ SUITE ?=
 
 export PG PG_CONFIG TARGET PROFILE
 
-.PHONY: all build sql bench install installcheck check test test-here faults replicate differential model pgbench crash core-suites vitals torture soak fuzz demo clean prerequisites
+.PHONY: all build sql programs bench install installcheck check test test-here faults replicate differential model pgbench crash core-suites vitals torture soak fuzz demo clean prerequisites
 
 all: build
 
@@ -44,7 +44,7 @@ install:
 prerequisites:
 	@scripts/prerequisites $(PG)
 
-bench:
+programs:
 	$(CARGO) build --profile $(PROFILE) --package varve-bench --bin varve-bench
 
 # No server: formatting, lints, the pure crate with its golden files and corpora, the test programs' own tests.
@@ -61,27 +61,31 @@ else
 	@scripts/in-trixie $(PG) make test-here PG=$(PG) TARGET=build/target-$(PG)
 endif
 
-test-here: prerequisites build bench
+test-here: prerequisites build programs
 	$(BENCH) test
 
-installcheck: prerequisites build bench
+installcheck: prerequisites build programs
 	$(BENCH) installcheck
 
 # One of the programs of `make test`; SEED=n repeats a run. `make core-suites CHUNK_ROWS=7 SUITE=isolation` is torture mode.
-faults replicate differential model pgbench crash core-suites: prerequisites build bench
+faults replicate differential model pgbench crash core-suites: prerequisites build programs
 	$(BENCH) $@ $(if $(SEED),--seed $(SEED)) $(if $(CHUNK_ROWS),--chunk-rows $(CHUNK_ROWS)) $(if $(SUITE),--suite $(SUITE))
 
 # Exact counters, no times; the page is docs/vitals.md.
-vitals: prerequisites build bench
+vitals: prerequisites build programs
 	$(BENCH) vitals docs/vitals.md
 
+# Size, speed and memory of tables, heap beside varve; twenty minutes; the page is docs/tables.md.
+bench: prerequisites build programs
+	$(BENCH) tables docs/tables.md
+
 # Up to an hour; its page is docs/torture.md.
-torture: prerequisites build bench
+torture: prerequisites build programs
 	$(BENCH) torture docs/torture.md $(if $(SEED),--seed $(SEED))
 
 # MINUTES of steady writing, retention and compact; its page is docs/soak.md.
 MINUTES ?= 30
-soak: prerequisites build bench
+soak: prerequisites build programs
 	$(BENCH) soak docs/soak.md --minutes $(MINUTES)
 
 # FUZZ_SECONDS for each target; their corpora are replayed by `make check`.
@@ -92,7 +96,7 @@ fuzz:
 # --- what a person sees ----------------------------------------------------------------------------------------------
 
 # Real data into a heap and a varve table of a throw-away cluster: sizes, a dashboard query, its plan.
-demo: prerequisites build bench
+demo: prerequisites build programs
 	@$(BENCH) demo
 
 include bench/codecs.mk

@@ -4,6 +4,7 @@
 mod arguments;
 mod commands;
 mod generate;
+mod measure;
 mod random;
 mod report;
 mod server;

@@ -11,6 +11,7 @@ mod model;
 mod pgbench;
 mod replicate;
 mod soak;
+mod tables;
 mod torture;
 mod vitals;
 
@@ -58,6 +59,13 @@ pub fn run() -> Result<bool> {
             let page = arguments.word(0, "docs/soak.md".to_string())?;
             soak::run(&tree, &mut report, arguments.option("minutes", 30)?, &page)?;
         }
+        "tables" => tables::run(
+            &tree,
+            &mut report,
+            arguments.option("runs", 3)?,
+            arguments.option("days", 90)?,
+            &arguments.word(0, "docs/tables.md".to_string())?,
+        )?,
         "torture" => torture::run(
             &tree,
             &mut report,

@@ -3,7 +3,8 @@
 
 use super::core_suites::{Sources, Suite};
 use super::crash;
-use crate::generate;
+use crate::generate::{self, CPU_COLUMNS as COLUMNS};
+use crate::measure::{buffers, file_per_live_byte, total_size, wal_position};
 use crate::report::Report;
 use crate::server::{Cluster, Tree};
 use crate::twins;
@@ -16,9 +17,6 @@ const HOSTS: usize = 100;
 const STEPS: i64 = 2_592;
 const VALUES_PER_ROW: i64 = 10;
 const CRASHES: u64 = 5;
-const COLUMNS: &str = "time timestamptz NOT NULL, tags_id int NOT NULL, usage_user float8, usage_system float8,
-    usage_idle float8, usage_nice float8, usage_iowait float8, usage_irq float8, usage_softirq float8,
-    usage_steal float8, usage_guest float8, usage_guest_nice float8";
 
 /// What is asked of both tables: a name, the query, and by what its buffers are divided.
 const QUERIES: [(&str, &str, i64); 5] = [
@@ -202,54 +200,6 @@ fn deletes(client: &mut Client, page: &mut Page, count: i64) -> Result<()> {
         count / 100,
     );
     Ok(())
-}
-
-fn wal_position(client: &mut Client) -> Result<i64> {
-    Ok(client
-        .query_one("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint", &[])?
-        .get(0))
-}
-
-fn total_size(client: &mut Client, table: &str) -> Result<i64> {
-    Ok(client
-        .query_one(
-            "SELECT pg_total_relation_size($1::text::regclass)",
-            &[&table],
-        )?
-        .get(0))
-}
-
-/// Counted from the pages themselves: line pointers in use whose tuple nobody has deleted.
-fn file_per_live_byte(client: &mut Client, table: &str) -> Result<f64> {
-    let query = format!(
-        "SELECT pg_relation_size('{table}')::float8 / nullif(sum(lp_len + 4) FILTER (WHERE lp_flags = 1 AND (t_xmax = 0 OR t_xmax::text = '0')), 0)::float8
-         FROM generate_series(0, pg_relation_size('{table}') / current_setting('block_size')::int - 1) b,
-              heap_page_items(get_raw_page('{table}', 'main', b))"
-    );
-    Ok(client
-        .query_one(&query, &[])?
-        .get::<_, Option<f64>>(0)
-        .unwrap_or(f64::NAN))
-}
-
-/// Shared buffers that the second run of the query touches.
-fn buffers(client: &mut Client, query: &str) -> Result<i64> {
-    let explain = format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {query}");
-    client.simple_query(&explain)?;
-    let mut text = String::new();
-    for message in client.simple_query(&explain)? {
-        if let postgres::SimpleQueryMessage::Row(row) = message {
-            text.push_str(row.get(0).unwrap_or(""));
-        }
-    }
-    let counter = |name: &str| -> Result<i64> {
-        let (_, rest) = text
-            .split_once(&format!("\"{name}\": "))
-            .ok_or("EXPLAIN shows no buffers")?;
-        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
-        Ok(digits.parse()?)
-    };
-    Ok(counter("Shared Hit Blocks")? + counter("Shared Read Blocks")?)
 }
 
 impl Page {

@@ -6,6 +6,11 @@ use super::timestamp;
 use crate::random::Random;
 use std::io::{Result, Write};
 
+/// The columns of a table for these rows.
+pub const COLUMNS: &str = "time timestamptz NOT NULL, tags_id int NOT NULL, usage_user float8, usage_system float8,
+    usage_idle float8, usage_nice float8, usage_iowait float8, usage_irq float8, usage_softirq float8,
+    usage_steal float8, usage_guest float8, usage_guest_nice float8";
+
 /// 2016-01-01T00:00:00Z, where the suite begins.
 const START: i64 = 1_451_606_400;
 

@@ -7,7 +7,7 @@ mod noisy;
 
 pub use billy::billy;
 pub use churn::churn;
-pub use cpu::cpu;
+pub use cpu::{cpu, COLUMNS as CPU_COLUMNS};
 pub use noisy::noisy;
 
 /// `YYYY-MM-DDTHH:MM:SSZ` of so many seconds after 1970 (days to civil date: Howard Hinnant's algorithm).

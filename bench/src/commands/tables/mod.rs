@@ -1,0 +1,126 @@
+//! What tables cost: size, speed and memory of heap and varve side by side in one run, on the cpu data of the Time Series
+//! Benchmark Suite and on other shapes. Times are compared within the run only; everything else is counted.
+
+mod changes;
+mod data;
+mod load;
+mod page;
+mod shapes;
+mod watch;
+
+use crate::generate::CPU_COLUMNS;
+use crate::report::Report;
+use crate::server::{self, Cluster, Tree};
+use crate::{twins, Result};
+use page::Page;
+use postgres::Client;
+use std::path::Path;
+use std::process::Command;
+use std::rc::Rc;
+
+struct Bench {
+    tree: Rc<Tree>,
+    cluster: Cluster,
+    page: Page,
+    report: Report,
+    /// How often what is timed is repeated.
+    runs: usize,
+}
+
+/// `runs` of each COPY; gen_billy of so many `days`; the page goes to `path`.
+pub fn run(tree: &Rc<Tree>, report: &mut Report, runs: usize, days: i64, path: &str) -> Result<()> {
+    let directory = data::directory(tree)?;
+    let cpu = data::cpu(&directory)?;
+    let settings = [
+        "autovacuum = off",
+        "checkpoint_timeout = '1h'",
+        "max_wal_size = '16GB'",
+        "shared_buffers = '2GB'",
+        "fsync = on",
+        "jit = off",
+    ];
+    let mut bench = Bench {
+        tree: Rc::clone(tree),
+        cluster: Cluster::create(tree, &settings)?,
+        page: Page::default(),
+        report: std::mem::take(report),
+        runs,
+    };
+    let head = head(&cpu.source)?;
+    let outcome = bench
+        .all(&cpu, days)
+        .and_then(|()| bench.page.write(path, &head));
+    *report = std::mem::take(&mut bench.report);
+    outcome
+}
+
+impl Bench {
+    fn all(&mut self, cpu: &data::Cpu, days: i64) -> Result<()> {
+        let mut client = self.cluster.database("tables")?;
+        client.batch_execute("CREATE EXTENSION pageinspect")?;
+        load::run(self, &mut client, cpu)?;
+        changes::read(self, &mut client)?;
+        let equal = twins::expect_equal(&mut client, "cpu_heap", "cpu_varve");
+        self.report.check(
+            "tables/A1 is the same in both (EXCEPT ALL, both ways)",
+            equal,
+        );
+        let verified = twins::expect_verified(&mut client, "cpu_varve");
+        self.report.check("tables/A1 verified", verified);
+        drop(client);
+        changes::change(self)?;
+        let mut client = self.cluster.database("shapes")?;
+        shapes::run(self, &mut client, days)
+    }
+
+    /// A copy of the database with A1 in it, and a connection to it.
+    fn copy_of_database(&self, name: &str) -> Result<Client> {
+        let mut client = self.cluster.connect("postgres")?;
+        client.batch_execute(&format!("CREATE DATABASE {name} TEMPLATE tables"))?;
+        self.cluster.connect(name)
+    }
+}
+
+/// A table for the cpu data, heap's with the two indexes that the suite defines.
+fn create(client: &mut Client, table: &str, varve: bool) -> Result<()> {
+    let method = twins::access_method();
+    let statement = match (varve, method.as_str()) {
+        (true, "varve") => format!(
+            "CREATE TABLE {table}({CPU_COLUMNS}) USING varve; CREATE INDEX ON {table} USING varve (tags_id, time)"
+        ),
+        _ => format!(
+            "CREATE TABLE {table}({CPU_COLUMNS}); CREATE INDEX ON {table} (tags_id, time DESC); CREATE INDEX ON {table} (time DESC)"
+        ),
+    };
+    Ok(client.batch_execute(&statement)?)
+}
+
+/// COPY by the server itself.
+fn copy(client: &mut Client, table: &str, file: &Path) -> Result<()> {
+    Ok(client.batch_execute(&format!(
+        "COPY {table} FROM '{}' (FORMAT csv)",
+        file.display()
+    ))?)
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn head(source: &str) -> Result<String> {
+    let commit = server::output(Command::new("git").args([
+        "describe",
+        "--always",
+        "--dirty",
+        "--abbrev=12",
+    ]))?;
+    let cores = std::thread::available_parallelism()?;
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().unwrap_or("unknown");
+    Ok(format!(
+        "# Tables\n\n`make bench` on commit {commit}, {cores} cores, load average {load} when it began. {source}. The heap has the \
+         suite's two indexes,\nthe varve table its series index; sizes are those of pg_total_relation_size. Times depend on the \
+         machine and what else it\ndoes: compare the columns, not the pages of two machines.\n"
+    ))
+}
