@@ -2,7 +2,7 @@
 //! and subtransactions begin and end.
 
 use crate::storage::marks;
-use crate::table::{batch, changes};
+use crate::table::{batch, changes, handover, locks};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -171,6 +171,8 @@ unsafe extern "C-unwind" fn transaction_event(
             marks::forget();
             batch::forget();
             changes::forget();
+            handover::forget();
+            locks::forget();
         }
         _ => {}
     }

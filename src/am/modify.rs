@@ -8,7 +8,7 @@ use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::storage::read::Reader;
 use crate::table::locks::{self, Locked, Request, RowState};
-use crate::table::{batch, changes, follow};
+use crate::table::{batch, changes, follow, handover};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::rc::Rc;
@@ -71,21 +71,23 @@ enum Held {
     Not(Outcome),
 }
 
-/// Locks the chunk of a compressed row exclusively and looks the row up in its newest version.
+/// Locks a compressed row, to change it, and looks it up in its chunk's newest version.
 unsafe fn hold(
     table: pg_sys::Relation,
     at: Tid,
+    mode: pg_sys::LockTupleMode::Type,
     command: pg_sys::CommandId,
     wait: bool,
     failure: *mut pg_sys::TM_FailureData,
 ) -> Held {
     let request = Request {
-        mode: pg_sys::LockTupleMode::LockTupleExclusive,
+        mode,
         policy: if wait {
             pg_sys::LockWaitPolicy::LockWaitBlock
         } else {
             pg_sys::LockWaitPolicy::LockWaitSkip
         },
+        to_change: true,
     };
     // SAFETY: the caller's contract.
     unsafe {
@@ -97,7 +99,7 @@ unsafe fn hold(
         let Some((seen, row)) = fetch::visible_row(table, at, any) else {
             return Held::Not(pg_sys::TM_Result::TM_Deleted);
         };
-        let newest = match locks::lock_chunk(table, &seen.chunk, request) {
+        let newest = match locks::lock_row(table, &seen.chunk, row, request) {
             Locked::Chunk(newest) => newest,
             Locked::Deleted(own) => {
                 (*failure).cmax = command;
@@ -109,13 +111,18 @@ unsafe fn hold(
             }
             Locked::WouldBlock => return Held::Not(pg_sys::TM_Result::TM_BeingModified),
             Locked::Moved(last, mover) => match follow::moved_row(table, last, row, mover) {
-                Some(next) => return hold(table, next, command, wait, failure),
+                Some(next) => return hold(table, next, mode, command, wait, failure),
                 None => return Held::Not(pg_sys::TM_Result::TM_Deleted),
             },
         };
         (*failure).xmax = newest.chunk.xmin;
         match locks::row_state(&newest.chunk, row) {
-            RowState::Live => Held::Row(newest, row),
+            RowState::Live => {
+                if changes::newest(&newest.chunk).is_none() {
+                    changes::note_row_locked(&newest.chunk);
+                }
+                Held::Row(newest, row)
+            }
             RowState::OwnChange(by) => {
                 (*failure).xmax = pg_sys::GetCurrentTransactionId();
                 (*failure).cmax = by.unwrap_or(command);
@@ -160,6 +167,9 @@ pub unsafe extern "C-unwind" fn tuple_delete(
     unsafe {
         let mut at = tid::read(item);
         if !at.is_virtual() {
+            if !handover::lock_origin(table, at, pg_sys::AccessExclusiveLock, wait) {
+                return pg_sys::TM_Result::TM_BeingModified;
+            }
             let result = heap_callback!(
                 tuple_delete,
                 table,
@@ -176,8 +186,10 @@ pub unsafe extern "C-unwind" fn tuple_delete(
                 None => return result,
             }
         }
-        match hold(table, at, command, wait, failure) {
+        let exclusive = pg_sys::LockTupleMode::LockTupleExclusive;
+        match hold(table, at, exclusive, command, wait, failure) {
             Held::Row(reader, row) if passes_crosscheck(table, &reader, row, crosscheck) => {
+                relation::check_serializable(table);
                 let successor = changing_partition.then_some(MOVED_TO_ANOTHER_PARTITION);
                 changes::record(&reader.chunk, row, command, successor);
                 pg_sys::TM_Result::TM_Ok
@@ -237,22 +249,50 @@ pub unsafe extern "C-unwind" fn tuple_update(
             );
             match follow::after_seal(table, at, result, failure) {
                 Some(next) => at = next,
-                None => return result,
+                None => {
+                    if result == pg_sys::TM_Result::TM_Ok {
+                        after_tail_update(table, at, tid::from_pg(&(*slot).tts_tid), *mode);
+                    }
+                    return result;
+                }
             }
         }
-        *mode = pg_sys::LockTupleMode::LockTupleExclusive;
-        match hold(table, at, command, wait, failure) {
+        *mode = if handover::changes_key(table, at, slot) {
+            pg_sys::LockTupleMode::LockTupleExclusive
+        } else {
+            pg_sys::LockTupleMode::LockTupleNoKeyExclusive
+        };
+        match hold(table, at, *mode, command, wait, failure) {
             Held::Row(reader, row) if passes_crosscheck(table, &reader, row, crosscheck) => {
                 // The new version is a tail row.
                 heap_callback!(tuple_insert, table, slot, command, 0, core::ptr::null_mut());
                 let next = tid::from_pg(&(*slot).tts_tid);
                 changes::record(&reader.chunk, row, command, Some(next));
+                if changes::newest(&reader.chunk).is_none() {
+                    handover::note_version(table, next, reader.chunk.header.chunk, row);
+                }
                 *update_indexes = ALL_INDEXES;
                 pg_sys::TM_Result::TM_Ok
             }
             Held::Row(..) => pg_sys::TM_Result::TM_Updated,
             Held::Not(outcome) => outcome,
         }
+    }
+}
+
+/// Lets a newer version of a new version of a compressed row have the row's locks.
+unsafe fn after_tail_update(
+    table: pg_sys::Relation,
+    at: Tid,
+    next: Tid,
+    mode: pg_sys::LockTupleMode::Type,
+) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if mode == pg_sys::LockTupleMode::LockTupleExclusive {
+            handover::lock_origin(table, at, pg_sys::AccessExclusiveLock, true);
+        }
+        handover::note_next_version(table, at, next);
     }
 }
 
@@ -269,33 +309,88 @@ pub unsafe extern "C-unwind" fn tuple_lock(
     flags: u8,
     failure: *mut pg_sys::TM_FailureData,
 ) -> Outcome {
+    let request = Request {
+        mode,
+        policy,
+        to_change: false,
+    };
     // SAFETY: called by core with a slot of ours.
     unsafe {
-        if !tid::read(item).is_virtual() {
-            let result = follow::lock_tail_row(
-                table, item, snapshot, slot, command, mode, policy, flags, failure,
-            );
-            match follow::after_seal(table, tid::read(item), result, failure) {
-                Some(next) => *item = tid::to_pg(next),
-                None => {
-                    let left = result == pg_sys::TM_Result::TM_Updated
-                        && tid::from_pg(&(*failure).ctid).is_moved_marker();
-                    if left && flags & pg_sys::TUPLE_LOCK_FLAG_FIND_LAST_VERSION as u8 != 0 {
-                        follow::raise_moved_to_another_partition();
-                    }
-                    return result;
-                }
-            }
+        if tid::read(item).is_virtual() {
+            return lock_compressed(table, item, slot, command, request, flags, failure);
         }
-        lock_compressed(
+        let own = tid::read(item);
+        if !handover::lock_origin(table, own, request.row_mode(), request.waits()) {
+            request.refuse(table);
+            return pg_sys::TM_Result::TM_WouldBlock;
+        }
+        let result = follow::lock_tail_row(
+            table, item, snapshot, slot, command, mode, policy, flags, failure,
+        );
+        after_tail_lock(table, item, slot, command, request, flags, failure, result)
+    }
+}
+
+/// Goes on with a tail row that turned out to have been sealed.
+#[expect(clippy::too_many_arguments, reason = "the table AM's signature")]
+unsafe fn after_tail_lock(
+    table: pg_sys::Relation,
+    item: pg_sys::ItemPointer,
+    slot: *mut pg_sys::TupleTableSlot,
+    command: pg_sys::CommandId,
+    request: Request,
+    flags: u8,
+    failure: *mut pg_sys::TM_FailureData,
+    result: Outcome,
+) -> Outcome {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if let Some(next) = follow::after_seal(table, tid::read(item), result, failure) {
+            *item = tid::to_pg(next);
+            return lock_compressed(table, item, slot, command, request, flags, failure);
+        }
+        let left = result == pg_sys::TM_Result::TM_Updated
+            && tid::from_pg(&(*failure).ctid).is_moved_marker();
+        if left && flags & pg_sys::TUPLE_LOCK_FLAG_FIND_LAST_VERSION as u8 != 0 {
+            follow::raise_moved_to_another_partition();
+        }
+        result
+    }
+}
+
+/// Locks the key of a compressed row that others have updated, all but its key: the row as the caller knows it will do, if
+/// its new version can be locked as well.
+unsafe fn locks_key(
+    table: pg_sys::Relation,
+    old: &Reader,
+    row: u32,
+    next: Tid,
+    slot: *mut pg_sys::TupleTableSlot,
+    command: pg_sys::CommandId,
+    request: Request,
+) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if request.mode != pg_sys::LockTupleMode::LockTupleKeyShare
+            || next == MOVED_TO_ANOTHER_PARTITION
+        {
+            return false;
+        }
+        let mut item = tid::to_pg(next);
+        let mut failure = pg_sys::TM_FailureData::default();
+        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let result = follow::lock_tail_row(
             table,
-            item,
+            &mut item,
+            any,
             slot,
             command,
-            Request { mode, policy },
-            flags,
-            failure,
-        )
+            request.mode,
+            request.policy,
+            0,
+            &mut failure,
+        );
+        result == pg_sys::TM_Result::TM_Ok && !handover::differs_in_key(table, old, row, slot)
     }
 }
 
@@ -319,7 +414,7 @@ unsafe fn lock_compressed(
         let Some((seen, row)) = fetch::visible_row(table, at, any) else {
             return pg_sys::TM_Result::TM_Deleted;
         };
-        let newest = match locks::lock_chunk(table, &seen.chunk, request) {
+        let newest = match locks::lock_row(table, &seen.chunk, row, request) {
             Locked::Chunk(newest) => newest,
             Locked::Deleted(true) => {
                 (*failure).cmax = command;
@@ -350,6 +445,12 @@ unsafe fn lock_compressed(
                 pg_sys::TM_Result::TM_SelfModified
             }
             RowState::Deleted => pg_sys::TM_Result::TM_Deleted,
+            RowState::Updated(next)
+                if locks_key(table, &newest, row, next, slot, command, request) =>
+            {
+                slot::store_row(slot, &newest, row, relation::oid(table));
+                pg_sys::TM_Result::TM_Ok
+            }
             RowState::Updated(next) if next == MOVED_TO_ANOTHER_PARTITION => {
                 if follow_updates {
                     follow::raise_moved_to_another_partition();
@@ -359,18 +460,10 @@ unsafe fn lock_compressed(
             }
             RowState::Updated(next) if follow_updates => {
                 *item = tid::to_pg(next);
-                let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-                let result = tuple_lock(
-                    table,
-                    item,
-                    any,
-                    slot,
-                    command,
-                    request.mode,
-                    request.policy,
-                    flags,
-                    failure,
-                );
+                let result =
+                    follow::lock_successor(table, item, slot, command, request, flags, failure);
+                let result =
+                    after_tail_lock(table, item, slot, command, request, flags, failure, result);
                 (*failure).traversed = true;
                 result
             }

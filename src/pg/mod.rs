@@ -2,6 +2,7 @@
 //! contexts and errors. Nearly all unsafe code of the extension lives here or at C entry points.
 
 pub mod error;
+pub mod heavy;
 pub mod memory;
 pub mod nbtree;
 pub mod page;

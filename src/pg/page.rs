@@ -119,6 +119,12 @@ pub struct Page {
 }
 
 impl Page {
+    /// # Safety
+    /// `data` must be a page that stays in memory, or a copy of one, as long as the value is used.
+    pub unsafe fn of(data: pg_sys::Page, block: u32) -> Self {
+        Page { data, block }
+    }
+
     pub fn as_ptr(&self) -> pg_sys::Page {
         self.data
     }

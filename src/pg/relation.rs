@@ -19,6 +19,16 @@ impl Open {
         }
     }
 
+    /// None where there is no such table any more.
+    pub fn existing_table(oid: pg_sys::Oid, lock: u32) -> Option<Self> {
+        // SAFETY: an OID may be of any relation or none.
+        let relation = unsafe { pg_sys::try_table_open(oid, lock as i32) };
+        (!relation.is_null()).then_some(Open {
+            relation,
+            index: false,
+        })
+    }
+
     pub fn index(oid: pg_sys::Oid, lock: u32) -> Self {
         Open {
             // SAFETY: raises an error when there is no such index.
@@ -147,6 +157,11 @@ pub unsafe fn index_oids(relation: pg_sys::Relation) -> Vec<pg_sys::Oid> {
 
 unsafe extern "C-unwind" {
     fn get_partition_ancestors(relid: pg_sys::Oid) -> *mut pg_sys::List;
+    fn CheckForSerializableConflictIn(
+        relation: pg_sys::Relation,
+        tid: pg_sys::ItemPointer,
+        block: pg_sys::BlockNumber,
+    );
     fn datum_image_eq(a: pg_sys::Datum, b: pg_sys::Datum, by_value: bool, length: i32) -> bool;
 }
 
@@ -175,6 +190,23 @@ pub unsafe fn same_image(
     unsafe {
         pg_sys::ffi::pg_guard_ffi_boundary(|| {
             datum_image_eq(a, b, attribute.attbyval, i32::from(attribute.attlen))
+        })
+    }
+}
+
+/// Raises a serialization failure where a change of the table closes a dangerous structure with serializable readers of it.
+///
+/// # Safety
+/// See `oid`.
+pub unsafe fn check_serializable(relation: pg_sys::Relation) {
+    // SAFETY: by contract; errors become panics at the boundary.
+    unsafe {
+        pg_sys::ffi::pg_guard_ffi_boundary(|| {
+            CheckForSerializableConflictIn(
+                relation,
+                core::ptr::null_mut(),
+                pg_sys::InvalidBlockNumber,
+            )
         })
     }
 }

@@ -2,7 +2,7 @@
 //! new header version when the outermost statement ends; until then our own scans overlay them
 //! (docs/design/0001). Each entry knows its command and subtransaction.
 
-use super::series;
+use super::{handover, locks, series};
 use crate::pg::error::{self, Code};
 use crate::pg::relation::{self, Open};
 use crate::pg::tid::Tid;
@@ -45,7 +45,8 @@ struct Touched {
     /// The header that we locked first, and then what each of our flushes left.
     base: Tid,
     versions: Vec<(pg_sys::SubTransactionId, Newest)>,
-    /// Subtransaction that holds the exclusive lock on the newest header, if any.
+    /// Subtransaction that holds the exclusive lock on the newest header, if any. Without it the transaction has locked single
+    /// rows: what it changes is written when it ends.
     locked: Option<pg_sys::SubTransactionId>,
     groups: Vec<Group>,
     /// The transaction's snapshot is older than `base`, so that its scans see an earlier version. They must
@@ -58,6 +59,11 @@ impl Touched {
         self.versions
             .last()
             .map_or(Newest::At(self.base), |version| version.1)
+    }
+
+    /// Nobody else can lock or change rows of the chunk.
+    fn is_whole(&self) -> bool {
+        self.locked.is_some() || !self.versions.is_empty()
     }
 }
 
@@ -172,19 +178,19 @@ pub fn successor(chunk: &Chunk, row: u32) -> Option<Tid> {
     }
 }
 
-/// The newest header of a chunk that this transaction has changed.
+/// The newest header of a chunk that this transaction has locked as a whole.
 pub fn newest(chunk: &Chunk) -> Option<Newest> {
     STATE.with_borrow(|state| {
         let touched = state.touched.get(&key_of(chunk))?;
-        (touched.file == file_of(chunk)).then(|| touched.newest())
+        (touched.file == file_of(chunk) && touched.is_whole()).then(|| touched.newest())
     })
 }
 
-/// Was the row gone when this transaction first locked the chunk? `None` where it has not.
+/// Was the row gone when this transaction first locked the chunk? `None` where it has not written the chunk.
 pub fn gone_before(chunk: &Chunk, row: u32) -> Option<bool> {
     STATE.with_borrow(|state| {
         let touched = state.touched.get(&key_of(chunk))?;
-        Some(touched.before.contains(row))
+        (!touched.versions.is_empty()).then(|| touched.before.contains(row))
     })
 }
 
@@ -193,31 +199,42 @@ pub fn note_locked(newest: &Chunk) {
     // SAFETY: inside a transaction.
     let sub = unsafe { pg_sys::GetCurrentSubTransactionId() };
     STATE.with_borrow_mut(|state| {
-        let key = key_of(newest);
-        let is_known = state.touched.get(&key).is_some_and(|touched| {
-            touched.file == file_of(newest)
-                && (touched.locked.is_some()
-                    || !touched.versions.is_empty()
-                    || !touched.groups.is_empty())
-        });
-        if !is_known {
-            let fresh = Touched {
-                file: file_of(newest),
-                before: newest.map.clone(),
-                base: newest.tid,
-                versions: Vec::new(),
-                locked: None,
-                groups: Vec::new(),
-                foreign: is_foreign(newest),
-            };
-            if let Some(old) = state.touched.insert(key, fresh) {
-                state.rows -= rows_in(&old.groups);
+        state.touch(newest).locked.get_or_insert(sub);
+    });
+}
+
+/// Remembers that we have locked a row, to change it, of the chunk of which `newest` is the newest header version.
+pub fn note_row_locked(newest: &Chunk) {
+    STATE.with_borrow_mut(|state| {
+        state.touch(newest);
+    });
+}
+
+impl State {
+    /// The entry of a chunk whose newest version has just been found under a lock.
+    fn touch(&mut self, newest: &Chunk) -> &mut Touched {
+        let (key, file) = (key_of(newest), file_of(newest));
+        if self.touched.get(&key).is_some_and(|old| old.file != file) {
+            if let Some(old) = self.touched.remove(&key) {
+                self.rows -= rows_in(&old.groups);
             }
         }
-        let touched = state.touched.get_mut(&key);
-        let touched = touched.expect("BUG: a chunk was forgotten");
-        touched.locked.get_or_insert(sub);
-    });
+        let touched = self.touched.entry(key).or_insert_with(|| Touched {
+            file,
+            before: DeleteMap::default(),
+            base: newest.tid,
+            versions: Vec::new(),
+            locked: None,
+            groups: Vec::new(),
+            foreign: false,
+        });
+        if !touched.is_whole() {
+            touched.before = newest.map.clone();
+            touched.base = newest.tid;
+            touched.foreign = is_foreign(newest);
+        }
+        touched
+    }
 }
 
 /// Does the transaction read by one snapshot, which does not see this version?
@@ -316,10 +333,10 @@ pub fn any_unwritten() -> bool {
 }
 
 /// Writes the changes that the current subtransaction has collected: one new header version per chunk,
-/// in the order of their TIDs. Those of outer ones stay: what is written now may be rolled back alone. So
-/// do those of chunks of which the transaction sees an earlier version.
+/// in the order of chunks. Those of outer ones stay: what is written now may be rolled back alone. So
+/// do those of chunks of which the transaction sees an earlier version, and of which it has locked single rows.
 pub fn flush() {
-    flush_where(|touched| !touched.foreign);
+    flush_where(|touched| !touched.foreign && touched.is_whole());
 }
 
 /// Writes everything before the transaction ends: nothing is read after this.
@@ -356,34 +373,58 @@ fn flush_where(wanted: impl Fn(&Touched) -> bool) {
     }
     // SAFETY: inside a transaction.
     let sub = unsafe { pg_sys::GetCurrentSubTransactionId() };
-    let mut work: Vec<(Key, Tid)> = STATE.with_borrow(|state| {
+    let mut work: Vec<Key> = STATE.with_borrow(|state| {
         state
             .touched
             .iter()
             .filter(|(_, touched)| {
-                wanted(touched) && touched.groups.iter().any(|group| group.sub == sub)
+                wanted(touched)
+                    && touched.newest() != Newest::Gone
+                    && touched.groups.iter().any(|group| group.sub == sub)
             })
-            .filter_map(|(key, touched)| match touched.newest() {
-                Newest::At(tid) => Some((*key, tid)),
-                Newest::Gone => None,
-            })
+            .map(|(key, _)| *key)
             .collect()
     });
-    work.sort_by_key(|(key, tid)| (key.table.to_u32(), *tid));
-    for (key, tid) in work {
-        let (groups, file) = STATE.with_borrow_mut(|state| {
-            let touched = state
-                .touched
-                .get_mut(&key)
-                .expect("BUG: a chunk was forgotten");
-            let (groups, rest): (Vec<_>, Vec<_>) = core::mem::take(&mut touched.groups)
-                .into_iter()
-                .partition(|group| group.sub == sub);
-            touched.groups = rest;
-            state.rows -= rows_in(&groups);
-            (groups, touched.file)
-        });
-        write_changes(key, file, tid, &groups);
+    // All transactions lock headers to write in this order.
+    work.sort_unstable_by_key(|key| (key.table.to_u32(), key.chunk));
+    for key in work {
+        write_chunk(key, sub);
+    }
+}
+
+/// Writes what a subtransaction has changed of a chunk.
+fn write_chunk(key: Key, sub: pg_sys::SubTransactionId) {
+    let (groups, file, newest, is_whole) = STATE.with_borrow_mut(|state| {
+        let touched = state
+            .touched
+            .get_mut(&key)
+            .expect("BUG: a chunk was forgotten");
+        let (groups, rest): (Vec<_>, Vec<_>) = core::mem::take(&mut touched.groups)
+            .into_iter()
+            .partition(|group| group.sub == sub);
+        touched.groups = rest;
+        state.rows -= rows_in(&groups);
+        (groups, touched.file, touched.newest(), touched.is_whole())
+    });
+    let Some(table) = Open::existing_table(key.table, pg_sys::RowExclusiveLock) else {
+        return; // Dropped since.
+    };
+    // SAFETY: the table is open.
+    if unsafe { relation::file_number(table.rel()) } != file {
+        return; // Rewritten or truncated since: the rows are gone with the file.
+    }
+    let Newest::At(mut tid) = newest else {
+        return;
+    };
+    if !is_whole {
+        // SAFETY: the table is open for writing.
+        tid = unsafe { locks::lock_to_write(table.rel(), key.chunk, tid) }
+            .expect("BUG: a chunk with locked rows is gone");
+    }
+    write_changes(key, &table, tid, &groups);
+    if !is_whole {
+        // SAFETY: as above.
+        unsafe { handover::hand_over(table.rel(), key.chunk) };
     }
 }
 
@@ -394,13 +435,9 @@ fn rows_in(groups: &[Group]) -> usize {
         .sum()
 }
 
-fn write_changes(key: Key, file: pg_sys::Oid, tid: Tid, groups: &[Group]) {
-    let table = Open::table(key.table, pg_sys::RowExclusiveLock);
+fn write_changes(key: Key, table: &Open, tid: Tid, groups: &[Group]) {
     // SAFETY: the table is open.
     let reader = unsafe {
-        if relation::file_number(table.rel()) != file {
-            return; // Rewritten or truncated since: the rows are gone with the file.
-        }
         let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
         registry::reader_at(table.rel(), tid, any)
     };

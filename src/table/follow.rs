@@ -13,6 +13,7 @@ use crate::pg::tuple;
 use crate::storage::read::{Chunk, Reader};
 use crate::storage::registry;
 use crate::table::changes;
+use crate::table::locks::Request;
 use pgrx::pg_sys;
 
 type Outcome = pg_sys::TM_Result::Type;
@@ -426,6 +427,44 @@ pub unsafe fn lock_tail_row(
                     return outcome;
                 }
             }
+        }
+    }
+}
+
+/// Locks the last version of a compressed row that was updated to the tail row at `item`, as `lock_tail_row` would after
+/// finding the update itself.
+///
+/// # Safety
+/// As `lock_tail_row`.
+pub unsafe fn lock_successor(
+    table: pg_sys::Relation,
+    item: pg_sys::ItemPointer,
+    slot: *mut pg_sys::TupleTableSlot,
+    command: pg_sys::CommandId,
+    request: Request,
+    flags: u8,
+    failure: *mut pg_sys::TM_FailureData,
+) -> Outcome {
+    // SAFETY: by contract.
+    unsafe {
+        let found = PageCursor::new(table).tuple(tid::read(item), relation::blocks(table));
+        let Some(found) = found else {
+            return pg_sys::TM_Result::TM_Deleted;
+        };
+        (*failure).xmax = tuple::xmin(found.header);
+        match walk_chain(table, item, command, request.policy, failure) {
+            Step::Lock => lock_tail_row(
+                table,
+                item,
+                core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData),
+                slot,
+                command,
+                request.mode,
+                request.policy,
+                flags,
+                failure,
+            ),
+            Step::Stop(outcome) => outcome,
         }
     }
 }

@@ -1,25 +1,116 @@
-//! Locking a chunk and looking up a row in its newest version. A lock on a compressed row is a lock on
-//! its chunk's header, whatever version of it the caller's snapshot sees.
+//! Locks on compressed rows (docs/design/0010). Few rows are locked one by one, with heavyweight locks: an intention on the
+//! chunk and a lock on the row, so that others lock and change other rows of the chunk. Where a transaction takes many, it
+//! locks chunks: the newest header version, as a tuple, once no others have rows of the chunk locked.
 
 use super::changes::{self, Newest};
+use crate::am::scan::{classify, Found};
+use crate::pg::error::{self, Code};
+use crate::pg::heavy::{self, Tag, Taken};
 use crate::pg::page::PageCursor;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
+use crate::pg::tuple;
 use crate::storage::read::{Chunk, Reader};
 use crate::storage::registry;
 use pgrx::pg_sys;
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::rc::Rc;
+use varve_columns::tuple::header;
+
+/// Rows of one chunk from which on it is locked as a whole, if nobody else has locked rows of it.
+const MANY_ROWS: u32 = 8;
+
+/// Heavyweight locks that this transaction has taken here: all, and on rows of each chunk.
+#[derive(Default)]
+struct Count {
+    all: usize,
+    rows: HashMap<(pg_sys::Oid, u64), u32>,
+}
+
+thread_local! {
+    static COUNT: RefCell<Count> = RefCell::default();
+}
+
+/// The transaction ended.
+pub fn forget() {
+    COUNT.with_borrow_mut(|count| *count = Count::default());
+}
 
 /// How to lock.
 #[derive(Clone, Copy)]
 pub struct Request {
     pub mode: pg_sys::LockTupleMode::Type,
     pub policy: pg_sys::LockWaitPolicy::Type,
+    /// To change the row. A header that is locked for that is locked exclusively, whatever becomes of the row.
+    pub to_change: bool,
 }
 
-/// What came of an attempt to lock a chunk.
+impl Request {
+    pub fn waits(self) -> bool {
+        self.policy == pg_sys::LockWaitPolicy::LockWaitBlock
+    }
+
+    fn is_shared(self) -> bool {
+        self.mode <= pg_sys::LockTupleMode::LockTupleShare
+    }
+
+    /// The lock on the row: the modes that heap takes on tuples, which conflict as row locks do.
+    pub fn row_mode(self) -> u32 {
+        match self.mode {
+            pg_sys::LockTupleMode::LockTupleKeyShare => pg_sys::AccessShareLock,
+            pg_sys::LockTupleMode::LockTupleShare => pg_sys::RowShareLock,
+            pg_sys::LockTupleMode::LockTupleNoKeyExclusive => pg_sys::ExclusiveLock,
+            _ => pg_sys::AccessExclusiveLock,
+        }
+    }
+
+    /// The intention to lock rows of a chunk.
+    fn intention(self) -> u32 {
+        if self.is_shared() {
+            pg_sys::RowShareLock
+        } else {
+            pg_sys::RowExclusiveLock
+        }
+    }
+
+    /// The lock on a chunk that lets nobody else have conflicting rows of it.
+    fn chunk_mode(self) -> u32 {
+        if self.is_shared() {
+            pg_sys::ShareLock
+        } else {
+            pg_sys::AccessExclusiveLock
+        }
+    }
+
+    /// A lock is not to be had at once: raises an error unless the caller wants to skip the row.
+    ///
+    /// # Safety
+    /// `table` must be open.
+    pub unsafe fn refuse(self, table: pg_sys::Relation) {
+        if self.policy == pg_sys::LockWaitPolicy::LockWaitSkip {
+            return;
+        }
+        // SAFETY: the caller's contract.
+        let name = unsafe { relation::name(table) };
+        error::raise(
+            Code::ERRCODE_LOCK_NOT_AVAILABLE,
+            format!("could not obtain lock on row in relation \"{name}\""),
+            "",
+            "",
+        )
+    }
+
+    unsafe fn refused(self, table: pg_sys::Relation) -> Locked {
+        // SAFETY: the caller's contract.
+        unsafe { self.refuse(table) };
+        Locked::WouldBlock
+    }
+}
+
+/// What came of an attempt to lock a row or a chunk.
 pub enum Locked {
-    /// Locked; this is its newest version.
+    /// Locked; this is the chunk's newest version.
     Chunk(Rc<Reader>),
     /// All its rows were deleted: by us (true) or by a transaction that has committed.
     Deleted(bool),
@@ -28,17 +119,333 @@ pub enum Locked {
     WouldBlock,
 }
 
-/// Locks the newest version of `seen`'s chunk. Waits, raises or gives up as the policy says.
+/// Locks a row of `seen`'s chunk, or the chunk. Waits, raises or gives up as the policy says.
 ///
 /// # Safety
 /// `table` must be open for writing or row locking; `seen` is protected by a snapshot.
-pub unsafe fn lock_chunk(table: pg_sys::Relation, seen: &Chunk, request: Request) -> Locked {
+pub unsafe fn lock_row(
+    table: pg_sys::Relation,
+    seen: &Chunk,
+    row: u32,
+    request: Request,
+) -> Locked {
+    let id = seen.header.chunk;
+    // SAFETY: by contract.
+    unsafe {
+        // What we wrote ourselves nobody else can lock before we end.
+        let own = pg_sys::TransactionIdIsCurrentTransactionId(seen.xmin);
+        if own || changes::newest(seen).is_some() {
+            return lock_chunk(table, seen, request);
+        }
+        let key = (relation::oid(table), id);
+        let (is_full, is_many) = COUNT.with_borrow(|count| {
+            let rows = count.rows.get(&key).copied().unwrap_or_default();
+            let limit = pg_sys::max_locks_per_xact.max(16) as usize;
+            (count.all >= limit, rows >= MANY_ROWS)
+        });
+        if is_full {
+            return lock_whole(table, seen, request, request.waits())
+                .unwrap_or_else(|| request.refused(table));
+        }
+        if is_many {
+            if let Some(locked) = lock_whole(table, seen, request, false) {
+                return locked;
+            }
+        }
+        let (chunk, bulk) = (Tag::chunk(table, id), Tag::bulk(table));
+        match heavy::take(&chunk, request.intention(), request.waits()) {
+            Taken::No => return request.refused(table),
+            Taken::Again => {}
+            // Nobody can lock the header from now on without waiting for us; but somebody may have done so.
+            Taken::New => {
+                if heavy::take(&bulk, pg_sys::ShareLock, false) == Taken::No {
+                    heavy::release(&chunk, request.intention());
+                    return lock_whole(table, seen, request, request.waits())
+                        .unwrap_or_else(|| request.refused(table));
+                }
+                heavy::release(&bulk, pg_sys::ShareLock);
+                COUNT.with_borrow_mut(|count| count.all += 1);
+            }
+        }
+        // Whoever updates the row hands key share locks on by transaction ids.
+        pg_sys::GetTopTransactionId();
+        match heavy::take(
+            &Tag::row(table, id, row),
+            request.row_mode(),
+            request.waits(),
+        ) {
+            Taken::No => return request.refused(table),
+            Taken::Again => {}
+            Taken::New => COUNT.with_borrow_mut(|count| {
+                count.all += 1;
+                *count.rows.entry(key).or_default() += 1;
+            }),
+        }
+        newest_version(table, seen, row, request)
+    }
+}
+
+/// Locks the chunk in place of a row; None when others have rows of it locked, and `waits` is not.
+unsafe fn lock_whole(
+    table: pg_sys::Relation,
+    seen: &Chunk,
+    request: Request,
+    waits: bool,
+) -> Option<Locked> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let chunk = Tag::chunk(table, seen.header.chunk);
+        let is_first = begin_bulk(table);
+        if heavy::take(&chunk, request.chunk_mode(), waits) == Taken::No {
+            if is_first {
+                heavy::release(&Tag::bulk(table), pg_sys::RowExclusiveLock);
+            }
+            return None;
+        }
+        let locked = lock_chunk(table, seen, request);
+        // The header's lock keeps others out: they see that somebody locks headers.
+        heavy::release(&chunk, request.chunk_mode());
+        Some(locked)
+    }
+}
+
+/// Lets everybody know that this transaction locks headers; true where they did not know.
+unsafe fn begin_bulk(table: pg_sys::Relation) -> bool {
+    // SAFETY: the caller's contract.
+    let bulk = unsafe { Tag::bulk(table) };
+    let is_first = !heavy::is_held(&bulk, pg_sys::RowExclusiveLock);
+    if is_first {
+        heavy::take(&bulk, pg_sys::RowExclusiveLock, true);
+    }
+    is_first
+}
+
+/// Runs `take`, which deletes the header of a chunk whose rows move, unless somebody has locked rows of the chunk.
+///
+/// # Safety
+/// `table` must be open with the lock of compact.
+pub unsafe fn with_whole_chunk(
+    table: pg_sys::Relation,
+    chunk: u64,
+    take: impl FnOnce() -> bool,
+) -> bool {
+    // SAFETY: by contract.
+    unsafe {
+        let tag = Tag::chunk(table, chunk);
+        begin_bulk(table);
+        if heavy::take(&tag, pg_sys::AccessExclusiveLock, false) == Taken::No {
+            return false;
+        }
+        let taken = take();
+        heavy::release(&tag, pg_sys::AccessExclusiveLock);
+        taken
+    }
+}
+
+/// What became of a header version.
+enum Version {
+    Newest,
+    /// A transaction in progress has replaced it.
+    Leaving(pg_sys::TransactionId),
+    Replaced(pg_sys::TransactionId),
+    Deleted,
+}
+
+unsafe fn version(table: pg_sys::Relation, at: Tid, chunk: u64) -> Version {
+    const LOCK_ONLY: u16 = 0x0080;
+    // SAFETY: the caller's contract; the page is pinned and locked while it is looked at.
+    unsafe {
+        let mut cursor = PageCursor::new(table);
+        let Some(item) = cursor.tuple(at, relation::blocks(table)) else {
+            return Version::Deleted;
+        };
+        let buffer = cursor.buffer();
+        cursor.locked(|_| {
+            let is_header = classify(item.header, item.len, at.offset) == Found::Header
+                && header::chunk_id(tuple::body(item.header, item.len)) == chunk;
+            if !is_header {
+                return Version::Deleted;
+            }
+            let mut found = item.to_heap_tuple(relation::oid(table));
+            let command = pg_sys::GetCurrentCommandId(false) + 1;
+            let state = pg_sys::HeapTupleSatisfiesUpdate(&mut found, command, buffer);
+            let writer = || tuple::update_xid(item.header);
+            match state {
+                pg_sys::TM_Result::TM_BeingModified
+                    if (*item.header).t_infomask & LOCK_ONLY == 0 =>
+                {
+                    Version::Leaving(writer())
+                }
+                pg_sys::TM_Result::TM_Updated | pg_sys::TM_Result::TM_SelfModified
+                    if tuple::ctid(item.header).is_moved_marker() =>
+                {
+                    Version::Replaced(writer())
+                }
+                pg_sys::TM_Result::TM_Updated
+                | pg_sys::TM_Result::TM_Deleted
+                | pg_sys::TM_Result::TM_SelfModified => Version::Deleted,
+                _ => Version::Newest,
+            }
+        })
+    }
+}
+
+/// The newest committed version of the chunk of a row that we have locked. Whoever replaces it just now leaves our row alone,
+/// unless he updates it and we want no more than its key.
+unsafe fn newest_version(
+    table: pg_sys::Relation,
+    seen: &Chunk,
+    row: u32,
+    request: Request,
+) -> Locked {
+    let id = seen.header.chunk;
+    let mut at = seen.tid;
+    // SAFETY: the caller's contract.
+    unsafe {
+        loop {
+            match version(table, at, id) {
+                Version::Leaving(by)
+                    if request.mode == pg_sys::LockTupleMode::LockTupleKeyShare
+                        && takes_row(table, at, row, by) =>
+                {
+                    if !request.waits() && !pg_sys::ConditionalXactLockTableWait(by) {
+                        return request.refused(table);
+                    }
+                    let mut item = tid::to_pg(at);
+                    let why = pg_sys::XLTW_Oper::XLTW_Lock;
+                    pg_sys::XactLockTableWait(by, table, &mut item, why);
+                }
+                Version::Newest | Version::Leaving(_) => {
+                    let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+                    let newest = registry::reader_at(table, at, any)
+                        .filter(|newest| newest.chunk.header.chunk == id);
+                    return newest.map_or(Locked::Deleted(false), Locked::Chunk);
+                }
+                Version::Replaced(by) => match registry::replacement(table, at, by) {
+                    Some(next) => at = next,
+                    None => return Locked::Moved(at, by),
+                },
+                Version::Deleted => return Locked::Deleted(false),
+            }
+        }
+    }
+}
+
+/// Is the row gone in the version that `by` has put in the place of the one at `at`?
+unsafe fn takes_row(table: pg_sys::Relation, at: Tid, row: u32, by: pg_sys::TransactionId) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        registry::replacement(table, at, by)
+            .and_then(|next| registry::reader_at(table, next, any))
+            .is_none_or(|next| next.chunk.map.contains(row))
+    }
+}
+
+/// Locks the header of a chunk of which this transaction has changed rows, to write them at its end; `at` is where the newest
+/// version was when the last of them was locked.
+///
+/// # Safety
+/// `table` must be open for writing.
+pub unsafe fn lock_to_write(table: pg_sys::Relation, chunk: u64, mut at: Tid) -> Option<Tid> {
+    let request = Request {
+        mode: pg_sys::LockTupleMode::LockTupleExclusive,
+        policy: pg_sys::LockWaitPolicy::LockWaitBlock,
+        to_change: true,
+    };
+    // SAFETY: by contract.
+    unsafe {
+        loop {
+            error::check_interrupts();
+            if is_header_of(table, at, chunk) {
+                let (result, _) = lock_header(table, at, request);
+                if result == pg_sys::TM_Result::TM_Ok && is_header_of(table, at, chunk) {
+                    return Some(at);
+                }
+            }
+            // Replaced, and perhaps vacuumed, since.
+            at = living_header(table, chunk)?;
+        }
+    }
+}
+
+unsafe fn is_header_of(table: pg_sys::Relation, at: Tid, chunk: u64) -> bool {
+    // SAFETY: the caller's contract; the page stays pinned.
+    unsafe {
+        let mut cursor = PageCursor::new(table);
+        let found = cursor.tuple(at, relation::blocks(table));
+        found.is_some_and(|item| {
+            classify(item.header, item.len, at.offset) == Found::Header
+                && header::chunk_id(tuple::body(item.header, item.len)) == chunk
+        })
+    }
+}
+
+/// The version of a chunk's header that nobody has replaced, after waiting for who is about to.
+unsafe fn living_header(table: pg_sys::Relation, chunk: u64) -> Option<Tid> {
+    const TRIES: usize = 100;
+    // SAFETY: the caller's contract.
+    unsafe {
+        for _ in 0..TRIES {
+            let mut found = None;
+            let mut cursor = PageCursor::new(table);
+            for block in 0..relation::blocks(table) {
+                error::check_interrupts();
+                cursor.go(block);
+                let buffer = cursor.buffer();
+                cursor.locked(|page| {
+                    for item in page.tuples() {
+                        let fits = classify(item.header, item.len, item.tid.offset)
+                            == Found::Header
+                            && header::chunk_id(tuple::body(item.header, item.len)) == chunk;
+                        if !fits {
+                            continue;
+                        }
+                        let mut dirty = registry::dirty_snapshot();
+                        let mut heap_tuple = item.to_heap_tuple(relation::oid(table));
+                        let lives = pg_sys::HeapTupleSatisfiesVisibility(
+                            &mut heap_tuple,
+                            &mut dirty,
+                            buffer,
+                        );
+                        if lives {
+                            found = Some((item.tid, dirty.xmin));
+                        }
+                    }
+                });
+            }
+            cursor.release();
+            match found {
+                Some((at, pg_sys::InvalidTransactionId)) => return Some(at),
+                Some((at, writer)) => {
+                    let mut item = tid::to_pg(at);
+                    let why = pg_sys::XLTW_Oper::XLTW_Lock;
+                    pg_sys::XactLockTableWait(writer, table, &mut item, why);
+                }
+                // It moved on while we walked.
+                None => {}
+            }
+        }
+    }
+    None
+}
+
+/// Locks the newest version of `seen`'s chunk. Waits, raises or gives up as the policy says.
+unsafe fn lock_chunk(table: pg_sys::Relation, seen: &Chunk, request: Request) -> Locked {
+    let request = Request {
+        mode: if request.to_change {
+            pg_sys::LockTupleMode::LockTupleExclusive
+        } else {
+            request.mode
+        },
+        ..request
+    };
     let mut at = match changes::newest(seen) {
         Some(Newest::Gone) => return Locked::Deleted(true),
         Some(Newest::At(tid)) => tid,
         None => seen.tid,
     };
-    // SAFETY: by contract; every TID that comes up is checked for a normal line pointer first.
+    // SAFETY: the caller's contract; every TID that comes up is checked for a normal line pointer first.
     unsafe {
         loop {
             if PageCursor::new(table)

@@ -9,6 +9,7 @@
 
 use super::changes;
 use super::chunks::{self, Plan, CHUNK_BYTES, OWN_CHUNK_ROWS};
+use super::locks;
 use super::plan::GROWTH;
 use super::rows::{integer_at, RowSet};
 use super::series::SeriesIndexes;
@@ -101,22 +102,29 @@ pub unsafe fn round(
     }
 }
 
-/// Deletes the header at `at`, as one whose rows move on; false when somebody has locked or changed it.
-pub unsafe fn delete_header(table: pg_sys::Relation, at: Tid, command: pg_sys::CommandId) -> bool {
+/// Deletes the header at `at`, as one whose rows move on; false when somebody has locked or changed it or a row.
+pub unsafe fn delete_header(
+    table: pg_sys::Relation,
+    at: Tid,
+    chunk: u64,
+    command: pg_sys::CommandId,
+) -> bool {
     // SAFETY: the caller has just seen the header under its snapshot.
     unsafe {
-        let _quiet = UnidentifiedChanges::begin(table);
-        let mut item = tid::to_pg(at);
-        let mut failure = pg_sys::TM_FailureData::default();
-        pg_sys::heap_delete(
-            table,
-            &mut item,
-            command,
-            core::ptr::null_mut(),
-            false,
-            &mut failure,
-            true,
-        ) == pg_sys::TM_Result::TM_Ok
+        locks::with_whole_chunk(table, chunk, || {
+            let _quiet = UnidentifiedChanges::begin(table);
+            let mut item = tid::to_pg(at);
+            let mut failure = pg_sys::TM_FailureData::default();
+            pg_sys::heap_delete(
+                table,
+                &mut item,
+                command,
+                core::ptr::null_mut(),
+                false,
+                &mut failure,
+                true,
+            ) == pg_sys::TM_Result::TM_Ok
+        })
     }
 }
 
@@ -138,7 +146,7 @@ impl Round<'_> {
                     damage,
                 })?,
             };
-            let claimed = delete_header(table, seen.tid, self.target.command);
+            let claimed = delete_header(table, seen.tid, seen.chunk, self.target.command);
             if claimed {
                 self.sources.push(source);
                 self.claimed.insert(at);

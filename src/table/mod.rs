@@ -5,6 +5,7 @@ pub mod changes;
 pub mod chunks;
 pub mod compact;
 pub mod follow;
+pub mod handover;
 pub mod inspect;
 pub mod locks;
 pub mod merge;

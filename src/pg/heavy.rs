@@ -1,0 +1,183 @@
+//! Heavyweight locks of our own: on rows of chunks, on chunks, and on a table's bulk changers. Their tags are those of tuples
+//! at blocks that no table has; they last as long as the (sub)transaction that took them, prepared transactions included.
+
+use super::relation;
+use pgrx::pg_sys;
+
+/// What a lock is on.
+#[derive(Clone, Copy)]
+pub struct Tag(pg_sys::LOCKTAG);
+
+const ROWS: u32 = 0x8000_0000;
+const CHUNKS: u32 = 0xc000_0000;
+/// Two chunks that agree in these bits of their numbers share their locks: somebody may wait who need not.
+const CHUNK_BITS: u32 = 0x3fff_ffff;
+
+impl Tag {
+    unsafe fn new(table: pg_sys::Relation, block: u32, offset: u16) -> Self {
+        // SAFETY: the callers' contract.
+        let table = unsafe { relation::oid(table) };
+        Tag(pg_sys::LOCKTAG {
+            // SAFETY: set when a backend connects.
+            locktag_field1: unsafe { pg_sys::MyDatabaseId }.to_u32(),
+            locktag_field2: table.to_u32(),
+            locktag_field3: block,
+            locktag_field4: offset,
+            locktag_type: pg_sys::LockTagType::LOCKTAG_TUPLE as u8,
+            locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
+        })
+    }
+
+    /// A row of a chunk.
+    ///
+    /// # Safety
+    /// `table` must be open; the same holds for the functions below.
+    pub unsafe fn row(table: pg_sys::Relation, chunk: u64, row: u32) -> Self {
+        // SAFETY: by contract.
+        unsafe { Self::new(table, ROWS | fold(chunk), row as u16) }
+    }
+
+    /// A chunk.
+    ///
+    /// # Safety
+    /// See `row`.
+    pub unsafe fn chunk(table: pg_sys::Relation, chunk: u64) -> Self {
+        // SAFETY: by contract.
+        unsafe { Self::new(table, CHUNKS | fold(chunk), 0) }
+    }
+
+    /// The right to lock headers in place of rows.
+    ///
+    /// # Safety
+    /// See `row`.
+    pub unsafe fn bulk(table: pg_sys::Relation) -> Self {
+        // SAFETY: by contract.
+        unsafe { Self::new(table, CHUNKS, 1) }
+    }
+}
+
+fn fold(chunk: u64) -> u32 {
+    (chunk ^ (chunk >> 32)) as u32 & CHUNK_BITS
+}
+
+/// What came of an attempt to take a lock.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Taken {
+    New,
+    /// This transaction has it already; it is counted once more.
+    Again,
+    No,
+}
+
+/// Takes a lock; waits for it if `wait` says so.
+pub fn take(tag: &Tag, mode: u32, wait: bool) -> Taken {
+    // SAFETY: a valid tag; inside a transaction.
+    match unsafe { pg_sys::LockAcquire(&tag.0, mode as i32, false, !wait) } {
+        pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL => Taken::No,
+        pg_sys::LockAcquireResult::LOCKACQUIRE_OK => Taken::New,
+        _ => Taken::Again,
+    }
+}
+
+/// Gives a lock back before the transaction ends.
+pub fn release(tag: &Tag, mode: u32) {
+    // SAFETY: taken by the caller.
+    unsafe { pg_sys::LockRelease(&tag.0, mode as i32, false) };
+}
+
+/// Does this transaction have the lock in exactly this mode?
+pub fn is_held(tag: &Tag, mode: u32) -> bool {
+    // SAFETY: a valid tag.
+    unsafe {
+        #[cfg(not(any(feature = "pg17", feature = "pg18")))]
+        return pg_sys::LockHeldByMe(&tag.0, mode as i32);
+        #[cfg(any(feature = "pg17", feature = "pg18"))]
+        return pg_sys::LockHeldByMe(&tag.0, mode as i32, false);
+    }
+}
+
+unsafe extern "C-unwind" {
+    #[cfg(any(feature = "pg14", feature = "pg15"))]
+    fn BackendIdGetTransactionIds(
+        backend: i32,
+        xid: *mut pg_sys::TransactionId,
+        xmin: *mut pg_sys::TransactionId,
+    );
+    #[cfg(feature = "pg16")]
+    fn BackendIdGetTransactionIds(
+        backend: i32,
+        xid: *mut pg_sys::TransactionId,
+        xmin: *mut pg_sys::TransactionId,
+        subtransactions: *mut i32,
+        overflowed: *mut bool,
+    );
+    fn TwoPhaseGetXidByVirtualXID(
+        virtual_xid: pg_sys::VirtualTransactionId,
+        more: *mut bool,
+    ) -> pg_sys::TransactionId;
+}
+
+/// Transactions of others that hold a lock which conflicts with `mode`. One that has ended meanwhile may be missing, and the
+/// one that its backend runs now be named in its place.
+pub fn holders(tag: &Tag, mode: u32) -> Vec<pg_sys::TransactionId> {
+    let mut found = Vec::new();
+    // SAFETY: the array has `count` entries and lives in the current context.
+    unsafe {
+        let mut count = 0;
+        let list = pg_sys::GetLockConflicts(&tag.0, mode as i32, &mut count);
+        for at in 0..count as usize {
+            let holder = *list.add(at);
+            let mut more = false;
+            // A prepared transaction is known by the virtual id that it had, of which its backend may run another since.
+            found.push(pg_sys::ffi::pg_guard_ffi_boundary(|| {
+                TwoPhaseGetXidByVirtualXID(holder, &mut more)
+            }));
+            found.push(running(holder));
+        }
+        pg_sys::pfree(list.cast());
+    }
+    found.retain(|&xid| xid != pg_sys::InvalidTransactionId);
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+#[cfg(any(feature = "pg14", feature = "pg15", feature = "pg16"))]
+unsafe fn running(holder: pg_sys::VirtualTransactionId) -> pg_sys::TransactionId {
+    if holder.backendId <= 0 {
+        // Prepared before a restart.
+        return pg_sys::TransactionId::from(holder.localTransactionId);
+    }
+    let mut xid = pg_sys::InvalidTransactionId;
+    let mut xmin = pg_sys::InvalidTransactionId;
+    // SAFETY: fills what it is given.
+    unsafe {
+        pg_sys::ffi::pg_guard_ffi_boundary(|| {
+            #[cfg(any(feature = "pg14", feature = "pg15"))]
+            BackendIdGetTransactionIds(holder.backendId, &mut xid, &mut xmin);
+            #[cfg(feature = "pg16")]
+            BackendIdGetTransactionIds(holder.backendId, &mut xid, &mut xmin, &mut 0, &mut false);
+        });
+    }
+    xid
+}
+
+#[cfg(any(feature = "pg17", feature = "pg18"))]
+unsafe fn running(holder: pg_sys::VirtualTransactionId) -> pg_sys::TransactionId {
+    if holder.procNumber < 0 {
+        return pg_sys::TransactionId::from(holder.localTransactionId);
+    }
+    let mut xid = pg_sys::InvalidTransactionId;
+    let mut xmin = pg_sys::InvalidTransactionId;
+    // SAFETY: fills what it is given.
+    unsafe {
+        pg_sys::ProcNumberGetTransactionIds(
+            holder.procNumber,
+            &mut xid,
+            &mut xmin,
+            &mut 0,
+            &mut false,
+        );
+    }
+    xid
+}

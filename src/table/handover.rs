@@ -1,0 +1,237 @@
+//! Key share locks on a compressed row that is updated. A row's key may be locked by others while we update the rest of it;
+//! they go on relying on the key when we have committed. So their locks go over to the new version, a tail row: as its
+//! xmax, where heap_update would have put them. The new version is nobody else's business until we commit; until then the
+//! compressed row stands for it, whose lock we take first if we touch the new version again.
+
+use crate::am::fetch;
+use crate::pg::heavy::{self, Tag, Taken};
+use crate::pg::page::Page;
+use crate::pg::relation;
+use crate::pg::tid::Tid;
+use crate::pg::tuple;
+use crate::storage::read::Reader;
+use pgrx::pg_sys;
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+const BUFFER_LOCK_EXCLUSIVE: i32 = 2;
+
+/// A row of a chunk.
+#[derive(Clone, Copy)]
+struct Origin {
+    chunk: u64,
+    row: u32,
+}
+
+thread_local! {
+    /// Tail rows that this transaction wrote as new versions of compressed rows of which it has locked no more than the row.
+    static VERSIONS: RefCell<HashMap<(pg_sys::Oid, Tid), Origin>> = RefCell::default();
+}
+
+/// The transaction ended.
+pub fn forget() {
+    VERSIONS.with_borrow_mut(HashMap::clear);
+}
+
+/// Notes that the tail row at `at` is the new version of a row of a chunk.
+///
+/// # Safety
+/// `table` must be open; the same holds for the functions below.
+pub unsafe fn note_version(table: pg_sys::Relation, at: Tid, chunk: u64, row: u32) {
+    // SAFETY: by contract.
+    let key = unsafe { (relation::oid(table), at) };
+    VERSIONS.with_borrow_mut(|versions| versions.insert(key, Origin { chunk, row }));
+}
+
+unsafe fn origin(table: pg_sys::Relation, at: Tid) -> Option<Origin> {
+    VERSIONS.with_borrow(|versions| {
+        if versions.is_empty() {
+            return None;
+        }
+        // SAFETY: the caller's contract.
+        let key = unsafe { (relation::oid(table), at) };
+        versions.get(&key).copied()
+    })
+}
+
+/// Notes that the tail row at `at` has got a newer version at `next`.
+///
+/// # Safety
+/// See `note_version`.
+pub unsafe fn note_next_version(table: pg_sys::Relation, at: Tid, next: Tid) {
+    // SAFETY: by contract.
+    unsafe {
+        if let Some(Origin { chunk, row }) = origin(table, at) {
+            note_version(table, next, chunk, row);
+        }
+    }
+}
+
+/// Takes the lock on the compressed row whose new version is at `at`; false if somebody is at it and `wait` is not.
+///
+/// # Safety
+/// See `note_version`.
+pub unsafe fn lock_origin(table: pg_sys::Relation, at: Tid, mode: u32, wait: bool) -> bool {
+    // SAFETY: by contract.
+    unsafe {
+        origin(table, at).is_none_or(|Origin { chunk, row }| {
+            heavy::take(&Tag::row(table, chunk, row), mode, wait) != Taken::No
+        })
+    }
+}
+
+/// Columns of keys that other rows may refer to, from 0.
+unsafe fn key_columns(table: pg_sys::Relation) -> Vec<usize> {
+    let mut columns = Vec::new();
+    // SAFETY: the caller's contract; the set is a copy of ours.
+    unsafe {
+        let set = pg_sys::RelationGetIndexAttrBitmap(
+            table,
+            pg_sys::IndexAttrBitmapKind::INDEX_ATTR_BITMAP_KEY,
+        );
+        let mut member = -1;
+        loop {
+            member = pg_sys::bms_next_member(set, member);
+            if member < 0 {
+                break;
+            }
+            let number = member + pg_sys::FirstLowInvalidHeapAttributeNumber;
+            columns.extend(usize::try_from(number - 1));
+        }
+        pg_sys::bms_free(set);
+    }
+    columns
+}
+
+/// Does an update to what is in `slot` change the key of the compressed row at `at`?
+///
+/// # Safety
+/// See `note_version`; the slot must be filled.
+pub unsafe fn changes_key(
+    table: pg_sys::Relation,
+    at: Tid,
+    slot: *mut pg_sys::TupleTableSlot,
+) -> bool {
+    // SAFETY: by contract.
+    unsafe {
+        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        match fetch::visible_row(table, at, any) {
+            Some((old, row)) => differs_in_key(table, &old, row, slot),
+            None => true,
+        }
+    }
+}
+
+/// Is what is in `slot` a row of another key than a row of a chunk?
+///
+/// # Safety
+/// See `changes_key`.
+pub unsafe fn differs_in_key(
+    table: pg_sys::Relation,
+    old: &Reader,
+    row: u32,
+    slot: *mut pg_sys::TupleTableSlot,
+) -> bool {
+    // SAFETY: by contract.
+    unsafe {
+        let columns = key_columns(table);
+        if columns.is_empty() {
+            return false;
+        }
+        crate::am::slot::deform_all(slot);
+        let descriptor = (*table).rd_att;
+        let attributes = relation::attributes(descriptor);
+        columns.into_iter().any(|column| {
+            let (value, isnull) = old.value(descriptor, row, column);
+            let new = *(*slot).tts_values.add(column);
+            isnull != *(*slot).tts_isnull.add(column)
+                || !isnull && !relation::same_image(value, new, &attributes[column])
+        })
+    }
+}
+
+/// Gives the new versions of rows of a chunk, whose changes have just been written, the key share locks of others. Who comes
+/// later finds the changes written, and waits.
+///
+/// # Safety
+/// See `note_version`.
+pub unsafe fn hand_over(table: pg_sys::Relation, chunk: u64) {
+    // SAFETY: by contract.
+    unsafe {
+        let oid = relation::oid(table);
+        let versions: Vec<(Tid, u32)> = VERSIONS.with_borrow(|versions| {
+            versions
+                .iter()
+                .filter(|((table, _), origin)| *table == oid && origin.chunk == chunk)
+                .map(|((_, at), origin)| (*at, origin.row))
+                .collect()
+        });
+        for (at, row) in versions {
+            let lockers = heavy::holders(&Tag::row(table, chunk, row), pg_sys::AccessExclusiveLock);
+            if !lockers.is_empty() {
+                lock_for(table, at, &lockers);
+            }
+        }
+    }
+}
+
+/// Makes `lockers` hold key share locks on a tail row that this transaction has written.
+unsafe fn lock_for(table: pg_sys::Relation, at: Tid, lockers: &[pg_sys::TransactionId]) {
+    const KEY_SHARE: u16 = 0x0010;
+    const LOCK_ONLY: u16 = 0x0080;
+    const MULTI: u16 = 0x1000;
+    const XMAX_BITS: u16 = 0x0010 | 0x0040 | 0x0080 | 0x0400 | 0x0800 | 0x1000;
+    const KEYS_UPDATED: u16 = 0x2000;
+    // SAFETY: the caller's contract; the buffer is pinned and locked while the page's copy is changed.
+    unsafe {
+        let (xmax, kind) = match lockers {
+            [one] => (*one, 0),
+            _ => (members(lockers), MULTI),
+        };
+        let buffer = pg_sys::ReadBuffer(table, at.block);
+        pg_sys::LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+        let change = pg_sys::GenericXLogStart(table);
+        let page = Page::of(
+            pg_sys::GenericXLogRegisterBuffer(change, buffer, 0),
+            at.block,
+        );
+        match page.tuple(at.offset) {
+            Some(found) if is_last_version(found.header) => {
+                let header = found.header;
+                (*header).t_infomask &= !XMAX_BITS;
+                (*header).t_infomask |= KEY_SHARE | LOCK_ONLY | kind;
+                (*header).t_infomask2 &= !KEYS_UPDATED;
+                (*header).t_choice.t_heap.t_xmax = xmax;
+                pg_sys::GenericXLogFinish(change);
+            }
+            _ => pg_sys::GenericXLogAbort(change),
+        }
+        pg_sys::UnlockReleaseBuffer(buffer);
+    }
+}
+
+unsafe fn members(lockers: &[pg_sys::TransactionId]) -> pg_sys::TransactionId {
+    // SAFETY: the array lives during the call.
+    unsafe {
+        pg_sys::MultiXactIdSetOldestMember();
+        let mut members: Vec<_> = lockers
+            .iter()
+            .map(|&xid| pg_sys::MultiXactMember {
+                xid,
+                status: pg_sys::MultiXactStatus::MultiXactStatusForKeyShare,
+            })
+            .collect();
+        pg_sys::MultiXactIdCreateFromMembers(members.len() as i32, members.as_mut_ptr())
+    }
+}
+
+/// Did we write the tuple, and no newer version of it?
+unsafe fn is_last_version(header: pg_sys::HeapTupleHeader) -> bool {
+    const LOCK_ONLY_OR_INVALID: u16 = 0x0080 | 0x0800;
+    // SAFETY: the caller's contract.
+    unsafe {
+        pg_sys::TransactionIdIsCurrentTransactionId(tuple::xmin(header))
+            && ((*header).t_infomask & LOCK_ONLY_OR_INVALID != 0
+                || !pg_sys::TransactionIdIsCurrentTransactionId(tuple::update_xid(header)))
+    }
+}
