@@ -11,7 +11,7 @@ use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::pg::tuple;
 use crate::storage::read::{Chunk, Reader};
-use crate::table::series;
+use crate::table::{changes, series};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::collections::HashSet;
@@ -87,6 +87,31 @@ impl Target {
                 self.nulls.as_mut_ptr(),
             );
             true
+        }
+    }
+
+    /// Computes expressions and predicate of an index for the rows of a chunk, which it does not take: what they raise for one
+    /// of them they raise before the index is there.
+    unsafe fn evaluate_rows(&mut self, item: PageTuple) {
+        // SAFETY: the page is pinned.
+        unsafe {
+            if (*self.info).ii_Expressions.is_null() && (*self.info).ii_Predicate.is_null() {
+                return;
+            }
+            let (reader, slot) = (self.open(item), self.slot);
+            for row in 0..reader.rows() {
+                if reader.chunk.map.contains(row) || changes::entry(&reader.chunk, row).is_some() {
+                    continue;
+                }
+                error::check_interrupts();
+                pg_sys::MemoryContextReset((*self.context).ecxt_per_tuple_memory);
+                slot::store_row(slot, &reader, row, relation::oid(self.table));
+                if self.predicate_holds() {
+                    let (values, nulls) = (self.values.as_mut_ptr(), self.nulls.as_mut_ptr());
+                    pg_sys::FormIndexDatum(self.info, slot, self.estate, values, nulls);
+                }
+                slot::clear_slot(slot);
+            }
         }
     }
 
@@ -368,6 +393,8 @@ impl Build {
                                 let at = series::entry_of_header(item.tid);
                                 deliver(at, &mut entry.values, &mut entry.nulls, alive);
                             }
+                        } else if alive {
+                            self.target.evaluate_rows(item);
                         }
                     }
                     Found::Row => {

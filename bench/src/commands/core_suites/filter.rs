@@ -7,10 +7,7 @@ pub fn filtered(output: &str) -> String {
     let (mut kept, mut statement): (Vec<String>, String) = (Vec::new(), String::new());
     let mut i = 0;
     while i < lines.len() {
-        let is_header = lines
-            .get(i + 1)
-            .is_some_and(|line| is_ruler(line, lines[i]));
-        if !is_header {
+        if i + 1 == lines.len() || !is_ruler(lines[i + 1], lines[i]) {
             if statement.trim_end().ends_with(';') {
                 statement.clear();
             }
@@ -29,7 +26,7 @@ pub fn filtered(output: &str) -> String {
             .count();
         let mut table: Vec<String> = below[..rows].iter().map(|line| squeeze(line)).collect();
         let header = squeeze(lines[i]);
-        if !statement.contains("order by") {
+        if !outermost(&statement).contains("order by") {
             table.sort_unstable();
         }
         if !is_plan(&header, &statement) {
@@ -54,6 +51,16 @@ fn is_row_count(line: &str) -> bool {
     line.starts_with('(') && (line.ends_with(" rows)") || line.ends_with(" row)"))
 }
 
+/// What stands within no parentheses: an ORDER BY there is the result's.
+fn outermost(statement: &str) -> String {
+    let mut depth = 0;
+    let mut outside = |c: &char| {
+        depth += i32::from(*c == '(') - i32::from(*c == ')');
+        depth == 0
+    };
+    statement.chars().filter(|c| outside(c)).collect()
+}
+
 /// EXPLAIN itself, and the functions of the suites that wrap it.
 fn is_plan(header: &str, statement: &str) -> bool {
     header.eq_ignore_ascii_case("query plan")
@@ -70,23 +77,15 @@ fn is_index_notice(line: &str) -> bool {
 
 /// `(block,offset)` becomes `(ctid)`.
 fn mask_ctids(line: &str) -> String {
-    let mut masked = String::with_capacity(line.len());
-    let mut rest = line;
-    while let Some(open) = rest.find('(') {
-        let (before, tail) = rest.split_at(open);
-        masked.push_str(before);
-        match tail.find(')').filter(|&close| is_pair(&tail[1..close])) {
-            Some(close) => {
-                masked.push_str("(ctid)");
-                rest = &tail[close + 1..];
-            }
-            None => {
-                masked.push('(');
-                rest = &tail[1..];
-            }
+    let mut parts = line.split('(');
+    let mut masked = parts.next().unwrap_or_default().to_string();
+    for part in parts {
+        match part.split_once(')').filter(|(inside, _)| is_pair(inside)) {
+            Some((_, rest)) => masked.extend(["(ctid)", rest]),
+            None => masked.extend(["(", part]),
         }
     }
-    masked + rest
+    masked
 }
 
 fn is_pair(inside: &str) -> bool {
