@@ -132,8 +132,9 @@ pub unsafe fn lock_row(
     let id = seen.header.chunk;
     // SAFETY: by contract.
     unsafe {
-        // What we wrote ourselves nobody else can lock before we end.
-        let own = pg_sys::TransactionIdIsCurrentTransactionId(seen.xmin);
+        // What we wrote ourselves nobody else can lock before we end, nor rows of temporary tables.
+        let own = pg_sys::TransactionIdIsCurrentTransactionId(seen.xmin)
+            || (*(*table).rd_rel).relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP;
         if own || changes::newest(seen).is_some() {
             return lock_chunk(table, seen, request);
         }

@@ -67,6 +67,12 @@ impl Torture {
     }
 }
 
+/// What `make test` asks for: both suites as they are, and the isolation suite in torture mode.
+pub fn test(tree: &Rc<Tree>, report: &mut Report) -> Result<()> {
+    run(tree, report, None, None)?;
+    run(tree, report, Some(Suite::Isolation), Some(7))
+}
+
 /// What `make core-suites` asks for: both suites as they are or, with `chunk_rows`, in torture mode; or one of them.
 pub fn run(
     tree: &Rc<Tree>,

@@ -85,7 +85,7 @@ pub fn run() -> Result<bool> {
             model::run(&tree, &mut report, 120, seed)?;
             pgbench::run(&tree, &mut report, 2, 3, "")?;
             crash::run(&tree, &mut report, 5, seed)?;
-            core_suites::run(&tree, &mut report, None, None)?;
+            core_suites::test(&tree, &mut report)?;
         }
         other => return Err(format!("there is no command \"{other}\"").into()),
     }
