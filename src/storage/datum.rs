@@ -3,6 +3,7 @@
 
 use pgrx::pg_sys;
 use varve_columns::column::{Column, Kind, Values};
+use varve_columns::summary::Bound;
 
 /// Kind in which new values of `attribute` are stored.
 pub fn kind_of(attribute: &pg_sys::FormData_pg_attribute) -> Kind {
@@ -265,6 +266,20 @@ pub fn fits(kind: Kind, attribute: &pg_sys::FormData_pg_attribute) -> bool {
         Kind::Fixed(width) => attribute.attlen == width as i16 && !attribute.attbyval,
         Kind::Bytes | Kind::Numeric => attribute.attlen < 0,
     }
+}
+
+/// The first or last value of a summary, where it is exact and passed by value. (Widening an f32 changes
+/// the bits of some NaNs.)
+pub fn of_bound(kind: Kind, bound: Bound) -> Option<pg_sys::Datum> {
+    let bits = match (kind, bound) {
+        (Kind::Bool | Kind::I16 | Kind::I32 | Kind::I64, Bound::Int(value)) => value,
+        (Kind::F32, Bound::Float(value)) if !value.is_nan() => {
+            i64::from((value as f32).to_bits() as i32)
+        }
+        (Kind::F64, Bound::Float(value)) => value.to_bits() as i64,
+        _ => return None,
+    };
+    Some(pg_sys::Datum::from(bits as usize))
 }
 
 /// Missing or null value of a column that a chunk does not have.

@@ -499,10 +499,7 @@ impl Reader {
         for at in wanted {
             let (value, null) = match columns.get_mut(at) {
                 Some(state) if !attributes[at].attisdropped => {
-                    if !state.rows.contains(&row) {
-                        self.decode(state, at, row, &attributes[at]);
-                    }
-                    state.datums.get((row - state.rows.start) as usize)
+                    self.get(state, at, row, &attributes[at])
                 }
                 Some(_) => (pg_sys::Datum::from(0), true),
                 // SAFETY: by contract.
@@ -530,16 +527,41 @@ impl Reader {
         // SAFETY: by contract.
         let attribute = unsafe { &relation::attributes(descriptor)[at] };
         match columns.get_mut(at) {
-            Some(state) if !attribute.attisdropped => {
-                if !state.rows.contains(&row) {
-                    self.decode(state, at, row, attribute);
-                }
-                state.datums.get((row - state.rows.start) as usize)
-            }
+            Some(state) if !attribute.attisdropped => self.get(state, at, row, attribute),
             Some(_) => (pg_sys::Datum::from(0), true),
             // SAFETY: by contract.
             None => unsafe { datum::missing(descriptor, at + 1) },
         }
+    }
+
+    #[inline]
+    fn get(
+        &self,
+        state: &mut ColumnState,
+        at: usize,
+        row: u32,
+        attribute: &pg_sys::FormData_pg_attribute,
+    ) -> (pg_sys::Datum, bool) {
+        if !state.rows.contains(&row) {
+            if let Some(last) = self.last_value(at, row, attribute) {
+                return (last, false);
+            }
+            self.decode(state, at, row, attribute);
+        }
+        state.datums.get((row - state.rows.start) as usize)
+    }
+
+    /// A value of the last row that the header has: newest points need no block.
+    #[cold]
+    fn last_value(
+        &self,
+        at: usize,
+        row: u32,
+        attribute: &pg_sys::FormData_pg_attribute,
+    ) -> Option<pg_sys::Datum> {
+        let head = self.chunk.columns.column(at);
+        let known = row + 1 == self.rows() && head.nulls == 0 && datum::fits(head.kind, attribute);
+        known.then(|| datum::of_bound(head.kind, head.summary.last))?
     }
 
     /// Shows the directory of a column (from 0) that the chunk has.
