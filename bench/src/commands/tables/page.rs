@@ -58,7 +58,7 @@ impl Page {
         varve: f64,
         (judge, goal): (Judge, Goal),
     ) {
-        let ratio = heap.map(|heap| varve / heap);
+        let ratio = heap.map(|heap| varve / heap).filter(|r| r.is_finite());
         let judged = match judge {
             Judge::Varve => varve,
             Judge::Ratio => ratio.unwrap_or(f64::NAN),

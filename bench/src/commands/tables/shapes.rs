@@ -119,7 +119,7 @@ fn both_points(
 ) -> Result<()> {
     let directory = data::directory(&bench.tree)?;
     let (file, rows) = data::generated(&directory, "points.csv", generate)?;
-    let bytes = one_point(bench, client, shape, &file, rows)?;
+    let bytes = one_point(bench, client, name, shape, (&file, rows))?;
     bench.page.own(
         &mut bench.report,
         &format!("{name}: bytes a point"),
@@ -127,7 +127,13 @@ fn both_points(
         Goal::Most(most),
     );
     client.batch_execute("SET varve.compression = small")?;
-    let bytes = one_point(bench, client, shape, &file, rows)?;
+    let bytes = one_point(
+        bench,
+        client,
+        &format!("{name}, small"),
+        shape,
+        (&file, rows),
+    )?;
     client.batch_execute("RESET varve.compression")?;
     bench.page.own(
         &mut bench.report,
@@ -141,15 +147,15 @@ fn both_points(
 fn one_point(
     bench: &mut Bench,
     client: &mut Client,
+    name: &str,
     shape: &Shape,
-    file: &Path,
-    rows: i64,
+    (file, rows): (&Path, i64),
 ) -> Result<f64> {
     create(client, "points", shape)?;
     copy(client, "points", file)?;
     let bytes = compacted(client, "points", rows)?;
     bench.report.check(
-        "tables/points verified",
+        &format!("tables/{name} verified"),
         twins::expect_verified(client, "points"),
     );
     client.batch_execute("DROP TABLE points")?;
