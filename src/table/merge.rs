@@ -264,7 +264,7 @@ impl Round<'_> {
             // SAFETY: the table is open, the snapshot active.
             let source =
                 unsafe { survey::open(self.target.table, self.layout, self.snapshot, seen) };
-            match source.map(|source| source?.spans(self.layout)) {
+            match source.map(|source| source?.stored_spans(self.layout)) {
                 Some(Ok(spans)) => spans
                     .into_iter()
                     .filter(|(key, _)| self.series.contains_key(key))

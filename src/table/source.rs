@@ -177,11 +177,20 @@ impl Source {
                 .is_some_and(|column| column.nulls == 0)
     }
 
-    /// What the chunk holds of each series, as far as rows have a time.
+    /// What the chunk holds of each series, as far as rows have a time and are not deleted.
     pub fn spans(&self, layout: &Layout) -> Result<FxHashMap<Vec<u8>, Span>, Damage> {
+        self.spans_of(layout, &self.live_rows())
+    }
+
+    /// The same with deleted rows: the times by which series indexes know the chunk.
+    pub fn stored_spans(&self, layout: &Layout) -> Result<FxHashMap<Vec<u8>, Span>, Damage> {
+        let all: Vec<u32> = (0..self.reader.rows()).collect();
+        self.spans_of(layout, &all)
+    }
+
+    fn spans_of(&self, layout: &Layout, rows: &[u32]) -> Result<FxHashMap<Vec<u8>, Span>, Damage> {
         let mut out: FxHashMap<Vec<u8>, Span> = FxHashMap::default();
-        let live = self.live_rows();
-        let Some(&first) = live.first() else {
+        let Some(&first) = rows.first() else {
             return Ok(out);
         };
         let mut key = Vec::new();
@@ -189,18 +198,18 @@ impl Source {
             self.sort_columns(layout, &[first])?.put_key(0, &mut key);
             let header = &self.chunk().header;
             let span = Span {
-                rows: live.len() as u64,
+                rows: rows.len() as u64,
                 min: header.min_time,
                 max: header.max_time,
             };
             out.insert(key, span);
             return Ok(out);
         }
-        let columns = self.sort_columns(layout, &live)?;
+        let columns = self.sort_columns(layout, rows)?;
         let Some(times) = columns.time() else {
             return Ok(out);
         };
-        for row in 0..live.len() {
+        for row in 0..rows.len() {
             let (null, time) = integer_at(times, row);
             if null {
                 continue;

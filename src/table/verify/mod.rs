@@ -259,8 +259,12 @@ impl Verifier {
         }
         let rows: Vec<u32> = (0..chunk.header.rows).collect();
         // SAFETY: the table stays open.
-        let read = unsafe { Source::new(Rc::clone(reader), &layout) }
-            .and_then(|source| Ok((source.sort_columns(&layout, &rows)?, source.spans(&layout)?)));
+        let read = unsafe { Source::new(Rc::clone(reader), &layout) }.and_then(|source| {
+            Ok((
+                source.sort_columns(&layout, &rows)?,
+                source.stored_spans(&layout)?,
+            ))
+        });
         let (columns, spans) = match read {
             Ok(read) => read,
             Err(damage) => return self.note("payload", chunk.tid, damage),
