@@ -119,8 +119,8 @@ fn head(source: &str) -> Result<String> {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().unwrap_or("unknown");
     Ok(format!(
-        "# Tables\n\n`make bench` on commit {commit}, {cores} cores, load average {load} when it began. {source}. The heap has the \
-         suite's two indexes,\nthe varve table its series index; sizes are those of pg_total_relation_size. Times depend on the \
-         machine and what else it\ndoes: compare the columns, not the pages of two machines.\n"
+        "# Tables\n\n`make bench` on commit {commit}, {cores} cores, load average {load} when it began. {source}.\nThe heap has the \
+         suite's two indexes, the varve table its series index; sizes are those of pg_total_relation_size.\nTimes depend on the \
+         machine and what else it does: compare the columns, not the pages of two machines.\n"
     ))
 }
