@@ -77,6 +77,12 @@ pub mod id {
     pub const INT_PCO: u8 = 0x1A;
     /// One of these two over quotients by a common divisor: pages, ticks, decimals of coarse sensors.
     pub const INT_SCALED: u8 = 0x1B;
+    /// Frame with many exceptions, which are packed: bursts.
+    pub const INT_PATCHED: u8 = 0x1C;
+    /// The same over deltas: gauges and sensors that jump now and then.
+    pub const INT_PATCHED_DELTA: u8 = 0x1D;
+    /// The same over deltas of deltas.
+    pub const INT_PATCHED_DELTA2: u8 = 0x1E;
 
     /// Lengths and bytes: what does not compress.
     pub const BYTES_RAW: u8 = 0x30;

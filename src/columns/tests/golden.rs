@@ -66,6 +66,7 @@ fn sparse(column: Column) -> Column {
 fn cases() -> Vec<(&'static str, Vec<Column>)> {
     let walk = |i: usize| (0..=i).map(|k| noise(k, 21) - 10).sum::<i64>();
     let bent = |i: usize| (0..=i).map(walk).sum::<i64>() / 4;
+    let bursts = |i: usize, size| if i % 13 < 2 { noise(i, size) } else { 0 };
     let numeric = |digit: u16| [[0x80, 0x81], digit.to_le_bytes()].concat();
     vec![
         (
@@ -224,6 +225,24 @@ fn cases() -> Vec<(&'static str, Vec<Column>)> {
             ],
         ),
         (
+            "patched",
+            vec![
+                integers(|i| 1000 + noise(i, 8) + bursts(i, 700) * 90),
+                integers(|i| 3 * (noise(i, 8) - if i % 9 == 0 { 4000 } else { 0 })),
+                integers(|i| (0..=i).map(|k| noise(k, 4) - 2 + bursts(k, 900)).sum()),
+                integers(|i| {
+                    (0..=i)
+                        .map(|k| (k / 500 * 40) as i64 * (noise(k, 301) - 150))
+                        .sum()
+                }),
+                integers(|i| {
+                    (0..=i)
+                        .map(|k| (0..=k).map(|j| bursts(j, 31)).sum::<i64>())
+                        .sum()
+                }),
+            ],
+        ),
+        (
             "one_row",
             vec![integers(|i| i as i64), floats(|_| -0.0)]
                 .into_iter()
@@ -298,7 +317,7 @@ fn golden_files_show_every_codec() {
     }
     let known = [id::ALL_NULL, id::CONST]
         .into_iter()
-        .chain(id::INT_LINEAR..=id::INT_SCALED)
+        .chain(id::INT_LINEAR..=id::INT_PATCHED_DELTA2)
         .chain(id::BYTES_RAW..=id::BYTES_DICT_ZSTD)
         .chain(id::FIXED_RAW..=id::FIXED_DICT)
         .chain([id::NUMERIC_SCALED])

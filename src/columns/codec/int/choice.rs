@@ -5,7 +5,8 @@
 
 use multiversion::multiversion;
 
-use super::frame::{self, Frame};
+use super::frame::Frame;
+use super::plan;
 
 /// What a frame is laid over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +95,7 @@ pub fn choose(values: &[i64]) -> Choice {
             Order::Deltas2 if deltas.is_empty() => differences(&differences(values, 1), 2),
             Order::Deltas2 => differences(&deltas, 2),
         };
-        let frame = frame::plan(if order == Order::Values {
+        let frame = plan::plan(if order == Order::Values {
             values
         } else {
             &differences
@@ -128,7 +129,7 @@ fn sample(values: &[i64]) -> [usize; 3] {
         }
     }
     [plain, deltas, deltas2].map(|numbers| {
-        let frame = frame::plan(&numbers);
+        let frame = plan::plan(&numbers);
         frame.bytes - frame.header
     })
 }

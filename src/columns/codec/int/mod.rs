@@ -9,6 +9,8 @@ mod choice;
 mod dict;
 mod frame;
 mod merged;
+mod patches;
+mod plan;
 mod runs;
 mod sum;
 
@@ -120,18 +122,30 @@ fn encode_light(values: &[i64], nest: bool, out: &mut Vec<u8>) -> u8 {
     match order {
         Order::Values => {
             frame::encode(values, &frame, out);
-            id::INT_FRAME
+            if frame.packed {
+                id::INT_PATCHED
+            } else {
+                id::INT_FRAME
+            }
         }
         Order::Deltas => {
             put_zigzag(out, first);
             frame::encode(&differences, &frame, out);
-            id::INT_DELTA
+            if frame.packed {
+                id::INT_PATCHED_DELTA
+            } else {
+                id::INT_DELTA
+            }
         }
         Order::Deltas2 => {
             put_zigzag(out, first);
             put_zigzag(out, step);
             frame::encode(&differences, &frame, out);
-            id::INT_DELTA2
+            if frame.packed {
+                id::INT_PATCHED_DELTA2
+            } else {
+                id::INT_DELTA2
+            }
         }
     }
 }
@@ -172,6 +186,7 @@ fn decode_light(codec: u8, mut reader: Reader, out: &mut [i64], nest: bool) -> R
     if out.is_empty() {
         return reader.finish();
     }
+    let packed = codec >= id::INT_PATCHED;
     match codec {
         id::INT_CONST => out.fill(reader.zigzag()?),
         id::INT_LINEAR => {
@@ -180,18 +195,18 @@ fn decode_light(codec: u8, mut reader: Reader, out: &mut [i64], nest: bool) -> R
                 *value = first.wrapping_add(step.wrapping_mul(i as i64));
             }
         }
-        id::INT_FRAME => frame::decode(&mut reader, out)?,
-        id::INT_DELTA => {
+        id::INT_FRAME | id::INT_PATCHED => frame::decode(&mut reader, packed, out)?,
+        id::INT_DELTA | id::INT_PATCHED_DELTA => {
             let first = reader.zigzag()?;
-            let scale = frame::decode_offsets(&mut reader, out)?;
+            let scale = frame::decode_offsets(&mut reader, packed, out)?;
             match scale.gcd {
                 1 => prefix_sum(first, out, |delta| delta.wrapping_add(scale.base)),
                 _ => prefix_sum(first, out, |delta| scale.apply(delta)),
             }
         }
-        id::INT_DELTA2 => {
+        id::INT_DELTA2 | id::INT_PATCHED_DELTA2 => {
             let (first, step) = (reader.zigzag()?, reader.zigzag()?);
-            let scale = frame::decode_offsets(&mut reader, out)?;
+            let scale = frame::decode_offsets(&mut reader, packed, out)?;
             double_prefix_sum(first, step, out, |bend| scale.apply(bend));
         }
         id::INT_RUNS if nest => return runs::decode(&mut reader, out),

@@ -17,7 +17,8 @@ pub fn sum_body(codec: u8, mut reader: Reader, n: usize) -> Result<Option<i128>>
             Ok((!wraps).then_some(first * rows + step * (rows * (rows - 1) / 2)))
         }
         id::INT_RUNS => sum_runs(reader, n).map(Some),
-        id::INT_FRAME => frame::sum(&mut reader, n),
+        id::INT_FRAME => frame::sum(&mut reader, false, n),
+        id::INT_PATCHED => frame::sum(&mut reader, true, n),
         _ => Ok(None),
     }
 }
