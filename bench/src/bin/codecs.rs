@@ -23,6 +23,7 @@ use corpus::Folder;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use varve_columns::codec::Guess;
 
 const DEFAULT_CORPUS: &str = "../shared/data/public_corpus.tar.zst";
 
@@ -117,9 +118,10 @@ fn measure(folder: &Folder, contender: &Contender) -> Measure {
     let mut streams: Vec<Vec<u8>> = Vec::new();
     let encode = fastest(REPEATS, || {
         streams.clear();
+        let mut guess = Guess::default();
         for block in &blocks {
             let mut bytes = Vec::new();
-            (contender.encode)(block, &mut bytes);
+            (contender.encode)(block, &mut guess, &mut bytes);
             streams.push(bytes);
         }
     });

@@ -10,7 +10,7 @@ use super::header::{int_range, ColumnHeader, Constant, Layout};
 use super::values::Dense;
 use super::{checksum, Tier};
 use crate::codec::bytes::Strings;
-use crate::codec::{bits, bytes, fixed, float, id, int, numeric};
+use crate::codec::{bits, bytes, fixed, float, id, int, numeric, Guess};
 use crate::column::{Column, Kind, Values};
 use crate::error::{Corrupt, Result};
 use crate::summary::{Bound, Summary};
@@ -22,6 +22,7 @@ pub(super) fn encode(
     place: (u32, u32),
     rows: Range<usize>,
     tier: Tier,
+    guess: &mut Guess,
     out: &mut Vec<u8>,
 ) -> (BlockEntry, Dense, Summary) {
     let (column_index, index) = place;
@@ -38,7 +39,7 @@ pub(super) fn encode(
         codec = if is_constant(&dense, &summary) {
             id::CONST
         } else {
-            encode_body(&dense, tier, out)
+            encode_body(&dense, tier, guess, out)
         };
     }
     let entry = BlockEntry {
@@ -77,11 +78,11 @@ fn is_constant(dense: &Dense, summary: &Summary) -> bool {
     }
 }
 
-fn encode_body(dense: &Dense, tier: Tier, out: &mut Vec<u8>) -> u8 {
+fn encode_body(dense: &Dense, tier: Tier, guess: &mut Guess, out: &mut Vec<u8>) -> u8 {
     match dense {
-        Dense::Ints(v) => int::encode_body(v, tier, out),
-        Dense::F64(v) => float::encode_f64(v, tier, out),
-        Dense::F32(v) => float::encode_f32(v, tier, out),
+        Dense::Ints(v) => int::encode_body(v, tier, guess.order(), out),
+        Dense::F64(v) => float::encode_f64(v, tier, guess, out),
+        Dense::F32(v) => float::encode_f32(v, tier, guess, out),
         Dense::Fixed(data, width) => fixed::encode(data, *width, tier, out),
         Dense::Strings { ends, data } => bytes::encode(Strings { ends, data }, tier, out),
         Dense::Scaled(scale, v) => numeric::encode(*scale, v, tier, out),

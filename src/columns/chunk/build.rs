@@ -6,7 +6,7 @@ use super::directory::{self, BlockEntry};
 use super::header::{ColumnHeader, Constant, Layout, MAX_CONSTANT_BYTES};
 use super::values::Dense;
 use super::{block, Point, Tier, BLOCK_ROWS, LARGE_BLOCK_ROWS};
-use crate::codec::id;
+use crate::codec::{id, Guess};
 use crate::column::{Column, Values};
 use crate::summary::{compare_floats, Bound, Sum, Summary};
 use crate::wire::{as_decimal, to_decimal, POW10};
@@ -91,7 +91,7 @@ fn encode_stretch(
 ) -> Built {
     let even = || cut(stretch.clone(), BLOCK_ROWS);
     effort.try_small(column, even());
-    let mut best = Built::of(column, even(), effort.small, place);
+    let mut best = Built::of(column, even(), effort.small, &mut effort.guess, place);
     let Tier::Merged(point) = effort.tier else {
         return best;
     };
@@ -101,7 +101,7 @@ fn encode_stretch(
     let picked = several || stretch.end == column.rows();
     if several {
         let pieces = pieces(stretch.clone(), series).into_iter();
-        let by_series = Built::of(column, pieces, effort.small, place);
+        let by_series = Built::of(column, pieces, effort.small, &mut effort.guess, place);
         if by_series.cost() * 50 < best.cost() * 49 {
             best = by_series;
         }
@@ -163,6 +163,7 @@ struct Effort {
     tier: Tier,
     small: Tier,
     large: Tier,
+    guess: Guess,
 }
 
 impl Effort {
@@ -171,6 +172,7 @@ impl Effort {
             tier,
             small: tier,
             large: tier,
+            guess: Guess::default(),
         }
     }
 
@@ -178,7 +180,10 @@ impl Effort {
     fn try_small(&mut self, column: &Column, mut blocks: impl Iterator<Item = Range<usize>>) {
         self.small = self.tier;
         if self.tier == Tier::Merged(Point::Fast) {
-            let bytes = |rows, tier| Built::of(column, std::iter::once(rows), tier, (0, 0)).bytes;
+            let bytes = |rows, tier| {
+                let rows = std::iter::once(rows);
+                Built::of(column, rows, tier, &mut Guess::default(), (0, 0)).bytes
+            };
             let same =
                 |rows: Range<usize>| bytes(rows.clone(), self.tier) == bytes(rows, Tier::Fresh);
             let (first, middle) = (blocks.next(), blocks.nth(3));
@@ -190,7 +195,10 @@ impl Effort {
 
     /// One block of a whole stretch; later ones come without trials where these gain nothing.
     fn large(&mut self, column: &Column, stretch: Range<usize>, place: (u32, usize)) -> Built {
-        let of = |tier| Built::of(column, std::iter::once(stretch.clone()), tier, place);
+        let of = |tier| {
+            let stretch = std::iter::once(stretch.clone());
+            Built::of(column, stretch, tier, &mut Guess::default(), place)
+        };
         let built = of(self.large);
         if self.large == Tier::Merged(Point::Fast) && of(Tier::Fresh).bytes == built.bytes {
             self.large = Tier::Fresh;
@@ -227,13 +235,14 @@ impl Built {
         column: &Column,
         blocks: impl Iterator<Item = Range<usize>>,
         tier: Tier,
+        guess: &mut Guess,
         place: (u32, usize),
     ) -> Built {
         let mut built = Built::default();
         for (i, rows) in blocks.enumerate() {
             let place = (place.0, (place.1 + i) as u32);
             let (mut entry, dense, mut summary) =
-                block::encode(column, place, rows, tier, &mut built.bytes);
+                block::encode(column, place, rows, tier, guess, &mut built.bytes);
             summary.sum = snap_sum(&summary);
             entry.sum = summary.sum;
             if entry.codec != id::ALL_NULL {

@@ -17,22 +17,22 @@ use std::mem::ManuallyDrop;
 
 use super::decimal::{narrow, widen, Form};
 use super::sample::{self, Plan, MAX_ULPS};
-use super::{id, int, pco, planes, Point, Tier};
+use super::{id, int, pco, planes, Guess, Point, Tier};
 use crate::error::{Corrupt, Result};
 use crate::wire::{put_varint, Reader};
 
-/// Appends the body and returns its codec.
-pub fn encode_f64(values: &[f64], tier: Tier, out: &mut Vec<u8>) -> u8 {
-    encode(values, false, tier, out)
+/// Appends the body and returns its codec. `guess` is what the block before chose.
+pub fn encode_f64(values: &[f64], tier: Tier, guess: &mut Guess, out: &mut Vec<u8>) -> u8 {
+    encode(values, false, tier, guess, out)
 }
 
-/// Appends the body and returns its codec.
-pub fn encode_f32(values: &[f32], tier: Tier, out: &mut Vec<u8>) -> u8 {
+/// As `encode_f64`.
+pub fn encode_f32(values: &[f32], tier: Tier, guess: &mut Guess, out: &mut Vec<u8>) -> u8 {
     let wide: Vec<f64> = values
         .iter()
         .map(|v| f64::from_bits(widen(v.to_bits())))
         .collect();
-    encode(&wide, true, tier, out)
+    encode(&wide, true, tier, guess, out)
 }
 
 /// Reads `n` values of a body that takes up the rest of `reader`; `out` is cleared first.
@@ -75,15 +75,15 @@ pub fn sum_f64(codec: u8, mut reader: Reader, n: usize) -> Result<Option<f64>> {
 }
 
 /// `singles`: every value is a widened f32.
-fn encode(values: &[f64], singles: bool, tier: Tier, out: &mut Vec<u8>) -> u8 {
+fn encode(values: &[f64], singles: bool, tier: Tier, guess: &mut Guess, out: &mut Vec<u8>) -> u8 {
     let at = out.len();
     if let Some(first) = constant(values) {
         out.extend_from_slice(&first.to_le_bytes());
         return id::FLOAT_CONST;
     }
-    let plan = sample::choose(values, singles);
+    let plan = sample::choose(values, singles, &mut guess.form);
     let mut best = Best { codec: 0, at, out };
-    best.codec = put_formed(values, plan, tier, best.out);
+    best.codec = put_formed(values, plan, tier, &mut guess.order, best.out);
     try_finer(values, plan, tier, &mut best);
     if plan.form == Form::BITS && plan.bits > SPLIT_ABOVE_BITS {
         best.offer_smaller(|bytes| put_split(values, tier, bytes));
@@ -149,7 +149,9 @@ fn try_finer(values: &[f64], plan: Plan, tier: Tier, best: &mut Best) {
     let missed = plan.form.convert(values, &mut ints);
     for form in plan.form.finer() {
         if form.convert(values, &mut ints) * 2 < missed {
-            best.offer_smaller(|bytes| put_formed(values, Plan { form, ..plan }, tier, bytes));
+            let plan = Plan { form, ..plan };
+            let mut order = int::Guess::default();
+            best.offer_smaller(|bytes| put_formed(values, plan, tier, &mut order, bytes));
             return;
         }
     }
@@ -184,7 +186,13 @@ fn try_merged(values: &[f64], point: Point, best: &mut Best) {
     }
 }
 
-fn put_formed(values: &[f64], plan: Plan, tier: Tier, out: &mut Vec<u8>) -> u8 {
+fn put_formed(
+    values: &[f64],
+    plan: Plan,
+    tier: Tier,
+    order: &mut int::Guess,
+    out: &mut Vec<u8>,
+) -> u8 {
     let mut ints = vec![0; values.len()];
     let wrong = plan.form.convert(values, &mut ints);
     let mut repairs = Repairs::default();
@@ -201,7 +209,7 @@ fn put_formed(values: &[f64], plan: Plan, tier: Tier, out: &mut Vec<u8>) -> u8 {
         put_integers(&repairs.rows, tier, out);
         put_integers(&repairs.bits, tier, out);
     }
-    int::encode(&ints, tier, out);
+    int::encode_next(&ints, tier, order, out);
     match (corrected, excepted) {
         (false, false) => id::FLOAT_FORMED,
         (true, false) => id::FLOAT_FORMED_CORRECTED,

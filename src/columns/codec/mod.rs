@@ -18,6 +18,21 @@ mod sample;
 mod words;
 pub mod zstd;
 
+/// What the block before of the same column chose: the first guess for the next one. A guess that does not
+/// fit any more costs a check; now and then all is chosen anew.
+#[derive(Clone, Debug, Default)]
+pub struct Guess {
+    form: sample::Guess,
+    order: int::Guess,
+}
+
+impl Guess {
+    /// The part of integers.
+    pub fn order(&mut self) -> &mut int::Guess {
+        &mut self.order
+    }
+}
+
 /// How much effort and which trade-off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tier {

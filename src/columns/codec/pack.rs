@@ -41,10 +41,11 @@ pub fn pack(values: &[u64], width: u8, out: &mut Vec<u8>) {
             out.extend_from_slice(&word.to_le_bytes());
         }
     }
-    pack_tail(tail, width, out);
+    pack_plain(tail, width, out);
 }
 
-fn pack_tail(values: &[u64], width: u8, out: &mut Vec<u8>) {
+/// Appends the low `width` bits of each value, 1 to 64, in plain order.
+pub fn pack_plain(values: &[u64], width: u8, out: &mut Vec<u8>) {
     let mask = u64::MAX >> (64 - width);
     let (mut pending, mut bits) = (0u128, 0u32);
     for &value in values {
@@ -199,6 +200,48 @@ fn lane_words(bytes: &[u8], word: usize) -> [u64; LANES] {
         words[lane] = u64::from_le_bytes(bytes[lane]);
     }
     words
+}
+
+/// Values of up to 57 bits in plain order, to be read one by one.
+#[derive(Clone, Copy)]
+pub struct Plain<'a> {
+    bytes: &'a [u8],
+    /// The last eight bytes, with zeros in front of fewer.
+    last: u64,
+    width: usize,
+    mask: u64,
+}
+
+impl<'a> Plain<'a> {
+    /// Takes `n` values from `reader`.
+    pub fn take(reader: &mut Reader<'a>, width: u8, n: usize) -> Result<Plain<'a>> {
+        if width > 57 {
+            return Err(Corrupt::new("a bit width is above 57"));
+        }
+        let width = width as usize;
+        let bytes = reader.take((n * width).div_ceil(8))?;
+        let last = bytes.iter().rev().take(8).rev();
+        Ok(Plain {
+            bytes,
+            last: last.fold(0, |word, byte| word >> 8 | u64::from(*byte) << 56),
+            width,
+            mask: (1 << width) - 1,
+        })
+    }
+
+    /// Value `i`; zeros follow the last one.
+    #[inline(always)]
+    pub fn get(&self, i: usize) -> u64 {
+        let (byte, bit) = (i * self.width / 8, i * self.width % 8);
+        let word = match self.bytes.get(byte..byte + 8) {
+            Some(bytes) => u64::from_le_bytes(bytes.try_into().expect("BUG: eight bytes")),
+            None => {
+                let missing = byte + 8 - self.bytes.len();
+                self.last.checked_shr(8 * missing as u32).unwrap_or(0)
+            }
+        };
+        word >> bit & self.mask
+    }
 }
 
 fn unpack_tail(bytes: &[u8], width: u8, out: &mut [u64]) {

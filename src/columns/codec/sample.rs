@@ -30,6 +30,17 @@ pub struct Plan {
     pub bits: f64,
 }
 
+/// The plan of the block before.
+#[derive(Clone, Debug, Default)]
+pub struct Guess {
+    last: Option<Plan>,
+    /// Blocks since all forms were looked at.
+    age: u8,
+}
+
+/// A guess is not asked again after so many blocks.
+const OLDEST: u8 = 16;
+
 struct Sample {
     values: [f64; SAMPLE],
     len: usize,
@@ -39,47 +50,77 @@ struct Sample {
     digits: i32,
 }
 
-/// The cheapest plan for `values`; `Form::BITS` where no other form helps.
-pub fn choose(values: &[f64], singles: bool) -> Plan {
+/// The cheapest plan for `values`, or the one of the block before while it does as well; `Form::BITS` where no
+/// other form helps.
+pub fn choose(values: &[f64], singles: bool, guess: &mut Guess) -> Plan {
     let sample = Sample::of(values);
-    let mut best = sample.plain(if singles {
-        Form::SINGLE_BITS
-    } else {
-        Form::BITS
-    });
-    if sample.special == sample.len {
-        return best;
-    }
-    if singles {
-        sample.search(Kind::Decimal, &mut best);
-        sample.search(Kind::Single, &mut best);
-        return best;
-    }
-    let clean = sample.search(Kind::Decimal, &mut best);
-    if clean.is_some_and(|exponent| exponent <= 6) {
-        return best;
-    }
-    sample.try_binary(&mut best);
-    if clean.is_none() {
-        for kind in [
-            Kind::Scaled,
-            Kind::Single,
-            Kind::Thirds,
-            Kind::Sevenths,
-            Kind::Ninths,
-        ] {
-            if sample.search(kind, &mut best).is_some() {
-                break;
-            }
-        }
-        if best.form == Form::BITS {
-            sample.try_form(Form::SINGLE_BITS, &mut best);
+    if let (Some(last), true) = (guess.last, guess.age < OLDEST) {
+        if let Some(plan) = sample.again(last) {
+            guess.age += 1;
+            return plan;
         }
     }
-    best
+    let plan = sample.choose(singles);
+    *guess = Guess {
+        last: (values.len() > SAMPLE).then_some(plan),
+        age: 0,
+    };
+    plan
 }
 
 impl Sample {
+    fn choose(&self, singles: bool) -> Plan {
+        let sample = self;
+        let mut best = sample.plain(if singles {
+            Form::SINGLE_BITS
+        } else {
+            Form::BITS
+        });
+        if sample.special == sample.len {
+            return best;
+        }
+        if singles {
+            sample.search(Kind::Decimal, &mut best);
+            sample.search(Kind::Single, &mut best);
+            return best;
+        }
+        let clean = sample.search(Kind::Decimal, &mut best);
+        if clean.is_some_and(|exponent| exponent <= 6) {
+            return best;
+        }
+        sample.try_binary(&mut best);
+        if clean.is_none() {
+            for kind in [
+                Kind::Scaled,
+                Kind::Single,
+                Kind::Thirds,
+                Kind::Sevenths,
+                Kind::Ninths,
+            ] {
+                if sample.search(kind, &mut best).is_some() {
+                    break;
+                }
+            }
+            if best.form == Form::BITS {
+                sample.try_form(Form::SINGLE_BITS, &mut best);
+            }
+        }
+        best
+    }
+
+    /// The same plan, if it comes to about as many bits.
+    fn again(&self, last: Plan) -> Option<Plan> {
+        let mut plan = self.plain(Form::BITS);
+        if last.form == Form::BITS || self.special == self.len {
+            return None;
+        }
+        let clean = self.try_form(last.form, &mut plan);
+        let same = plan.form == last.form && plan.corrected == last.corrected;
+        // Divisors take digits out that are not needed any more.
+        let slack_bits = if clean { 2.0 } else { 1.0 };
+        (same && (plan.bits - last.bits).abs() <= slack_bits).then_some(plan)
+    }
+
     fn of(values: &[f64]) -> Sample {
         let mut sample = Sample {
             values: [0.0; SAMPLE],

@@ -2,7 +2,7 @@
 //! never panics.
 
 use proptest::prelude::*;
-use varve_columns::codec::{float, Point, Tier};
+use varve_columns::codec::{float, Guess, Point, Tier};
 use varve_columns::wire::Reader;
 
 const TIERS: [Tier; 3] = [
@@ -151,7 +151,7 @@ fn doubles_come_back_bit_for_bit() {
         for (name, values) in families(rows, seed as u64) {
             for tier in TIERS {
                 let mut bytes = Vec::new();
-                let codec = float::encode_f64(&values, tier, &mut bytes);
+                let codec = float::encode_f64(&values, tier, &mut Guess::default(), &mut bytes);
                 assert!(
                     bytes.len() <= rows * 8,
                     "{name}: {} bytes for {rows} rows",
@@ -170,7 +170,7 @@ fn sums_of_packed_blocks_are_those_of_their_values() {
     let mut summed = 0;
     for (name, values) in families(1024, 3) {
         let mut bytes = Vec::new();
-        let codec = float::encode_f64(&values, Tier::Fresh, &mut bytes);
+        let codec = float::encode_f64(&values, Tier::Fresh, &mut Guess::default(), &mut bytes);
         if let Some(sum) = float::sum_f64(codec, Reader::new(&bytes), values.len()).unwrap() {
             let plain: f64 = values.iter().sum();
             let magnitude: f64 = values.iter().map(|v| v.abs()).sum();
@@ -197,7 +197,8 @@ fn singles_come_back_bit_for_bit() {
             for singles in [rounded, cut] {
                 for tier in TIERS {
                     let mut bytes = Vec::new();
-                    let codec = float::encode_f32(&singles, tier, &mut bytes);
+                    let codec =
+                        float::encode_f32(&singles, tier, &mut Guess::default(), &mut bytes);
                     assert!(
                         bytes.len() <= rows.max(1) * 8,
                         "{name}: {} bytes",
@@ -222,7 +223,7 @@ fn damaged_blocks_never_panic() {
     for (_, values) in families(300, 5) {
         for tier in TIERS {
             let mut bytes = Vec::new();
-            let codec = float::encode_f64(&values, tier, &mut bytes);
+            let codec = float::encode_f64(&values, tier, &mut Guess::default(), &mut bytes);
             for _ in 0..60 {
                 let mut hurt = bytes.clone();
                 match r.below(4) {
@@ -303,7 +304,7 @@ proptest! {
         let values = values.repeat(repeats);
         for tier in TIERS {
             let mut bytes = Vec::new();
-            let codec = float::encode_f64(&values, tier, &mut bytes);
+            let codec = float::encode_f64(&values, tier, &mut Guess::default(), &mut bytes);
             prop_assert!(bytes.len() <= values.len() * 8);
             let mut back = Vec::new();
             float::decode_f64(codec, Reader::new(&bytes), values.len(), &mut back).unwrap();
@@ -321,7 +322,7 @@ proptest! {
         let values: Vec<f64> = digits.iter().map(|digits| *digits as f64 / power).collect();
         for tier in TIERS {
             let mut bytes = Vec::new();
-            let codec = float::encode_f64(&values, tier, &mut bytes);
+            let codec = float::encode_f64(&values, tier, &mut Guess::default(), &mut bytes);
             let mut back = Vec::new();
             float::decode_f64(codec, Reader::new(&bytes), values.len(), &mut back).unwrap();
             prop_assert_eq!(bits(&values), bits(&back));

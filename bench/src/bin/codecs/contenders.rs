@@ -3,14 +3,15 @@
 use crate::gorilla;
 use pco::standalone::{simple_compress, simple_decompress_into};
 use pco::ChunkConfig;
-use varve_columns::codec::{float, Point, Tier};
+use varve_columns::codec::{float, Guess, Point, Tier};
 use varve_columns::wire::Reader;
 
 pub struct Contender {
     pub name: &'static str,
     /// Rows of a block.
     pub rows: usize,
-    pub encode: fn(&[f64], &mut Vec<u8>),
+    /// Appends a block; the guess is what the block before left.
+    pub encode: fn(&[f64], &mut Guess, &mut Vec<u8>),
     /// Replaces the last argument by so many values.
     pub decode: fn(&[u8], usize, &mut Vec<f64>),
 }
@@ -36,14 +37,14 @@ pub fn all() -> Vec<Contender> {
         decode: decode_pco,
     };
     vec![
-        own("fresh, 1,024", 1024, |values, out| {
-            encode_own(values, Tier::Fresh, out)
+        own("fresh, 1,024", 1024, |values, guess, out| {
+            encode_own(values, Tier::Fresh, guess, out)
         }),
-        own("merged fast, 8,192", 8192, |values, out| {
-            encode_own(values, Tier::Merged(Point::Fast), out)
+        own("merged fast, 8,192", 8192, |values, guess, out| {
+            encode_own(values, Tier::Merged(Point::Fast), guess, out)
         }),
-        own("merged small, 8,192", 8192, |values, out| {
-            encode_own(values, Tier::Merged(Point::Small), out)
+        own("merged small, 8,192", 8192, |values, guess, out| {
+            encode_own(values, Tier::Merged(Point::Small), guess, out)
         }),
         pco("pcodec 8, 1,024", 1024),
         pco("pcodec 8, 8,192", 8192),
@@ -56,16 +57,16 @@ pub fn all() -> Vec<Contender> {
         Contender {
             name: "Gorilla, 1,024",
             rows: 1024,
-            encode: gorilla::encode,
+            encode: |values, _, out| gorilla::encode(values, out),
             decode: gorilla::decode,
         },
     ]
 }
 
 /// The codec id counts as a byte.
-fn encode_own(values: &[f64], tier: Tier, out: &mut Vec<u8>) {
+fn encode_own(values: &[f64], tier: Tier, guess: &mut Guess, out: &mut Vec<u8>) {
     out.push(0);
-    out[0] = float::encode_f64(values, tier, out);
+    out[0] = float::encode_f64(values, tier, guess, out);
 }
 
 fn decode_own(bytes: &[u8], rows: usize, out: &mut Vec<f64>) {
@@ -73,7 +74,7 @@ fn decode_own(bytes: &[u8], rows: usize, out: &mut Vec<f64>) {
     float::decode_f64(*codec, Reader::new(body), rows, out).expect("BUG: own bytes do not decode");
 }
 
-fn encode_pco(values: &[f64], out: &mut Vec<u8>) {
+fn encode_pco(values: &[f64], _: &mut Guess, out: &mut Vec<u8>) {
     let config = ChunkConfig::default().with_compression_level(8);
     out.extend(simple_compress(values, &config).expect("BUG: pcodec refused doubles"));
 }
@@ -84,7 +85,7 @@ fn decode_pco(bytes: &[u8], rows: usize, out: &mut Vec<f64>) {
     assert_eq!(progress.n_processed, rows, "BUG: pcodec lost values");
 }
 
-fn encode_shuffled(values: &[f64], out: &mut Vec<u8>) {
+fn encode_shuffled(values: &[f64], _: &mut Guess, out: &mut Vec<u8>) {
     let mut planes = vec![0; values.len() * 8];
     for (row, value) in values.iter().enumerate() {
         for (plane, byte) in value.to_le_bytes().into_iter().enumerate() {

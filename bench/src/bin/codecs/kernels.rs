@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use varve_columns::codec::{float, id, Tier};
+use varve_columns::codec::{float, id, Guess, Tier};
 use varve_columns::vector::aggregate::{extremes_f64, sum_f64};
 use varve_columns::vector::filter::{compare_f64, Comparison};
 use varve_columns::vector::Bitmap;
@@ -109,7 +109,7 @@ fn blocks() -> Vec<Block> {
         .map(|_| {
             let values: Vec<f64> = (0..BLOCK_ROWS).map(|_| reading() as f64 / 100.0).collect();
             let mut bytes = Vec::new();
-            let codec = float::encode_f64(&values, Tier::Fresh, &mut bytes);
+            let codec = float::encode_f64(&values, Tier::Fresh, &mut Guess::default(), &mut bytes);
             assert_eq!(codec, id::FLOAT_FORMED, "BUG: readings are decimals");
             Block { codec, bytes }
         })

@@ -16,6 +16,17 @@ pub enum Order {
     Deltas2,
 }
 
+/// What the list before was laid over, and its bits a value.
+#[derive(Clone, Debug, Default)]
+pub struct Guess {
+    last: Option<(Order, usize)>,
+    /// Lists since all orders were looked at.
+    age: u8,
+}
+
+/// A guess is not asked again after so many lists.
+const OLDEST: u8 = 8;
+
 /// The best frame, and the numbers that it is laid over.
 pub struct Choice {
     pub order: Order,
@@ -68,8 +79,32 @@ fn count_bends(values: &[i64]) -> usize {
     bends
 }
 
-/// The cheapest of the three for at least three values.
-pub fn choose(values: &[i64]) -> Choice {
+/// The cheapest of the three for at least three values, or the one of the list before while it takes about as
+/// many bits.
+pub fn choose(values: &[i64], guess: &mut Guess) -> Choice {
+    if let (Some((order, bits)), true) = (guess.last, guess.age < OLDEST) {
+        let choice = lay(values, order, &mut Vec::new());
+        if (bits * 13..=bits * 17).contains(&(choice.bits(values.len()) * 16)) {
+            guess.age += 1;
+            return choice;
+        }
+    }
+    let best = choose_anew(values);
+    *guess = Guess {
+        last: (values.len() > SMALL).then(|| (best.order, best.bits(values.len()))),
+        age: 0,
+    };
+    best
+}
+
+impl Choice {
+    /// In 256ths of a bit, of each of `n` values.
+    fn bits(&self, n: usize) -> usize {
+        self.frame.bytes * 8 * 256 / n
+    }
+}
+
+fn choose_anew(values: &[i64]) -> Choice {
     let guess = if values.len() > SMALL {
         sample(values)
     } else {
@@ -86,30 +121,37 @@ pub fn choose(values: &[i64]) -> Choice {
         if bytes * 8 > least * 9 + 8 {
             continue;
         }
-        let differences = match order {
-            Order::Values => Vec::new(),
-            Order::Deltas => {
-                deltas = differences(values, 1);
-                deltas.clone()
-            }
-            Order::Deltas2 if deltas.is_empty() => differences(&differences(values, 1), 2),
-            Order::Deltas2 => differences(&deltas, 2),
-        };
-        let frame = plan::plan(if order == Order::Values {
-            values
-        } else {
-            &differences
-        });
+        let choice = lay(values, order, &mut deltas);
         // A tie goes to the one that decodes faster.
-        if best.as_ref().is_none_or(|b| frame.bytes < b.frame.bytes) {
-            best = Some(Choice {
-                order,
-                frame,
-                differences,
-            });
+        if best
+            .as_ref()
+            .is_none_or(|b| choice.frame.bytes < b.frame.bytes)
+        {
+            best = Some(choice);
         }
     }
     best.expect("BUG: the least of three is one of them")
+}
+
+/// Plans a frame in this order; `deltas` are empty or known from another one.
+fn lay(values: &[i64], order: Order, deltas: &mut Vec<i64>) -> Choice {
+    if order != Order::Values && deltas.is_empty() {
+        *deltas = differences(values, 1);
+    }
+    let differences = match order {
+        Order::Values => Vec::new(),
+        Order::Deltas => deltas.clone(),
+        Order::Deltas2 => differences(deltas, 2),
+    };
+    let frame = plan::plan(match order {
+        Order::Values => values,
+        _ => &differences,
+    });
+    Choice {
+        order,
+        frame,
+        differences,
+    }
 }
 
 /// Bytes that a sample takes in each order, without headers.

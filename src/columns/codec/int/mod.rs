@@ -14,6 +14,7 @@ mod plan;
 mod runs;
 mod sum;
 
+pub use choice::Guess;
 pub use sum::sum_body;
 
 use frame::Scale;
@@ -27,9 +28,14 @@ pub use frame::min_max;
 
 /// Appends codec id and body. `values.len()` is not stored.
 pub fn encode(values: &[i64], tier: Tier, out: &mut Vec<u8>) {
+    encode_next(values, tier, &mut Guess::default(), out);
+}
+
+/// The same with what the stream before chose.
+pub fn encode_next(values: &[i64], tier: Tier, guess: &mut Guess, out: &mut Vec<u8>) {
     let at = out.len();
     out.push(0);
-    out[at] = encode_body(values, tier, out);
+    out[at] = encode_body(values, tier, guess, out);
 }
 
 /// Reads `n` values of a stream that takes up all of `bytes`.
@@ -40,9 +46,9 @@ pub fn decode(bytes: &[u8], n: usize, out: &mut Vec<i64>) -> Result<()> {
 }
 
 /// Appends the body alone and returns its codec id.
-pub fn encode_body(values: &[i64], tier: Tier, out: &mut Vec<u8>) -> u8 {
+pub fn encode_body(values: &[i64], tier: Tier, guess: &mut Guess, out: &mut Vec<u8>) -> u8 {
     let at = out.len();
-    let codec = encode_light(values, true, out);
+    let codec = encode_light(values, true, guess, out);
     match tier {
         Tier::Fresh => codec,
         Tier::Merged(point) => merged::improve(values, point, codec, at, out),
@@ -84,7 +90,7 @@ fn decode_scaled(mut reader: Reader, out: &mut [i64]) -> Result<()> {
 fn encode_flat(values: &[i64], out: &mut Vec<u8>) {
     let at = out.len();
     out.push(0);
-    out[at] = encode_light(values, false, out);
+    out[at] = encode_light(values, false, &mut Guess::default(), out);
 }
 
 fn decode_flat(bytes: &[u8], out: &mut [i64]) -> Result<()> {
@@ -94,7 +100,7 @@ fn decode_flat(bytes: &[u8], out: &mut [i64]) -> Result<()> {
 }
 
 /// All but what merged blocks try. `nest`: runs and dictionaries are allowed.
-fn encode_light(values: &[i64], nest: bool, out: &mut Vec<u8>) -> u8 {
+fn encode_light(values: &[i64], nest: bool, guess: &mut Guess, out: &mut Vec<u8>) -> u8 {
     let Some(&first) = values.first() else {
         return id::INT_CONST;
     };
@@ -113,7 +119,7 @@ fn encode_light(values: &[i64], nest: bool, out: &mut Vec<u8>) -> u8 {
         order,
         frame,
         differences,
-    } = choice::choose(values);
+    } = choice::choose(values, guess);
     if nest {
         if let Some(codec) = encode_nested(values, runs, frame.bytes, out) {
             return codec;

@@ -5,7 +5,7 @@
 //! Bytes: widths (two: of a position, 0xFF for a bitmap, and of high bits) in front of the packed values of
 //! the frame; behind them the packed gaps or the bitmap, then the packed high bits (zigzag).
 
-use crate::codec::pack::{bit_width, pack, packed_bytes, unpack};
+use crate::codec::pack::{bit_width, pack_plain, Plain};
 use crate::error::{Corrupt, Result};
 use crate::wire::{unzigzag, zigzag, Reader};
 
@@ -52,7 +52,7 @@ impl Patches {
             high: width_of(&high),
         };
         let bitmap_bytes = offsets.len().div_ceil(8);
-        if packed_bytes(far.len(), widths.position) <= bitmap_bytes {
+        if far.len() * widths.position as usize <= bitmap_bytes * 8 {
             return Patches {
                 widths,
                 positions: gaps,
@@ -78,9 +78,12 @@ impl Patches {
     pub fn put(&self, out: &mut Vec<u8>) {
         match self.widths.position {
             BITMAP => out.extend(self.positions.iter().map(|byte| *byte as u8)),
-            width => pack(&self.positions, width, out),
+            0 => {}
+            width => pack_plain(&self.positions, width, out),
         }
-        pack(&self.high, self.widths.high, out);
+        if self.widths.high > 0 {
+            pack_plain(&self.high, self.widths.high, out);
+        }
     }
 }
 
@@ -100,46 +103,55 @@ impl Widths {
         n: usize,
         mut take: impl FnMut(usize, i64),
     ) -> Result<()> {
-        let mut lists = vec![0; count * 2];
-        let (gaps, high) = lists.split_at_mut(count);
         if self.position == BITMAP {
-            read_bitmap(reader, n, gaps)?;
-        } else {
-            unpack(reader, self.position, gaps)?;
+            let bitmap = reader.take(n.div_ceil(8))?;
+            let high = Plain::take(reader, self.high, count)?;
+            return each_set(bitmap, count, |i, row| {
+                if row >= n {
+                    return Err(PAST_THE_END);
+                }
+                take(row, unzigzag(high.get(i)));
+                Ok(())
+            });
         }
-        unpack(reader, self.high, high)?;
+        let gaps = Plain::take(reader, self.position, count)?;
+        let high = Plain::take(reader, self.high, count)?;
         let mut next = 0usize;
-        for (gap, high) in gaps.iter().zip(high) {
-            let row = next.saturating_add(*gap as usize);
+        for i in 0..count {
+            let row = next.saturating_add(gaps.get(i) as usize);
             if row >= n {
                 return Err(PAST_THE_END);
             }
-            take(row, unzigzag(*high));
+            take(row, unzigzag(high.get(i)));
             next = row + 1;
         }
         Ok(())
     }
 }
 
-/// A bitmap of `n` rows, exactly `gaps.len()` of which are set.
-fn read_bitmap(reader: &mut Reader, n: usize, gaps: &mut [u64]) -> Result<()> {
-    const WRONG: Corrupt = Corrupt::new("a bitmap does not have as many rows as it should");
-    let mut gaps = gaps.iter_mut();
-    let mut next = 0;
-    for (start, bytes) in (0..).step_by(64).zip(reader.take(n.div_ceil(8))?.chunks(8)) {
+/// Calls `take` with the number and the row of each of the `count` rows that are set.
+fn each_set(
+    bitmap: &[u8],
+    count: usize,
+    mut take: impl FnMut(usize, usize) -> Result<()>,
+) -> Result<()> {
+    let mut i = 0;
+    for (start, bytes) in (0..).step_by(64).zip(bitmap.chunks(8)) {
         let mut word = [0; 8];
         word[..bytes.len()].copy_from_slice(bytes);
         let mut bits = u64::from_le_bytes(word);
         while bits != 0 {
-            let row = start + u64::from(bits.trailing_zeros());
-            *gaps.next().ok_or(WRONG)? = row - next;
-            next = row + 1;
+            take(i, start + bits.trailing_zeros() as usize)?;
+            i += 1;
             bits &= bits - 1;
         }
     }
-    match gaps.next() {
-        None => Ok(()),
-        Some(_) => Err(WRONG),
+    if i == count {
+        Ok(())
+    } else {
+        Err(Corrupt::new(
+            "a bitmap has not as many exceptions as it should",
+        ))
     }
 }
 
