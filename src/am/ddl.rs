@@ -4,6 +4,8 @@ use super::scan::heap_callback;
 use crate::pg::page::PageCursor;
 use crate::pg::relation;
 use crate::pg::tuple;
+use crate::storage::marks;
+use crate::table::changes;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::RefCell;
@@ -22,6 +24,29 @@ struct Estimate {
 
 thread_local! {
     static ESTIMATES: RefCell<HashMap<pg_sys::Oid, Estimate>> = RefCell::default();
+}
+
+#[cfg(any(feature = "pg14", feature = "pg15"))]
+type FileName = pg_sys::RelFileNode;
+#[cfg(not(any(feature = "pg14", feature = "pg15")))]
+type FileName = pg_sys::RelFileLocator;
+
+/// SET TABLESPACE: the same bytes under another name.
+#[pg_guard]
+pub unsafe extern "C-unwind" fn relation_copy_data(
+    table: pg_sys::Relation,
+    to: *const FileName,
+) {
+    // SAFETY: called by core with the table locked exclusively.
+    unsafe {
+        changes::flush_before_rewrite(table);
+        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        let number = (*to).relNode;
+        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        let number = (*to).relNumber;
+        marks::carry(table, number);
+        heap_callback!(relation_copy_data, table, to);
+    }
 }
 
 #[pg_guard]

@@ -2,7 +2,7 @@
 //! and subtransactions begin and end.
 
 use crate::storage::marks;
-use crate::table::{batch, changes, handover, locks};
+use crate::table::{batch, changes, handover, locks, stream};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -173,6 +173,7 @@ unsafe extern "C-unwind" fn transaction_event(
             changes::forget();
             handover::forget();
             locks::forget();
+            stream::forget();
         }
         _ => {}
     }

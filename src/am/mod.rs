@@ -14,5 +14,6 @@ pub mod projection;
 pub mod routine;
 pub mod sample;
 pub mod scan;
+pub mod search;
 pub mod series_index;
 pub mod slot;

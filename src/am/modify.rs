@@ -8,7 +8,7 @@ use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::storage::read::Reader;
 use crate::table::locks::{self, Locked, Request, RowState};
-use crate::table::{batch, changes, follow, handover};
+use crate::table::{batch, changes, follow, handover, stream};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::rc::Rc;
@@ -191,7 +191,11 @@ pub unsafe extern "C-unwind" fn tuple_delete(
             Held::Row(reader, row) if passes_crosscheck(table, &reader, row, crosscheck) => {
                 relation::check_serializable(table);
                 let successor = changing_partition.then_some(MOVED_TO_ANOTHER_PARTITION);
-                changes::record(&reader.chunk, row, command, successor);
+                if stream::is_streamed(table, command) {
+                    stream::delete(table, &reader, row, command, successor);
+                } else {
+                    changes::record(&reader.chunk, row, command, command, successor);
+                }
                 pg_sys::TM_Result::TM_Ok
             }
             Held::Row(..) => pg_sys::TM_Result::TM_Updated,
@@ -265,10 +269,15 @@ pub unsafe extern "C-unwind" fn tuple_update(
         match hold(table, at, *mode, command, wait, failure) {
             Held::Row(reader, row) if passes_crosscheck(table, &reader, row, crosscheck) => {
                 // The new version is a tail row.
-                heap_callback!(tuple_insert, table, slot, command, 0, core::ptr::null_mut());
-                let next = tid::from_pg(&(*slot).tts_tid);
-                changes::record(&reader.chunk, row, command, Some(next));
+                if stream::is_streamed(table, command) {
+                    stream::update(table, &reader, row, command, slot);
+                } else {
+                    heap_callback!(tuple_insert, table, slot, command, 0, core::ptr::null_mut());
+                    let next = tid::from_pg(&(*slot).tts_tid);
+                    changes::record(&reader.chunk, row, command, command, Some(next));
+                }
                 if changes::newest(&reader.chunk).is_none() {
+                    let next = tid::from_pg(&(*slot).tts_tid);
                     handover::note_version(table, next, reader.chunk.header.chunk, row);
                 }
                 *update_indexes = ALL_INDEXES;

@@ -57,6 +57,7 @@ fn build() -> Box<pg_sys::TableAmRoutine> {
     routine.index_validate_scan = Some(index_build::index_validate_scan);
 
     routine.relation_copy_for_cluster = Some(cluster::relation_copy_for_cluster);
+    routine.relation_copy_data = Some(ddl::relation_copy_data);
     routine.relation_toast_am = Some(ddl::relation_toast_am);
     routine.relation_estimate_size = Some(ddl::relation_estimate_size);
     routine

@@ -1,6 +1,7 @@
 //! Sequential, TID range and bitmap scans. A heap scan underneath finds visible tuples; rows go out as
 //! they are, a header opens its chunk, pieces are passed over.
 
+use super::search::Search;
 use super::slot;
 use crate::pg::error;
 use crate::pg::memory;
@@ -28,6 +29,7 @@ pub struct VarveScan {
 #[derive(Default)]
 pub struct ScanState {
     chunk: Option<OpenChunk>,
+    search: Search,
     /// Range of a TID range scan that reaches into compressed rows.
     range: Option<(Tid, Tid)>,
     pub sample: super::sample::SampleState,
@@ -171,7 +173,13 @@ impl VarveScan {
     /// Core may give the scan another snapshot after its start.
     unsafe fn sync_snapshot(&mut self) {
         // SAFETY: the heap scan lives as long as ours.
-        unsafe { (*self.heap).rs_snapshot = self.base.rs_snapshot }
+        unsafe { (*self.heap).rs_snapshot = self.snapshot() }
+    }
+
+    /// The snapshot that rows are judged by.
+    unsafe fn snapshot(&self) -> pg_sys::Snapshot {
+        // SAFETY: by contract of `of`.
+        unsafe { self.state().search.snapshot(self.base.rs_snapshot) }
     }
 }
 
@@ -190,9 +198,17 @@ pub unsafe extern "C-unwind" fn scan_begin(
         crate::table::changes::check_readable(table, snapshot);
         let scan: *mut VarveScan = pg_sys::palloc0(core::mem::size_of::<VarveScan>()).cast();
         let inner = flags & !(pg_sys::ScanOptions::SO_TEMP_SNAPSHOT);
-        (*scan).heap =
-            pg_sys::heap_beginscan(table, snapshot, 0, core::ptr::null_mut(), parallel, inner);
+        let search = Search::begin(snapshot);
+        (*scan).heap = pg_sys::heap_beginscan(
+            table,
+            search.snapshot(snapshot),
+            0,
+            core::ptr::null_mut(),
+            parallel,
+            inner,
+        );
         (*scan).base = *(*scan).heap;
+        (*scan).base.rs_snapshot = snapshot;
         (*scan).base.rs_flags = flags;
         (*scan).base.rs_nkeys = nkeys;
         if nkeys > 0 {
@@ -202,7 +218,11 @@ pub unsafe extern "C-unwind" fn scan_begin(
                 core::ptr::copy_nonoverlapping(key, (*scan).base.rs_key, nkeys as usize);
             }
         }
-        (*scan).state = memory::own(pg_sys::CurrentMemoryContext, ScanState::default());
+        let state = ScanState {
+            search,
+            ..Default::default()
+        };
+        (*scan).state = memory::own(pg_sys::CurrentMemoryContext, state);
         scan.cast()
     }
 }
@@ -213,6 +233,7 @@ pub unsafe extern "C-unwind" fn scan_end(scan: pg_sys::TableScanDesc) {
     // holds goes now.
     unsafe {
         let own = VarveScan::of(scan);
+        own.state().search.end();
         *own.state() = ScanState::default();
         pg_sys::heap_endscan(own.heap);
         if own.base.rs_flags & pg_sys::ScanOptions::SO_TEMP_SNAPSHOT != 0 {
@@ -234,9 +255,13 @@ pub unsafe extern "C-unwind" fn scan_rescan(
     // SAFETY: called by core for a scan of ours.
     unsafe {
         let own = VarveScan::of(scan);
-        own.sync_snapshot();
         crate::table::batch::flush_before_scan(own.base.rs_rd, own.base.rs_snapshot);
-        *own.state() = ScanState::default();
+        own.state().search.end();
+        *own.state() = ScanState {
+            search: Search::begin(own.base.rs_snapshot),
+            ..Default::default()
+        };
+        own.sync_snapshot();
         if !key.is_null() && own.base.rs_nkeys > 0 {
             core::ptr::copy_nonoverlapping(key, own.base.rs_key, own.base.rs_nkeys as usize);
         }
@@ -262,6 +287,7 @@ unsafe fn next_row(
     unsafe {
         let table = own.base.rs_rd;
         let state = own.state();
+        state.search.clear_answer(own.base.rs_snapshot);
         loop {
             if let Some(open) = &mut state.chunk {
                 if let Some(row) = open.step(forward) {
@@ -272,14 +298,19 @@ unsafe fn next_row(
             }
             let heap = own.heap;
             if !slot::as_heap(slot, || pull(heap, slot)) {
-                return false;
+                if !state.search.go_on() {
+                    return false;
+                }
+                own.sync_snapshot();
+                pg_sys::heap_rescan(heap, core::ptr::null_mut(), true, true, false, false);
+                continue;
             }
             match classify_slot(slot) {
                 Found::Row => return true,
                 Found::Skip => error::check_interrupts(),
                 Found::Header => {
                     let reader = open_from_slot(table, slot);
-                    let mut open = OpenChunk::new(reader, own.base.rs_snapshot);
+                    let mut open = OpenChunk::new(reader, own.snapshot());
                     if !forward {
                         open.row = i64::from(open.reader.rows());
                     }

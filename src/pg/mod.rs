@@ -7,6 +7,7 @@ pub mod memory;
 pub mod nbtree;
 pub mod page;
 pub mod relation;
+pub mod replication;
 pub mod rounds;
 pub mod tid;
 pub mod tuple;

@@ -1,5 +1,4 @@
-//! Relations: open and close with a lock, names, sizes, indexes, and a guard that hides a change of a
-//! storage tuple from logical decoding.
+//! Relations: open and close with a lock, names, sizes and indexes.
 
 use pgrx::pg_sys;
 use std::ffi::CStr;
@@ -208,45 +207,5 @@ pub unsafe fn check_serializable(relation: pg_sys::Relation) {
                 pg_sys::InvalidBlockNumber,
             )
         })
-    }
-}
-
-/// RelationIsLogicallyLogged: are row changes decoded for logical replication?
-///
-/// # Safety
-/// See `oid`.
-pub unsafe fn is_logically_logged(relation: pg_sys::Relation) -> bool {
-    // SAFETY: by contract.
-    unsafe {
-        pg_sys::wal_level >= pg_sys::WalLevel::WAL_LEVEL_LOGICAL as i32
-            && (*(*relation).rd_rel).relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT
-    }
-}
-
-/// While it lives, deletes in `relation` carry no replica identity, so that logical decoding has
-/// nothing to send for them. Used for storage tuples and for rows that merely move.
-pub struct UnidentifiedChanges {
-    class: pg_sys::Form_pg_class,
-    identity: core::ffi::c_char,
-}
-
-impl UnidentifiedChanges {
-    /// # Safety
-    /// `relation` must stay open while the guard lives.
-    pub unsafe fn begin(relation: pg_sys::Relation) -> Self {
-        // SAFETY: rd_rel is this backend's copy of the catalog row.
-        unsafe {
-            let class = (*relation).rd_rel;
-            let identity = (*class).relreplident;
-            (*class).relreplident = pg_sys::REPLICA_IDENTITY_NOTHING as core::ffi::c_char;
-            UnidentifiedChanges { class, identity }
-        }
-    }
-}
-
-impl Drop for UnidentifiedChanges {
-    fn drop(&mut self) {
-        // SAFETY: relcache entries of open relations keep their rd_rel in place.
-        unsafe { (*self.class).relreplident = self.identity }
     }
 }

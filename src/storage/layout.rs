@@ -130,6 +130,64 @@ pub unsafe fn keeps_rows_in_tail(table: pg_sys::Relation) -> bool {
     }
 }
 
+/// Is a unique index about to go by DROP INDEX CONCURRENTLY? Transactions that still believe in it may use
+/// other ordinary indexes as if the table could have no chunks.
+///
+/// # Safety
+/// As `of`.
+pub unsafe fn loses_unique_index(table: pg_sys::Relation) -> bool {
+    // SAFETY: by contract; the catalog's rows have its declared form.
+    unsafe {
+        let catalog = Open::table(pg_sys::IndexRelationId, pg_sys::AccessShareLock);
+        let mut key = pg_sys::ScanKeyData::default();
+        pg_sys::ScanKeyInit(
+            &mut key,
+            pg_sys::Anum_pg_index_indrelid as pg_sys::AttrNumber,
+            pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber,
+            pg_sys::Oid::from(pg_sys::F_OIDEQ),
+            relation::oid(table).into(),
+        );
+        let by_table = pg_sys::Oid::from(pg_sys::IndexIndrelidIndexId);
+        let none = core::ptr::null_mut();
+        let scan = pg_sys::systable_beginscan(catalog.rel(), by_table, true, none, 1, &mut key);
+        let mut loses = false;
+        loop {
+            let found = pg_sys::systable_getnext(scan);
+            if found.is_null() {
+                break;
+            }
+            let form: pg_sys::Form_pg_index = pg_sys::GETSTRUCT(found).cast();
+            loses |= !(*form).indislive && ((*form).indisunique || (*form).indisexclusion);
+        }
+        pg_sys::systable_endscan(scan);
+        loses
+    }
+}
+
+/// Are all indexes of the table series indexes?
+///
+/// # Safety
+/// As `of`.
+pub unsafe fn has_only_series_indexes(table: pg_sys::Relation) -> bool {
+    let series = index_am();
+    // SAFETY: by contract.
+    unsafe {
+        relation::index_oids(table).into_iter().all(|oid| {
+            let index = Open::index(oid, pg_sys::AccessShareLock);
+            (*(*index.rel()).rd_rel).relam == series
+        })
+    }
+}
+
+/// Would the table have a time column without any series index?
+///
+/// # Safety
+/// As `of`.
+pub unsafe fn has_calendar_column(table: pg_sys::Relation) -> bool {
+    // SAFETY: by contract.
+    unsafe { infer(table).time.is_some() }
+}
+
 unsafe fn any_index(
     table: pg_sys::Relation,
     wanted: impl Fn(&pg_sys::FormData_pg_index) -> bool,

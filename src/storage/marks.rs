@@ -1,7 +1,7 @@
 //! Marks of files that have chunks. Ordinary indexes cover tail rows only, so the planner may use them as
 //! long as a table has no chunk; a mark tells it that at the price of one index look-up. A mark is made in
 //! the transaction of the first chunk, and seen by whoever can see that chunk. It names the file, so that
-//! TRUNCATE and rewrites start afresh; it is never taken back.
+//! TRUNCATE and rewrites start afresh, and goes with the data when the file moves; it is never taken back.
 
 use super::layout;
 use crate::pg::relation::{self, Open};
@@ -73,6 +73,49 @@ pub unsafe fn mark(table: pg_sys::Relation) {
             }
         }
         MARKED.with_borrow_mut(|marked| marked.push(file));
+    }
+}
+
+/// Before the first row of a table is sealed: waits for the end of transactions that may use an ordinary
+/// index by a plan of a time when the table could get no chunks. Only a series index can have changed that
+/// without a lock that waits for them anyway: it gives a table a time column whose types tell of none.
+///
+/// # Safety
+/// `table` must be open with the lock of compact.
+pub unsafe fn await_old_plans(table: pg_sys::Relation) {
+    // SAFETY: by contract.
+    unsafe {
+        if layout::has_calendar_column(table)
+            || layout::has_only_series_indexes(table)
+            || is_marked(table)
+        {
+            return;
+        }
+        let tag = pg_sys::LOCKTAG {
+            locktag_field1: pg_sys::MyDatabaseId.to_u32(),
+            locktag_field2: relation::oid(table).to_u32(),
+            locktag_field3: 0,
+            locktag_field4: 0,
+            locktag_type: pg_sys::LockTagType::LOCKTAG_RELATION as u8,
+            locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
+        };
+        pg_sys::WaitForLockers(tag, pg_sys::AccessExclusiveLock as i32, false);
+    }
+}
+
+/// Marks the file that the table's data is about to be copied to, where its present one is marked.
+///
+/// # Safety
+/// `table` must be open and locked exclusively.
+pub unsafe fn carry(table: pg_sys::Relation, to: pg_sys::Oid) {
+    // SAFETY: by contract.
+    unsafe {
+        let from = relation::file_number(table);
+        if MARKED.with_borrow(|marked| marked.contains(&from)) || is_marked(table) {
+            if let Some((marks, index)) = marks_and_index() {
+                insert(marks, index, to);
+            }
+        }
     }
 }
 

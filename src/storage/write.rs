@@ -4,7 +4,8 @@
 use super::place;
 use super::read::Chunk;
 use crate::pg::error::{self, Code};
-use crate::pg::relation::{self, UnidentifiedChanges};
+use crate::pg::relation;
+use crate::pg::replication::UnidentifiedChanges;
 use crate::pg::tid::{self, Tid};
 use crate::pg::tuple::BareTuple;
 use pgrx::pg_sys;

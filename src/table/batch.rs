@@ -7,6 +7,7 @@ use super::series::SeriesIndexes;
 use crate::guc;
 use crate::pg::error::{self, Code};
 use crate::pg::relation::{self, Open};
+use crate::pg::replication;
 use crate::pg::tid;
 use crate::storage::datum::Datums;
 use crate::storage::layout::{self, Layout};
@@ -98,11 +99,12 @@ unsafe fn accepts(table: pg_sys::Relation) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
         (*(*table).rd_rel).relkind as u8 == pg_sys::RELKIND_RELATION
-            && !relation::is_logically_logged(table)
+            && !replication::is_streamed(table)
             && !has_insert_triggers(table)
             && !ancestors_watch_inserts(table)
-            && has_only_series_indexes(table)
+            && layout::has_only_series_indexes(table)
             && !layout::keeps_rows_in_tail(table)
+            && !layout::loses_unique_index(table)
             && (layout::of(table).time.is_some()
                 || guc::compresses_everything() && (*(*table).rd_att).natts > 0)
     }
@@ -131,17 +133,6 @@ unsafe fn ancestors_watch_inserts(table: pg_sys::Relation) -> bool {
         relation::partition_ancestors(table).into_iter().any(|oid| {
             let parent = Open::table(oid, pg_sys::AccessShareLock);
             has_insert_triggers(parent.rel())
-        })
-    }
-}
-
-unsafe fn has_only_series_indexes(table: pg_sys::Relation) -> bool {
-    let series = layout::index_am();
-    // SAFETY: the caller's contract.
-    unsafe {
-        relation::index_oids(table).into_iter().all(|oid| {
-            let index = Open::index(oid, pg_sys::AccessShareLock);
-            (*(*index.rel()).rd_rel).relam == series
         })
     }
 }
@@ -274,10 +265,21 @@ fn write(batch: Batch) {
     };
     // SAFETY: the table is open for writing.
     let indexes = unsafe { SeriesIndexes::open(table.rel()) };
-    if batch.rows.rows < guc::batch_rows() {
+    // SAFETY: as above.
+    if batch.rows.rows < guc::batch_rows() || unsafe { became_streamed(table.rel()) } {
         write_tail(&target, &batch.rows, &indexes);
     } else {
         chunks::write_fresh(&target, &batch.rows, &batch.layout, &indexes);
+    }
+}
+
+/// Has logical replication begun to read the table since the rows were collected? From the transaction's id
+/// on nobody can begin without waiting for the end of the transaction.
+unsafe fn became_streamed(table: pg_sys::Relation) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        pg_sys::GetCurrentTransactionId();
+        replication::is_streamed(table)
     }
 }
 

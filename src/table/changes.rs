@@ -20,11 +20,14 @@ use varve_columns::tuple::header::{Section, FLAG_TOMBSTONE};
 pub struct Entry {
     pub successor: Option<Tid>,
     pub command: pg_sys::CommandId,
+    shown_as: pg_sys::CommandId,
 }
 
 /// Unwritten changes of one command in one subtransaction.
 struct Group {
     command: pg_sys::CommandId,
+    /// The command as which the changes show: snapshots that are older do not see them.
+    shown_as: pg_sys::CommandId,
     sub: pg_sys::SubTransactionId,
     rows: DeleteMap,
 }
@@ -137,7 +140,7 @@ pub unsafe fn overlay(chunk: &Chunk, snapshot: pg_sys::Snapshot) -> Option<Delet
         for group in touched
             .groups
             .iter()
-            .filter(|group| group.command < horizon)
+            .filter(|group| group.shown_as < horizon)
         {
             map.merge(&group.rows);
         }
@@ -152,7 +155,7 @@ pub unsafe fn overlay(chunk: &Chunk, snapshot: pg_sys::Snapshot) -> Option<Delet
 pub unsafe fn is_hidden(chunk: &Chunk, row: u32, snapshot: pg_sys::Snapshot) -> bool {
     // SAFETY: by contract.
     let horizon = unsafe { horizon(snapshot) };
-    chunk.map.contains(row) || entry(chunk, row).is_some_and(|entry| entry.command < horizon)
+    chunk.map.contains(row) || entry(chunk, row).is_some_and(|entry| entry.shown_as < horizon)
 }
 
 /// The unwritten change of a row.
@@ -166,6 +169,7 @@ pub fn entry(chunk: &Chunk, row: u32) -> Option<Entry> {
         Some(Entry {
             successor: group.rows.successor(row),
             command: group.command,
+            shown_as: group.shown_as,
         })
     })
 }
@@ -297,8 +301,15 @@ pub unsafe fn check_readable(table: pg_sys::Relation, snapshot: pg_sys::Snapshot
     }
 }
 
-/// Records the change of a row of a chunk that `note_locked` knows.
-pub fn record(chunk: &Chunk, row: u32, command: pg_sys::CommandId, successor: Option<Tid>) {
+/// Records the change of a row of a chunk that `note_locked` knows, by a command, seen from another or the
+/// same on.
+pub fn record(
+    chunk: &Chunk,
+    row: u32,
+    command: pg_sys::CommandId,
+    shown_as: pg_sys::CommandId,
+    successor: Option<Tid>,
+) {
     // SAFETY: inside a transaction.
     let sub = unsafe { pg_sys::GetCurrentSubTransactionId() };
     STATE.with_borrow_mut(|state| {
@@ -306,12 +317,15 @@ pub fn record(chunk: &Chunk, row: u32, command: pg_sys::CommandId, successor: Op
             .touched
             .get_mut(&key_of(chunk))
             .expect("BUG: change of a chunk that is not locked");
-        let fits = |group: &Group| (group.command, group.sub) == (command, sub);
+        let fits = |group: &Group| {
+            (group.command, group.shown_as, group.sub) == (command, shown_as, sub)
+        };
         let at = match touched.groups.iter().position(fits) {
             Some(at) => at,
             None => {
                 touched.groups.push(Group {
                     command,
+                    shown_as,
                     sub,
                     rows: DeleteMap::default(),
                 });

@@ -12,6 +12,7 @@ use crate::pg::rounds::Rounds;
 use crate::pg::tid::Tid;
 use crate::pg::vacuum;
 use crate::storage::layout::{self, Layout};
+use crate::storage::marks;
 use crate::storage::place::LowFirst;
 use crate::storage::read::Damage;
 use rustc_hash::FxHashSet;
@@ -71,6 +72,9 @@ impl Compaction {
                     if !seal::is_allowed(table, &layout) {
                         next = None;
                         return (Done::default(), 0);
+                    }
+                    if start == 0 {
+                        marks::await_old_plans(table);
                     }
                     let _low = LowFirst::begin(table, relation::blocks(table));
                     let (done, rest) = seal::round(table, &layout, snapshot, start);

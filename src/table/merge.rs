@@ -17,7 +17,7 @@ use super::source::{Source, Span};
 use super::survey::{self, Survey};
 use crate::guc;
 use crate::pg::error;
-use crate::pg::relation::UnidentifiedChanges;
+use crate::pg::replication::UnidentifiedChanges;
 use crate::pg::tid::{self, Tid};
 use crate::storage::layout::Layout;
 use crate::storage::read::Damage;

@@ -16,5 +16,6 @@ pub mod rows;
 pub mod seal;
 pub mod series;
 pub mod source;
+pub mod stream;
 pub mod survey;
 pub mod verify;

@@ -11,7 +11,8 @@ use crate::am::scan::{classify, Found};
 use crate::guc;
 use crate::pg::error;
 use crate::pg::page::PageCursor;
-use crate::pg::relation::{self, UnidentifiedChanges};
+use crate::pg::relation;
+use crate::pg::replication::UnidentifiedChanges;
 use crate::pg::tid;
 use crate::storage::layout::{self, Layout};
 use crate::storage::write::Target;
@@ -26,7 +27,8 @@ const ROUND_PAGES: u32 = 1 << 17;
 /// `table` must be open.
 pub unsafe fn is_allowed(table: pg_sys::Relation, layout: &Layout) -> bool {
     // SAFETY: by contract.
-    let stays = unsafe { layout::keeps_rows_in_tail(table) };
+    let stays =
+        unsafe { layout::keeps_rows_in_tail(table) || layout::loses_unique_index(table) };
     !stays && (layout.time.is_some() || guc::compresses_everything())
 }
 

@@ -1,0 +1,77 @@
+//! Scans with a dirty snapshot: how the apply worker of logical replication looks for a row that has no key.
+//! A dirty snapshot judges each tuple at the moment that the scan comes to it, so a row that a sealer or
+//! merger moves behind the scan would not be met at all, and its change be lost. Such a scan therefore goes
+//! over the table by an ordinary snapshot first, which sees each row once; what it meets may have changed
+//! since, but then the caller's lock finds that out, and it searches again. Rows of transactions in progress
+//! come after that, by the dirty snapshot itself.
+
+use pgrx::pg_sys;
+
+/// The two passes of one scan.
+#[derive(Default)]
+pub enum Search {
+    /// Not a scan of this kind.
+    #[default]
+    No,
+    /// By a registered snapshot.
+    Committed(pg_sys::Snapshot),
+    /// By the caller's own.
+    Dirty,
+}
+
+impl Search {
+    /// # Safety
+    /// `snapshot` must be null or valid.
+    pub unsafe fn begin(snapshot: pg_sys::Snapshot) -> Search {
+        // SAFETY: by contract.
+        unsafe {
+            let is_dirty = !snapshot.is_null()
+                && (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_DIRTY;
+            if is_dirty {
+                Search::Committed(pg_sys::RegisterSnapshot(pg_sys::GetLatestSnapshot()))
+            } else {
+                Search::No
+            }
+        }
+    }
+
+    /// The snapshot of the present pass, `own` being the caller's.
+    pub fn snapshot(&self, own: pg_sys::Snapshot) -> pg_sys::Snapshot {
+        match self {
+            Search::Committed(latest) => *latest,
+            Search::No | Search::Dirty => own,
+        }
+    }
+
+    /// Before each row of the first pass: the caller reads from its snapshot who has the row in hand.
+    ///
+    /// # Safety
+    /// `own` must be the caller's snapshot.
+    pub unsafe fn clear_answer(&self, own: pg_sys::Snapshot) {
+        if matches!(self, Search::Committed(_)) {
+            // SAFETY: a dirty snapshot is its owner's to be written to.
+            unsafe {
+                (*own).xmin = pg_sys::InvalidTransactionId;
+                (*own).xmax = pg_sys::InvalidTransactionId;
+            }
+        }
+    }
+
+    /// Ends the first pass; false where that was not the present one.
+    pub fn go_on(&mut self) -> bool {
+        let was_first = matches!(self, Search::Committed(_));
+        if was_first {
+            self.end();
+            *self = Search::Dirty;
+        }
+        was_first
+    }
+
+    /// Lets go of the snapshot.
+    pub fn end(&mut self) {
+        if let Search::Committed(latest) = core::mem::take(self) {
+            // SAFETY: registered by `begin`.
+            unsafe { pg_sys::UnregisterSnapshot(latest) }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Logical replication: does anybody read the changes of a table from WAL, and guards that say how single
+//! changes of heap are logged.
+
+use pgrx::pg_sys;
+
+/// The plugin that sends what publications say. Any other may send every table.
+const PUBLISHES: &core::ffi::CStr = c"pgoutput";
+
+/// Are the changes of a table's rows read by logical replication? With a transaction id already assigned,
+/// the answer stays good for what the transaction then writes: a slot that is created later waits for it.
+///
+/// # Safety
+/// `table` must be open, inside a transaction.
+pub unsafe fn is_streamed(table: pg_sys::Relation) -> bool {
+    // SAFETY: by contract.
+    unsafe {
+        if !is_logically_logged(table) {
+            return false;
+        }
+        // A publication that was created since the table was opened.
+        pg_sys::AcceptInvalidationMessages();
+        is_published(table) || has_other_readers()
+    }
+}
+
+/// RelationIsLogicallyLogged.
+unsafe fn is_logically_logged(table: pg_sys::Relation) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        pg_sys::wal_level >= pg_sys::WalLevel::WAL_LEVEL_LOGICAL as i32
+            && (*(*table).rd_rel).relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT
+    }
+}
+
+/// Is the table in a publication: by name, schema, partitioned table above it, or with all tables?
+unsafe fn is_published(table: pg_sys::Relation) -> bool {
+    // SAFETY: the caller's contract.
+    let actions = unsafe {
+        #[cfg(feature = "pg14")]
+        let actions = *pg_sys::GetRelationPublicationActions(table);
+        #[cfg(not(feature = "pg14"))]
+        let actions = {
+            let mut description = pg_sys::PublicationDesc::default();
+            pg_sys::RelationBuildPublicationDesc(table, &mut description);
+            description.pubactions
+        };
+        actions
+    };
+    actions.pubinsert || actions.pubupdate || actions.pubdelete || actions.pubtruncate
+}
+
+/// Has this database a logical slot that does not go by publications?
+fn has_other_readers() -> bool {
+    // SAFETY: slots are in shared memory for as long as the server runs. The count takes their lock; a slot
+    // whose plugin is not known yet counts as one that may send everything.
+    unsafe {
+        let (mut slots, mut active) = (0, 0);
+        if !pg_sys::ReplicationSlotsCountDBSlots(pg_sys::MyDatabaseId, &mut slots, &mut active) {
+            return false;
+        }
+        let first = core::ptr::addr_of!((*pg_sys::ReplicationSlotCtl).replication_slots)
+            .cast::<pg_sys::ReplicationSlot>();
+        (0..pg_sys::max_replication_slots as usize).any(|at| {
+            let slot = first.add(at);
+            (*slot).in_use
+                && (*slot).data.database == pg_sys::MyDatabaseId
+                && core::ffi::CStr::from_ptr((*slot).data.plugin.data.as_ptr()) != PUBLISHES
+        })
+    }
+}
+
+/// While it lives, deletes in `relation` carry no replica identity, so that logical decoding has
+/// nothing to send for them. Used for storage tuples and for rows that merely move.
+pub struct UnidentifiedChanges {
+    class: pg_sys::Form_pg_class,
+    identity: core::ffi::c_char,
+}
+
+impl UnidentifiedChanges {
+    /// # Safety
+    /// `relation` must stay open while the guard lives.
+    pub unsafe fn begin(relation: pg_sys::Relation) -> Self {
+        // SAFETY: rd_rel is this backend's copy of the catalog row.
+        unsafe {
+            let class = (*relation).rd_rel;
+            let identity = (*class).relreplident;
+            (*class).relreplident = pg_sys::REPLICA_IDENTITY_NOTHING as core::ffi::c_char;
+            UnidentifiedChanges { class, identity }
+        }
+    }
+}
+
+impl Drop for UnidentifiedChanges {
+    fn drop(&mut self) {
+        // SAFETY: relcache entries of open relations keep their rd_rel in place.
+        unsafe { (*self.class).relreplident = self.identity }
+    }
+}
+
+/// While it lives, updates in `relation` make new versions with index entries of their own. The set of
+/// indexed columns, as the relation cache knows it, gets the whole row as a member, and heap_update takes
+/// that for changed.
+pub struct NoHotUpdate {
+    relation: pg_sys::Relation,
+    set: *mut pg_sys::Bitmapset,
+    had_it: bool,
+}
+
+/// Attribute number 0, counted from the lowest system attribute.
+const WHOLE_ROW: pg_sys::bitmapword = 1 << -pg_sys::FirstLowInvalidHeapAttributeNumber;
+
+unsafe fn blocking_columns(relation: pg_sys::Relation) -> *mut pg_sys::Bitmapset {
+    // SAFETY: the callers' contract.
+    unsafe {
+        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        return (*relation).rd_indexattr;
+        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        return (*relation).rd_hotblockingattr;
+    }
+}
+
+impl NoHotUpdate {
+    /// # Safety
+    /// `relation` must stay open while the guard lives.
+    pub unsafe fn begin(relation: pg_sys::Relation) -> Self {
+        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        let kind = pg_sys::IndexAttrBitmapKind::INDEX_ATTR_BITMAP_ALL;
+        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        let kind = pg_sys::IndexAttrBitmapKind::INDEX_ATTR_BITMAP_HOT_BLOCKING;
+        // SAFETY: by contract; the call makes sure that the set is there, where there are indexes.
+        unsafe {
+            pg_sys::bms_free(pg_sys::RelationGetIndexAttrBitmap(relation, kind));
+            let set = blocking_columns(relation);
+            let mut had_it = false;
+            if !set.is_null() {
+                let word = (*set).words.as_mut_ptr();
+                had_it = *word & WHOLE_ROW != 0;
+                *word |= WHOLE_ROW;
+            }
+            NoHotUpdate {
+                relation,
+                set,
+                had_it,
+            }
+        }
+    }
+}
+
+impl Drop for NoHotUpdate {
+    fn drop(&mut self) {
+        // SAFETY: the relation is open. An entry that was built anew has another set, without our member.
+        unsafe {
+            if !self.set.is_null() && !self.had_it && blocking_columns(self.relation) == self.set {
+                *(*self.set).words.as_mut_ptr() &= !WHOLE_ROW;
+            }
+        }
+    }
+}
