@@ -167,10 +167,10 @@ unsafe fn copy_chunks(
         cursor.release();
         let mut pages = RawPages::begin(new, cutoffs);
         for versions in &chunks {
-            rewrite::copy_chunk(old, new, versions, &mut pages);
+            let rows = rewrite::copy_chunk(old, new, versions, &mut pages);
+            counts.copied += f64::from(rows);
         }
         pages.finish();
-        counts.copied += pages.tuples as f64;
     }
 }
 

@@ -63,6 +63,8 @@ pub unsafe extern "C-unwind" fn index_fetch_begin(
 ) -> *mut pg_sys::IndexFetchTableData {
     // SAFETY: called by core with an open relation.
     unsafe {
+        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        super::search::refuse_partial_index(table);
         let fetch: *mut VarveFetch = pg_sys::palloc0(core::mem::size_of::<VarveFetch>()).cast();
         (*fetch).base.rel = table;
         (*fetch).heap = heap_callback!(index_fetch_begin, table);

@@ -59,6 +59,7 @@ fn build() -> Box<pg_sys::TableAmRoutine> {
     routine.relation_copy_for_cluster = Some(cluster::relation_copy_for_cluster);
     routine.relation_copy_data = Some(ddl::relation_copy_data);
     routine.relation_toast_am = Some(ddl::relation_toast_am);
+    routine.relation_vacuum = Some(ddl::relation_vacuum);
     routine.relation_estimate_size = Some(ddl::relation_estimate_size);
     routine
 }

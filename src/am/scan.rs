@@ -8,7 +8,7 @@ use crate::pg::memory;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::pg::tuple;
-use crate::storage::read::{Chunk, Damage, Reader};
+use crate::storage::read::{check_snapshot_age, Chunk, Damage, Reader};
 use crate::table::changes;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -151,7 +151,10 @@ pub unsafe fn raise(
     damage: &Damage,
 ) -> ! {
     // SAFETY: by contract.
-    let (name, body) = unsafe { (relation::name(table), tuple::body(data, len)) };
+    let (name, body) = unsafe {
+        check_snapshot_age(table);
+        (relation::name(table), tuple::body(data, len))
+    };
     damage.raise(&name, header::chunk_id(body), at)
 }
 

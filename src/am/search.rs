@@ -5,6 +5,15 @@
 //! since, but then the caller's lock finds that out, and it searches again. Rows of transactions in progress
 //! come after that, by the dirty snapshot itself.
 
+#[cfg(not(any(feature = "pg14", feature = "pg15")))]
+use crate::{
+    pg::{
+        error::{self, Code},
+        relation,
+    },
+    storage::{layout, marks},
+    table::batch,
+};
 use pgrx::pg_sys;
 
 /// The two passes of one scan.
@@ -73,5 +82,30 @@ impl Search {
             // SAFETY: registered by `begin`.
             unsafe { pg_sys::UnregisterSnapshot(latest) }
         }
+    }
+}
+
+/// From version 16 on the apply worker may look for a row by any btree or hash index, without asking the
+/// planner. Raises an error where such an index has rows of the tail only.
+///
+/// # Safety
+/// `table` must be open; an index scan of it begins.
+#[cfg(not(any(feature = "pg14", feature = "pg15")))]
+pub unsafe fn refuse_partial_index(table: pg_sys::Relation) {
+    // SAFETY: by contract.
+    unsafe {
+        let is_apply = batch::depth() == 0 && pg_sys::IsLogicalWorker();
+        if !is_apply || layout::has_constraint_index(table) || !marks::may_have_chunks(table) {
+            return;
+        }
+        error::raise(
+            Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!(
+                "logical replication cannot find rows of table \"{}\" by an index",
+                relation::name(table)
+            ),
+            "Its btree and hash indexes do not have compressed rows.",
+            "Drop these indexes of the subscriber's table; a series index can stay.",
+        )
     }
 }

@@ -126,8 +126,17 @@ pub unsafe fn keeps_rows_in_tail(table: pg_sys::Relation) -> bool {
                 return true;
             }
         }
-        any_index(table, |form| form.indisunique || form.indisexclusion)
+        has_constraint_index(table)
     }
+}
+
+/// Has the table a unique, primary key or exclusion index?
+///
+/// # Safety
+/// As `of`.
+pub unsafe fn has_constraint_index(table: pg_sys::Relation) -> bool {
+    // SAFETY: by contract.
+    unsafe { any_index(table, |form| form.indisunique || form.indisexclusion) }
 }
 
 /// Is a unique index about to go by DROP INDEX CONCURRENTLY? Transactions that still believe in it may use

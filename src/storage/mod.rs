@@ -2,6 +2,7 @@
 //! statements, only of relations, TIDs and bytes.
 
 pub mod datum;
+pub mod density;
 pub mod layout;
 pub mod marks;
 pub mod place;

@@ -81,6 +81,23 @@ impl core::fmt::Display for Damage {
     }
 }
 
+/// Raises "snapshot too old" where that is why something is missing: old_snapshot_threshold lets vacuum take
+/// away what the statement's snapshot still sees.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn check_snapshot_age(table: pg_sys::Relation) {
+    // SAFETY: by contract.
+    #[cfg(any(feature = "pg14", feature = "pg15", feature = "pg16"))]
+    unsafe {
+        if pg_sys::old_snapshot_threshold >= 0 && pg_sys::ActiveSnapshotSet() {
+            pg_sys::TestForOldSnapshot_impl(pg_sys::GetActiveSnapshot(), table);
+        }
+    }
+    #[cfg(not(any(feature = "pg14", feature = "pg15", feature = "pg16")))]
+    let _ = table;
+}
+
 /// Bytes `range` of the string that lies in `pieces`.
 ///
 /// # Safety
@@ -313,7 +330,10 @@ impl Chunk {
     /// Raises an error for damage in this chunk.
     pub fn raise(&self, damage: &Damage) -> ! {
         // SAFETY: the table is open while the chunk is used.
-        let table = unsafe { relation::name(self.table.get()) };
+        let table = unsafe {
+            check_snapshot_age(self.table.get());
+            relation::name(self.table.get())
+        };
         damage.raise(&table, self.header.chunk, self.tid)
     }
 

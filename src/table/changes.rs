@@ -317,9 +317,8 @@ pub fn record(
             .touched
             .get_mut(&key_of(chunk))
             .expect("BUG: change of a chunk that is not locked");
-        let fits = |group: &Group| {
-            (group.command, group.shown_as, group.sub) == (command, shown_as, sub)
-        };
+        let fits =
+            |group: &Group| (group.command, group.shown_as, group.sub) == (command, shown_as, sub);
         let at = match touched.groups.iter().position(fits) {
             Some(at) => at,
             None => {

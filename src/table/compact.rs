@@ -11,6 +11,7 @@ use crate::pg::relation;
 use crate::pg::rounds::Rounds;
 use crate::pg::tid::Tid;
 use crate::pg::vacuum;
+use crate::storage::density;
 use crate::storage::layout::{self, Layout};
 use crate::storage::marks;
 use crate::storage::place::LowFirst;
@@ -164,7 +165,12 @@ impl Compaction {
     fn vacuum(&mut self) -> Step {
         self.give_way()?;
         // SAFETY: a round of its own, that changes nothing itself.
-        unsafe { self.rounds.run(|table, _| vacuum::run(table)) };
+        unsafe {
+            self.rounds.run(|table, _| {
+                vacuum::run(table);
+                density::store_rows(table);
+            })
+        };
         self.freed_pages = 0;
         Some(())
     }

@@ -39,7 +39,7 @@ struct Opened {
     lifetime: Lifetime,
 }
 
-/// Copies one chunk, all its versions.
+/// Copies one chunk, all its versions; returns how many rows the last of them has left.
 ///
 /// # Safety
 /// `table` must be open and locked exclusively; `pages` writes to its new file, whose relation is `new`.
@@ -48,7 +48,7 @@ pub unsafe fn copy_chunk(
     new: pg_sys::Relation,
     versions: &[Version],
     pages: &mut RawPages,
-) {
+) -> u32 {
     let mut opened = Vec::new();
     for version in versions {
         // SAFETY: by contract.
@@ -65,7 +65,7 @@ pub unsafe fn copy_chunk(
         .find(|version| !version.reader.chunk.header.has(FLAG_TOMBSTONE))
         .or(opened.last());
     let Some(source) = source else {
-        return;
+        return 0;
     };
     let chunk = &source.reader.chunk;
     // SAFETY: by contract.
@@ -93,6 +93,12 @@ pub unsafe fn copy_chunk(
         });
         pages.add(&version.lifetime, &header.encode(), true);
     }
+    // A version has the deleted rows of those before it, too.
+    let left = |version: &Opened| {
+        let header = &version.reader.chunk.header;
+        header.rows - header.deleted
+    };
+    opened.iter().map(left).min().unwrap_or(0)
 }
 
 unsafe fn open(table: pg_sys::Relation, at: Tid) -> Opened {

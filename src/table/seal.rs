@@ -27,8 +27,7 @@ const ROUND_PAGES: u32 = 1 << 17;
 /// `table` must be open.
 pub unsafe fn is_allowed(table: pg_sys::Relation, layout: &Layout) -> bool {
     // SAFETY: by contract.
-    let stays =
-        unsafe { layout::keeps_rows_in_tail(table) || layout::loses_unique_index(table) };
+    let stays = unsafe { layout::keeps_rows_in_tail(table) || layout::loses_unique_index(table) };
     !stays && (layout.time.is_some() || guc::compresses_everything())
 }
 

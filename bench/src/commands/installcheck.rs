@@ -9,7 +9,7 @@ use std::process::Command;
 use std::rc::Rc;
 
 pub fn run(tree: &Rc<Tree>, report: &mut Report) -> Result<()> {
-    let cluster = Cluster::create(tree, &[])?;
+    let cluster = Cluster::create(tree, &["wal_level = logical"])?;
     let database = "--dbname=varve_regression";
     suite(
         &cluster,

@@ -7,6 +7,7 @@ mod differential;
 mod faults;
 mod generate;
 mod installcheck;
+mod logical;
 mod model;
 mod pgbench;
 mod replicate;
@@ -38,6 +39,7 @@ pub fn run() -> Result<bool> {
     match arguments.command.as_str() {
         "installcheck" => installcheck::run(&tree, &mut report)?,
         "replicate" => replicate::run(&tree, &mut report)?,
+        "logical" => logical::run(&tree, &mut report, arguments.option("rounds", 9)?, seed)?,
         "crash" => crash::run(&tree, &mut report, arguments.option("rounds", 5)?, seed)?,
         "differential" => {
             differential::run(
@@ -81,6 +83,7 @@ pub fn run() -> Result<bool> {
             installcheck::run(&tree, &mut report)?;
             faults::run(&tree, &mut report, 60, seed)?;
             replicate::run(&tree, &mut report)?;
+            logical::run(&tree, &mut report, 6, seed)?;
             differential::run(&tree, &mut report, 6, 300, seed)?;
             model::run(&tree, &mut report, 120, seed)?;
             pgbench::run(&tree, &mut report, 2, 3, "")?;

@@ -1,0 +1,246 @@
+//! Logical replication: a varve table whose subscriber is a heap with a primary key, and a heap whose subscriber is a varve
+//! table without one, stay equal through bulk loads, DML, compact on both sides, and kill -9 of either.
+
+use crate::random::Random;
+use crate::report::Report;
+use crate::server::{Cluster, Tree};
+use crate::twins;
+use crate::Result;
+use postgres::Client;
+use std::io::Write as _;
+use std::rc::Rc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Varve at the source.
+const OUT: &str = "out";
+/// Varve at the target.
+const IN: &str = "inward";
+const DATABASE: &str = "logical";
+const CATCH_UP_SECONDS: u64 = 90;
+const TRANSACTIONS_PER_ROUND: usize = 12;
+
+pub fn run(tree: &Rc<Tree>, report: &mut Report, rounds: u64, seed: u64) -> Result<()> {
+    println!("logical: seed {seed}");
+    let mut pair = Pair::create(tree, Random::new(seed))?;
+    report.check("logical/initial synchronisation", pair.expect_equal());
+    for round in 1..=rounds {
+        let outcome = pair.round(round);
+        let broken = outcome.is_err();
+        report.check(&format!("logical/round {round}"), outcome);
+        if broken {
+            println!("{}\n{}", pair.source.log_end()?, pair.target.log_end()?);
+            return Ok(());
+        }
+    }
+    report.check("logical/an ordinary index at the target", pair.index());
+    Ok(())
+}
+
+/// SQL for a text of 4,800 characters that compression cannot shorten: it is stored out of line.
+fn long(seed: &str) -> String {
+    format!("(SELECT string_agg(md5(({seed} * i)::text), '') FROM generate_series(1, 150) i)")
+}
+
+struct Pair {
+    source: Cluster,
+    target: Cluster,
+    random: Random,
+    seq: i64,
+}
+
+impl Pair {
+    fn create(tree: &Rc<Tree>, random: Random) -> Result<Self> {
+        let source = Cluster::create(tree, &["wal_level = logical"])?;
+        let target = Cluster::create(tree, &["wal_retrieve_retry_interval = '200ms'"])?;
+        let mut pair = Self {
+            source,
+            target,
+            random,
+            seq: 0,
+        };
+        let varve = twins::access_method();
+        let columns = "time timestamptz NOT NULL, device int, seq bigint NOT NULL, value float8, reading numeric, state text";
+        let mut at_source = pair.source.database(DATABASE)?;
+        at_source.batch_execute(&format!(
+            "CREATE TABLE {OUT}({columns}) USING {varve}; CREATE TABLE {IN}({columns});
+             ALTER TABLE {OUT} REPLICA IDENTITY FULL; ALTER TABLE {IN} REPLICA IDENTITY FULL"
+        ))?;
+        // Compressed before anybody reads its changes.
+        pair.load(&mut at_source, OUT)?;
+        pair.load(&mut at_source, IN)?;
+        at_source.batch_execute("CREATE PUBLICATION everything FOR ALL TABLES")?;
+        let mut at_target = pair.target.database(DATABASE)?;
+        at_target.batch_execute(&format!(
+            "CREATE TABLE {OUT}({columns}, PRIMARY KEY (seq)); CREATE TABLE {IN}({columns}) USING {varve}"
+        ))?;
+        at_target.batch_execute(&format!(
+            "CREATE SUBSCRIPTION everything CONNECTION '{}' PUBLICATION everything",
+            pair.source.conninfo(DATABASE)
+        ))?;
+        Ok(pair)
+    }
+
+    fn round(&mut self, number: u64) -> Result<()> {
+        let mut client = self.source.connect(DATABASE)?;
+        for _ in 0..TRANSACTIONS_PER_ROUND {
+            let table = *self.random.pick(&[OUT, OUT, IN]);
+            self.transaction(&mut client, table)?;
+            if self.random.one_in(6) {
+                twins::compact(&mut client, OUT)?;
+            }
+            if self.random.one_in(8) {
+                twins::compact(&mut self.target.connect(DATABASE)?, IN)?;
+            }
+        }
+        match number % 3 {
+            1 => {
+                self.target.kill()?;
+                self.target.start()?;
+            }
+            2 => {
+                drop(client);
+                self.source.kill()?;
+                self.source.start()?;
+            }
+            _ => {}
+        }
+        self.expect_equal()
+    }
+
+    fn transaction(&mut self, client: &mut Client, table: &str) -> Result<()> {
+        client.batch_execute("BEGIN")?;
+        for _ in 0..self.random.integer(1, 4) {
+            if self.random.one_in(4) {
+                client.batch_execute("SAVEPOINT s")?;
+                self.change(client, table)?;
+                let undone = self.random.one_in(2);
+                client.batch_execute(if undone { "ROLLBACK TO s" } else { "RELEASE s" })?;
+            } else {
+                self.change(client, table)?;
+            }
+        }
+        let undone = self.random.one_in(8);
+        Ok(client.batch_execute(if undone { "ROLLBACK" } else { "COMMIT" })?)
+    }
+
+    /// A change of many rows by INSERT, of few by anything else: a target without a key looks for each of them.
+    fn change(&mut self, client: &mut Client, table: &str) -> Result<()> {
+        let (start, n) = (
+            self.random.integer(0, self.seq + 1),
+            self.random.integer(1, 12),
+        );
+        let few = format!("seq >= {start} AND seq < {}", start + n);
+        let statement = match self.random.integer(0, 9) {
+            0 => return self.load(client, table),
+            1 => {
+                self.seq += n;
+                format!(
+                    "INSERT INTO {table} SELECT '2026-01-01'::timestamptz + g * interval '7 s', g % 5, g, NULL, g / 4.0, {}
+                     FROM generate_series({}, {}) g", long("g"), self.seq - n + 1, self.seq
+                )
+            }
+            2 => format!("UPDATE {table} SET value = value + 0.25 WHERE {few}"),
+            3 => format!(
+                "UPDATE {table} SET state = {}, reading = NULL WHERE {few}",
+                long("seq")
+            ),
+            4 => format!(
+                "UPDATE {table} SET time = time + interval '1 s', device = NULL WHERE {few}"
+            ),
+            5 => format!("UPDATE {table} SET state = state WHERE {few}"),
+            6 => format!("DELETE FROM {table} WHERE {few}"),
+            // An old key is free for its new row only when the delete has arrived before it.
+            7 => format!(
+                "WITH gone AS (DELETE FROM {table} WHERE {few} RETURNING *)
+                 INSERT INTO {table} SELECT time, device, seq, value, 1.5, 'again' FROM gone"
+            ),
+            _ => format!("SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {few} FOR UPDATE) l"),
+        };
+        Ok(client.batch_execute(&statement)?)
+    }
+
+    fn load(&mut self, client: &mut Client, table: &str) -> Result<()> {
+        let mut writer = client.copy_in(&format!(
+            "COPY {table} (time, device, seq, value, reading, state) FROM STDIN"
+        ))?;
+        for _ in 0..self.random.integer(500, 2_000) {
+            self.seq += 1;
+            writeln!(
+                writer,
+                "{}\t{}\t{}\t{:?}\t{}\tup",
+                crate::generate::timestamp(1_767_225_600 + self.seq),
+                self.seq % 5,
+                self.seq,
+                self.random.uniform(-1e3, 1e3),
+                self.seq as f64 / 8.0
+            )?;
+        }
+        writer.finish()?;
+        Ok(())
+    }
+
+    /// From version 16 on the target would look for rows by an index that does not have them all: it says so, and goes on
+    /// when the index is dropped.
+    fn index(&mut self) -> Result<()> {
+        let mut source = self.source.connect(DATABASE)?;
+        let mut target = self.target.connect(DATABASE)?;
+        twins::compact(&mut target, IN)?;
+        target.batch_execute(&format!("CREATE INDEX by_seq ON {IN} (seq)"))?;
+        source.batch_execute(&format!("UPDATE {IN} SET value = 7 WHERE seq % 1000 = 1"))?;
+        let version: i32 = target
+            .query_one("SELECT current_setting('server_version_num')::int", &[])?
+            .get(0);
+        if version >= 160_000 && twins::access_method() == "varve" {
+            let deadline = Instant::now() + Duration::from_secs(CATCH_UP_SECONDS);
+            while !self.target.log_end()?.contains("cannot find rows of table") {
+                if Instant::now() > deadline {
+                    return Err("the target does not complain".into());
+                }
+                thread::sleep(Duration::from_millis(100));
+            }
+        }
+        target.batch_execute("DROP INDEX by_seq")?;
+        self.expect_equal()
+    }
+
+    /// Waits until the target has everything, and compares.
+    fn expect_equal(&self) -> Result<()> {
+        let mut source = self.source.connect(DATABASE)?;
+        let mut target = self.target.connect(DATABASE)?;
+        let deadline = Instant::now() + Duration::from_secs(CATCH_UP_SECONDS);
+        let written: String = source
+            .query_one("SELECT pg_current_wal_insert_lsn()::text", &[])?
+            .get(0);
+        let there = format!(
+            "SELECT coalesce(min(confirmed_flush_lsn) >= '{written}', false) FROM pg_replication_slots WHERE plugin = 'pgoutput'"
+        );
+        let synchronised =
+            "SELECT count(*) > 1 AND bool_and(srsubstate = 'r') FROM pg_subscription_rel";
+        loop {
+            if target.query_one(synchronised, &[])?.get(0) && source.query_one(&there, &[])?.get(0)
+            {
+                break;
+            }
+            if Instant::now() > deadline {
+                return Err(format!("not caught up within {CATCH_UP_SECONDS} s").into());
+            }
+            // What is written only now makes the target confirm what came before.
+            source.batch_execute("SELECT pg_logical_emit_message(false, 'varve', '')")?;
+            thread::sleep(Duration::from_millis(50));
+        }
+        for table in [OUT, IN] {
+            let (here, yonder) = (
+                twins::digest(&mut source, table)?,
+                twins::digest(&mut target, table)?,
+            );
+            if here != yonder {
+                return Err(
+                    format!("table {table}: {here} at the source, {yonder} at the target").into(),
+                );
+            }
+        }
+        twins::expect_verified(&mut source, OUT)?;
+        twins::expect_verified(&mut target, IN)
+    }
+}

@@ -1,0 +1,191 @@
+//! Which tuples go into an index that is built, and under which TID. The rules about tuples of running
+//! transactions are those of PostgreSQL's heap.
+
+use crate::pg::error::{self, Code};
+use crate::pg::page::{PageCursor, PageTuple};
+use crate::pg::relation;
+use crate::pg::tid::{self, Tid};
+use crate::pg::tuple;
+use pgrx::pg_sys;
+
+/// More line pointers than a page has.
+const MAX_OFFSETS: usize = 512;
+
+/// Which tuples a build takes.
+pub enum Rule {
+    /// All that somebody may still see, by the horizon.
+    Horizon(pg_sys::TransactionId),
+    Snapshot(pg_sys::Snapshot),
+}
+
+/// What to do with a tuple.
+pub enum Verdict {
+    Skip,
+    Take {
+        alive: bool,
+        counts: bool,
+    },
+    /// Look again when this transaction is over.
+    Wait(pg_sys::TransactionId),
+}
+
+pub struct Judge {
+    pub table: pg_sys::Relation,
+    pub info: *mut pg_sys::IndexInfo,
+    pub rule: Rule,
+    pub any_visible: bool,
+}
+
+impl Judge {
+    /// Judges a tuple whose page is pinned and share-locked.
+    unsafe fn judge(&mut self, item: PageTuple, buffer: pg_sys::Buffer) -> Verdict {
+        // SAFETY: by contract.
+        unsafe {
+            let mut found = item.to_heap_tuple(relation::oid(self.table));
+            let horizon = match self.rule {
+                Rule::Snapshot(snapshot) => {
+                    let seen = pg_sys::HeapTupleSatisfiesVisibility(&mut found, snapshot, buffer);
+                    return if seen {
+                        Verdict::Take {
+                            alive: true,
+                            counts: true,
+                        }
+                    } else {
+                        Verdict::Skip
+                    };
+                }
+                Rule::Horizon(horizon) => horizon,
+            };
+            let hot = tuple::is_hot_updated(item.header);
+            match pg_sys::HeapTupleSatisfiesVacuum(&mut found, horizon, buffer) {
+                pg_sys::HTSV_Result::HEAPTUPLE_DEAD => Verdict::Skip,
+                pg_sys::HTSV_Result::HEAPTUPLE_LIVE => Verdict::Take {
+                    alive: true,
+                    counts: true,
+                },
+                pg_sys::HTSV_Result::HEAPTUPLE_RECENTLY_DEAD if hot => self.broken_chain(),
+                pg_sys::HTSV_Result::HEAPTUPLE_RECENTLY_DEAD => Verdict::Take {
+                    alive: false,
+                    counts: false,
+                },
+                pg_sys::HTSV_Result::HEAPTUPLE_INSERT_IN_PROGRESS => self.judge_insert(item),
+                _ => self.judge_delete(item, hot),
+            }
+        }
+    }
+
+    /// An old version with a successor on its page that may have other keys: leave it to transactions
+    /// that are not allowed to use the index.
+    unsafe fn broken_chain(&mut self) -> Verdict {
+        // SAFETY: the build owns the IndexInfo.
+        unsafe { (*self.info).ii_BrokenHotChain = true };
+        Verdict::Skip
+    }
+
+    unsafe fn judge_insert(&self, item: PageTuple) -> Verdict {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let xmin = tuple::xmin(item.header);
+            let own = pg_sys::TransactionIdIsCurrentTransactionId(xmin);
+            if !own && !self.any_visible && (*self.info).ii_Unique {
+                return Verdict::Wait(xmin);
+            }
+            Verdict::Take {
+                alive: true,
+                counts: own || self.any_visible,
+            }
+        }
+    }
+
+    unsafe fn judge_delete(&mut self, item: PageTuple, hot: bool) -> Verdict {
+        // SAFETY: the caller's contract.
+        unsafe {
+            if self.any_visible {
+                return Verdict::Take {
+                    alive: false,
+                    counts: true,
+                };
+            }
+            let deleter = tuple::update_xid(item.header);
+            if pg_sys::TransactionIdIsCurrentTransactionId(deleter) {
+                return if hot {
+                    self.broken_chain()
+                } else {
+                    Verdict::Take {
+                        alive: false,
+                        counts: false,
+                    }
+                };
+            }
+            if hot || (*self.info).ii_Unique {
+                return Verdict::Wait(deleter);
+            }
+            Verdict::Take {
+                alive: false,
+                counts: true,
+            }
+        }
+    }
+
+    /// Judges the tuple at a line pointer, waiting for other transactions where that is the rule.
+    ///
+    /// # Safety
+    /// The cursor must be on the tuple's page.
+    pub unsafe fn decide(
+        &mut self,
+        cursor: &PageCursor,
+        at: Tid,
+    ) -> Option<(PageTuple, Verdict, Option<u16>)> {
+        loop {
+            error::check_interrupts();
+            let buffer = cursor.buffer();
+            let judged = cursor.locked(|page| {
+                let item = page.tuple(at.offset)?;
+                // SAFETY: the page is pinned and locked.
+                unsafe {
+                    let verdict = self.judge(item, buffer);
+                    Some((item, verdict, root_of(page.as_ptr(), item)))
+                }
+            })?;
+            let Verdict::Wait(other) = judged.1 else {
+                return Some(judged);
+            };
+            let mut place = tid::to_pg(at);
+            // SAFETY: the table is open; no page is locked.
+            unsafe {
+                pg_sys::XactLockTableWait(
+                    other,
+                    self.table,
+                    &mut place,
+                    pg_sys::XLTW_Oper::XLTW_InsertIndexUnique,
+                );
+            }
+        }
+    }
+}
+
+/// Line pointer of the HOT chain's root that leads to a tuple of a locked page.
+unsafe fn root_of(page: pg_sys::Page, item: PageTuple) -> Option<u16> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if !tuple::is_heap_only(item.header) {
+            return Some(item.tid.offset);
+        }
+        let mut roots = [0u16; MAX_OFFSETS];
+        pg_sys::heap_get_root_tuples(page, roots.as_mut_ptr());
+        Some(roots[usize::from(item.tid.offset) - 1]).filter(|&offset| offset != 0)
+    }
+}
+
+/// # Safety
+/// `table` must be open.
+pub unsafe fn raise_without_root(table: pg_sys::Relation, at: Tid) -> ! {
+    // SAFETY: the table is open.
+    let name = unsafe { relation::name(table) };
+    error::raise(
+        Code::ERRCODE_DATA_CORRUPTED,
+        format!("failed to find the parent of the heap-only tuple at {at} in table \"{name}\""),
+        "",
+        "",
+    )
+}

@@ -1,0 +1,174 @@
+//! Table callbacks for building and validating indexes. Ordinary indexes get the rows of the tail, under
+//! the TIDs of their HOT roots; series indexes get chunk headers too.
+//!
+//! The callbacks carry no `#[pg_guard]`, and compute expressions and predicates by direct calls: an error in
+//! them must reach core as it was raised, with its context and any SQLSTATE. It jumps over these frames, so
+//! they hold plain values only; all other work is done in guarded functions.
+
+mod judge;
+mod rows;
+mod validate;
+
+pub use validate::index_validate_scan;
+
+use crate::pg::relation;
+use judge::{Judge, Rule};
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use rows::{Blocks, Entry, Rows, Step};
+
+unsafe extern "C-unwind" {
+    fn FormIndexDatum(
+        info: *mut pg_sys::IndexInfo,
+        slot: *mut pg_sys::TupleTableSlot,
+        estate: *mut pg_sys::EState,
+        values: *mut pg_sys::Datum,
+        nulls: *mut bool,
+    );
+}
+
+pub unsafe extern "C-unwind" fn index_build_range_scan(
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+    info: *mut pg_sys::IndexInfo,
+    _allow_sync: bool,
+    any_visible: bool,
+    progress: bool,
+    start: pg_sys::BlockNumber,
+    count: pg_sys::BlockNumber,
+    callback: pg_sys::IndexBuildCallback,
+    state: *mut core::ffi::c_void,
+    scan: pg_sys::TableScanDesc,
+) -> f64 {
+    // SAFETY: called by core with open relations and, in a parallel build, a scan of ours; no value here
+    // needs dropping.
+    unsafe {
+        let mut snapshot = core::ptr::null_mut();
+        let rows = begin(
+            table,
+            index,
+            info,
+            any_visible,
+            start,
+            count,
+            scan,
+            &mut snapshot,
+        );
+        let entry: *mut Entry = &mut (*rows).entry;
+        let mut done = 0;
+        loop {
+            let step = next(rows);
+            if progress && (*rows).pages_done != done {
+                done = (*rows).pages_done;
+                progress_param(pg_sys::PROGRESS_SCAN_BLOCKS_DONE, done);
+            }
+            if step == Step::Done {
+                break;
+            }
+            if step != Step::Chunk && !form(info, entry) || step == Step::Compressed {
+                continue;
+            }
+            if let Some(callback) = callback {
+                let values = (*entry).values.as_mut_ptr();
+                let nulls = (*entry).nulls.as_mut_ptr();
+                let alive = (*entry).alive;
+                callback(index, &mut (*entry).at, values, nulls, alive, state);
+            }
+        }
+        end(rows, scan, snapshot)
+    }
+}
+
+/// Computes the values of a row that is in the slot; false where the index leaves it out.
+unsafe fn form(info: *mut pg_sys::IndexInfo, entry: *mut Entry) -> bool {
+    // SAFETY: the predicate was made by ExecPrepareQual; a qual is never null.
+    unsafe {
+        let predicate = (*entry).predicate;
+        if !predicate.is_null() {
+            let short_lived = (*(*entry).context).ecxt_per_tuple_memory;
+            let old = pg_sys::MemoryContextSwitchTo(short_lived);
+            let mut isnull = false;
+            let evaluate = (*predicate).evalfunc;
+            let holds =
+                evaluate.is_some_and(|f| f(predicate, (*entry).context, &mut isnull).value() != 0);
+            pg_sys::MemoryContextSwitchTo(old);
+            if !holds {
+                return false;
+            }
+        }
+        let values = (*entry).values.as_mut_ptr();
+        let nulls = (*entry).nulls.as_mut_ptr();
+        FormIndexDatum(info, (*entry).slot, (*entry).estate, values, nulls);
+        true
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "what the callback was given")]
+#[pg_guard]
+unsafe extern "C-unwind" fn begin(
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+    info: *mut pg_sys::IndexInfo,
+    any_visible: bool,
+    start: pg_sys::BlockNumber,
+    count: pg_sys::BlockNumber,
+    scan: pg_sys::TableScanDesc,
+    snapshot: *mut pg_sys::Snapshot,
+) -> *mut Rows {
+    // SAFETY: the callback's contract.
+    unsafe {
+        crate::table::batch::flush_table(table);
+        let concurrent = (*info).ii_Concurrent;
+        let blocks = if scan.is_null() {
+            if concurrent {
+                *snapshot = pg_sys::RegisterSnapshot(pg_sys::GetTransactionSnapshot());
+            }
+            Blocks::Range(start..relation::blocks(table).min(start.saturating_add(count)))
+        } else {
+            *snapshot = (*scan).rs_snapshot;
+            Blocks::parallel(scan)
+        };
+        let rule = if concurrent {
+            Rule::Snapshot(*snapshot)
+        } else {
+            Rule::Horizon(pg_sys::GetOldestNonRemovableTransactionId(table))
+        };
+        let judge = Judge {
+            table,
+            info,
+            rule,
+            any_visible,
+        };
+        progress_param(pg_sys::PROGRESS_SCAN_BLOCKS_TOTAL, relation::blocks(table));
+        Rows::begin(index, judge, blocks)
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn next(rows: *mut Rows) -> Step {
+    // SAFETY: made by `begin`.
+    unsafe { (*rows).step() }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn end(
+    rows: *mut Rows,
+    scan: pg_sys::TableScanDesc,
+    snapshot: pg_sys::Snapshot,
+) -> f64 {
+    // SAFETY: as above; a parallel scan comes with its own snapshot.
+    unsafe {
+        (*rows).finish();
+        if !scan.is_null() {
+            super::scan::scan_end(scan);
+        } else if !snapshot.is_null() {
+            pg_sys::UnregisterSnapshot(snapshot);
+        }
+        (*rows).counted
+    }
+}
+
+fn progress_param(parameter: u32, value: u32) {
+    // SAFETY: writes a counter of this backend.
+    unsafe { pg_sys::pgstat_progress_update_param(parameter as i32, i64::from(value)) }
+}

@@ -1,0 +1,358 @@
+//! The rows that an index build delivers: page by page, one entry at a time, so that the caller can compute
+//! expressions and hand entries on without a frame of ours in between that an error would have to unwind.
+
+use super::judge::{raise_without_root, Judge, Verdict};
+use crate::am::scan::{classify, Found, VarveScan};
+use crate::am::series_index::is_series_index;
+use crate::am::slot;
+use crate::pg::error::{self, Code};
+use crate::pg::memory;
+use crate::pg::page::{PageCursor, PageTuple};
+use crate::pg::relation;
+use crate::pg::tid::{self, Tid};
+use crate::pg::tuple;
+use crate::storage::read::{Chunk, Reader};
+use crate::table::{changes, series};
+use pgrx::pg_sys;
+use std::collections::VecDeque;
+use std::mem::ManuallyDrop;
+use std::rc::Rc;
+use varve_columns::tuple::header::{self, StorageTuple};
+
+/// Where an index build gets its pages from.
+pub enum Blocks {
+    Range(core::ops::Range<u32>),
+    Parallel(pg_sys::HeapScanDesc, pg_sys::ParallelBlockTableScanDesc),
+}
+
+impl Blocks {
+    /// # Safety
+    /// `scan` must be a parallel scan of ours.
+    pub unsafe fn parallel(scan: pg_sys::TableScanDesc) -> Blocks {
+        // SAFETY: a parallel scan that `scan_begin` made.
+        unsafe {
+            let heap: pg_sys::HeapScanDesc = VarveScan::of(scan).heap.cast();
+            let shared: pg_sys::ParallelBlockTableScanDesc = (*heap).rs_base.rs_parallel.cast();
+            let table = (*heap).rs_base.rs_rd;
+            pg_sys::table_block_parallelscan_startblock_init(
+                table,
+                (*heap).rs_parallelworkerdata.cast(),
+                shared,
+            );
+            Blocks::Parallel(heap, shared)
+        }
+    }
+
+    unsafe fn next(&mut self) -> Option<u32> {
+        match self {
+            Blocks::Range(range) => range.next(),
+            // SAFETY: the scan lives as long as the build.
+            Blocks::Parallel(heap, shared) => unsafe {
+                let block = pg_sys::table_block_parallelscan_nextpage(
+                    (**heap).rs_base.rs_rd,
+                    (**heap).rs_parallelworkerdata.cast(),
+                    *shared,
+                );
+                (block != pg_sys::InvalidBlockNumber).then_some(block)
+            },
+        }
+    }
+}
+
+/// What `Rows::step` has come to.
+#[derive(Clone, Copy, PartialEq)]
+#[repr(C)]
+pub enum Step {
+    Done,
+    /// A row is in the slot; its values are not computed yet.
+    Row,
+    /// The values of an entry for a chunk are there.
+    Chunk,
+    /// A row of a chunk is in the slot, which the index does not take: what its expressions raise for it they
+    /// raise before the index is there.
+    Compressed,
+}
+
+/// Entries of a chunk that wait to be delivered, and the reader that their values live in.
+struct Waiting {
+    _reader: Rc<Reader>,
+    at: Tid,
+    alive: bool,
+    entries: VecDeque<series::Entry>,
+}
+
+/// The entry being delivered, and what it is made from. Plain values, for callers that hold nothing else.
+#[repr(C)]
+pub struct Entry {
+    pub at: pg_sys::ItemPointerData,
+    pub alive: bool,
+    pub values: [pg_sys::Datum; pg_sys::INDEX_MAX_KEYS as usize],
+    pub nulls: [bool; pg_sys::INDEX_MAX_KEYS as usize],
+    pub slot: *mut pg_sys::TupleTableSlot,
+    pub estate: *mut pg_sys::EState,
+    pub context: *mut pg_sys::ExprContext,
+    pub predicate: *mut pg_sys::ExprState,
+}
+
+/// A walk over a table's pages on behalf of an index. An error abandons it: its memory goes with the
+/// context that it was made in, its pin with the transaction.
+pub struct Rows {
+    pub entry: Entry,
+    index: pg_sys::Relation,
+    judge: Judge,
+    blocks: Blocks,
+    takes_headers: bool,
+    cursor: ManuallyDrop<PageCursor>,
+    /// The page that the cursor is on, its next line pointer, and how many it has.
+    page: (u32, u16, u16),
+    waiting: Option<Waiting>,
+    /// A chunk whose rows expressions are tried on, and the next of them.
+    tried: Option<(Rc<Reader>, u32)>,
+    /// The tuple that the slot points to.
+    tuple: pg_sys::HeapTupleData,
+    /// What counts as rows of the table.
+    pub counted: f64,
+    pub pages_done: u32,
+}
+
+impl Rows {
+    /// # Safety
+    /// The relations must be open; the result lives as long as the current memory context.
+    pub unsafe fn begin(index: pg_sys::Relation, judge: Judge, blocks: Blocks) -> *mut Rows {
+        // SAFETY: by contract.
+        unsafe {
+            let (table, info) = (judge.table, judge.info);
+            let estate = pg_sys::CreateExecutorState();
+            let mut context = (*estate).es_per_tuple_exprcontext;
+            if context.is_null() {
+                context = pg_sys::MakePerTupleExprContext(estate);
+            }
+            let slot = pg_sys::table_slot_create(table, core::ptr::null_mut());
+            (*context).ecxt_scantuple = slot;
+            let entry = Entry {
+                at: tid::to_pg(tid::PENDING),
+                alive: false,
+                values: [pg_sys::Datum::from(0usize); pg_sys::INDEX_MAX_KEYS as usize],
+                nulls: [true; pg_sys::INDEX_MAX_KEYS as usize],
+                slot,
+                estate,
+                context,
+                predicate: pg_sys::ExecPrepareQual((*info).ii_Predicate, estate),
+            };
+            let rows = Rows {
+                entry,
+                index,
+                judge,
+                blocks,
+                takes_headers: is_series_index(index),
+                cursor: ManuallyDrop::new(PageCursor::new(table)),
+                page: (0, 1, 0),
+                waiting: None,
+                tried: None,
+                tuple: pg_sys::HeapTupleData::default(),
+                counted: 0.0,
+                pages_done: 0,
+            };
+            memory::own(pg_sys::CurrentMemoryContext, rows)
+        }
+    }
+
+    /// The page that the latest entry came from.
+    pub fn block(&self) -> u32 {
+        self.page.0
+    }
+
+    /// Goes on to the next entry.
+    ///
+    /// # Safety
+    /// As `begin`; the latest entry is done with.
+    pub unsafe fn step(&mut self) -> Step {
+        // SAFETY: by contract.
+        unsafe {
+            slot::clear_slot(self.entry.slot);
+            pg_sys::MemoryContextReset((*self.entry.context).ecxt_per_tuple_memory);
+            loop {
+                if self.next_of_chunk() {
+                    return Step::Chunk;
+                }
+                if self.next_to_try() {
+                    return Step::Compressed;
+                }
+                let (block, offset, count) = self.page;
+                if offset > count {
+                    error::check_interrupts();
+                    let Some(block) = self.blocks.next() else {
+                        self.cursor.release();
+                        return Step::Done;
+                    };
+                    self.cursor.go(block);
+                    self.page = (block, 1, self.cursor.locked(|page| page.line_pointers()));
+                    self.pages_done += 1;
+                    continue;
+                }
+                self.page.1 += 1;
+                if self.look_at(Tid { block, offset }) {
+                    return Step::Row;
+                }
+            }
+        }
+    }
+
+    /// Makes the next entry of an open chunk the current one.
+    fn next_of_chunk(&mut self) -> bool {
+        let Some(waiting) = &mut self.waiting else {
+            return false;
+        };
+        let Some(entry) = waiting.entries.pop_front() else {
+            self.waiting = None;
+            return false;
+        };
+        self.entry.values[..entry.values.len()].copy_from_slice(&entry.values);
+        self.entry.nulls[..entry.nulls.len()].copy_from_slice(&entry.nulls);
+        self.entry.at = tid::to_pg(waiting.at);
+        self.entry.alive = waiting.alive;
+        true
+    }
+
+    /// Looks at a line pointer; true when a row is in the slot.
+    unsafe fn look_at(&mut self, at: Tid) -> bool {
+        // SAFETY: the page stays pinned.
+        unsafe {
+            let Some((item, verdict, root)) = self.judge.decide(&self.cursor, at) else {
+                return false;
+            };
+            let Verdict::Take { alive, counts } = verdict else {
+                return false;
+            };
+            match classify(item.header, item.len, at.offset) {
+                Found::Skip => false,
+                Found::Header => {
+                    self.refuse_chunks();
+                    self.count_chunk(item, counts);
+                    if self.takes_headers {
+                        let reader = self.open(item);
+                        self.wait_for(reader, item.tid, alive);
+                    } else if alive && self.has_expressions() {
+                        self.tried = Some((self.open(item), 0));
+                    }
+                    false
+                }
+                Found::Row => {
+                    self.counted += f64::from(u8::from(counts));
+                    let Some(offset) = root else {
+                        raise_without_root(self.judge.table, item.tid)
+                    };
+                    self.entry.at = tid::to_pg(Tid { offset, ..at });
+                    self.entry.alive = alive;
+                    self.tuple = item.to_heap_tuple(relation::oid(self.judge.table));
+                    let (tuple, slot) = (&mut self.tuple, self.entry.slot);
+                    let buffer = self.cursor.buffer();
+                    slot::as_heap(slot, || {
+                        pg_sys::ExecStoreBufferHeapTuple(tuple, slot, buffer)
+                    });
+                    true
+                }
+            }
+        }
+    }
+
+    unsafe fn count_chunk(&mut self, item: PageTuple, counts: bool) {
+        // SAFETY: the page is pinned.
+        let body = unsafe { tuple::body(item.header, item.len) };
+        if let (true, Ok(StorageTuple::Header(header))) = (counts, header::decode(body)) {
+            self.counted += f64::from(header.rows.saturating_sub(header.deleted));
+        }
+    }
+
+    unsafe fn open(&self, item: PageTuple) -> Rc<Reader> {
+        let table = self.judge.table;
+        // SAFETY: the page is pinned.
+        unsafe {
+            match Chunk::open(table, item.tid, item.header, item.len) {
+                Ok(chunk) => Reader::new(chunk),
+                Err(damage) => {
+                    crate::am::scan::raise(table, item.tid, item.header, item.len, &damage)
+                }
+            }
+        }
+    }
+
+    /// Lets the entries of a chunk be delivered next.
+    unsafe fn wait_for(&mut self, reader: Rc<Reader>, header: Tid, alive: bool) {
+        // SAFETY: the relations are open.
+        let entries = unsafe { series::header_entries(self.judge.table, self.index, &reader) };
+        self.waiting = Some(Waiting {
+            _reader: reader,
+            at: series::entry_of_header(header),
+            alive,
+            entries: entries.into(),
+        });
+    }
+
+    unsafe fn has_expressions(&self) -> bool {
+        // SAFETY: the build's IndexInfo.
+        unsafe {
+            let info = &*self.judge.info;
+            !info.ii_Expressions.is_null() || !info.ii_Predicate.is_null()
+        }
+    }
+
+    /// Puts the next row of a chunk that expressions are tried on into the slot.
+    unsafe fn next_to_try(&mut self) -> bool {
+        let Some((reader, next)) = &mut self.tried else {
+            return false;
+        };
+        while *next < reader.rows() {
+            error::check_interrupts();
+            let row = *next;
+            *next += 1;
+            if !reader.chunk.map.contains(row) && changes::entry(&reader.chunk, row).is_none() {
+                // SAFETY: the slot is one of the table's.
+                unsafe {
+                    let table = relation::oid(self.judge.table);
+                    slot::store_row(self.entry.slot, reader, row, table);
+                }
+                return true;
+            }
+        }
+        self.tried = None;
+        false
+    }
+
+    /// Raises an error where the index promises something about all rows, chunks or not.
+    unsafe fn refuse_chunks(&self) {
+        // SAFETY: the table is open.
+        unsafe {
+            let info = self.judge.info;
+            if !(*info).ii_Unique && (*info).ii_ExclusionOps.is_null() {
+                return;
+            }
+            error::raise(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                format!(
+                    "cannot create a unique index or exclusion constraint on table \"{}\": it has compressed rows",
+                    relation::name(self.judge.table)
+                ),
+                "Such an index covers rows of the tail only.",
+                "Create the constraint before loading: the table then keeps its rows in the tail. Or copy the rows to a new table that has it.",
+            )
+        }
+    }
+
+    /// Ends the walk.
+    ///
+    /// # Safety
+    /// As `begin`; neither entry nor slot may be used any more.
+    pub unsafe fn finish(&mut self) {
+        self.waiting = None;
+        self.tried = None;
+        self.cursor.release();
+        // SAFETY: made by `begin`; the predicate goes with the executor state.
+        unsafe {
+            pg_sys::ExecDropSingleTupleTableSlot(self.entry.slot);
+            pg_sys::FreeExecutorState(self.entry.estate);
+            (*self.judge.info).ii_ExpressionsState = core::ptr::null_mut();
+            (*self.judge.info).ii_PredicateState = core::ptr::null_mut();
+        }
+    }
+}

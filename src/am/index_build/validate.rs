@@ -1,0 +1,235 @@
+//! CREATE INDEX CONCURRENTLY, second half: what the index lacks is found by comparing its TIDs with the table,
+//! and inserted.
+
+use super::judge::{Judge, Rule};
+use super::rows::{Blocks, Entry, Rows, Step};
+use super::{form, next, progress_param};
+use crate::pg::memory;
+use crate::pg::relation;
+use crate::pg::tid::{self, Tid};
+use crate::table::series;
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use std::collections::HashSet;
+
+unsafe extern "C-unwind" {
+    #[cfg(not(feature = "pg14"))]
+    fn index_insert(
+        index: pg_sys::Relation,
+        values: *mut pg_sys::Datum,
+        nulls: *mut bool,
+        item: pg_sys::ItemPointer,
+        table: pg_sys::Relation,
+        check: pg_sys::IndexUniqueCheck::Type,
+        unchanged: bool,
+        info: *mut pg_sys::IndexInfo,
+    ) -> bool;
+}
+#[cfg(feature = "pg14")]
+use pg_sys::index_insert;
+
+/// The TIDs that an index has already, in order.
+struct Known {
+    sort: *mut pg_sys::Tuplesortstate,
+    next: Option<Tid>,
+}
+
+impl Known {
+    unsafe fn new(sort: *mut pg_sys::Tuplesortstate) -> Known {
+        let mut known = Known { sort, next: None };
+        // SAFETY: by the caller's contract a sorted list of TIDs.
+        unsafe { known.pull() };
+        known
+    }
+
+    unsafe fn pull(&mut self) {
+        let mut value = pg_sys::Datum::from(0usize);
+        let mut isnull = false;
+        // SAFETY: the caller's contract. Core codes a TID as (block << 16) | offset.
+        unsafe {
+            #[cfg(any(feature = "pg14", feature = "pg15"))]
+            let found = pg_sys::tuplesort_getdatum(
+                self.sort,
+                true,
+                &mut value,
+                &mut isnull,
+                core::ptr::null_mut(),
+            );
+            #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+            let found = pg_sys::tuplesort_getdatum(
+                self.sort,
+                true,
+                false,
+                &mut value,
+                &mut isnull,
+                core::ptr::null_mut(),
+            );
+            self.next = found.then(|| Tid {
+                block: (value.value() >> 16) as u32,
+                offset: value.value() as u16,
+            });
+        }
+    }
+
+    /// Line pointers of `block` that the index knows. Blocks are asked for in ascending order.
+    unsafe fn of_block(&mut self, block: u32, counted: &mut f64) -> HashSet<u16> {
+        let mut offsets = HashSet::new();
+        while let Some(at) = self.next.filter(|at| at.block <= block) {
+            *counted += 1.0;
+            if at.block == block {
+                offsets.insert(at.offset);
+            }
+            // SAFETY: the caller's contract.
+            unsafe { self.pull() };
+        }
+        offsets
+    }
+}
+
+/// The walk over the table, and what the index has of the page that it is on.
+struct Validation {
+    rows: *mut Rows,
+    known: Known,
+    block: Option<u32>,
+    there: HashSet<u16>,
+    /// Headers of which the first entry was missing: all their entries are inserted.
+    fresh: HashSet<u16>,
+    state: *mut pg_sys::ValidateIndexState,
+}
+
+/// What is to be done with an entry.
+#[derive(Clone, Copy, PartialEq)]
+#[repr(C)]
+enum Missing {
+    No,
+    Row,
+    Chunk,
+}
+
+pub unsafe extern "C-unwind" fn index_validate_scan(
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+    info: *mut pg_sys::IndexInfo,
+    snapshot: pg_sys::Snapshot,
+    state: *mut pg_sys::ValidateIndexState,
+) {
+    // SAFETY: called by core with open relations and a sorted list of TIDs; no value here needs dropping.
+    unsafe {
+        let validation = begin(table, index, info, snapshot, state);
+        let rows = (*validation).rows;
+        let entry: *mut Entry = &mut (*rows).entry;
+        let check = if (*info).ii_Unique {
+            pg_sys::IndexUniqueCheck::UNIQUE_CHECK_YES
+        } else {
+            pg_sys::IndexUniqueCheck::UNIQUE_CHECK_NO
+        };
+        loop {
+            let step = next(rows);
+            if step == Step::Done {
+                break;
+            }
+            if step == Step::Compressed {
+                form(info, entry);
+                continue;
+            }
+            let missing = is_missing(validation);
+            if missing == Missing::No || step == Step::Row && !form(info, entry) {
+                continue;
+            }
+            (*state).tups_inserted += 1.0;
+            let values = (*entry).values.as_mut_ptr();
+            let nulls = (*entry).nulls.as_mut_ptr();
+            let item: *mut pg_sys::ItemPointerData = &mut (*entry).at;
+            if missing == Missing::Chunk {
+                insert_chunk(table, index, entry);
+            } else {
+                index_insert(index, values, nulls, item, table, check, false, info);
+            }
+        }
+        end(validation);
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn begin(
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+    info: *mut pg_sys::IndexInfo,
+    snapshot: pg_sys::Snapshot,
+    state: *mut pg_sys::ValidateIndexState,
+) -> *mut Validation {
+    // SAFETY: the callback's contract.
+    unsafe {
+        let judge = Judge {
+            table,
+            info,
+            rule: Rule::Snapshot(snapshot),
+            any_visible: false,
+        };
+        let blocks = relation::blocks(table);
+        progress_param(pg_sys::PROGRESS_SCAN_BLOCKS_TOTAL, blocks);
+        let validation = Validation {
+            rows: Rows::begin(index, judge, Blocks::Range(0..blocks)),
+            known: Known::new((*state).tuplesort),
+            block: None,
+            there: HashSet::new(),
+            fresh: HashSet::new(),
+            state,
+        };
+        memory::own(pg_sys::CurrentMemoryContext, validation)
+    }
+}
+
+/// Does the index lack the current entry?
+#[pg_guard]
+unsafe extern "C-unwind" fn is_missing(validation: *mut Validation) -> Missing {
+    // SAFETY: made by `begin`.
+    unsafe {
+        let own = &mut *validation;
+        let block = (*own.rows).block();
+        if own.block != Some(block) {
+            own.block = Some(block);
+            own.there = own.known.of_block(block, &mut (*own.state).itups);
+            own.fresh.clear();
+            progress_param(pg_sys::PROGRESS_SCAN_BLOCKS_DONE, block + 1);
+        }
+        let at = tid::from_pg(&(*own.rows).entry.at);
+        let header = series::header_of_entry(at);
+        let offset = header.unwrap_or(at).offset;
+        if !own.fresh.contains(&offset) && !own.there.insert(offset) {
+            return Missing::No;
+        }
+        own.fresh.insert(offset);
+        if header.is_some() {
+            Missing::Chunk
+        } else {
+            Missing::Row
+        }
+    }
+}
+
+/// Adds an entry of a chunk.
+#[pg_guard]
+unsafe extern "C-unwind" fn insert_chunk(
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+    entry: *mut Entry,
+) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let at = tid::from_pg(&(*entry).at);
+        let (values, nulls) = (&mut (*entry).values, &mut (*entry).nulls);
+        crate::pg::nbtree::insert(table, index, values, nulls, at);
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn end(validation: *mut Validation) {
+    // SAFETY: made by `begin`.
+    unsafe {
+        let own = &mut *validation;
+        own.known.of_block(u32::MAX, &mut (*own.state).itups);
+        (*own.state).htups += (*own.rows).counted;
+        (*own.rows).finish();
+    }
+}
