@@ -13,6 +13,7 @@ use std::rc::Rc;
 use varve_columns::tuple::header::{self, StorageTuple};
 
 const KEPT_READERS: usize = 8;
+const KEPT_WRITERS: usize = 16;
 
 struct Kept {
     table: pg_sys::Oid,
@@ -22,13 +23,21 @@ struct Kept {
     reader: Rc<Reader>,
 }
 
+/// Table, file and transaction, and the headers that this has written.
+type Writer = (
+    (pg_sys::Oid, pg_sys::Oid, pg_sys::TransactionId),
+    Rc<[Written]>,
+);
+
 thread_local! {
     static KEPT: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
+    static WRITERS: RefCell<Vec<Writer>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Forgets all readers; at the end of each transaction.
-pub fn forget_readers() {
+/// Forgets all readers and headers; at the end of each transaction.
+pub fn forget() {
     KEPT.with_borrow_mut(Vec::clear);
+    WRITERS.with_borrow_mut(Vec::clear);
 }
 
 /// The reader of the header at `at`, if its tuple is visible to `snapshot`; raises XX001 when the chunk
@@ -146,61 +155,120 @@ unsafe fn kept_reader(
     }
 }
 
-/// The header that took the place of the one at `at`, which `replacer` deleted: the last version of the
-/// chunk that `replacer` has inserted since. None when it moved the chunk's rows into others instead. Walks
-/// over the table's pages.
+/// A header as a transaction wrote it.
+#[derive(Clone, Copy)]
+pub struct Written {
+    pub tid: Tid,
+    pub chunk: u64,
+    pub deleted: u32,
+    pub min_time: i64,
+    pub max_time: i64,
+}
+
+/// The headers of a table that a transaction has written, in the order of their places. Walks over the
+/// table's pages; what a transaction wrote that is over is remembered until this one ends.
 ///
-/// A transaction can have inserted earlier versions too, between those of its subtransactions. Each version
-/// has more rows deleted than the one before it, or as many, when the chunk was only moved; then by a
-/// transaction that did nothing else to it.
-///
-/// The caller's snapshot is older than `replacer`'s commit, so the header is still there, even if it was
-/// replaced in its turn.
+/// That is as long as it is asked for: by a snapshot that does not see the writer's commit, which keeps its
+/// headers in their places.
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn replacement(
-    table: pg_sys::Relation,
-    at: Tid,
-    replacer: pg_sys::TransactionId,
-) -> Option<Tid> {
-    let mut newest = None;
+pub unsafe fn headers_by(table: pg_sys::Relation, writer: pg_sys::TransactionId) -> Rc<[Written]> {
     // SAFETY: by contract.
+    let (oid, file, own) = unsafe {
+        (
+            relation::oid(table),
+            relation::file_number(table),
+            pg_sys::TransactionIdIsCurrentTransactionId(writer),
+        )
+    };
+    let key = (oid, file, writer);
+    let known = WRITERS.with_borrow(|writers| {
+        let known = writers.iter().find(|known| known.0 == key);
+        known.map(|known| Rc::clone(&known.1))
+    });
+    if let (Some(known), false) = (known, own) {
+        return known;
+    }
+    // SAFETY: by contract.
+    let found: Rc<[Written]> = unsafe { walk_for_headers(table, writer) }.into();
+    if !own {
+        WRITERS.with_borrow_mut(|writers| {
+            if writers.len() == KEPT_WRITERS {
+                writers.remove(0);
+            }
+            writers.push((key, Rc::clone(&found)));
+        });
+    }
+    found
+}
+
+unsafe fn walk_for_headers(table: pg_sys::Relation, writer: pg_sys::TransactionId) -> Vec<Written> {
+    let mut found = Vec::new();
+    let mut cursor = PageCursor::new(table);
+    // SAFETY: the caller's contract; pages are pinned and locked while they are looked at.
     unsafe {
-        let mut cursor = PageCursor::new(table);
-        let blocks = relation::blocks(table);
-        let replaced = cursor.tuple(at, blocks)?;
-        let (chunk, mut deleted) = cursor.locked(|_| version(replaced))?;
-        for block in 0..blocks {
+        for block in 0..relation::blocks(table) {
             error::check_interrupts();
             cursor.go(block);
             cursor.locked(|page| {
-                for item in page.tuples().filter(|item| item.tid != at) {
-                    let later = version(item).filter(|&(other, count)| {
-                        other == chunk && count >= deleted && tuple::xmin(item.header) == replacer
-                    });
-                    if let Some((_, count)) = later {
-                        (newest, deleted) = (Some(item.tid), count);
-                    }
-                }
+                let by_writer = page
+                    .tuples()
+                    .filter(|item| tuple::xmin(item.header) == writer);
+                found.extend(by_writer.filter_map(|item| as_written(item)));
             });
         }
     }
-    newest
+    found
 }
 
-/// Chunk id and number of deleted rows, where the tuple is a header.
-unsafe fn version(item: PageTuple) -> Option<(u64, u32)> {
+unsafe fn as_written(item: PageTuple) -> Option<Written> {
     // SAFETY: the caller has pinned and locked the tuple's page.
     unsafe {
         if classify(item.header, item.len, item.tid.offset) != Found::Header {
             return None;
         }
         match header::decode(tuple::body(item.header, item.len)) {
-            Ok(StorageTuple::Header(header)) => Some((header.chunk, header.deleted)),
+            Ok(StorageTuple::Header(header)) => Some(Written {
+                tid: item.tid,
+                chunk: header.chunk,
+                deleted: header.deleted,
+                min_time: header.min_time,
+                max_time: header.max_time,
+            }),
             _ => None,
         }
     }
+}
+
+/// The header that took the place of the one at `at`, which `replacer` deleted: the last version of the
+/// chunk that `replacer` has inserted since. None when it moved the chunk's rows into others instead.
+///
+/// A transaction can have inserted earlier versions too, between those of its subtransactions. Each version
+/// has more rows deleted than the one before it, or as many, when the chunk was only moved; then by a
+/// transaction that did nothing else to it.
+///
+/// # Safety
+/// As `headers_by`.
+pub unsafe fn replacement(
+    table: pg_sys::Relation,
+    at: Tid,
+    replacer: pg_sys::TransactionId,
+) -> Option<Tid> {
+    // SAFETY: by contract.
+    let (replaced, headers) = unsafe {
+        let mut cursor = PageCursor::new(table);
+        let item = cursor.tuple(at, relation::blocks(table))?;
+        let replaced = cursor.locked(|_| as_written(item))?;
+        (replaced, headers_by(table, replacer))
+    };
+    let (mut newest, mut deleted) = (None, replaced.deleted);
+    for header in headers.iter().filter(|header| header.tid != at) {
+        if header.chunk == replaced.chunk && header.deleted >= deleted {
+            (newest, deleted) = (Some(header.tid), header.deleted);
+        }
+    }
+    newest
 }
 
 /// A dirty snapshot, as InitDirtySnapshot makes it.

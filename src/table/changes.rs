@@ -578,5 +578,6 @@ pub fn end_subtransaction(
 /// The transaction ended.
 pub fn forget() {
     STATE.with_borrow_mut(|state| *state = State::default());
-    registry::forget_readers();
+    registry::forget();
+    super::equals::forget();
 }

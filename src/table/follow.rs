@@ -10,9 +10,9 @@ use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::pg::tuple;
-use crate::storage::read::{Chunk, Reader};
 use crate::storage::registry;
 use crate::table::changes;
+use crate::table::equals::{deform, equal, find_by_value, rows_equal, Values};
 use crate::table::locks::Request;
 use pgrx::pg_sys;
 
@@ -229,8 +229,6 @@ unsafe fn walk(table: pg_sys::Relation, mut visit: impl FnMut(PageTuple)) {
     }
 }
 
-type Values = Vec<(pg_sys::Datum, bool)>;
-
 /// A tail row, copied out of its page.
 struct TailRow {
     tuple: pg_sys::HeapTuple,
@@ -254,27 +252,6 @@ impl TailRow {
     fn values(&self) -> Values {
         // SAFETY: the tuple is of this descriptor.
         unsafe { deform(self.tuple, self.descriptor) }
-    }
-}
-
-unsafe fn deform(found: pg_sys::HeapTuple, descriptor: pg_sys::TupleDesc) -> Values {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let natts = (*descriptor).natts as usize;
-        let mut values = vec![pg_sys::Datum::from(0usize); natts];
-        let mut nulls = vec![true; natts];
-        pg_sys::heap_deform_tuple(found, descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
-        values.into_iter().zip(nulls).collect()
-    }
-}
-
-unsafe fn equal(descriptor: pg_sys::TupleDesc, a: &Values, b: &Values) -> bool {
-    // SAFETY: both are rows of this descriptor.
-    unsafe {
-        let attributes = relation::attributes(descriptor);
-        a.iter().zip(b).zip(attributes).all(|((a, b), attribute)| {
-            a.1 == b.1 && (a.1 || relation::same_image(a.0, b.0, attribute))
-        })
     }
 }
 
@@ -311,63 +288,6 @@ unsafe fn headers(table: pg_sys::Relation, wanted: impl Fn(PageTuple) -> bool) -
         });
     }
     found
-}
-
-/// The row of `values` in the chunks that `mover` wrote. Of several, the one with as many equals before
-/// it as `earlier` counts among the rows that moved.
-unsafe fn find_by_value(
-    table: pg_sys::Relation,
-    mover: pg_sys::TransactionId,
-    values: &Values,
-    earlier: impl Fn() -> usize,
-) -> Option<Tid> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let mut places = Vec::new();
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-        for at in headers(table, |item| tuple::xmin(item.header) == mover) {
-            if let Some(reader) = registry::reader_at(table, at, any) {
-                rows_equal(table, &reader, values, &mut places);
-            }
-        }
-        if places.len() <= 1 {
-            return places.first().copied();
-        }
-        places.get(earlier()).copied()
-    }
-}
-
-/// Appends the places of the chunk's rows that have these values and are not deleted.
-unsafe fn rows_equal(
-    table: pg_sys::Relation,
-    reader: &Reader,
-    values: &Values,
-    places: &mut Vec<Tid>,
-) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let chunk: &Chunk = &reader.chunk;
-        let descriptor = (*table).rd_att;
-        // The time column first: it tells most rows apart.
-        let first = usize::from(chunk.statics.time.unwrap_or(1)) - 1;
-        let attributes = relation::attributes(descriptor);
-        for row in (0..reader.rows()).filter(|&row| !chunk.map.contains(row)) {
-            if let (Some(attribute), Some(wanted)) = (attributes.get(first), values.get(first)) {
-                let here = reader.value(descriptor, row, first);
-                let differs = here.1 != wanted.1
-                    || attribute.attbyval && !here.1 && here.0.value() != wanted.0.value();
-                if differs {
-                    continue;
-                }
-            }
-            let here = (0..values.len())
-                .map(|at| reader.value(descriptor, row, at))
-                .collect();
-            if equal(descriptor, &here, values) {
-                places.push(Tid::of_row(chunk.tid, row));
-            }
-        }
-    }
 }
 
 /// Locks a tail row as heapam does, but reports a row that was moved, at the end of whatever chain of

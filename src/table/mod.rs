@@ -4,6 +4,7 @@ pub mod batch;
 pub mod changes;
 pub mod chunks;
 pub mod compact;
+pub mod equals;
 pub mod follow;
 pub mod handover;
 pub mod inspect;
