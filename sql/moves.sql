@@ -126,12 +126,14 @@ BEGIN
 EXCEPTION WHEN OTHERS THEN
     GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT,
         context = PG_EXCEPTION_CONTEXT;
-    RETURN concat_ws(', ', SQLSTATE, message, detail, hint, split_part(context, E'\n', 1));
+    RETURN concat_ws(', ', SQLSTATE, message, detail, hint, replace(split_part(context, E'\n', 1), 'public.', ''));
 END $$;
 SELECT tried('CREATE INDEX counted_picky ON counted (picky(value))');
 SELECT tried('CREATE INDEX counted_picky ON counted (value) WHERE picky(value) > 0');
 SELECT tried('CREATE INDEX counted_picky ON counted (host) WHERE picky(value) = 1');
+\set SHOW_CONTEXT never
 CREATE INDEX CONCURRENTLY counted_picky ON counted (picky(value));
+\set SHOW_CONTEXT errors
 DROP INDEX counted_picky;
 SELECT * FROM varve.verify('counted');
 
