@@ -42,6 +42,21 @@ pub fn raise_corrupt(table: &str, what: impl Into<String>) -> ! {
     )
 }
 
+/// `check_interrupts` for what is called very often, such as the comparisons of a sort: once in 65,536 calls.
+#[derive(Default)]
+pub struct RareCheck(core::cell::Cell<u16>);
+
+impl RareCheck {
+    #[inline]
+    pub fn check_interrupts(&self) {
+        let count = self.0.get().wrapping_add(1);
+        self.0.set(count);
+        if count == 0 {
+            check_interrupts();
+        }
+    }
+}
+
 /// Answers cancel requests and statement timeouts; to be called in every loop that can be long.
 #[inline]
 pub fn check_interrupts() {

@@ -3,6 +3,7 @@
 //! heap tries first is set. Full pieces go to the lowest page with room for one, and what is shorter
 //! (headers, last pieces) into the room that pages of full pieces have left.
 
+use crate::pg::error;
 use crate::pg::page::PageCursor;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
@@ -147,6 +148,7 @@ impl State {
     /// The lowest page with room for a full piece, or the one where the last went.
     fn next_page(&mut self, table: pg_sys::Relation, cursor: &mut PageCursor) -> Option<u32> {
         while self.next < self.end {
+            error::check_interrupts();
             // SAFETY: the table is open.
             let recorded = unsafe { pg_sys::GetRecordedFreeSpace(table, self.next) };
             if recorded >= REST_BYTES {
@@ -191,6 +193,7 @@ fn look(cursor: &mut PageCursor, block: u32) -> (usize, u16) {
 pub unsafe fn room_below(table: pg_sys::Relation, end: u32) -> u64 {
     (0..end)
         .map(|block| {
+            error::check_interrupts();
             // SAFETY: by contract.
             let free = unsafe { pg_sys::GetRecordedFreeSpace(table, block) };
             (free / 2032 * 2032) as u64

@@ -401,6 +401,7 @@ fn flush_where(wanted: impl Fn(&Touched) -> bool) {
     // All transactions lock headers to write in this order.
     work.sort_unstable_by_key(|key| (key.table.to_u32(), key.chunk));
     for key in work {
+        error::check_interrupts();
         write_chunk(key, sub);
     }
 }

@@ -118,7 +118,11 @@ impl RowSet {
         let series: Vec<_> = starts.windows(2).map(|pair| pair[0]..pair[1]).collect();
         if let Some(time) = layout.time {
             let column = &self.columns[usize::from(time) - 1];
-            let time_of = |row: u32| integer_at(column, row as usize);
+            let rarely = error::RareCheck::default();
+            let time_of = |row: u32| {
+                rarely.check_interrupts();
+                integer_at(column, row as usize)
+            };
             for range in &series {
                 error::check_interrupts();
                 let part = &mut rows[range.clone()];
@@ -161,7 +165,11 @@ impl RowSet {
             of_row.push(id);
         }
         let mut sorted: Vec<_> = known.into_iter().collect();
-        sorted.sort();
+        let rarely = error::RareCheck::default();
+        sorted.sort_unstable_by(|a, b| {
+            rarely.check_interrupts();
+            a.cmp(b)
+        });
         let mut rank = vec![0u32; sorted.len()];
         for (at, (_, id)) in sorted.iter().enumerate() {
             rank[*id as usize] = at as u32;

@@ -12,7 +12,7 @@ use crate::pg::tuple;
 use crate::storage::layout;
 use crate::table::series;
 use pgrx::pg_sys;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Hashed keys by the TID of their entries.
 type Entries = FxHashMap<Tid, Vec<u64>>;
@@ -144,11 +144,12 @@ impl Verifier {
                 if self.damaged.contains(&at) {
                     return;
                 }
-                let expected: Vec<u64> = series::header_entries(table, index, &reader)
+                let expected: FxHashSet<u64> = series::header_entries(table, index, &reader)
                     .iter()
                     .map(|entry| hasher.hash(&entry.values, &entry.nulls))
                     .collect();
                 let found = entries.get(&series::entry_of_header(at)).unwrap_or(&none);
+                let found: FxHashSet<u64> = found.iter().copied().collect();
                 let missing = expected.iter().filter(|hash| !found.contains(hash)).count();
                 if missing > 0 {
                     let what = format!("no entry for {missing} series of the chunk at {at}");
@@ -166,7 +167,11 @@ impl Verifier {
     /// Those of the entries that name nothing of their kind.
     unsafe fn dangling(&self, entries: impl Iterator<Item = Tid>) -> Vec<Tid> {
         let mut sorted: Vec<Tid> = entries.collect();
-        sorted.sort_by_key(|&at| series::header_of_entry(at).unwrap_or(at));
+        let rarely = error::RareCheck::default();
+        sorted.sort_by_key(|&at| {
+            rarely.check_interrupts();
+            series::header_of_entry(at).unwrap_or(at)
+        });
         // SAFETY: the table is open.
         unsafe {
             let blocks = relation::blocks(self.table);
