@@ -160,6 +160,11 @@ pub struct Cluster {
 impl Cluster {
     /// A new cluster with these lines of configuration beyond the usual ones, running.
     pub fn create(tree: &Rc<Tree>, settings: &[&str]) -> Result<Self> {
+        Self::create_with(tree, &[], settings)
+    }
+
+    /// The same, with further options of initdb.
+    pub fn create_with(tree: &Rc<Tree>, options: &[&str], settings: &[&str]) -> Result<Self> {
         let mut cluster = Self::prepare(tree)?;
         let initdb = [
             "--username=postgres",
@@ -172,6 +177,7 @@ impl Cluster {
             .tree
             .program_as_server("initdb")
             .args(initdb)
+            .args(options)
             .arg("-D")
             .arg(cluster.data())
             .stdout(Stdio::null()))?;
@@ -267,6 +273,18 @@ impl Cluster {
             }
             std::thread::sleep(Duration::from_millis(100));
         }
+    }
+
+    /// Waits until the server answers again after one of its processes was killed.
+    pub fn await_restart(&self) -> Result<()> {
+        let deadline = Instant::now() + Duration::from_secs(START_SECONDS);
+        while self.connect("postgres").is_err() {
+            if Instant::now() >= deadline {
+                return Err(format!("the server does not come back:\n{}", self.log_end()?).into());
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
     }
 
     /// A fast shutdown.

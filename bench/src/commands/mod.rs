@@ -1,11 +1,13 @@
 //! The subcommands, one file each.
 
+mod cancel;
 mod core_suites;
 mod crash;
 mod demo;
 mod differential;
 mod faults;
 mod generate;
+mod hazards;
 mod installcheck;
 mod logical;
 mod model;
@@ -51,6 +53,17 @@ pub fn run() -> Result<bool> {
             )?;
         }
         "faults" => faults::run(&tree, &mut report, arguments.option("flips", 60)?, seed)?,
+        "cancel" => cancel::run(
+            &tree,
+            &mut report,
+            arguments.option("rows", 300_000)?,
+            arguments.option("rounds", 9)?,
+            seed,
+        )?,
+        "hazards" => {
+            let which = arguments.word(0, "all".to_string())?;
+            hazards::run(&tree, &mut report, &which, seed)?;
+        }
         "core-suites" => {
             let suite = arguments.given("suite")?;
             core_suites::run(&tree, &mut report, suite, arguments.given("chunk-rows")?)?;
@@ -82,6 +95,8 @@ pub fn run() -> Result<bool> {
         "test" => {
             installcheck::run(&tree, &mut report)?;
             faults::run(&tree, &mut report, 60, seed)?;
+            cancel::run(&tree, &mut report, 30_000, 2, seed)?;
+            hazards::run(&tree, &mut report, "all", seed)?;
             replicate::run(&tree, &mut report)?;
             logical::run(&tree, &mut report, 6, seed)?;
             differential::run(&tree, &mut report, 6, 300, seed)?;
