@@ -59,6 +59,11 @@ pub unsafe extern "C-unwind" fn estimate(
                 * (pg_sys::cpu_index_tuple_cost
                     + rescan_share * chunk_pages * pg_sys::random_page_cost)
             + rows * ROW_COST * pg_sys::cpu_tuple_cost;
+        if (*path).path.pathtype == pg_sys::NodeTag::T_IndexOnlyScan {
+            // No column is asked for, so nothing is gained by order or quals: a plain scan does it with less work.
+            *total += f64::from((*rel).pages) * pg_sys::seq_page_cost
+                + table_rows * ROW_COST * pg_sys::cpu_tuple_cost;
+        }
         *selectivity = all;
         // Chunks hold the rows of a series side by side.
         *correlation = 1.0;

@@ -79,6 +79,7 @@ pub unsafe extern "C-unwind" fn begin(
             passed: None,
         };
         (*scan).opaque = memory::own(own, state).cast();
+        (*scan).xs_itupdesc = (*index).rd_att;
         scan
     }
 }
@@ -234,6 +235,18 @@ impl State {
     }
 }
 
+/// What an index-only scan gets as the row's columns. The index returns none (`amcanreturn`), so the planner
+/// makes such a scan only where no column is asked for, as by count(*).
+unsafe fn without_values(descriptor: pg_sys::TupleDesc) -> pg_sys::IndexTuple {
+    // SAFETY: the caller's contract: the descriptor of an open index.
+    unsafe {
+        let columns = (*descriptor).natts as usize;
+        let mut values = vec![pg_sys::Datum::from(0usize); columns];
+        let mut nulls = vec![true; columns];
+        pg_sys::index_form_tuple(descriptor, values.as_mut_ptr(), nulls.as_mut_ptr())
+    }
+}
+
 #[pg_guard]
 pub unsafe extern "C-unwind" fn get_tuple(
     scan: pg_sys::IndexScanDesc,
@@ -261,6 +274,11 @@ pub unsafe extern "C-unwind" fn get_tuple(
             Some(at) => {
                 (*scan).xs_heaptid = tid::to_pg(at);
                 (*scan).xs_recheck = false;
+                if (*scan).xs_want_itup && (*scan).xs_itup.is_null() {
+                    let owner = pg_sys::MemoryContextGetParent(own.context);
+                    let descriptor = (*scan).xs_itupdesc;
+                    (*scan).xs_itup = memory::within(owner, || without_values(descriptor));
+                }
                 true
             }
             None => false,
