@@ -248,10 +248,12 @@ impl Round<'_> {
     /// What keyed chunks of several series, which are not in the round, hold of its series.
     unsafe fn shared_spans(&self) -> FxHashMap<Vec<u8>, Vec<Span>> {
         let mut out: FxHashMap<Vec<u8>, Vec<Span>> = FxHashMap::default();
+        // Whatever own chunks are pulled in, what is written reaches no further than they do.
+        let own = |key| self.survey.keyed.get(key).into_iter().flatten();
         let Some(all) = self
             .series
-            .values()
-            .map(|series| series.span)
+            .iter()
+            .flat_map(|(key, series)| own(key).map(|&at| self.span(at)).chain([series.span]))
             .reduce(Span::union)
         else {
             return out;
