@@ -36,6 +36,17 @@ impl Report {
         println!("SKIPPED {name}: {reason}");
     }
 
+    /// Adds what another report counted, of programs that ran beside this one's.
+    pub fn absorb(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failures.extend(other.failures);
+        for (program, (passed, failed)) in other.programs {
+            let counts = self.programs.entry(program).or_default();
+            counts.0 += passed;
+            counts.1 += failed;
+        }
+    }
+
     pub fn by_program(&self) -> impl Iterator<Item = (&str, usize, usize)> {
         self.programs
             .iter()

@@ -4,11 +4,11 @@
 
 use crate::Result;
 use postgres::{Client, NoTls};
-use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const START_SECONDS: u64 = 60;
@@ -20,7 +20,7 @@ pub struct Tree {
     lib: PathBuf,
     /// The account that servers run as, where that is not the caller's.
     account: Option<Account>,
-    clusters: Cell<usize>,
+    clusters: AtomicUsize,
 }
 
 struct Account {
@@ -31,7 +31,7 @@ struct Account {
 
 impl Tree {
     /// Copies the server that PG_CONFIG names and installs the built extension into the copy.
-    pub fn install() -> Result<Rc<Self>> {
+    pub fn install() -> Result<Arc<Self>> {
         let root = std::env::temp_dir().join(format!("varve-{}", std::process::id()));
         fs::create_dir(&root)?;
         let (bin, lib, share) = (
@@ -40,11 +40,11 @@ impl Tree {
             pg_config("--sharedir")?,
         );
         let inside = |path: &str| root.join(path.trim_start_matches('/'));
-        let tree = Rc::new(Self {
+        let tree = Arc::new(Self {
             bin: inside(&bin),
             lib: inside(&lib),
             account: account()?,
-            clusters: Cell::new(0),
+            clusters: AtomicUsize::new(0),
             root: root.clone(),
         });
         for path in [&bin, &lib, &share] {
@@ -124,7 +124,7 @@ impl Tree {
 
     /// A new empty directory that the servers' account may write to.
     pub fn directory(&self, name: &str) -> Result<PathBuf> {
-        let number = self.clusters.replace(self.clusters.get() + 1);
+        let number = self.clusters.fetch_add(1, Ordering::Relaxed);
         let path = self.root.join(format!("{name}-{number}"));
         fs::create_dir_all(&path)?;
         if let Some(account) = &self.account {
@@ -152,19 +152,19 @@ impl Drop for Tree {
 
 /// One cluster, started and stopped at will; dropping it kills its server.
 pub struct Cluster {
-    pub tree: Rc<Tree>,
+    pub tree: Arc<Tree>,
     home: PathBuf,
     server: Option<Child>,
 }
 
 impl Cluster {
     /// A new cluster with these lines of configuration beyond the usual ones, running.
-    pub fn create(tree: &Rc<Tree>, settings: &[&str]) -> Result<Self> {
+    pub fn create(tree: &Arc<Tree>, settings: &[&str]) -> Result<Self> {
         Self::create_with(tree, &[], settings)
     }
 
     /// The same, with further options of initdb.
-    pub fn create_with(tree: &Rc<Tree>, options: &[&str], settings: &[&str]) -> Result<Self> {
+    pub fn create_with(tree: &Arc<Tree>, options: &[&str], settings: &[&str]) -> Result<Self> {
         let mut cluster = Self::prepare(tree)?;
         let initdb = [
             "--username=postgres",
@@ -213,10 +213,10 @@ impl Cluster {
         Ok(copy)
     }
 
-    fn prepare(tree: &Rc<Tree>) -> Result<Self> {
+    fn prepare(tree: &Arc<Tree>) -> Result<Self> {
         Ok(Self {
             home: tree.directory("cluster")?,
-            tree: Rc::clone(tree),
+            tree: Arc::clone(tree),
             server: None,
         })
     }

@@ -8,7 +8,7 @@ use crate::server::{Cluster, Tree};
 use crate::twins;
 use crate::Result;
 use postgres::{Client, NoTls};
-use std::rc::Rc;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -105,7 +105,7 @@ const OPERATIONS: [Operation; 28] = [
 ];
 
 pub fn run(
-    tree: &Rc<Tree>,
+    tree: &Arc<Tree>,
     report: &mut Report,
     rows: u64,
     rounds: usize,

@@ -11,8 +11,8 @@ use filter::filtered;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::rc::Rc;
 use std::str::FromStr;
+use std::sync::Arc;
 
 const EXCEPTIONS: &str = "docs/core-suites.md";
 
@@ -70,7 +70,7 @@ impl Torture {
 
 /// What `make test` asks for: both suites as they are, and the isolation suite in torture mode, whose exceptions are those of
 /// version 15.
-pub fn test(tree: &Rc<Tree>, report: &mut Report) -> Result<()> {
+pub fn test(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
     run(tree, report, None, None)?;
     if server::pg_config("--version")?.starts_with("PostgreSQL 15") {
         run(tree, report, Some(Suite::Isolation), Some(7))?;
@@ -80,7 +80,7 @@ pub fn test(tree: &Rc<Tree>, report: &mut Report) -> Result<()> {
 
 /// What `make core-suites` asks for: both suites as they are or, with `chunk_rows`, in torture mode; or one of them.
 pub fn run(
-    tree: &Rc<Tree>,
+    tree: &Arc<Tree>,
     report: &mut Report,
     suite: Option<Suite>,
     chunk_rows: Option<u32>,
@@ -136,7 +136,7 @@ impl Sources {
     /// among them.
     pub fn compare(
         &self,
-        tree: &Rc<Tree>,
+        tree: &Arc<Tree>,
         report: &mut Report,
         suite: Suite,
         torture: Option<Torture>,
@@ -194,7 +194,7 @@ struct Run {
 impl Run {
     fn start(
         sources: &Sources,
-        tree: &Rc<Tree>,
+        tree: &Arc<Tree>,
         suite: Suite,
         method: &str,
         torture: Option<Torture>,

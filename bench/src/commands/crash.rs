@@ -8,7 +8,7 @@ use crate::server::{Cluster, Tree};
 use crate::twins::{self, Workload, HEAP, VARVE};
 use crate::Result;
 use postgres::{Client, NoTls};
-use std::rc::Rc;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const WRITERS: i64 = 3;
 const DEVICES_PER_WRITER: i64 = 10;
 const MOST_ROWS: i64 = 400_000;
 
-pub fn run(tree: &Rc<Tree>, report: &mut Report, rounds: u64, seed: u64) -> Result<()> {
+pub fn run(tree: &Arc<Tree>, report: &mut Report, rounds: u64, seed: u64) -> Result<()> {
     println!("crash: seed {seed}");
     let mut random = Random::new(seed);
     let mut cluster = Cluster::create(tree, &["checkpoint_timeout = '30s'"])?;

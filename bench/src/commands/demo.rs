@@ -8,7 +8,7 @@ use postgres::{Client, SimpleQueryMessage};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::Command;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 const DATA: &str = "bench/data/node_1s.tsv.gz";
@@ -17,7 +17,7 @@ const QUERY: &str =
 FROM {table} WHERE metric = 'node_memory_MemAvailable_bytes' GROUP BY bucket ORDER BY bucket";
 const TIMED_RUNS: usize = 7;
 
-pub fn run(tree: &Rc<Tree>) -> Result<()> {
+pub fn run(tree: &Arc<Tree>) -> Result<()> {
     let cluster = Cluster::create(tree, &[])?;
     let mut client = cluster.database("demo")?;
     let rows = scrapes()?;

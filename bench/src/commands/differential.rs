@@ -13,7 +13,7 @@ use postgres::{Client, SimpleQueryMessage};
 use schema::Table;
 use statement::Step;
 use std::io::Write;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// What a statement did, in a form that does not depend on the order of rows.
 type Outcome = std::result::Result<Vec<String>, String>;
@@ -24,7 +24,7 @@ struct Worlds {
 }
 
 pub fn run(
-    tree: &Rc<Tree>,
+    tree: &Arc<Tree>,
     report: &mut Report,
     rounds: u64,
     steps: usize,

@@ -6,9 +6,9 @@ use crate::Result;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::rc::Rc;
+use std::sync::Arc;
 
-pub fn run(tree: &Rc<Tree>, report: &mut Report) -> Result<()> {
+pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
     let cluster = Cluster::create(tree, &["wal_level = logical"])?;
     let database = "--dbname=varve_regression";
     suite(

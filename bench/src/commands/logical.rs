@@ -8,7 +8,7 @@ use crate::twins;
 use crate::Result;
 use postgres::Client;
 use std::io::Write as _;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ const DATABASE: &str = "logical";
 const CATCH_UP_SECONDS: u64 = 90;
 const TRANSACTIONS_PER_ROUND: usize = 12;
 
-pub fn run(tree: &Rc<Tree>, report: &mut Report, rounds: u64, seed: u64) -> Result<()> {
+pub fn run(tree: &Arc<Tree>, report: &mut Report, rounds: u64, seed: u64) -> Result<()> {
     println!("logical: seed {seed}");
     let mut pair = Pair::create(tree, Random::new(seed))?;
     report.check("logical/initial synchronisation", pair.expect_equal());
@@ -50,7 +50,7 @@ struct Pair {
 }
 
 impl Pair {
-    fn create(tree: &Rc<Tree>, random: Random) -> Result<Self> {
+    fn create(tree: &Arc<Tree>, random: Random) -> Result<Self> {
         let source = Cluster::create(tree, &["wal_level = logical"])?;
         let target = Cluster::create(tree, &["wal_retrieve_retry_interval = '200ms'"])?;
         let mut pair = Self {

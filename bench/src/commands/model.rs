@@ -6,8 +6,8 @@ use crate::server::{Cluster, Tree};
 use crate::twins::{self, Workload, HEAP, VARVE};
 use crate::Result;
 use postgres::{Client, NoTls};
-use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ struct Tally {
     conflicts: u64,
 }
 
-pub fn run(tree: &Rc<Tree>, report: &mut Report, seconds: u64, seed: u64) -> Result<()> {
+pub fn run(tree: &Arc<Tree>, report: &mut Report, seconds: u64, seed: u64) -> Result<()> {
     println!("model: seed {seed}, {seconds} s");
     let cluster = Cluster::create(tree, &["deadlock_timeout = '100ms'"])?;
     let mut client = cluster.database("model")?;

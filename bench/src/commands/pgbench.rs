@@ -6,7 +6,7 @@ use crate::twins;
 use crate::Result;
 use postgres::Client;
 use std::process::{Command, Stdio};
-use std::rc::Rc;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const SCRIPTS: [&str; 3] = ["tpcb-like", "simple-update", "select-only"];
 
 /// `settings` are varve's, as `-c name=value`, for every session.
 pub fn run(
-    tree: &Rc<Tree>,
+    tree: &Arc<Tree>,
     report: &mut Report,
     scale: u32,
     seconds: u64,

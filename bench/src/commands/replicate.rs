@@ -7,14 +7,14 @@ use crate::twins::{self, Workload, HEAP, VARVE};
 use crate::Result;
 use postgres::Client;
 use std::process::Stdio;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 const CYCLES: usize = 10;
 const REPLAY_SECONDS: u64 = 60;
 
-pub fn run(tree: &Rc<Tree>, report: &mut Report) -> Result<()> {
+pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
     let cluster = Cluster::create(tree, &[])?;
     let mut client = cluster.database("replicate")?;
     twins::create(&mut client)?;

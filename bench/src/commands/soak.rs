@@ -8,8 +8,8 @@ use crate::Result;
 use postgres::{Client, NoTls};
 use std::fmt::Write as _;
 use std::process::Command;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ struct Sample {
     memory_bytes: i64,
 }
 
-pub fn run(tree: &Rc<Tree>, report: &mut Report, minutes: u64, page: &str) -> Result<()> {
+pub fn run(tree: &Arc<Tree>, report: &mut Report, minutes: u64, page: &str) -> Result<()> {
     let cluster = Cluster::create(tree, &["autovacuum_naptime = '10s'"])?;
     let mut client = cluster.database("soak")?;
     let method = twins::access_method();

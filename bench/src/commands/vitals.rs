@@ -11,7 +11,7 @@ use crate::twins;
 use crate::Result;
 use postgres::Client;
 use std::io::Write as _;
-use std::rc::Rc;
+use std::sync::Arc;
 
 const HOSTS: usize = 100;
 const STEPS: i64 = 2_592;
@@ -54,7 +54,7 @@ struct Page {
     lines: Vec<String>,
 }
 
-pub fn run(tree: &Rc<Tree>, report: &mut Report, path: &str) -> Result<()> {
+pub fn run(tree: &Arc<Tree>, report: &mut Report, path: &str) -> Result<()> {
     let mut page = Page::default();
     storage(tree, &mut page)?;
     let failed_before = report.failures().len();
@@ -91,7 +91,7 @@ pub fn run(tree: &Rc<Tree>, report: &mut Report, path: &str) -> Result<()> {
 }
 
 /// Loads, asks, deletes; everything in one cluster without autovacuum, so that the counters are exact.
-fn storage(tree: &Rc<Tree>, page: &mut Page) -> Result<()> {
+fn storage(tree: &Arc<Tree>, page: &mut Page) -> Result<()> {
     let cluster = Cluster::create(
         tree,
         &["autovacuum = off", "checkpoint_timeout = '1h'", "jit = off"],

@@ -10,7 +10,7 @@ use crate::server::{Cluster, Tree};
 use crate::Result;
 use postgres::Client;
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 use varve_columns::chunk::ChunkHeader;
 use varve_columns::tuple::header::{Header, Section, BODY_BYTES, PIECE_BYTES};
 use varve_columns::tuple::statics::Statics;
@@ -53,7 +53,7 @@ struct Spot {
 /// The columns that the table has, and how the original's are called.
 const COLUMNS: [&str; 7] = ["time", "host", "n", "f", "note", "amount", "doc"];
 
-pub fn run(tree: &Rc<Tree>, report: &mut Report, tables: usize, seed: u64) -> Result<()> {
+pub fn run(tree: &Arc<Tree>, report: &mut Report, tables: usize, seed: u64) -> Result<()> {
     println!("flips: seed {seed}");
     let mut random = Random::new(seed);
     let mut cluster = Cluster::create(tree, &["autovacuum = off", "statement_timeout = '30s'"])?;

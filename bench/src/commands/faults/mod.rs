@@ -10,7 +10,7 @@ use crate::Result;
 use pages::{File, LinePointer, PIECE_DATA_AT, TUPLE_BODY_AT};
 use postgres::Client;
 use std::path::Path;
-use std::rc::Rc;
+use std::sync::Arc;
 use varve_columns::chunk::{ChunkHeader, ColumnHeader};
 use varve_columns::summary::{Bound, Sum};
 use varve_columns::tuple::header::{Header, Section};
@@ -114,12 +114,12 @@ const FAULTS: [Fault; 12] = [
 ];
 
 /// `flips`: tables of which one byte each is flipped.
-pub fn run(tree: &Rc<Tree>, report: &mut Report, flips: usize, seed: u64) -> Result<()> {
+pub fn run(tree: &Arc<Tree>, report: &mut Report, flips: usize, seed: u64) -> Result<()> {
     seeded(tree, report)?;
     flips::run(tree, report, flips, seed)
 }
 
-fn seeded(tree: &Rc<Tree>, report: &mut Report) -> Result<()> {
+fn seeded(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
     let mut cluster = Cluster::create(tree, &["autovacuum = off"])?;
     let mut client = cluster.database("faults")?;
     let mut files = Vec::new();

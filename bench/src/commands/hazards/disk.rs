@@ -11,7 +11,7 @@ use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::rc::Rc;
+use std::sync::Arc;
 
 const DISK_MEGABYTES: usize = 6;
 
@@ -44,7 +44,7 @@ impl Drop for Disk {
     }
 }
 
-pub fn run(tree: &Rc<Tree>, report: &mut Report) -> Result<()> {
+pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
     let place = tree.directory("disk")?;
     let disk = match Disk::mount(&place) {
         Ok(disk) => disk,

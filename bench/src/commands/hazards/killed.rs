@@ -9,14 +9,14 @@ use crate::twins::{self, HEAP, VARVE};
 use crate::Result;
 use postgres::{Client, NoTls};
 use std::io::Write as _;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 const ENDS: [&str; 2] = ["kill -9", "pg_terminate_backend"];
 const WORKS: [&str; 4] = ["copy", "compact", "update", "vacuum full"];
 
-pub fn run(tree: &Rc<Tree>, report: &mut Report, seed: u64) -> Result<()> {
+pub fn run(tree: &Arc<Tree>, report: &mut Report, seed: u64) -> Result<()> {
     let mut random = Random::new(seed);
     let settings = ["max_prepared_transactions = 10", "autovacuum = off"];
     let mut cluster = Cluster::create(tree, &settings)?;

@@ -11,10 +11,10 @@ use crate::server::Tree;
 use crate::twins::{self, HEAP, VARVE};
 use crate::Result;
 use postgres::Client;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// All of them, or one by its name.
-pub fn run(tree: &Rc<Tree>, report: &mut Report, which: &str, seed: u64) -> Result<()> {
+pub fn run(tree: &Arc<Tree>, report: &mut Report, which: &str, seed: u64) -> Result<()> {
     println!("hazards: seed {seed}");
     let wanted = |name: &str| which == "all" || which == name;
     if wanted("rewritten") {

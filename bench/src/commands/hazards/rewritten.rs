@@ -8,7 +8,7 @@ use crate::twins::VARVE;
 use crate::Result;
 use postgres::Client;
 use std::fs;
-use std::rc::Rc;
+use std::sync::Arc;
 
 const REWRITES: [(&str, &str); 6] = [
     ("vacuum full", "VACUUM FULL samples_varve"),
@@ -19,7 +19,7 @@ const REWRITES: [(&str, &str); 6] = [
     ("unlogged and back", "ALTER TABLE samples_varve SET UNLOGGED; ALTER TABLE samples_varve SET LOGGED"),
 ];
 
-pub fn run(tree: &Rc<Tree>, report: &mut Report) -> Result<()> {
+pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
     for level in ["replica", "minimal"] {
         let level_setting = format!("wal_level = {level}");
         let settings = [

@@ -16,10 +16,10 @@ use page::Page;
 use postgres::Client;
 use std::path::Path;
 use std::process::Command;
-use std::rc::Rc;
+use std::sync::Arc;
 
 struct Bench {
-    tree: Rc<Tree>,
+    tree: Arc<Tree>,
     cluster: Cluster,
     page: Page,
     report: Report,
@@ -28,7 +28,13 @@ struct Bench {
 }
 
 /// `runs` of each COPY; gen_billy of so many `days`; the page goes to `path`.
-pub fn run(tree: &Rc<Tree>, report: &mut Report, runs: usize, days: i64, path: &str) -> Result<()> {
+pub fn run(
+    tree: &Arc<Tree>,
+    report: &mut Report,
+    runs: usize,
+    days: i64,
+    path: &str,
+) -> Result<()> {
     let directory = data::directory(tree)?;
     let cpu = data::cpu(&directory)?;
     let settings = [
@@ -40,7 +46,7 @@ pub fn run(tree: &Rc<Tree>, report: &mut Report, runs: usize, days: i64, path: &
         "jit = off",
     ];
     let mut bench = Bench {
-        tree: Rc::clone(tree),
+        tree: Arc::clone(tree),
         cluster: Cluster::create(tree, &settings)?,
         page: Page::default(),
         report: std::mem::take(report),
