@@ -6,6 +6,7 @@ use crate::pg::tid::{self, Tid};
 use crate::storage::read::Reader;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Keeps the reader of a slot. It is palloc'd beside the slot with a context callback of its own, since
@@ -137,27 +138,42 @@ unsafe fn set_reader(holder: *mut Holder, reader: *const Reader) {
 pub unsafe fn store_row(slot: Slot, reader: &Rc<Reader>, row: u32, table: pg_sys::Oid) {
     // SAFETY: by contract.
     unsafe {
+        if move_to_row(slot, reader, row) {
+            return;
+        }
+        clear(slot);
         let own = slot.cast::<VarveSlot>();
+        if (*own).holder.is_null() {
+            let context = (*slot).tts_mcxt;
+            let holder: *mut Holder =
+                pg_sys::MemoryContextAllocZero(context, core::mem::size_of::<Holder>()).cast();
+            (*holder).callback.func = Some(drop_reader);
+            (*holder).callback.arg = holder.cast();
+            pg_sys::MemoryContextRegisterResetCallback(context, &mut (*holder).callback);
+            (*own).holder = holder;
+        }
+        set_reader((*own).holder, Rc::into_raw(Rc::clone(reader)));
+        (*slot).tts_tableOid = table;
+        move_to_row(slot, reader, row);
+    }
+}
+
+/// Stores another row of the chunk that the slot shows; false where it shows none of that chunk. Raises no error.
+///
+/// # Safety
+/// As `store_row`.
+#[inline]
+pub unsafe fn move_to_row(slot: Slot, reader: &Rc<Reader>, row: u32) -> bool {
+    // SAFETY: by contract.
+    unsafe {
         let same = matches!(row_of(slot), Some((now, _)) if core::ptr::eq(now, &**reader));
         if same {
+            (*slot.cast::<VarveSlot>()).row = row;
             (*slot).tts_nvalid = 0;
-        } else {
-            clear(slot);
-            if (*own).holder.is_null() {
-                let context = (*slot).tts_mcxt;
-                let holder: *mut Holder =
-                    pg_sys::MemoryContextAllocZero(context, core::mem::size_of::<Holder>()).cast();
-                (*holder).callback.func = Some(drop_reader);
-                (*holder).callback.arg = holder.cast();
-                pg_sys::MemoryContextRegisterResetCallback(context, &mut (*holder).callback);
-                (*own).holder = holder;
-            }
-            set_reader((*own).holder, Rc::into_raw(Rc::clone(reader)));
+            (*slot).tts_flags &= !(pg_sys::TTS_FLAG_EMPTY as u16);
+            (*slot).tts_tid = tid::to_pg(Tid::of_row(reader.chunk.tid, row));
         }
-        (*own).row = row;
-        (*slot).tts_flags &= !(pg_sys::TTS_FLAG_EMPTY as u16);
-        (*slot).tts_tableOid = table;
-        (*slot).tts_tid = tid::to_pg(Tid::of_row(reader.chunk.tid, row));
+        same
     }
 }
 
@@ -207,26 +223,47 @@ unsafe extern "C-unwind" fn clear(slot: Slot) {
     }
 }
 
-#[pg_guard]
+/// Called for each row. A guard would cost as much as the work, so only the part that may raise an error has one: decoding.
 unsafe extern "C-unwind" fn getsomeattrs(slot: Slot, wanted: i32) {
-    // SAFETY: called by core with 0 < wanted <= natts.
+    // SAFETY: called by core with 0 < wanted <= natts; an error of heap's own function finds nothing to drop here.
     unsafe {
-        match row_of(slot) {
-            Some((reader, row)) => {
-                let from = (*slot).tts_nvalid as usize;
-                let range = from..wanted as usize;
-                match (*slot.cast::<VarveSlot>()).wanted.as_ref() {
-                    Some(columns) => {
-                        let columns = columns.iter().map(|&column| usize::from(column));
-                        fill(slot, reader, row, columns.filter(|at| range.contains(at)));
-                    }
-                    None => fill(slot, reader, row, range),
-                }
-                (*slot).tts_nvalid = wanted as i16;
-            }
-            None => heap!(getsomeattrs(slot, wanted)),
+        let Some((reader, row)) = row_of(slot) else {
+            return heap!(getsomeattrs(slot, wanted));
+        };
+        let range = (*slot).tts_nvalid as usize..wanted as usize;
+        let (values, nulls) = ((*slot).tts_values, (*slot).tts_isnull);
+        let done = match (*slot.cast::<VarveSlot>()).wanted.as_ref() {
+            Some(columns) => reader.fill_decoded(row, within(columns, range), values, nulls),
+            None => reader.fill_decoded(row, range, values, nulls),
+        };
+        if done {
+            (*slot).tts_nvalid = wanted as i16;
+        } else {
+            decode_attributes(slot, wanted);
         }
     }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn decode_attributes(slot: Slot, wanted: i32) {
+    // SAFETY: called by `getsomeattrs` alone.
+    unsafe {
+        let range = (*slot).tts_nvalid as usize..wanted as usize;
+        if let Some((reader, row)) = row_of(slot) {
+            match (*slot.cast::<VarveSlot>()).wanted.as_ref() {
+                Some(columns) => fill(slot, reader, row, within(columns, range)),
+                None => fill(slot, reader, row, range),
+            }
+        }
+        (*slot).tts_nvalid = wanted as i16;
+    }
+}
+
+/// Those of `columns` that are in `range`.
+#[inline]
+fn within(columns: &[u16], range: Range<usize>) -> impl Iterator<Item = usize> + '_ {
+    let columns = columns.iter().map(|&column| usize::from(column));
+    columns.filter(move |at| range.contains(at))
 }
 
 /// Takes columns of the row from the reader.

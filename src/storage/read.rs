@@ -533,6 +533,37 @@ impl Reader {
         }
     }
 
+    /// `fill` where every wanted block is decoded already; false, with some of the attributes written, where one is not.
+    /// Raises no error.
+    ///
+    /// # Safety
+    /// As `fill`.
+    #[inline]
+    pub unsafe fn fill_decoded(
+        &self,
+        row: u32,
+        wanted: impl Iterator<Item = usize>,
+        values: *mut pg_sys::Datum,
+        nulls: *mut bool,
+    ) -> bool {
+        let Ok(columns) = self.columns.try_borrow() else {
+            return false;
+        };
+        for at in wanted {
+            let decoded = |state: &&ColumnState| state.rows.contains(&row);
+            let Some(state) = columns.get(at).filter(decoded) else {
+                return false;
+            };
+            let (value, null) = state.datums.get((row - state.rows.start) as usize);
+            // SAFETY: by contract.
+            unsafe {
+                values.add(at).write(value);
+                nulls.add(at).write(null);
+            }
+        }
+        true
+    }
+
     /// One attribute (from 0) of one row.
     ///
     /// # Safety
