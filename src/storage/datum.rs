@@ -187,6 +187,11 @@ impl Datums {
         (self.values[at], !self.nulls.is_empty() && self.nulls[at])
     }
 
+    /// Memory that the values take.
+    pub fn bytes(&self) -> usize {
+        8 * (self.values.capacity() + self.arena.capacity()) + self.nulls.capacity()
+    }
+
     /// Converts a decoded column for an attribute of length `typlen`. The caller has checked that
     /// `fits(column.kind, attribute)`.
     pub fn from_column(column: &Column, typlen: i16) -> Datums {

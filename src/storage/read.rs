@@ -192,6 +192,10 @@ impl PieceCache {
         found.map(|(_, data)| &data[..])
     }
 
+    fn bytes(&self) -> usize {
+        self.0.iter().map(|(_, data)| data.capacity()).sum()
+    }
+
     fn add(&mut self, number: usize, data: Vec<u8>) {
         if self.0.len() == CACHED_PIECES {
             self.0.remove(0);
@@ -497,6 +501,16 @@ impl Reader {
 
     pub fn rows(&self) -> u32 {
         self.chunk.header.rows
+    }
+
+    /// Memory that decoded values and pieces of payload take.
+    pub fn kept_bytes(&self) -> usize {
+        let columns = self.columns.borrow();
+        let blocks = columns.iter().flat_map(|state| {
+            let retired = state.retired.iter().map(|(_, datums)| datums);
+            retired.chain([&state.datums])
+        });
+        blocks.map(Datums::bytes).sum::<usize>() + self.chunk.cache.borrow().bytes()
     }
 
     /// Writes some attributes (from 0) of `row` to `values` and `nulls`. By-reference values live as

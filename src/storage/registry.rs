@@ -1,4 +1,4 @@
-//! Finding chunks: by the TID of a header, with a few readers kept per transaction, and by chunk id.
+//! Finding chunks: by the TID of a header, with some readers kept per transaction, and by chunk id.
 
 use super::read::{Chunk, Damage, Reader};
 use crate::am::scan::{classify, raise, Found};
@@ -12,7 +12,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use varve_columns::tuple::header::{self, StorageTuple};
 
-const KEPT_READERS: usize = 8;
+/// Readers that are kept whatever memory they take.
+const LEAST_READERS: usize = 8;
+/// Readers that are kept as long as all that they hold takes no more than `KEPT_BYTES`: rows that moved
+/// together are followed into the chunks of as many series, now into one, now into another.
+const MOST_READERS: usize = 512;
+const KEPT_BYTES: usize = 32 << 20;
 const KEPT_WRITERS: usize = 16;
 
 struct Kept {
@@ -124,7 +129,7 @@ unsafe fn kept_reader(
         let (oid, file) = (relation::oid(table), relation::file_number(table));
         let body = tuple::body(found.t_data, found.t_len);
         let known = KEPT.with_borrow_mut(|kept| {
-            let at = kept.iter().position(|entry| {
+            let at = kept.iter().rposition(|entry| {
                 entry.table == oid
                     && entry.file == file
                     && entry.reader.chunk.tid == at
@@ -141,9 +146,7 @@ unsafe fn kept_reader(
         }
         let reader = Reader::new(Chunk::open(table, at, found.t_data, found.t_len)?);
         KEPT.with_borrow_mut(|kept| {
-            if kept.len() == KEPT_READERS {
-                kept.remove(0);
-            }
+            make_room(kept);
             kept.push(Kept {
                 table: oid,
                 file,
@@ -153,6 +156,21 @@ unsafe fn kept_reader(
         });
         Ok(reader)
     }
+}
+
+/// Lets go of readers that were not asked for longest.
+fn make_room(kept: &mut Vec<Kept>) {
+    if kept.len() < LEAST_READERS {
+        return;
+    }
+    let (mut readers, mut bytes) = (0, 0);
+    let keep = kept.iter().rev().take_while(|entry| {
+        readers += 1;
+        bytes += entry.reader.kept_bytes();
+        readers < LEAST_READERS || readers < MOST_READERS && bytes <= KEPT_BYTES
+    });
+    let keep = keep.count();
+    kept.drain(..kept.len() - keep);
 }
 
 /// A header as a transaction wrote it.
@@ -190,8 +208,9 @@ pub unsafe fn headers_by(table: pg_sys::Relation, writer: pg_sys::TransactionId)
     if let (Some(known), false) = (known, own) {
         return known;
     }
-    // SAFETY: by contract.
-    let found: Rc<[Written]> = unsafe { walk_for_headers(table, writer) }.into();
+    // SAFETY: by contract; the walk pins and locks the page of each tuple.
+    let found: Rc<[Written]> =
+        unsafe { walk_for_headers(table, |item| tuple::xmin(item.header) == writer) }.into();
     if !own {
         WRITERS.with_borrow_mut(|writers| {
             if writers.len() == KEPT_WRITERS {
@@ -203,7 +222,26 @@ pub unsafe fn headers_by(table: pg_sys::Relation, writer: pg_sys::TransactionId)
     found
 }
 
-unsafe fn walk_for_headers(table: pg_sys::Relation, writer: pg_sys::TransactionId) -> Vec<Written> {
+/// The headers of a table that `mover` deleted because their rows moved, in the order of their places.
+///
+/// # Safety
+/// As `headers_by`.
+pub unsafe fn headers_moved_by(
+    table: pg_sys::Relation,
+    mover: pg_sys::TransactionId,
+) -> Vec<Written> {
+    // SAFETY: by contract; the walk pins and locks the page of each tuple.
+    unsafe {
+        walk_for_headers(table, |item| {
+            tuple::ctid(item.header).is_moved_marker() && tuple::update_xid(item.header) == mover
+        })
+    }
+}
+
+unsafe fn walk_for_headers(
+    table: pg_sys::Relation,
+    wanted: impl Fn(PageTuple) -> bool,
+) -> Vec<Written> {
     let mut found = Vec::new();
     let mut cursor = PageCursor::new(table);
     // SAFETY: the caller's contract; pages are pinned and locked while they are looked at.
@@ -212,10 +250,8 @@ unsafe fn walk_for_headers(table: pg_sys::Relation, writer: pg_sys::TransactionI
             error::check_interrupts();
             cursor.go(block);
             cursor.locked(|page| {
-                let by_writer = page
-                    .tuples()
-                    .filter(|item| tuple::xmin(item.header) == writer);
-                found.extend(by_writer.filter_map(|item| as_written(item)));
+                let wanted = page.tuples().filter(|&item| wanted(item));
+                found.extend(wanted.filter_map(|item| as_written(item)));
             });
         }
     }

@@ -267,7 +267,11 @@ pub unsafe fn note_followed(table: pg_sys::Relation) {
     if uses_one_snapshot() {
         // SAFETY: by contract.
         let entry = unsafe { (relation::oid(table), pg_sys::GetCurrentCommandId(false)) };
-        STATE.with_borrow_mut(|state| state.followed.push(entry));
+        STATE.with_borrow_mut(|state| {
+            if state.followed.last() != Some(&entry) {
+                state.followed.push(entry);
+            }
+        });
     }
 }
 
@@ -580,5 +584,5 @@ pub fn end_subtransaction(
 pub fn forget() {
     STATE.with_borrow_mut(|state| *state = State::default());
     registry::forget();
-    super::equals::forget();
+    super::moves::forget();
 }

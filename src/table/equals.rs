@@ -1,17 +1,18 @@
-//! Finding rows by their values in the chunks that one transaction wrote: how rows that it moved are found.
-//! Rows with equal times are compared in full; times of a chunk are kept in order, since many rows that moved
-//! together are looked for one after the other.
+//! Finding rows by their values in a set of chunks: how rows that one transaction moved are found. A chunk is
+//! looked at only if its times, the key of its series and the bounds of its columns allow the row; in it, the
+//! row's fingerprint leads to the rows that are compared in full.
 
+use super::prints::{self, Order, Values};
 use crate::pg::relation;
 use crate::pg::tid::Tid;
 use crate::storage::read::{Chunk, Reader};
-use crate::storage::registry;
+use crate::storage::registry::{self, Written};
 use pgrx::pg_sys;
-use std::cell::RefCell;
+use rustc_hash::FxHashMap;
 use std::rc::Rc;
-
-/// Values and nulls of a row.
-pub type Values = Vec<(pg_sys::Datum, bool)>;
+use varve_columns::chunk::{prefix_excludes, ColumnHeader, Layout};
+use varve_columns::column::Kind;
+use varve_columns::summary::Bound;
 
 /// Values of a heap tuple.
 ///
@@ -28,7 +29,7 @@ pub unsafe fn deform(found: pg_sys::HeapTuple, descriptor: pg_sys::TupleDesc) ->
     }
 }
 
-/// Are two rows the same bytes?
+/// Are two rows the same bytes? What a tail row still has of a dropped column does not count: its chunk has not.
 ///
 /// # Safety
 /// Both must be rows of this descriptor.
@@ -37,58 +38,174 @@ pub unsafe fn equal(descriptor: pg_sys::TupleDesc, a: &Values, b: &Values) -> bo
     unsafe {
         let attributes = relation::attributes(descriptor);
         a.iter().zip(b).zip(attributes).all(|((a, b), attribute)| {
-            a.1 == b.1 && (a.1 || relation::same_image(a.0, b.0, attribute))
+            attribute.attisdropped
+                || a.1 == b.1 && (a.1 || relation::same_image(a.0, b.0, attribute))
         })
     }
 }
 
-/// The row of `values` in the chunks that `mover` wrote. Of several, the one with as many equals before
-/// it as `earlier` counts among the rows that moved.
-///
-/// # Safety
-/// `table` must be open; a snapshot that is older than the mover's commit protects what it wrote.
-pub unsafe fn find_by_value(
-    table: pg_sys::Relation,
-    mover: pg_sys::TransactionId,
-    values: &Values,
-    earlier: impl Fn() -> usize,
-) -> Option<Tid> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let mut places = Vec::new();
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-        let mut wanted = None;
-        for header in registry::headers_by(table, mover).iter() {
-            let covers = |&time: &i64| (header.min_time..=header.max_time).contains(&time);
-            if !wanted.as_ref().is_none_or(covers) {
-                continue;
+/// A header version, and the number of its chunk's time column.
+struct Member {
+    header: Written,
+    time: Option<u16>,
+}
+
+/// Header versions that one transaction wrote, or deleted.
+pub struct ChunkSet {
+    file: pg_sys::Oid,
+    by: pg_sys::TransactionId,
+    members: Vec<Member>,
+    /// Attribute numbers of the series key, as most chunks have it.
+    keys: Vec<u16>,
+    /// Members of one series each, by a fingerprint of its key.
+    of_series: FxHashMap<u64, Vec<usize>>,
+    /// All others.
+    mixed: Vec<usize>,
+}
+
+impl ChunkSet {
+    /// # Safety
+    /// `table` must be open; `headers`, in the order of their places, must have been written or deleted by `by`,
+    /// and stay while this transaction asks for them.
+    pub unsafe fn new(
+        table: pg_sys::Relation,
+        by: pg_sys::TransactionId,
+        headers: &[Written],
+    ) -> ChunkSet {
+        let mut set = ChunkSet {
+            // SAFETY: by contract.
+            file: unsafe { relation::file_number(table) },
+            by,
+            members: Vec::with_capacity(headers.len()),
+            keys: Vec::new(),
+            of_series: FxHashMap::default(),
+            mixed: Vec::new(),
+        };
+        for header in headers {
+            // SAFETY: by contract.
+            unsafe { set.add(table, *header) };
+        }
+        set
+    }
+
+    unsafe fn add(&mut self, table: pg_sys::Relation, header: Written) {
+        let at = self.members.len();
+        // SAFETY: the caller's contract.
+        unsafe {
+            let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+            // A damaged chunk raises its error when somebody must look into it.
+            let reader = registry::try_reader_at(table, header.tid, any).and_then(Result::ok);
+            let Some(reader) = reader else {
+                self.mixed.push(at);
+                return self.members.push(Member { header, time: None });
+            };
+            let statics = &reader.chunk.statics;
+            if self.keys.is_empty() {
+                self.keys.clone_from(&statics.keys);
             }
-            if let Some(reader) = registry::reader_at(table, header.tid, any) {
-                // The chunks of one mover have one time column.
-                wanted = wanted_time(table, &reader.chunk, values);
-                if wanted.as_ref().is_none_or(covers) {
-                    rows_equal(table, &reader, values, &mut places);
+            let is_constant = |&number: &u16| {
+                let head = reader.chunk.columns.columns().get(usize::from(number) - 1);
+                head.is_none_or(|head| matches!(head.layout, Layout::AllNull | Layout::Constant(_)))
+            };
+            let of_series = !self.keys.is_empty()
+                && statics.keys == self.keys
+                && self.keys.iter().all(is_constant);
+            if of_series {
+                let descriptor = (*table).rd_att;
+                let key = prints::of_attributes(descriptor, &self.keys, |at| {
+                    reader.value(descriptor, 0, at)
+                });
+                self.of_series.entry(key).or_default().push(at);
+            } else {
+                self.mixed.push(at);
+            }
+            let time = statics.time;
+            self.members.push(Member { header, time });
+        }
+    }
+
+    /// The places of the rows that have these values and are not deleted, in order.
+    ///
+    /// # Safety
+    /// `table` must be the set's and open; `values` a row of it.
+    pub unsafe fn rows_equal(&self, table: pg_sys::Relation, values: &Values) -> Vec<Tid> {
+        let mut places = Vec::new();
+        // SAFETY: by contract.
+        unsafe {
+            let descriptor = (*table).rd_att;
+            let key = prints::of_attributes(descriptor, &self.keys, |at| values[at]);
+            let print = prints::of_row(descriptor, values);
+            let series = self.of_series.get(&key).into_iter().flatten();
+            for &at in series.chain(&self.mixed) {
+                self.search(table, &self.members[at], values, print, &mut places);
+            }
+        }
+        places.sort_unstable();
+        places
+    }
+
+    unsafe fn search(
+        &self,
+        table: pg_sys::Relation,
+        member: &Member,
+        values: &Values,
+        print: u32,
+        places: &mut Vec<Tid>,
+    ) {
+        let header = &member.header;
+        // SAFETY: the caller's contract.
+        unsafe {
+            let descriptor = (*table).rd_att;
+            let time = member
+                .time
+                .and_then(|number| time_of(descriptor, values, number));
+            if time.is_some_and(|time| !(header.min_time..=header.max_time).contains(&time)) {
+                return;
+            }
+            let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+            let mut reader: Option<Rc<Reader>> = None;
+            let key = (self.file, self.by, header.tid);
+            let order: Order = match prints::kept(key) {
+                Some(order) => order,
+                None => {
+                    let Some(opened) = registry::reader_at(table, header.tid, any) else {
+                        return;
+                    };
+                    if excludes(descriptor, &opened.chunk, values) {
+                        return;
+                    }
+                    let order = prints::make(key, &opened.chunk);
+                    reader = Some(opened);
+                    order
+                }
+            };
+            for row in prints::rows_with(&order, print) {
+                if reader.is_none() {
+                    reader = registry::reader_at(table, header.tid, any);
+                }
+                let Some(reader) = &reader else { return };
+                let here = (0..values.len())
+                    .map(|at| reader.value(descriptor, row, at))
+                    .collect();
+                if equal(descriptor, &here, values) {
+                    places.push(Tid::of_row(header.tid, row));
                 }
             }
         }
-        if places.len() <= 1 {
-            return places.first().copied();
-        }
-        places.get(earlier()).copied()
     }
 }
 
-/// The time of a row of these values as the chunk's header states times, if it has one.
-unsafe fn wanted_time(table: pg_sys::Relation, chunk: &Chunk, values: &Values) -> Option<i64> {
-    let at = usize::from(chunk.statics.time?) - 1;
+/// The time of a row as headers state times, if it has one.
+unsafe fn time_of(descriptor: pg_sys::TupleDesc, values: &Values, number: u16) -> Option<i64> {
+    let at = usize::from(number) - 1;
     // SAFETY: the caller's contract.
-    let attribute = unsafe { relation::attributes((*table).rd_att) }.get(at)?;
+    let attribute = unsafe { relation::attributes(descriptor) }.get(at)?;
     let &(value, null) = values.get(at)?;
-    (!null).then(|| as_time(value, attribute)).flatten()
+    (!null).then(|| as_integer(value, attribute)).flatten()
 }
 
-/// A datum of a time type as an integer.
-fn as_time(value: pg_sys::Datum, attribute: &pg_sys::FormData_pg_attribute) -> Option<i64> {
+/// A datum that is passed by value as an integer.
+fn as_integer(value: pg_sys::Datum, attribute: &pg_sys::FormData_pg_attribute) -> Option<i64> {
     match (attribute.attbyval, attribute.attlen) {
         (true, 8) => Some(value.value() as i64),
         (true, 4) => Some(i64::from(value.value() as i32)),
@@ -97,89 +214,44 @@ fn as_time(value: pg_sys::Datum, attribute: &pg_sys::FormData_pg_attribute) -> O
     }
 }
 
-/// Rows of a chunk with their times, in the order of these; those without one are not in it.
-type TimeOrder = Rc<[(i64, u32)]>;
-
-thread_local! {
-    static ORDERS: RefCell<Vec<(Rc<Reader>, TimeOrder)>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Chunks of which the rows' times are kept in order.
-const KEPT_ORDERS: usize = 8;
-
-/// Forgets all orders; at the end of each transaction.
-pub fn forget() {
-    ORDERS.with_borrow_mut(Vec::clear);
-}
-
-/// The rows of a chunk by time. Many rows that moved together are looked for one after the other.
-unsafe fn time_order(table: pg_sys::Relation, reader: &Rc<Reader>, at: usize) -> TimeOrder {
-    let known = ORDERS.with_borrow(|orders| {
-        let known = orders.iter().find(|known| Rc::ptr_eq(&known.0, reader));
-        known.map(|known| Rc::clone(&known.1))
-    });
-    known.unwrap_or_else(|| {
-        // SAFETY: the caller's contract.
-        let (descriptor, attribute) = unsafe {
-            let descriptor = (*table).rd_att;
-            (descriptor, &relation::attributes(descriptor)[at])
-        };
-        let time_of = |row| {
-            // SAFETY: as above.
-            let (value, null) = unsafe { reader.value(descriptor, row, at) };
-            let time = if null {
-                None
-            } else {
-                as_time(value, attribute)
-            };
-            time.map(|time| (time, row))
-        };
-        let mut order: Vec<(i64, u32)> = (0..reader.rows()).filter_map(time_of).collect();
-        order.sort_unstable();
-        let order: TimeOrder = order.into();
-        ORDERS.with_borrow_mut(|orders| {
-            if orders.len() == KEPT_ORDERS {
-                orders.remove(0);
-            }
-            orders.push((Rc::clone(reader), Rc::clone(&order)));
-        });
-        order
-    })
-}
-
-/// Appends the places of the chunk's rows that have these values and are not deleted.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn rows_equal(
-    table: pg_sys::Relation,
-    reader: &Rc<Reader>,
-    values: &Values,
-    places: &mut Vec<Tid>,
-) {
+/// Do the bounds of some column say that a chunk has no such row?
+unsafe fn excludes(descriptor: pg_sys::TupleDesc, chunk: &Chunk, values: &Values) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
-        let chunk: &Chunk = &reader.chunk;
-        let descriptor = (*table).rd_att;
-        let mut add = |row: u32| {
-            let here = (0..values.len())
-                .map(|at| reader.value(descriptor, row, at))
-                .collect();
-            if !chunk.map.contains(row) && equal(descriptor, &here, values) {
-                places.push(Tid::of_row(chunk.tid, row));
-            }
-        };
-        // Time tells most rows apart.
-        match (chunk.statics.time, wanted_time(table, chunk, values)) {
-            (Some(number), Some(time)) => {
-                let order = time_order(table, reader, usize::from(number) - 1);
-                let first = order.partition_point(|&(other, _)| other < time);
-                let same = order[first..]
-                    .iter()
-                    .take_while(|&&(other, _)| other == time);
-                same.for_each(|&(_, row)| add(row));
-            }
-            _ => (0..reader.rows()).for_each(add),
+        let attributes = relation::attributes(descriptor);
+        let columns = chunk.columns.columns();
+        columns
+            .iter()
+            .zip(values)
+            .zip(attributes)
+            .filter(|(_, attribute)| !attribute.attisdropped)
+            .any(|((head, &(value, null)), attribute)| {
+                if null {
+                    head.nulls == 0
+                } else {
+                    head.nulls == head.rows || is_outside(head, value, attribute)
+                }
+            })
+    }
+}
+
+/// Is a value outside the bounds of a column?
+unsafe fn is_outside(
+    head: &ColumnHeader,
+    value: pg_sys::Datum,
+    attribute: &pg_sys::FormData_pg_attribute,
+) -> bool {
+    let (min, max) = (&head.summary.min, &head.summary.max);
+    match (head.kind, min, max) {
+        (Kind::I16 | Kind::I32 | Kind::I64, Bound::Int(min), Bound::Int(max)) => {
+            as_integer(value, attribute).is_some_and(|value| !(min..=max).contains(&&value))
         }
+        // SAFETY: a value of the attribute; byte strings are bounded by their bytes.
+        (Kind::Bytes, ..) if attribute.attlen < 0 => unsafe {
+            crate::storage::datum::with_body(value, attribute.attlen, |body| {
+                prefix_excludes(min, max, body)
+            })
+        },
+        _ => false,
     }
 }

@@ -1,19 +1,17 @@
 //! Following rows that a sealer or merger moved while somebody waited for them. The move's transaction
-//! is known from the mark that it left: the row is in a chunk that the same transaction wrote. It is
-//! found there by value. Of equal rows, the n-th of those that moved is the n-th of those written, each
-//! in the order of their TIDs: everybody who follows gets to the same row, and no two rows to one.
+//! is known from the mark that it left: the row is in a chunk that the same transaction wrote (`moves`).
 
-use crate::am::scan::{classify, heap_callback, Found};
+use crate::am::scan::heap_callback;
 use crate::am::slot;
 use crate::pg::error::{self, Code};
-use crate::pg::page::{PageCursor, PageTuple};
+use crate::pg::page::PageCursor;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::pg::tuple;
 use crate::storage::registry;
 use crate::table::changes;
-use crate::table::equals::{deform, equal, find_by_value, rows_equal, Values};
 use crate::table::locks::Request;
+use crate::table::moves;
 use pgrx::pg_sys;
 
 type Outcome = pg_sys::TM_Result::Type;
@@ -57,16 +55,8 @@ unsafe fn sealed_row(
 ) -> Option<Tid> {
     // SAFETY: the caller's contract.
     unsafe {
-        let wanted = TailRow::fetch(table, at)?;
         changes::note_followed(table);
-        find_by_value(table, mover, &wanted.values(), || {
-            let mut earlier = 0;
-            walk(table, |item| {
-                earlier +=
-                    usize::from(item.tid < at && tail_row_equals(table, item, mover, &wanted));
-            });
-            earlier
-        })
+        moves::of(table, mover).of_sealed(table, at)
     }
 }
 
@@ -89,25 +79,15 @@ pub unsafe fn moved_row(
         if moved.chunk.map.contains(row) {
             return None;
         }
-        let descriptor = (*table).rd_att;
-        let natts = (*descriptor).natts as usize;
-        let values: Values = (0..natts)
-            .map(|at| moved.value(descriptor, row, at))
-            .collect();
         changes::note_followed(table);
-        find_by_value(table, mover, &values, || {
-            let before = Tid::of_row(last, row);
-            let mut equals = Vec::new();
-            for at in headers(table, |item| {
-                tuple::update_xid(item.header) == mover
-                    && tuple::ctid(item.header).is_moved_marker()
-            }) {
-                if let Some(reader) = registry::reader_at(table, at, any) {
-                    rows_equal(table, &reader, &values, &mut equals);
-                }
-            }
-            equals.iter().filter(|&&at| at < before).count()
-        })
+        let values_of = || {
+            let descriptor = (*table).rd_att;
+            let natts = (*descriptor).natts as usize;
+            (0..natts)
+                .map(|at| moved.value(descriptor, row, at))
+                .collect()
+        };
+        moves::of(table, mover).of_merged(table, Tid::of_row(last, row), values_of)
     }
 }
 
@@ -214,80 +194,6 @@ unsafe fn taken(table: pg_sys::Relation, at: Tid) -> Option<(pg_sys::Transaction
             || pg_sys::TransactionIdDidCommit(taker);
         certain.then(|| (taker, tuple::ctid(item.header).is_moved_marker()))
     }
-}
-
-/// Shows every tuple of the table to `visit`, page by page under a share lock.
-unsafe fn walk(table: pg_sys::Relation, mut visit: impl FnMut(PageTuple)) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let mut cursor = PageCursor::new(table);
-        for block in 0..relation::blocks(table) {
-            error::check_interrupts();
-            cursor.go(block);
-            cursor.locked(|page| page.tuples().for_each(&mut visit));
-        }
-    }
-}
-
-/// A tail row, copied out of its page.
-struct TailRow {
-    tuple: pg_sys::HeapTuple,
-    descriptor: pg_sys::TupleDesc,
-}
-
-impl TailRow {
-    unsafe fn fetch(table: pg_sys::Relation, at: Tid) -> Option<TailRow> {
-        // SAFETY: the caller's contract; the copy lives in the current context.
-        unsafe {
-            let mut cursor = PageCursor::new(table);
-            let item = cursor.tuple(at, relation::blocks(table))?;
-            let mut found = item.to_heap_tuple(relation::oid(table));
-            Some(TailRow {
-                tuple: pg_sys::heap_copytuple(&mut found),
-                descriptor: (*table).rd_att,
-            })
-        }
-    }
-
-    fn values(&self) -> Values {
-        // SAFETY: the tuple is of this descriptor.
-        unsafe { deform(self.tuple, self.descriptor) }
-    }
-}
-
-/// Was the tail row `item` moved by `mover`, with the same values as `wanted`?
-unsafe fn tail_row_equals(
-    table: pg_sys::Relation,
-    item: PageTuple,
-    mover: pg_sys::TransactionId,
-    wanted: &TailRow,
-) -> bool {
-    // SAFETY: the page is pinned and locked by the caller.
-    unsafe {
-        if classify(item.header, item.len, item.tid.offset) != Found::Row
-            || tuple::raw_xmax(item.header) != mover
-            || !tuple::ctid(item.header).is_moved_marker()
-        {
-            return false;
-        }
-        let mut found = item.to_heap_tuple(relation::oid(table));
-        let values = deform(&mut found, wanted.descriptor);
-        equal(wanted.descriptor, &values, &wanted.values())
-    }
-}
-
-/// The headers of a table, visible or not, for which `wanted` holds.
-unsafe fn headers(table: pg_sys::Relation, wanted: impl Fn(PageTuple) -> bool) -> Vec<Tid> {
-    let mut found = Vec::new();
-    // SAFETY: the caller's contract.
-    unsafe {
-        walk(table, |item| {
-            if classify(item.header, item.len, item.tid.offset) == Found::Header && wanted(item) {
-                found.push(item.tid);
-            }
-        });
-    }
-    found
 }
 
 /// Locks a tail row as heapam does, but reports a row that was moved, at the end of whatever chain of

@@ -1,0 +1,231 @@
+//! What one transaction of a sealer or merger moved, and where to. A row is found at its new place by value.
+//! Of equal rows, the n-th of those that moved is the n-th of those written, each in the order of their TIDs:
+//! everybody who follows gets to the same row, and no two rows to one.
+
+use super::equals::{deform, equal, ChunkSet};
+use super::prints::{self, Values};
+use crate::am::scan::{classify, Found};
+use crate::pg::error;
+use crate::pg::page::{PageCursor, PageTuple};
+use crate::pg::relation;
+use crate::pg::tid::Tid;
+use crate::pg::tuple;
+use crate::storage::registry;
+use pgrx::pg_sys;
+use rustc_hash::FxHashMap;
+use std::cell::{OnceCell, RefCell};
+use std::rc::Rc;
+
+/// Movers that are remembered.
+const KEPT_MOVERS: usize = 64;
+/// Places of rows that have equals, remembered for each mover.
+const KEPT_PLACES: usize = 1 << 20;
+
+type Key = (pg_sys::Oid, pg_sys::Oid, pg_sys::TransactionId);
+
+/// Rows and chunks that `mover` moved, looked up when somebody asks for them.
+pub struct Moves {
+    mover: pg_sys::TransactionId,
+    written: ChunkSet,
+    /// The chunks that were merged.
+    merged: OnceCell<ChunkSet>,
+    /// The tail rows that were sealed, with their fingerprints, sorted.
+    sealed: OnceCell<Vec<(u32, Tid)>>,
+    /// From where to where, for rows that have equals.
+    places: RefCell<FxHashMap<Tid, Tid>>,
+}
+
+thread_local! {
+    static MOVES: RefCell<Vec<(Key, Rc<Moves>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Forgets everything; at the end of each transaction.
+pub fn forget() {
+    MOVES.with_borrow_mut(Vec::clear);
+    prints::forget();
+}
+
+/// What `mover`, which has committed, moved. A snapshot that is older than its commit keeps all of it in place;
+/// so it is remembered until this transaction ends.
+///
+/// # Safety
+/// `table` must be open, with such a snapshot.
+pub unsafe fn of(table: pg_sys::Relation, mover: pg_sys::TransactionId) -> Rc<Moves> {
+    // SAFETY: by contract.
+    let key = unsafe { (relation::oid(table), relation::file_number(table), mover) };
+    let known = MOVES.with_borrow(|moves| {
+        let known = moves.iter().rev().find(|known| known.0 == key);
+        known.map(|known| Rc::clone(&known.1))
+    });
+    known.unwrap_or_else(|| {
+        // SAFETY: by contract.
+        let written = unsafe { ChunkSet::new(table, mover, &registry::headers_by(table, mover)) };
+        let moves = Rc::new(Moves {
+            mover,
+            written,
+            merged: OnceCell::new(),
+            sealed: OnceCell::new(),
+            places: RefCell::default(),
+        });
+        // SAFETY: inside a transaction.
+        if unsafe { !pg_sys::TransactionIdIsCurrentTransactionId(mover) } {
+            MOVES.with_borrow_mut(|all| {
+                if all.len() == KEPT_MOVERS {
+                    all.remove(0);
+                }
+                all.push((key, Rc::clone(&moves)));
+            });
+        }
+        moves
+    })
+}
+
+impl Moves {
+    /// The new place of the tail row at `at`.
+    ///
+    /// # Safety
+    /// `table` must be the one of `of`, and open.
+    pub unsafe fn of_sealed(&self, table: pg_sys::Relation, at: Tid) -> Option<Tid> {
+        if let Some(known) = self.known(at) {
+            return Some(known);
+        }
+        // SAFETY: by contract.
+        unsafe {
+            let wanted = tail_row(table, at)?;
+            let values = deform(wanted, (*table).rd_att);
+            let place = self.place(table, at, &values, || self.sealed_equals(table, &values));
+            pg_sys::heap_freetuple(wanted);
+            place
+        }
+    }
+
+    /// The new place of a row of a merged chunk, of whose values `values_of` tells when they are needed.
+    ///
+    /// # Safety
+    /// As `of_sealed`.
+    pub unsafe fn of_merged(
+        &self,
+        table: pg_sys::Relation,
+        at: Tid,
+        values_of: impl FnOnce() -> Values,
+    ) -> Option<Tid> {
+        if let Some(known) = self.known(at) {
+            return Some(known);
+        }
+        let values = values_of();
+        // SAFETY: by contract.
+        unsafe {
+            self.place(table, at, &values, || {
+                let merged = self.merged.get_or_init(|| {
+                    let headers = registry::headers_moved_by(table, self.mover);
+                    ChunkSet::new(table, self.mover, &headers)
+                });
+                merged.rows_equal(table, &values)
+            })
+        }
+    }
+
+    fn known(&self, at: Tid) -> Option<Tid> {
+        self.places.borrow().get(&at).copied()
+    }
+
+    /// The place of the row at `at`; `equals` tells where it and its equals were.
+    unsafe fn place(
+        &self,
+        table: pg_sys::Relation,
+        at: Tid,
+        values: &Values,
+        equals: impl FnOnce() -> Vec<Tid>,
+    ) -> Option<Tid> {
+        // SAFETY: the caller's contract.
+        let written = unsafe { self.written.rows_equal(table, values) };
+        if written.len() <= 1 {
+            return written.first().copied();
+        }
+        let moved = equals();
+        let earlier = moved.partition_point(|&other| other < at);
+        let pairs = moved.into_iter().zip(written.iter().copied());
+        let mut places = self.places.borrow_mut();
+        if places.len() + written.len() > KEPT_PLACES {
+            places.clear();
+        }
+        places.extend(pairs.skip(earlier).take(KEPT_PLACES));
+        written.get(earlier).copied()
+    }
+
+    /// The tail rows with these values that were sealed, in order.
+    unsafe fn sealed_equals(&self, table: pg_sys::Relation, values: &Values) -> Vec<Tid> {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let descriptor = (*table).rd_att;
+            let sealed = self.sealed.get_or_init(|| sealed_by(table, self.mover));
+            let print = prints::of_row(descriptor, values);
+            let first = sealed.partition_point(|&(other, _)| other < print);
+            sealed[first..]
+                .iter()
+                .take_while(|&&(other, _)| other == print)
+                .map(|&(_, at)| at)
+                .filter(|&at| {
+                    tail_row(table, at).is_some_and(|found| {
+                        let same = equal(descriptor, &deform(found, descriptor), values);
+                        pg_sys::heap_freetuple(found);
+                        same
+                    })
+                })
+                .collect()
+        }
+    }
+}
+
+/// The tail rows that `mover` sealed, with their fingerprints, sorted.
+unsafe fn sealed_by(table: pg_sys::Relation, mover: pg_sys::TransactionId) -> Vec<(u32, Tid)> {
+    let mut sealed = Vec::new();
+    let mut cursor = PageCursor::new(table);
+    // SAFETY: the caller's contract; rows are copied from their page before their values are looked at.
+    unsafe {
+        let descriptor = (*table).rd_att;
+        for block in 0..relation::blocks(table) {
+            error::check_interrupts();
+            cursor.go(block);
+            let rows: Vec<(Tid, pg_sys::HeapTuple)> = cursor.locked(|page| {
+                let moved = page.tuples().filter(|item| is_sealed_row(item, mover));
+                moved.map(|item| (item.tid, copy(table, item))).collect()
+            });
+            for (at, row) in rows {
+                let print = prints::of_row(descriptor, &deform(row, descriptor));
+                sealed.push((print, at));
+                pg_sys::heap_freetuple(row);
+            }
+        }
+    }
+    sealed.sort_unstable();
+    sealed
+}
+
+/// Is this a tail row that `mover` sealed?
+unsafe fn is_sealed_row(item: &PageTuple, mover: pg_sys::TransactionId) -> bool {
+    // SAFETY: the page is pinned and locked by the caller.
+    unsafe {
+        classify(item.header, item.len, item.tid.offset) == Found::Row
+            && tuple::raw_xmax(item.header) == mover
+            && tuple::ctid(item.header).is_moved_marker()
+    }
+}
+
+/// A copy of the tail row at `at`.
+unsafe fn tail_row(table: pg_sys::Relation, at: Tid) -> Option<pg_sys::HeapTuple> {
+    // SAFETY: the caller's contract; the page stays pinned.
+    unsafe {
+        let mut cursor = PageCursor::new(table);
+        let item = cursor.tuple(at, relation::blocks(table))?;
+        Some(copy(table, item))
+    }
+}
+
+unsafe fn copy(table: pg_sys::Relation, item: PageTuple) -> pg_sys::HeapTuple {
+    // SAFETY: the callers have pinned the page; the copy lives in the current context.
+    unsafe {
+        let mut found = item.to_heap_tuple(relation::oid(table));
+        pg_sys::heap_copytuple(&mut found)
+    }
+}
