@@ -20,7 +20,7 @@ const ROOM_BYTES: usize = BODY_BYTES + AROUND_BYTES;
 /// Less room than this is not worth remembering.
 const REST_BYTES: usize = 256;
 /// Pages with a rest of room that are remembered.
-const RESTS: usize = 64;
+const RESTS: usize = 256;
 
 /// A page with less room than a full piece needs.
 #[derive(Clone, Copy)]
@@ -32,8 +32,13 @@ struct Rest {
 
 struct State {
     table: pg_sys::Oid,
-    next: u32,
     end: u32,
+    /// No page below has room for a full piece.
+    next: u32,
+    /// No page below has room and a low line pointer for a header, but those that are remembered.
+    next_for_header: u32,
+    /// A page that pieces leave to the next header.
+    reserved: Option<u32>,
     /// Where the last full piece went.
     last: Option<u32>,
     /// Newest last.
@@ -55,8 +60,10 @@ impl LowFirst {
         let state = unsafe {
             State {
                 table: relation::oid(table),
-                next: 0,
                 end: end.min(relation::blocks(table)),
+                next: 0,
+                next_for_header: 0,
+                reserved: None,
                 last: None,
                 rests: VecDeque::new(),
             }
@@ -65,9 +72,21 @@ impl LowFirst {
         LowFirst
     }
 
-    /// True when there is no room left below the end.
-    pub fn is_full(&self) -> bool {
-        STATE.with_borrow(|active| active.as_ref().is_none_or(|state| state.next >= state.end))
+    /// Sets a page aside for the header of the next chunk; returns the higher one of that page and of the one where a full
+    /// piece goes next.
+    ///
+    /// # Safety
+    /// `table` must be the one that it was begun with.
+    pub unsafe fn reserve(&self, table: pg_sys::Relation) -> u32 {
+        let mut block = u32::MAX;
+        within(table, |state| {
+            let mut cursor = PageCursor::new(table);
+            let found = state.seek_for_header(table, &mut cursor, ROOM_BYTES);
+            state.reserved = found.map(|_| state.next_for_header);
+            state.next_page(table, &mut cursor);
+            block = state.next.max(state.next_for_header);
+        });
+        block
     }
 }
 
@@ -83,14 +102,30 @@ pub fn aim(table: pg_sys::Relation, bytes: usize, header: bool) {
     within(table, |state| {
         let mut cursor = PageCursor::new(table);
         let room = bytes.next_multiple_of(8) + AROUND_BYTES;
-        let block = match state.take_rest(&mut cursor, room, header) {
-            Some(block) => Some(block),
-            None => state.next_page(table, &mut cursor),
-        };
+        if header {
+            if let Some(block) = state.reserved.take() {
+                let (free, pointers) = look(&mut cursor, block);
+                state.remember(block, free, pointers);
+            }
+        }
+        let block = state
+            .take_rest(&mut cursor, room, header)
+            .or_else(|| match header {
+                true => state.next_page_for_header(table, &mut cursor, room),
+                false => state.next_page(table, &mut cursor),
+            });
         if let Some(block) = block {
             // SAFETY: the file was opened by reading from it, or by an insertion.
             unsafe { (*(*table).rd_smgr).smgr_targblock = block };
         }
+    });
+}
+
+/// Notes a page that was added to the table for a header.
+pub fn added(table: pg_sys::Relation, block: u32) {
+    within(table, |state| {
+        let (free, pointers) = look(&mut PageCursor::new(table), block);
+        state.remember(block, free, pointers);
     });
 }
 
@@ -123,8 +158,12 @@ fn within(table: pg_sys::Relation, body: impl FnOnce(&mut State)) {
 impl State {
     /// The remembered page that a tuple fills best.
     fn take_rest(&mut self, cursor: &mut PageCursor, room: usize, header: bool) -> Option<u32> {
-        let fits =
-            |rest: &Rest| rest.free >= room && !(header && rest.pointers >= MAX_HEADER_OFFSET);
+        let reserved = self.reserved;
+        let fits = |rest: &Rest| {
+            rest.free >= room
+                && reserved != Some(rest.block)
+                && !(header && rest.pointers >= MAX_HEADER_OFFSET)
+        };
         while let Some(at) = (0..self.rests.len())
             .filter(|&at| fits(&self.rests[at]))
             .min_by_key(|&at| (self.rests[at].free, core::cmp::Reverse(at)))
@@ -153,7 +192,7 @@ impl State {
             let recorded = unsafe { pg_sys::GetRecordedFreeSpace(table, self.next) };
             if recorded >= REST_BYTES {
                 let (free, pointers) = look(cursor, self.next);
-                if free >= ROOM_BYTES {
+                if free >= ROOM_BYTES && self.reserved != Some(self.next) {
                     return Some(self.next);
                 }
                 if self.last != Some(self.next) {
@@ -165,10 +204,48 @@ impl State {
         self.last
     }
 
+    /// The lowest page with room and a low line pointer for a header; it is remembered with what the header leaves.
+    fn next_page_for_header(
+        &mut self,
+        table: pg_sys::Relation,
+        cursor: &mut PageCursor,
+        room: usize,
+    ) -> Option<u32> {
+        let (free, pointers) = self.seek_for_header(table, cursor, room)?;
+        self.remember(self.next_for_header, free - room, pointers + 1);
+        Some(self.next_for_header)
+    }
+
+    /// Goes up to a page that can take a header of `room` bytes; its free bytes and line pointers.
+    fn seek_for_header(
+        &mut self,
+        table: pg_sys::Relation,
+        cursor: &mut PageCursor,
+        room: usize,
+    ) -> Option<(usize, u16)> {
+        while self.next_for_header < self.end {
+            error::check_interrupts();
+            let block = self.next_for_header;
+            // SAFETY: the table is open.
+            if unsafe { pg_sys::GetRecordedFreeSpace(table, block) } >= REST_BYTES {
+                let (free, pointers) = look(cursor, block);
+                if pointers < MAX_HEADER_OFFSET {
+                    if free >= room {
+                        return Some((free, pointers));
+                    }
+                    self.remember(block, free, pointers);
+                }
+            }
+            self.next_for_header += 1;
+        }
+        None
+    }
+
     fn remember(&mut self, block: u32, free: usize, pointers: u16) {
         if free < REST_BYTES {
             return;
         }
+        self.rests.retain(|rest| rest.block != block);
         if self.rests.len() == RESTS {
             self.rests.pop_front();
         }

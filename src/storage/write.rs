@@ -112,6 +112,7 @@ impl Target {
             self.discard_header(tid);
             self.use_new_page();
             tid = self.insert(&body, core::ptr::null_mut());
+            place::added(self.table, tid.block);
         }
         if tid.offset > MAX_HEADER_OFFSET || tid.block >= MAX_HEADER_BLOCK {
             // SAFETY: the table is open.

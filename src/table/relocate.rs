@@ -14,12 +14,13 @@ use crate::storage::registry;
 use crate::storage::write::Target;
 use pgrx::pg_sys;
 use std::rc::Rc;
+use varve_columns::tuple::tid::MAX_HEADER_OFFSET;
 
 /// Storage tuples that one round moves at most: 64 MB.
 const ROUND_TUPLES: u64 = 32_768;
 
-/// Room for so many storage tuples makes moving worth while.
-const ENOUGH_TUPLES: u64 = 64;
+/// So much room makes moving worth while, if there is more to move than that: 64 storage tuples of the largest size.
+const ENOUGH_BYTES: u64 = 64 * 2032;
 
 /// What tuples can take of a page.
 const PAGE_BYTES: u64 = pg_sys::BLCKSZ as u64 - 24;
@@ -30,7 +31,11 @@ const PAGE_BYTES: u64 = pg_sys::BLCKSZ as u64 - 24;
 /// # Safety
 /// `table` must be open.
 pub unsafe fn cut(table: pg_sys::Relation, survey: &Survey) -> Option<u32> {
-    let needed = survey.live_bytes.div_ceil(PAGE_BYTES);
+    let headers = survey.chunks.len() as u64;
+    let needed = survey
+        .live_bytes
+        .div_ceil(PAGE_BYTES)
+        .max(headers.div_ceil(MAX_HEADER_OFFSET.into()));
     if u64::from(survey.blocks) <= needed + needed / 16 + 1 {
         return None;
     }
@@ -45,7 +50,8 @@ pub unsafe fn cut(table: pg_sys::Relation, survey: &Survey) -> Option<u32> {
     // SAFETY: by contract.
     let room = unsafe { place::room_below(table, cut) };
     // What does not fit yet moves the next time, into what the first move has left.
-    (moving > 0 && room >= 2032 * moving.min(ENOUGH_TUPLES)).then_some(cut)
+    let moving_bytes = moving * survey.live_bytes / survey.live_tuples.max(1);
+    (moving > 0 && room >= moving_bytes.min(ENOUGH_BYTES)).then_some(cut)
 }
 
 /// Moves chunks that reach beyond page `cut`; returns those that cannot be read, too, which stay.
@@ -64,7 +70,7 @@ pub unsafe fn round(
     unsafe {
         let target = Target::current(table);
         let indexes = SeriesIndexes::open(table);
-        let low = LowFirst::begin(table, cut);
+        let low = LowFirst::begin(table, relation::blocks(table));
         let mut above: Vec<_> = survey
             .chunks
             .iter()
@@ -72,7 +78,8 @@ pub unsafe fn round(
             .collect();
         above.sort_by_key(|seen| core::cmp::Reverse(seen.last_block));
         for seen in above {
-            if low.is_full() || done.freed >= ROUND_TUPLES {
+            // What finds no room below the cut goes above it, but never higher than it was.
+            if low.reserve(table) >= seen.last_block || done.freed >= ROUND_TUPLES {
                 break;
             }
             error::check_interrupts();
@@ -94,7 +101,6 @@ pub unsafe fn round(
             done.chunks += 1;
             done.freed += u64::from(seen.pieces) + 1;
         }
-        debug_assert!(cut <= relation::blocks(table));
     }
     (done, damaged)
 }

@@ -54,6 +54,7 @@ pub struct Survey {
     pub keyed: FxHashMap<Vec<u8>, Vec<usize>>,
     /// What rows and storage tuples take of their pages.
     pub live_bytes: u64,
+    pub live_tuples: u64,
     /// Tuples that nobody sees who starts now.
     pub dead: u64,
     pub damaged: Vec<(Tid, Damage)>,
@@ -131,6 +132,7 @@ impl Survey {
                     continue;
                 }
                 self.live_bytes += u64::from(item.len).next_multiple_of(8) + 4;
+                self.live_tuples += 1;
                 if found == Found::Header {
                     headers.push(item.tid);
                 }
