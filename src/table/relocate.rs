@@ -19,7 +19,7 @@ use varve_columns::tuple::tid::MAX_HEADER_OFFSET;
 /// Storage tuples that one round moves at most: 64 MB.
 const ROUND_TUPLES: u64 = 32_768;
 
-/// So much room makes moving worth while, if there is more to move than that: 64 storage tuples of the largest size.
+/// Room for a quarter of what could move makes it worth while, or for 64 storage tuples of the largest size.
 const ENOUGH_BYTES: u64 = 64 * 2032;
 
 /// What tuples can take of a page.
@@ -41,17 +41,21 @@ pub unsafe fn cut(table: pg_sys::Relation, survey: &Survey) -> Option<u32> {
     }
     // Some holes stay that nothing fits into.
     let cut = u32::try_from(needed + needed / 64 + 1).ok()?;
-    let moving: u64 = survey
-        .chunks
-        .iter()
-        .filter(|seen| seen.last_block >= cut && seen.settled)
-        .map(|seen| u64::from(seen.pieces) + 1)
-        .sum();
+    let (mut moving, mut highest) = (0, 0);
+    for seen in survey.chunks.iter().filter(|seen| is_above(seen, cut)) {
+        moving += u64::from(seen.pieces) + 1;
+        highest = highest.max(seen.last_block);
+    }
+    // What does not fit below the cut can still move down, and moves again the next time.
     // SAFETY: by contract.
-    let room = unsafe { place::room_below(table, cut) };
-    // What does not fit yet moves the next time, into what the first move has left.
+    let room = unsafe { place::room_below(table, highest) };
     let moving_bytes = moving * survey.live_bytes / survey.live_tuples.max(1);
-    (moving > 0 && room >= moving_bytes.min(ENOUGH_BYTES)).then_some(cut)
+    (moving > 0 && room >= (moving_bytes / 4).min(ENOUGH_BYTES)).then_some(cut)
+}
+
+/// Should the chunk move down from page `cut` or a higher one?
+fn is_above(seen: &Seen, cut: u32) -> bool {
+    seen.last_block >= cut && seen.settled
 }
 
 /// Moves chunks that reach beyond page `cut`; returns those that cannot be read, too, which stay.
@@ -74,7 +78,7 @@ pub unsafe fn round(
         let mut above: Vec<_> = survey
             .chunks
             .iter()
-            .filter(|seen| seen.last_block >= cut && seen.settled)
+            .filter(|seen| is_above(seen, cut))
             .collect();
         above.sort_by_key(|seen| core::cmp::Reverse(seen.last_block));
         for seen in above {
