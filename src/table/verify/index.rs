@@ -14,8 +14,27 @@ use crate::table::series;
 use pgrx::pg_sys;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Hashed keys by the TID of their entries.
-type Entries = FxHashMap<Tid, Vec<u64>>;
+/// Hashed keys by the TID of their entries. Most have one; a list for each of millions would take so long to free that nobody
+/// could cancel it.
+#[derive(Default)]
+struct Entries {
+    first: FxHashMap<Tid, u64>,
+    more: FxHashMap<Tid, Vec<u64>>,
+}
+
+impl Entries {
+    fn add(&mut self, at: Tid, hash: u64) {
+        if *self.first.entry(at).or_insert(hash) != hash {
+            self.more.entry(at).or_default().push(hash);
+        }
+    }
+
+    /// The hashed keys of the entries with this TID.
+    fn of(&self, at: Tid) -> impl Iterator<Item = u64> + '_ {
+        let more = self.more.get(&at).into_iter().flatten();
+        self.first.get(&at).into_iter().chain(more).copied()
+    }
+}
 
 impl Verifier {
     /// Compares each valid series index with the table.
@@ -40,13 +59,15 @@ impl Verifier {
             let name = relation::name(index);
             self.missing_rows(index, &hasher, &entries, &name);
             self.missing_headers(index, &hasher, &entries, &name);
-            let suspects = self.dangling(entries.keys().copied());
+            let suspects = self.dangling(entries.first.keys().copied());
             if suspects.is_empty() {
                 return;
             }
             // A vacuum may have removed both meanwhile.
             let still = collect(index);
-            let suspects = suspects.into_iter().filter(|at| still.contains_key(at));
+            let suspects = suspects
+                .into_iter()
+                .filter(|at| still.first.contains_key(at));
             for at in self.dangling(suspects) {
                 let what = match series::header_of_entry(at) {
                     Some(header) => format!("an entry of a chunk at {header}, which is not there"),
@@ -73,7 +94,7 @@ impl Verifier {
                 error::check_interrupts();
                 cursor.go(block);
                 for (at, hash) in self.row_entries(&cursor, &columns, hasher) {
-                    if !has(entries, at, hash) {
+                    if !entries.of(at).any(|other| other == hash) {
                         self.note("index", name, format!("no entry of the row at {at}"));
                     }
                 }
@@ -132,7 +153,6 @@ impl Verifier {
         entries: &Entries,
         name: &str,
     ) {
-        let none = Vec::new();
         let (table, snapshot) = (self.table, self.snapshot);
         // SAFETY: table and index are open.
         unsafe {
@@ -148,8 +168,7 @@ impl Verifier {
                     .iter()
                     .map(|entry| hasher.hash(&entry.values, &entry.nulls))
                     .collect();
-                let found = entries.get(&series::entry_of_header(at)).unwrap_or(&none);
-                let found: FxHashSet<u64> = found.iter().copied().collect();
+                let found: FxHashSet<u64> = entries.of(series::entry_of_header(at)).collect();
                 let missing = expected.iter().filter(|hash| !found.contains(hash)).count();
                 if missing > 0 {
                     let what = format!("no entry for {missing} series of the chunk at {at}");
@@ -205,14 +224,8 @@ impl Verifier {
 unsafe fn collect(index: pg_sys::Relation) -> Entries {
     let mut entries = Entries::default();
     // SAFETY: the index is open.
-    unsafe { leaves::entries(index, |at, hash| entries.entry(at).or_default().push(hash)) };
+    unsafe { leaves::entries(index, |at, hash| entries.add(at, hash)) };
     entries
-}
-
-fn has(entries: &Entries, at: Tid, hash: u64) -> bool {
-    entries
-        .get(&at)
-        .is_some_and(|hashes| hashes.contains(&hash))
 }
 
 /// For each line pointer of a heap page the root of its chain.
