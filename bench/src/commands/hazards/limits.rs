@@ -102,14 +102,11 @@ fn out_of_locks(tree: &Arc<Tree>) -> Result<()> {
         "SELECT count(*) FROM (SELECT 1 FROM samples_varve WHERE seq > 20000 FOR UPDATE) x",
         "INSERT INTO samples_varve SELECT * FROM samples_varve",
     ] {
-        let outcome = client.batch_execute(&format!("BEGIN; {statement}; ROLLBACK"));
-        let code = outcome.as_ref().err().and_then(|error| error.code());
-        if outcome.is_err() && code != Some(&SqlState::OUT_OF_MEMORY) {
-            return Err(format!(
-                "{statement}: {}",
-                crate::report::describe(&outcome.unwrap_err())
-            )
-            .into());
+        match client.batch_execute(&format!("BEGIN; {statement}; ROLLBACK")) {
+            Err(error) if error.code() != Some(&SqlState::OUT_OF_MEMORY) => {
+                return Err(format!("{statement}: {}", crate::report::describe(&error)).into());
+            }
+            _ => {}
         }
         client.batch_execute("ROLLBACK")?;
     }
