@@ -376,6 +376,11 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8(output.stdout)?.trim_end().to_string())
 }
 
+/// The commit that is checked out, for the head of a page of results.
+pub fn commit() -> Result<String> {
+    output(Command::new("git").args(["describe", "--always", "--dirty", "--abbrev=12"]))
+}
+
 pub fn pg_config(what: &str) -> Result<String> {
     let program = std::env::var("PG_CONFIG").unwrap_or_else(|_| "pg_config".into());
     output(Command::new(program).arg(what))

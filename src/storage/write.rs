@@ -215,8 +215,32 @@ impl Target {
 
 /// Deletes one storage tuple, which this transaction has locked or nobody else can change.
 pub fn delete_tuple(table: pg_sys::Relation, tid: Tid, command: pg_sys::CommandId, moved: bool) {
-    // SAFETY: the table is open for writing.
-    let result = unsafe {
+    // SAFETY: the table is open for writing, and the tuple is there.
+    let result = unsafe { try_delete(table, tid, command, true, moved) };
+    if result != pg_sys::TM_Result::TM_Ok {
+        error::raise(
+            Code::ERRCODE_T_R_SERIALIZATION_FAILURE,
+            "could not change a chunk due to concurrent update",
+            &format!("Storage tuple {tid} was changed by another transaction (result {result})."),
+            "Retry the transaction.",
+        );
+    }
+}
+
+/// Deletes a tuple whose content is no row's end: a storage tuple, or a row that is `moved` into a chunk. Subscribers hear nothing
+/// of it. Without `wait`, a tuple that somebody has locked or is changing stays, and the result says so.
+///
+/// # Safety
+/// `table` must be open for writing; the tuple must be there still, as a snapshot or a lock sees to it.
+pub unsafe fn try_delete(
+    table: pg_sys::Relation,
+    tid: Tid,
+    command: pg_sys::CommandId,
+    wait: bool,
+    moved: bool,
+) -> pg_sys::TM_Result::Type {
+    // SAFETY: by contract.
+    unsafe {
         let _quiet = UnidentifiedChanges::begin(table);
         let mut item = tid::to_pg(tid);
         let mut failure = pg_sys::TM_FailureData::default();
@@ -225,18 +249,10 @@ pub fn delete_tuple(table: pg_sys::Relation, tid: Tid, command: pg_sys::CommandI
             &mut item,
             command,
             core::ptr::null_mut(),
-            true,
+            wait,
             &mut failure,
             moved,
         )
-    };
-    if result != pg_sys::TM_Result::TM_Ok {
-        error::raise(
-            Code::ERRCODE_T_R_SERIALIZATION_FAILURE,
-            "could not change a chunk due to concurrent update",
-            &format!("Storage tuple {tid} was changed by another transaction (result {result})."),
-            "Retry the transaction.",
-        );
     }
 }
 

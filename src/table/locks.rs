@@ -3,6 +3,7 @@
 //! locks chunks: the newest header version, as a tuple, once no others have rows of the chunk locked.
 
 use super::changes::{self, Newest};
+use super::inspect;
 use crate::am::scan::{classify, Found};
 use crate::pg::error::{self, Code};
 use crate::pg::heavy::{self, Tag, Taken};
@@ -389,33 +390,15 @@ unsafe fn living_header(table: pg_sys::Relation, chunk: u64) -> Option<Tid> {
     unsafe {
         for _ in 0..TRIES {
             let mut found = None;
-            let mut cursor = PageCursor::new(table);
-            for block in 0..relation::blocks(table) {
-                error::check_interrupts();
-                cursor.go(block);
-                let buffer = cursor.buffer();
-                cursor.locked(|page| {
-                    for item in page.tuples() {
-                        let fits = classify(item.header, item.len, item.tid.offset)
-                            == Found::Header
-                            && header::chunk_id(tuple::body(item.header, item.len)) == chunk;
-                        if !fits {
-                            continue;
-                        }
-                        let mut dirty = registry::dirty_snapshot();
-                        let mut heap_tuple = item.to_heap_tuple(relation::oid(table));
-                        let lives = pg_sys::HeapTupleSatisfiesVisibility(
-                            &mut heap_tuple,
-                            &mut dirty,
-                            buffer,
-                        );
-                        if lives {
-                            found = Some((item.tid, dirty.xmin));
-                        }
-                    }
-                });
-            }
-            cursor.release();
+            let mut dirty = registry::dirty_snapshot();
+            let snapshot = core::ptr::addr_of_mut!(dirty);
+            inspect::visible_tuples(table, snapshot, |kind, item| {
+                let body = tuple::body(item.header, item.len);
+                if kind == Found::Header && header::chunk_id(body) == chunk {
+                    // Whoever is writing this tuple; the next one is judged anew.
+                    found = Some((item.tid, (*snapshot).xmin));
+                }
+            });
             match found {
                 Some((at, pg_sys::InvalidTransactionId)) => return Some(at),
                 Some((at, writer)) => {

@@ -17,11 +17,10 @@ use super::source::{Source, Span};
 use super::survey::{self, Survey};
 use crate::guc;
 use crate::pg::error;
-use crate::pg::replication::UnidentifiedChanges;
-use crate::pg::tid::{self, Tid};
+use crate::pg::tid::Tid;
 use crate::storage::layout::Layout;
 use crate::storage::read::Damage;
-use crate::storage::write::Target;
+use crate::storage::write::{self, Target};
 use pgrx::pg_sys;
 use rustc_hash::{FxHashMap, FxHashSet};
 use varve_columns::chunk::Tier;
@@ -112,18 +111,7 @@ pub unsafe fn delete_header(
     // SAFETY: the caller has just seen the header under its snapshot.
     unsafe {
         locks::with_whole_chunk(table, chunk, || {
-            let _quiet = UnidentifiedChanges::begin(table);
-            let mut item = tid::to_pg(at);
-            let mut failure = pg_sys::TM_FailureData::default();
-            pg_sys::heap_delete(
-                table,
-                &mut item,
-                command,
-                core::ptr::null_mut(),
-                false,
-                &mut failure,
-                true,
-            ) == pg_sys::TM_Result::TM_Ok
+            write::try_delete(table, at, command, false, true) == pg_sys::TM_Result::TM_Ok
         })
     }
 }

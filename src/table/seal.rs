@@ -12,10 +12,9 @@ use crate::guc;
 use crate::pg::error;
 use crate::pg::page::PageCursor;
 use crate::pg::relation;
-use crate::pg::replication::UnidentifiedChanges;
 use crate::pg::tid;
 use crate::storage::layout::{self, Layout};
-use crate::storage::write::Target;
+use crate::storage::write::{self, Target};
 use pgrx::pg_sys;
 
 /// Pages that one round walks over at most.
@@ -108,18 +107,8 @@ unsafe fn delete_row(
 ) -> bool {
     // SAFETY: the snapshot keeps the tuple where it was seen.
     unsafe {
-        let _quiet = UnidentifiedChanges::begin(table);
-        let mut item = tid::to_pg(tid::from_pg(&(*tuple).t_self));
-        let mut failure = pg_sys::TM_FailureData::default();
-        pg_sys::heap_delete(
-            table,
-            &mut item,
-            command,
-            core::ptr::null_mut(),
-            false,
-            &mut failure,
-            true,
-        ) == pg_sys::TM_Result::TM_Ok
+        let at = tid::from_pg(&(*tuple).t_self);
+        write::try_delete(table, at, command, false, true) == pg_sys::TM_Result::TM_Ok
     }
 }
 

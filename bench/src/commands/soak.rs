@@ -7,7 +7,6 @@ use crate::twins;
 use crate::Result;
 use postgres::{Client, NoTls};
 use std::fmt::Write as _;
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::thread;
@@ -210,12 +209,7 @@ fn expect_rows(client: &mut Client, writer: usize, (first, last): (i64, i64)) ->
 }
 
 fn text(samples: &[Sample], minutes: u64) -> Result<String> {
-    let commit = server::output(Command::new("git").args([
-        "describe",
-        "--always",
-        "--dirty",
-        "--abbrev=12",
-    ]))?;
+    let commit = server::commit()?;
     let mut page = format!("# Soak\n\n`make soak` on commit {commit}, {minutes} minutes of inserts, updates, retention and compact.\n\n");
     page.push_str("| minute | rows | file bytes | most memory of a session |\n|---|---|---|---|\n");
     for sample in samples.iter().step_by(samples.len().div_ceil(20).max(1)) {

@@ -7,7 +7,6 @@ use crate::report::{describe, Report};
 use crate::server::{self, Tree};
 use crate::Result;
 use std::fmt::Write as _;
-use std::process::Command;
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
@@ -75,12 +74,7 @@ fn model_and_statements(tree: &Arc<Tree>, report: &mut Report, seed: u64) -> Res
 }
 
 fn summary(report: &Report, seed: u64, start: Instant) -> Result<String> {
-    let commit = server::output(Command::new("git").args([
-        "describe",
-        "--always",
-        "--dirty",
-        "--abbrev=12",
-    ]))?;
+    let commit = server::commit()?;
     let version = server::pg_config("--version")?;
     let minutes = start.elapsed().as_secs() / 60;
     let mut page = format!("# Torture\n\n`make torture` on commit {commit}, {version}, seed {seed}, {minutes} minutes.\n\n");

@@ -15,7 +15,6 @@ use crate::{twins, Result};
 use page::Page;
 use postgres::Client;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 struct Bench {
@@ -115,12 +114,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 fn head(source: &str) -> Result<String> {
-    let commit = server::output(Command::new("git").args([
-        "describe",
-        "--always",
-        "--dirty",
-        "--abbrev=12",
-    ]))?;
+    let commit = server::commit()?;
     let cores = std::thread::available_parallelism()?;
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().unwrap_or("unknown");
