@@ -24,6 +24,10 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
         standby(&cluster, &mut client, &mut workload),
     );
     report.check(
+        "standby/keeps what its snapshots see, and writes once promoted",
+        feedback_and_promotion(&cluster, &mut client, &mut workload),
+    );
+    report.check(
         "pg_basebackup/holds what the source holds",
         base_backup(&cluster, &mut client),
     );
@@ -44,9 +48,7 @@ fn standby(primary: &Cluster, client: &mut Client, workload: &mut Workload) -> R
     standby.start()?;
     let mut reader = standby.connect("replicate")?;
     for cycle in 0..CYCLES {
-        client.batch_execute("BEGIN")?;
-        workload.changes(client)?;
-        client.batch_execute("COMMIT")?;
+        transaction(client, workload)?;
         if cycle % 3 == 2 {
             twins::compact(client, VARVE)?;
         }
@@ -66,6 +68,77 @@ fn standby(primary: &Cluster, client: &mut Client, workload: &mut Workload) -> R
         twins::expect_verified(&mut reader, VARVE)?;
     }
     twins::expect_equal(&mut reader, HEAP, VARVE)
+}
+
+/// With hot_standby_feedback an old snapshot on the standby sees its rows whatever the primary deletes, compacts and vacuums.
+/// Promoted, the standby is a server like any other.
+fn feedback_and_promotion(
+    primary: &Cluster,
+    client: &mut Client,
+    workload: &mut Workload,
+) -> Result<()> {
+    let mut standby = primary.base_backup(true)?;
+    standby.configure(&[
+        "hot_standby_feedback = on",
+        "wal_receiver_status_interval = '1s'",
+    ])?;
+    standby.start()?;
+    let (mut reader, mut other) = (standby.connect("replicate")?, standby.connect("replicate")?);
+    reader.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ")?;
+    let before = twins::digest(&mut reader, VARVE)?;
+    wait_for_feedback(client)?;
+    for _ in 0..3 {
+        transaction(client, workload)?;
+        twins::both(
+            client,
+            "DELETE FROM {t} WHERE seq % 7 = 3; UPDATE {t} SET seq = seq + 1 WHERE seq % 9 = 4",
+        )?;
+        twins::compact(client, VARVE)?;
+        client.batch_execute(&format!("VACUUM {VARVE}"))?;
+    }
+    wait_for_replay(client, &mut other)?;
+    expect_same(
+        "the old snapshot",
+        before,
+        twins::digest(&mut reader, VARVE)?,
+    )?;
+    reader.batch_execute("COMMIT")?;
+    expect_same(
+        "a new snapshot",
+        twins::digest(client, VARVE)?,
+        twins::digest(&mut reader, VARVE)?,
+    )?;
+    if !other
+        .query_one("SELECT pg_promote()", &[])?
+        .get::<_, bool>(0)
+    {
+        return Err("the standby was not promoted".into());
+    }
+    for _ in 0..3 {
+        transaction(&mut other, workload)?;
+        twins::compact(&mut other, VARVE)?;
+        twins::expect_equal(&mut other, HEAP, VARVE)?;
+    }
+    twins::expect_verified(&mut other, VARVE)
+}
+
+/// Until the primary knows which rows the standby still sees.
+fn wait_for_feedback(primary: &mut Client) -> Result<()> {
+    let known = "SELECT count(*) FROM pg_stat_replication WHERE backend_xmin IS NOT NULL";
+    let deadline = Instant::now() + Duration::from_secs(REPLAY_SECONDS);
+    while primary.query_one(known, &[])?.get::<_, i64>(0) == 0 {
+        if Instant::now() > deadline {
+            return Err("the standby sends no feedback".into());
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+fn transaction(client: &mut Client, workload: &mut Workload) -> Result<()> {
+    client.batch_execute("BEGIN")?;
+    workload.changes(client)?;
+    Ok(client.batch_execute("COMMIT")?)
 }
 
 fn wait_for_replay(primary: &mut Client, standby: &mut Client) -> Result<()> {
