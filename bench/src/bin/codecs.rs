@@ -10,6 +10,8 @@ mod clock;
 mod contenders;
 #[path = "codecs/corpus.rs"]
 mod corpus;
+#[path = "codecs/cuts.rs"]
+mod cuts;
 #[path = "codecs/gorilla.rs"]
 mod gorilla;
 #[path = "codecs/kernels.rs"]

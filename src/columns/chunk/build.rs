@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::directory::{self, BlockEntry};
 use super::header::{ColumnHeader, Constant, Layout, MAX_CONSTANT_BYTES};
 use super::values::Dense;
-use super::{block, Point, Tier, BLOCK_ROWS, LARGE_BLOCK_ROWS};
+use super::{block, Point, Tier, BLOCK_ROWS, HUGE_BLOCK_ROWS, LARGE_BLOCK_ROWS};
 use crate::codec::{id, Guess};
 use crate::column::{Column, Values};
 use crate::summary::{compare_floats, Bound, Sum, Summary};
@@ -56,13 +56,16 @@ fn encode_blocks(
     let rows = column.rows();
     let mut built = Built::default();
     let mut effort = Effort::new(tier);
-    for (i, start) in (0..rows).step_by(LARGE_BLOCK_ROWS).enumerate() {
-        let stretch = start..rows.min(start + LARGE_BLOCK_ROWS);
-        if i % TRY_LARGE_EVERY == 0 {
-            effort.large = tier;
-        }
+    for start in (0..rows).step_by(HUGE_BLOCK_ROWS) {
+        let stretches = start..rows.min(start + HUGE_BLOCK_ROWS);
         let place = (header.index, built.entries.len());
-        built.append(encode_stretch(column, stretch, series, &mut effort, place));
+        built.append(encode_stretches(
+            column,
+            stretches,
+            series,
+            &mut effort,
+            place,
+        ));
     }
     header.summary = merge(&built.summaries, &built.denses);
     let start = payload.len() as u32;
@@ -81,6 +84,31 @@ fn encode_blocks(
     payload.extend_from_slice(&built.bytes);
 }
 
+/// The cheapest blocks for up to four stretches: each by itself, or, where small is what counts, but one for all.
+fn encode_stretches(
+    column: &Column,
+    rows: Range<usize>,
+    series: &[usize],
+    effort: &mut Effort,
+    place: (u32, usize),
+) -> Built {
+    let mut built = Built::default();
+    effort.large = effort.tier;
+    for stretch in cut(rows.clone(), LARGE_BLOCK_ROWS) {
+        let place = (place.0, place.1 + built.entries.len());
+        built.append(encode_stretch(column, stretch, series, effort, place));
+    }
+    let large = rows.len() > LARGE_BLOCK_ROWS && built.bytes.len() <= HUGE_BLOCK_BYTES;
+    if effort.tier == Tier::Merged(Point::Small) && large {
+        let huge = effort.large(column, rows, place);
+        // A point in it costs four times as much.
+        if huge.cost() * 100 < built.cost() * 99 {
+            return huge;
+        }
+    }
+    built
+}
+
 /// The cheapest blocks for a stretch: of 1,024 rows, cut where a series ends, or but one.
 fn encode_stretch(
     column: &Column,
@@ -89,14 +117,17 @@ fn encode_stretch(
     effort: &mut Effort,
     place: (u32, usize),
 ) -> Built {
+    let starts = |end| series.partition_point(|&row| row < end);
+    let several = starts(stretch.start + 1) < starts(stretch.end);
+    if effort.tier == Tier::Merged(Point::Small) && !several && stretch.len() > BLOCK_ROWS {
+        return encode_long(column, stretch, effort, place);
+    }
     let even = || cut(stretch.clone(), BLOCK_ROWS);
     effort.try_small(column, even());
     let mut best = Built::of(column, even(), effort.small, &mut effort.guess, place);
     let Tier::Merged(point) = effort.tier else {
         return best;
     };
-    let starts = |end| series.partition_point(|&row| row < end);
-    let several = starts(stretch.start + 1) < starts(stretch.end);
     // What queries ask for one by one: short series, and the newest points of a long one.
     let picked = several || stretch.end == column.rows();
     if several {
@@ -120,6 +151,33 @@ fn encode_stretch(
         effort.large_did_not_pay();
     }
     best
+}
+
+/// The smallest blocks for a stretch of one series: mostly one, which is what trials are made on. Blocks of 1,024
+/// rows are tried where they come near without any.
+fn encode_long(
+    column: &Column,
+    stretch: Range<usize>,
+    effort: &mut Effort,
+    place: (u32, usize),
+) -> Built {
+    let even = |tier, guess: &mut Guess| {
+        Built::of(column, cut(stretch.clone(), BLOCK_ROWS), tier, guess, place)
+    };
+    let fresh = even(Tier::Fresh, &mut Guess::default());
+    if fresh.bytes.len() > 2 * LARGE_BLOCK_BYTES {
+        return even(effort.tier, &mut effort.guess);
+    }
+    let large = effort.large(column, stretch.clone(), place);
+    if fresh.cost() * 20 > large.cost() * 21 {
+        return large;
+    }
+    let small = even(effort.tier, &mut effort.guess);
+    if small.cost() < large.cost() {
+        small
+    } else {
+        large
+    }
 }
 
 fn cut(rows: Range<usize>, block_rows: usize) -> impl Iterator<Item = Range<usize>> {
@@ -153,9 +211,6 @@ fn pieces(stretch: Range<usize>, series: &[usize]) -> Vec<Range<usize>> {
     pieces.extend(cut(start..end, BLOCK_ROWS));
     pieces
 }
-
-/// Stretches from one trial of a large block that did not pay to the next.
-const TRY_LARGE_EVERY: usize = 4;
 
 /// What blocks are encoded with. The trials of a merged block take fifty times as long as a fresh block;
 /// where *fast* does not gain by them, it leaves them out for a while.
@@ -215,6 +270,7 @@ impl Effort {
 
 /// What a merged chunk tries where small blocks are no larger than that.
 const LARGE_BLOCK_BYTES: usize = 128 << 10;
+const HUGE_BLOCK_BYTES: usize = 256 << 10;
 
 /// What a block costs in the directory, about.
 const ENTRY_BYTES: usize = 9;

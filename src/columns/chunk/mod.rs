@@ -31,6 +31,8 @@ pub const MAX_COLUMNS: usize = 4_096;
 pub const BLOCK_ROWS: usize = 1_024;
 /// Rows of a block of a merged chunk, where that pays.
 pub const LARGE_BLOCK_ROWS: usize = 8_192;
+/// The same where small size is all that counts.
+pub const HUGE_BLOCK_ROWS: usize = 32_768;
 
 /// How to write a chunk.
 #[derive(Clone, Copy, Debug)]

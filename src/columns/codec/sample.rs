@@ -250,7 +250,10 @@ impl Sample {
             return clean;
         }
         let excepted = integers + missed as f64 * EXCEPTION_BITS / n;
-        if excepted < best.bits {
+        // Where the sample has but one value, the others are likelier to be decimals, too.
+        let tie =
+            excepted == best.bits && matches!(best.form.kind(), Kind::Bits | Kind::SingleBits);
+        if excepted < best.bits || tie {
             *best = Plan {
                 form,
                 corrected: false,

@@ -1,6 +1,6 @@
 //! What takes part: varve's automatic choice per tier, and what others use.
 
-use crate::gorilla;
+use crate::{cuts, gorilla};
 use pco::standalone::{simple_compress, simple_decompress_into};
 use pco::ChunkConfig;
 use varve_columns::codec::{float, Guess, Point, Tier};
@@ -43,9 +43,12 @@ pub fn all() -> Vec<Contender> {
         own("merged fast, 8,192", 8192, |values, guess, out| {
             encode_own(values, Tier::Merged(Point::Fast), guess, out)
         }),
-        own("merged small, 8,192", 8192, |values, guess, out| {
-            encode_own(values, Tier::Merged(Point::Small), guess, out)
-        }),
+        Contender {
+            name: "merged small, 32,768",
+            rows: 32_768,
+            encode: |values, _, out| cuts::encode(values, out),
+            decode: cuts::decode,
+        },
         pco("pcodec 8, 1,024", 1024),
         pco("pcodec 8, 8,192", 8192),
         Contender {

@@ -112,29 +112,31 @@ fn goals(out: &mut String, rows: &[Row], kernels: &[Speed]) {
     line(what, kernels[2].speed, "at least 1,000");
 }
 
-/// Bytes a value that were reached in trials of all codecs on data of these kinds: fresh, small.
-const FOLDER_GOALS: [(&str, f64, f64); 8] = [
-    ("node_1s", 0.445, 0.35),
-    ("nab_real", 1.51, 1.26),
-    ("tsbs_cpu", 0.385, 0.31),
-    ("ecg_mitbih", 0.91, 0.55),
-    ("beijing_pm25", 0.63, 0.36),
-    ("syn_temp_1dec", 1.385, 1.32),
-    ("syn_counter_int", 0.89, 0.84),
-    ("syn_constant", 0.010, 0.0013),
+/// Bytes a value that were reached in trials of all codecs on data of these kinds: fresh by packing alone, fresh with
+/// zstd where it pays, small.
+const FOLDER_GOALS: [(&str, f64, f64, f64); 8] = [
+    ("node_1s", 0.445, 0.40, 0.35),
+    ("nab_real", 1.51, 1.44, 1.26),
+    ("tsbs_cpu", 0.385, 0.385, 0.31),
+    ("ecg_mitbih", 0.91, 0.65, 0.55),
+    ("beijing_pm25", 0.63, 0.50, 0.36),
+    ("syn_temp_1dec", 1.385, 1.385, 1.32),
+    ("syn_counter_int", 0.89, 0.89, 0.84),
+    ("syn_constant", 0.010, 0.010, 0.0013),
 ];
 
 fn goals_of_folders(out: &mut String, rows: &[Row]) {
     let title = "Bytes per value against the goals of folders";
-    heading(out, title, "data | fresh | goal | small | goal");
-    for (name, fresh_goal, small_goal) in FOLDER_GOALS {
+    let columns = "data | fresh | goal, packed | goal, with zstd | small | goal";
+    heading(out, title, columns);
+    for (name, packed_goal, zstd_goal, small_goal) in FOLDER_GOALS {
         let Some((_, measures)) = rows.iter().find(|(row, _)| row == name) else {
             continue;
         };
         let [fresh, small] = [FRESH, SMALL].map(|c| measures[c].bytes_per_value());
         let _ = writeln!(
             out,
-            "| {name} | {fresh:.3} | {fresh_goal} | {small:.4} | {small_goal} |"
+            "| {name} | {fresh:.3} | {packed_goal} | {zstd_goal} | {small:.4} | {small_goal} |"
         );
     }
 }

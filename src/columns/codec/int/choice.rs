@@ -6,6 +6,7 @@
 use multiversion::multiversion;
 
 use super::frame::Frame;
+use super::fresh::Gain;
 use super::plan;
 
 /// What a frame is laid over.
@@ -22,6 +23,15 @@ pub struct Guess {
     last: Option<(Order, usize)>,
     /// Lists since all orders were looked at.
     age: u8,
+    /// What a fresh list gained by.
+    pub gain: Gain,
+}
+
+impl Guess {
+    /// Whether the list that was just laid is not like the one before.
+    pub fn is_new(&self) -> bool {
+        self.age == 0
+    }
 }
 
 /// A guess is not asked again after so many lists.
@@ -93,6 +103,7 @@ pub fn choose(values: &[i64], guess: &mut Guess) -> Choice {
     *guess = Guess {
         last: (values.len() > SMALL).then(|| (best.order, best.bits(values.len()))),
         age: 0,
+        gain: Gain::None,
     };
     best
 }

@@ -9,7 +9,7 @@ use crate::wire::{put_varint, put_zigzag};
 const PCO_NANOSECONDS: f64 = 4.0;
 
 /// Decode time of zstd per byte that comes out.
-const ZSTD_NANOSECONDS: f64 = 0.8;
+pub const ZSTD_NANOSECONDS: f64 = 0.8;
 
 /// Below this many bytes nothing more is tried.
 const SMALLEST: usize = 64;
@@ -72,14 +72,19 @@ pub fn improve(values: &[i64], point: Point, codec: u8, at: usize, out: &mut Vec
         let quotients: Vec<i64> = frame::quotients(values, base, divisor);
         try_heavy(&quotients, &mut best, |codec, bytes| {
             let mut scaled = Vec::with_capacity(bytes.len() + 12);
-            put_zigzag(&mut scaled, base);
-            put_varint(&mut scaled, divisor);
-            scaled.push(codec);
+            put_scaled(base, divisor, codec, &mut scaled);
             scaled.extend_from_slice(bytes);
             (id::INT_SCALED, scaled)
         });
     }
     best.codec
+}
+
+/// What `INT_SCALED` has in front of the body of its quotients.
+pub fn put_scaled(base: i64, divisor: u64, codec: u8, out: &mut Vec<u8>) {
+    put_zigzag(out, base);
+    put_varint(out, divisor);
+    out.push(codec);
 }
 
 /// Byte planes and pcodec; `wrap` makes of their codec and bytes what the stream holds.

@@ -8,6 +8,7 @@
 mod choice;
 mod dict;
 mod frame;
+mod fresh;
 mod merged;
 mod patches;
 mod plan;
@@ -26,9 +27,18 @@ use choice::{Choice, Order, Runs};
 
 pub use frame::min_max;
 
-/// Appends codec id and body. `values.len()` is not stored.
+/// Appends codec id and body. `values.len()` is not stored. Fresh ones are packed and nothing else: without
+/// a stream before, trials would be made for each.
 pub fn encode(values: &[i64], tier: Tier, out: &mut Vec<u8>) {
-    encode_next(values, tier, &mut Guess::default(), out);
+    let mut guess = Guess::default();
+    match tier {
+        Tier::Fresh => {
+            let at = out.len();
+            out.push(0);
+            out[at] = encode_light(values, true, &mut guess, out);
+        }
+        Tier::Merged(_) => encode_next(values, tier, &mut guess, out),
+    }
 }
 
 /// The same with what the stream before chose.
@@ -50,7 +60,7 @@ pub fn encode_body(values: &[i64], tier: Tier, guess: &mut Guess, out: &mut Vec<
     let at = out.len();
     let codec = encode_light(values, true, guess, out);
     match tier {
-        Tier::Fresh => codec,
+        Tier::Fresh => fresh::improve(values, guess, codec, at, out),
         Tier::Merged(point) => merged::improve(values, point, codec, at, out),
     }
 }
