@@ -47,11 +47,15 @@ prerequisites:
 programs:
 	$(CARGO) build --profile $(PROFILE) --package varve-bench --bin varve-bench
 
+# The bits that kernels for the baseline give, which those for the processor must give too.
+BITS := VARVE_BITS=$(abspath $(TARGET))/bits
+
 # No server: formatting, lints, the pure crate with its golden files and corpora, the test programs' own tests.
 check: prerequisites
 	cargo fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
-	$(CARGO) test --quiet --package varve-columns --package varve-bench
+	$(BITS) $(CARGO) test --quiet --package varve-columns --features portable --test dispatch
+	$(BITS) $(CARGO) test --quiet --package varve-columns --package varve-bench
 
 # Everything that needs a server. Version 15 is the host's; any other runs in a Debian root of its own.
 test:

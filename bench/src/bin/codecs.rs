@@ -18,6 +18,10 @@ mod gorilla;
 mod kernels;
 #[path = "codecs/report.rs"]
 mod report;
+#[path = "codecs/timestamps.rs"]
+mod timestamps;
+#[path = "codecs/types.rs"]
+mod types;
 
 use clock::fastest;
 use contenders::Contender;
@@ -77,8 +81,8 @@ fn main() -> ExitCode {
         );
         return ExitCode::SUCCESS;
     }
-    let folders = match corpus::read(&corpus) {
-        Ok(folders) => folders,
+    let corpus::Corpus { folders, clocks } = match corpus::read(&corpus) {
+        Ok(corpus) => corpus,
         Err(error) => {
             eprintln!("cannot read {}: {error}", corpus.display());
             return ExitCode::FAILURE;
@@ -99,7 +103,11 @@ fn main() -> ExitCode {
         rows.push((folder.name.clone(), measures));
     }
     let complete = codec_part.is_empty();
-    let table = report::markdown(&contenders, &rows, complete.then(kernels::measure));
+    let mut table = report::markdown(&contenders, &rows, complete.then(kernels::measure));
+    if complete {
+        table += &timestamps::markdown(&clocks);
+        table += &types::markdown();
+    }
     println!("{table}");
     if let Some(path) = write {
         if let Err(error) = std::fs::write(&path, table) {

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
+#[cfg(not(feature = "portable"))]
 use multiversion::multiversion;
 
 use super::directory::BlockEntry;
@@ -264,7 +265,10 @@ fn sized<T: Copy + Default>(values: &mut Vec<T>, len: usize) -> &mut [T] {
     values
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))
+)]
 fn narrow_bools(wide: &[i64], narrow: &mut [bool]) {
     narrow
         .iter_mut()
@@ -272,7 +276,10 @@ fn narrow_bools(wide: &[i64], narrow: &mut [bool]) {
         .for_each(|(narrow, &wide)| *narrow = wide != 0);
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))
+)]
 fn narrow_shorts(wide: &[i64], narrow: &mut [i16]) {
     narrow
         .iter_mut()
@@ -280,7 +287,10 @@ fn narrow_shorts(wide: &[i64], narrow: &mut [i16]) {
         .for_each(|(narrow, &wide)| *narrow = wide as i16);
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))
+)]
 fn narrow_ints(wide: &[i64], narrow: &mut [i32]) {
     narrow
         .iter_mut()

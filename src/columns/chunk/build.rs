@@ -5,7 +5,9 @@ use std::ops::Range;
 use super::directory::{self, BlockEntry};
 use super::header::{ColumnHeader, Constant, Layout, MAX_CONSTANT_BYTES};
 use super::values::Dense;
-use super::{block, Point, Tier, BLOCK_ROWS, HUGE_BLOCK_ROWS, LARGE_BLOCK_ROWS};
+use super::{
+    block, Point, Tier, BLOCK_ROWS, HUGE_BLOCK_ROWS, LARGE_BLOCK_ROWS, MAX_BLOCK_DATA_BYTES,
+};
 use crate::codec::{id, Guess};
 use crate::column::{Column, Values};
 use crate::summary::{compare_floats, Bound, Sum, Summary};
@@ -16,7 +18,7 @@ pub(super) fn encode_column(
     column: &Column,
     index: u32,
     series: &[usize],
-    tier: Tier,
+    effort: Effort,
     payload: &mut Vec<u8>,
 ) -> ColumnHeader {
     let rows = column.rows();
@@ -42,7 +44,7 @@ pub(super) fn encode_column(
             return header;
         }
     }
-    encode_blocks(column, &mut header, series, tier, payload);
+    encode_blocks(column, &mut header, series, effort, payload);
     header
 }
 
@@ -50,12 +52,12 @@ fn encode_blocks(
     column: &Column,
     header: &mut ColumnHeader,
     series: &[usize],
-    tier: Tier,
+    mut effort: Effort,
     payload: &mut Vec<u8>,
 ) {
     let rows = column.rows();
     let mut built = Built::default();
-    let mut effort = Effort::new(tier);
+    let tier = effort.tier;
     for start in (0..rows).step_by(HUGE_BLOCK_ROWS) {
         let stretches = start..rows.min(start + HUGE_BLOCK_ROWS);
         let place = (header.index, built.entries.len());
@@ -98,7 +100,9 @@ fn encode_stretches(
         let place = (place.0, place.1 + built.entries.len());
         built.append(encode_stretch(column, stretch, series, effort, place));
     }
-    let large = rows.len() > LARGE_BLOCK_ROWS && built.bytes.len() <= HUGE_BLOCK_BYTES;
+    let large = rows.len() > LARGE_BLOCK_ROWS
+        && built.bytes.len() <= HUGE_BLOCK_BYTES
+        && data_bytes(column, &rows) <= MAX_BLOCK_DATA_BYTES;
     if effort.tier == Tier::Merged(Point::Small) && large {
         let huge = effort.large(column, rows, place);
         // A point in it costs four times as much.
@@ -119,12 +123,14 @@ fn encode_stretch(
 ) -> Built {
     let starts = |end| series.partition_point(|&row| row < end);
     let several = starts(stretch.start + 1) < starts(stretch.end);
-    if effort.tier == Tier::Merged(Point::Small) && !several && stretch.len() > BLOCK_ROWS {
+    let one_block = data_bytes(column, &stretch) <= MAX_BLOCK_DATA_BYTES;
+    let long = !several && one_block && stretch.len() > BLOCK_ROWS;
+    if effort.tier == Tier::Merged(Point::Small) && long {
         return encode_long(column, stretch, effort, place);
     }
-    let even = || cut(stretch.clone(), BLOCK_ROWS);
+    let even = || cut_data(column, cut(stretch.clone(), BLOCK_ROWS));
     effort.try_small(column, even());
-    let mut best = Built::of(column, even(), effort.small, &mut effort.guess, place);
+    let mut best = effort.built(column, even(), place);
     let Tier::Merged(point) = effort.tier else {
         return best;
     };
@@ -132,12 +138,12 @@ fn encode_stretch(
     let picked = several || stretch.end == column.rows();
     if several {
         let pieces = pieces(stretch.clone(), series).into_iter();
-        let by_series = Built::of(column, pieces, effort.small, &mut effort.guess, place);
+        let by_series = effort.built(column, cut_data(column, pieces), place);
         if by_series.cost() * 50 < best.cost() * 49 {
             best = by_series;
         }
     }
-    if best.entries.len() > 1 && best.bytes.len() <= LARGE_BLOCK_BYTES {
+    if best.entries.len() > 1 && best.bytes.len() <= LARGE_BLOCK_BYTES && one_block {
         let large = effort.large(column, stretch, place);
         // An edge of a range will decode more rows.
         let pays = match point {
@@ -161,18 +167,18 @@ fn encode_long(
     effort: &mut Effort,
     place: (u32, usize),
 ) -> Built {
-    let even = |tier, guess: &mut Guess| {
-        Built::of(column, cut(stretch.clone(), BLOCK_ROWS), tier, guess, place)
-    };
-    let fresh = even(Tier::Fresh, &mut Guess::default());
+    let even = || cut(stretch.clone(), BLOCK_ROWS);
+    effort.small = Tier::Fresh;
+    let fresh = effort.built(column, even(), place);
+    effort.small = effort.tier;
     if fresh.bytes.len() > 2 * LARGE_BLOCK_BYTES {
-        return even(effort.tier, &mut effort.guess);
+        return effort.built(column, even(), place);
     }
     let large = effort.large(column, stretch.clone(), place);
     if fresh.cost() * 20 > large.cost() * 21 {
         return large;
     }
-    let small = even(effort.tier, &mut effort.guess);
+    let small = effort.built(column, even(), place);
     if small.cost() < large.cost() {
         small
     } else {
@@ -184,6 +190,34 @@ fn cut(rows: Range<usize>, block_rows: usize) -> impl Iterator<Item = Range<usiz
     let end = rows.end;
     rows.step_by(block_rows)
         .map(move |start| start..end.min(start + block_rows))
+}
+
+/// The same blocks, those with too many bytes of strings in pieces.
+fn cut_data<'a>(
+    column: &'a Column,
+    blocks: impl Iterator<Item = Range<usize>> + 'a,
+) -> impl Iterator<Item = Range<usize>> + 'a {
+    blocks.flat_map(|rows| {
+        let mut pieces = Vec::new();
+        let mut start = rows.start;
+        for row in rows.clone() {
+            if row > start && data_bytes(column, &(start..row + 1)) > MAX_BLOCK_DATA_BYTES {
+                pieces.push(start..row);
+                start = row;
+            }
+        }
+        pieces.push(start..rows.end);
+        pieces
+    })
+}
+
+/// Bytes of the strings in these rows; 0 for other columns.
+fn data_bytes(column: &Column, rows: &Range<usize>) -> usize {
+    let Values::Bytes { ends, .. } = &column.values else {
+        return 0;
+    };
+    let end = |row: usize| row.checked_sub(1).map_or(0, |last| ends[last] as usize);
+    end(rows.end) - end(rows.start)
 }
 
 /// Fewer rows of one series share a block with their neighbours.
@@ -214,35 +248,60 @@ fn pieces(stretch: Range<usize>, series: &[usize]) -> Vec<Range<usize>> {
 
 /// What blocks are encoded with. The trials of a merged block take fifty times as long as a fresh block;
 /// where *fast* does not gain by them, it leaves them out for a while.
-struct Effort {
+pub(super) struct Effort<'a> {
     tier: Tier,
     small: Tier,
     large: Tier,
     guess: Guess,
+    /// Called before each block, since a column can take seconds.
+    before_block: &'a mut dyn FnMut(),
 }
 
-impl Effort {
-    fn new(tier: Tier) -> Effort {
+impl Effort<'_> {
+    pub fn new(tier: Tier, before_block: &mut dyn FnMut()) -> Effort<'_> {
         Effort {
             tier,
             small: tier,
             large: tier,
             guess: Guess::default(),
+            before_block,
         }
+    }
+
+    /// Small blocks.
+    fn built(
+        &mut self,
+        column: &Column,
+        blocks: impl Iterator<Item = Range<usize>>,
+        place: (u32, usize),
+    ) -> Built {
+        let blocks = blocks.inspect(|_| (self.before_block)());
+        Built::of(column, blocks, self.small, &mut self.guess, place)
+    }
+
+    /// One block by itself.
+    fn single(
+        &mut self,
+        column: &Column,
+        rows: Range<usize>,
+        tier: Tier,
+        place: (u32, usize),
+    ) -> Built {
+        (self.before_block)();
+        let rows = std::iter::once(rows);
+        Built::of(column, rows, tier, &mut Guess::default(), place)
     }
 
     /// Whether trials pay for the first and a middle block of a stretch.
     fn try_small(&mut self, column: &Column, mut blocks: impl Iterator<Item = Range<usize>>) {
         self.small = self.tier;
         if self.tier == Tier::Merged(Point::Fast) {
-            let bytes = |rows, tier| {
-                let rows = std::iter::once(rows);
-                Built::of(column, rows, tier, &mut Guess::default(), (0, 0)).bytes
+            let mut same = |rows: Range<usize>| {
+                let mut bytes = |tier| self.single(column, rows.clone(), tier, (0, 0)).bytes;
+                bytes(Tier::Merged(Point::Fast)) == bytes(Tier::Fresh)
             };
-            let same =
-                |rows: Range<usize>| bytes(rows.clone(), self.tier) == bytes(rows, Tier::Fresh);
             let (first, middle) = (blocks.next(), blocks.nth(3));
-            if first.is_none_or(same) && middle.is_none_or(same) {
+            if first.is_none_or(&mut same) && middle.is_none_or(&mut same) {
                 self.small = Tier::Fresh;
             }
         }
@@ -250,13 +309,12 @@ impl Effort {
 
     /// One block of a whole stretch; later ones come without trials where these gain nothing.
     fn large(&mut self, column: &Column, stretch: Range<usize>, place: (u32, usize)) -> Built {
-        let of = |tier| {
-            let stretch = std::iter::once(stretch.clone());
-            Built::of(column, stretch, tier, &mut Guess::default(), place)
-        };
-        let built = of(self.large);
-        if self.large == Tier::Merged(Point::Fast) && of(Tier::Fresh).bytes == built.bytes {
-            self.large = Tier::Fresh;
+        let built = self.single(column, stretch.clone(), self.large, place);
+        if self.large == Tier::Merged(Point::Fast) {
+            let fresh = self.single(column, stretch, Tier::Fresh, place);
+            if fresh.bytes == built.bytes {
+                self.large = Tier::Fresh;
+            }
         }
         built
     }

@@ -33,6 +33,9 @@ pub const BLOCK_ROWS: usize = 1_024;
 pub const LARGE_BLOCK_ROWS: usize = 8_192;
 /// The same where small size is all that counts.
 pub const HUGE_BLOCK_ROWS: usize = 32_768;
+/// Byte strings of a block, unless it is a single one. What encodes a block cannot be interrupted, and what reads a
+/// row decodes its block.
+pub const MAX_BLOCK_DATA_BYTES: usize = 1 << 20;
 
 /// How to write a chunk.
 #[derive(Clone, Copy, Debug)]
@@ -65,14 +68,14 @@ pub fn encode(columns: &[Column], options: &Options) -> Encoded {
     encode_with(columns, options, || ())
 }
 
-/// The same; `before_column` is called before each column, which can take tens of milliseconds.
+/// The same; `before_block` is called before each attempt at a block, which can take tens of milliseconds.
 ///
 /// # Panics
 /// As `encode`.
 pub fn encode_with(
     columns: &[Column],
     options: &Options,
-    mut before_column: impl FnMut(),
+    mut before_block: impl FnMut(),
 ) -> Encoded {
     let rows = columns.first().map_or(0, Column::rows);
     assert!(rows <= MAX_ROWS, "BUG: a chunk of {rows} rows");
@@ -90,8 +93,9 @@ pub fn encode_with(
     let headers: Vec<ColumnHeader> = (0..)
         .zip(columns)
         .map(|(i, column)| {
-            before_column();
-            build::encode_column(column, i, &series, options.tier, &mut payload)
+            before_block();
+            let effort = build::Effort::new(options.tier, &mut before_block);
+            build::encode_column(column, i, &series, effort, &mut payload)
         })
         .collect();
     assert!(

@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+#[cfg(not(feature = "portable"))]
 use multiversion::multiversion;
 
 use crate::codec::bytes::Strings;
@@ -197,7 +198,10 @@ struct Lanes {
     nans: [u64; LANES],
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))
+)]
 fn scan_floats(values: &[f64], lanes: &mut Lanes) {
     let mut add = |i: usize, value: f64| {
         lanes.low[i] = if value < lanes.low[i] {
@@ -225,7 +229,10 @@ fn scan_floats(values: &[f64], lanes: &mut Lanes) {
 }
 
 /// Sum of squared differences from the mean, in eight lanes.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))
+)]
 fn square_differences(values: &[f64], mean: f64) -> f64 {
     let mut lanes = [0.0; LANES];
     let (groups, tail) = values.as_chunks::<LANES>();

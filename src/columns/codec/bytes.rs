@@ -1,11 +1,12 @@
 //! Byte strings of any length: a dictionary with a stream of codes (few distinct values: labels, states),
-//! lengths and bytes as they are, or lengths and one zstd frame over the bytes (log lines, documents).
+//! lengths and bytes as they are, or lengths and one zstd frame over the bytes (log lines, documents). Short
+//! strings also try a frame of lengths and bytes in turn, and byte planes if all have one length.
 //!
-//! Bytes, raw and zstd: lengths as a sized stream, then the bytes or a frame. Dictionary: number of words
+//! Bytes, raw, zstd and planes: lengths as a sized stream, then the bytes or a frame. Dictionary: number of words
 //! (varint), their lengths as a sized stream, the words (or, sized, a frame of them), codes as a stream.
 
 use super::words::{self, Table};
-use super::{id, int, zstd, Point, Tier};
+use super::{id, int, planes, zstd, Point, Tier};
 use crate::error::{Corrupt, Result};
 use crate::wire::{put_varint, Reader};
 
@@ -47,7 +48,7 @@ pub fn encode(strings: Strings, tier: Tier, out: &mut Vec<u8>) -> u8 {
     let plain = encode_plain(strings, tier, out);
     let room = out.len() - at;
     match dictionary {
-        Some((codec, bytes)) if bytes.len() < if small { room } else { room + room / 4 } => {
+        Some((codec, bytes)) if bytes.len() < if small { room } else { room + room / 32 } => {
             out.truncate(at);
             out.extend_from_slice(&bytes);
             codec
@@ -57,21 +58,72 @@ pub fn encode(strings: Strings, tier: Tier, out: &mut Vec<u8>) -> u8 {
 }
 
 fn encode_plain(strings: Strings, tier: Tier, out: &mut Vec<u8>) -> u8 {
-    put_lengths(strings.iter().map(<[u8]>::len), tier, out);
     let at = out.len();
-    if strings.data.len() >= SMALLEST_FRAME {
-        put_frame(strings.data, tier, out);
-        if (out.len() - at) * 20 < strings.data.len() * 19 {
-            return id::BYTES_ZSTD;
-        }
-        out.truncate(at);
-    }
+    put_lengths(strings.iter().map(<[u8]>::len), tier, out);
+    let lengths = out.len() - at;
     out.extend_from_slice(strings.data);
-    id::BYTES_RAW
+    if strings.data.len() < SMALLEST_FRAME {
+        return id::BYTES_RAW;
+    }
+    let mut best = (id::BYTES_RAW, out.len() - at - strings.data.len() / 20);
+    let mut offer = |codec, lengths: usize, frame: &[u8]| {
+        if lengths + frame.len() < best.1 {
+            out.truncate(at + lengths);
+            out.extend_from_slice(frame);
+            best = (codec, lengths + frame.len());
+        }
+    };
+    let frame = |bytes: &[u8]| {
+        let mut frame = Vec::new();
+        put_frame(bytes, tier, &mut frame);
+        frame
+    };
+    let rows = strings.ends.len();
+    if strings.data.len() <= rows * SHORT_BYTES {
+        if let Some(width) = common_length(strings) {
+            let mut planes = Vec::new();
+            planes::encode_bytes(strings.data, width, level(tier), &mut planes);
+            offer(id::BYTES_PLANES, lengths, &planes);
+        }
+        offer(id::BYTES_ZSTD, lengths, &frame(strings.data));
+        // Last, because it leaves nothing of the lengths.
+        offer(id::BYTES_PAIRED, 0, &frame(&paired(strings)));
+    } else {
+        offer(id::BYTES_ZSTD, lengths, &frame(strings.data));
+    }
+    best.0
+}
+
+/// Strings that are longer on average care little for their lengths.
+const SHORT_BYTES: usize = 128;
+
+/// The length of all strings, unless they differ or are empty.
+fn common_length(strings: Strings) -> Option<usize> {
+    let width = *strings.ends.first()? as usize;
+    let even = || strings.iter().all(|string| string.len() == width);
+    (width > 0 && even()).then_some(width)
+}
+
+/// Each length in front of its string.
+fn paired(strings: Strings) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(strings.data.len() + 2 * strings.ends.len());
+    for string in strings.iter() {
+        put_varint(&mut bytes, string.len() as u64);
+        bytes.extend_from_slice(string);
+    }
+    bytes
 }
 
 /// Fewer bytes are not worth a frame.
 pub const SMALLEST_FRAME: usize = 64;
+
+/// Level of what is tried at one level only.
+pub fn level(tier: Tier) -> i32 {
+    match tier {
+        Tier::Merged(Point::Small) => 7,
+        _ => 1,
+    }
+}
 
 /// Appends a frame of strings. Higher levels take more time and are not always smaller.
 pub fn put_frame(bytes: &[u8], tier: Tier, out: &mut Vec<u8>) {
@@ -147,11 +199,41 @@ pub fn decode(
             }
             Ok(())
         }
+        id::BYTES_PAIRED => decode_paired(reader, n, ends, data),
+        id::BYTES_PLANES => {
+            take_ends(&mut reader, n, ends)?;
+            let width = ends.first().map_or(0, |&end| end as usize);
+            if (1..)
+                .zip(ends.iter())
+                .any(|(row, &end)| end as usize != row * width)
+            {
+                return Err(Corrupt::new("strings in planes differ in length"));
+            }
+            planes::decode_bytes(&mut reader, width, n, data)
+        }
         id::BYTES_DICT | id::BYTES_DICT_ZSTD => {
             decode_dictionary(reader, codec == id::BYTES_DICT_ZSTD, n, ends, data)
         }
         _ => Err(Corrupt::new("unknown codec of byte strings")),
     }
+}
+
+fn decode_paired(
+    mut reader: Reader,
+    n: usize,
+    ends: &mut Vec<u32>,
+    data: &mut Vec<u8>,
+) -> Result<()> {
+    let mut bytes = Vec::new();
+    zstd::decompress(&mut reader, MAX_BLOCK_BYTES, &mut bytes)?;
+    let mut pairs = Reader::new(&bytes);
+    data.reserve(bytes.len().saturating_sub(n));
+    for _ in 0..n {
+        let length = pairs.varint_up_to(pairs.len())?;
+        data.extend_from_slice(pairs.take(length)?);
+        ends.push(data.len() as u32);
+    }
+    pairs.finish()
 }
 
 /// Lengths to ends; returns the last end.

@@ -11,6 +11,7 @@
 //! Rounding to the nearest integer uses the well-known trick of adding 1.5 × 2^52: all forms are a few
 //! vector instructions without a conversion between integer and double registers.
 
+#[cfg(not(feature = "portable"))]
 use multiversion::multiversion;
 
 use crate::error::{Corrupt, Result};
@@ -273,9 +274,9 @@ fn divide(by: f64) -> Arithmetic {
 
 /// Without fused multiplication in hardware the division is faster.
 fn has_fma() -> bool {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(feature = "portable")))]
     return std::arch::is_x86_feature_detected!("fma");
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(not(all(target_arch = "x86_64", not(feature = "portable"))))]
     return false;
 }
 
@@ -313,7 +314,10 @@ fn order_single(bits: i32) -> i32 {
     bits ^ ((bits >> 31) as u32 >> 1) as i32
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))
+)]
 fn convert_quotient(values: &[f64], by: f64, ints: &mut [i64]) -> usize {
     let mut wrong = 0;
     for (value, int) in values.iter().zip(ints) {
@@ -324,7 +328,10 @@ fn convert_quotient(values: &[f64], by: f64, ints: &mut [i64]) -> usize {
     wrong as usize
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl+fma", "x86_64+avx2+fma"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512dq+avx512vl+fma", "x86_64+avx2+fma"))
+)]
 fn convert_fast(values: &[f64], by: Reciprocal, ints: &mut [i64]) -> usize {
     let mut wrong = 0;
     for (value, int) in values.iter().zip(ints) {
@@ -335,7 +342,10 @@ fn convert_fast(values: &[f64], by: Reciprocal, ints: &mut [i64]) -> usize {
     wrong as usize
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))
+)]
 fn convert_product(values: &[f64], by: f64, scale: f64, ints: &mut [i64]) -> usize {
     let mut wrong = 0;
     for (value, int) in values.iter().zip(ints) {
@@ -346,7 +356,10 @@ fn convert_product(values: &[f64], by: f64, scale: f64, ints: &mut [i64]) -> usi
     wrong as usize
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))
+)]
 fn convert_single(values: &[f64], by: f64, ints: &mut [i64]) -> usize {
     let mut wrong = 0;
     for (value, int) in values.iter().zip(ints) {
@@ -374,42 +387,60 @@ fn order_single_bits(values: &[f64], ints: &mut [i64]) -> usize {
     wrong
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))
+)]
 fn restore_integer(slots: &mut [i64]) {
     for slot in slots {
         *slot = to_double(*slot).to_bits() as i64;
     }
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))
+)]
 fn restore_quotient(slots: &mut [i64], by: f64) {
     for slot in slots {
         *slot = (to_double(*slot) / by).to_bits() as i64;
     }
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl+fma", "x86_64+avx2+fma"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512dq+avx512vl+fma", "x86_64+avx2+fma"))
+)]
 fn restore_fast(slots: &mut [i64], by: Reciprocal) {
     for slot in slots {
         *slot = by.divide(to_double(*slot)).to_bits() as i64;
     }
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))
+)]
 fn restore_product(slots: &mut [i64], by: f64) {
     for slot in slots {
         *slot = (to_double(*slot) * by).to_bits() as i64;
     }
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))
+)]
 fn restore_single(slots: &mut [i64], by: f64) {
     for slot in slots {
         *slot = ((to_double(*slot) / by) as f32 as f64).to_bits() as i64;
     }
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))
+)]
 fn restore_bits(slots: &mut [i64]) {
     for slot in slots {
         *slot = order(*slot);

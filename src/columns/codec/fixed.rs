@@ -1,11 +1,11 @@
-//! Values of one fixed width: a dictionary with a stream of codes (uuid keys), a zstd frame, or as they
-//! are (random uuids).
+//! Values of one fixed width: a dictionary with a stream of codes (uuid keys), a zstd frame of values or of
+//! byte planes (uuids with a time in front), or as they are (random uuids).
 //!
-//! Bytes: raw: the values. Zstd: a frame. Dictionary: number of words (varint), words, stream of codes.
+//! Bytes: raw: the values. Zstd, planes: a frame. Dictionary: number of words (varint), words, stream of codes.
 
-use super::bytes::{put_frame, SMALLEST_FRAME};
+use super::bytes::{level, put_frame, SMALLEST_FRAME};
 use super::words;
-use super::{id, int, zstd, Point, Tier};
+use super::{id, int, planes, zstd, Point, Tier};
 use crate::error::{Corrupt, Result};
 use crate::wire::{put_varint, Reader};
 
@@ -21,16 +21,7 @@ pub fn encode(data: &[u8], width: usize, tier: Tier, out: &mut Vec<u8>) -> u8 {
         }
     }
     let at = out.len();
-    let mut codec = id::FIXED_RAW;
-    if data.len() >= SMALLEST_FRAME {
-        put_frame(data, tier, out);
-        codec = id::FIXED_ZSTD;
-    }
-    if codec == id::FIXED_RAW || (out.len() - at) * 20 >= data.len() * 19 {
-        out.truncate(at);
-        out.extend_from_slice(data);
-        codec = id::FIXED_RAW;
-    }
+    let codec = encode_plain(data, width, tier, out);
     let room = out.len() - at;
     match dictionary {
         Some(bytes)
@@ -38,7 +29,7 @@ pub fn encode(data: &[u8], width: usize, tier: Tier, out: &mut Vec<u8>) -> u8 {
                 < if small {
                     room
                 } else {
-                    (room + room / 4).min(data.len())
+                    (room + room / 32).min(data.len())
                 } =>
         {
             out.truncate(at);
@@ -47,6 +38,27 @@ pub fn encode(data: &[u8], width: usize, tier: Tier, out: &mut Vec<u8>) -> u8 {
         }
         _ => codec,
     }
+}
+
+/// The values, or a frame if it saves one part in twenty.
+fn encode_plain(data: &[u8], width: usize, tier: Tier, out: &mut Vec<u8>) -> u8 {
+    let (mut values, mut planes) = (Vec::new(), Vec::new());
+    if data.len() >= SMALLEST_FRAME {
+        put_frame(data, tier, &mut values);
+        planes::encode_bytes(data, width, level(tier), &mut planes);
+        let least = values.len().min(planes.len());
+        if least * 20 < data.len() * 19 {
+            let by_value = values.len() == least;
+            out.extend_from_slice(if by_value { &values } else { &planes });
+            return if by_value {
+                id::FIXED_ZSTD
+            } else {
+                id::FIXED_PLANES
+            };
+        }
+    }
+    out.extend_from_slice(data);
+    id::FIXED_RAW
 }
 
 fn encode_dictionary(data: &[u8], width: usize, tier: Tier) -> Option<Vec<u8>> {
@@ -80,6 +92,7 @@ pub fn decode(
             }
             Ok(())
         }
+        id::FIXED_PLANES => planes::decode_bytes(&mut reader, width, n, data),
         id::FIXED_DICT => {
             let count = reader.varint_up_to(n)?;
             let words = reader.take(count * width)?;

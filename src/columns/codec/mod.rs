@@ -107,6 +107,10 @@ pub mod id {
     pub const BYTES_DICT: u8 = 0x32;
     /// The same with the words in a zstd frame: labels that look alike.
     pub const BYTES_DICT_ZSTD: u8 = 0x33;
+    /// A zstd frame with each length in front of its string: short strings whose bytes tell their length.
+    pub const BYTES_PAIRED: u8 = 0x34;
+    /// Byte planes of strings of one length in a zstd frame: addresses, structures.
+    pub const BYTES_PLANES: u8 = 0x35;
 
     /// Values of fixed width back to back: random uuids.
     pub const FIXED_RAW: u8 = 0x38;
@@ -114,6 +118,8 @@ pub mod id {
     pub const FIXED_ZSTD: u8 = 0x39;
     /// Dictionary: few distinct values.
     pub const FIXED_DICT: u8 = 0x3A;
+    /// Byte planes in a zstd frame: uuids that begin with a time.
+    pub const FIXED_PLANES: u8 = 0x3B;
 
     /// Scaled integers of one display scale whose canonical form is what was stored.
     pub const NUMERIC_SCALED: u8 = 0x40;

@@ -5,6 +5,7 @@
 //! shuffles. The rest of fewer than 1,024 values follows in plain order, least significant bit first.
 
 use fastlanes::BitPacking;
+#[cfg(not(feature = "portable"))]
 use multiversion::multiversion;
 
 use crate::error::{Corrupt, Result};
@@ -144,7 +145,10 @@ const ROW_STARTS: [usize; ROWS] = {
 
 /// The crate's kernels are unrolled per width and compiled for the baseline; this loop shifts all lanes by
 /// the same runtime amount, and the vector units of the processor at hand do the rest.
-#[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))
+)]
 fn unpack_group(bytes: &[u8], width: usize, base: u64, out: &mut [u64; GROUP]) {
     for (row, start) in ROW_STARTS.iter().enumerate() {
         let mut values = row_values(bytes, width, row);
@@ -158,7 +162,10 @@ fn unpack_group(bytes: &[u8], width: usize, base: u64, out: &mut [u64; GROUP]) {
 /// Values of so many bits add up to 64 bits in a whole group at most.
 const WIDEST_SUM: u8 = 54;
 
-#[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))
+)]
 fn sum_group(bytes: &[u8], width: usize) -> u64 {
     let mut sums = [0u64; LANES];
     for row in 0..ROWS {

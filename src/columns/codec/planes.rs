@@ -2,6 +2,7 @@
 //! Wins where bytes repeat at positions that no model of the numbers explains: repeating reals,
 //! sensors with a fixed step in binary, flags packed into a double.
 
+#[cfg(not(feature = "portable"))]
 use multiversion::multiversion;
 
 use super::zstd;
@@ -81,7 +82,40 @@ pub fn decode_ints(reader: &mut Reader, out: &mut [i64]) -> Result<()> {
     Ok(())
 }
 
-#[multiversion(targets("x86_64+avx2"))]
+/// Appends the planes of values of `width` bytes each; nothing remains of a value cut off at the end.
+pub fn encode_bytes(data: &[u8], width: usize, level: i32, out: &mut Vec<u8>) {
+    let rows = data.len() / width;
+    let mut planes = vec![0; rows * width];
+    for (row, value) in data.chunks_exact(width).enumerate() {
+        for (plane, byte) in value.iter().enumerate() {
+            planes[plane * rows + row] = *byte;
+        }
+    }
+    zstd::compress(&planes, level, out);
+}
+
+/// Replaces `data` by `rows` values of `width` bytes, whose planes take up the rest of `reader`.
+pub fn decode_bytes(
+    reader: &mut Reader,
+    width: usize,
+    rows: usize,
+    data: &mut Vec<u8>,
+) -> Result<()> {
+    let mut planes = Vec::new();
+    zstd::decompress(reader, rows * width, &mut planes)?;
+    if planes.len() != rows * width {
+        return Err(Corrupt::new("byte planes do not fit their block"));
+    }
+    data.resize(planes.len(), 0);
+    for (row, value) in data.chunks_exact_mut(width.max(1)).enumerate() {
+        for (plane, byte) in value.iter_mut().enumerate() {
+            *byte = planes[plane * rows + row];
+        }
+    }
+    Ok(())
+}
+
+#[cfg_attr(not(feature = "portable"), multiversion(targets("x86_64+avx2")))]
 fn join_ints(planes: &[u8], out: &mut [i64]) {
     out.fill(0);
     for (plane, bytes) in planes.chunks_exact(out.len().max(1)).enumerate() {
@@ -91,7 +125,7 @@ fn join_ints(planes: &[u8], out: &mut [i64]) {
     }
 }
 
-#[multiversion(targets("x86_64+avx2"))]
+#[cfg_attr(not(feature = "portable"), multiversion(targets("x86_64+avx2")))]
 fn split(words: &[u64], planes: &mut [u8]) {
     for (plane, bytes) in planes.chunks_exact_mut(words.len().max(1)).enumerate() {
         for (byte, word) in bytes.iter_mut().zip(words) {
@@ -100,7 +134,7 @@ fn split(words: &[u64], planes: &mut [u8]) {
     }
 }
 
-#[multiversion(targets("x86_64+avx2"))]
+#[cfg_attr(not(feature = "portable"), multiversion(targets("x86_64+avx2")))]
 fn join(planes: &[u8], words: &mut [u64]) {
     let n = words.len();
     let plane = |index: usize| &planes[index * n..(index + 1) * n];

@@ -243,6 +243,34 @@ fn cases() -> Vec<(&'static str, Vec<Column>)> {
             ],
         ),
         (
+            "short_strings",
+            vec![
+                strings(Kind::Bytes, |i| {
+                    let host = (noise(i, 1 << 16) as u16).to_le_bytes();
+                    [&[2, 32, 10, 20][..], &host].concat()
+                }),
+                strings(Kind::Bytes, |i| {
+                    let len = 3 + noise(i, 4) as u32;
+                    let elements = (0..len).map(|k| 100 * k + noise(8 * i + k as usize, 60) as u32);
+                    let array = [1, 0, 23, len, 1].into_iter().chain(elements);
+                    array.flat_map(u32::to_le_bytes).collect()
+                }),
+                Column {
+                    kind: Kind::Fixed(16),
+                    values: Values::Fixed {
+                        width: 16,
+                        data: (0..ROWS)
+                            .flat_map(|i| {
+                                let time = (1_700_000_000_000 + i as u64).to_be_bytes();
+                                [&time[2..], &[0x70, 0x80], &mix(i as u64).to_be_bytes()].concat()
+                            })
+                            .collect(),
+                    },
+                    validity: None,
+                },
+            ],
+        ),
+        (
             "one_row",
             vec![integers(|i| i as i64), floats(|_| -0.0)]
                 .into_iter()
@@ -318,8 +346,8 @@ fn golden_files_show_every_codec() {
     let known = [id::ALL_NULL, id::CONST]
         .into_iter()
         .chain(id::INT_LINEAR..=id::INT_PATCHED_DELTA2)
-        .chain(id::BYTES_RAW..=id::BYTES_DICT_ZSTD)
-        .chain(id::FIXED_RAW..=id::FIXED_DICT)
+        .chain(id::BYTES_RAW..=id::BYTES_PLANES)
+        .chain(id::FIXED_RAW..=id::FIXED_PLANES)
         .chain([id::NUMERIC_SCALED])
         .chain(id::FLOAT_RAW..=id::FLOAT_PCO);
     let missing: Vec<String> = known

@@ -4,6 +4,7 @@
 //! bits. Variance comes from deviations (two passes over a block, blocks merged as PostgreSQL's
 //! `float8_combine` does: Youngs and Cramer 1971, Chan et al. 1979), never from raw squares.
 
+#[cfg(not(feature = "portable"))]
 use multiversion::multiversion;
 
 use super::Bitmap;
@@ -187,7 +188,10 @@ fn word_rows<T>(values: &[T], word: u64) -> usize {
     }
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))
+)]
 fn add_all(values: &[f64], lanes: &mut [f64; LANES]) {
     let (whole, rest) = values.as_chunks::<LANES>();
     let mut sums = *lanes;
@@ -202,14 +206,20 @@ fn add_all(values: &[f64], lanes: &mut [f64; LANES]) {
     *lanes = sums;
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))
+)]
 fn add_some(values: &[f64], word: u64, lanes: &mut [f64; LANES]) {
     masked(values, word, |mask, lane, value| {
         lanes[lane] += f64::from_bits(value.to_bits() & mask | (-0.0f64).to_bits() & !mask);
     });
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))
+)]
 fn square_some(values: &[f64], word: u64, mean: f64, lanes: &mut [f64; LANES]) {
     masked(values, word, |mask, lane, value| {
         let deviation = f64::from_bits((value - mean).to_bits() & mask);
@@ -218,7 +228,10 @@ fn square_some(values: &[f64], word: u64, mean: f64, lanes: &mut [f64; LANES]) {
 }
 
 /// Updates the extremes of the numbers; returns how many NaN are selected.
-#[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))
+)]
 fn extremes_step(values: &[f64], word: u64, numbers: &mut Extremes<f64>) -> usize {
     let mut low = [numbers.min; LANES];
     let mut high = [numbers.max; LANES];
@@ -274,7 +287,10 @@ fn masked(values: &[f64], word: u64, mut each: impl FnMut(u64, usize, f64)) {
 }
 
 /// Low and high halves apart: neither overflows in 2^31 rows.
-#[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))
+)]
 fn sum_ints(values: &[i64], word: u64) -> i128 {
     let (mut low, mut high) = (0u64, 0i64);
     if word == u64::MAX {
@@ -292,7 +308,10 @@ fn sum_ints(values: &[i64], word: u64) -> i128 {
     (i128::from(high) << 32) + i128::from(low)
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512dq+avx512vl", "x86_64+avx2"))
+)]
 fn extremes_ints(values: &[i64], word: u64, found: &mut Extremes<i64>) {
     let Extremes { mut min, mut max } = *found;
     if word == u64::MAX {

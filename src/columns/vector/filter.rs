@@ -1,6 +1,7 @@
 //! Comparisons of a column with a constant, into a bitmap. Nulls are the caller's: intersect with the
 //! validity.
 
+#[cfg(not(feature = "portable"))]
 use multiversion::multiversion;
 
 use super::Bitmap;
@@ -85,9 +86,12 @@ fn keep<T: Copy, M: Fn(T) -> bool + Copy>(values: &[T], matches: M, rows: &mut B
     keep_words(values, matches, rows.words_mut());
 }
 
-#[multiversion(
-    targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"),
-    dispatcher = "direct"
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(
+        targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"),
+        dispatcher = "direct"
+    )
 )]
 fn keep_words<T: Copy, M: Fn(T) -> bool + Copy>(values: &[T], matches: M, words: &mut [u64]) {
     let whole = values.chunks_exact(64);

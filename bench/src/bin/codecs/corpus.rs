@@ -13,9 +13,21 @@ pub struct Folder {
     pub series: Vec<Range<usize>>,
 }
 
-pub fn read(path: &Path) -> io::Result<Vec<Folder>> {
+/// Timestamps: of a folder, or of one series of a folder that has nothing else.
+pub struct Clock {
+    pub name: String,
+    pub series: Vec<Vec<i64>>,
+}
+
+pub struct Corpus {
+    pub folders: Vec<Folder>,
+    pub clocks: Vec<Clock>,
+}
+
+pub fn read(path: &Path) -> io::Result<Corpus> {
     let mut archive = tar::Archive::new(zstd::Decoder::new(File::open(path)?)?);
     let mut folders: BTreeMap<String, Folder> = BTreeMap::new();
+    let mut times: BTreeMap<String, Times> = BTreeMap::new();
     for entry in archive.entries()? {
         let mut entry = entry?;
         let path = entry.path()?.into_owned();
@@ -32,10 +44,17 @@ pub fn read(path: &Path) -> io::Result<Vec<Folder>> {
             values: Vec::new(),
             series: Vec::new(),
         };
-        let folder = folders.entry(name).or_insert(new);
+        let folder = folders.entry(name.clone()).or_insert(new);
         match file.as_str() {
             "values.f64" => folder.values = doubles(&content),
-            "series.csv" => folder.series = series(&String::from_utf8_lossy(&content))?,
+            "series.csv" => {
+                let ranges = series(&String::from_utf8_lossy(&content))?.into_values();
+                folder.series = ranges.collect();
+            }
+            "timestamps.i64" => times.entry(name).or_default().values = integers(&content),
+            "timestamps.csv" => {
+                times.entry(name).or_default().series = series(&String::from_utf8_lossy(&content))?;
+            }
             _ => {}
         }
     }
@@ -59,7 +78,45 @@ pub fn read(path: &Path) -> io::Result<Vec<Folder>> {
     }
     // Real data first.
     folders.sort_by_key(|folder| (folder.name.starts_with("syn_"), folder.name.clone()));
-    Ok(folders)
+    let clocks = times
+        .into_iter()
+        .flat_map(|(name, times)| times.clocks(&name));
+    Ok(Corpus {
+        clocks: clocks.collect(),
+        folders,
+    })
+}
+
+#[derive(Default)]
+struct Times {
+    values: Vec<i64>,
+    series: BTreeMap<(usize, String), Range<usize>>,
+}
+
+impl Times {
+    /// One of the folder; of generated patterns, one for each.
+    fn clocks(self, folder: &str) -> Vec<Clock> {
+        let series = self.series.into_iter().filter_map(|((_, name), range)| {
+            let values = self.values.get(range)?.to_vec();
+            Some((name, values))
+        });
+        if folder.starts_with("syn_") {
+            let alone = |(name, values)| Clock {
+                name,
+                series: vec![values],
+            };
+            return series.map(alone).collect();
+        }
+        vec![Clock {
+            name: folder.to_owned(),
+            series: series.map(|(_, values)| values).collect(),
+        }]
+    }
+}
+
+fn integers(content: &[u8]) -> Vec<i64> {
+    let integers = content.as_chunks::<8>().0.iter();
+    integers.map(|bytes| i64::from_le_bytes(*bytes)).collect()
 }
 
 fn doubles(content: &[u8]) -> Vec<f64> {
@@ -69,15 +126,17 @@ fn doubles(content: &[u8]) -> Vec<f64> {
         .collect()
 }
 
-/// Lines of `"name",start,count` behind a header.
-fn series(csv: &str) -> io::Result<Vec<Range<usize>>> {
-    let mut ranges = Vec::new();
-    for line in csv.lines().skip(1) {
-        let mut fields = line
-            .rsplitn(3, ',')
-            .map(|field| field.trim().parse::<usize>());
-        match (fields.next(), fields.next()) {
-            (Some(Ok(count)), Some(Ok(start))) => ranges.push(start..start + count),
+/// Lines of `"name",start,count` behind a header: by line and name.
+fn series(csv: &str) -> io::Result<BTreeMap<(usize, String), Range<usize>>> {
+    let mut ranges = BTreeMap::new();
+    for (number, line) in csv.lines().enumerate().skip(1) {
+        let mut fields = line.rsplitn(3, ',');
+        let mut next_number = || fields.next()?.trim().parse::<usize>().ok();
+        match (next_number(), next_number()) {
+            (Some(count), Some(start)) => {
+                let name = fields.next().unwrap_or_default().to_owned();
+                ranges.insert((number, name), start..start + count);
+            }
             _ => return Err(io::Error::other(format!("not a series: {line}"))),
         }
     }

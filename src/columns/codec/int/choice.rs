@@ -3,6 +3,7 @@
 //! A sample of short stretches tells which of the three can win; only those are planned in full. One pass
 //! over everything counts runs, which is what run lengths and dictionaries are chosen by.
 
+#[cfg(not(feature = "portable"))]
 use multiversion::multiversion;
 
 use super::frame::Frame;
@@ -67,7 +68,10 @@ pub fn count_runs(values: &[i64]) -> Runs {
     }
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))
+)]
 fn count_steps(values: &[i64]) -> usize {
     let next = &values[1..];
     next.iter()
@@ -76,7 +80,10 @@ fn count_steps(values: &[i64]) -> usize {
         .sum()
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))
+)]
 fn count_bends(values: &[i64]) -> usize {
     let Some(third) = values.get(2..) else {
         return 0;
@@ -198,7 +205,10 @@ pub fn differences(values: &[i64], filler: usize) -> Vec<i64> {
     out
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))
+)]
 fn subtract_before(values: &[i64], out: &mut [i64]) {
     for (i, difference) in out.iter_mut().enumerate() {
         *difference = values[i + 1].wrapping_sub(values[i]);

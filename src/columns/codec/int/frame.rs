@@ -6,6 +6,7 @@
 //! exception gap (varint) and high bits (zigzag). A frame whose patches are packed (`patches.rs`) has their
 //! widths in front of the packed values. Arithmetic is modulo 2^64.
 
+#[cfg(not(feature = "portable"))]
 use multiversion::multiversion;
 
 use super::patches::{self, Patches};
@@ -75,7 +76,10 @@ impl Divisor {
     }
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))
+)]
 pub fn min_max(values: &[i64]) -> (i64, i64) {
     let (mut min, mut max) = (i64::MAX, i64::MIN);
     for &value in values {
@@ -126,7 +130,10 @@ pub fn divisor_from(values: &[i64], base: i64) -> u64 {
 }
 
 /// The bits that occur in any difference.
-#[multiversion(targets("x86_64+avx512f", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f", "x86_64+avx2"))
+)]
 fn common_bits(values: &[i64], base: i64) -> u64 {
     values
         .iter()
@@ -183,14 +190,20 @@ fn offsets(values: &[i64], base: i64, gcd: u64) -> Vec<u64> {
     out
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))
+)]
 fn subtract(values: &[i64], base: i64, out: &mut [u64]) {
     for (offset, value) in out.iter_mut().zip(values) {
         *offset = value.wrapping_sub(base) as u64;
     }
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))
+)]
 fn subtract_and_divide(values: &[i64], base: i64, divisor: Divisor, out: &mut [u64]) {
     for (offset, value) in out.iter_mut().zip(values) {
         *offset = divisor.offset(*value, base);

@@ -2,6 +2,7 @@
 //! and for a few widths the number of values outside a window around it. Only where outliers are far is
 //! a histogram of bit lengths taken.
 
+#[cfg(not(feature = "portable"))]
 use multiversion::multiversion;
 
 use super::frame::{divisor_from, min_max, Divisor, Frame};
@@ -237,7 +238,10 @@ impl Lengths {
     }
 }
 
-#[multiversion(targets("x86_64+avx2+bmi1+bmi2+lzcnt"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx2+bmi1+bmi2+lzcnt"))
+)]
 fn count_lengths(values: &[i64], base: i64, divisor: Divisor, lanes: &mut [[u32; 65]; 4]) {
     for four in values.chunks(4) {
         for (lane, &value) in lanes.iter_mut().zip(four) {
@@ -247,7 +251,10 @@ fn count_lengths(values: &[i64], base: i64, divisor: Divisor, lanes: &mut [[u32;
 }
 
 /// How many values are at least `base + limit`; none is below the base.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))]
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))
+)]
 fn count_from(values: &[i64], base: i64, limit: u64) -> usize {
     values
         .iter()
