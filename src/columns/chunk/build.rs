@@ -69,6 +69,7 @@ fn encode_blocks(
             place,
         ));
     }
+    (effort.before_block)();
     header.summary = merge(&built.summaries, &built.denses);
     let start = payload.len() as u32;
     if let [entry] = built.entries.as_slice() {

@@ -68,7 +68,8 @@ pub fn encode(columns: &[Column], options: &Options) -> Encoded {
     encode_with(columns, options, || ())
 }
 
-/// The same; `before_block` is called before each attempt at a block, which can take tens of milliseconds.
+/// The same; `before_block` is called before each attempt at a block, which can take tens of milliseconds, and before a
+/// column is put together.
 ///
 /// # Panics
 /// As `encode`.

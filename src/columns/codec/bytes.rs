@@ -125,11 +125,14 @@ pub fn level(tier: Tier) -> i32 {
     }
 }
 
+/// More bytes, which can only be a single string, are not compressed twice: it would take too long in one piece.
+const LARGEST_TRIAL: usize = 2 << 20;
+
 /// Appends a frame of strings. Higher levels take more time and are not always smaller.
 pub fn put_frame(bytes: &[u8], tier: Tier, out: &mut Vec<u8>) {
     let at = out.len();
     zstd::compress(bytes, 1, out);
-    if tier == Tier::Merged(Point::Small) {
+    if tier == Tier::Merged(Point::Small) && bytes.len() <= LARGEST_TRIAL {
         let mut other = Vec::new();
         zstd::compress(bytes, 7, &mut other);
         if other.len() < out.len() - at {
