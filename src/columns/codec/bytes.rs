@@ -81,9 +81,8 @@ fn encode_plain(strings: Strings, tier: Tier, out: &mut Vec<u8>) -> u8 {
     let rows = strings.ends.len();
     if strings.data.len() <= rows * SHORT_BYTES {
         if let Some(width) = common_length(strings) {
-            let mut planes = Vec::new();
-            planes::encode_bytes(strings.data, width, level(tier), &mut planes);
-            offer(id::BYTES_PLANES, lengths, &planes);
+            let planes = planes::of_bytes(strings.data, width);
+            offer(id::BYTES_PLANES, lengths, &frame(&planes));
         }
         offer(id::BYTES_ZSTD, lengths, &frame(strings.data));
         // Last, because it leaves nothing of the lengths.
@@ -116,14 +115,6 @@ fn paired(strings: Strings) -> Vec<u8> {
 
 /// Fewer bytes are not worth a frame.
 pub const SMALLEST_FRAME: usize = 64;
-
-/// Level of what is tried at one level only.
-pub fn level(tier: Tier) -> i32 {
-    match tier {
-        Tier::Merged(Point::Small) => 7,
-        _ => 1,
-    }
-}
 
 /// More bytes, which can only be a single string, are not compressed twice: it would take too long in one piece.
 const LARGEST_TRIAL: usize = 2 << 20;

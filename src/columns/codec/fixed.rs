@@ -3,7 +3,7 @@
 //!
 //! Bytes: raw: the values. Zstd, planes: a frame. Dictionary: number of words (varint), words, stream of codes.
 
-use super::bytes::{level, put_frame, SMALLEST_FRAME};
+use super::bytes::{put_frame, SMALLEST_FRAME};
 use super::words;
 use super::{id, int, planes, zstd, Point, Tier};
 use crate::error::{Corrupt, Result};
@@ -45,7 +45,7 @@ fn encode_plain(data: &[u8], width: usize, tier: Tier, out: &mut Vec<u8>) -> u8 
     let (mut values, mut planes) = (Vec::new(), Vec::new());
     if data.len() >= SMALLEST_FRAME {
         put_frame(data, tier, &mut values);
-        planes::encode_bytes(data, width, level(tier), &mut planes);
+        put_frame(&planes::of_bytes(data, width), tier, &mut planes);
         let least = values.len().min(planes.len());
         if least * 20 < data.len() * 19 {
             let by_value = values.len() == least;

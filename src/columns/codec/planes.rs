@@ -82,8 +82,8 @@ pub fn decode_ints(reader: &mut Reader, out: &mut [i64]) -> Result<()> {
     Ok(())
 }
 
-/// Appends the planes of values of `width` bytes each; nothing remains of a value cut off at the end.
-pub fn encode_bytes(data: &[u8], width: usize, level: i32, out: &mut Vec<u8>) {
+/// The planes of values of `width` bytes each.
+pub fn of_bytes(data: &[u8], width: usize) -> Vec<u8> {
     let rows = data.len() / width;
     let mut planes = vec![0; rows * width];
     for (row, value) in data.chunks_exact(width).enumerate() {
@@ -91,10 +91,10 @@ pub fn encode_bytes(data: &[u8], width: usize, level: i32, out: &mut Vec<u8>) {
             planes[plane * rows + row] = *byte;
         }
     }
-    zstd::compress(&planes, level, out);
+    planes
 }
 
-/// Replaces `data` by `rows` values of `width` bytes, whose planes take up the rest of `reader`.
+/// Replaces `data` by `rows` values of `width` bytes, a frame of whose planes takes up the rest of `reader`.
 pub fn decode_bytes(
     reader: &mut Reader,
     width: usize,
