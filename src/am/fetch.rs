@@ -65,6 +65,7 @@ pub unsafe extern "C-unwind" fn index_fetch_begin(
     unsafe {
         #[cfg(not(any(feature = "pg14", feature = "pg15")))]
         super::search::refuse_partial_index(table);
+        super::keys::arm(table);
         let fetch: *mut VarveFetch = pg_sys::palloc0(core::mem::size_of::<VarveFetch>()).cast();
         (*fetch).base.rel = table;
         (*fetch).heap = heap_callback!(index_fetch_begin, table);
@@ -131,6 +132,9 @@ pub unsafe extern "C-unwind" fn index_fetch_tuple(
         let Some((header, row)) = at.row_of() else {
             return false;
         };
+        if (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_DIRTY {
+            return fetch_unchanged(table, at, snapshot, slot);
+        }
         let stamp = (snapshot, (*snapshot).curcid);
         let recent = &mut *own.recent;
         let fits = |chunk: &RecentChunk| chunk.header == header && chunk.snapshot == stamp;
@@ -154,6 +158,29 @@ pub unsafe extern "C-unwind" fn index_fetch_tuple(
                 true
             }
             _ => false,
+        }
+    }
+}
+
+/// Fetches a row that was found to be there and changed by nobody (`keys::find`).
+unsafe fn fetch_unchanged(
+    table: pg_sys::Relation,
+    at: Tid,
+    snapshot: pg_sys::Snapshot,
+    slot: *mut pg_sys::TupleTableSlot,
+) -> bool {
+    // SAFETY: the caller's contract; a dirty snapshot is its owner's to be written to.
+    unsafe {
+        (*snapshot).xmin = pg_sys::InvalidTransactionId;
+        (*snapshot).xmax = pg_sys::InvalidTransactionId;
+        (*snapshot).speculativeToken = 0;
+        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        match visible_row(table, at, any) {
+            Some((reader, row)) => {
+                slot::store_row(slot, &reader, row, relation::oid(table));
+                true
+            }
+            None => false,
         }
     }
 }

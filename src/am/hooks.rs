@@ -1,6 +1,7 @@
 //! Executor and transaction hooks: they tell batches and collected changes when statements, transactions
 //! and subtransactions begin and end.
 
+use super::keys;
 use crate::storage::marks;
 use crate::table::{batch, changes, handover, locks, stream};
 use pgrx::pg_sys;
@@ -19,6 +20,7 @@ pub fn init() {
         pg_sys::RegisterXactCallback(Some(transaction_event), core::ptr::null_mut());
         pg_sys::RegisterSubXactCallback(Some(subtransaction_event), core::ptr::null_mut());
     }
+    keys::init();
     super::planner::init();
     super::projection::init();
 }
@@ -169,6 +171,7 @@ unsafe extern "C-unwind" fn transaction_event(
         | pg_sys::XactEvent::XACT_EVENT_PARALLEL_COMMIT
         | pg_sys::XactEvent::XACT_EVENT_PARALLEL_ABORT => {
             marks::forget();
+            keys::forget();
             batch::forget();
             changes::forget();
             handover::forget();
@@ -193,6 +196,7 @@ unsafe extern "C-unwind" fn subtransaction_event(
         _ => return,
     };
     marks::forget();
+    keys::forget();
     batch::end_subtransaction(sub, parent, committed);
     changes::end_subtransaction(sub, parent, committed);
 }

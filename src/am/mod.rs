@@ -8,6 +8,7 @@ pub mod ddl;
 pub mod fetch;
 pub mod hooks;
 pub mod index_build;
+pub mod keys;
 pub mod modify;
 pub mod planner;
 pub mod projection;

@@ -2,6 +2,7 @@
 //! turns out to have been sealed; compressed rows go through `table::changes`.
 
 use super::fetch;
+use super::keys;
 use super::scan::heap_callback;
 use super::slot;
 use crate::pg::relation;
@@ -25,6 +26,7 @@ pub unsafe extern "C-unwind" fn tuple_insert(
 ) {
     // SAFETY: called by core with a filled slot.
     unsafe {
+        keys::arm(table);
         if batch::collects(table, command) {
             batch::collect(table, slot, command, options);
             (*slot).tts_tid = tid::to_pg(tid::PENDING);
@@ -32,6 +34,30 @@ pub unsafe extern "C-unwind" fn tuple_insert(
         } else {
             heap_callback!(tuple_insert, table, slot, command, options, bulk);
         }
+    }
+}
+
+#[pg_guard]
+pub unsafe extern "C-unwind" fn tuple_insert_speculative(
+    table: pg_sys::Relation,
+    slot: *mut pg_sys::TupleTableSlot,
+    command: pg_sys::CommandId,
+    options: i32,
+    bulk: *mut pg_sys::BulkInsertStateData,
+    token: u32,
+) {
+    // SAFETY: called by core with a filled slot.
+    unsafe {
+        keys::arm(table);
+        heap_callback!(
+            tuple_insert_speculative,
+            table,
+            slot,
+            command,
+            options,
+            bulk,
+            token
+        );
     }
 }
 
@@ -46,6 +72,7 @@ pub unsafe extern "C-unwind" fn multi_insert(
 ) {
     // SAFETY: called by core with `count` filled slots. Only COPY calls it.
     unsafe {
+        keys::arm(table);
         if batch::accepts_copy(table) {
             for at in 0..count as usize {
                 let slot = *slots.add(at);
@@ -120,6 +147,9 @@ unsafe fn hold(
             RowState::Live => {
                 if changes::newest(&newest.chunk).is_none() {
                     changes::note_row_locked(&newest.chunk);
+                    if keys::announces_changes(table) {
+                        locks::announce_change(table, newest.chunk.header.chunk, row);
+                    }
                 }
                 Held::Row(newest, row)
             }
@@ -236,6 +266,7 @@ pub unsafe extern "C-unwind" fn tuple_update(
 ) -> Outcome {
     // SAFETY: called by core.
     unsafe {
+        keys::arm(table);
         let mut at = tid::read(item);
         if !at.is_virtual() {
             let result = heap_callback!(

@@ -1,6 +1,6 @@
 //! The table access method: heap's routine with our callbacks in the places where chunks matter.
 
-use super::{analyze, cluster, ddl, fetch, index_build, modify, sample, scan, slot};
+use super::{analyze, cluster, ddl, fetch, index_build, keys, modify, sample, scan, slot};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::OnceCell;
@@ -11,8 +11,10 @@ thread_local! {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn slot_callbacks(
-    _table: pg_sys::Relation,
+    table: pg_sys::Relation,
 ) -> *const pg_sys::TupleTableSlotOps {
+    // SAFETY: called by core with an open relation; ON CONFLICT does so before it looks for a key.
+    unsafe { keys::arm(table) };
     slot::ops()
 }
 
@@ -49,6 +51,7 @@ fn build() -> Box<pg_sys::TableAmRoutine> {
     routine.tuple_insert = Some(modify::tuple_insert);
     routine.multi_insert = Some(modify::multi_insert);
     routine.finish_bulk_insert = Some(modify::finish_bulk_insert);
+    routine.tuple_insert_speculative = Some(modify::tuple_insert_speculative);
     routine.tuple_delete = Some(modify::tuple_delete);
     routine.tuple_update = Some(modify::tuple_update);
     routine.tuple_lock = Some(modify::tuple_lock);

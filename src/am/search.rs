@@ -11,7 +11,7 @@ use crate::{
         error::{self, Code},
         relation,
     },
-    storage::{layout, marks},
+    storage::marks,
     table::batch,
 };
 use pgrx::pg_sys;
@@ -85,6 +85,16 @@ impl Search {
     }
 }
 
+/// Does the apply worker use a key of the table, which finds compressed rows as well?
+#[cfg(not(any(feature = "pg14", feature = "pg15")))]
+unsafe fn finds_by_key(table: pg_sys::Relation) -> bool {
+    // SAFETY: the caller's contract; asking for the indexes sets both OIDs.
+    unsafe {
+        relation::index_oids(table);
+        (*table).rd_pkindex != pg_sys::InvalidOid || (*table).rd_replidindex != pg_sys::InvalidOid
+    }
+}
+
 /// From version 16 on the apply worker may look for a row by any btree or hash index, without asking the
 /// planner. Raises an error where such an index has rows of the tail only.
 ///
@@ -95,7 +105,7 @@ pub unsafe fn refuse_partial_index(table: pg_sys::Relation) {
     // SAFETY: by contract.
     unsafe {
         let is_apply = batch::depth() == 0 && pg_sys::IsLogicalWorker();
-        if !is_apply || layout::has_constraint_index(table) || !marks::may_have_chunks(table) {
+        if !is_apply || finds_by_key(table) || !marks::may_have_chunks(table) {
             return;
         }
         error::raise(

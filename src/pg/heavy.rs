@@ -46,6 +46,15 @@ impl Tag {
         unsafe { Self::new(table, CHUNKS | fold(chunk), 0) }
     }
 
+    /// A change of a row of a chunk that is not written yet. Rows 65,533 apart share the tag.
+    ///
+    /// # Safety
+    /// See `row`.
+    pub unsafe fn change(table: pg_sys::Relation, chunk: u64, row: u32) -> Self {
+        // SAFETY: by contract.
+        unsafe { Self::new(table, CHUNKS | fold(chunk), 2 + (row % 0xfffd) as u16) }
+    }
+
     /// The right to lock headers in place of rows.
     ///
     /// # Safety

@@ -168,3 +168,37 @@ pub unsafe fn update_xid(header: pg_sys::HeapTupleHeader) -> pg_sys::Transaction
         }
     }
 }
+
+/// Who has deleted, updated or locked a tuple, whatever became of them.
+#[derive(Clone, Copy)]
+pub enum Xmax {
+    None,
+    /// A transaction that has deleted or updated it, or locked it exclusively.
+    One(pg_sys::TransactionId),
+    /// A transaction that shares it with others.
+    Sharer,
+    /// A multixact; true: of lockers only.
+    Members(pg_sys::TransactionId, bool),
+}
+
+/// # Safety
+/// As above.
+pub unsafe fn xmax(header: pg_sys::HeapTupleHeader) -> Xmax {
+    const KEY_SHARE: u16 = 0x0010;
+    const EXCLUSIVE: u16 = 0x0040;
+    const MULTI: u16 = 0x1000;
+    // SAFETY: by contract.
+    unsafe {
+        let (mask, raw) = ((*header).t_infomask, raw_xmax(header));
+        let only_locks = mask & HEAP_XMAX_LOCK_ONLY != 0;
+        if mask & HEAP_XMAX_INVALID != 0 {
+            Xmax::None
+        } else if mask & MULTI != 0 {
+            Xmax::Members(raw, only_locks)
+        } else if only_locks && mask & (KEY_SHARE | EXCLUSIVE) != EXCLUSIVE {
+            Xmax::Sharer
+        } else {
+            Xmax::One(raw)
+        }
+    }
+}

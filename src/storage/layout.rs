@@ -49,9 +49,11 @@ fn is_inferred_key(base: pg_sys::Oid) -> bool {
     unsafe { pg_sys::type_is_enum(base) }
 }
 
+/// The table's columns in an index's key, from 1; 0 for an expression.
+///
 /// # Safety
 /// `index` must be an open index.
-unsafe fn index_columns(index: pg_sys::Relation) -> Vec<u16> {
+pub unsafe fn index_columns(index: pg_sys::Relation) -> Vec<u16> {
     // SAFETY: by contract; indkey has indnkeyatts key columns at least.
     unsafe {
         let form = (*index).rd_index;
@@ -108,8 +110,8 @@ unsafe fn infer(table: pg_sys::Relation) -> Layout {
     layout
 }
 
-/// Must new rows of the table stay in its tail? True with a unique, primary key or exclusion index and
-/// with foreign keys from or to it (docs/design/0001).
+/// Must new rows of the table stay in its tail? True with foreign keys from or to it, with an exclusion
+/// constraint, and with a unique index whose keys cannot be found in chunks (docs/design/0001, 0009).
 ///
 /// # Safety
 /// `table` must be open with a lock.
@@ -126,7 +128,106 @@ pub unsafe fn keeps_rows_in_tail(table: pg_sys::Relation) -> bool {
                 return true;
             }
         }
-        has_constraint_index(table)
+        let series = series_indexes(table);
+        any_index(table, |index| {
+            let form = &*(*index).rd_index;
+            (form.indisunique || form.indisexclusion)
+                && series_index_of_key(index, &series).is_none()
+        })
+    }
+}
+
+/// The table's series indexes that may be read.
+///
+/// # Safety
+/// As `of`.
+pub unsafe fn series_indexes(table: pg_sys::Relation) -> Vec<Open> {
+    let series = index_am();
+    // SAFETY: by contract.
+    unsafe {
+        relation::index_oids(table)
+            .into_iter()
+            .map(|oid| Open::index(oid, pg_sys::AccessShareLock))
+            .filter(|index| {
+                let index = index.rel();
+                (*(*index).rd_rel).relam == series && (*(*index).rd_index).indisvalid
+            })
+            .collect()
+    }
+}
+
+/// Which of the series indexes of a table finds the rows of chunks that have the key of an entry of `unique`: one whose columns,
+/// time included, are all among the key's, and mean the same by "equal". None also where uniqueness is not a matter of
+/// whole keys checked at once: with a predicate, expressions, NULLS NOT DISTINCT, or when it is deferrable.
+///
+/// # Safety
+/// `unique` must be an open index.
+pub unsafe fn series_index_of_key(
+    unique: pg_sys::Relation,
+    series: &[Open],
+) -> Option<pg_sys::Oid> {
+    // SAFETY: by contract.
+    unsafe {
+        let form = &*(*unique).rd_index;
+        let is_plain = form.indisunique
+            && form.indimmediate
+            && !form.indisexclusion
+            && !treats_nulls_as_equal(form)
+            && has_no_predicate(unique);
+        let columns = index_columns(unique);
+        if !is_plain || columns.contains(&0) {
+            return None;
+        }
+        let found = series.iter().find(|index| {
+            let index = index.rel();
+            index_columns(index).iter().enumerate().all(|(at, column)| {
+                let in_key = columns.iter().position(|other| other == column);
+                in_key.is_some_and(|key| means_the_same(index, at, unique, key))
+            })
+        })?;
+        Some(relation::oid(found.rel()))
+    }
+}
+
+/// Has an index an entry for every row of its table?
+unsafe fn has_no_predicate(index: pg_sys::Relation) -> bool {
+    // SAFETY: the caller's contract: rd_indextuple is the index's row of pg_index.
+    unsafe {
+        let predicate = pg_sys::Anum_pg_index_indpred as i32;
+        pg_sys::heap_attisnull((*index).rd_indextuple, predicate, core::ptr::null_mut())
+    }
+}
+
+#[cfg(feature = "pg14")]
+fn treats_nulls_as_equal(_form: &pg_sys::FormData_pg_index) -> bool {
+    false
+}
+
+#[cfg(not(feature = "pg14"))]
+fn treats_nulls_as_equal(form: &pg_sys::FormData_pg_index) -> bool {
+    form.indnullsnotdistinct
+}
+
+/// Are values equal for one column of an index, from 0, if and only if they are for one of the other? Series indexes tell keys
+/// apart by their bytes, so they have no types whose equal values differ in them.
+unsafe fn means_the_same(
+    series: pg_sys::Relation,
+    at: usize,
+    unique: pg_sys::Relation,
+    key: usize,
+) -> bool {
+    // SAFETY: the caller's contract; the arrays have an entry for each key column.
+    unsafe {
+        let equality = |index: pg_sys::Relation, at: usize| {
+            let class = *(*index).rd_opcintype.add(at);
+            let family = *(*index).rd_opfamily.add(at);
+            pg_sys::get_opfamily_member(family, class, class, pg_sys::BTEqualStrategyNumber as i16)
+        };
+        let collation = *(*unique).rd_indcollation.add(key);
+        let operator = equality(unique, key);
+        operator != pg_sys::InvalidOid
+            && operator == equality(series, at)
+            && (collation == pg_sys::InvalidOid || pg_sys::get_collation_isdeterministic(collation))
     }
 }
 
@@ -136,7 +237,12 @@ pub unsafe fn keeps_rows_in_tail(table: pg_sys::Relation) -> bool {
 /// As `of`.
 pub unsafe fn has_constraint_index(table: pg_sys::Relation) -> bool {
     // SAFETY: by contract.
-    unsafe { any_index(table, |form| form.indisunique || form.indisexclusion) }
+    unsafe {
+        any_index(table, |index| {
+            let form = &*(*index).rd_index;
+            form.indisunique || form.indisexclusion
+        })
+    }
 }
 
 /// Is a unique index about to go by DROP INDEX CONCURRENTLY? Transactions that still believe in it may use
@@ -197,15 +303,12 @@ pub unsafe fn has_calendar_column(table: pg_sys::Relation) -> bool {
     unsafe { infer(table).time.is_some() }
 }
 
-unsafe fn any_index(
-    table: pg_sys::Relation,
-    wanted: impl Fn(&pg_sys::FormData_pg_index) -> bool,
-) -> bool {
+unsafe fn any_index(table: pg_sys::Relation, wanted: impl Fn(pg_sys::Relation) -> bool) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
         relation::index_oids(table).into_iter().any(|oid| {
             let index = Open::index(oid, pg_sys::AccessShareLock);
-            wanted(&*(*index.rel()).rd_index)
+            wanted(index.rel())
         })
     }
 }

@@ -77,18 +77,18 @@ pub unsafe fn mark(table: pg_sys::Relation) {
 }
 
 /// Before the first row of a table is sealed: waits for the end of transactions that may use an ordinary
-/// index by a plan of a time when the table could get no chunks. Only a series index can have changed that
-/// without a lock that waits for them anyway: it gives a table a time column whose types tell of none.
+/// index by a plan of a time when the table could get no chunks, or enter keys without looking for them in
+/// chunks. Only a series index can have changed that without a lock that waits for them anyway: it gives a
+/// table a time column whose types tell of none, or lets keys be found in chunks.
 ///
 /// # Safety
 /// `table` must be open with the lock of compact.
 pub unsafe fn await_old_plans(table: pg_sys::Relation) {
     // SAFETY: by contract.
     unsafe {
-        if layout::has_calendar_column(table)
-            || layout::has_only_series_indexes(table)
-            || is_marked(table)
-        {
+        let has_always_been_able = !layout::has_constraint_index(table)
+            && (layout::has_calendar_column(table) || layout::has_only_series_indexes(table));
+        if has_always_been_able || is_marked(table) {
             return;
         }
         let tag = pg_sys::LOCKTAG {

@@ -77,6 +77,35 @@ pub unsafe fn try_reader_at(
     unsafe { with_header(table, at, snapshot, |found| kept_reader(table, at, found)) }
 }
 
+/// The reader of the header at `at`, if its tuple is visible to `snapshot`, for checks that are no reading: serializable
+/// transactions do not get into conflicts by it.
+///
+/// # Safety
+/// As `reader_at`.
+pub unsafe fn reader_for_check(
+    table: pg_sys::Relation,
+    at: Tid,
+    snapshot: pg_sys::Snapshot,
+) -> Option<Rc<Reader>> {
+    // SAFETY: by contract; the tuple stays pinned while it is opened.
+    unsafe {
+        let mut cursor = PageCursor::new(table);
+        let item = cursor.tuple(at, relation::blocks(table))?;
+        let buffer = cursor.buffer();
+        let mut found = item.to_heap_tuple(relation::oid(table));
+        let seen = cursor.locked(|_| {
+            classify(item.header, item.len, at.offset) == Found::Header
+                && pg_sys::HeapTupleSatisfiesVisibility(&mut found, snapshot, buffer)
+        });
+        if !seen {
+            return None;
+        }
+        let reader = kept_reader(table, at, &found)
+            .unwrap_or_else(|damage| raise(table, at, found.t_data, found.t_len, &damage));
+        Some(reader)
+    }
+}
+
 /// Shows the header tuple at `at` to `body` while it is pinned, if it is one and visible.
 unsafe fn with_header<R>(
     table: pg_sys::Relation,
@@ -208,10 +237,14 @@ pub unsafe fn headers_by(table: pg_sys::Relation, writer: pg_sys::TransactionId)
     if let (Some(known), false) = (known, own) {
         return known;
     }
-    // SAFETY: by contract; the walk pins and locks the page of each tuple.
-    let found: Rc<[Written]> =
-        unsafe { walk_for_headers(table, |item| tuple::xmin(item.header) == writer) }.into();
-    if !own {
+    // SAFETY: by contract; the walk pins and locks the page of each tuple. Who is still at work may write more.
+    let (is_over, found) = unsafe {
+        let is_over = !own && !pg_sys::TransactionIdIsInProgress(writer);
+        let by_writer = |item: PageTuple| tuple::xmin(item.header) == writer;
+        (is_over, walk_for_headers(table, by_writer))
+    };
+    let found: Rc<[Written]> = found.into();
+    if is_over {
         WRITERS.with_borrow_mut(|writers| {
             if writers.len() == KEPT_WRITERS {
                 writers.remove(0);

@@ -22,6 +22,9 @@ use varve_columns::tuple::header;
 /// Rows of one chunk from which on it is locked as a whole, if nobody else has locked rows of it.
 const MANY_ROWS: u32 = 8;
 
+/// Locks on chunks that compact holds to the end of a round.
+const KEPT_CHUNKS: usize = 32;
+
 /// Heavyweight locks that this transaction has taken here: all, and on rows of each chunk.
 #[derive(Default)]
 struct Count {
@@ -222,7 +225,8 @@ unsafe fn begin_bulk(table: pg_sys::Relation) -> bool {
     is_first
 }
 
-/// Runs `take`, which deletes the header of a chunk whose rows move, unless somebody has locked rows of the chunk.
+/// Runs `take`, which deletes the header of a chunk whose rows move, unless somebody has locked rows of the chunk. Who wants
+/// some until this transaction ends waits for the lock on the chunk, or, where these are too many, for the header.
 ///
 /// # Safety
 /// `table` must be open with the lock of compact.
@@ -234,12 +238,19 @@ pub unsafe fn with_whole_chunk(
     // SAFETY: by contract.
     unsafe {
         let tag = Tag::chunk(table, chunk);
-        begin_bulk(table);
+        let keeps = COUNT.with_borrow(|count| count.all < KEPT_CHUNKS);
+        if !keeps {
+            begin_bulk(table);
+        }
         if heavy::take(&tag, pg_sys::AccessExclusiveLock, false) == Taken::No {
             return false;
         }
         let taken = take();
-        heavy::release(&tag, pg_sys::AccessExclusiveLock);
+        if taken && keeps {
+            COUNT.with_borrow_mut(|count| count.all += 1);
+        } else {
+            heavy::release(&tag, pg_sys::AccessExclusiveLock);
+        }
         taken
     }
 }
@@ -290,6 +301,121 @@ unsafe fn version(table: pg_sys::Relation, at: Tid, chunk: u64) -> Version {
             }
         })
     }
+}
+
+/// What others are doing to a chunk.
+pub enum Activity {
+    None,
+    /// A transaction in progress has replaced or deleted the header, or locked it to change rows.
+    By(pg_sys::TransactionId),
+    /// The header has been replaced or deleted.
+    Over,
+}
+
+/// What others are doing to the chunk whose header is at `at`.
+///
+/// # Safety
+/// `table` must be open, and the tuple protected by a snapshot.
+pub unsafe fn activity(table: pg_sys::Relation, at: Tid) -> Activity {
+    // SAFETY: by contract; the page is pinned and locked while it is looked at.
+    unsafe {
+        let mut cursor = PageCursor::new(table);
+        let Some(item) = cursor.tuple(at, relation::blocks(table)) else {
+            return Activity::Over;
+        };
+        let buffer = cursor.buffer();
+        let (state, xmax) = cursor.locked(|_| {
+            let mut found = item.to_heap_tuple(relation::oid(table));
+            let command = pg_sys::GetCurrentCommandId(false) + 1;
+            let state = pg_sys::HeapTupleSatisfiesUpdate(&mut found, command, buffer);
+            (state, tuple::xmax(item.header))
+        });
+        match state {
+            pg_sys::TM_Result::TM_BeingModified => by_changers(xmax),
+            pg_sys::TM_Result::TM_Updated
+            | pg_sys::TM_Result::TM_Deleted
+            | pg_sys::TM_Result::TM_SelfModified => Activity::Over,
+            _ => Activity::None,
+        }
+    }
+}
+
+/// What those are doing who have a header to themselves.
+unsafe fn by_changers(xmax: tuple::Xmax) -> Activity {
+    // SAFETY: as read from a tuple.
+    let changers = unsafe {
+        match xmax {
+            tuple::Xmax::None | tuple::Xmax::Sharer => Vec::new(),
+            tuple::Xmax::One(changer) => vec![changer],
+            tuple::Xmax::Members(multi, only_locks) => exclusive_members(multi, only_locks),
+        }
+    };
+    for changer in changers {
+        // SAFETY: transaction ids of a tuple.
+        unsafe {
+            if pg_sys::TransactionIdIsCurrentTransactionId(changer) {
+                continue;
+            }
+            if pg_sys::TransactionIdIsInProgress(changer) {
+                return Activity::By(changer);
+            }
+            // It has ended since the header was looked at.
+            if pg_sys::TransactionIdDidCommit(changer) {
+                return Activity::Over;
+            }
+        }
+    }
+    Activity::None
+}
+
+/// The members of a multixact that share a tuple with nobody.
+unsafe fn exclusive_members(
+    multi: pg_sys::TransactionId,
+    only_locks: bool,
+) -> Vec<pg_sys::TransactionId> {
+    // SAFETY: the members are palloc'd, as many as are returned.
+    unsafe {
+        let mut members = core::ptr::null_mut();
+        let count = pg_sys::GetMultiXactIdMembers(multi, &mut members, false, only_locks);
+        (0..count.max(0) as usize)
+            .map(|at| *members.add(at))
+            .filter(|member| {
+                member.status >= pg_sys::MultiXactStatus::MultiXactStatusForNoKeyUpdate
+            })
+            .map(|member| member.xid)
+            .collect()
+    }
+}
+
+/// Lets others know that a row of a chunk is about to be changed: the change is written only when the transaction ends.
+/// The row must be locked.
+///
+/// # Safety
+/// `table` must be open for writing.
+pub unsafe fn announce_change(table: pg_sys::Relation, chunk: u64, row: u32) {
+    // SAFETY: by contract.
+    let tag = unsafe { Tag::change(table, chunk, row) };
+    if heavy::take(&tag, pg_sys::AccessExclusiveLock, true) == Taken::New {
+        COUNT.with_borrow_mut(|count| count.all += 1);
+    }
+}
+
+/// Is somebody changing a row of a chunk? Waits until nobody is if `waits` says so.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn await_change(table: pg_sys::Relation, chunk: u64, row: u32, waits: bool) -> bool {
+    // SAFETY: by contract.
+    let tag = unsafe { Tag::change(table, chunk, row) };
+    if heavy::take(&tag, pg_sys::ShareLock, false) == Taken::No {
+        if waits {
+            heavy::take(&tag, pg_sys::ShareLock, true);
+            heavy::release(&tag, pg_sys::ShareLock);
+        }
+        return true;
+    }
+    heavy::release(&tag, pg_sys::ShareLock);
+    false
 }
 
 /// The newest committed version of the chunk of a row that we have locked. Whoever replaces it just now leaves our row alone,

@@ -9,6 +9,7 @@ mod faults;
 mod generate;
 mod hazards;
 mod installcheck;
+mod keys;
 mod logical;
 mod model;
 mod pgbench;
@@ -68,6 +69,13 @@ pub fn run() -> Result<bool> {
             let suite = arguments.given("suite")?;
             core_suites::run(&tree, &mut report, suite, arguments.given("chunk-rows")?)?;
         }
+        "keys" => keys::run(
+            &tree,
+            &mut report,
+            arguments.option("seconds", 60)?,
+            seed,
+            &arguments.word(0, "all".to_string())?,
+        )?,
         "model" => model::run(&tree, &mut report, arguments.option("seconds", 120)?, seed)?,
         "pgbench" => pgbench::run(&tree, &mut report, 10, 10, "")?,
         "soak" => {
@@ -101,6 +109,7 @@ pub fn run() -> Result<bool> {
             logical::run(&tree, &mut report, 6, seed)?;
             differential::run(&tree, &mut report, 6, 300, seed)?;
             model::run(&tree, &mut report, 120, seed)?;
+            keys::run(&tree, &mut report, 20, seed, "all")?;
             pgbench::run(&tree, &mut report, 2, 3, "")?;
             crash::run(&tree, &mut report, 5, seed)?;
             core_suites::test(&tree, &mut report)?;

@@ -11,6 +11,7 @@ mod validate;
 
 pub use validate::index_validate_scan;
 
+use super::keys;
 use crate::pg::relation;
 use judge::{Judge, Rule};
 use pgrx::pg_sys;
@@ -54,6 +55,9 @@ pub unsafe extern "C-unwind" fn index_build_range_scan(
             scan,
             &mut snapshot,
         );
+        if !(*info).ii_Concurrent {
+            keys::build::verify(table, index, core::ptr::null_mut());
+        }
         let entry: *mut Entry = &mut (*rows).entry;
         let mut done = 0;
         loop {

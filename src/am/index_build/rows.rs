@@ -2,6 +2,7 @@
 //! expressions and hand entries on without a frame of ours in between that an error would have to unwind.
 
 use super::judge::{raise_without_root, Judge, Verdict};
+use crate::am::keys;
 use crate::am::scan::{classify, Found, VarveScan};
 use crate::am::series_index::is_series_index;
 use crate::am::slot;
@@ -323,18 +324,26 @@ impl Rows {
     unsafe fn refuse_chunks(&self) {
         // SAFETY: the table is open.
         unsafe {
-            let info = self.judge.info;
-            if !(*info).ii_Unique && (*info).ii_ExclusionOps.is_null() {
+            let (info, table) = (self.judge.info, self.judge.table);
+            let is_exclusion = !(*info).ii_ExclusionOps.is_null();
+            let is_key = (*info).ii_Unique && !is_exclusion;
+            if !is_exclusion && (!is_key || keys::build::can_find_keys(table, self.index)) {
                 return;
+            }
+            let message = format!(
+                "cannot create a unique index or exclusion constraint on table \"{}\": it has compressed rows",
+                relation::name(table)
+            );
+            let before = "Create the constraint before loading: the table then keeps its rows in the tail. Or copy the rows to a new table that has it.";
+            if is_exclusion {
+                let detail = "Such a constraint covers rows of the tail only.";
+                error::raise(Code::ERRCODE_FEATURE_NOT_SUPPORTED, message, detail, before)
             }
             error::raise(
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,
-                format!(
-                    "cannot create a unique index or exclusion constraint on table \"{}\": it has compressed rows",
-                    relation::name(self.judge.table)
-                ),
-                "Such an index covers rows of the tail only.",
-                "Create the constraint before loading: the table then keeps its rows in the tail. Or copy the rows to a new table that has it.",
+                message,
+                "Keys of compressed rows are found by a series index all of whose columns are in the key. The key may have no expression or predicate, no NULLS NOT DISTINCT, and may not be deferrable.",
+                "Create a series index on columns of the key first: CREATE INDEX ON t USING varve (key, time). Or create the constraint before loading: the table then keeps its rows in the tail.",
             )
         }
     }

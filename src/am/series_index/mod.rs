@@ -7,6 +7,7 @@ pub mod ddl;
 mod entries;
 mod handler;
 mod merge;
+pub mod probe;
 mod quals;
 mod rows;
 mod scan;

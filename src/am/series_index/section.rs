@@ -78,7 +78,7 @@ fn open(
 const NO_STRATEGY: u16 = 0;
 
 /// The scan key `column IS NULL`.
-fn is_null(column: usize) -> pg_sys::ScanKeyData {
+pub fn is_null(column: usize) -> pg_sys::ScanKeyData {
     let mut key = pg_sys::ScanKeyData::default();
     // SAFETY: a key without a function.
     unsafe {

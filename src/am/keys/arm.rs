@@ -1,0 +1,56 @@
+//! Putting our functions into the places of btree's: in the copies that this process has of the unique indexes'
+//! access method. A copy lasts as long as somebody has the index open, and may be a new one after that; so
+//! it is looked at again by each callback of the table that comes between opening an index and using it.
+
+use super::{catalog, insert, scan};
+use pgrx::pg_sys;
+use std::cell::Cell;
+
+thread_local! {
+    /// Inside btree's own check of a key, which visits the table and needs nothing of this.
+    static RESTING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Sees to it that uses of the table's unique indexes that follow come to us.
+///
+/// # Safety
+/// `table` must be open with a lock.
+pub unsafe fn arm(table: pg_sys::Relation) {
+    if RESTING.get() {
+        return;
+    }
+    // SAFETY: by contract; an index that is there is kept by the table's lock or by who has it open.
+    unsafe {
+        if (*(*table).rd_rel).relhasindex {
+            let keys = catalog::of(table);
+            if keys.concern_chunks() {
+                keys.unique
+                    .iter()
+                    .for_each(|unique| arm_index(unique.index));
+            }
+        }
+    }
+}
+
+unsafe fn arm_index(oid: pg_sys::Oid) {
+    // SAFETY: the routine is this entry's own copy.
+    unsafe {
+        let index = pg_sys::RelationIdGetRelation(oid);
+        if index.is_null() {
+            return;
+        }
+        let routine = (*index).rd_indam;
+        if !routine.is_null() {
+            (*routine).aminsert = Some(insert::insert);
+            (*routine).amrescan = Some(scan::rescan);
+            (*routine).amgettuple = Some(scan::get_tuple);
+            (*routine).amendscan = Some(scan::end_scan);
+        }
+        pg_sys::RelationClose(index);
+    }
+}
+
+/// Lets `arm` rest, or not; returns what was before.
+pub fn set_resting(rests: bool) -> bool {
+    RESTING.replace(rests)
+}

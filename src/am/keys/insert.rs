@@ -1,0 +1,134 @@
+//! Entering a key: `aminsert` of a unique index. A key that is in a chunk is refused before btree gets it, so
+//! that nobody waits for an entry that is to go again. Then btree enters it, and settles it with the tail's:
+//! from here on every inserter of the same key meets it. What has been sealed between the first look and
+//! btree's is found by a second one, which is needed only if some transaction has ended meanwhile.
+//!
+//! Errors of btree must reach core as they were raised, with constraint and all, and so must ours. They jump
+//! over the unguarded frames here, which hold plain values only.
+
+use super::arm;
+use super::find::{self, Answer, Key, Search};
+use crate::pg::error;
+use crate::pg::relation;
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+unsafe extern "C-unwind" {
+    fn btinsert(
+        index: pg_sys::Relation,
+        values: *mut pg_sys::Datum,
+        nulls: *mut bool,
+        item: pg_sys::ItemPointer,
+        table: pg_sys::Relation,
+        check: pg_sys::IndexUniqueCheck::Type,
+        unchanged: bool,
+        info: *mut pg_sys::IndexInfo,
+    ) -> bool;
+    fn BuildIndexValueDescription(
+        index: pg_sys::Relation,
+        values: *const pg_sys::Datum,
+        nulls: *const bool,
+    ) -> *mut core::ffi::c_char;
+    fn errstart(level: i32, domain: *const core::ffi::c_char) -> bool;
+    fn errcode(code: i32) -> i32;
+    fn errmsg(format: *const core::ffi::c_char, ...) -> i32;
+    fn errdetail(format: *const core::ffi::c_char, ...) -> i32;
+    fn errtableconstraint(table: pg_sys::Relation, name: *const core::ffi::c_char) -> i32;
+    fn errfinish(file: *const core::ffi::c_char, line: i32, function: *const core::ffi::c_char);
+}
+
+pub unsafe extern "C-unwind" fn insert(
+    index: pg_sys::Relation,
+    values: *mut pg_sys::Datum,
+    nulls: *mut bool,
+    item: pg_sys::ItemPointer,
+    table: pg_sys::Relation,
+    check: pg_sys::IndexUniqueCheck::Type,
+    unchanged: bool,
+    info: *mut pg_sys::IndexInfo,
+) -> bool {
+    // SAFETY: called by core with open relations and values for each column; no value here needs dropping.
+    unsafe {
+        let mut stamp = 0;
+        let waits = check == pg_sys::IndexUniqueCheck::UNIQUE_CHECK_YES;
+        if waits && look(index, values, nulls, table, true, &mut stamp) == Answer::Taken {
+            raise_taken(index, values, nulls, table);
+        }
+        let rested = arm::set_resting(true);
+        let unique = btinsert(index, values, nulls, item, table, check, unchanged, info);
+        arm::set_resting(rested);
+        if waits
+            && find::is_stale(stamp)
+            && look(index, values, nulls, table, true, &mut stamp) == Answer::Taken
+        {
+            raise_taken(index, values, nulls, table);
+        }
+        let partial = check == pg_sys::IndexUniqueCheck::UNIQUE_CHECK_PARTIAL;
+        if partial && unique {
+            return look(index, values, nulls, table, false, &mut stamp) == Answer::Free;
+        }
+        unique
+    }
+}
+
+/// Is the key in a chunk?
+#[pg_guard]
+unsafe extern "C-unwind" fn look(
+    index: pg_sys::Relation,
+    values: *mut pg_sys::Datum,
+    nulls: *mut bool,
+    table: pg_sys::Relation,
+    waits: bool,
+    stamp: *mut u64,
+) -> Answer {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let count = (*(*index).rd_index).indnkeyatts as usize;
+        let nulls = core::slice::from_raw_parts(nulls, count);
+        if nulls.contains(&true) {
+            return Answer::Free;
+        }
+        let key = Key {
+            values: core::slice::from_raw_parts(values, count),
+            nulls,
+            columns: (0..count).collect(),
+        };
+        let search = Search {
+            table,
+            index,
+            waits,
+        };
+        let (answer, _) = find::find(search, &key, &mut *stamp);
+        if answer == Answer::Taken && waits {
+            // A serialization failure is the better error.
+            relation::check_serializable(table);
+        }
+        answer
+    }
+}
+
+/// The error that btree raises for a key that a tail row has.
+unsafe fn raise_taken(
+    index: pg_sys::Relation,
+    values: *mut pg_sys::Datum,
+    nulls: *mut bool,
+    table: pg_sys::Relation,
+) -> ! {
+    // SAFETY: the caller's contract; names live in the relcache, the description in this context.
+    unsafe {
+        let name = (*(*index).rd_rel).relname.data.as_ptr();
+        let described = BuildIndexValueDescription(index, values, nulls);
+        errstart(pgrx::PgLogLevel::ERROR as i32, core::ptr::null());
+        errcode(error::Code::ERRCODE_UNIQUE_VIOLATION as i32);
+        errmsg(
+            c"duplicate key value violates unique constraint \"%s\"".as_ptr(),
+            name,
+        );
+        if !described.is_null() {
+            errdetail(c"Key %s already exists.".as_ptr(), described);
+        }
+        errtableconstraint(table, name);
+        errfinish(c"insert.rs".as_ptr(), line!() as i32, c"insert".as_ptr());
+        unreachable!("BUG: an ERROR returned")
+    }
+}
