@@ -156,9 +156,26 @@ pub unsafe fn series_indexes(table: pg_sys::Relation) -> Vec<Open> {
     }
 }
 
-/// Which of the series indexes of a table finds the rows of chunks that have the key of an entry of `unique`: one whose columns,
-/// time included, are all among the key's, and mean the same by "equal". None also where uniqueness is not a matter of
-/// whole keys checked at once: with a predicate, expressions, NULLS NOT DISTINCT, or when it is deferrable.
+/// Is uniqueness a matter of whole keys of columns, checked at once? Not with a predicate, expressions, NULLS NOT DISTINCT, or when
+/// it is deferrable.
+///
+/// # Safety
+/// `unique` must be an open index.
+pub unsafe fn is_plain_key(unique: pg_sys::Relation) -> bool {
+    // SAFETY: by contract.
+    unsafe {
+        let form = &*(*unique).rd_index;
+        form.indisunique
+            && form.indimmediate
+            && !form.indisexclusion
+            && !treats_nulls_as_equal(form)
+            && has_no_predicate(unique)
+            && !index_columns(unique).contains(&0)
+    }
+}
+
+/// Which of the series indexes of a table finds the rows of chunks that have the key of an entry of `unique`, a plain key: one
+/// whose columns, time included, are all among the key's, and mean the same by "equal".
 ///
 /// # Safety
 /// `unique` must be an open index.
@@ -168,16 +185,10 @@ pub unsafe fn series_index_of_key(
 ) -> Option<pg_sys::Oid> {
     // SAFETY: by contract.
     unsafe {
-        let form = &*(*unique).rd_index;
-        let is_plain = form.indisunique
-            && form.indimmediate
-            && !form.indisexclusion
-            && !treats_nulls_as_equal(form)
-            && has_no_predicate(unique);
-        let columns = index_columns(unique);
-        if !is_plain || columns.contains(&0) {
+        if !is_plain_key(unique) {
             return None;
         }
+        let columns = index_columns(unique);
         let found = series.iter().find(|index| {
             let index = index.rel();
             index_columns(index).iter().enumerate().all(|(at, column)| {

@@ -18,6 +18,7 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
     let cluster = Cluster::create(tree, &[])?;
     let mut client = cluster.database("replicate")?;
     twins::create(&mut client)?;
+    client.batch_execute(&keyed_tables(&twins::access_method()))?;
     let mut workload = Workload::new(Random::fresh_seed(), 0, 20);
     report.check(
         "standby/equals its primary over ten cycles",
@@ -205,6 +206,11 @@ fn dump_and_restore(cluster: &Cluster, client: &mut Client, options: &[&str]) ->
         )?;
     }
     twins::expect_equal(&mut reader, HEAP, VARVE)?;
+    expect_same(
+        "constraints",
+        constraints(client)?,
+        constraints(&mut reader)?,
+    )?;
     let method = "SELECT amname::text FROM pg_class c JOIN pg_am a ON a.oid = c.relam WHERE c.oid = $1::text::regclass";
     expect_same(
         "access method",
@@ -212,6 +218,39 @@ fn dump_and_restore(cluster: &Cluster, client: &mut Client, options: &[&str]) ->
         reader.query_one(method, &[&VARVE])?.get(0),
     )?;
     twins::expect_verified(&mut reader, VARVE)
+}
+
+/// Tables with keys. A dump has them without any, then their rows, and then keys before other indexes and foreign keys.
+fn keyed_tables(method: &str) -> String {
+    let rows = "'2026-01-01'::timestamptz + g * interval '1 s', g FROM generate_series(1, 3000) g";
+    format!(
+        "CREATE TABLE by_series(device int, time timestamptz, value int, PRIMARY KEY (device, time)) USING {method};
+         CREATE INDEX ON by_series USING {method} (device, time);
+         INSERT INTO by_series SELECT g % 5, {rows};
+         CREATE TABLE by_id(id int PRIMARY KEY, time timestamptz, value int UNIQUE) USING {method};
+         INSERT INTO by_id SELECT g, {rows};
+         CREATE TABLE referring(id int REFERENCES by_id, time timestamptz, value int) USING {method};
+         INSERT INTO referring SELECT g, {rows};"
+    )
+    .replace("USING heap (", "USING btree (")
+}
+
+/// The constraints of the tables with keys, which the restored ones must obey.
+fn constraints(client: &mut Client) -> Result<String> {
+    let insert =
+        |table: &str| format!("INSERT INTO {table} SELECT * FROM {table} WHERE value = 77");
+    for statement in [
+        insert("by_series"),
+        insert("by_id"),
+        "INSERT INTO referring VALUES (-1)".into(),
+    ] {
+        if client.batch_execute(&statement).is_ok() {
+            return Err(format!("accepted: {statement}").into());
+        }
+    }
+    let named = "SELECT string_agg(conrelid::regclass || ' ' || pg_get_constraintdef(oid), ', ' ORDER BY conname)
+                 FROM pg_constraint WHERE conrelid::regclass::text IN ('by_series', 'by_id', 'referring')";
+    Ok(client.query_one(named, &[])?.get(0))
 }
 
 fn expect_same(what: &str, left: String, right: String) -> Result<()> {

@@ -2,7 +2,6 @@
 //! expressions and hand entries on without a frame of ours in between that an error would have to unwind.
 
 use super::judge::{raise_without_root, Judge, Verdict};
-use crate::am::keys;
 use crate::am::scan::{classify, Found, VarveScan};
 use crate::am::series_index::is_series_index;
 use crate::am::slot;
@@ -12,6 +11,7 @@ use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::pg::tuple;
+use crate::storage::layout;
 use crate::storage::read::{Chunk, Reader};
 use crate::table::{changes, series};
 use pgrx::pg_sys;
@@ -327,7 +327,7 @@ impl Rows {
             let (info, table) = (self.judge.info, self.judge.table);
             let is_exclusion = !(*info).ii_ExclusionOps.is_null();
             let is_key = (*info).ii_Unique && !is_exclusion;
-            if !is_exclusion && (!is_key || keys::build::can_find_keys(table, self.index)) {
+            if !is_exclusion && (!is_key || layout::is_plain_key(self.index)) {
                 return;
             }
             let message = format!(
@@ -342,8 +342,8 @@ impl Rows {
             error::raise(
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,
                 message,
-                "Keys of compressed rows are found by a series index all of whose columns are in the key. The key may have no expression or predicate, no NULLS NOT DISTINCT, and may not be deferrable.",
-                "Create a series index on columns of the key first: CREATE INDEX ON t USING varve (key, time). Or create the constraint before loading: the table then keeps its rows in the tail.",
+                "A key of compressed rows may have no expression or predicate, no NULLS NOT DISTINCT, and may not be deferrable.",
+                before,
             )
         }
     }

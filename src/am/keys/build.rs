@@ -19,15 +19,6 @@ unsafe extern "C-unwind" {
     fn tuplesort_performsort(sort: *mut pg_sys::Tuplesortstate);
 }
 
-/// Can keys of an index that is being built be found in chunks?
-///
-/// # Safety
-/// Both must be open.
-pub unsafe fn can_find_keys(table: pg_sys::Relation, index: pg_sys::Relation) -> bool {
-    // SAFETY: by contract.
-    unsafe { layout::series_index_of_key(index, &layout::series_indexes(table)).is_some() }
-}
-
 /// What a verification works with. Plain values: an error of the sort jumps over the frame that holds them.
 #[repr(C)]
 struct Work {
@@ -73,7 +64,7 @@ unsafe extern "C-unwind" fn begin(
         let concerned = (*(*index).rd_index).indisunique
             && pg_sys::ParallelWorkerNumber < 0
             && marks::is_marked(table)
-            && can_find_keys(table, index);
+            && layout::is_plain_key(index);
         if !concerned {
             return core::ptr::null_mut();
         }

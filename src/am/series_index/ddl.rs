@@ -5,7 +5,7 @@ use super::validate;
 use crate::am::routine;
 use crate::pg::error;
 use crate::pg::relation::{self, Open};
-use crate::storage::layout;
+use crate::storage::{layout, marks};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::ffi::CStr;
@@ -114,10 +114,7 @@ unsafe fn look_at_table(index: *mut pg_sys::IndexStmt) {
 unsafe fn note_ordinary(table: pg_sys::Relation) {
     // SAFETY: the caller's contract.
     unsafe {
-        let compresses = routine::is_varve(table)
-            && !layout::keeps_rows_in_tail(table)
-            && layout::of(table).time.is_some();
-        if compresses {
+        if routine::is_varve(table) && marks::may_have_chunks(table) {
             error::notice(
                 format!(
                     "index on varve table \"{}\" covers rows that are not compressed, and is not used by queries",
