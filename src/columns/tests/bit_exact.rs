@@ -2,20 +2,11 @@
 
 mod support;
 
-use support::{assert_same, bytes_column, mix, read_chunk, tiers};
+use support::{assert_same, bytes_column, column, mix, read_chunk, tiers};
 use varve_columns::chunk::{
     encode, encode_with, ChunkHeader, ColumnDirectory, Options, MAX_BLOCK_DATA_BYTES,
 };
 use varve_columns::column::{Column, Kind, Values};
-
-fn column(kind: Kind, values: Values) -> Column {
-    let validity = None;
-    Column {
-        kind,
-        values,
-        validity,
-    }
-}
 
 fn doubles(values: &[f64]) -> Column {
     column(Kind::F64, Values::F64(values.to_vec()))

@@ -7,7 +7,7 @@ mod support;
 
 use std::fmt::{Debug, Write};
 
-use support::{assert_same, bytes_column, mix, read_chunk, tiers};
+use support::{assert_same, bytes_column, column, mix, read_chunk, tiers};
 use varve_columns::chunk::{encode, Options};
 use varve_columns::column::{Column, Kind, Values};
 use varve_columns::vector::aggregate::{extremes_f64, extremes_i64, moments_f64, sum_f64, sum_i64};
@@ -83,15 +83,6 @@ fn doubles() -> Vec<(&'static str, Vec<f64>)> {
             (0..ROWS).map(|i| f64::from_bits(mix(i as u64))).collect(),
         ),
     ]
-}
-
-fn column(kind: Kind, values: Values) -> Column {
-    let validity = None;
-    Column {
-        kind,
-        values,
-        validity,
-    }
 }
 
 fn others() -> Vec<(&'static str, Column)> {

@@ -23,6 +23,16 @@ pub fn mix(i: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// A column without nulls.
+pub fn column(kind: Kind, values: Values) -> Column {
+    let validity = None;
+    Column {
+        kind,
+        values,
+        validity,
+    }
+}
+
 pub fn bytes_column(kind: Kind, values: &[Vec<u8>]) -> Column {
     let ends = values
         .iter()
