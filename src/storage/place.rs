@@ -49,18 +49,18 @@ thread_local! {
     static STATE: RefCell<Option<State>> = const { RefCell::new(None) };
 }
 
-/// While it lives, storage tuples of one table are placed below page `end` where there is room.
+/// While it lives, storage tuples of one table are placed on the lowest pages with room that the table had when it began.
 pub struct LowFirst;
 
 impl LowFirst {
     /// # Safety
     /// `table` must be open.
-    pub unsafe fn begin(table: pg_sys::Relation, end: u32) -> LowFirst {
+    pub unsafe fn begin(table: pg_sys::Relation) -> LowFirst {
         // SAFETY: by contract.
         let state = unsafe {
             State {
                 table: relation::oid(table),
-                end: end.min(relation::blocks(table)),
+                end: relation::blocks(table),
                 next: 0,
                 next_for_header: 0,
                 reserved: None,

@@ -77,7 +77,7 @@ impl Compaction {
                     if start == 0 {
                         marks::await_old_plans(table);
                     }
-                    let _low = LowFirst::begin(table, relation::blocks(table));
+                    let _low = LowFirst::begin(table);
                     let (done, rest) = seal::round(table, &layout, snapshot, start);
                     let pages = rest.unwrap_or_else(|| relation::blocks(table)) - start;
                     next = rest;
@@ -125,7 +125,7 @@ impl Compaction {
             // SAFETY: a round's table and snapshot.
             let result = unsafe {
                 self.rounds.attempt(|table, snapshot| {
-                    let _low = LowFirst::begin(table, relation::blocks(table));
+                    let _low = LowFirst::begin(table);
                     merge::round(table, layout, survey, inputs, snapshot)
                 })
             };

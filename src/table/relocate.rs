@@ -6,7 +6,6 @@ use super::merge::{delete_header, Done};
 use super::series::SeriesIndexes;
 use super::survey::{Seen, Survey};
 use crate::pg::error;
-use crate::pg::relation;
 use crate::pg::tid::Tid;
 use crate::storage::place::{self, LowFirst};
 use crate::storage::read::{Damage, Reader};
@@ -74,7 +73,7 @@ pub unsafe fn round(
     unsafe {
         let target = Target::current(table);
         let indexes = SeriesIndexes::open(table);
-        let low = LowFirst::begin(table, relation::blocks(table));
+        let low = LowFirst::begin(table);
         let mut above: Vec<_> = survey
             .chunks
             .iter()
