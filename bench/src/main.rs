@@ -3,6 +3,7 @@
 
 mod arguments;
 mod commands;
+mod errors;
 mod generate;
 mod measure;
 mod random;
@@ -18,7 +19,7 @@ fn main() -> std::process::ExitCode {
         Ok(true) => std::process::ExitCode::SUCCESS,
         Ok(false) => std::process::ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("varve-bench: {}", report::describe(error.as_ref()));
+            eprintln!("varve-bench: {}", errors::describe(error.as_ref()));
             std::process::ExitCode::FAILURE
         }
     }

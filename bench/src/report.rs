@@ -1,8 +1,8 @@
 //! Counting checks: one line for each, and the closing line `N passed, N failed` that .ci/run adds up.
 
+use crate::errors::describe;
 use crate::Result;
 use std::collections::BTreeMap;
-use std::error::Error;
 
 #[derive(Default)]
 pub struct Report {
@@ -62,30 +62,4 @@ impl Report {
         println!("{} passed, {} failed", self.passed, self.failures.len());
         self.failures.is_empty()
     }
-}
-
-/// An error with what a PostgreSQL server said about it: `severity: message`, SQLSTATE, detail.
-pub fn describe(error: &(dyn Error + 'static)) -> String {
-    let Some(server) = error
-        .downcast_ref::<postgres::Error>()
-        .and_then(|e| e.as_db_error())
-    else {
-        let mut text = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            text.push_str(&format!(": {cause}"));
-            source = cause.source();
-        }
-        return text;
-    };
-    let detail = server
-        .detail()
-        .map(|d| format!(" ({d})"))
-        .unwrap_or_default();
-    format!(
-        "{}: {} [{}]{detail}",
-        server.severity(),
-        server.message(),
-        server.code().code()
-    )
 }

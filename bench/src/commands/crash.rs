@@ -1,7 +1,9 @@
 //! kill -9 of the postmaster at random moments, while sessions COPY, insert, update, delete and compact. Each transaction
 //! makes its changes to the varve table and to a heap twin, and notes itself in a journal; clients remember what was
 //! acknowledged. After recovery the twins must be equal, every acknowledged transaction there, and `varve.verify` empty.
+//! Writers change many rows of chunks that they share, so two of them can deadlock (docs/design/0010): one then begins anew.
 
+use crate::errors::{describe, is_conflict, sqlstate};
 use crate::random::Random;
 use crate::report::Report;
 use crate::server::{Cluster, Tree};
@@ -16,27 +18,39 @@ const WRITERS: i64 = 3;
 const DEVICES_PER_WRITER: i64 = 10;
 const MOST_ROWS: i64 = 400_000;
 
+/// What a session did until the server died: the numbers of the transactions whose commit was acknowledged, and how many
+/// transactions a conflict with another session ended.
+#[derive(Default)]
+struct Written {
+    acknowledged: Vec<i64>,
+    conflicts: u64,
+}
+
 pub fn run(tree: &Arc<Tree>, report: &mut Report, rounds: u64, seed: u64) -> Result<()> {
     println!("crash: seed {seed}");
     let mut random = Random::new(seed);
-    let mut cluster = Cluster::create(tree, &["checkpoint_timeout = '30s'"])?;
+    let settings = ["checkpoint_timeout = '30s'", "deadlock_timeout = '100ms'"];
+    let mut cluster = Cluster::create(tree, &settings)?;
     let mut client = cluster.database("crash")?;
     twins::create(&mut client)?;
     client.batch_execute("CREATE TABLE journal(writer bigint, number bigint)")?;
     drop(client);
+    let (mut committed, mut conflicts) = (0, 0);
     for round in 1..=rounds {
-        let outcome = one_round(
-            &mut cluster,
-            random.bits(),
-            random.integer(200, 2_500) as u64,
-        );
+        let milliseconds = random.integer(200, 2_500) as u64;
+        let outcome = one_round(&mut cluster, random.bits(), milliseconds);
         let broken = outcome.is_err();
+        let outcome = outcome.map(|written| {
+            committed += written.acknowledged.len();
+            conflicts += written.conflicts;
+        });
         report.check(&format!("crash/round {round}"), outcome);
         if broken {
             println!("{}", cluster.log_end()?);
             return Ok(());
         }
     }
+    println!("crash: {committed} transactions committed, {conflicts} ended by a conflict");
     report.check("crash/clean restart", clean_restart(&mut cluster));
     Ok(())
 }
@@ -49,41 +63,30 @@ fn clean_restart(cluster: &mut Cluster) -> Result<()> {
     twins::expect_verified(&mut client, VARVE)
 }
 
-fn one_round(cluster: &mut Cluster, seed: u64, milliseconds: u64) -> Result<()> {
-    let mut sessions: Vec<thread::JoinHandle<std::result::Result<Vec<i64>, String>>> = Vec::new();
-    for writer in 0..WRITERS {
-        let conninfo = cluster.conninfo("crash");
-        sessions.push(thread::spawn(move || {
-            write_until_killed(&conninfo, seed, writer)
-        }));
-    }
+/// Writes, kills, recovers and compares; returns what all writers did.
+fn one_round(cluster: &mut Cluster, seed: u64, milliseconds: u64) -> Result<Written> {
+    let sessions: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let conninfo = cluster.conninfo("crash");
+            thread::spawn(move || write_until_killed(&conninfo, seed, writer))
+        })
+        .collect();
     let conninfo = cluster.conninfo("crash");
-    sessions.push(thread::spawn(move || compact_until_killed(&conninfo)));
+    let compactor = thread::spawn(move || compact_until_killed(&conninfo));
     thread::sleep(Duration::from_millis(milliseconds));
     cluster.kill()?;
-    let mut acknowledged = Vec::new();
+    let mut written = Vec::new();
     for session in sessions {
-        acknowledged.push(
-            session
-                .join()
-                .map_err(|_| "a session's thread panicked")??,
-        );
+        written.push(session.join().map_err(|_| "a writer panicked")??);
     }
+    compactor.join().map_err(|_| "compact panicked")??;
     cluster.start()?;
     let mut client = cluster.connect("crash")?;
-    for (writer, numbers) in acknowledged.iter().enumerate() {
-        let there = "SELECT count(*) FROM journal WHERE writer = $1 AND number = ANY ($2)";
-        let found: i64 = client
-            .query_one(there, &[&(writer as i64), numbers])?
-            .get(0);
-        if found != numbers.len() as i64 {
-            return Err(format!(
-                "writer {writer}: {} of {} committed transactions are gone",
-                numbers.len() as i64 - found,
-                numbers.len()
-            )
-            .into());
-        }
+    let mut total = Written::default();
+    for (writer, written) in written.into_iter().enumerate() {
+        expect_committed(&mut client, writer, &written.acknowledged)?;
+        total.acknowledged.extend(written.acknowledged);
+        total.conflicts += written.conflicts;
     }
     twins::expect_equal(&mut client, HEAP, VARVE)?;
     twins::expect_verified(&mut client, VARVE)?;
@@ -94,38 +97,56 @@ fn one_round(cluster: &mut Cluster, seed: u64, milliseconds: u64) -> Result<()> 
         twins::both(&mut client, "DELETE FROM {t} WHERE seq % 4 <> 0")?;
     }
     client.batch_execute("TRUNCATE journal")?;
-    Ok(())
+    Ok(total)
 }
 
-/// The numbers of the transactions whose commit was acknowledged; an error where the server reported one of its own.
+fn expect_committed(client: &mut Client, writer: usize, numbers: &[i64]) -> Result<()> {
+    let there = "SELECT count(*) FROM journal WHERE writer = $1 AND number = ANY ($2)";
+    let found: i64 = client
+        .query_one(there, &[&(writer as i64), &numbers])?
+        .get(0);
+    if found == numbers.len() as i64 {
+        return Ok(());
+    }
+    Err(format!(
+        "writer {writer}: {} of {} committed transactions are gone",
+        numbers.len() as i64 - found,
+        numbers.len()
+    )
+    .into())
+}
+
+/// An error where the server reported one that no client must be ready for.
 fn write_until_killed(
     conninfo: &str,
     seed: u64,
     writer: i64,
-) -> std::result::Result<Vec<i64>, String> {
+) -> std::result::Result<Written, String> {
     let mut workload = Workload::new(
         seed ^ writer as u64,
         writer * DEVICES_PER_WRITER,
         DEVICES_PER_WRITER,
     );
     let mut client = Client::connect(conninfo, NoTls).map_err(|e| e.to_string())?;
-    let mut acknowledged = Vec::new();
+    let mut written = Written::default();
     for number in 0.. {
         let undone = workload.random.one_in(10);
         let outcome = transaction(&mut client, &mut workload, writer, number, undone);
         match outcome {
             Ok(()) if undone => {}
-            Ok(()) => acknowledged.push(number),
-            Err(error) if is_from_server(error.as_ref()) => {
-                return Err(format!(
-                    "writer {writer}: {}",
-                    crate::report::describe(error.as_ref())
-                ))
+            Ok(()) => written.acknowledged.push(number),
+            Err(error) if is_conflict(error.as_ref()) => {
+                written.conflicts += 1;
+                // Where this fails, so does the next transaction.
+                let _ = client.batch_execute("ROLLBACK");
+            }
+            Err(error) if is_of_statement(error.as_ref()) => {
+                return Err(format!("writer {writer}: {}", describe(error.as_ref())))
             }
             Err(_) => break,
         }
     }
-    Ok(acknowledged)
+    Ok(written)
 }
 
 fn transaction(
@@ -141,26 +162,20 @@ fn transaction(
     Ok(client.batch_execute(if undone { "ROLLBACK" } else { "COMMIT" })?)
 }
 
-fn compact_until_killed(conninfo: &str) -> std::result::Result<Vec<i64>, String> {
+fn compact_until_killed(conninfo: &str) -> std::result::Result<(), String> {
     let mut client = Client::connect(conninfo, NoTls).map_err(|e| e.to_string())?;
     loop {
         match twins::compact(&mut client, VARVE) {
             Ok(()) => thread::sleep(Duration::from_millis(50)),
-            Err(error) if is_from_server(error.as_ref()) => {
-                return Err(format!(
-                    "compact: {}",
-                    crate::report::describe(error.as_ref())
-                ))
+            Err(error) if is_of_statement(error.as_ref()) => {
+                return Err(format!("compact: {}", describe(error.as_ref())))
             }
-            Err(_) => return Ok(Vec::new()),
+            Err(_) => return Ok(()),
         }
     }
 }
 
 /// A server that dies may still say so (class 57P); that is no error of a statement.
-fn is_from_server(error: &(dyn std::error::Error + 'static)) -> bool {
-    let code = error
-        .downcast_ref::<postgres::Error>()
-        .and_then(|e| e.code());
-    code.is_some_and(|code| !code.code().starts_with("57P"))
+fn is_of_statement(error: &(dyn std::error::Error + 'static)) -> bool {
+    sqlstate(error).is_some_and(|state| !state.starts_with("57P"))
 }

@@ -4,8 +4,9 @@
 mod schema;
 mod statement;
 
+use crate::errors::describe;
 use crate::random::Random;
-use crate::report::{describe, Report};
+use crate::report::Report;
 use crate::server::{Cluster, Tree};
 use crate::twins;
 use crate::Result;

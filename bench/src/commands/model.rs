@@ -1,7 +1,8 @@
 //! Four sessions of random changes, savepoints, DDL, compact and vacuum on a varve table and its heap twin. Every committed
 //! state must be equal: a fifth session compares both tables in one snapshot all the while, and `varve.verify` ends it.
 
-use crate::report::{describe, Report};
+use crate::errors::{describe, is_conflict};
+use crate::report::Report;
 use crate::server::{Cluster, Tree};
 use crate::twins::{self, Workload, HEAP, VARVE};
 use crate::Result;
@@ -102,7 +103,10 @@ fn compare_until(client: &mut Client, deadline: Instant, ended: impl Fn() -> boo
             .query_one(&format!("SELECT count(*) FROM {HEAP}"), &[])?
             .get(0);
         if rows > MOST_ROWS {
-            thin_out(client)?;
+            match thin_out(client) {
+                Err(error) if is_conflict(error.as_ref()) => client.batch_execute("ROLLBACK")?,
+                other => other?,
+            }
         }
     }
     Ok(snapshots)
@@ -191,12 +195,4 @@ fn transaction(client: &mut Client, workload: &mut Workload, repeatable: bool) -
     let undone = workload.random.one_in(8);
     client.batch_execute(if undone { "ROLLBACK" } else { "COMMIT" })?;
     Ok(!undone)
-}
-
-/// Serialization failures and deadlocks, which any client must be ready for.
-fn is_conflict(error: &(dyn std::error::Error + 'static)) -> bool {
-    let code = error
-        .downcast_ref::<postgres::Error>()
-        .and_then(|e| e.code());
-    code.is_some_and(|code| ["40001", "40P01"].contains(&code.code()))
 }

@@ -3,7 +3,8 @@
 
 use super::core_suites::{Sources, Suite, Torture};
 use super::{crash, differential, model, pgbench};
-use crate::report::{describe, Report};
+use crate::errors::describe;
+use crate::report::Report;
 use crate::server::{self, Tree};
 use crate::Result;
 use std::fmt::Write as _;

@@ -88,7 +88,7 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, tables: usize, seed: u64) -> R
         let mut outcome = Ok(());
         for (name, spot, flip) in tried.iter().filter(|(_, spot, _)| spot.region == region) {
             let what =
-                |error| format!("{spot:?} ^ {flip:#04x}: {}", crate::report::describe(error));
+                |error| format!("{spot:?} ^ {flip:#04x}: {}", crate::errors::describe(error));
             let result = examine(&cluster, name, spot, &truth);
             if let (Err(error), true) = (result, outcome.is_ok()) {
                 outcome = Err(what(error.as_ref()).into());
@@ -325,7 +325,7 @@ fn examine(cluster: &Cluster, table: &str, spot: &Spot, truth: &Truth) -> Result
 impl Examination<'_> {
     /// Notes an error, which must be one that is allowed.
     fn refused(&mut self, error: &postgres::Error, what: &str) -> Result<Outcome> {
-        let describe = || format!("{what}: {}", crate::report::describe(error));
+        let describe = || format!("{what}: {}", crate::errors::describe(error));
         let Some(server) = error.as_db_error() else {
             return Err(describe().into());
         };

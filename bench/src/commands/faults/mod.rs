@@ -227,7 +227,7 @@ fn refused(client: &mut Client, table: &str, code: &str) -> Result<()> {
     };
     let server = error.as_db_error().ok_or("the server is gone")?;
     if server.code().code() != code || server.hint().is_none() {
-        return Err(crate::report::describe(&error).into());
+        return Err(crate::errors::describe(&error).into());
     }
     Ok(client.batch_execute(&format!("CALL varve.compact('{table}')"))?)
 }

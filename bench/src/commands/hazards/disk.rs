@@ -140,7 +140,7 @@ fn full(outcome: std::result::Result<(), postgres::Error>, what: &str) -> Result
     match outcome {
         Ok(()) => Err(format!("{what} finds room where there is none").into()),
         Err(error) if error.code().is_some_and(|code| code.code() == "53100") => Ok(()),
-        Err(error) => Err(format!("{what}: {}", crate::report::describe(&error)).into()),
+        Err(error) => Err(format!("{what}: {}", crate::errors::describe(&error)).into()),
     }
 }
 

@@ -104,7 +104,7 @@ fn out_of_locks(tree: &Arc<Tree>) -> Result<()> {
     ] {
         match client.batch_execute(&format!("BEGIN; {statement}; ROLLBACK")) {
             Err(error) if error.code() != Some(&SqlState::OUT_OF_MEMORY) => {
-                return Err(format!("{statement}: {}", crate::report::describe(&error)).into());
+                return Err(format!("{statement}: {}", crate::errors::describe(&error)).into());
             }
             _ => {}
         }

@@ -6,7 +6,8 @@
 mod free;
 mod twin;
 
-use crate::report::{describe, Report};
+use crate::errors::describe;
+use crate::report::Report;
 use crate::server::{Cluster, Tree};
 use crate::twins;
 use crate::Result;
