@@ -156,8 +156,7 @@ pub unsafe fn series_indexes(table: pg_sys::Relation) -> Vec<Open> {
     }
 }
 
-/// Is uniqueness a matter of whole keys of columns, checked at once? Not with a predicate, expressions, NULLS NOT DISTINCT, or when
-/// it is deferrable.
+/// Is uniqueness a matter of whole keys of columns? Not with a predicate, expressions, or NULLS NOT DISTINCT.
 ///
 /// # Safety
 /// `unique` must be an open index.
@@ -166,7 +165,6 @@ pub unsafe fn is_plain_key(unique: pg_sys::Relation) -> bool {
     unsafe {
         let form = &*(*unique).rd_index;
         form.indisunique
-            && form.indimmediate
             && !form.indisexclusion
             && !treats_nulls_as_equal(form)
             && has_no_predicate(unique)

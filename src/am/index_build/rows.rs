@@ -342,7 +342,7 @@ impl Rows {
             error::raise(
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,
                 message,
-                "A key of compressed rows may have no expression or predicate, no NULLS NOT DISTINCT, and may not be deferrable.",
+                "A key of compressed rows may have no expression, no predicate, and no NULLS NOT DISTINCT.",
                 before,
             )
         }

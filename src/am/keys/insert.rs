@@ -1,7 +1,8 @@
 //! Entering a key: `aminsert` of a unique index. A key that is in a chunk is refused before btree gets it, so
 //! that nobody waits for an entry that is to go again. Then btree enters it, and settles it with the tail's:
 //! from here on every inserter of the same key meets it. What has been sealed between the first look and
-//! btree's is found by a second one, which is needed only if some transaction has ended meanwhile.
+//! btree's is found by a second one, which is needed only if some transaction has ended meanwhile. A deferrable key
+//! is entered first and looked for once, without waiting; where it may be taken, core asks again when it is due.
 //!
 //! Errors of btree must reach core as they were raised, with constraint and all, and so must ours. They jump
 //! over the unguarded frames here, which hold plain values only.
@@ -29,6 +30,7 @@ unsafe extern "C-unwind" {
         values: *const pg_sys::Datum,
         nulls: *const bool,
     ) -> *mut core::ffi::c_char;
+    fn LockRelationOid(relation: pg_sys::Oid, mode: i32);
     fn errstart(level: i32, domain: *const core::ffi::c_char) -> bool;
     fn errcode(code: i32) -> i32;
     fn errmsg(format: *const core::ffi::c_char, ...) -> i32;
@@ -57,18 +59,29 @@ pub unsafe extern "C-unwind" fn insert(
         let rested = arm::set_resting(true);
         let unique = btinsert(index, values, nulls, item, table, check, unchanged, info);
         arm::set_resting(rested);
-        if waits
-            && find::is_stale(stamp)
+        // A check of an entry that was made before has been published long since: one look is enough.
+        let existed = check == pg_sys::IndexUniqueCheck::UNIQUE_CHECK_EXISTING;
+        if (existed || waits && find::is_stale(stamp))
             && look(index, values, nulls, table, true, &mut stamp) == Answer::Taken
         {
             raise_taken(index, values, nulls, table);
         }
-        let partial = check == pg_sys::IndexUniqueCheck::UNIQUE_CHECK_PARTIAL;
-        if partial && unique {
-            return look(index, values, nulls, table, false, &mut stamp) == Answer::Free;
+        if check != pg_sys::IndexUniqueCheck::UNIQUE_CHECK_PARTIAL {
+            return unique;
         }
-        unique
+        let free = unique && look(index, values, nulls, table, false, &mut stamp) == Answer::Free;
+        if !free && !(*(*index).rd_index).indimmediate {
+            keep_armed(index);
+        }
+        free
     }
+}
+
+/// Sees to it that the check that is made later comes to us: it opens the table first and the index then, and while we hold
+/// the lock that it takes, nothing is made known in between that would have the armed routine replaced.
+unsafe fn keep_armed(index: pg_sys::Relation) {
+    // SAFETY: an error jumps over frames of plain values only.
+    unsafe { LockRelationOid((*index).rd_id, pg_sys::RowExclusiveLock as i32) };
 }
 
 /// Is the key in a chunk?
