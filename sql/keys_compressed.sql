@@ -154,9 +154,6 @@ SELECT rows FROM varve.stats('v') WHERE part = 'tail';
 SELECT tail_after('CREATE UNIQUE INDEX c ON v(lower(device), device, time)');
 CALL varve.compact('v');
 SELECT rows FROM varve.stats('v') WHERE part = 'tail';
-SELECT tail_after('ALTER TABLE v ADD CONSTRAINT c UNIQUE (device, time) DEFERRABLE');
-CALL varve.compact('v');
-SELECT rows FROM varve.stats('v') WHERE part = 'tail';
 SELECT tail_after('ALTER TABLE v ADD CONSTRAINT c UNIQUE NULLS NOT DISTINCT (device, time)');
 CALL varve.compact('v');
 SELECT rows FROM varve.stats('v') WHERE part = 'tail';
@@ -170,13 +167,12 @@ SELECT tail_after('SELECT');
 CALL varve.compact('v');
 SELECT rows FROM varve.stats('v') WHERE part = 'tail';
 CREATE UNIQUE INDEX c ON v(device, time) WHERE value > 0;
-ALTER TABLE v ADD CONSTRAINT c UNIQUE (device, time) DEFERRABLE;
 ALTER TABLE v ADD CONSTRAINT c UNIQUE (value);
 ALTER TABLE v DROP CONSTRAINT c;
 ALTER TABLE v ADD CONSTRAINT c EXCLUDE USING btree (value WITH =);
 ALTER TABLE v ADD CONSTRAINT c UNIQUE (device, time);
 INSERT INTO v VALUES ('d1', '2026-01-01', 1);
--- A foreign key that comes later finds and locks compressed rows; new rows stay in the tail then.
+-- A foreign key that comes later finds and locks compressed rows.
 CREATE TABLE notes(device text, time timestamptz, FOREIGN KEY (device, time) REFERENCES v(device, time) ON DELETE CASCADE);
 INSERT INTO notes VALUES ('d1', '2026-01-01'), ('d2', '2026-01-01');
 INSERT INTO notes VALUES ('d1', '2026-01-02');

@@ -3,7 +3,7 @@
 
 use super::keys;
 use crate::storage::marks;
-use crate::table::{batch, changes, handover, locks, stream};
+use crate::table::{batch, changes, crosscheck, deferred, handover, locks, stream};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -122,19 +122,29 @@ unsafe extern "C-unwind" fn after_run(query: *mut pg_sys::QueryDesc, run: Run) {
 }
 
 unsafe extern "C-unwind" fn executor_finish(query: *mut pg_sys::QueryDesc) {
-    // SAFETY: called by core after the last run. Modifying CTEs are completed in here.
+    // SAFETY: called by core after the last run. Modifying CTEs are completed in here, and triggers run.
     unsafe {
+        let depth = before_finish();
         match NEXT_FINISH {
             Some(next) => next(query),
             None => standard_ExecutorFinish(query),
         }
-        after_finish();
+        after_finish(depth);
     }
 }
 
+/// What triggers do is part of their statement, cascades of foreign keys above all.
 #[pg_guard]
-unsafe extern "C-unwind" fn after_finish() {
-    if batch::depth() == 0 {
+unsafe extern "C-unwind" fn before_finish() -> usize {
+    let depth = batch::depth();
+    batch::enter_statement(None);
+    depth
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn after_finish(depth: usize) {
+    batch::truncate_depth(depth);
+    if depth == 0 {
         changes::flush();
     }
 }
@@ -164,6 +174,7 @@ unsafe extern "C-unwind" fn transaction_event(
         pg_sys::XactEvent::XACT_EVENT_PRE_COMMIT | pg_sys::XactEvent::XACT_EVENT_PRE_PREPARE => {
             batch::flush_all();
             changes::flush_finally();
+            deferred::release();
         }
         pg_sys::XactEvent::XACT_EVENT_COMMIT
         | pg_sys::XactEvent::XACT_EVENT_ABORT
@@ -174,6 +185,8 @@ unsafe extern "C-unwind" fn transaction_event(
             keys::forget();
             batch::forget();
             changes::forget();
+            crosscheck::forget();
+            deferred::forget();
             handover::forget();
             locks::forget();
             stream::forget();

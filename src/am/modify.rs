@@ -9,7 +9,7 @@ use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::storage::read::Reader;
 use crate::table::locks::{self, Locked, Request, RowState};
-use crate::table::{batch, changes, follow, handover, stream};
+use crate::table::{batch, changes, crosscheck, deferred, follow, handover, stream};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::rc::Rc;
@@ -167,20 +167,6 @@ unsafe fn hold(
     }
 }
 
-/// Is the row part of what `crosscheck` sees? Always, without one.
-unsafe fn passes_crosscheck(
-    table: pg_sys::Relation,
-    reader: &Reader,
-    row: u32,
-    crosscheck: pg_sys::Snapshot,
-) -> bool {
-    // SAFETY: the caller's contract.
-    unsafe {
-        crosscheck.is_null()
-            || fetch::visible_row(table, Tid::of_row(reader.chunk.tid, row), crosscheck).is_some()
-    }
-}
-
 #[expect(clippy::too_many_arguments, reason = "the table AM's signature")]
 #[pg_guard]
 pub unsafe extern "C-unwind" fn tuple_delete(
@@ -188,14 +174,15 @@ pub unsafe extern "C-unwind" fn tuple_delete(
     item: pg_sys::ItemPointer,
     command: pg_sys::CommandId,
     snapshot: pg_sys::Snapshot,
-    crosscheck: pg_sys::Snapshot,
+    transaction: pg_sys::Snapshot,
     wait: bool,
     failure: *mut pg_sys::TM_FailureData,
     changing_partition: bool,
 ) -> Outcome {
     // SAFETY: called by core.
     unsafe {
-        let mut at = tid::read(item);
+        let known = tid::read(item);
+        let mut at = known;
         if !at.is_virtual() {
             if !handover::lock_origin(table, at, pg_sys::AccessExclusiveLock, wait) {
                 return pg_sys::TM_Result::TM_BeingModified;
@@ -206,7 +193,7 @@ pub unsafe extern "C-unwind" fn tuple_delete(
                 item,
                 command,
                 snapshot,
-                crosscheck,
+                transaction,
                 wait,
                 failure,
                 changing_partition,
@@ -218,7 +205,10 @@ pub unsafe extern "C-unwind" fn tuple_delete(
         }
         let exclusive = pg_sys::LockTupleMode::LockTupleExclusive;
         match hold(table, at, exclusive, command, wait, failure) {
-            Held::Row(reader, row) if passes_crosscheck(table, &reader, row, crosscheck) => {
+            Held::Row(reader, row)
+                if crosscheck::passes(table, known, &reader, row, transaction) =>
+            {
+                deferred::keep_for_triggers(table);
                 relation::check_serializable(table);
                 let successor = changing_partition.then_some(MOVED_TO_ANOTHER_PARTITION);
                 if stream::is_streamed(table, command) {
@@ -258,7 +248,7 @@ pub unsafe extern "C-unwind" fn tuple_update(
     slot: *mut pg_sys::TupleTableSlot,
     command: pg_sys::CommandId,
     snapshot: pg_sys::Snapshot,
-    crosscheck: pg_sys::Snapshot,
+    transaction: pg_sys::Snapshot,
     wait: bool,
     failure: *mut pg_sys::TM_FailureData,
     mode: *mut pg_sys::LockTupleMode::Type,
@@ -267,7 +257,8 @@ pub unsafe extern "C-unwind" fn tuple_update(
     // SAFETY: called by core.
     unsafe {
         keys::arm(table);
-        let mut at = tid::read(item);
+        let known = tid::read(item);
+        let mut at = known;
         if !at.is_virtual() {
             let result = heap_callback!(
                 tuple_update,
@@ -276,7 +267,7 @@ pub unsafe extern "C-unwind" fn tuple_update(
                 slot,
                 command,
                 snapshot,
-                crosscheck,
+                transaction,
                 wait,
                 failure,
                 mode,
@@ -298,7 +289,10 @@ pub unsafe extern "C-unwind" fn tuple_update(
             pg_sys::LockTupleMode::LockTupleNoKeyExclusive
         };
         match hold(table, at, *mode, command, wait, failure) {
-            Held::Row(reader, row) if passes_crosscheck(table, &reader, row, crosscheck) => {
+            Held::Row(reader, row)
+                if crosscheck::passes(table, known, &reader, row, transaction) =>
+            {
+                deferred::keep_for_triggers(table);
                 // The new version is a tail row.
                 if stream::is_streamed(table, command) {
                     stream::update(table, &reader, row, command, slot);

@@ -110,24 +110,14 @@ unsafe fn infer(table: pg_sys::Relation) -> Layout {
     layout
 }
 
-/// Must new rows of the table stay in its tail? True with foreign keys from or to it, with an exclusion
-/// constraint, and with a unique index whose keys cannot be found in chunks (docs/design/0001, 0009).
+/// Must new rows of the table stay in its tail? True with an exclusion constraint, and with a unique index whose keys cannot be
+/// found in chunks (docs/design/0001, 0009).
 ///
 /// # Safety
 /// `table` must be open with a lock.
 pub unsafe fn keeps_rows_in_tail(table: pg_sys::Relation) -> bool {
     // SAFETY: by contract.
     unsafe {
-        let trigdesc = (*table).trigdesc;
-        if !trigdesc.is_null() {
-            let triggers =
-                core::slice::from_raw_parts((*trigdesc).triggers, (*trigdesc).numtriggers as usize);
-            if triggers.iter().any(|trigger| {
-                pg_sys::RI_FKey_trigger_type(trigger.tgfoid) != pg_sys::RI_TRIGGER_NONE as i32
-            }) {
-                return true;
-            }
-        }
         let series = series_indexes(table);
         any_index(table, |index| {
             let form = &*(*index).rd_index;

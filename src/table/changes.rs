@@ -81,8 +81,8 @@ struct State {
     touched: HashMap<Key, Touched>,
     /// Number of rows in all groups of `touched`.
     rows: usize,
-    /// Tables of which a row was followed into a chunk that the transaction's snapshot does not see.
-    followed: Vec<(pg_sys::Oid, pg_sys::CommandId)>,
+    /// Tables of which a row was followed into a chunk that the transaction's snapshot does not see, and who moved it there.
+    followed: Vec<(pg_sys::Oid, pg_sys::CommandId, pg_sys::TransactionId)>,
 }
 
 thread_local! {
@@ -258,15 +258,17 @@ fn uses_one_snapshot() -> bool {
     unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }
 }
 
-/// Remembers that a row of the table was followed to where it was moved. A transaction with one snapshot
+/// Remembers that a row of the table was followed to where `mover` moved it. A transaction with one snapshot
 /// still sees it at its old place, whatever it then does to it.
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn note_followed(table: pg_sys::Relation) {
+pub unsafe fn note_followed(table: pg_sys::Relation, mover: pg_sys::TransactionId) {
     if uses_one_snapshot() {
         // SAFETY: by contract.
-        let entry = unsafe { (relation::oid(table), pg_sys::GetCurrentCommandId(false)) };
+        let command = unsafe { pg_sys::GetCurrentCommandId(false) };
+        // SAFETY: as above.
+        let entry = unsafe { (relation::oid(table), command, mover) };
         STATE.with_borrow_mut(|state| {
             if state.followed.last() != Some(&entry) {
                 state.followed.push(entry);
@@ -276,7 +278,7 @@ pub unsafe fn note_followed(table: pg_sys::Relation) {
 }
 
 /// Raises a serialization failure where a scan would show rows as they were before this transaction
-/// changed them.
+/// changed them. Checks of foreign keys have later snapshots, that show the rows where they are.
 ///
 /// # Safety
 /// `table` must be open, `snapshot` null or valid.
@@ -292,8 +294,12 @@ pub unsafe fn check_readable(table: pg_sys::Relation, snapshot: pg_sys::Snapshot
         (relation::oid(table), (*snapshot).curcid)
     };
     let is_stale = STATE.with_borrow(|state| {
-        let earlier = |entry: &(_, _)| entry.0 == oid && entry.1 < horizon;
-        state.followed.iter().any(earlier)
+        state.followed.iter().any(|&(table, command, mover)| {
+            // SAFETY: an MVCC snapshot.
+            table == oid
+                && command < horizon
+                && unsafe { pg_sys::XidInMVCCSnapshot(mover, snapshot) }
+        })
     });
     if is_stale {
         error::raise(

@@ -55,7 +55,7 @@ unsafe fn sealed_row(
 ) -> Option<Tid> {
     // SAFETY: the caller's contract.
     unsafe {
-        changes::note_followed(table);
+        changes::note_followed(table, mover);
         moves::of(table, mover).of_sealed(table, at)
     }
 }
@@ -79,7 +79,7 @@ pub unsafe fn moved_row(
         if moved.chunk.map.contains(row) {
             return None;
         }
-        changes::note_followed(table);
+        changes::note_followed(table, mover);
         let values_of = || {
             let descriptor = (*table).rd_att;
             let natts = (*descriptor).natts as usize;

@@ -4,6 +4,8 @@ pub mod batch;
 pub mod changes;
 pub mod chunks;
 pub mod compact;
+pub mod crosscheck;
+pub mod deferred;
 pub mod equals;
 pub mod follow;
 pub mod handover;

@@ -1,0 +1,83 @@
+//! Cascades of foreign keys in REPEATABLE READ and SERIALIZABLE: they look for rows with a snapshot of the moment, and may only
+//! change those that the transaction's own snapshot, the crosscheck, sees as well. A row's header version tells too much for
+//! that: it is a new one whenever another row of the chunk is changed. A row that is there has been since its chunk was written,
+//! so what matters is whether the crosscheck sees any version of the chunk.
+
+use super::inspect;
+use crate::am::fetch;
+use crate::am::scan::Found;
+use crate::pg::page::PageCursor;
+use crate::pg::relation;
+use crate::pg::tid::Tid;
+use crate::pg::tuple;
+use crate::storage::read::Reader;
+use pgrx::pg_sys;
+use rustc_hash::FxHashSet;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use varve_columns::tuple::header;
+
+thread_local! {
+    /// The chunks of tables' files that the crosscheck sees. It is the same for the whole transaction, and what that writes itself
+    /// needs no look in here.
+    static SEEN: RefCell<HashMap<(pg_sys::Oid, pg_sys::Oid), FxHashSet<u64>>> = RefCell::default();
+}
+
+/// The transaction ended.
+pub fn forget() {
+    SEEN.with_borrow_mut(HashMap::clear);
+}
+
+/// Does `crosscheck` see a row that the caller knows by the TID `known`, and that is `row` of the chunk of `newest`? So it does
+/// where there is none.
+///
+/// # Safety
+/// `table` must be open, `crosscheck` null or the transaction's snapshot, `known` protected by another.
+pub unsafe fn passes(
+    table: pg_sys::Relation,
+    known: Tid,
+    newest: &Reader,
+    row: u32,
+    crosscheck: pg_sys::Snapshot,
+) -> bool {
+    // SAFETY: by contract.
+    unsafe {
+        crosscheck.is_null()
+            || !known.is_virtual() && sees_tuple(table, known, crosscheck)
+            || fetch::visible_row(table, Tid::of_row(newest.chunk.tid, row), crosscheck).is_some()
+            || sees_chunk(table, newest.chunk.header.chunk, crosscheck)
+    }
+}
+
+/// A row of the tail, which was sealed when it was about to be changed.
+unsafe fn sees_tuple(table: pg_sys::Relation, at: Tid, crosscheck: pg_sys::Snapshot) -> bool {
+    // SAFETY: the caller's contract; the page is pinned and locked while it is looked at.
+    unsafe {
+        let mut cursor = PageCursor::new(table);
+        let Some(item) = cursor.tuple(at, relation::blocks(table)) else {
+            return false;
+        };
+        let buffer = cursor.buffer();
+        let mut found = item.to_heap_tuple(relation::oid(table));
+        cursor.locked(|_| pg_sys::HeapTupleSatisfiesVisibility(&mut found, crosscheck, buffer))
+    }
+}
+
+unsafe fn sees_chunk(table: pg_sys::Relation, chunk: u64, crosscheck: pg_sys::Snapshot) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let key = (relation::oid(table), relation::file_number(table));
+        let known = SEEN.with_borrow(|seen| Some(seen.get(&key)?.contains(&chunk)));
+        known.unwrap_or_else(|| {
+            let mut chunks = FxHashSet::default();
+            inspect::visible_tuples(table, crosscheck, |kind, item| {
+                if kind == Found::Header {
+                    chunks.insert(header::chunk_id(tuple::body(item.header, item.len)));
+                }
+            });
+            let sees = chunks.contains(&chunk);
+            SEEN.with_borrow_mut(|seen| seen.insert(key, chunks));
+            sees
+        })
+    }
+}

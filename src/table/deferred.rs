@@ -1,0 +1,61 @@
+//! Deferred triggers, those of constraints above all, remember rows by their TIDs until the transaction ends. What a heap's own
+//! transaction has deleted stays where it is until then. A compressed row's TID is that of a header, which anybody replaces who
+//! changes another row of the chunk, and the TID of a row that was sealed is that of a tuple which another transaction has deleted:
+//! both may be vacuumed, and something else be put in their places. A snapshot that the transaction keeps prevents that.
+
+use pgrx::pg_sys;
+use std::cell::Cell;
+
+thread_local! {
+    static KEPT: Cell<pg_sys::Snapshot> = const { Cell::new(core::ptr::null_mut()) };
+}
+
+/// A compressed row of the table was changed: sees to it that triggers find it when they are due.
+///
+/// # Safety
+/// `table` must be open; to be called with the snapshot active by which the row was found.
+pub unsafe fn keep_for_triggers(table: pg_sys::Relation) {
+    if !KEPT.get().is_null() {
+        return;
+    }
+    // SAFETY: by contract. A later snapshot of the transaction protects nothing that this one does not.
+    unsafe {
+        if has_deferrable_triggers(table) && pg_sys::ActiveSnapshotSet() {
+            // A copy, since the active one may be given another command.
+            pg_sys::PushCopiedSnapshot(pg_sys::GetActiveSnapshot());
+            let owner = pg_sys::TopTransactionResourceOwner;
+            KEPT.set(pg_sys::RegisterSnapshotOnOwner(
+                pg_sys::GetActiveSnapshot(),
+                owner,
+            ));
+            pg_sys::PopActiveSnapshot();
+        }
+    }
+}
+
+unsafe fn has_deferrable_triggers(table: pg_sys::Relation) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let found = (*table).trigdesc;
+        if found.is_null() || !((*found).trig_delete_after_row || (*found).trig_update_after_row) {
+            return false;
+        }
+        let count = (*found).numtriggers as usize;
+        let triggers = core::slice::from_raw_parts((*found).triggers, count);
+        triggers.iter().any(|trigger| trigger.tgdeferrable)
+    }
+}
+
+/// The transaction is about to commit, or to be prepared: its triggers have run.
+pub fn release() {
+    let kept = KEPT.replace(core::ptr::null_mut());
+    if !kept.is_null() {
+        // SAFETY: registered by `keep_for_triggers`.
+        unsafe { pg_sys::UnregisterSnapshotFromOwner(kept, pg_sys::TopTransactionResourceOwner) };
+    }
+}
+
+/// The transaction ended: its snapshots are gone.
+pub fn forget() {
+    KEPT.set(core::ptr::null_mut());
+}
