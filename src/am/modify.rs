@@ -380,8 +380,12 @@ unsafe fn after_tail_lock(
     // SAFETY: the caller's contract.
     unsafe {
         if let Some(next) = follow::after_seal(table, tid::read(item), result, failure) {
+            // What was sealed may be a newer version than the caller's: he has to look at it again.
+            let is_newer = (*failure).traversed;
             *item = tid::to_pg(next);
-            return lock_compressed(table, item, slot, command, request, flags, failure);
+            let result = lock_compressed(table, item, slot, command, request, flags, failure);
+            (*failure).traversed |= is_newer;
+            return result;
         }
         let left = result == pg_sys::TM_Result::TM_Updated
             && tid::from_pg(&(*failure).ctid).is_moved_marker();

@@ -1,5 +1,6 @@
 //! Relations: open and close with a lock, names, sizes and indexes.
 
+use super::error::{self, Code};
 use pgrx::pg_sys;
 use std::ffi::CStr;
 
@@ -22,9 +23,21 @@ impl Open {
     pub fn existing_table(oid: pg_sys::Oid, lock: u32) -> Option<Self> {
         // SAFETY: an OID may be of any relation or none.
         let relation = unsafe { pg_sys::try_table_open(oid, lock as i32) };
-        (!relation.is_null()).then_some(Open {
+        (!relation.is_null()).then(|| Open {
             relation,
             index: false,
+        })
+    }
+
+    /// Of a table that may be dropped while this waits for the lock: that is an error of the user's.
+    pub fn living_table(oid: pg_sys::Oid, lock: u32) -> Self {
+        Self::existing_table(oid, lock).unwrap_or_else(|| {
+            error::raise(
+                Code::ERRCODE_UNDEFINED_TABLE,
+                "the table does not exist any more",
+                "It was dropped while this session waited for its lock.",
+                "",
+            )
         })
     }
 

@@ -23,7 +23,7 @@ impl Rounds {
         // SAFETY: by contract; errors are raised.
         unsafe {
             pg_sys::SPI_connect_ext(pg_sys::SPI_OPT_NONATOMIC as i32);
-            let open = Open::table(table, LOCK);
+            let open = Open::living_table(table, LOCK);
             let mut lock = (*open.rel()).rd_lockInfo.lockRelId;
             pg_sys::LockRelationIdForSession(&mut lock, LOCK as i32);
             drop(open);
@@ -88,7 +88,7 @@ impl Rounds {
                 8 << 10,
                 8 << 20,
             );
-            let table = Open::table(self.table, LOCK);
+            let table = Open::living_table(self.table, LOCK);
             pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
             let result = memory::within(context, || body(table.rel(), pg_sys::GetActiveSnapshot()));
             pg_sys::PopActiveSnapshot();
@@ -102,7 +102,7 @@ impl Rounds {
     pub fn is_in_the_way(&self) -> bool {
         // SAFETY: the lock is taken here and released at the next commit.
         unsafe {
-            let table = Open::table(self.table, LOCK);
+            let table = Open::living_table(self.table, LOCK);
             pg_sys::LockHasWaitersRelation(table.rel(), LOCK as i32)
         }
     }

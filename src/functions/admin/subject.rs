@@ -26,7 +26,7 @@ pub fn open(table: pg_sys::Oid, lock: u32) -> Open {
                 "Name a table that uses the access method varve.",
             );
         }
-        let open = Open::table(table, lock);
+        let open = Open::living_table(table, lock);
         if !routine::is_varve(open.rel()) {
             error::raise(
                 Code::ERRCODE_WRONG_OBJECT_TYPE,
