@@ -10,13 +10,15 @@ SQL := $(TARGET)/varve--$(VERSION).sql
 PROFILE ?= release
 BUILT := $(TARGET)/$(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 LIBRARY := $(BUILT)/libvarve.so
-BENCH := $(BUILT)/varve-bench
+# The test programs wait for servers most of their time: they are built the quick way, but for `make bench`.
+PROGRAMS ?= dev
+BENCH = $(TARGET)/$(if $(filter dev,$(PROGRAMS)),debug,$(PROGRAMS))/varve-bench
 CARGO := PGRX_PG_CONFIG_PATH=$(PG_CONFIG) CARGO_TARGET_DIR=$(TARGET) cargo
 SEED ?=
 CHUNK_ROWS ?=
 SUITE ?=
 
-export PG PG_CONFIG TARGET PROFILE
+export PG PG_CONFIG TARGET PROFILE LIBRARY
 
 .PHONY: all build sql programs bench install installcheck check test test-here faults cancel hazards replicate logical differential model keys pgbench crash core-suites vitals torture soak fuzz demo clean prerequisites
 
@@ -44,8 +46,8 @@ install:
 prerequisites:
 	@scripts/prerequisites $(PG)
 
-programs:
-	$(CARGO) build --profile $(PROFILE) --package varve-bench --bin varve-bench
+programs: prerequisites
+	$(CARGO) build --profile $(PROGRAMS) --package varve-bench --bin varve-bench
 
 # The bits that kernels for the baseline give, which those for the processor must give too.
 BITS := VARVE_BITS=$(abspath $(TARGET))/bits
@@ -57,15 +59,16 @@ check: prerequisites
 	$(BITS) $(CARGO) test --quiet --package varve-columns --features portable --test dispatch
 	$(BITS) $(CARGO) test --quiet --package varve-columns --package varve-bench
 
-# Everything that needs a server. Version 15 is the host's; any other runs in a Debian root of its own.
+# Everything that needs a server. Version 15 is the host's; any other runs in a Debian root of its own, with the host's programs.
 test:
 ifeq ($(PG),15)
-	@$(MAKE) --no-print-directory test-here
+	@$(MAKE) --no-print-directory programs test-here
 else
-	@scripts/in-trixie $(PG) make test-here PG=$(PG) TARGET=build/target-$(PG)
+	@$(MAKE) --no-print-directory PG=15 prerequisites programs
+	@scripts/in-trixie $(PG) make test-here PG=$(PG) TARGET=build/target-$(PG) BENCH=$(BENCH)
 endif
 
-test-here: prerequisites build programs
+test-here: prerequisites build
 	$(BENCH) test
 
 installcheck: prerequisites build programs
@@ -80,6 +83,7 @@ vitals: prerequisites build programs
 	$(BENCH) vitals docs/vitals.md
 
 # Size, speed and memory of tables, heap beside varve; twenty minutes; the page is docs/tables.md.
+bench: PROGRAMS = release
 bench: prerequisites build programs
 	$(BENCH) tables docs/tables.md
 

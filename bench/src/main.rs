@@ -5,6 +5,7 @@ mod arguments;
 mod commands;
 mod errors;
 mod generate;
+mod lanes;
 mod measure;
 mod random;
 mod report;

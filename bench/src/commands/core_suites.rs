@@ -1,6 +1,7 @@
 //! PostgreSQL's own regression and isolation suites, once with heap and once with varve as the default table access method.
 //! What the two runs print must be the same, file by file, after the filter; the exceptions are named in docs/core-suites.md.
 
+mod counts;
 mod filter;
 
 use crate::report::Report;
@@ -68,14 +69,13 @@ impl Torture {
     }
 }
 
-/// What `make test` asks for: both suites as they are, and the isolation suite in torture mode, whose exceptions are those of
-/// version 15.
+/// What `make test` asks for: the isolation suite in torture mode, whose exceptions are those of version 15, and which waits
+/// most of its time; then both suites as they are.
 pub fn test(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
-    run(tree, report, None, None)?;
     if server::pg_config("--version")?.starts_with("PostgreSQL 15") {
         run(tree, report, Some(Suite::Isolation), Some(7))?;
     }
-    Ok(())
+    run(tree, report, None, None)
 }
 
 /// What `make core-suites` asks for: both suites as they are or, with `chunk_rows`, in torture mode; or one of them.
@@ -167,6 +167,7 @@ impl Sources {
             }
             report.check(&format!("{program}/{name}"), outcome);
         }
+        self.keep_count(&program, differing)?;
         Ok(differing)
     }
 }
@@ -293,7 +294,7 @@ fn drop_keys(specs: &Path) -> Result<()> {
 
 fn without_keys(spec: &str) -> String {
     const KEY: &str = "primary key";
-    const DEPENDS: [&str; 9] = [
+    const DEPENDS: [&str; 10] = [
         "ctid =",
         "pg_toast",
         "on conflict",
@@ -303,6 +304,8 @@ fn without_keys(spec: &str) -> String {
         "primary key (",
         "primary key(",
         "add primary",
+        // A row that is refused as a duplicate holds no lock that others wait for.
+        "enable trigger",
     ];
     let lower = spec.to_ascii_lowercase();
     if DEPENDS.iter().any(|word| lower.contains(word)) {

@@ -111,7 +111,8 @@ fn is_pass_of(line: &str, name: &str) -> bool {
 fn show_differences(path: &Path) {
     const LINES: usize = 400;
     if let Ok(text) = fs::read_to_string(path) {
-        text.lines().take(LINES).for_each(|line| println!("{line}"));
+        let lines: Vec<&str> = text.lines().take(LINES).collect();
+        println!("{}", lines.join("\n"));
     }
 }
 

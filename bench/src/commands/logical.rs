@@ -29,7 +29,11 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, rounds: u64, seed: u64) -> Res
         let broken = outcome.is_err();
         report.check(&format!("logical/round {round}"), outcome);
         if broken {
-            println!("{}\n{}", pair.source.log_end()?, pair.target.log_end()?);
+            println!(
+                "logical:\n{}\n{}",
+                pair.source.log_end()?,
+                pair.target.log_end()?
+            );
             return Ok(());
         }
     }

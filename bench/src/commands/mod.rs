@@ -16,6 +16,7 @@ mod pgbench;
 mod replicate;
 mod soak;
 mod tables;
+mod test;
 mod torture;
 mod vitals;
 
@@ -100,20 +101,7 @@ pub fn run() -> Result<bool> {
             &mut report,
             &arguments.word(0, "docs/vitals.md".to_string())?,
         )?,
-        "test" => {
-            installcheck::run(&tree, &mut report)?;
-            faults::run(&tree, &mut report, 60, seed)?;
-            cancel::run(&tree, &mut report, 30_000, 2, seed)?;
-            hazards::run(&tree, &mut report, "all", seed)?;
-            replicate::run(&tree, &mut report)?;
-            logical::run(&tree, &mut report, 6, seed)?;
-            differential::run(&tree, &mut report, 6, 300, seed)?;
-            model::run(&tree, &mut report, 120, seed)?;
-            keys::run(&tree, &mut report, 20, seed, "all")?;
-            pgbench::run(&tree, &mut report, 2, 3, "")?;
-            crash::run(&tree, &mut report, 5, seed)?;
-            core_suites::test(&tree, &mut report)?;
-        }
+        "test" => test::run(&tree, &mut report, seed),
         other => return Err(format!("there is no command \"{other}\"").into()),
     }
     Ok(report.close())

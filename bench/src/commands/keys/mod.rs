@@ -47,16 +47,7 @@ pub fn run(
     which: &str,
 ) -> Result<()> {
     println!("keys: seed {seed}, {seconds} s each");
-    let cluster = Cluster::create(
-        tree,
-        &[
-            "deadlock_timeout = '100ms'",
-            "log_statement = 'all'",
-            "log_line_prefix = '%m [%p] %x '",
-            "logging_collector = on",
-            "log_directory = '/tmp/keyslog'",
-        ],
-    )?;
+    let cluster = Cluster::create(tree, &["deadlock_timeout = '100ms'"])?;
     let mut client = cluster.database("keys")?;
     let conninfo = cluster.conninfo("keys");
     let parts: [(&str, Create, Session, Expect); 2] = [

@@ -1,0 +1,56 @@
+//! Everything of `make test`, in three lanes of about the same length.
+
+use super::{
+    cancel, core_suites, crash, differential, faults, hazards, installcheck, keys, logical, model,
+    pgbench, replicate,
+};
+use crate::lanes::{self, Program};
+use crate::report::Report;
+use crate::server::Tree;
+use std::sync::Arc;
+
+/// Programs that mind how long something takes come first here, while those of the other lanes leave a processor free.
+const FAULTS: &[Program] = &[
+    ("cancel", |tree, report, seed| {
+        cancel::run(tree, report, 30_000, 2, seed)
+    }),
+    ("hazards", |tree, report, seed| {
+        hazards::run(tree, report, "all", seed)
+    }),
+    ("faults", |tree, report, seed| {
+        faults::run(tree, report, 60, seed)
+    }),
+    ("replicate", |tree, report, _| replicate::run(tree, report)),
+    ("logical", |tree, report, seed| {
+        logical::run(tree, report, 6, seed)
+    }),
+    ("differential", |tree, report, seed| {
+        differential::run(tree, report, 6, 300, seed)
+    }),
+    ("crash", |tree, report, seed| {
+        crash::run(tree, report, 5, seed)
+    }),
+];
+
+const SESSIONS: &[Program] = &[
+    ("installcheck", |tree, report, _| {
+        installcheck::run(tree, report)
+    }),
+    ("model", |tree, report, seed| {
+        model::run(tree, report, 120, seed)
+    }),
+    ("keys", |tree, report, seed| {
+        keys::run(tree, report, 20, seed, "all")
+    }),
+    ("pgbench", |tree, report, _| {
+        pgbench::run(tree, report, 2, 3, "")
+    }),
+];
+
+const SUITES: &[Program] = &[("core suites", |tree, report, _| {
+    core_suites::test(tree, report)
+})];
+
+pub fn run(tree: &Arc<Tree>, report: &mut Report, seed: u64) {
+    lanes::run(tree, report, seed, &[FAULTS, SESSIONS, SUITES]);
+}
