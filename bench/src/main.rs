@@ -11,6 +11,7 @@ mod random;
 mod report;
 mod server;
 mod twins;
+mod workload;
 
 /// What a program returns: any error ends it with its text.
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;

@@ -1,5 +1,5 @@
 //! kill -9 of the postmaster at random moments, while sessions COPY, insert, update, delete and compact. Each transaction
-//! makes its changes to the varve table and to a heap twin, and notes itself in a journal; clients remember what was
+//! makes its changes to a varve table and to its heap twin, of pairs with and without a key, and notes itself in a journal; clients remember what was
 //! acknowledged. After recovery the twins must be equal, every acknowledged transaction there, and `varve.verify` empty.
 //! Writers change many rows of chunks that they share, so two of them can deadlock (docs/design/0010): one then begins anew.
 
@@ -7,7 +7,8 @@ use crate::errors::{describe, is_conflict, sqlstate};
 use crate::random::Random;
 use crate::report::Report;
 use crate::server::{Cluster, Tree};
-use crate::twins::{self, Workload, HEAP, VARVE};
+use crate::twins::{self, PAIRS};
+use crate::workload::Workload;
 use crate::Result;
 use postgres::{Client, NoTls};
 use std::sync::Arc;
@@ -32,13 +33,13 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, rounds: u64, seed: u64) -> Res
     let settings = ["checkpoint_timeout = '30s'", "deadlock_timeout = '100ms'"];
     let mut cluster = Cluster::create(tree, &settings)?;
     let mut client = cluster.database("crash")?;
-    twins::create(&mut client)?;
+    PAIRS.iter().try_for_each(|pair| pair.create(&mut client))?;
     client.batch_execute("CREATE TABLE journal(writer bigint, number bigint)")?;
     drop(client);
     let (mut committed, mut conflicts) = (0, 0);
     for round in 1..=rounds {
         let milliseconds = random.integer(200, 2_500) as u64;
-        let outcome = one_round(&mut cluster, random.bits(), milliseconds);
+        let outcome = one_round(&mut cluster, round, random.bits(), milliseconds);
         let broken = outcome.is_err();
         let outcome = outcome.map(|written| {
             committed += written.acknowledged.len();
@@ -46,7 +47,7 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, rounds: u64, seed: u64) -> Res
         });
         report.check(&format!("crash/round {round}"), outcome);
         if broken {
-            println!("{}", cluster.log_end()?);
+            println!("crash:\n{}", cluster.log_end()?);
             return Ok(());
         }
     }
@@ -59,16 +60,23 @@ fn clean_restart(cluster: &mut Cluster) -> Result<()> {
     cluster.stop()?;
     cluster.start()?;
     let mut client = cluster.connect("crash")?;
-    twins::expect_equal(&mut client, HEAP, VARVE)?;
-    twins::expect_verified(&mut client, VARVE)
+    PAIRS
+        .iter()
+        .try_for_each(|pair| pair.expect_right(&mut client))
 }
 
 /// Writes, kills, recovers and compares; returns what all writers did.
-fn one_round(cluster: &mut Cluster, seed: u64, milliseconds: u64) -> Result<Written> {
+fn one_round(cluster: &mut Cluster, round: u64, seed: u64, milliseconds: u64) -> Result<Written> {
     let sessions: Vec<_> = (0..WRITERS)
         .map(|writer| {
             let conninfo = cluster.conninfo("crash");
-            thread::spawn(move || write_until_killed(&conninfo, seed, writer))
+            let workload = Workload::new(
+                seed ^ writer as u64,
+                writer * DEVICES_PER_WRITER,
+                DEVICES_PER_WRITER,
+            )
+            .with_keys(round as i64 * WRITERS + writer);
+            thread::spawn(move || write_until_killed(&conninfo, workload, writer))
         })
         .collect();
     let conninfo = cluster.conninfo("crash");
@@ -88,13 +96,14 @@ fn one_round(cluster: &mut Cluster, seed: u64, milliseconds: u64) -> Result<Writ
         total.acknowledged.extend(written.acknowledged);
         total.conflicts += written.conflicts;
     }
-    twins::expect_equal(&mut client, HEAP, VARVE)?;
-    twins::expect_verified(&mut client, VARVE)?;
-    let rows: i64 = client
-        .query_one(&format!("SELECT count(*) FROM {VARVE}"), &[])?
-        .get(0);
-    if rows > MOST_ROWS {
-        twins::both(&mut client, "DELETE FROM {t} WHERE seq % 4 <> 0")?;
+    for pair in PAIRS {
+        pair.expect_right(&mut client)?;
+        let rows: i64 = client
+            .query_one(&format!("SELECT count(*) FROM {}", pair.varve), &[])?
+            .get(0);
+        if rows > MOST_ROWS {
+            pair.both(&mut client, "DELETE FROM {t} WHERE seq % 4 <> 0")?;
+        }
     }
     client.batch_execute("TRUNCATE journal")?;
     Ok(total)
@@ -119,14 +128,9 @@ fn expect_committed(client: &mut Client, writer: usize, numbers: &[i64]) -> Resu
 /// An error where the server reported one that no client must be ready for.
 fn write_until_killed(
     conninfo: &str,
-    seed: u64,
+    mut workload: Workload,
     writer: i64,
 ) -> std::result::Result<Written, String> {
-    let mut workload = Workload::new(
-        seed ^ writer as u64,
-        writer * DEVICES_PER_WRITER,
-        DEVICES_PER_WRITER,
-    );
     let mut client = Client::connect(conninfo, NoTls).map_err(|e| e.to_string())?;
     let mut written = Written::default();
     for number in 0.. {
@@ -165,7 +169,10 @@ fn transaction(
 fn compact_until_killed(conninfo: &str) -> std::result::Result<(), String> {
     let mut client = Client::connect(conninfo, NoTls).map_err(|e| e.to_string())?;
     loop {
-        match twins::compact(&mut client, VARVE) {
+        let outcome = PAIRS
+            .iter()
+            .try_for_each(|pair| twins::compact(&mut client, pair.varve));
+        match outcome {
             Ok(()) => thread::sleep(Duration::from_millis(50)),
             Err(error) if is_of_statement(error.as_ref()) => {
                 return Err(format!("compact: {}", describe(error.as_ref())))

@@ -1,10 +1,12 @@
-//! Four sessions of random changes, savepoints, DDL, compact and vacuum on a varve table and its heap twin. Every committed
-//! state must be equal: a fifth session compares both tables in one snapshot all the while, and `varve.verify` ends it.
+//! Four sessions of random changes, savepoints, DDL, compact and vacuum on varve tables, with and without a key, and their heap
+//! twins. Every committed state must be equal: a fifth session compares twins in one snapshot all the while, and
+//! `varve.verify` ends it.
 
 use crate::errors::{describe, is_conflict};
 use crate::report::Report;
 use crate::server::{Cluster, Tree};
-use crate::twins::{self, Workload, HEAP, VARVE};
+use crate::twins::{self, Pair, PAIRS};
+use crate::workload::Workload;
 use crate::Result;
 use postgres::{Client, NoTls};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +30,7 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, seconds: u64, seed: u64) -> Re
     println!("model: seed {seed}, {seconds} s");
     let cluster = Cluster::create(tree, &["deadlock_timeout = '100ms'"])?;
     let mut client = cluster.database("model")?;
-    twins::create(&mut client)?;
+    PAIRS.iter().try_for_each(|pair| pair.create(&mut client))?;
     let stop = AtomicBool::new(false);
     let conninfo = cluster.conninfo("model");
     let outcome = thread::scope(|scope| {
@@ -75,35 +77,34 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, seconds: u64, seed: u64) -> Re
         "model/equal in every snapshot",
         compared.map(|snapshots| println!("model: {snapshots} snapshots compared")),
     );
-    report.check(
-        "model/equal in the end",
-        twins::expect_equal(&mut client, HEAP, VARVE),
-    );
-    report.check(
-        "model/verified in the end",
-        twins::expect_verified(&mut client, VARVE),
-    );
+    for pair in PAIRS {
+        report.check(
+            &format!("model/{} equal in the end", pair.varve),
+            pair.expect_equal(&mut client),
+        );
+        report.check(
+            &format!("model/{} verified in the end", pair.varve),
+            twins::expect_verified(&mut client, pair.varve),
+        );
+    }
     Ok(())
 }
 
-/// Compares both tables again and again, each time in one snapshot; returns how often.
+/// Compares all twins again and again, each time in one snapshot; returns how often.
 fn compare_until(client: &mut Client, deadline: Instant, ended: impl Fn() -> bool) -> Result<u64> {
     let mut snapshots = 0;
     while Instant::now() < deadline && !ended() {
         thread::sleep(Duration::from_millis(500));
         client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ")?;
-        let equal = twins::expect_equal(client, HEAP, VARVE);
+        let equal = PAIRS.iter().try_for_each(|pair| pair.expect_equal(client));
         client.batch_execute("ROLLBACK")?;
         match equal {
             Err(error) if is_conflict(error.as_ref()) => continue,
             other => other?,
         }
         snapshots += 1;
-        let rows: i64 = client
-            .query_one(&format!("SELECT count(*) FROM {HEAP}"), &[])?
-            .get(0);
-        if rows > MOST_ROWS {
-            match thin_out(client) {
+        for pair in PAIRS {
+            match thin_out(client, pair) {
                 Err(error) if is_conflict(error.as_ref()) => client.batch_execute("ROLLBACK")?,
                 other => other?,
             }
@@ -112,11 +113,18 @@ fn compare_until(client: &mut Client, deadline: Instant, ended: impl Fn() -> boo
     Ok(snapshots)
 }
 
-/// Keeps comparing quick: most rows go, under a lock that no change can slip past.
-fn thin_out(client: &mut Client) -> Result<()> {
-    client.batch_execute(&format!("BEGIN; LOCK {HEAP}, {VARVE} IN EXCLUSIVE MODE"))?;
-    twins::both(client, "DELETE FROM {t} WHERE seq % 8 <> 0")?;
-    Ok(client.batch_execute("COMMIT")?)
+/// Keeps comparing quick: where there are many, most rows go, under a lock that no change can slip past.
+fn thin_out(client: &mut Client, pair: Pair) -> Result<()> {
+    let Pair { heap, varve, .. } = pair;
+    let rows: i64 = client
+        .query_one(&format!("SELECT count(*) FROM {heap}"), &[])?
+        .get(0);
+    if rows > MOST_ROWS {
+        client.batch_execute(&format!("BEGIN; LOCK {heap}, {varve} IN EXCLUSIVE MODE"))?;
+        pair.both(client, "DELETE FROM {t} WHERE seq % 8 <> 0")?;
+        client.batch_execute("COMMIT")?;
+    }
+    Ok(())
 }
 
 fn session_until(
@@ -126,7 +134,8 @@ fn session_until(
     stop: &AtomicBool,
 ) -> std::result::Result<Tally, String> {
     let mut client = Client::connect(conninfo, NoTls).map_err(|e| e.to_string())?;
-    let mut workload = Workload::new(seed.wrapping_add(session), 0, DEVICES);
+    let mut workload =
+        Workload::new(seed.wrapping_add(session), 0, DEVICES).with_keys(session as i64);
     let mut tally = Tally::default();
     while !stop.load(Ordering::Relaxed) {
         match step(&mut client, &mut workload) {
@@ -146,9 +155,10 @@ fn session_until(
 
 /// True where something was committed.
 fn step(client: &mut Client, workload: &mut Workload) -> Result<bool> {
+    let pair = *workload.random.pick(&PAIRS);
     match workload.random.integer(0, 40) {
-        0 => twins::compact(client, VARVE)?,
-        1 => client.batch_execute(&format!("VACUUM {VARVE}"))?,
+        0 => twins::compact(client, pair.varve)?,
+        1 => client.batch_execute(&format!("VACUUM {}", pair.varve))?,
         2 => {
             let change = if workload.random.one_in(2) {
                 "DROP COLUMN IF EXISTS extra"
@@ -156,7 +166,7 @@ fn step(client: &mut Client, workload: &mut Workload) -> Result<bool> {
                 "ADD COLUMN IF NOT EXISTS extra int DEFAULT 7"
             };
             client.batch_execute("BEGIN")?;
-            twins::both(client, &format!("ALTER TABLE {{t}} {change}"))?;
+            pair.both(client, &format!("ALTER TABLE {{t}} {change}"))?;
             client.batch_execute("COMMIT")?;
         }
         n => return transaction(client, workload, n % 3 == 0),

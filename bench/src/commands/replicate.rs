@@ -3,7 +3,8 @@
 use crate::random::Random;
 use crate::report::Report;
 use crate::server::{self, Cluster, Tree};
-use crate::twins::{self, Workload, HEAP, VARVE};
+use crate::twins::{self, HEAP, VARVE};
+use crate::workload::Workload;
 use crate::Result;
 use postgres::Client;
 use std::process::Stdio;

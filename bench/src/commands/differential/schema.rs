@@ -8,7 +8,7 @@ pub struct Table {
     pub savepoints: usize,
     pub next_id: i64,
     pub columns_made: usize,
-    keyed: bool,
+    pub is_keyed: bool,
     indexed: Option<&'static str>,
 }
 
@@ -147,7 +147,7 @@ impl Table {
             savepoints: 0,
             next_id: 1,
             columns_made: 0,
-            keyed: random.one_in(5),
+            is_keyed: random.one_in(3),
             indexed: *random.pick(&[
                 None,
                 Some("device, time"),
@@ -179,7 +179,7 @@ impl Table {
             .iter()
             .map(|c| format!(", {} {}", c.name, c.kind.name))
             .collect();
-        let key = if self.keyed {
+        let key = if self.is_keyed {
             ", PRIMARY KEY (device, id, time)"
         } else {
             ""

@@ -24,6 +24,7 @@ impl fmt::Display for Step {
 
 pub fn random(random: &mut Random, table: &mut Table) -> Step {
     match random.integer(0, 100) {
+        0..=4 if table.is_keyed => Step::Sql(enter_again(random, table)),
         0..=14 => Step::Sql(insert(random, table)),
         15..=22 => {
             let rows = random.integer(1, 3_000);
@@ -91,6 +92,23 @@ fn insert(random: &mut Random, table: &mut Table) -> String {
     )
 }
 
+/// Keys that are there are entered once more: that is an error, does nothing, or updates their rows.
+fn enter_again(random: &mut Random, table: &Table) -> String {
+    let conflict = match random.integer(0, 4) {
+        0 => "",
+        1 => "ON CONFLICT DO NOTHING",
+        _ => &format!(
+            "ON CONFLICT (device, id, time) DO UPDATE SET {}",
+            assignment(random, table)
+        ),
+    };
+    format!(
+        "INSERT INTO t SELECT * FROM t WHERE {} {conflict}{}",
+        predicate(random, table),
+        returning(random)
+    )
+}
+
 /// The rows of the COPY are made by the server's text output of the same kinds, so only simple columns are named.
 fn copy(random: &mut Random, table: &mut Table) -> Step {
     let mut text = String::new();
@@ -125,9 +143,10 @@ fn predicate(random: &mut Random, table: &Table) -> String {
 fn assignment(random: &mut Random, table: &Table) -> String {
     if table.columns.is_empty() || random.one_in(4) {
         return (*random.pick(&[
-            "time = time + interval '1 s'",
-            "device = device || 'x'",
-            "id = id",
+            // Never to the time of another row: which of them an UPDATE meets first must not matter to a key.
+            "time = t.time + interval '370 ms'",
+            "device = t.device || 'x'",
+            "id = t.id",
             "device = NULL",
         ]))
         .into();
