@@ -1,5 +1,6 @@
-//! Logical replication: a varve table whose subscriber is a heap with a primary key, and a heap whose subscriber is a varve
-//! table without one, stay equal through bulk loads, DML, compact on both sides, and kill -9 of either.
+//! Logical replication: varve tables whose subscribers are heaps, and heaps whose subscribers are varve tables, with keys and
+//! without, stay equal through bulk loads, DML, compact on both sides, and kill -9 of either. Those with a key are published
+//! under every kind of replica identity in turn.
 
 use crate::random::Random;
 use crate::report::Report;
@@ -12,10 +13,57 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Varve at the source.
-const OUT: &str = "out";
-/// Varve at the target.
-const IN: &str = "inward";
+/// A table of the source and its copy at the target, of which one is varve's.
+#[derive(Clone, Copy)]
+struct Published {
+    name: &'static str,
+    is_varve_at_source: bool,
+    has_key: bool,
+}
+
+const fn published(name: &'static str, is_varve_at_source: bool, has_key: bool) -> Published {
+    Published {
+        name,
+        is_varve_at_source,
+        has_key,
+    }
+}
+
+const OUT: Published = published("out", true, false);
+const IN: Published = published("inward", false, false);
+const KEYED_OUT: Published = published("keyed_out", true, true);
+const KEYED_IN: Published = published("keyed_inward", false, true);
+const TABLES: [Published; 4] = [OUT, IN, KEYED_OUT, KEYED_IN];
+
+impl Published {
+    /// What makes it in a cluster. Without a key of its own a row is sent whole, and a heap at the target finds it by `seq`.
+    fn definition(self, at_source: bool) -> String {
+        let Self { name, .. } = self;
+        let is_varve = self.is_varve_at_source == at_source;
+        let method = if is_varve {
+            &twins::access_method()
+        } else {
+            "heap"
+        };
+        let key = match (self.has_key, at_source || is_varve) {
+            (true, _) => ", PRIMARY KEY (device, time, seq)",
+            (false, true) => "",
+            (false, false) => ", PRIMARY KEY (seq)",
+        };
+        let mut text = format!(
+            "CREATE TABLE {name}(time timestamptz NOT NULL, device int, seq bigint NOT NULL, value float8, reading numeric, state text{key})
+             USING {method};"
+        );
+        if self.has_key && method == "varve" {
+            text += &format!("CREATE INDEX ON {name} USING varve (device, time);");
+        }
+        if !self.has_key && at_source {
+            text += &format!("ALTER TABLE {name} REPLICA IDENTITY FULL;");
+        }
+        text
+    }
+}
+
 const DATABASE: &str = "logical";
 const CATCH_UP_SECONDS: u64 = 90;
 const TRANSACTIONS_PER_ROUND: usize = 12;
@@ -63,21 +111,18 @@ impl Pair {
             random,
             seq: 0,
         };
-        let varve = twins::access_method();
-        let columns = "time timestamptz NOT NULL, device int, seq bigint NOT NULL, value float8, reading numeric, state text";
         let mut at_source = pair.source.database(DATABASE)?;
-        at_source.batch_execute(&format!(
-            "CREATE TABLE {OUT}({columns}) USING {varve}; CREATE TABLE {IN}({columns});
-             ALTER TABLE {OUT} REPLICA IDENTITY FULL; ALTER TABLE {IN} REPLICA IDENTITY FULL"
-        ))?;
-        // Compressed before anybody reads its changes.
-        pair.load(&mut at_source, OUT)?;
-        pair.load(&mut at_source, IN)?;
-        at_source.batch_execute("CREATE PUBLICATION everything FOR ALL TABLES")?;
         let mut at_target = pair.target.database(DATABASE)?;
-        at_target.batch_execute(&format!(
-            "CREATE TABLE {OUT}({columns}, PRIMARY KEY (seq)); CREATE TABLE {IN}({columns}) USING {varve}"
-        ))?;
+        for table in TABLES {
+            at_source.batch_execute(&table.definition(true))?;
+            at_target.batch_execute(&table.definition(false))?;
+            // Compressed before anybody reads its changes.
+            pair.load(&mut at_source, table)?;
+        }
+        for table in [OUT, KEYED_OUT] {
+            twins::compact(&mut at_source, table.name)?;
+        }
+        at_source.batch_execute("CREATE PUBLICATION everything FOR ALL TABLES")?;
         at_target.batch_execute(&format!(
             "CREATE SUBSCRIPTION everything CONNECTION '{}' PUBLICATION everything",
             pair.source.conninfo(DATABASE)
@@ -87,14 +132,21 @@ impl Pair {
 
     fn round(&mut self, number: u64) -> Result<()> {
         let mut client = self.source.connect(DATABASE)?;
+        for Published { name, .. } in [KEYED_OUT, KEYED_IN] {
+            let by_index = format!("USING INDEX {name}_pkey");
+            let identity = ["DEFAULT", "FULL", &by_index][number as usize % 3];
+            client.batch_execute(&format!("ALTER TABLE {name} REPLICA IDENTITY {identity}"))?;
+        }
         for _ in 0..TRANSACTIONS_PER_ROUND {
-            let table = *self.random.pick(&[OUT, OUT, IN]);
+            let table = *self.random.pick(&TABLES);
             self.transaction(&mut client, table)?;
             if self.random.one_in(6) {
-                twins::compact(&mut client, OUT)?;
+                let table = *self.random.pick(&[OUT, KEYED_OUT]);
+                twins::compact(&mut client, table.name)?;
             }
-            if self.random.one_in(8) {
-                twins::compact(&mut self.target.connect(DATABASE)?, IN)?;
+            if self.random.one_in(6) {
+                let table = *self.random.pick(&[IN, KEYED_IN]);
+                twins::compact(&mut self.target.connect(DATABASE)?, table.name)?;
             }
         }
         match number % 3 {
@@ -112,7 +164,7 @@ impl Pair {
         self.expect_equal()
     }
 
-    fn transaction(&mut self, client: &mut Client, table: &str) -> Result<()> {
+    fn transaction(&mut self, client: &mut Client, table: Published) -> Result<()> {
         client.batch_execute("BEGIN")?;
         for _ in 0..self.random.integer(1, 4) {
             if self.random.one_in(4) {
@@ -129,44 +181,52 @@ impl Pair {
     }
 
     /// A change of many rows by INSERT, of few by anything else: a target without a key looks for each of them.
-    fn change(&mut self, client: &mut Client, table: &str) -> Result<()> {
+    fn change(&mut self, client: &mut Client, table: Published) -> Result<()> {
+        let Published { name, has_key, .. } = table;
         let (start, n) = (
             self.random.integer(0, self.seq + 1),
             self.random.integer(1, 12),
         );
         let few = format!("seq >= {start} AND seq < {}", start + n);
-        let statement = match self.random.integer(0, 9) {
+        let statement = match self.random.integer(0, if has_key { 12 } else { 9 }) {
             0 => return self.load(client, table),
             1 => {
                 self.seq += n;
                 format!(
-                    "INSERT INTO {table} SELECT '2026-01-01'::timestamptz + g * interval '7 s', g % 5, g, NULL, g / 4.0, {}
+                    "INSERT INTO {name} SELECT '2026-01-01'::timestamptz + g * interval '7 s', g % 5, g, NULL, g / 4.0, {}
                      FROM generate_series({}, {}) g", long("g"), self.seq - n + 1, self.seq
                 )
             }
-            2 => format!("UPDATE {table} SET value = value + 0.25 WHERE {few}"),
+            2 => format!("UPDATE {name} SET value = value + 0.25 WHERE {few}"),
             3 => format!(
-                "UPDATE {table} SET state = {}, reading = NULL WHERE {few}",
+                "UPDATE {name} SET state = {}, reading = NULL WHERE {few}",
                 long("seq")
             ),
             4 => format!(
-                "UPDATE {table} SET time = time + interval '1 s', device = NULL WHERE {few}"
+                "UPDATE {name} SET time = time + interval '1 s', device = {} WHERE {few}",
+                if has_key { "device + 1" } else { "NULL" }
             ),
-            5 => format!("UPDATE {table} SET state = state WHERE {few}"),
-            6 => format!("DELETE FROM {table} WHERE {few}"),
+            5 => format!("UPDATE {name} SET state = state WHERE {few}"),
+            6 => format!("DELETE FROM {name} WHERE {few}"),
             // An old key is free for its new row only when the delete has arrived before it.
             7 => format!(
-                "WITH gone AS (DELETE FROM {table} WHERE {few} RETURNING *)
-                 INSERT INTO {table} SELECT time, device, seq, value, 1.5, 'again' FROM gone"
+                "WITH gone AS (DELETE FROM {name} WHERE {few} RETURNING *)
+                 INSERT INTO {name} SELECT time, device, seq, value, 1.5, 'again' FROM gone"
             ),
-            _ => format!("SELECT count(*) FROM (SELECT 1 FROM {table} WHERE {few} FOR UPDATE) l"),
+            9 => format!("INSERT INTO {name} SELECT * FROM {name} WHERE {few} ON CONFLICT DO NOTHING"),
+            10 | 11 => format!(
+                "INSERT INTO {name} AS t SELECT time, device, seq, value, 0, 'again' FROM {name} WHERE {few}
+                 ON CONFLICT (device, time, seq) DO UPDATE SET value = t.value + 1, reading = EXCLUDED.reading"
+            ),
+            _ => format!("SELECT count(*) FROM (SELECT 1 FROM {name} WHERE {few} FOR UPDATE) l"),
         };
         Ok(client.batch_execute(&statement)?)
     }
 
-    fn load(&mut self, client: &mut Client, table: &str) -> Result<()> {
+    fn load(&mut self, client: &mut Client, table: Published) -> Result<()> {
         let mut writer = client.copy_in(&format!(
-            "COPY {table} (time, device, seq, value, reading, state) FROM STDIN"
+            "COPY {} (time, device, seq, value, reading, state) FROM STDIN",
+            table.name
         ))?;
         for _ in 0..self.random.integer(500, 2_000) {
             self.seq += 1;
@@ -189,9 +249,10 @@ impl Pair {
     fn index(&mut self) -> Result<()> {
         let mut source = self.source.connect(DATABASE)?;
         let mut target = self.target.connect(DATABASE)?;
-        twins::compact(&mut target, IN)?;
-        target.batch_execute(&format!("CREATE INDEX by_seq ON {IN} (seq)"))?;
-        source.batch_execute(&format!("UPDATE {IN} SET value = 7 WHERE seq % 1000 = 1"))?;
+        let Published { name, .. } = IN;
+        twins::compact(&mut target, name)?;
+        target.batch_execute(&format!("CREATE INDEX by_seq ON {name} (seq)"))?;
+        source.batch_execute(&format!("UPDATE {name} SET value = 7 WHERE seq % 1000 = 1"))?;
         let version: i32 = target
             .query_one("SELECT current_setting('server_version_num')::int", &[])?
             .get(0);
@@ -220,7 +281,7 @@ impl Pair {
             "SELECT coalesce(min(confirmed_flush_lsn) >= '{written}', false) FROM pg_replication_slots WHERE plugin = 'pgoutput'"
         );
         let synchronised =
-            "SELECT count(*) > 1 AND bool_and(srsubstate = 'r') FROM pg_subscription_rel";
+            "SELECT count(*) = 4 AND bool_and(srsubstate = 'r') FROM pg_subscription_rel";
         loop {
             if target.query_one(synchronised, &[])?.get(0) && source.query_one(&there, &[])?.get(0)
             {
@@ -233,18 +294,25 @@ impl Pair {
             source.batch_execute("SELECT pg_logical_emit_message(false, 'varve', '')")?;
             thread::sleep(Duration::from_millis(50));
         }
-        for table in [OUT, IN] {
+        for Published { name, .. } in TABLES {
             let (here, yonder) = (
-                twins::digest(&mut source, table)?,
-                twins::digest(&mut target, table)?,
+                twins::digest(&mut source, name)?,
+                twins::digest(&mut target, name)?,
             );
             if here != yonder {
                 return Err(
-                    format!("table {table}: {here} at the source, {yonder} at the target").into(),
+                    format!("table {name}: {here} at the source, {yonder} at the target").into(),
                 );
             }
         }
-        twins::expect_verified(&mut source, OUT)?;
-        twins::expect_verified(&mut target, IN)
+        for table in TABLES {
+            let client = if table.is_varve_at_source {
+                &mut source
+            } else {
+                &mut target
+            };
+            twins::expect_verified(client, table.name)?;
+        }
+        Ok(())
     }
 }
