@@ -5,6 +5,7 @@
 use crate::Result;
 use postgres::{Client, NoTls};
 use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -155,6 +156,8 @@ pub struct Cluster {
     pub tree: Arc<Tree>,
     home: PathBuf,
     server: Option<Child>,
+    /// The most address space that each of the server's processes may have.
+    most_memory_bytes: Option<u64>,
 }
 
 impl Cluster {
@@ -218,6 +221,7 @@ impl Cluster {
             home: tree.directory("cluster")?,
             tree: Arc::clone(tree),
             server: None,
+            most_memory_bytes: None,
         })
     }
 
@@ -240,6 +244,11 @@ impl Cluster {
         Ok(fs::write(path, text)?)
     }
 
+    /// Limits the address space of each process of the server, from the next start on.
+    pub fn limit_memory(&mut self, most_bytes: u64) {
+        self.most_memory_bytes = Some(most_bytes);
+    }
+
     /// Starts the server and waits until it answers, recovery included.
     pub fn start(&mut self) -> Result<()> {
         let deadline = Instant::now() + Duration::from_secs(START_SECONDS);
@@ -257,6 +266,9 @@ impl Cluster {
                 .stdin(Stdio::null())
                 .stdout(log.try_clone()?)
                 .stderr(log);
+            if let Some(most) = self.most_memory_bytes {
+                limit_address_space(&mut command, most);
+            }
             let mut server = command.spawn()?;
             while server.try_wait()?.is_none() && Instant::now() < deadline {
                 if self.connect("postgres").is_ok() {
@@ -351,6 +363,23 @@ impl Drop for Cluster {
             eprintln!("could not stop the server in {}", self.home.display());
         }
     }
+}
+
+/// As `ulimit -v`.
+fn limit_address_space(command: &mut Command, most_bytes: u64) {
+    let limit = libc::rlimit {
+        rlim_cur: most_bytes,
+        rlim_max: most_bytes,
+    };
+    let set = move || {
+        // SAFETY: a limit to set.
+        match unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: between fork and exec nothing but a system call is made.
+    unsafe { command.pre_exec(set) };
 }
 
 /// Runs a program to its end; anything but success is an error with what it wrote to stderr.

@@ -1,10 +1,11 @@
 //! What befalls a server: the end of a rewrite and then of the machine, a prepared transaction that outlives a crash, a
-//! backend that is killed or terminated in the middle of its work, a full disk, ids and locks that run out. Nothing that was committed may be lost, and
+//! backend that is killed or terminated in the middle of its work, a full disk, little memory, ids and locks that run out. Nothing that was committed may be lost, and
 //! nothing else may be left.
 
 mod disk;
 mod killed;
 mod limits;
+mod memory;
 mod rewritten;
 
 use crate::report::Report;
@@ -26,6 +27,9 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, which: &str, seed: u64) -> Res
     }
     if wanted("disk") {
         disk::run(tree, report)?;
+    }
+    if wanted("memory") {
+        memory::run(tree, report)?;
     }
     if wanted("limits") {
         limits::run(tree, report)?;

@@ -1,0 +1,121 @@
+//! Little memory: a session that may take only so much address space beyond what it begins with loads, merges, scans and
+//! changes far more rows than fit. What it collects, decodes and merges is bounded by `varve.batch_memory`, so nothing fails.
+
+use crate::report::Report;
+use crate::server::{Cluster, Tree};
+use crate::twins;
+use crate::Result;
+use postgres::Client;
+use std::sync::Arc;
+
+const BATCH_MEGABYTES: u64 = 8;
+/// Batches, the buffers they are encoded and decoded with, and what the server itself needs for a statement.
+const MOST_BYTES: u64 = 256 << 20;
+const ROWS: i64 = 240_000;
+const MORE_ROWS: i64 = 240_000;
+/// Long enough that all rows take more than the memory.
+const STATE: &str = "repeat(md5(g::text), 20)";
+
+const STATEMENTS: [(&str, &str); 8] = [
+    ("compact of fresh chunks", "CALL varve.compact('wide')"),
+    ("plain scan", "SELECT max(state) FROM wide"),
+    ("delete", "DELETE FROM wide WHERE seq % 5 = 0"),
+    (
+        "update",
+        "UPDATE wide SET device = device + 10 WHERE seq % 7 = 0",
+    ),
+    ("compact of what was changed", "CALL varve.compact('wide')"),
+    (
+        "vacuum full",
+        "SET maintenance_work_mem = '16MB'; VACUUM FULL wide",
+    ),
+    (
+        "index build",
+        "CREATE INDEX again ON wide USING varve (device, time); DROP INDEX again",
+    ),
+    (
+        "verify",
+        "SELECT 1 / (count(*) = 0)::int FROM varve.verify('wide')",
+    ),
+];
+
+pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
+    if twins::access_method() != "varve" {
+        return Ok(());
+    }
+    let batch = format!("varve.batch_memory = '{BATCH_MEGABYTES}MB'");
+    let mut cluster = Cluster::create(tree, &["autovacuum = off", "jit = off", &batch])?;
+    report.check("hazards/little memory", little_memory(&mut cluster));
+    Ok(())
+}
+
+fn little_memory(cluster: &mut Cluster) -> Result<()> {
+    let mut client = cluster.database("memory")?;
+    client.batch_execute(
+        "CREATE TABLE wide(time timestamptz NOT NULL, device int NOT NULL, seq bigint, state text) USING varve;
+         CREATE INDEX ON wide USING varve (device, time)",
+    )?;
+    let most = memory_at_start(cluster)? + MOST_BYTES;
+    drop(client);
+    cluster.stop()?;
+    cluster.limit_memory(most);
+    cluster.start()?;
+    let mut client = cluster.connect("memory")?;
+    load(&mut client)?;
+    let rows = rows(ROWS + 1, ROWS + MORE_ROWS);
+    client.batch_execute(&format!("INSERT INTO wide {rows}"))?;
+    for (what, statements) in STATEMENTS {
+        for statement in statements.split("; ") {
+            client
+                .batch_execute(statement)
+                .map_err(|error| format!("{what}: {}", crate::errors::describe(&error)))?;
+        }
+    }
+    expect_rows(&mut cluster.connect("memory")?)
+}
+
+/// The address space that a session begins with.
+fn memory_at_start(cluster: &Cluster) -> Result<u64> {
+    let mut client = cluster.connect("memory")?;
+    client.batch_execute("SELECT count(*) FROM pg_class")?;
+    let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[])?.get(0);
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"));
+    let kilobytes: u64 = size
+        .and_then(|size| size.split_whitespace().next())
+        .ok_or("no VmSize in the process's status")?
+        .parse()?;
+    Ok(kilobytes << 10)
+}
+
+fn rows(from: i64, to: i64) -> String {
+    format!("SELECT '2026-01-01'::timestamptz + g * interval '1 s', g::int % 3, g, {STATE} FROM generate_series({from}::bigint, {to}) g")
+}
+
+/// COPY of the first rows, from a file that a statement before it writes.
+fn load(client: &mut Client) -> Result<()> {
+    client.batch_execute(&format!(
+        "COPY ({}) TO PROGRAM 'cat > wide.copy'",
+        rows(1, ROWS)
+    ))?;
+    Ok(client.batch_execute("COPY wide FROM PROGRAM 'cat wide.copy'")?)
+}
+
+fn expect_rows(client: &mut Client) -> Result<()> {
+    let right = rows(1, ROWS + MORE_ROWS).replace(
+        "g::int % 3,",
+        "g::int % 3 + CASE WHEN g % 7 = 0 THEN 10 ELSE 0 END,",
+    );
+    let digest = |rows: &str| {
+        format!("SELECT count(*) || ' rows, ' || sum(hashtextextended(r::text, 0)::numeric) FROM ({rows}) r")
+    };
+    let mut found = |query: &str| -> Result<String> { Ok(client.query_one(query, &[])?.get(0)) };
+    let (there, right) = (
+        found(&digest("SELECT * FROM wide"))?,
+        found(&digest(&format!("{right} WHERE g % 5 <> 0")))?,
+    );
+    if there == right {
+        return Ok(());
+    }
+    Err(format!("{there}, not {right}").into())
+}
