@@ -21,6 +21,7 @@ mod table;
 #[no_mangle]
 pub extern "C-unwind" fn _PG_init() {
     guc::init();
+    storage::index_options::init();
     am::hooks::init();
     functions::init();
 }

@@ -1,7 +1,7 @@
 //! Executor and transaction hooks: they tell batches and collected changes when statements, transactions
 //! and subtransactions begin and end.
 
-use super::keys;
+use super::{companion, keys};
 use crate::storage::marks;
 use crate::table::{batch, changes, crosscheck, deferred, handover, locks, stream};
 use pgrx::pg_sys;
@@ -20,6 +20,7 @@ pub fn init() {
         pg_sys::RegisterXactCallback(Some(transaction_event), core::ptr::null_mut());
         pg_sys::RegisterSubXactCallback(Some(subtransaction_event), core::ptr::null_mut());
     }
+    companion::init();
     keys::init();
     super::planner::init();
     super::projection::init();
@@ -190,6 +191,7 @@ unsafe extern "C-unwind" fn transaction_event(
             handover::forget();
             locks::forget();
             stream::forget();
+            companion::forget();
         }
         _ => {}
     }

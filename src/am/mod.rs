@@ -4,6 +4,7 @@
 pub mod analyze;
 pub mod approval;
 pub mod cluster;
+pub mod companion;
 pub mod ddl;
 pub mod fetch;
 pub mod hooks;

@@ -5,6 +5,7 @@ pub mod error;
 pub mod heavy;
 pub mod memory;
 pub mod nbtree;
+pub mod node;
 pub mod page;
 pub mod relation;
 pub mod replication;

@@ -34,7 +34,6 @@ mod core {
             info: *mut IndexVacuumInfo,
             stats: *mut IndexBulkDeleteResult,
         ) -> *mut IndexBulkDeleteResult;
-        pub fn btoptions(options: Datum, validate: bool) -> *mut bytea;
         pub fn btvalidate(class: Oid) -> bool;
         pub fn btbuildphasename(phase: int64) -> *mut ::core::ffi::c_char;
         pub fn btbeginscan(index: Relation, keys: i32, orders: i32) -> IndexScanDesc;
@@ -127,13 +126,6 @@ pub unsafe fn vacuum_cleanup(
 ) -> *mut pg_sys::IndexBulkDeleteResult {
     // SAFETY: by contract.
     unsafe { guarded!(core::btvacuumcleanup(info, stats)) }
-}
-
-/// # Safety
-/// As for `amoptions`.
-pub unsafe fn options(options: pg_sys::Datum, validate: bool) -> *mut pg_sys::bytea {
-    // SAFETY: by contract.
-    unsafe { guarded!(core::btoptions(options, validate)) }
 }
 
 /// # Safety

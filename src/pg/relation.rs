@@ -167,7 +167,81 @@ pub unsafe fn index_oids(relation: pg_sys::Relation) -> Vec<pg_sys::Oid> {
     }
 }
 
+/// The access method of any relation; None where there is no relation of that OID.
+pub fn access_method(relation: pg_sys::Oid) -> Option<pg_sys::Oid> {
+    // SAFETY: a syscache look-up, of any OID; the row is read before it is released.
+    unsafe {
+        let cache = pg_sys::SysCacheIdentifier::RELOID as i32;
+        let row = pg_sys::SearchSysCache1(cache, relation.into());
+        if row.is_null() {
+            return None;
+        }
+        let class: pg_sys::Form_pg_class = pg_sys::GETSTRUCT(row).cast();
+        let method = (*class).relam;
+        pg_sys::ReleaseSysCache(row);
+        Some(method)
+    }
+}
+
+/// Is it a table or a materialized view, and not one of partitions?
+pub fn has_rows(relation: pg_sys::Oid) -> bool {
+    // SAFETY: a syscache look-up, of any OID.
+    let kind = unsafe { pg_sys::get_rel_relkind(relation) } as u8;
+    [pg_sys::RELKIND_RELATION, pg_sys::RELKIND_MATVIEW].contains(&kind)
+}
+
+/// Does the current user own the relation?
+pub fn is_owned(relation: pg_sys::Oid) -> bool {
+    // SAFETY: a syscache look-up.
+    unsafe {
+        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        return pg_sys::pg_class_ownercheck(relation, pg_sys::GetUserId());
+        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        return pg_sys::object_ownercheck(
+            pg_sys::RelationRelationId,
+            relation,
+            pg_sys::GetUserId(),
+        );
+    }
+}
+
+/// The relation that a statement names, not locked; InvalidOid where there is none.
+///
+/// # Safety
+/// `name` must be a valid name of a relation.
+pub unsafe fn named(name: *mut pg_sys::RangeVar) -> pg_sys::Oid {
+    // SAFETY: by contract.
+    unsafe {
+        pg_sys::RangeVarGetRelidExtended(
+            name,
+            pg_sys::NoLock as i32,
+            pg_sys::RVROption::RVR_MISSING_OK,
+            None,
+            core::ptr::null_mut(),
+        )
+    }
+}
+
+/// The name with its schema, as SQL.
+///
+/// # Safety
+/// See `oid`.
+pub unsafe fn qualified_name(relation: pg_sys::Relation) -> String {
+    // SAFETY: by contract; the results are palloc'd.
+    unsafe {
+        let class = &*(*relation).rd_rel;
+        let schema = pg_sys::get_namespace_name(class.relnamespace);
+        let quoted = pg_sys::quote_qualified_identifier(schema, class.relname.data.as_ptr());
+        CStr::from_ptr(quoted).to_string_lossy().into_owned()
+    }
+}
+
 unsafe extern "C-unwind" {
+    fn find_all_inheritors(
+        relation: pg_sys::Oid,
+        lock: pg_sys::LOCKMODE,
+        parents: *mut *mut pg_sys::List,
+    ) -> *mut pg_sys::List;
     fn get_partition_ancestors(relid: pg_sys::Oid) -> *mut pg_sys::List;
     fn CheckForSerializableConflictIn(
         relation: pg_sys::Relation,
@@ -186,6 +260,19 @@ pub unsafe fn partition_ancestors(relation: pg_sys::Relation) -> Vec<pg_sys::Oid
     unsafe {
         let list = pg_sys::ffi::pg_guard_ffi_boundary(|| get_partition_ancestors(oid(relation)));
         oids(list)
+    }
+}
+
+/// A table and all tables that inherit from it, partitions for example, locked.
+///
+/// # Safety
+/// `table` must be the OID of a table.
+pub unsafe fn inheritors(table: pg_sys::Oid, lock: u32) -> Vec<pg_sys::Oid> {
+    // SAFETY: by contract; errors become panics at the boundary.
+    unsafe {
+        oids(pg_sys::ffi::pg_guard_ffi_boundary(|| {
+            find_all_inheritors(table, lock as i32, core::ptr::null_mut())
+        }))
     }
 }
 

@@ -4,10 +4,17 @@ AS 'MODULE_PATHNAME', 'varve_series_index_handler' LANGUAGE C STRICT;
 CREATE ACCESS METHOD varve_series TYPE INDEX HANDLER varve.series_index_handler;
 COMMENT ON ACCESS METHOD varve_series IS 'finds rows and chunks of varve tables by series and time';
 
-CREATE FUNCTION varve.before_create_index() RETURNS event_trigger
-AS 'MODULE_PATHNAME', 'varve_before_create_index' LANGUAGE C;
-CREATE EVENT TRIGGER varve_before_create_index ON ddl_command_start
-WHEN TAG IN ('CREATE INDEX', 'CREATE SCHEMA') EXECUTE FUNCTION varve.before_create_index();
+CREATE FUNCTION varve.before_ddl() RETURNS event_trigger
+AS 'MODULE_PATHNAME', 'varve_before_ddl' LANGUAGE C;
+CREATE EVENT TRIGGER varve_before_ddl ON ddl_command_start
+WHEN TAG IN ('CREATE INDEX', 'CREATE SCHEMA', 'ALTER TABLE') EXECUTE FUNCTION varve.before_ddl();
+
+-- Keys with a time column bring a series index along (src/am/companion).
+CREATE FUNCTION varve.after_ddl() RETURNS event_trigger
+AS 'MODULE_PATHNAME', 'varve_after_ddl' LANGUAGE C;
+CREATE EVENT TRIGGER varve_after_ddl ON ddl_command_end
+WHEN TAG IN ('CREATE TABLE', 'ALTER TABLE', 'CREATE INDEX', 'ALTER INDEX', 'DROP INDEX', 'CREATE SCHEMA')
+EXECUTE FUNCTION varve.after_ddl();
 
 -- Operator classes are btree's, for types whose equal values are the same bytes.
 DO $$

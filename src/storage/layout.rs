@@ -1,6 +1,7 @@
 //! The layout of a table: its series key and time column. Stated by a series index or a key whose last
 //! column is a time; otherwise inferred from the column types.
 
+use super::index_options;
 use crate::pg::relation::{self, Open};
 use pgrx::pg_sys;
 
@@ -33,7 +34,8 @@ pub fn is_time_type(base: pg_sys::Oid) -> bool {
     )
 }
 
-fn is_calendar_type(base: pg_sys::Oid) -> bool {
+/// Types that say when, whatever a column is called.
+pub fn is_calendar_type(base: pg_sys::Oid) -> bool {
     matches!(
         base,
         pg_sys::TIMESTAMPTZOID | pg_sys::TIMESTAMPOID | pg_sys::DATEOID
@@ -70,16 +72,29 @@ pub unsafe fn index_columns(index: pg_sys::Relation) -> Vec<u16> {
 pub unsafe fn of(table: pg_sys::Relation) -> Layout {
     // SAFETY: by contract.
     unsafe {
-        let series = index_am();
-        for oid in relation::index_oids(table) {
-            let index = Open::index(oid, pg_sys::AccessShareLock);
-            if (*(*index.rel()).rd_rel).relam == series {
+        match leading_series_index(table) {
+            Some(index) => {
                 let mut keys = index_columns(index.rel());
                 let time = keys.pop();
-                return Layout { keys, time };
+                Layout { keys, time }
             }
+            None => infer(table),
         }
-        infer(table)
+    }
+}
+
+/// The series index that states the layout: one that came with a key, which nothing else finds fast; else the oldest.
+unsafe fn leading_series_index(table: pg_sys::Relation) -> Option<Open> {
+    let series = index_am();
+    // SAFETY: the caller's contract; OIDs come in ascending order.
+    unsafe {
+        let mut all: Vec<Open> = relation::index_oids(table)
+            .into_iter()
+            .map(|oid| Open::index(oid, pg_sys::AccessShareLock))
+            .filter(|index| (*(*index.rel()).rd_rel).relam == series)
+            .collect();
+        all.sort_by_key(|index| !index_options::is_of_key(index.rel()));
+        all.into_iter().next()
     }
 }
 
@@ -217,17 +232,59 @@ unsafe fn means_the_same(
 ) -> bool {
     // SAFETY: the caller's contract; the arrays have an entry for each key column.
     unsafe {
-        let equality = |index: pg_sys::Relation, at: usize| {
-            let class = *(*index).rd_opcintype.add(at);
-            let family = *(*index).rd_opfamily.add(at);
-            pg_sys::get_opfamily_member(family, class, class, pg_sys::BTEqualStrategyNumber as i16)
-        };
+        let (family, class) = (
+            *(*series).rd_opfamily.add(at),
+            *(*series).rd_opcintype.add(at),
+        );
+        is_equality(unique, key, equality(family, class))
+    }
+}
+
+/// Does a column of an index, from 0, mean the same by "equal" as an operator class?
+///
+/// # Safety
+/// `unique` must be an open index.
+pub unsafe fn equality_is(unique: pg_sys::Relation, key: usize, class: pg_sys::Oid) -> bool {
+    // SAFETY: by contract; syscache look-ups.
+    unsafe {
+        let input = pg_sys::get_opclass_input_type(class);
+        is_equality(
+            unique,
+            key,
+            equality(pg_sys::get_opclass_family(class), input),
+        )
+    }
+}
+
+unsafe fn is_equality(unique: pg_sys::Relation, key: usize, operator: pg_sys::Oid) -> bool {
+    // SAFETY: the caller's contract; the arrays have an entry for each key column.
+    unsafe {
+        let (family, class) = (
+            *(*unique).rd_opfamily.add(key),
+            *(*unique).rd_opcintype.add(key),
+        );
         let collation = *(*unique).rd_indcollation.add(key);
-        let operator = equality(unique, key);
         operator != pg_sys::InvalidOid
-            && operator == equality(series, at)
+            && operator == equality(family, class)
             && (collation == pg_sys::InvalidOid || pg_sys::get_collation_isdeterministic(collation))
     }
+}
+
+fn equality(family: pg_sys::Oid, class: pg_sys::Oid) -> pg_sys::Oid {
+    // SAFETY: a syscache look-up.
+    unsafe {
+        pg_sys::get_opfamily_member(family, class, class, pg_sys::BTEqualStrategyNumber as i16)
+    }
+}
+
+/// Can values of a column that its type takes for equal have different bytes, as char(n) without its n?
+///
+/// # Safety
+/// The attribute must be a table's.
+pub unsafe fn has_equal_values_that_differ(attribute: &pg_sys::FormData_pg_attribute) -> bool {
+    // SAFETY: a syscache look-up.
+    let base = unsafe { pg_sys::getBaseType(attribute.atttypid) };
+    base == pg_sys::BPCHAROID && attribute.atttypmod < 0
 }
 
 /// Has the table a unique, primary key or exclusion index?

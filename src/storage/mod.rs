@@ -3,6 +3,7 @@
 
 pub mod datum;
 pub mod density;
+pub mod index_options;
 pub mod layout;
 pub mod marks;
 pub mod place;

@@ -212,6 +212,7 @@ fn dump_and_restore(cluster: &Cluster, client: &mut Client, options: &[&str]) ->
         constraints(client)?,
         constraints(&mut reader)?,
     )?;
+    expect_same("indexes", indexes(client)?, indexes(&mut reader)?)?;
     let method = "SELECT amname::text FROM pg_class c JOIN pg_am a ON a.oid = c.relam WHERE c.oid = $1::text::regclass";
     expect_same(
         "access method",
@@ -228,6 +229,11 @@ fn keyed_tables(method: &str) -> String {
         "CREATE TABLE by_series(device int, time timestamptz, value int, PRIMARY KEY (device, time)) USING {method};
          CREATE INDEX ON by_series USING {method} (device, time);
          INSERT INTO by_series SELECT g % 5, {rows};
+         CREATE TABLE by_key(device int, time timestamptz, value int, PRIMARY KEY (device, time)) USING {method};
+         INSERT INTO by_key SELECT g % 5, {rows};
+         CREATE TABLE by_index(device int, time timestamptz, value int) USING {method};
+         INSERT INTO by_index SELECT g % 5, {rows};
+         CREATE UNIQUE INDEX ON by_index(time, device);
          CREATE TABLE by_id(id int PRIMARY KEY, time timestamptz, value int UNIQUE) USING {method};
          INSERT INTO by_id SELECT g, {rows};
          CREATE TABLE referring(id int REFERENCES by_id, time timestamptz, value int) USING {method};
@@ -242,6 +248,8 @@ fn constraints(client: &mut Client) -> Result<String> {
         |table: &str| format!("INSERT INTO {table} SELECT * FROM {table} WHERE value = 77");
     for statement in [
         insert("by_series"),
+        insert("by_key"),
+        insert("by_index"),
         insert("by_id"),
         "INSERT INTO referring VALUES (-1)".into(),
     ] {
@@ -250,8 +258,18 @@ fn constraints(client: &mut Client) -> Result<String> {
         }
     }
     let named = "SELECT string_agg(conrelid::regclass || ' ' || pg_get_constraintdef(oid), ', ' ORDER BY conname)
-                 FROM pg_constraint WHERE conrelid::regclass::text IN ('by_series', 'by_id', 'referring')";
+                 FROM pg_constraint WHERE conrelid::regclass::text IN ('by_series', 'by_key', 'by_id', 'referring')";
     Ok(client.query_one(named, &[])?.get(0))
+}
+
+/// All indexes of the tables with keys, each with the indexes that it goes with.
+fn indexes(client: &mut Client) -> Result<String> {
+    let defined = "SELECT string_agg(pg_get_indexdef(indexrelid) || coalesce(' with ' || (
+                       SELECT string_agg(refobjid::regclass::text, ', ') FROM pg_depend
+                       WHERE classid = 'pg_class'::regclass AND objid = indexrelid AND refclassid = 'pg_class'::regclass
+                       AND deptype = 'a' AND refobjid <> indrelid), ''), '; ' ORDER BY indexrelid::regclass::text)
+                   FROM pg_index WHERE indrelid IN ('by_series'::regclass, 'by_key'::regclass, 'by_index'::regclass, 'by_id'::regclass)";
+    Ok(client.query_one(defined, &[])?.get(0))
 }
 
 fn expect_same(what: &str, left: String, right: String) -> Result<()> {

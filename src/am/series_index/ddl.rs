@@ -1,9 +1,11 @@
 //! CREATE INDEX: an event trigger translates `USING varve` to the index access method's own name, since
-//! the name `varve` is the table access method's, and says what an ordinary index covers.
+//! the name `varve` is the table access method's, and says what an ordinary index covers. The same trigger
+//! lets companions make way for ALTER TABLE.
 
 use super::validate;
-use crate::am::routine;
+use crate::am::{companion, routine};
 use crate::pg::error;
+use crate::pg::node;
 use crate::pg::relation::{self, Open};
 use crate::storage::{layout, marks};
 use pgrx::pg_sys;
@@ -13,24 +15,13 @@ use std::ffi::CStr;
 /// Name by which people ask for a series index.
 const ALIAS: &CStr = c"varve";
 
-/// `varve.before_create_index() → event_trigger`, at ddl_command_start.
+/// `varve.before_ddl() → event_trigger`, at ddl_command_start.
 #[no_mangle]
 #[pg_guard]
-pub unsafe extern "C-unwind" fn varve_before_create_index(
-    call: pg_sys::FunctionCallInfo,
-) -> pg_sys::Datum {
+pub unsafe extern "C-unwind" fn varve_before_ddl(call: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
     // SAFETY: core calls event triggers with an EventTriggerData as context.
     unsafe {
-        let context = (*call).context;
-        if context.is_null() || (*context).type_ != pg_sys::NodeTag::T_EventTriggerData {
-            error::raise(
-                error::Code::ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED,
-                "not called as an event trigger",
-                "",
-                "",
-            );
-        }
-        let statement = (*context.cast::<pg_sys::EventTriggerData>()).parsetree;
+        let statement = statement(call);
         if statement.is_null() {
             return pg_sys::Datum::from(0usize);
         }
@@ -44,28 +35,44 @@ pub unsafe extern "C-unwind" fn varve_before_create_index(
                 let elements = (*statement.cast::<pg_sys::CreateSchemaStmt>()).schemaElts;
                 for_each_index(elements);
             }
-            _ => {}
+            _ => companion::before(statement),
         }
         pg_sys::Datum::from(0usize)
     }
 }
 
 #[no_mangle]
-pub extern "C-unwind" fn pg_finfo_varve_before_create_index() -> &'static pg_sys::Pg_finfo_record {
+pub extern "C-unwind" fn pg_finfo_varve_before_ddl() -> &'static pg_sys::Pg_finfo_record {
     const RECORD: pg_sys::Pg_finfo_record = pg_sys::Pg_finfo_record { api_version: 1 };
     &RECORD
 }
 
-unsafe fn for_each_index(elements: *mut pg_sys::List) {
-    if elements.is_null() {
-        return;
+/// The statement that fires an event trigger, this command's own copy; null where there is none.
+///
+/// # Safety
+/// `call` must be what core called a function with.
+pub unsafe fn statement(call: pg_sys::FunctionCallInfo) -> *mut pg_sys::Node {
+    // SAFETY: core calls event triggers with an EventTriggerData as context.
+    unsafe {
+        let context = (*call).context;
+        if !node::is(context, pg_sys::NodeTag::T_EventTriggerData) {
+            error::raise(
+                error::Code::ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED,
+                "not called as an event trigger",
+                "",
+                "",
+            );
+        }
+        (*context.cast::<pg_sys::EventTriggerData>()).parsetree
     }
+}
+
+unsafe fn for_each_index(elements: *mut pg_sys::List) {
     // SAFETY: a list of parse nodes.
     unsafe {
-        for at in 0..(*elements).length as usize {
-            let node: *mut pg_sys::Node = (*(*elements).elements.add(at)).ptr_value.cast();
-            if (*node).type_ == pg_sys::NodeTag::T_IndexStmt {
-                translate(node.cast());
+        for element in node::of_list::<pg_sys::Node>(elements) {
+            if node::is(element, pg_sys::NodeTag::T_IndexStmt) {
+                translate(element.cast());
             }
         }
     }
@@ -90,21 +97,15 @@ unsafe fn look_at_table(index: *mut pg_sys::IndexStmt) {
         if (*index).relation.is_null() {
             return;
         }
-        let table = pg_sys::RangeVarGetRelidExtended(
-            (*index).relation,
-            pg_sys::NoLock as i32,
-            pg_sys::RVROption::RVR_MISSING_OK,
-            None,
-            core::ptr::null_mut(),
-        );
-        let kind = |oid| pg_sys::get_rel_relkind(oid) as u8;
-        if table == pg_sys::InvalidOid || kind(table) != pg_sys::RELKIND_RELATION {
+        let table = relation::named((*index).relation);
+        if !relation::has_rows(table) {
             return;
         }
         let table = Open::table(table, pg_sys::AccessShareLock);
         let method = (*index).accessMethod;
         if !method.is_null() && CStr::from_ptr(method) == layout::INDEX_AM {
             validate::check_table(table.rel());
+            companion::claim(index, table.rel());
         } else if !(*index).unique {
             note_ordinary(table.rel());
         }

@@ -3,6 +3,7 @@
 use super::{build, cost, scan, vacuum};
 use crate::pg::nbtree;
 use crate::pg::tid;
+use crate::storage::index_options;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -108,8 +109,8 @@ unsafe extern "C-unwind" fn insert(
 
 #[pg_guard]
 unsafe extern "C-unwind" fn options(options: pg_sys::Datum, validate: bool) -> *mut pg_sys::bytea {
-    // SAFETY: called by core; a series index has btree's storage parameters.
-    unsafe { nbtree::options(options, validate) }
+    // SAFETY: called by core.
+    unsafe { index_options::parse(options, validate) }
 }
 
 #[pg_guard]

@@ -127,8 +127,7 @@ unsafe fn check_key(index: pg_sys::Relation, at: usize, attribute: &pg_sys::Form
                 "Use a deterministic collation.",
             );
         }
-        let base = pg_sys::getBaseType(attribute.atttypid);
-        if base == pg_sys::BPCHAROID && attribute.atttypmod < 0 {
+        if layout::has_equal_values_that_differ(attribute) {
             refuse(
                 format!(
                     "key column \"{}\" of a series index has no length",

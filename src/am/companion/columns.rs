@@ -1,0 +1,53 @@
+//! Of which columns of a key a series index can be made.
+
+use crate::pg::relation;
+use crate::storage::layout;
+use pgrx::pg_sys;
+
+/// The key's last calendar column as time, behind its other columns in their order. Integers are not taken for times here: a
+/// key of ids would become a series index. None where there is no such column, or a type that a series index does not take.
+///
+/// # Safety
+/// Both must be open, and `unique` a plain key of `table`.
+pub unsafe fn of(table: pg_sys::Relation, unique: pg_sys::Relation) -> Option<Vec<u16>> {
+    // SAFETY: by contract.
+    unsafe {
+        let attributes = relation::attributes((*table).rd_att);
+        let mut columns = layout::index_columns(unique);
+        let all = columns.iter().enumerate();
+        let attribute = |column: u16| attributes.get(usize::from(column).checked_sub(1)?);
+        for (at, &column) in all.clone() {
+            if !can_be_indexed(unique, at, attribute(column)?) {
+                return None;
+            }
+        }
+        let time = all
+            .rev()
+            .find(|&(_, &column)| {
+                attribute(column).is_some_and(|found| {
+                    layout::is_calendar_type(pg_sys::getBaseType(found.atttypid))
+                })
+            })?
+            .0;
+        let time = columns.remove(time);
+        columns.push(time);
+        Some(columns)
+    }
+}
+
+/// Does a series index take the column of a key, from 0, and mean the same by "equal"?
+unsafe fn can_be_indexed(
+    unique: pg_sys::Relation,
+    at: usize,
+    attribute: &pg_sys::FormData_pg_attribute,
+) -> bool {
+    // SAFETY: the caller's contract; syscache look-ups.
+    unsafe {
+        let class = pg_sys::GetDefaultOpClass(attribute.atttypid, layout::index_am());
+        let collation = attribute.attcollation;
+        class != pg_sys::InvalidOid
+            && (collation == pg_sys::InvalidOid || pg_sys::get_collation_isdeterministic(collation))
+            && !layout::has_equal_values_that_differ(attribute)
+            && layout::equality_is(unique, at, class)
+    }
+}

@@ -1,0 +1,179 @@
+//! A key brings a series index along: its *companion* (docs/design/0009). When a key with a time column comes into being on a
+//! varve table, and no series index finds its rows in chunks, one is made, which goes away with the key.
+//!
+//! An object access hook sees keys come (`seen`), whatever statement makes them; an event trigger at the end of the statement
+//! makes the index (`make`) of the columns that it takes (`columns`), and ties it to its key (`tie`). CREATE INDEX asks whether
+//! the index that somebody wants is a companion that is there (`claim`), ALTER TABLE whether one is in the way (`retype`).
+
+mod claim;
+mod columns;
+mod make;
+mod retype;
+mod seen;
+mod statement;
+mod tie;
+
+pub use claim::claim;
+pub use seen::{forget, init};
+
+use super::routine;
+use crate::pg::relation::{self, Open};
+use crate::storage::{index_options, layout};
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use std::collections::BTreeMap;
+
+/// Which indexes of a table have to be looked at for keys. Its companions are tied in any case.
+enum Keys {
+    All,
+    These(Vec<pg_sys::Oid>),
+}
+
+/// `varve.after_ddl() → event_trigger`, at ddl_command_end.
+#[no_mangle]
+#[pg_guard]
+pub unsafe extern "C-unwind" fn varve_after_ddl(call: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+    // SAFETY: core calls event triggers with an EventTriggerData as context.
+    unsafe {
+        let statement = super::series_index::ddl::statement(call);
+        for (table, keys) in concerned(statement) {
+            settle(pg_sys::Oid::from(table), keys);
+        }
+        if let Some(table) = statement::keyed_concurrently(statement) {
+            make::advise(table);
+        }
+        pg_sys::Datum::from(0usize)
+    }
+}
+
+#[no_mangle]
+pub extern "C-unwind" fn pg_finfo_varve_after_ddl() -> &'static pg_sys::Pg_finfo_record {
+    const RECORD: pg_sys::Pg_finfo_record = pg_sys::Pg_finfo_record { api_version: 1 };
+    &RECORD
+}
+
+/// What has to be done before a statement: companions make way for types that no series index takes, and those that pg_upgrade
+/// brought, which has no event triggers, are tied to the keys that may be dropped.
+///
+/// # Safety
+/// `statement` must be a statement's parse tree.
+pub unsafe fn before(statement: *mut pg_sys::Node) {
+    // SAFETY: by contract.
+    unsafe {
+        retype::make_way(statement);
+        for table in statement::stripped(statement) {
+            if let Some(open) = open_varve(table) {
+                tie::tie(open.rel());
+            }
+        }
+    }
+}
+
+/// The tables whose indexes a statement has changed.
+unsafe fn concerned(statement: *mut pg_sys::Node) -> BTreeMap<u32, Keys> {
+    let seen = seen::take();
+    let mut tables = BTreeMap::new();
+    let none = || Keys::These(Vec::new());
+    // SAFETY: the statement of an event trigger, or null.
+    unsafe {
+        for table in statement::reattached(statement) {
+            tables.insert(table.to_u32(), none());
+        }
+        for index in seen.indexes() {
+            let table = pg_sys::IndexGetRelation(index, true);
+            if let Keys::These(keys) = tables.entry(table.to_u32()).or_insert_with(none) {
+                keys.push(index);
+            }
+        }
+        // A series index that is dropped on its own is not wanted any more.
+        let is_drop = statement::is_drop(statement);
+        let bereft = seen.bereft.into_iter().filter(|_| !is_drop);
+        for table in bereft.chain(statement::converted(statement)) {
+            tables.insert(table.to_u32(), Keys::All);
+        }
+    }
+    tables
+}
+
+/// Ties the companions of a table to their keys, drops those that are not needed, and makes one for each of the keys that needs
+/// one. On a table that is not, or no longer, a varve table there are none: nobody has asked for them, and CREATE INDEX would
+/// refuse them there.
+fn settle(table: pg_sys::Oid, keys: Keys) {
+    // SAFETY: the table and its indexes are open with a lock while they are looked at, and no longer: core insists that nobody
+    // uses what it changes.
+    unsafe {
+        let Some(open) = open_table(table) else {
+            return;
+        };
+        let is_varve = routine::is_varve(open.rel());
+        let lost: Vec<_> = companions(open.rel())
+            .iter()
+            .filter(|companion| !is_varve || is_replaced(open.rel(), companion))
+            .map(|companion| relation::oid(companion.rel()))
+            .collect();
+        if is_varve {
+            tie::tie(open.rel());
+        }
+        let unique = match keys {
+            _ if !is_varve => Vec::new(),
+            Keys::All => relation::index_oids(open.rel()),
+            Keys::These(unique) => unique,
+        };
+        drop(open);
+        for companion in lost {
+            make::unmake(companion);
+        }
+        // pg_upgrade brings all indexes from where they are.
+        if !pg_sys::IsBinaryUpgrade {
+            for key in unique {
+                make::companion(table, key);
+            }
+        }
+    }
+}
+
+/// Is there a series index that somebody has asked for, for each key that a companion serves?
+unsafe fn is_replaced(table: pg_sys::Relation, companion: &Open) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let mut own = layout::series_indexes(table);
+        own.retain(|index| !index_options::is_of_key(index.rel()));
+        let mut keys: Vec<Open> = relation::index_oids(table)
+            .into_iter()
+            .map(|oid| Open::index(oid, pg_sys::AccessShareLock))
+            .collect();
+        let serves =
+            |series: &[Open], key: &Open| layout::series_index_of_key(key.rel(), series).is_some();
+        keys.retain(|key| serves(core::slice::from_ref(companion), key));
+        !keys.is_empty() && keys.iter().all(|key| serves(&own, key))
+    }
+}
+
+/// The companions of a table, but for those that have become part of a partitioned index.
+///
+/// # Safety
+/// `table` must be open with a lock.
+unsafe fn companions(table: pg_sys::Relation) -> Vec<Open> {
+    // SAFETY: by contract.
+    unsafe {
+        let mut series = layout::series_indexes(table);
+        series.retain(|index| {
+            let index = index.rel();
+            index_options::is_of_key(index) && !(*(*index).rd_rel).relispartition
+        });
+        series
+    }
+}
+
+/// A table that can have chunks, opened.
+fn open_varve(table: pg_sys::Oid) -> Option<Open> {
+    // SAFETY: the table is open with a lock.
+    open_table(table).filter(|open| unsafe { routine::is_varve(open.rel()) })
+}
+
+fn open_table(table: pg_sys::Oid) -> Option<Open> {
+    if !relation::has_rows(table) {
+        return None;
+    }
+    Open::existing_table(table, pg_sys::AccessShareLock)
+}
