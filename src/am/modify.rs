@@ -350,6 +350,7 @@ pub unsafe extern "C-unwind" fn tuple_lock(
     };
     // SAFETY: called by core with a slot of ours.
     unsafe {
+        (*failure).traversed = false;
         if tid::read(item).is_virtual() {
             return lock_compressed(table, item, slot, command, request, flags, failure);
         }
@@ -380,12 +381,8 @@ unsafe fn after_tail_lock(
     // SAFETY: the caller's contract.
     unsafe {
         if let Some(next) = follow::after_seal(table, tid::read(item), result, failure) {
-            // What was sealed may be a newer version than the caller's: he has to look at it again.
-            let is_newer = (*failure).traversed;
             *item = tid::to_pg(next);
-            let result = lock_compressed(table, item, slot, command, request, flags, failure);
-            (*failure).traversed |= is_newer;
-            return result;
+            return lock_compressed(table, item, slot, command, request, flags, failure);
         }
         let left = result == pg_sys::TM_Result::TM_Updated
             && tid::from_pg(&(*failure).ctid).is_moved_marker();
@@ -428,11 +425,19 @@ unsafe fn locks_key(
             0,
             &mut failure,
         );
+        let result = match follow::after_seal(table, next, result, &mut failure) {
+            Some(sealed) => {
+                item = tid::to_pg(sealed);
+                lock_compressed(table, &mut item, slot, command, request, 0, &mut failure)
+            }
+            None => result,
+        };
         result == pg_sys::TM_Result::TM_Ok && !handover::differs_in_key(table, old, row, slot)
     }
 }
 
-/// Locks the chunk of a compressed row, following an update when the caller wants that.
+/// Locks the chunk of a compressed row, following an update when the caller wants that. `failure` says whether one has been followed
+/// already: who asked has to look at the row again then.
 unsafe fn lock_compressed(
     table: pg_sys::Relation,
     item: pg_sys::ItemPointer,
@@ -447,7 +452,6 @@ unsafe fn lock_compressed(
     unsafe {
         let at = tid::read(item);
         let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-        (*failure).traversed = false;
         (*failure).ctid = *item;
         let Some((seen, row)) = fetch::visible_row(table, at, any) else {
             return pg_sys::TM_Result::TM_Deleted;
@@ -473,6 +477,17 @@ unsafe fn lock_compressed(
             RowState::Live => {
                 slot::store_row(slot, &newest, row, relation::oid(table));
                 pg_sys::TM_Result::TM_Ok
+            }
+            RowState::OwnChange(_) if follow_updates && (*failure).traversed => {
+                // Who comes from an older version is told of the last one.
+                let Some(next) = changes::successor(&newest.chunk, row) else {
+                    return pg_sys::TM_Result::TM_Deleted;
+                };
+                *item = tid::to_pg(next);
+                let result =
+                    follow::lock_successor(table, item, slot, command, request, flags, failure);
+                (*failure).traversed = true;
+                result
             }
             RowState::OwnChange(by) => {
                 (*failure).xmax = pg_sys::GetCurrentTransactionId();
@@ -500,10 +515,8 @@ unsafe fn lock_compressed(
                 *item = tid::to_pg(next);
                 let result =
                     follow::lock_successor(table, item, slot, command, request, flags, failure);
-                let result =
-                    after_tail_lock(table, item, slot, command, request, flags, failure, result);
                 (*failure).traversed = true;
-                result
+                after_tail_lock(table, item, slot, command, request, flags, failure, result)
             }
             RowState::Updated(next) => {
                 (*failure).ctid = tid::to_pg(next);
