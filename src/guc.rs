@@ -1,5 +1,6 @@
 //! Settings.
 
+use pgrx::pg_sys;
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
 use varve_columns::chunk::Point;
 
@@ -78,7 +79,17 @@ pub fn chunk_rows() -> usize {
     CHUNK_ROWS.get() as usize
 }
 
-/// Torture mode, for tests: tables without a time column are compressed too, in insertion order.
+/// For tests: tables without a time column are compressed too, in insertion order.
 pub fn compresses_everything() -> bool {
     BATCH_ROWS.get() == 1
+}
+
+/// Torture mode, for tests: besides, whatever its key, and whatever statement its rows come from, a table's rows are compressed as soon
+/// as they are committed. All sessions must be in it, so superusers' only.
+pub fn is_torture() -> bool {
+    const FEW_ROWS: usize = 16;
+    // SAFETY: inside a transaction; the answer is remembered.
+    compresses_everything()
+        && chunk_rows() < FEW_ROWS
+        && unsafe { pg_sys::superuser_arg(pg_sys::GetAuthenticatedUserId()) }
 }

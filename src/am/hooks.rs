@@ -3,7 +3,7 @@
 
 use super::{companion, keys};
 use crate::storage::marks;
-use crate::table::{batch, changes, crosscheck, deferred, handover, locks, stream};
+use crate::table::{batch, changes, crosscheck, deferred, handover, locks, stream, torture};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -175,6 +175,7 @@ unsafe extern "C-unwind" fn transaction_event(
         pg_sys::XactEvent::XACT_EVENT_PRE_COMMIT | pg_sys::XactEvent::XACT_EVENT_PRE_PREPARE => {
             batch::flush_all();
             changes::flush_finally();
+            torture::seal();
             deferred::release();
         }
         pg_sys::XactEvent::XACT_EVENT_COMMIT
@@ -192,6 +193,7 @@ unsafe extern "C-unwind" fn transaction_event(
             locks::forget();
             stream::forget();
             companion::forget();
+            torture::forget();
         }
         _ => {}
     }

@@ -9,7 +9,7 @@ use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::storage::read::Reader;
 use crate::table::locks::{self, Locked, Request, RowState};
-use crate::table::{batch, changes, crosscheck, deferred, follow, handover, stream};
+use crate::table::{batch, changes, crosscheck, deferred, follow, handover, stream, torture};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::rc::Rc;
@@ -33,6 +33,7 @@ pub unsafe extern "C-unwind" fn tuple_insert(
             (*slot).tts_tableOid = relation::oid(table);
         } else {
             heap_callback!(tuple_insert, table, slot, command, options, bulk);
+            torture::note(table, tid::from_pg(&(*slot).tts_tid));
         }
     }
 }
@@ -58,6 +59,7 @@ pub unsafe extern "C-unwind" fn tuple_insert_speculative(
             bulk,
             token
         );
+        torture::note(table, tid::from_pg(&(*slot).tts_tid));
     }
 }
 
@@ -82,6 +84,9 @@ pub unsafe extern "C-unwind" fn multi_insert(
             }
         } else {
             pg_sys::heap_multi_insert(table, slots, count, command, options, bulk);
+            for at in 0..count as usize {
+                torture::note(table, tid::from_pg(&(**slots.add(at)).tts_tid));
+            }
         }
     }
 }
@@ -277,6 +282,7 @@ pub unsafe extern "C-unwind" fn tuple_update(
                 Some(next) => at = next,
                 None => {
                     if result == pg_sys::TM_Result::TM_Ok {
+                        torture::note(table, tid::from_pg(&(*slot).tts_tid));
                         after_tail_update(table, at, tid::from_pg(&(*slot).tts_tid), *mode);
                     }
                     return result;
@@ -305,6 +311,7 @@ pub unsafe extern "C-unwind" fn tuple_update(
                     let next = tid::from_pg(&(*slot).tts_tid);
                     handover::note_version(table, next, reader.chunk.header.chunk, row);
                 }
+                torture::note(table, tid::from_pg(&(*slot).tts_tid));
                 *update_indexes = ALL_INDEXES;
                 pg_sys::TM_Result::TM_Ok
             }

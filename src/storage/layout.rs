@@ -2,6 +2,7 @@
 //! column is a time; otherwise inferred from the column types.
 
 use super::index_options;
+use crate::guc;
 use crate::pg::relation::{self, Open};
 use pgrx::pg_sys;
 
@@ -126,7 +127,7 @@ unsafe fn infer(table: pg_sys::Relation) -> Layout {
 }
 
 /// Must new rows of the table stay in its tail? True with an exclusion constraint, and with a unique index whose keys cannot be
-/// found in chunks (docs/design/0001, 0009).
+/// found in chunks (docs/design/0001, 0009); in torture mode one looks at all of them.
 ///
 /// # Safety
 /// `table` must be open with a lock.
@@ -138,8 +139,18 @@ pub unsafe fn keeps_rows_in_tail(table: pg_sys::Relation) -> bool {
             let form = &*(*index).rd_index;
             (form.indisunique || form.indisexclusion)
                 && series_index_of_key(index, &series).is_none()
+                && !(guc::is_torture() && is_plain_key(index))
         })
     }
+}
+
+/// May others write chunks of the table at any time?
+///
+/// # Safety
+/// As `of`.
+pub unsafe fn can_get_chunks(table: pg_sys::Relation) -> bool {
+    // SAFETY: by contract.
+    unsafe { !keeps_rows_in_tail(table) && (guc::is_torture() || of(table).time.is_some()) }
 }
 
 /// The table's series indexes that may be read.

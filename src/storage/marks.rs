@@ -19,10 +19,7 @@ thread_local! {
 /// `table` must be open with a lock.
 pub unsafe fn may_have_chunks(table: pg_sys::Relation) -> bool {
     // SAFETY: by contract.
-    unsafe {
-        let can_get = !layout::keeps_rows_in_tail(table) && layout::of(table).time.is_some();
-        can_get || is_marked(table)
-    }
+    unsafe { layout::can_get_chunks(table) || is_marked(table) }
 }
 
 /// Has the table's file had chunks?

@@ -23,4 +23,5 @@ pub mod series;
 pub mod source;
 pub mod stream;
 pub mod survey;
+pub mod torture;
 pub mod verify;

@@ -58,8 +58,12 @@ pub unsafe fn of(table: pg_sys::Relation, mover: pg_sys::TransactionId) -> Rc<Mo
         known.map(|known| Rc::clone(&known.1))
     });
     known.unwrap_or_else(|| {
-        // SAFETY: by contract.
-        let written = unsafe { ChunkSet::new(table, mover, &registry::headers_by(table, mover)) };
+        // SAFETY: by contract. A chunk with deleted rows is the new version of another.
+        let written = unsafe {
+            let mut headers = registry::headers_by(table, mover).to_vec();
+            headers.retain(|header| header.deleted == 0);
+            ChunkSet::new(table, mover, &headers)
+        };
         let moves = Rc::new(Moves {
             mover,
             written,

@@ -27,7 +27,9 @@ const ROUND_PAGES: u32 = 1 << 17;
 pub unsafe fn is_allowed(table: pg_sys::Relation, layout: &Layout) -> bool {
     // SAFETY: by contract.
     let stays = unsafe { layout::keeps_rows_in_tail(table) || layout::loses_unique_index(table) };
-    !stays && (layout.time.is_some() || guc::compresses_everything())
+    // SAFETY: as above.
+    let has_columns = unsafe { (*(*table).rd_att).natts > 0 };
+    !stays && (layout.time.is_some() || guc::compresses_everything() && has_columns)
 }
 
 /// Seals rows from page `start` on; returns what was done and the page to go on with, if any.
@@ -100,19 +102,26 @@ unsafe fn visible_rows(
 }
 
 /// Deletes a row as one that moves; false when somebody has locked or changed it.
-unsafe fn delete_row(
+///
+/// # Safety
+/// `table` must be open for writing, and something keep the tuple where it was seen.
+pub unsafe fn delete_row(
     table: pg_sys::Relation,
     tuple: pg_sys::HeapTuple,
     command: pg_sys::CommandId,
 ) -> bool {
-    // SAFETY: the snapshot keeps the tuple where it was seen.
+    // SAFETY: by contract.
     unsafe {
         let at = tid::from_pg(&(*tuple).t_self);
         write::try_delete(table, at, command, false, true) == pg_sys::TM_Result::TM_Ok
     }
 }
 
-unsafe fn push(rows: &mut RowSet, table: pg_sys::Relation, tuple: pg_sys::HeapTuple) {
+/// Adds a row whose tuple was deleted.
+///
+/// # Safety
+/// `tuple` must be of the open `table`.
+pub unsafe fn push(rows: &mut RowSet, table: pg_sys::Relation, tuple: pg_sys::HeapTuple) {
     // SAFETY: the tuple is a row of the table; its toasted values are still there, since the delete
     // is ours.
     unsafe {

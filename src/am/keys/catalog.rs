@@ -1,6 +1,7 @@
 //! What a session knows about the unique indexes of a varve table, until the catalogs tell it otherwise.
 
 use crate::am::routine;
+use crate::guc;
 use crate::pg::relation::{self, Open};
 use crate::storage::{layout, marks};
 use pgrx::pg_sys;
@@ -25,6 +26,8 @@ pub struct Keys {
     /// Others may write the table's first chunk at any time.
     can_get_chunks: bool,
     has_chunks: Cell<bool>,
+    /// Found out in torture mode, where more is possible.
+    torture: bool,
 }
 
 impl Keys {
@@ -84,7 +87,9 @@ pub unsafe fn of(table: pg_sys::Relation) -> Rc<Keys> {
     // SAFETY: by contract.
     let oid = unsafe { relation::oid(table) };
     if let Some(keys) = KNOWN.with_borrow(|known| known.get(&oid).map(Rc::clone)) {
-        return keys;
+        if keys.torture == guc::is_torture() {
+            return keys;
+        }
     }
     let before = CHANGES.get();
     // SAFETY: by contract.
@@ -101,6 +106,7 @@ unsafe fn look_up(table: pg_sys::Relation) -> Keys {
         indexes: Vec::new(),
         can_get_chunks: false,
         has_chunks: Cell::new(false),
+        torture: guc::is_torture(),
     };
     // SAFETY: the caller's contract.
     unsafe {
@@ -137,8 +143,7 @@ unsafe fn look_up(table: pg_sys::Relation) -> Keys {
             });
         }
         if !keys.unique.is_empty() {
-            keys.can_get_chunks =
-                !layout::keeps_rows_in_tail(table) && layout::of(table).time.is_some();
+            keys.can_get_chunks = layout::can_get_chunks(table);
             // What can get none now gets none before our lock on it ends.
             keys.has_chunks.set(marks::is_marked(table));
         }

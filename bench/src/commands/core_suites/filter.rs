@@ -71,10 +71,15 @@ fn is_plan(header: &str, statement: &str) -> bool {
 
 /// What CREATE INDEX says about an ordinary index on a varve table, and a key about its series index.
 fn is_index_notice(line: &str) -> bool {
-    let names_companion =
-        line.contains(" of varve table ") && line.contains(" brings series index ");
-    line.starts_with("NOTICE:  key ") && names_companion
-        || line.starts_with("NOTICE:  index on varve table")
+    let is_notice = |line: &str| {
+        let names_companion =
+            line.contains(" of varve table ") && line.contains(" brings series index ");
+        line.starts_with("NOTICE:  key ") && names_companion
+            || line.starts_with("NOTICE:  index on varve table")
+    };
+    let of_session = line.split_once(": ").map_or("", |(_, said)| said);
+    is_notice(line)
+        || is_notice(of_session)
         || line.starts_with("HINT:  Chunks are found by a series index")
 }
 
