@@ -10,6 +10,8 @@ pub struct Tag(pg_sys::LOCKTAG);
 
 const ROWS: u32 = 0x8000_0000;
 const CHUNKS: u32 = 0xc000_0000;
+/// No tag of a chunk or a change has this offset.
+const WHOLE: u16 = 1;
 /// Two chunks that agree in these bits of their numbers share their locks: somebody may wait who need not.
 const CHUNK_BITS: u32 = 0x3fff_ffff;
 
@@ -55,14 +57,27 @@ impl Tag {
         unsafe { Self::new(table, CHUNKS | fold(chunk), 2 + (row % 0xfffd) as u16) }
     }
 
-    /// The right to lock headers in place of rows.
+    /// A right to do something with the whole table.
     ///
     /// # Safety
     /// See `row`.
-    pub unsafe fn bulk(table: pg_sys::Relation) -> Self {
+    pub unsafe fn whole(table: pg_sys::Relation, right: Whole) -> Self {
         // SAFETY: by contract.
-        unsafe { Self::new(table, CHUNKS, 1) }
+        unsafe { Self::new(table, CHUNKS | right as u32, WHOLE) }
     }
+}
+
+/// Rights to do something with a whole table.
+#[derive(Clone, Copy)]
+pub enum Whole {
+    /// To lock headers in place of rows.
+    Bulk,
+    /// To bring new keys in batches: shared by who has, until his transaction ends.
+    Batches,
+    /// To bring such a batch now, alone.
+    Entering,
+    /// To move rows from one chunk to another.
+    Moving,
 }
 
 fn fold(chunk: u64) -> u32 {

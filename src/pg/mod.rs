@@ -1,6 +1,7 @@
 //! Safe and thin wrappers around what pgrx lacks: heap tuples, pages, relations, snapshots, memory
 //! contexts and errors. Nearly all unsafe code of the extension lives here or at C entry points.
 
+pub mod constraint;
 pub mod error;
 pub mod heavy;
 pub mod memory;

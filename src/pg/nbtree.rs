@@ -106,6 +106,33 @@ pub unsafe fn insert(
     }
 }
 
+/// Inserts an entry of a unique index without looking whether its key is taken for certain: the caller does that.
+///
+/// # Safety
+/// As `insert`.
+pub unsafe fn insert_partial(
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+    values: &mut [pg_sys::Datum],
+    nulls: &mut [bool],
+    at: Tid,
+) {
+    let mut item = tid::to_pg(at);
+    // SAFETY: by contract; nbtree does not look at the IndexInfo.
+    unsafe {
+        guarded!(core::btinsert(
+            index,
+            values.as_mut_ptr(),
+            nulls.as_mut_ptr(),
+            &mut item,
+            table,
+            pg_sys::IndexUniqueCheck::UNIQUE_CHECK_PARTIAL,
+            false,
+            ::core::ptr::null_mut(),
+        ));
+    }
+}
+
 /// # Safety
 /// As for `ambulkdelete`.
 pub unsafe fn bulk_delete(

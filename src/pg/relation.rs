@@ -243,6 +243,7 @@ unsafe extern "C-unwind" {
         parents: *mut *mut pg_sys::List,
     ) -> *mut pg_sys::List;
     fn get_partition_ancestors(relid: pg_sys::Oid) -> *mut pg_sys::List;
+    fn CheckRelationLockedByMe(relation: pg_sys::Relation, mode: i32, or_stronger: bool) -> bool;
     fn CheckForSerializableConflictIn(
         relation: pg_sys::Relation,
         tid: pg_sys::ItemPointer,
@@ -291,6 +292,25 @@ pub unsafe fn same_image(
             datum_image_eq(a, b, attribute.attbyval, i32::from(attribute.attlen))
         })
     }
+}
+
+/// Has this transaction created the table?
+///
+/// # Safety
+/// See `oid`.
+pub unsafe fn is_created_here(relation: pg_sys::Relation) -> bool {
+    const NO_SUBTRANSACTION: pg_sys::SubTransactionId = 0;
+    // SAFETY: by contract.
+    unsafe { (*relation).rd_createSubid != NO_SUBTRANSACTION }
+}
+
+/// Has this transaction the table to itself?
+///
+/// # Safety
+/// See `oid`.
+pub unsafe fn is_locked_exclusively(relation: pg_sys::Relation) -> bool {
+    // SAFETY: by contract.
+    unsafe { CheckRelationLockedByMe(relation, pg_sys::AccessExclusiveLock as i32, false) }
 }
 
 /// Raises a serialization failure where a change of the table closes a dangerous structure with serializable readers of it.

@@ -361,6 +361,20 @@ pub unsafe fn has_only_series_indexes(table: pg_sys::Relation) -> bool {
     }
 }
 
+/// Has the table an index that is neither a series index nor unique?
+///
+/// # Safety
+/// As `of`.
+pub unsafe fn has_plain_index(table: pg_sys::Relation) -> bool {
+    let series = index_am();
+    // SAFETY: by contract.
+    unsafe {
+        any_index(table, |index| {
+            (*(*index).rd_rel).relam != series && !(*(*index).rd_index).indisunique
+        })
+    }
+}
+
 /// Would the table have a time column without any series index?
 ///
 /// # Safety

@@ -73,6 +73,25 @@ pub unsafe fn mark(table: pg_sys::Relation) {
     }
 }
 
+/// Marks the file of a table with keys while nobody else can be using it: from now on everybody looks into its chunks, so
+/// batches may bring the first one. Where others may use the table, compact brings it (`await_old_plans`).
+///
+/// # Safety
+/// `table` must be open, by a process that may write.
+pub unsafe fn mark_if_alone(table: pg_sys::Relation) {
+    // SAFETY: by contract.
+    unsafe {
+        let is_alone = relation::is_created_here(table) || relation::is_locked_exclusively(table);
+        let wanted = is_alone
+            && layout::has_constraint_index(table)
+            && !layout::keeps_rows_in_tail(table)
+            && layout::of(table).time.is_some();
+        if wanted {
+            mark(table);
+        }
+    }
+}
+
 /// Before the first row of a table is sealed: waits for the end of transactions that may use an ordinary
 /// index by a plan of a time when the table could get no chunks, or enter keys without looking for them in
 /// chunks. Only a series index can have changed that without a lock that waits for them anyway: it gives a

@@ -87,22 +87,78 @@ pub unsafe fn reader_for_check(
     at: Tid,
     snapshot: pg_sys::Snapshot,
 ) -> Option<Rc<Reader>> {
-    // SAFETY: by contract; the tuple stays pinned while it is opened.
+    // SAFETY: by contract.
+    unsafe {
+        check(table, at, |found, buffer| {
+            pg_sys::HeapTupleSatisfiesVisibility(found, snapshot, buffer).then_some(())
+        })
+        .map(|((), reader)| reader)
+    }
+}
+
+/// What a header is to those who must know of more than their snapshot shows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Standing {
+    /// The snapshot shows it.
+    Seen,
+    /// Written by this transaction, after the snapshot.
+    Own,
+    /// Written by a transaction that is in progress.
+    Pending(pg_sys::TransactionId),
+    /// It has come into being since the snapshot was taken.
+    Later,
+}
+
+/// The reader of the header at `at`, and what it is; None for one that is not valid any more, or never will be. No reading either.
+///
+/// # Safety
+/// As `reader_at`.
+pub unsafe fn standing_at(
+    table: pg_sys::Relation,
+    at: Tid,
+    snapshot: pg_sys::Snapshot,
+) -> Option<(Standing, Rc<Reader>)> {
+    // SAFETY: by contract.
+    unsafe {
+        check(table, at, |found, buffer| {
+            if pg_sys::HeapTupleSatisfiesVisibility(found, snapshot, buffer) {
+                return Some(Standing::Seen);
+            }
+            let mut dirty = dirty_snapshot();
+            if !pg_sys::HeapTupleSatisfiesVisibility(found, &mut dirty, buffer) {
+                return None;
+            }
+            Some(if dirty.xmin != pg_sys::InvalidTransactionId {
+                Standing::Pending(dirty.xmin)
+            } else if pg_sys::TransactionIdIsCurrentTransactionId(tuple::xmin((*found).t_data)) {
+                Standing::Own
+            } else {
+                Standing::Later
+            })
+        })
+    }
+}
+
+/// The reader of the header at `at`, with what `judge` says of its tuple while the page is locked.
+unsafe fn check<R>(
+    table: pg_sys::Relation,
+    at: Tid,
+    judge: impl FnOnce(pg_sys::HeapTuple, pg_sys::Buffer) -> Option<R>,
+) -> Option<(R, Rc<Reader>)> {
+    // SAFETY: the callers' contract; the tuple stays pinned while it is opened.
     unsafe {
         let mut cursor = PageCursor::new(table);
         let item = cursor.tuple(at, relation::blocks(table))?;
         let buffer = cursor.buffer();
         let mut found = item.to_heap_tuple(relation::oid(table));
-        let seen = cursor.locked(|_| {
-            classify(item.header, item.len, at.offset) == Found::Header
-                && pg_sys::HeapTupleSatisfiesVisibility(&mut found, snapshot, buffer)
-        });
-        if !seen {
-            return None;
-        }
+        let judged = cursor.locked(|_| {
+            (classify(item.header, item.len, at.offset) == Found::Header)
+                .then(|| judge(&mut found, buffer))
+                .flatten()
+        })?;
         let reader = kept_reader(table, at, &found)
             .unwrap_or_else(|damage| raise(table, at, found.t_data, found.t_len, &damage));
-        Some(reader)
+        Some((judged, reader))
     }
 }
 

@@ -9,6 +9,7 @@ use crate::pg::replication::UnidentifiedChanges;
 use crate::pg::tid::{self, Tid};
 use crate::pg::tuple::BareTuple;
 use pgrx::pg_sys;
+use std::cell::Cell;
 use varve_columns::tuple::delete_map::DeleteMap;
 use varve_columns::tuple::header::{self, Header, Piece, Section, BODY_BYTES, PIECE_BYTES};
 use varve_columns::tuple::runs::Pieces;
@@ -23,6 +24,15 @@ pub const DEPTH_STEP: u32 = 0x0100_0000;
 pub const HEADER_ROOM: usize = BODY_BYTES - 45 - 24;
 /// What the static section leaves for later delete maps.
 pub const DELETE_MAP_ROOM: usize = 320;
+
+thread_local! {
+    static HEADERS_WRITTEN: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Counts the headers that this process has written.
+pub fn headers_written() -> u64 {
+    HEADERS_WRITTEN.get()
+}
 
 /// Where and as what a chunk is written.
 #[derive(Clone, Copy)]
@@ -100,6 +110,7 @@ impl Target {
 
     /// Inserts a header at a line pointer that virtual TIDs can name.
     pub fn insert_header(&self, header: &Header) -> Tid {
+        HEADERS_WRITTEN.set(HEADERS_WRITTEN.get() + 1);
         let body = header.encode();
         assert!(
             body.len() <= BODY_BYTES,

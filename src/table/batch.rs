@@ -4,17 +4,19 @@
 
 use super::rows::RowSet;
 use super::series::SeriesIndexes;
+use crate::am::keys;
 use crate::guc;
 use crate::pg::error::{self, Code};
 use crate::pg::relation::{self, Open};
 use crate::pg::replication;
-use crate::pg::tid;
+use crate::pg::tid::{self, Tid};
 use crate::storage::datum::Datums;
 use crate::storage::layout::{self, Layout};
 use crate::storage::write::Target;
 use crate::table::chunks;
 use pgrx::pg_sys;
 use std::cell::RefCell;
+use std::rc::Rc;
 
 struct Batch {
     table: pg_sys::Oid,
@@ -32,6 +34,8 @@ struct State {
     last: Option<(pg_sys::Oid, pg_sys::CommandId, bool)>,
     /// The command of the INSERT that the executor hook has approved, innermost last.
     approved: Vec<Option<pg_sys::CommandId>>,
+    /// Counts executor runs of this process.
+    statements: u64,
     /// Nesting depth of executor runs at which each open subtransaction began.
     depths: Vec<(pg_sys::SubTransactionId, usize)>,
 }
@@ -42,7 +46,15 @@ thread_local! {
 
 /// An executor run begins; `command` is set when it is an INSERT whose rows may be collected.
 pub fn enter_statement(command: Option<pg_sys::CommandId>) {
-    STATE.with_borrow_mut(|state| state.approved.push(command));
+    STATE.with_borrow_mut(|state| {
+        state.approved.push(command);
+        state.statements += 1;
+    });
+}
+
+/// Counts the executor runs that have begun.
+pub fn statements() -> u64 {
+    STATE.with_borrow(|state| state.statements)
 }
 
 /// Nesting depth of executor runs.
@@ -102,12 +114,18 @@ unsafe fn accepts(table: pg_sys::Relation) -> bool {
             && !replication::is_streamed(table)
             && !has_insert_triggers(table)
             && !ancestors_watch_inserts(table)
-            && layout::has_only_series_indexes(table)
+            && (layout::has_only_series_indexes(table) || enters_keys(table))
             && !layout::keeps_rows_in_tail(table)
             && !layout::loses_unique_index(table)
             && (layout::of(table).time.is_some()
                 || guc::compresses_everything() && (*(*table).rd_att).natts > 0)
     }
+}
+
+/// Are all indexes but the series indexes unique ones whose keys a batch can enter?
+unsafe fn enters_keys(table: pg_sys::Relation) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe { !layout::has_plain_index(table) && keys::takes_batches(table) }
 }
 
 unsafe fn has_insert_triggers(table: pg_sys::Relation) -> bool {
@@ -264,12 +282,36 @@ fn write(batch: Batch) {
         bulk: core::ptr::null_mut(),
     };
     // SAFETY: the table is open for writing.
-    let indexes = unsafe { SeriesIndexes::open(table.rel()) };
-    // SAFETY: as above.
-    if batch.rows.rows < guc::batch_rows() || unsafe { became_streamed(table.rel()) } {
-        write_tail(&target, &batch.rows, &indexes);
-    } else {
-        chunks::write_fresh(&target, &batch.rows, &batch.layout, &indexes);
+    unsafe {
+        let indexes = SeriesIndexes::open(table.rel());
+        let rows = &batch.rows;
+        let to_tail = rows.rows < guc::batch_rows() || became_streamed(table.rel());
+        let order = Rc::new(rows.order(&batch.layout));
+        let keys = keys::Batch::new(table.rel(), rows, &batch.layout, &order);
+        match keys {
+            None if to_tail => write_tail(&target, rows, &indexes, |_, _| {}),
+            None => chunks::write_fresh(&target, rows, &order, &batch.layout, &indexes),
+            Some(keys) if to_tail => keys.enter(|| {
+                let mut tail = Vec::with_capacity(rows.rows);
+                write_tail(&target, rows, &indexes, |row, at| {
+                    keys.enter_tail_row(row as u32, at);
+                    tail.push(at);
+                });
+                keys::Entered {
+                    tail,
+                    ..keys::Entered::default()
+                }
+            }),
+            Some(keys) => {
+                keys.announce();
+                // Others wait while keys are entered: what takes long comes before.
+                let chunks = chunks::encode_all_fresh(rows, &order, &batch.layout);
+                keys.enter(|| keys::Entered {
+                    headers: chunks::write_all(&target, chunks, &indexes),
+                    ..keys::Entered::default()
+                });
+            }
+        }
     }
 }
 
@@ -283,8 +325,13 @@ unsafe fn became_streamed(table: pg_sys::Relation) -> bool {
     }
 }
 
-/// Writes the rows as ordinary tail rows.
-fn write_tail(target: &Target, rows: &RowSet, indexes: &SeriesIndexes) {
+/// Writes the rows as ordinary tail rows, and shows the place of each to `written`.
+fn write_tail(
+    target: &Target,
+    rows: &RowSet,
+    indexes: &SeriesIndexes,
+    mut written: impl FnMut(usize, Tid),
+) {
     // SAFETY: the table is open for writing; values are of its columns.
     unsafe {
         let descriptor = (*target.table).rd_att;
@@ -308,7 +355,9 @@ fn write_tail(target: &Target, rows: &RowSet, indexes: &SeriesIndexes) {
                 target.options,
                 target.bulk,
             );
-            indexes.enter_row(&values, &nulls, tid::from_pg(&(*tuple).t_self));
+            let at = tid::from_pg(&(*tuple).t_self);
+            indexes.enter_row(&values, &nulls, at);
+            written(row, at);
             pg_sys::heap_freetuple(tuple);
         }
     }
@@ -345,5 +394,10 @@ pub fn end_subtransaction(
 
 /// The transaction ended.
 pub fn forget() {
-    STATE.with_borrow_mut(|state| *state = State::default());
+    STATE.with_borrow_mut(|state| {
+        *state = State {
+            statements: state.statements,
+            ..State::default()
+        };
+    });
 }

@@ -19,21 +19,51 @@ pub const OWN_CHUNK_ROWS: usize = 1024;
 /// Values of one chunk take about so many bytes at most, before encoding.
 pub const CHUNK_BYTES: usize = 32 << 20;
 
-/// Writes rows as chunks of level 0, entered under the NULL key of the series indexes.
-pub fn write_fresh(target: &Target, rows: &RowSet, layout: &Layout, indexes: &SeriesIndexes) {
-    let order = rows.order(layout);
-    for part in divide(&order, rows) {
+/// Writes rows, of which `order` is the order by `layout`, as chunks of level 0, entered under the NULL key of the series indexes.
+pub fn write_fresh(
+    target: &Target,
+    rows: &RowSet,
+    order: &Order,
+    layout: &Layout,
+    indexes: &SeriesIndexes,
+) {
+    for part in divide(order, rows) {
         error::check_interrupts();
-        let columns = rows.gather(&order.rows[part.rows]);
-        let plan = Plan {
-            level: 0,
-            one_series: part.one_series,
-            keyed: false,
-            tier: Tier::Fresh,
-        };
-        let tid = write_one(target, &columns, layout, &plan);
+        let tid = encode_fresh(rows, order, layout, part).write(target);
         enter(target.table, indexes, tid);
     }
+}
+
+/// Encodes what `write_fresh` writes, all of it first.
+pub fn encode_all_fresh(rows: &RowSet, order: &Order, layout: &Layout) -> Vec<Encoded> {
+    let encode = |part| {
+        error::check_interrupts();
+        encode_fresh(rows, order, layout, part)
+    };
+    divide(order, rows).into_iter().map(encode).collect()
+}
+
+/// Writes encoded chunks as `write_fresh` does; returns the places of their headers.
+pub fn write_all(target: &Target, chunks: Vec<Encoded>, indexes: &SeriesIndexes) -> Vec<Tid> {
+    let write = |chunk: Encoded| {
+        error::check_interrupts();
+        let tid = chunk.write(target);
+        enter(target.table, indexes, tid);
+        tid
+    };
+    chunks.into_iter().map(write).collect()
+}
+
+/// Encodes a part of ordered rows as a chunk of level 0.
+fn encode_fresh(rows: &RowSet, order: &Order, layout: &Layout, part: Part) -> Encoded {
+    let columns = rows.gather(&order.rows[part.rows]);
+    let plan = Plan {
+        level: 0,
+        one_series: part.one_series,
+        keyed: false,
+        tier: Tier::Fresh,
+    };
+    Encoded::new(&columns, layout, &plan)
 }
 
 /// How a chunk is to be written.
@@ -95,61 +125,79 @@ pub fn divide(order: &Order, rows: &RowSet) -> Vec<Part> {
     parts
 }
 
-/// Encodes and writes one chunk of sorted columns; returns the TID of its header.
-pub fn write_one(target: &Target, columns: &[Column], layout: &Layout, plan: &Plan) -> Tid {
-    let rows = crate::storage::datum::rows_of(&columns[0].values) as u32;
-    let keys: Vec<usize> = match plan.one_series {
-        true => Vec::new(),
-        false => layout
-            .keys
-            .iter()
-            .map(|&number| usize::from(number) - 1)
-            .collect(),
-    };
-    let options = Options {
-        tier: plan.tier,
-        keys: &keys,
-    };
-    let encoded = chunk::encode_with(columns, &options, error::check_interrupts);
-    let mut header = Header {
-        chunk: new_chunk_id(),
-        flags: 0,
-        level: plan.level,
-        rows,
-        deleted: 0,
-        min_time: 0,
-        max_time: 0,
-        statics: Section::Inline(Vec::new()),
-        delete_map: Section::Inline(Vec::new()),
-    };
-    let times = layout.time.and_then(|time| {
-        let column = &columns[usize::from(time) - 1];
-        time_range(column, rows as usize)
-    });
-    if let Some((min, max)) = times {
-        header.flags |= FLAG_SORTED;
-        (header.min_time, header.max_time) = (min, max);
+/// A chunk that is not written yet.
+pub struct Encoded {
+    header: Header,
+    statics: Statics,
+    payload: Vec<u8>,
+}
+
+impl Encoded {
+    /// Encodes one chunk of sorted columns.
+    pub fn new(columns: &[Column], layout: &Layout, plan: &Plan) -> Encoded {
+        let rows = crate::storage::datum::rows_of(&columns[0].values) as u32;
+        let keys: Vec<usize> = match plan.one_series {
+            true => Vec::new(),
+            false => layout
+                .keys
+                .iter()
+                .map(|&number| usize::from(number) - 1)
+                .collect(),
+        };
+        let options = Options {
+            tier: plan.tier,
+            keys: &keys,
+        };
+        let encoded = chunk::encode_with(columns, &options, error::check_interrupts);
+        let mut header = Header {
+            chunk: new_chunk_id(),
+            flags: 0,
+            level: plan.level,
+            rows,
+            deleted: 0,
+            min_time: 0,
+            max_time: 0,
+            statics: Section::Inline(Vec::new()),
+            delete_map: Section::Inline(Vec::new()),
+        };
+        let times = layout.time.and_then(|time| {
+            let column = &columns[usize::from(time) - 1];
+            time_range(column, rows as usize)
+        });
+        if let Some((min, max)) = times {
+            header.flags |= FLAG_SORTED;
+            (header.min_time, header.max_time) = (min, max);
+        }
+        let key_nulls = layout.keys.iter().chain(layout.time.iter()).any(|&number| {
+            let validity = &columns[usize::from(number) - 1].validity;
+            validity
+                .as_ref()
+                .is_some_and(|valid| valid.iter().any(|valid| !valid))
+        });
+        if plan.one_series {
+            header.flags |= FLAG_ONE_SERIES;
+        }
+        if !plan.keyed || key_nulls {
+            header.flags |= FLAG_UNKEYED;
+        }
+        let statics = Statics {
+            time: layout.time,
+            keys: layout.keys.clone(),
+            attributes: columns.len() as u16,
+            columns: encoded.header,
+            payload: Default::default(),
+        };
+        Encoded {
+            header,
+            statics,
+            payload: encoded.payload,
+        }
     }
-    let key_nulls = layout.keys.iter().chain(layout.time.iter()).any(|&number| {
-        let validity = &columns[usize::from(number) - 1].validity;
-        validity
-            .as_ref()
-            .is_some_and(|valid| valid.iter().any(|valid| !valid))
-    });
-    if plan.one_series {
-        header.flags |= FLAG_ONE_SERIES;
+
+    /// Writes it; returns the TID of its header.
+    pub fn write(self, target: &Target) -> Tid {
+        target.write_chunk(self.header, self.statics, &self.payload)
     }
-    if !plan.keyed || key_nulls {
-        header.flags |= FLAG_UNKEYED;
-    }
-    let statics = Statics {
-        time: layout.time,
-        keys: layout.keys.clone(),
-        attributes: columns.len() as u16,
-        columns: encoded.header,
-        payload: Default::default(),
-    };
-    target.write_chunk(header, statics, &encoded.payload)
 }
 
 /// Enters a header that this command has just written.

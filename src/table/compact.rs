@@ -2,6 +2,7 @@
 //! at the end of the file move down so that it can be cut. Each step is a round with its own transaction:
 //! it can stop after any of them, by a cancel or a crash, and leaves a table in order.
 
+use super::locks::{self, Mover};
 use super::merge::{self, Done};
 use super::survey::Survey;
 use super::{plan, relocate, seal};
@@ -77,6 +78,7 @@ impl Compaction {
                     if start == 0 {
                         marks::await_old_plans(table);
                     }
+                    locks::begin_moving(table, Mover::Compact);
                     let _low = LowFirst::begin(table);
                     let (done, rest) = seal::round(table, &layout, snapshot, start);
                     let pages = rest.unwrap_or_else(|| relation::blocks(table)) - start;
@@ -125,6 +127,7 @@ impl Compaction {
             // SAFETY: a round's table and snapshot.
             let result = unsafe {
                 self.rounds.attempt(|table, snapshot| {
+                    locks::begin_moving(table, Mover::Compact);
                     let _low = LowFirst::begin(table);
                     merge::round(table, layout, survey, inputs, snapshot)
                 })
@@ -201,8 +204,10 @@ impl Compaction {
                 self.give_way()?;
                 // SAFETY: a round's table and snapshot.
                 let (done, damaged) = unsafe {
-                    self.rounds
-                        .run(|table, snapshot| relocate::round(table, &survey, snapshot, cut))
+                    self.rounds.run(|table, snapshot| {
+                        locks::begin_moving(table, Mover::Compact);
+                        relocate::round(table, &survey, snapshot, cut)
+                    })
                 };
                 for (at, damage) in &damaged {
                     self.leave_out(*at, damage);

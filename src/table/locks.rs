@@ -6,11 +6,12 @@ use super::changes::{self, Newest};
 use super::inspect;
 use crate::am::scan::{classify, Found};
 use crate::pg::error::{self, Code};
-use crate::pg::heavy::{self, Tag, Taken};
+use crate::pg::heavy::{self, Tag, Taken, Whole};
 use crate::pg::page::PageCursor;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::pg::tuple;
+use crate::storage::layout;
 use crate::storage::read::{Chunk, Reader};
 use crate::storage::registry;
 use pgrx::pg_sys;
@@ -157,7 +158,7 @@ pub unsafe fn lock_row(
                 return locked;
             }
         }
-        let (chunk, bulk) = (Tag::chunk(table, id), Tag::bulk(table));
+        let (chunk, bulk) = (Tag::chunk(table, id), Tag::whole(table, Whole::Bulk));
         match heavy::take(&chunk, request.intention(), request.waits()) {
             Taken::No => return request.refused(table),
             Taken::Again => {}
@@ -203,7 +204,7 @@ unsafe fn lock_whole(
         let is_first = begin_bulk(table);
         if heavy::take(&chunk, request.chunk_mode(), waits) == Taken::No {
             if is_first {
-                heavy::release(&Tag::bulk(table), pg_sys::RowExclusiveLock);
+                heavy::release(&Tag::whole(table, Whole::Bulk), pg_sys::RowExclusiveLock);
             }
             return None;
         }
@@ -217,7 +218,7 @@ unsafe fn lock_whole(
 /// Lets everybody know that this transaction locks headers; true where they did not know.
 unsafe fn begin_bulk(table: pg_sys::Relation) -> bool {
     // SAFETY: the caller's contract.
-    let bulk = unsafe { Tag::bulk(table) };
+    let bulk = unsafe { Tag::whole(table, Whole::Bulk) };
     let is_first = !heavy::is_held(&bulk, pg_sys::RowExclusiveLock);
     if is_first {
         heavy::take(&bulk, pg_sys::RowExclusiveLock, true);
@@ -252,6 +253,33 @@ pub unsafe fn with_whole_chunk(
             heavy::release(&tag, pg_sys::AccessExclusiveLock);
         }
         taken
+    }
+}
+
+/// Who moves rows of a table.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Mover {
+    Compact,
+    /// A transaction that moves what it has inserted itself.
+    Inserter,
+}
+
+/// Before a transaction moves rows of a table with keys, from the tail or from chunk to chunk: waits for those who look for keys
+/// just now, and lets those who begin to look know until the transaction ends.
+///
+/// # Safety
+/// `table` must be open for writing.
+pub unsafe fn begin_moving(table: pg_sys::Relation, who: Mover) {
+    // SAFETY: by contract.
+    unsafe {
+        if layout::has_constraint_index(table) {
+            pg_sys::GetCurrentTransactionId();
+            let mode = match who {
+                Mover::Compact => pg_sys::ExclusiveLock,
+                Mover::Inserter => pg_sys::RowExclusiveLock,
+            };
+            heavy::take(&Tag::whole(table, Whole::Moving), mode, true);
+        }
     }
 }
 
@@ -412,6 +440,20 @@ pub unsafe fn await_change(table: pg_sys::Relation, chunk: u64, row: u32, waits:
             heavy::take(&tag, pg_sys::ShareLock, true);
             heavy::release(&tag, pg_sys::ShareLock);
         }
+        return true;
+    }
+    heavy::release(&tag, pg_sys::ShareLock);
+    false
+}
+
+/// Does anybody else hold locks on rows of a chunk, to change them? Who changes many rows locks the header instead.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn has_changers(table: pg_sys::Relation, chunk: u64) -> bool {
+    // SAFETY: by contract.
+    let tag = unsafe { Tag::chunk(table, chunk) };
+    if heavy::take(&tag, pg_sys::ShareLock, false) == Taken::No {
         return true;
     }
     heavy::release(&tag, pg_sys::ShareLock);

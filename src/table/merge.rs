@@ -8,7 +8,7 @@
 //! and where short series overlap older rows, the new chunk stays without a key until a later round.
 
 use super::changes;
-use super::chunks::{self, Plan, CHUNK_BYTES, OWN_CHUNK_ROWS};
+use super::chunks::{self, Encoded, Plan, CHUNK_BYTES, OWN_CHUNK_ROWS};
 use super::locks;
 use super::plan::GROWTH;
 use super::rows::{integer_at, RowSet};
@@ -542,7 +542,7 @@ impl Writer<'_, '_> {
             tier: Tier::Merged(guc::merge_point()),
         };
         let target = &self.round.target;
-        let at = chunks::write_one(target, &columns, self.round.layout, &plan);
+        let at = Encoded::new(&columns, self.round.layout, &plan).write(target);
         chunks::enter(target.table, self.indexes, at);
     }
 }

@@ -67,7 +67,8 @@ pub unsafe fn round(
             freed: rows.rows as u64,
         };
         if rows.rows > 0 {
-            chunks::write_fresh(&target, &rows, layout, &SeriesIndexes::open(table));
+            let (order, indexes) = (rows.order(layout), SeriesIndexes::open(table));
+            chunks::write_fresh(&target, &rows, &order, layout, &indexes);
         }
         (done, (block < blocks).then_some(block))
     }

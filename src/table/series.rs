@@ -307,7 +307,7 @@ fn is_keyed(chunk: &Chunk, columns: &[usize]) -> bool {
 }
 
 /// Columns (from 0) by which the rows of a chunk are sorted, time last.
-fn own_columns(chunk: &Chunk) -> Vec<usize> {
+pub fn own_columns(chunk: &Chunk) -> Vec<usize> {
     let statics = &chunk.statics;
     let numbers = statics.keys.iter().chain(statics.time.iter());
     numbers.map(|&number| usize::from(number) - 1).collect()

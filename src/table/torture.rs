@@ -3,6 +3,7 @@
 //! he would after compact. Rows that others have locked stay.
 
 use super::chunks;
+use super::locks::{self, Mover};
 use super::rows::RowSet;
 use super::seal;
 use super::series::SeriesIndexes;
@@ -71,6 +72,7 @@ unsafe fn seal_rows(table: pg_sys::Relation, written: BTreeSet<Tid>) {
         if !seal::is_allowed(table, &layout) || replication::is_streamed(table) {
             return;
         }
+        locks::begin_moving(table, Mover::Inserter);
         let target = Target::current(table);
         let mut rows = RowSet::new((*table).rd_att);
         for at in written {
@@ -82,7 +84,8 @@ unsafe fn seal_rows(table: pg_sys::Relation, written: BTreeSet<Tid>) {
             }
         }
         if rows.rows > 0 {
-            chunks::write_fresh(&target, &rows, &layout, &SeriesIndexes::open(table));
+            let (order, indexes) = (rows.order(&layout), SeriesIndexes::open(table));
+            chunks::write_fresh(&target, &rows, &order, &layout, &indexes);
         }
     }
 }

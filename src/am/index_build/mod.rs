@@ -13,6 +13,7 @@ pub use validate::index_validate_scan;
 
 use super::keys;
 use crate::pg::relation;
+use crate::storage::marks;
 use judge::{Judge, Rule};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -122,6 +123,9 @@ unsafe extern "C-unwind" fn begin(
     // SAFETY: the callback's contract.
     unsafe {
         crate::table::batch::flush_table(table);
+        if pg_sys::ParallelWorkerNumber < 0 {
+            marks::mark_if_alone(table);
+        }
         let concurrent = (*info).ii_Concurrent;
         let blocks = if scan.is_null() {
             if concurrent {

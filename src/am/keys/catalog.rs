@@ -13,6 +13,8 @@ use std::rc::Rc;
 /// A unique index whose keys may be in chunks.
 pub struct Unique {
     pub index: pg_sys::Oid,
+    /// Checked row by row, and never later.
+    pub immediate: bool,
     /// Table columns of its key, from 0.
     pub columns: Vec<usize>,
     /// The series index that finds its keys, and where in the key that one's columns are; without one, the whole table is walked.
@@ -127,6 +129,7 @@ unsafe fn look_up(table: pg_sys::Relation) -> Keys {
             }
             keys.unique.push(Unique {
                 index: oid,
+                immediate: form.indimmediate,
                 columns: columns
                     .iter()
                     .map(|&column| usize::from(column) - 1)

@@ -1,16 +1,19 @@
 //! Is a key in a chunk, now? A snapshot of this moment shows every compressed row exactly once, whatever is
 //! sealed and merged meanwhile. Each row of the key that it shows is then judged as it is: whether it has been
-//! changed since, or is being changed. New keys come to chunks only by way of the tail, where btree has met them.
+//! changed since, or is being changed. New keys come to chunks by way of the tail, where btree has met them, or in
+//! batches, which are seen while their transactions are in progress.
 
 use super::catalog::{self, Unique};
+use super::directory::{self, Hit, Known, Wanted};
+use super::wait::Wait;
 use crate::am::scan::{classify, Found};
-use crate::am::series_index::probe::{self, Place};
+use crate::am::series_index::entries::Shape;
 use crate::pg::error;
 use crate::pg::page::PageCursor;
 use crate::pg::relation::{self, Open};
-use crate::pg::tid::{self, Tid};
+use crate::pg::tid::Tid;
 use crate::storage::read::Reader;
-use crate::storage::registry;
+use crate::storage::registry::{self, Standing};
 use crate::table::changes::{self, Newest};
 use crate::table::locks::{self, Activity};
 use pgrx::pg_sys;
@@ -59,35 +62,126 @@ pub unsafe fn find(search: Search, key: &Key, stamp: &mut u64) -> (Answer, Optio
             error::check_interrupts();
             let latest = pg_sys::GetLatestSnapshot();
             *stamp = completions(latest);
-            let snapshot = pg_sys::RegisterSnapshot(latest);
-            let mut answer = Some((Answer::Free, None));
-            if keys.has_chunks(search.table) {
-                for (reader, row) in rows_of_key(search, unique, key, snapshot) {
-                    match judge(search, &reader, row) {
-                        Verdict::Gone => continue,
-                        Verdict::Lives(at) => answer = Some((Answer::Taken, Some(at))),
-                        Verdict::Changes(_) if !search.waits => {
-                            answer = Some((Answer::Uncertain, None));
-                        }
-                        Verdict::Changes(by) => {
-                            answer = None;
-                            pg_sys::UnregisterSnapshot(snapshot);
-                            wait(search, &reader, row, by);
-                        }
-                        Verdict::Again => {
-                            answer = None;
-                            pg_sys::UnregisterSnapshot(snapshot);
-                        }
-                    }
-                    break;
-                }
+            if !keys.has_chunks(search.table) {
+                return (Answer::Free, None);
             }
-            if let Some(answer) = answer {
-                pg_sys::UnregisterSnapshot(snapshot);
-                return answer;
+            let snapshot = pg_sys::RegisterSnapshot(latest);
+            let look = match series_values(unique, key) {
+                Some((series, values)) => {
+                    look_up(search, (unique, series), key, &values, (snapshot, *stamp))
+                }
+                None => walk(search, unique, key, snapshot),
+            };
+            pg_sys::UnregisterSnapshot(snapshot);
+            match look {
+                Look::Free => return (Answer::Free, None),
+                Look::Taken(at) => return (Answer::Taken, Some(at)),
+                Look::Again => {}
+                Look::Changes(_) if !search.waits => return (Answer::Uncertain, None),
+                Look::Changes(wait) => wait.wait(search.table),
             }
         }
     }
+}
+
+/// What one look at the chunks has come to.
+pub enum Look {
+    Free,
+    Taken(Tid),
+    /// Somebody is changing a row of the key, or inserting one.
+    Changes(Wait),
+    /// Something has changed meanwhile that matters.
+    Again,
+}
+
+/// Looks the key up by a series index. New keys may come into chunks without having been in the tail, so nothing is free that was
+/// not free throughout: a merger may have moved what was committed meanwhile.
+unsafe fn look_up(
+    search: Search,
+    (unique, series): (&Unique, pg_sys::Oid),
+    key: &Key,
+    values: &[pg_sys::Datum],
+    (snapshot, stamp): (pg_sys::Snapshot, u64),
+) -> Look {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let index = Open::index(series, pg_sys::AccessShareLock);
+        let shape = Shape::new(index.rel());
+        let (time, series_key) = values.split_last().expect("BUG: an index without columns");
+        let wanted = Wanted::new(search.table, &shape, series_key);
+        directory::lend(search.table, series, (snapshot, stamp), |directory| {
+            let at = shape.time_of(*time, false).1;
+            directory.cover(&wanted, (at, at), snapshot);
+            let mut hits = Vec::new();
+            directory.rows_at(&wanted, *time, &mut hits);
+            hits.retain(|hit| {
+                let reader = &directory.chunks[hit.chunk].reader;
+                has_key(search, unique, key, reader, hit.row)
+            });
+            match judge_hits(search.table, &directory.chunks, &hits) {
+                Look::Free if directory.outdated || is_stale(stamp) => Look::Again,
+                look => look,
+            }
+        })
+    }
+}
+
+/// What rows of one key are now. Those that the snapshot shows come first: each is shown once, whatever moves meanwhile.
+///
+/// # Safety
+/// `chunks` must be of the open `table`, as they are now; `hits` of `chunks`.
+pub unsafe fn judge_hits(table: pg_sys::Relation, chunks: &[Known], hits: &[Hit]) -> Look {
+    let (seen, others): (Vec<&Hit>, Vec<&Hit>) = hits
+        .iter()
+        .partition(|hit| chunks[hit.chunk].standing == Standing::Seen);
+    // SAFETY: by contract.
+    unsafe {
+        for hit in seen.into_iter().chain(others) {
+            let known = &chunks[hit.chunk];
+            let verdict = match known.standing {
+                Standing::Pending(writer) => {
+                    Verdict::Changes(Wait::Transaction(writer, known.reader.chunk.tid))
+                }
+                Standing::Seen if known.idle.get() => judge_idle(table, &known.reader, hit.row),
+                _ => judge(table, &known.reader, hit.row),
+            };
+            match verdict {
+                Verdict::Gone => continue,
+                Verdict::Lives(at) => {
+                    let chunk = &known.reader.chunk;
+                    if !known.idle.get() {
+                        known
+                            .idle
+                            .set(!locks::has_changers(table, chunk.header.chunk));
+                    }
+                    return Look::Taken(at);
+                }
+                Verdict::Changes(wait) => return Look::Changes(wait),
+                Verdict::Again => return Look::Again,
+            }
+        }
+    }
+    Look::Free
+}
+
+/// Looks at all rows of all chunks: the table has no series index for the key, or the key is not given in full. Keys come to such
+/// chunks by way of the tail alone.
+unsafe fn walk(search: Search, unique: &Unique, key: &Key, snapshot: pg_sys::Snapshot) -> Look {
+    // SAFETY: the caller's contract.
+    unsafe {
+        for (reader, row) in all_rows(search.table, snapshot) {
+            if !has_key(search, unique, key, &reader, row) {
+                continue;
+            }
+            match judge(search.table, &reader, row) {
+                Verdict::Gone => continue,
+                Verdict::Lives(at) => return Look::Taken(at),
+                Verdict::Changes(wait) => return Look::Changes(wait),
+                Verdict::Again => return Look::Again,
+            }
+        }
+    }
+    Look::Free
 }
 
 /// Has any transaction ended since `stamp`?
@@ -100,30 +194,12 @@ pub unsafe fn is_stale(stamp: u64) -> bool {
 }
 
 /// Counts the ends of transactions, as a new snapshot knows them; 0 where it does not.
-unsafe fn completions(snapshot: pg_sys::Snapshot) -> u64 {
+///
+/// # Safety
+/// `snapshot` must be valid.
+pub unsafe fn completions(snapshot: pg_sys::Snapshot) -> u64 {
     // SAFETY: the caller's contract.
     unsafe { (*snapshot).snapXactCompletionCount }
-}
-
-/// Rows of chunks with a key that a snapshot shows.
-unsafe fn rows_of_key(
-    search: Search,
-    unique: &Unique,
-    key: &Key,
-    snapshot: pg_sys::Snapshot,
-) -> Vec<Place> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let mut places = match series_values(unique, key) {
-            Some((series, values)) => {
-                let series = Open::index(series, pg_sys::AccessShareLock);
-                probe::rows_at(search.table, series.rel(), &values, snapshot)
-            }
-            None => all_rows(search.table, snapshot),
-        };
-        places.retain(|(reader, row)| has_key(search, unique, key, reader, *row));
-        places
-    }
 }
 
 /// The series index that finds a key, and the values that it is to look for.
@@ -137,8 +213,8 @@ unsafe fn series_values(unique: &Unique, key: &Key) -> Option<(pg_sys::Oid, Vec<
     Some((*series, values))
 }
 
-/// All rows of all chunks: the table has no series index for the key, or the key is not given in full.
-unsafe fn all_rows(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Vec<Place> {
+/// All rows of all chunks.
+unsafe fn all_rows(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Vec<(Rc<Reader>, u32)> {
     let mut places = Vec::new();
     // SAFETY: the caller's contract.
     unsafe {
@@ -166,7 +242,16 @@ unsafe fn all_rows(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Vec<P
 }
 
 /// Has a row the key, in the sense of the unique index?
-unsafe fn has_key(search: Search, unique: &Unique, key: &Key, reader: &Reader, row: u32) -> bool {
+///
+/// # Safety
+/// Table and index must be open, everything of them.
+pub unsafe fn has_key(
+    search: Search,
+    unique: &Unique,
+    key: &Key,
+    reader: &Reader,
+    row: u32,
+) -> bool {
     // SAFETY: the caller's contract; the index has an order for each of its columns.
     unsafe {
         let descriptor = (*search.table).rd_att;
@@ -188,33 +273,48 @@ enum Verdict {
     Lives(Tid),
     /// Deleted, or updated: by ourselves, so that nobody else can have seen to it meanwhile.
     Gone,
-    /// By a transaction that is known, or one that holds the row's lock.
-    Changes(Option<pg_sys::TransactionId>),
+    Changes(Wait),
     /// It has been changed or moved since the snapshot.
     Again,
 }
 
-unsafe fn judge(search: Search, reader: &Reader, row: u32) -> Verdict {
-    let chunk = &reader.chunk;
-    if changes::entry(chunk, row).is_some() {
-        return Verdict::Gone;
-    }
+unsafe fn judge(table: pg_sys::Relation, reader: &Rc<Reader>, row: u32) -> Verdict {
     // SAFETY: the caller's contract.
     unsafe {
-        match changes::newest(chunk) {
-            Some(Newest::Gone) => return Verdict::Gone,
-            Some(Newest::At(own)) => return judge_own(search.table, own, row),
-            None => {}
+        if let Some(verdict) = judge_by_own(table, reader, row) {
+            return verdict;
         }
+        let chunk = &reader.chunk;
         // First the lock, then the header: who has written the header meanwhile is noticed by it.
-        if locks::await_change(search.table, chunk.header.chunk, row, false) {
-            return Verdict::Changes(None);
+        if locks::await_change(table, chunk.header.chunk, row, false) {
+            return Verdict::Changes(Wait::Change(Rc::clone(reader), row));
         }
-        match locks::activity(search.table, chunk.tid) {
+        match locks::activity(table, chunk.tid) {
             Activity::None => Verdict::Lives(Tid::of_row(chunk.tid, row)),
-            Activity::By(other) => Verdict::Changes(Some(other)),
+            Activity::By(other) => Verdict::Changes(Wait::Transaction(other, chunk.tid)),
             Activity::Over => Verdict::Again,
         }
+    }
+}
+
+/// A row of a chunk in which nobody was changing rows when this statement looked: it may have begun since, which is as if
+/// the statement had come to the row before.
+unsafe fn judge_idle(table: pg_sys::Relation, reader: &Reader, row: u32) -> Verdict {
+    // SAFETY: the caller's contract.
+    let by_own = unsafe { judge_by_own(table, reader, row) };
+    by_own.unwrap_or_else(|| Verdict::Lives(Tid::of_row(reader.chunk.tid, row)))
+}
+
+/// What this transaction's own changes of the chunk say.
+unsafe fn judge_by_own(table: pg_sys::Relation, reader: &Reader, row: u32) -> Option<Verdict> {
+    let chunk = &reader.chunk;
+    if changes::entry(chunk, row).is_some() {
+        return Some(Verdict::Gone);
+    }
+    match changes::newest(chunk)? {
+        Newest::Gone => Some(Verdict::Gone),
+        // SAFETY: the caller's contract.
+        Newest::At(own) => Some(unsafe { judge_own(table, own, row) }),
     }
 }
 
@@ -228,24 +328,6 @@ unsafe fn judge_own(table: pg_sys::Relation, newest: Tid, row: u32) -> Verdict {
                 Verdict::Lives(Tid::of_row(newest, row))
             }
             _ => Verdict::Gone,
-        }
-    }
-}
-
-/// Waits for the end of whoever changes a row.
-unsafe fn wait(search: Search, reader: &Reader, row: u32, by: Option<pg_sys::TransactionId>) {
-    let chunk = &reader.chunk;
-    // SAFETY: the caller's contract; no page is locked or pinned.
-    unsafe {
-        match by {
-            None => {
-                locks::await_change(search.table, chunk.header.chunk, row, true);
-            }
-            Some(other) => {
-                let mut item = tid::to_pg(chunk.tid);
-                let why = pg_sys::XLTW_Oper::XLTW_InsertIndex;
-                pg_sys::XactLockTableWait(other, search.table, &mut item, why);
-            }
         }
     }
 }

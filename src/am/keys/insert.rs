@@ -11,6 +11,7 @@ use super::arm;
 use super::find::{self, Answer, Key, Search};
 use crate::pg::error;
 use crate::pg::relation;
+use crate::pg::tid;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -51,6 +52,10 @@ pub unsafe extern "C-unwind" fn insert(
 ) -> bool {
     // SAFETY: called by core with open relations and values for each column; no value here needs dropping.
     unsafe {
+        if tid::read(item) == tid::PENDING {
+            // The batch enters it.
+            return true;
+        }
         let mut stamp = 0;
         let waits = check == pg_sys::IndexUniqueCheck::UNIQUE_CHECK_YES;
         if waits && look(index, values, nulls, table, true, &mut stamp) == Answer::Taken {
@@ -61,7 +66,7 @@ pub unsafe extern "C-unwind" fn insert(
         arm::set_resting(rested);
         // A check of an entry that was made before has been published long since: one look is enough.
         let existed = check == pg_sys::IndexUniqueCheck::UNIQUE_CHECK_EXISTING;
-        if (existed || waits && find::is_stale(stamp))
+        if (existed || waits && (find::is_stale(stamp) || others_bring_batches(table)))
             && look(index, values, nulls, table, true, &mut stamp) == Answer::Taken
         {
             raise_taken(index, values, nulls, table);
@@ -82,6 +87,13 @@ pub unsafe extern "C-unwind" fn insert(
 unsafe fn keep_armed(index: pg_sys::Relation) {
     // SAFETY: an error jumps over frames of plain values only.
     unsafe { LockRelationOid((*index).rd_id, pg_sys::RowExclusiveLock as i32) };
+}
+
+/// May others have written chunks with new keys, in transactions that are in progress?
+#[pg_guard]
+unsafe extern "C-unwind" fn others_bring_batches(table: pg_sys::Relation) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe { super::batch::is_announced(table) }
 }
 
 /// Is the key in a chunk?

@@ -3,12 +3,24 @@
 //! for scanning with a dirty snapshot are replaced by ours, which look into the chunks as well.
 
 mod arm;
+mod batch;
 pub mod build;
 mod catalog;
+mod directory;
 mod find;
 mod insert;
+mod quiet;
 mod scan;
+mod side;
+mod tail;
+mod wait;
 
 pub use arm::arm;
+pub use batch::{takes_batches, Batch, Entered};
 pub use catalog::{announces_changes, init};
-pub use scan::forget;
+
+/// A transaction or a part of it has ended.
+pub fn forget() {
+    scan::forget();
+    directory::forget();
+}

@@ -2,6 +2,7 @@
 
 use super::validate;
 use crate::pg::nbtree;
+use crate::storage::marks;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -41,6 +42,7 @@ pub unsafe extern "C-unwind" fn build(
     // SAFETY: called by core with open relations. Entries come from `index_build_range_scan`.
     unsafe {
         validate::check(table, index, info);
+        marks::mark_if_alone(table);
         let _guise = AsBtree::begin(index);
         nbtree::build(table, index, info)
     }

@@ -4,12 +4,12 @@
 pub mod build;
 mod cost;
 pub mod ddl;
-mod entries;
+pub mod entries;
 mod handler;
 mod merge;
 pub mod probe;
-mod quals;
-mod rows;
+pub mod quals;
+pub mod rows;
 mod scan;
 mod section;
 mod vacuum;

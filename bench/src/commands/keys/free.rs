@@ -1,6 +1,6 @@
 //! Sessions that do not hold back.
 
-use super::{create_table, state_of, time, Tally, DEVICES, TIMES};
+use super::{create_table, ledger, state_of, time, Tally, DEVICES, TIMES};
 use crate::random::Random;
 use crate::twins::access_method;
 use crate::Result;
@@ -106,21 +106,5 @@ fn statement(random: &mut Random, lone: bool) -> String {
 
 /// The table is what the ledger says, and has each key once.
 pub fn expect_right(client: &mut Client) -> Result<()> {
-    let rows = "SELECT device, time, value, count(*) AS n FROM free GROUP BY 1, 2, 3";
-    let ledger =
-        "SELECT device, time, value, sum(n) AS n FROM ledger GROUP BY 1, 2, 3 HAVING sum(n) <> 0";
-    let wrong = client.query(
-        &format!("SELECT 'table: ' || t FROM ({rows} EXCEPT {ledger}) t UNION ALL SELECT 'ledger: ' || t FROM ({ledger} EXCEPT {rows}) t LIMIT 5"),
-        &[],
-    )?;
-    let twice = client.query(
-        "SELECT 'twice: ' || t FROM (SELECT device, time, count(*) FROM free GROUP BY 1, 2 HAVING count(*) > 1) t LIMIT 5",
-        &[],
-    )?;
-    let found: Vec<String> = wrong.iter().chain(&twice).map(|row| row.get(0)).collect();
-    if found.is_empty() {
-        Ok(())
-    } else {
-        Err(found.join("; ").into())
-    }
+    ledger::expect_right(client, "free", "ledger")
 }

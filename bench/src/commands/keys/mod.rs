@@ -1,9 +1,12 @@
 //! A table with a primary key whose rows are compressed all the while: eight sessions insert, upsert, update, move and delete
 //! a few hundred keys, and compact never rests. *Free*: nobody holds back, a trigger writes every change to a ledger, and in
-//! every snapshot the table is what the ledger says, each key once. *Twin*: one session at a time has a key, and each
+//! every snapshot the table is what the ledger says, each key once. *Batches*: the same, without triggers, which keep rows
+//! from going straight into chunks; statements write their ledger themselves. *Twin*: one session at a time has a key, and each
 //! statement must end on the table as it ends on a heap, by SQLSTATE or number of rows.
 
+mod batches;
 mod free;
+mod ledger;
 mod twin;
 
 use crate::errors::describe;
@@ -50,8 +53,14 @@ pub fn run(
     let cluster = Cluster::create(tree, &["deadlock_timeout = '100ms'"])?;
     let mut client = cluster.database("keys")?;
     let conninfo = cluster.conninfo("keys");
-    let parts: [(&str, Create, Session, Expect); 2] = [
+    let parts: [(&str, Create, Session, Expect); 3] = [
         ("free", free::create, free::session, free::expect_right),
+        (
+            "batches",
+            batches::create,
+            batches::session,
+            batches::expect_right,
+        ),
         ("twin", twin::create, twin::session, twin::expect_equal),
     ];
     for (title, create, session, expect_right) in parts {
@@ -164,7 +173,7 @@ fn compact_until(conninfo: &str, stop: &AtomicBool) -> Result<(u64, i64)> {
             let rows = [65_536, 40, 7][(count / 16 % 3) as usize];
             client.batch_execute(&format!("SET varve.chunk_rows = {rows}"))?;
         }
-        for table in ["free", "twin"] {
+        for table in ["free", "batches", "twin"] {
             let exists: bool = client
                 .query_one("SELECT to_regclass($1) IS NOT NULL", &[&table])?
                 .get(0);
@@ -199,15 +208,14 @@ fn state_of(error: postgres::Error) -> Result<String> {
 
 /// The table's definition, without its constraints' enemies: nothing but a key and a series index.
 fn create_table(client: &mut Client, table: &str, method: &str) -> Result<()> {
-    client.batch_execute(&format!(
-        "CREATE TABLE {table}(device int NOT NULL, time timestamptz NOT NULL, value bigint, PRIMARY KEY (device, time)) USING {method}"
-    ))?;
+    let mut sql = format!(
+        "CREATE TABLE {table}(device int NOT NULL, time timestamptz NOT NULL, value bigint, PRIMARY KEY (device, time)) USING {method};"
+    );
     if method == "varve" {
-        client.batch_execute(&format!(
-            "CREATE INDEX ON {table} USING varve (device, time)"
-        ))?;
+        // In one transaction: rows go into chunks from the first on.
+        sql += &format!("CREATE INDEX ON {table} USING varve (device, time)");
     }
-    Ok(())
+    Ok(client.batch_execute(&sql)?)
 }
 
 /// A time of the few that keys have, as SQL.

@@ -26,6 +26,10 @@ pub fn session(conninfo: &str, seed: u64, stop: &AtomicBool) -> Result<Tally> {
         } else {
             "READ COMMITTED"
         };
+        if access_method() == "varve" {
+            let rows = if random.one_in(2) { 1 } else { 500 };
+            client.batch_execute(&format!("SET varve.batch_rows = {rows}"))?;
+        }
         client.batch_execute(&format!("BEGIN ISOLATION LEVEL {level}"))?;
         let mut conflict = false;
         for _ in 0..random.integer(1, 5) {
@@ -109,12 +113,13 @@ fn statement(random: &mut Random, device: i64, at: i64, other: i64, value: i64) 
     let (here, there) = (time(at), time(other));
     let key = format!("device = {device} AND time = {here}");
     let row = format!("({device}, {here}, {value})");
-    match random.integer(0, 14) {
+    match random.integer(0, 17) {
         0..=3 => format!("INSERT INTO {{t}} VALUES {row}"),
         4..=5 => format!("INSERT INTO {{t}} VALUES {row} ON CONFLICT DO NOTHING"),
         6..=8 => format!("INSERT INTO {{t}} AS t VALUES {row}, ({device}, {there}, 1) ON CONFLICT (device, time) DO UPDATE SET value = t.value + EXCLUDED.value"),
         9 => format!("UPDATE {{t}} SET value = value + 1 WHERE {key}"),
         10 => format!("UPDATE {{t}} SET time = {there} WHERE {key}"),
+        14..=16 => format!("INSERT INTO {{t}} SELECT {device}, unnest(ARRAY[{here}, {there}]), {value}"),
         11..=12 => format!("DELETE FROM {{t}} WHERE {key}"),
         _ => format!("INSERT INTO {{t}} VALUES {row}, ({device}, {there}, 1)"),
     }

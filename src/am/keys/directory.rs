@@ -1,0 +1,499 @@
+//! Where rows of chunks are, by their keys: what a session has looked up, for as long as no transaction ends and the session begins
+//! no other statement and writes no chunk. In that time a snapshot shows the same rows, so many keys are found in memory.
+//!
+//! It knows of more than its snapshot shows: chunks of transactions in progress may bring new keys (batches), and so may
+//! those that this transaction has written since.
+
+use crate::am::series_index::entries::{Key, Shape};
+use crate::am::series_index::probe::{self, Section};
+use crate::am::series_index::quals::Quals;
+use crate::am::series_index::rows::{rows_of_series, View};
+use crate::guc;
+use crate::pg::relation;
+use crate::pg::tid::Tid;
+use crate::storage::datum;
+use crate::storage::read::Reader;
+use crate::storage::registry::{self, Standing};
+use crate::storage::write;
+use crate::table::{batch, series};
+use pgrx::pg_sys;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::rc::Rc;
+use varve_columns::chunk::BlockEntry;
+use varve_columns::summary::Bound;
+use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE};
+
+/// Directories that are kept, one for each index that finds keys.
+const KEPT: usize = 8;
+/// How often chunks that came are weighed against `varve.batch_memory`.
+const WEIGHED_EVERY: usize = 64;
+
+/// What a directory depends on.
+#[derive(Clone, Copy, PartialEq)]
+struct Epoch {
+    table: pg_sys::Relation,
+    file: pg_sys::Oid,
+    /// The series index.
+    index: pg_sys::Oid,
+    completions: u64,
+    command: pg_sys::CommandId,
+    statement: u64,
+    began: i64,
+    writes: u64,
+}
+
+/// A chunk that may have keys.
+pub struct Known {
+    pub reader: Rc<Reader>,
+    pub standing: Standing,
+    /// Nobody was changing rows of it when that was asked last.
+    pub idle: Cell<bool>,
+}
+
+/// A row of a chunk of the directory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hit {
+    pub chunk: usize,
+    pub row: u32,
+}
+
+/// Rows of one series in one chunk, in the order of time.
+struct Part {
+    min: i64,
+    max: i64,
+    chunk: usize,
+    rows: Range<u32>,
+}
+
+#[derive(Default)]
+struct Series {
+    /// Times of which all chunks are known.
+    covered: Option<(i64, i64)>,
+    parts: Vec<Part>,
+    /// Chunks of several series that were looked into.
+    resolved: FxHashSet<usize>,
+}
+
+/// A series that is looked for.
+pub struct Wanted<'a> {
+    shape: &'a Shape,
+    /// A value for each key column of the index.
+    key: &'a [pg_sys::Datum],
+    bytes: Vec<u8>,
+}
+
+impl<'a> Wanted<'a> {
+    /// # Safety
+    /// `table` must be open, `shape` of an index of it, and `key` a value for each of the index's key columns.
+    pub unsafe fn new(table: pg_sys::Relation, shape: &'a Shape, key: &'a [pg_sys::Datum]) -> Self {
+        // SAFETY: by contract.
+        let bytes = unsafe { bytes_of(table, &shape.columns, key) };
+        Wanted { shape, key, bytes }
+    }
+}
+
+/// Bytes that tell keys apart, of types whose equal values are the same bytes. `values` are of the first of `columns`.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn bytes_of(
+    table: pg_sys::Relation,
+    columns: &[usize],
+    values: &[pg_sys::Datum],
+) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(16);
+    // SAFETY: by contract.
+    let attributes = unsafe { relation::attributes((*table).rd_att) };
+    for (&value, &column) in values.iter().zip(columns) {
+        let attribute = &attributes[column];
+        let length = attribute.attlen;
+        // SAFETY: by contract.
+        unsafe {
+            match length {
+                1.. if attribute.attbyval => {
+                    bytes.extend_from_slice(&value.value().to_le_bytes()[..length as usize]);
+                }
+                1.. => {
+                    let start: *const u8 = value.cast_mut_ptr();
+                    bytes.extend_from_slice(core::slice::from_raw_parts(start, length as usize));
+                }
+                _ => datum::with_body(value, length, |body| {
+                    bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
+                    bytes.extend_from_slice(body);
+                }),
+            }
+        }
+    }
+    bytes
+}
+
+pub struct Directory {
+    epoch: Epoch,
+    /// Headers that are left out.
+    except: Vec<Tid>,
+    pub chunks: Vec<Known>,
+    /// Headers that were looked at, and their chunks.
+    loaded: FxHashMap<Tid, Option<usize>>,
+    series: FxHashMap<Vec<u8>, Series>,
+    /// Chunks of several series, sorted by series and time.
+    shared: Vec<usize>,
+    /// Chunks in another order.
+    loose: Vec<usize>,
+    all_read: bool,
+    first_keys_read: FxHashSet<Vec<u8>>,
+    /// A chunk has come into being since the snapshot: it does not show everything.
+    pub outdated: bool,
+}
+
+thread_local! {
+    static KNOWN: RefCell<Vec<Directory>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Forgets everything.
+pub fn forget() {
+    KNOWN.with_borrow_mut(Vec::clear);
+}
+
+/// Lends the directory of the chunks that a series index finds. `snapshot` must be of this moment, when `completions`
+/// transactions have ended, and registered.
+///
+/// # Safety
+/// `table` must be open, `index` a series index of it.
+pub unsafe fn lend<R>(
+    table: pg_sys::Relation,
+    index: pg_sys::Oid,
+    (snapshot, completions): (pg_sys::Snapshot, u64),
+    body: impl FnOnce(&mut Directory) -> R,
+) -> R {
+    // SAFETY: by contract.
+    let epoch = unsafe {
+        Epoch {
+            table,
+            file: relation::file_number(table),
+            index,
+            completions,
+            command: (*snapshot).curcid,
+            statement: batch::statements(),
+            began: pg_sys::GetCurrentStatementStartTimestamp(),
+            writes: write::headers_written(),
+        }
+    };
+    let kept = KNOWN.with_borrow_mut(|known| {
+        let same = |directory: &Directory| directory.epoch.index == index;
+        known.iter().position(same).map(|at| known.swap_remove(at))
+    });
+    let mut directory = match kept {
+        Some(directory) if directory.epoch == epoch => directory,
+        _ => Directory::new(epoch),
+    };
+    let result = body(&mut directory);
+    if directory.except.is_empty() && !directory.outdated {
+        KNOWN.with_borrow_mut(|known| {
+            if known.len() == KEPT {
+                known.remove(0);
+            }
+            known.push(directory);
+        });
+    }
+    result
+}
+
+impl Directory {
+    fn new(epoch: Epoch) -> Directory {
+        Directory {
+            epoch,
+            except: Vec::new(),
+            chunks: Vec::new(),
+            loaded: FxHashMap::default(),
+            series: FxHashMap::default(),
+            shared: Vec::new(),
+            loose: Vec::new(),
+            all_read: false,
+            first_keys_read: FxHashSet::default(),
+            outdated: false,
+        }
+    }
+
+    /// Leaves out the chunks of some headers, as if they were not there. For a directory that nothing was asked yet.
+    pub fn leave_out(&mut self, headers: &[Tid]) {
+        if !headers.is_empty() {
+            *self = Directory::new(self.epoch);
+            self.except = headers.to_vec();
+        }
+    }
+
+    /// Gets to know all chunks that may have rows of a series at times of `from..=to`.
+    ///
+    /// # Safety
+    /// The directory must be that of the index of `wanted`, and the snapshot that of `lend`.
+    pub unsafe fn cover(
+        &mut self,
+        wanted: &Wanted,
+        (from, to): (i64, i64),
+        snapshot: pg_sys::Snapshot,
+    ) {
+        let covered = self
+            .series
+            .get(&wanted.bytes)
+            .and_then(|series| series.covered);
+        if covered.is_some_and(|(start, end)| start <= from && to <= end) {
+            return;
+        }
+        if self.loaded.len() % WEIGHED_EVERY == WEIGHED_EVERY - 1 {
+            self.weigh();
+        }
+        let &Wanted { shape, key, .. } = wanted;
+        // SAFETY: by contract.
+        unsafe {
+            if !self.all_read {
+                probe::visit_section(shape, key, Section::All, |header| {
+                    self.load(shape, header, snapshot);
+                });
+                self.all_read = true;
+            }
+            if let Some(first) = key.first() {
+                let first = core::slice::from_ref(first);
+                let first = bytes_of(self.epoch.table, &shape.columns, first);
+                if !self.first_keys_read.contains(&first) {
+                    probe::visit_section(shape, key, Section::FirstKey, |header| {
+                        self.load(shape, header, snapshot);
+                    });
+                    self.first_keys_read.insert(first);
+                }
+            }
+            let end = probe::visit_keyed(shape, key, from, to, |header| {
+                self.load(shape, header, snapshot) == Some(Standing::Seen)
+            });
+            let series = self.series.entry(wanted.bytes.clone()).or_default();
+            series.covered = match series.covered {
+                Some((start, last)) if start <= from && from <= last.saturating_add(1) => {
+                    Some((start, end.max(last)))
+                }
+                _ => Some((from, end)),
+            };
+        }
+    }
+
+    /// May a series have rows at times of `from..=to`, which are covered?
+    ///
+    /// # Safety
+    /// As `cover`.
+    pub unsafe fn may_have(&mut self, wanted: &Wanted, (from, to): (i64, i64)) -> bool {
+        // SAFETY: by contract.
+        unsafe { self.resolve(wanted, (from, to)) };
+        let overlaps = |part: &Part| part.min <= to && from <= part.max;
+        let series = self.series.get(&wanted.bytes);
+        !self.loose.is_empty() || series.is_some_and(|series| series.parts.iter().any(overlaps))
+    }
+
+    /// Adds the rows of a series at a time that is covered, those that are gone by their chunk's map excepted.
+    ///
+    /// # Safety
+    /// As `cover`; `time` must be of the index's last column.
+    pub unsafe fn rows_at(&mut self, wanted: &Wanted, time: pg_sys::Datum, hits: &mut Vec<Hit>) {
+        let shape = wanted.shape;
+        let at = shape.time_of(time, false);
+        // SAFETY: by contract.
+        unsafe {
+            let descriptor = (*self.epoch.table).rd_att;
+            self.resolve(wanted, (at.1, at.1));
+            let time_of = |reader: &Reader, row| {
+                let (value, isnull) = reader.value(descriptor, row, shape.time_column());
+                shape.time_of(value, isnull)
+            };
+            let series = self.series.get(&wanted.bytes);
+            for part in series.iter().flat_map(|series| &series.parts) {
+                if !(part.min..=part.max).contains(&at.1) {
+                    continue;
+                }
+                let reader = &self.chunks[part.chunk].reader;
+                let rows = blocks_with(reader, shape.time_column(), &part.rows, at.1);
+                let mut row = first_from(rows.clone(), |row| time_of(reader, row) < at);
+                while row < rows.end && time_of(reader, row) == at {
+                    if !reader.chunk.map.contains(row) {
+                        let chunk = part.chunk;
+                        hits.push(Hit { chunk, row });
+                    }
+                    row += 1;
+                }
+            }
+            for &chunk in &self.loose {
+                let reader = &self.chunks[chunk].reader;
+                let values: Vec<_> = wanted.key.iter().copied().chain([time]).collect();
+                let rows = probe::rows_in(reader, shape, descriptor, &values);
+                let live = rows
+                    .into_iter()
+                    .filter(|&row| !reader.chunk.map.contains(row));
+                hits.extend(live.map(|row| Hit { chunk, row }));
+            }
+        }
+    }
+
+    /// Opens the chunk of a header, unless it is known; returns what it is.
+    unsafe fn load(
+        &mut self,
+        shape: &Shape,
+        header: Tid,
+        snapshot: pg_sys::Snapshot,
+    ) -> Option<Standing> {
+        // SAFETY: the callers' contract.
+        unsafe {
+            let chunk = self.open(header, snapshot)?;
+            let standing = self.chunks[chunk.0].standing;
+            if chunk.1 {
+                self.enter(shape, chunk.0);
+            }
+            Some(standing)
+        }
+    }
+
+    /// The chunk of a header, and whether it is new.
+    unsafe fn open(&mut self, header: Tid, snapshot: pg_sys::Snapshot) -> Option<(usize, bool)> {
+        if let Some(known) = self.loaded.get(&header) {
+            return known.map(|at| (at, false));
+        }
+        self.loaded.insert(header, None);
+        if self.except.contains(&header) {
+            return None;
+        }
+        // SAFETY: the callers' contract.
+        let (standing, reader) =
+            unsafe { registry::standing_at(self.epoch.table, header, snapshot) }?;
+        if standing == Standing::Later {
+            self.outdated = true;
+            return None;
+        }
+        self.chunks.push(Known {
+            reader,
+            standing,
+            idle: Cell::new(false),
+        });
+        let at = self.chunks.len() - 1;
+        self.loaded.insert(header, Some(at));
+        Some((at, true))
+    }
+
+    /// Sorts a new chunk in.
+    unsafe fn enter(&mut self, shape: &Shape, at: usize) {
+        let reader = Rc::clone(&self.chunks[at].reader);
+        let header = &reader.chunk.header;
+        if header.has(FLAG_TOMBSTONE) {
+            return;
+        }
+        let is_sorted =
+            header.has(FLAG_SORTED) && series::own_columns(&reader.chunk) == shape.columns;
+        if !is_sorted {
+            self.loose.push(at);
+        } else if header.has(FLAG_ONE_SERIES) {
+            // SAFETY: the callers' contract.
+            let bytes = unsafe {
+                let descriptor = (*self.epoch.table).rd_att;
+                let value = |&column: &usize| reader.value(descriptor, 0, column);
+                let keys = &shape.columns[..shape.key_columns()];
+                let values: Vec<_> = keys.iter().map(value).collect();
+                // A key that is null in part is nobody's.
+                if values.iter().any(|&(_, isnull)| isnull) {
+                    return;
+                }
+                let values: Vec<_> = values.into_iter().map(|(value, _)| value).collect();
+                bytes_of(self.epoch.table, &shape.columns, &values)
+            };
+            self.series.entry(bytes).or_default().parts.push(Part {
+                min: header.min_time,
+                max: header.max_time,
+                chunk: at,
+                rows: 0..reader.rows(),
+            });
+        } else {
+            self.shared.push(at);
+        }
+    }
+
+    /// Looks into the chunks of several series that may have a series at times of `from..=to`.
+    unsafe fn resolve(&mut self, wanted: &Wanted, (from, to): (i64, i64)) {
+        if self.shared.is_empty() {
+            return;
+        }
+        let series = self.series.entry(wanted.bytes.clone()).or_default();
+        let quals = Quals::default();
+        let view = View {
+            shape: wanted.shape,
+            quals: &quals,
+            // SAFETY: the callers' contract.
+            descriptor: unsafe { (*self.epoch.table).rd_att },
+        };
+        for &chunk in &self.shared {
+            let reader = &self.chunks[chunk].reader;
+            let (min, max) = (reader.chunk.header.min_time, reader.chunk.header.max_time);
+            if max < from || to < min || !series.resolved.insert(chunk) {
+                continue;
+            }
+            let key = Key::borrowed(wanted.key.iter().map(|&value| (value, false)).collect());
+            // SAFETY: the callers' contract.
+            let rows = unsafe { rows_of_series(reader, &key, view) };
+            if !rows.is_empty() {
+                series.parts.push(Part {
+                    min,
+                    max,
+                    chunk,
+                    rows,
+                });
+            }
+        }
+    }
+
+    /// Starts over when what is decoded takes too much memory.
+    fn weigh(&mut self) {
+        let bytes: usize = self
+            .chunks
+            .iter()
+            .map(|known| known.reader.kept_bytes())
+            .sum();
+        if bytes > guc::batch_memory_bytes() {
+            let except = core::mem::take(&mut self.except);
+            *self = Directory::new(self.epoch);
+            self.except = except;
+        }
+    }
+}
+
+/// Those of `rows`, which are in the order of time, that lie in blocks with a time, and what is between them: a search in a whole
+/// chunk would decode a block with each of its steps.
+fn blocks_with(reader: &Reader, column: usize, rows: &Range<u32>, time: i64) -> Range<u32> {
+    // A column that was added later has one value in all rows.
+    if reader.chunk.columns.columns().len() <= column {
+        return rows.clone();
+    }
+    let may_have = |block: &&BlockEntry| match (&block.min, &block.max) {
+        (Bound::Int(min), Bound::Int(max)) => (*min..=*max).contains(&time),
+        _ => true,
+    };
+    reader.with_directory(column, |directory| {
+        let blocks = directory.blocks();
+        let first = blocks.iter().find(may_have);
+        let last = blocks.iter().rfind(may_have);
+        match (first, last) {
+            (Some(first), Some(last)) => {
+                let start = rows.start.max(first.rows.start);
+                start..rows.end.min(last.rows.end).max(start)
+            }
+            _ => 0..0,
+        }
+    })
+}
+
+/// First row of `rows` for which `before` does not hold; it holds for a prefix.
+fn first_from(rows: Range<u32>, before: impl Fn(u32) -> bool) -> u32 {
+    let (mut low, mut high) = (rows.start, rows.end);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if before(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}

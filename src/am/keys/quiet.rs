@@ -1,0 +1,71 @@
+//! Whether a look at all chunks and entries of a table misses nothing. What a snapshot shows is found wherever it moves, unless it
+//! moves while we look; and a transaction that was bringing a batch may end, and others change or move its chunks, before we
+//! come to them.
+
+use crate::pg::heavy::{self, Tag, Taken, Whole};
+use pgrx::pg_sys;
+
+/// Microseconds until we try again to be told who moves rows.
+const PAUSE: i64 = 1_000;
+
+pub struct Quiet {
+    table: pg_sys::Relation,
+    /// Nobody moves rows as long as we have the lock.
+    held: bool,
+    movers: Vec<pg_sys::TransactionId>,
+    /// Who has brought batches that are not committed.
+    writers: Vec<pg_sys::TransactionId>,
+}
+
+impl Quiet {
+    /// # Safety
+    /// `table` must be open; locks of others are not waited for.
+    pub unsafe fn begin(table: pg_sys::Relation) -> Quiet {
+        // SAFETY: by contract.
+        unsafe {
+            let moving = Tag::whole(table, Whole::Moving);
+            let mut movers = Vec::new();
+            let held = loop {
+                if heavy::take(&moving, pg_sys::ShareLock, false) != Taken::No {
+                    break true;
+                }
+                movers = heavy::holders(&moving, pg_sys::ShareLock);
+                if !movers.is_empty() {
+                    break false;
+                }
+                // He who waits for the lock will have it soon.
+                crate::pg::error::check_interrupts();
+                pg_sys::pg_usleep(PAUSE);
+            };
+            Quiet {
+                table,
+                held,
+                movers,
+                writers: writers(table),
+            }
+        }
+    }
+
+    /// Has the look missed nothing?
+    ///
+    /// # Safety
+    /// The table must be open still.
+    pub unsafe fn end(self) -> bool {
+        // SAFETY: by contract.
+        unsafe {
+            let moving = Tag::whole(self.table, Whole::Moving);
+            if self.held {
+                heavy::release(&moving, pg_sys::ShareLock);
+            } else if heavy::holders(&moving, pg_sys::ShareLock) != self.movers {
+                return false;
+            }
+            let now = writers(self.table);
+            self.writers.iter().all(|writer| now.contains(writer))
+        }
+    }
+}
+
+unsafe fn writers(table: pg_sys::Relation) -> Vec<pg_sys::TransactionId> {
+    // SAFETY: the callers' contract.
+    unsafe { heavy::holders(&Tag::whole(table, Whole::Batches), pg_sys::ShareLock) }
+}

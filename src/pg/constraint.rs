@@ -1,0 +1,90 @@
+//! Errors that name a constraint. pgrx's reports have no place for it, so it is added when core builds the error's context.
+
+use super::error::{self, Code};
+use super::relation;
+use core::ffi::{c_char, c_int, c_void, CStr};
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use std::cell::RefCell;
+use std::ffi::CString;
+
+unsafe extern "C-unwind" {
+    fn BuildIndexValueDescription(
+        index: pg_sys::Relation,
+        values: *const pg_sys::Datum,
+        nulls: *const bool,
+    ) -> *mut c_char;
+    fn err_generic_string(field: c_int, text: *const c_char) -> c_int;
+}
+
+/// What an error says of where it belongs: field codes of the protocol, and texts.
+type Fields = Vec<(c_int, CString)>;
+
+const SCHEMA: c_int = b's' as c_int;
+const TABLE: c_int = b't' as c_int;
+const CONSTRAINT: c_int = b'n' as c_int;
+
+thread_local! {
+    static FIELDS: RefCell<Fields> = const { RefCell::new(Vec::new()) };
+}
+
+static mut CALLBACK: pg_sys::ErrorContextCallback = pg_sys::ErrorContextCallback {
+    previous: core::ptr::null_mut(),
+    callback: Some(add_fields),
+    arg: core::ptr::null_mut(),
+};
+
+#[pg_guard]
+unsafe extern "C-unwind" fn add_fields(_arg: *mut c_void) {
+    for (field, text) in FIELDS.take() {
+        // SAFETY: called while an error is built; the text is copied.
+        unsafe { err_generic_string(field, text.as_ptr()) };
+    }
+}
+
+/// Raises the error of btree for a key that a row of the table has.
+///
+/// # Safety
+/// Both must be open; `values` and `nulls` have an entry for each key column of the index.
+pub unsafe fn raise_duplicate(
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+    values: &mut [pg_sys::Datum],
+    nulls: &mut [bool],
+) -> ! {
+    // SAFETY: by contract; whoever catches the error puts the context stack back.
+    unsafe {
+        let described = pg_sys::ffi::pg_guard_ffi_boundary(|| {
+            BuildIndexValueDescription(index, values.as_ptr(), nulls.as_ptr())
+        });
+        let detail = if described.is_null() {
+            String::new()
+        } else {
+            let key = CStr::from_ptr(described).to_string_lossy();
+            format!("Key {key} already exists.")
+        };
+        let schema = pg_sys::get_namespace_name((*(*table).rd_rel).relnamespace);
+        let name = |relation: pg_sys::Relation| {
+            CStr::from_ptr((*(*relation).rd_rel).relname.data.as_ptr()).to_owned()
+        };
+        let mut fields = vec![(TABLE, name(table)), (CONSTRAINT, name(index))];
+        if !schema.is_null() {
+            fields.push((SCHEMA, CStr::from_ptr(schema).to_owned()));
+        }
+        FIELDS.set(fields);
+        let callback = &raw mut CALLBACK;
+        if pg_sys::error_context_stack != callback {
+            (*callback).previous = pg_sys::error_context_stack;
+            pg_sys::error_context_stack = callback;
+        }
+        error::raise(
+            Code::ERRCODE_UNIQUE_VIOLATION,
+            format!(
+                "duplicate key value violates unique constraint \"{}\"",
+                relation::name(index)
+            ),
+            &detail,
+            "",
+        )
+    }
+}
