@@ -23,6 +23,8 @@ struct VarveFetch {
 
 /// Chunks that a fetch keeps open: an ordered scan goes back and forth between those that overlap.
 pub const RECENT_CHUNKS: usize = 32;
+/// What they may take, besides a block of each column of each of them.
+const RECENT_BYTES: usize = 32 << 20;
 
 struct RecentChunk {
     header: Tid,
@@ -30,9 +32,15 @@ struct RecentChunk {
     open: Rc<OpenChunk>,
 }
 
+/// Adds a chunk that is none of the recent ones.
 fn remember(recent: &mut Vec<RecentChunk>, chunk: RecentChunk) {
     if recent.len() == RECENT_CHUNKS {
-        recent.remove(0);
+        // The scan may hold on to it.
+        recent.remove(0).open.reader.shrink();
+    }
+    let bytes = recent.iter().map(|chunk| chunk.open.reader.kept_bytes());
+    if bytes.sum::<usize>() > RECENT_BYTES {
+        recent.iter().for_each(|chunk| chunk.open.reader.trim());
     }
     recent.push(chunk);
 }
@@ -53,8 +61,20 @@ pub unsafe fn offer(
             snapshot: (snapshot, (*snapshot).curcid),
             open: Rc::clone(open),
         };
-        remember(&mut *(*fetch.cast::<VarveFetch>()).recent, chunk);
+        let recent = &mut *(*fetch.cast::<VarveFetch>()).recent;
+        recent.retain(|known| known.header != chunk.header);
+        remember(recent, chunk);
     }
+}
+
+/// Lets a fetch forget a chunk that an index scan has left.
+///
+/// # Safety
+/// As `offer`.
+pub unsafe fn leave(fetch: *mut pg_sys::IndexFetchTableData, open: &OpenChunk) {
+    // SAFETY: by contract.
+    let recent = unsafe { &mut *(*fetch.cast::<VarveFetch>()).recent };
+    recent.retain(|known| known.header != open.reader.chunk.tid);
 }
 
 #[pg_guard]
@@ -139,18 +159,20 @@ pub unsafe extern "C-unwind" fn index_fetch_tuple(
         let recent = &mut *own.recent;
         let fits = |chunk: &RecentChunk| chunk.header == header && chunk.snapshot == stamp;
         if !recent.last().is_some_and(fits) {
-            let chunk = match recent.iter().position(fits) {
-                Some(known) => recent.remove(known),
+            match recent.iter().position(fits) {
+                Some(known) => recent[known..].rotate_left(1),
                 None => match registry::reader_at(table, header, snapshot) {
-                    Some(reader) => RecentChunk {
-                        header,
-                        snapshot: stamp,
-                        open: Rc::new(OpenChunk::new(reader, snapshot)),
-                    },
+                    Some(reader) => {
+                        let chunk = RecentChunk {
+                            header,
+                            snapshot: stamp,
+                            open: Rc::new(OpenChunk::new(reader, snapshot)),
+                        };
+                        remember(recent, chunk);
+                    }
                     None => return false,
                 },
-            };
-            remember(recent, chunk);
+            }
         }
         match recent.last() {
             Some(last) if row < last.open.reader.rows() && !last.open.is_hidden(row) => {

@@ -123,8 +123,12 @@ unsafe extern "C-unwind" fn drop_reader(arg: *mut core::ffi::c_void) {
 unsafe fn set_reader(holder: *mut Holder, reader: *const Reader) {
     // SAFETY: every non-null pointer in a holder came from Rc::into_raw.
     unsafe {
+        if let Some(reader) = reader.as_ref() {
+            reader.enter_slot();
+        }
         let old = core::mem::replace(&mut (*holder).reader, reader);
         if !old.is_null() {
+            (*old).leave_slot();
             drop(Rc::from_raw(old));
         }
     }
@@ -271,7 +275,7 @@ fn within(columns: &[u16], range: Range<usize>) -> impl Iterator<Item = usize> +
 unsafe fn fill(slot: Slot, reader: &Reader, row: u32, columns: impl Iterator<Item = usize>) {
     // SAFETY: of a live slot that shows this row; columns are below natts.
     unsafe {
-        reader.fill(
+        reader.fill_slot(
             (*slot).tts_tupleDescriptor,
             row,
             columns,

@@ -460,23 +460,43 @@ impl Chunk {
     }
 }
 
+/// Blocks that are left for others stay decoded up to this many bytes of each reader: rows may be fetched in any order.
+const RETIRED_BYTES: usize = 4 << 20;
+
+/// Decoded rows of one column.
+#[derive(Default)]
+struct Block {
+    rows: Range<u32>,
+    datums: Datums,
+    /// By-reference values of it were handed out to live as long as the reader.
+    lent: bool,
+}
+
+impl Block {
+    #[inline]
+    fn get(&self, row: u32) -> (pg_sys::Datum, bool) {
+        self.datums.get((row - self.rows.start) as usize)
+    }
+}
+
 #[derive(Default)]
 struct ColumnState {
     directory: Option<ColumnDirectory>,
-    rows: Range<u32>,
-    datums: Datums,
-    /// Blocks decoded before whose by-reference values a slot may still point to.
-    retired: Vec<(Range<u32>, Datums)>,
+    block: Block,
+    /// Blocks decoded before whose by-reference values somebody may still point to.
+    retired: Vec<Block>,
 }
 
 impl ColumnState {
-    /// Makes `block` the current one.
-    fn switch(&mut self, block: (Range<u32>, Datums), by_value: bool) {
-        let rows = core::mem::replace(&mut self.rows, block.0);
-        let datums = core::mem::replace(&mut self.datums, block.1);
-        if !by_value && !rows.is_empty() {
-            self.retired.push((rows, datums));
+    /// Makes `block` the current one; returns the bytes that retire.
+    fn switch(&mut self, block: Block, by_value: bool) -> usize {
+        let left = core::mem::replace(&mut self.block, block);
+        if by_value || left.rows.is_empty() {
+            return 0;
         }
+        let bytes = left.datums.bytes();
+        self.retired.push(left);
+        bytes
     }
 }
 
@@ -485,6 +505,9 @@ pub struct Reader {
     pub chunk: Chunk,
     columns: RefCell<Vec<ColumnState>>,
     scratch: RefCell<Option<Column>>,
+    /// Slots that show a row of it. What each may point to is in the blocks of its row.
+    slots: Cell<usize>,
+    retired_bytes: Cell<usize>,
 }
 
 impl Reader {
@@ -496,6 +519,8 @@ impl Reader {
             chunk,
             columns: RefCell::new(columns),
             scratch: RefCell::new(None),
+            slots: Cell::new(0),
+            retired_bytes: Cell::new(0),
         })
     }
 
@@ -503,14 +528,57 @@ impl Reader {
         self.chunk.header.rows
     }
 
+    /// A slot begins to show rows of the chunk.
+    pub fn enter_slot(&self) {
+        self.slots.set(self.slots.get() + 1);
+    }
+
+    /// A slot shows no row of the chunk any more: nobody uses what it pointed to.
+    pub fn leave_slot(&self) {
+        self.slots.set(self.slots.get() - 1);
+    }
+
     /// Memory that decoded values and pieces of payload take.
     pub fn kept_bytes(&self) -> usize {
         let columns = self.columns.borrow();
-        let blocks = columns.iter().flat_map(|state| {
-            let retired = state.retired.iter().map(|(_, datums)| datums);
-            retired.chain([&state.datums])
-        });
-        blocks.map(Datums::bytes).sum::<usize>() + self.chunk.cache.borrow().bytes()
+        let blocks = columns
+            .iter()
+            .flat_map(|state| state.retired.iter().chain([&state.block]));
+        let bytes = blocks.map(|block| block.datums.bytes()).sum::<usize>();
+        bytes + self.chunk.cache.borrow().bytes()
+    }
+
+    /// Lets go of everything decoded that nobody points to.
+    pub fn shrink(&self) {
+        if self.slots.get() > 0 {
+            return;
+        }
+        let mut columns = self.columns.borrow_mut();
+        for state in columns.iter_mut().filter(|state| !state.block.lent) {
+            state.block = Block::default();
+        }
+        self.drop_retired(&mut columns, |_| true);
+        *self.scratch.borrow_mut() = None;
+        *self.chunk.cache.borrow_mut() = PieceCache::default();
+    }
+
+    /// The same, but keeps the current block of each column.
+    pub fn trim(&self) {
+        *self.scratch.borrow_mut() = None;
+        if self.slots.get() == 0 {
+            self.drop_retired(&mut self.columns.borrow_mut(), |_| true);
+        }
+    }
+
+    /// Drops the retired blocks that are `unused` and not lent.
+    fn drop_retired(&self, columns: &mut [ColumnState], unused: impl Fn(&Block) -> bool) {
+        let mut bytes = 0;
+        for state in columns {
+            state.retired.retain(|block| block.lent || !unused(block));
+            let kept = state.retired.iter().map(|block| block.datums.bytes());
+            bytes += kept.sum::<usize>();
+        }
+        self.retired_bytes.set(bytes);
     }
 
     /// Writes some attributes (from 0) of `row` to `values` and `nulls`. By-reference values live as
@@ -527,31 +595,47 @@ impl Reader {
         values: *mut pg_sys::Datum,
         nulls: *mut bool,
     ) {
-        let mut columns = self.columns.borrow_mut();
-        // SAFETY: by contract.
-        let attributes = unsafe { relation::attributes(descriptor) };
         for at in wanted {
-            let (value, null) = match columns.get_mut(at) {
-                Some(state) if !attributes[at].attisdropped => {
-                    self.get(state, at, row, &attributes[at])
-                }
-                Some(_) => (pg_sys::Datum::from(0), true),
-                // SAFETY: by contract.
-                None => unsafe { datum::missing(descriptor, at + 1) },
-            };
             // SAFETY: by contract.
             unsafe {
+                let (value, null) = self.value(descriptor, row, at);
                 values.add(at).write(value);
                 nulls.add(at).write(null);
             }
         }
     }
 
-    /// `fill` where every wanted block is decoded already; false, with some of the attributes written, where one is not.
+    /// `fill` for a slot that shows `row`: by-reference values live as long as it does.
+    ///
+    /// # Safety
+    /// As `fill`; the slot must have entered.
+    pub unsafe fn fill_slot(
+        &self,
+        descriptor: pg_sys::TupleDesc,
+        row: u32,
+        wanted: impl Iterator<Item = usize>,
+        values: *mut pg_sys::Datum,
+        nulls: *mut bool,
+    ) {
+        let mut columns = self.columns.borrow_mut();
+        for at in wanted {
+            // SAFETY: by contract.
+            unsafe {
+                let (value, null) = self.value_in(&mut columns, descriptor, row, at, false);
+                values.add(at).write(value);
+                nulls.add(at).write(null);
+            }
+        }
+        if self.retired_bytes.get() > RETIRED_BYTES && self.slots.get() == 1 {
+            self.drop_retired(&mut columns, |block| !block.rows.contains(&row));
+        }
+    }
+
+    /// `fill_slot` where every wanted block is decoded already; false, with some of the attributes written, where one is not.
     /// Raises no error.
     ///
     /// # Safety
-    /// As `fill`.
+    /// As `fill_slot`.
     #[inline]
     pub unsafe fn fill_decoded(
         &self,
@@ -564,11 +648,11 @@ impl Reader {
             return false;
         };
         for at in wanted {
-            let decoded = |state: &&ColumnState| state.rows.contains(&row);
+            let decoded = |state: &&ColumnState| state.block.rows.contains(&row);
             let Some(state) = columns.get(at).filter(decoded) else {
                 return false;
             };
-            let (value, null) = state.datums.get((row - state.rows.start) as usize);
+            let (value, null) = state.block.get(row);
             // SAFETY: by contract.
             unsafe {
                 values.add(at).write(value);
@@ -578,7 +662,7 @@ impl Reader {
         true
     }
 
-    /// One attribute (from 0) of one row.
+    /// One attribute (from 0) of one row; a by-reference value lives as long as the reader.
     ///
     /// # Safety
     /// See `fill`.
@@ -590,11 +674,24 @@ impl Reader {
     ) -> (pg_sys::Datum, bool) {
         let mut columns = self.columns.borrow_mut();
         // SAFETY: by contract.
+        unsafe { self.value_in(&mut columns, descriptor, row, at, true) }
+    }
+
+    #[inline]
+    unsafe fn value_in(
+        &self,
+        columns: &mut [ColumnState],
+        descriptor: pg_sys::TupleDesc,
+        row: u32,
+        at: usize,
+        lend: bool,
+    ) -> (pg_sys::Datum, bool) {
+        // SAFETY: the callers' contract.
         let attribute = unsafe { &relation::attributes(descriptor)[at] };
         match columns.get_mut(at) {
-            Some(state) if !attribute.attisdropped => self.get(state, at, row, attribute),
+            Some(state) if !attribute.attisdropped => self.get(state, at, row, attribute, lend),
             Some(_) => (pg_sys::Datum::from(0), true),
-            // SAFETY: by contract.
+            // SAFETY: as above.
             None => unsafe { datum::missing(descriptor, at + 1) },
         }
     }
@@ -606,14 +703,16 @@ impl Reader {
         at: usize,
         row: u32,
         attribute: &pg_sys::FormData_pg_attribute,
+        lend: bool,
     ) -> (pg_sys::Datum, bool) {
-        if !state.rows.contains(&row) {
+        if !state.block.rows.contains(&row) {
             if let Some(last) = self.last_value(at, row, attribute) {
                 return (last, false);
             }
             self.decode(state, at, row, attribute);
         }
-        state.datums.get((row - state.rows.start) as usize)
+        state.block.lent |= lend && !attribute.attbyval;
+        state.block.get(row)
     }
 
     /// A value of the last row that the header has: newest points need no block.
@@ -654,10 +753,14 @@ impl Reader {
         let known = state
             .retired
             .iter()
-            .position(|(rows, _)| rows.contains(&row));
+            .position(|block| block.rows.contains(&row));
         if let Some(known) = known {
             let block = state.retired.swap_remove(known);
-            return state.switch(block, attribute.attbyval);
+            let back = block.datums.bytes();
+            let retired = state.switch(block, attribute.attbyval);
+            self.retired_bytes
+                .set(self.retired_bytes.get() + retired - back);
+            return;
         }
         if let Err(damage) = self.try_decode(state, at, row, attribute) {
             self.chunk.raise(&damage);
@@ -688,7 +791,13 @@ impl Reader {
         };
         let rows = self.chunk.decode_block(at, directory, block, column)?;
         let datums = Datums::from_column(column, attribute.attlen);
-        state.switch((rows, datums), attribute.attbyval);
+        let block = Block {
+            rows,
+            datums,
+            lent: false,
+        };
+        let retired = state.switch(block, attribute.attbyval);
+        self.retired_bytes.set(self.retired_bytes.get() + retired);
         Ok(())
     }
 }

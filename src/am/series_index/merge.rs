@@ -183,8 +183,12 @@ impl Group {
             self.chunks.retain_mut(|chunk| {
                 // SAFETY: as above; nothing is read twice.
                 let keep = unsafe { chunk.peek(view, forward) }.is_some();
-                if !keep && chosen.is_some_and(|chosen| at < chosen) {
-                    moved = moved.map(|moved| moved - 1);
+                if !keep {
+                    // SAFETY: a table with chunks is ours, and so is the fetch.
+                    unsafe { fetch::leave(sources.fetch, &chunk.open) };
+                    if chosen.is_some_and(|chosen| at < chosen) {
+                        moved = moved.map(|moved| moved - 1);
+                    }
                 }
                 at += 1;
                 keep

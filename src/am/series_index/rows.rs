@@ -18,7 +18,7 @@ use varve_columns::tuple::header::FLAG_ONE_SERIES;
 
 /// Rows of one series in a chunk, on their way out.
 pub struct ChunkRows {
-    open: Rc<OpenChunk>,
+    pub open: Rc<OpenChunk>,
     rows: Range<u32>,
     /// The row that comes next, with its time; `None` while it is not known.
     next: Option<(Time, u32)>,

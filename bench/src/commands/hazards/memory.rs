@@ -16,9 +16,14 @@ const MORE_ROWS: i64 = 240_000;
 /// Long enough that all rows take more than the memory.
 const STATE: &str = "repeat(md5(g::text), 20)";
 
-const STATEMENTS: [(&str, &str); 8] = [
+const STATEMENTS: [(&str, &str); 9] = [
     ("compact of fresh chunks", "CALL varve.compact('wide')"),
     ("plain scan", "SELECT max(state) FROM wide"),
+    (
+        "ordered scan",
+        "SET enable_seqscan = off; SET enable_sort = off; \
+         SELECT max(state) FROM (SELECT * FROM wide ORDER BY device, time OFFSET 0) o; RESET ALL",
+    ),
     ("delete", "DELETE FROM wide WHERE seq % 5 = 0"),
     (
         "update",
