@@ -77,6 +77,23 @@ pub unsafe fn leave(fetch: *mut pg_sys::IndexFetchTableData, open: &OpenChunk) {
     recent.retain(|known| known.header != open.reader.chunk.tid);
 }
 
+/// Lets a fetch know the chunk of a row that was found to be there and changed by nobody (`keys::find`). It is fetched next, if at all.
+///
+/// # Safety
+/// `fetch` must come from `index_fetch_begin`.
+pub unsafe fn offer_unchanged(fetch: *mut pg_sys::IndexFetchTableData, reader: Rc<Reader>) {
+    // SAFETY: by contract.
+    unsafe {
+        let none = core::ptr::null_mut();
+        let chunk = RecentChunk {
+            header: reader.chunk.tid,
+            snapshot: (none, 0),
+            open: Rc::new(OpenChunk::new(reader, none)),
+        };
+        remember(&mut *(*fetch.cast::<VarveFetch>()).recent, chunk);
+    }
+}
+
 #[pg_guard]
 pub unsafe extern "C-unwind" fn index_fetch_begin(
     table: pg_sys::Relation,
@@ -153,7 +170,7 @@ pub unsafe extern "C-unwind" fn index_fetch_tuple(
             return false;
         };
         if (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_DIRTY {
-            return fetch_unchanged(table, at, snapshot, slot);
+            return fetch_unchanged(own, at, snapshot, slot);
         }
         let stamp = (snapshot, (*snapshot).curcid);
         let recent = &mut *own.recent;
@@ -186,7 +203,7 @@ pub unsafe extern "C-unwind" fn index_fetch_tuple(
 
 /// Fetches a row that was found to be there and changed by nobody (`keys::find`).
 unsafe fn fetch_unchanged(
-    table: pg_sys::Relation,
+    fetch: &VarveFetch,
     at: Tid,
     snapshot: pg_sys::Snapshot,
     slot: *mut pg_sys::TupleTableSlot,
@@ -196,14 +213,23 @@ unsafe fn fetch_unchanged(
         (*snapshot).xmin = pg_sys::InvalidTransactionId;
         (*snapshot).xmax = pg_sys::InvalidTransactionId;
         (*snapshot).speculativeToken = 0;
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-        match visible_row(table, at, any) {
-            Some((reader, row)) => {
-                slot::store_row(slot, &reader, row, relation::oid(table));
-                true
+        let (table, any) = (
+            fetch.base.rel,
+            core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData),
+        );
+        let offered = (*fetch.recent)
+            .last()
+            .filter(|chunk| chunk.snapshot.0.is_null());
+        let found = match (offered, at.row_of()) {
+            (Some(chunk), Some((header, row))) if chunk.header == header => {
+                Some((Rc::clone(&chunk.open.reader), row))
             }
-            None => false,
+            _ => visible_row(table, at, any),
+        };
+        if let Some((reader, row)) = &found {
+            slot::store_row(slot, reader, *row, relation::oid(table));
         }
+        found.is_some()
     }
 }
 

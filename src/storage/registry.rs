@@ -2,30 +2,43 @@
 
 use super::read::{Chunk, Damage, Reader};
 use crate::am::scan::{classify, raise, Found};
+use crate::guc;
 use crate::pg::error;
 use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::pg::tuple;
 use pgrx::pg_sys;
+use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::rc::Rc;
 use varve_columns::tuple::header::{self, StorageTuple};
 
 /// Readers that are kept whatever memory they take.
 const LEAST_READERS: usize = 8;
-/// Readers that are kept as long as all that they hold takes no more than `KEPT_BYTES`: rows that moved
-/// together are followed into the chunks of as many series, now into one, now into another.
+/// Readers that are kept as long as all that they hold takes no more than twice `varve.batch_memory`: rows that moved together, or
+/// that a statement changes, lie in the chunks of as many series, now in one, now in another.
 const MOST_READERS: usize = 512;
-const KEPT_BYTES: usize = 32 << 20;
+/// Memory is counted each time that so many readers have come.
+const WEIGHED_EVERY: u64 = 16;
 const KEPT_WRITERS: usize = 16;
 
+/// Where a header is: table, file and place.
+type Place = (pg_sys::Oid, pg_sys::Oid, Tid);
+
 struct Kept {
-    table: pg_sys::Oid,
-    file: pg_sys::Oid,
     /// The header tuple's bytes: a header version never changes.
     body: Vec<u8>,
     reader: Rc<Reader>,
+    /// When it was asked for last, by the count of askings.
+    used: u64,
+}
+
+#[derive(Default)]
+struct Readers {
+    kept: FxHashMap<Place, Kept>,
+    asked: u64,
+    opened: u64,
 }
 
 /// Table, file and transaction, and the headers that this has written.
@@ -35,13 +48,13 @@ type Writer = (
 );
 
 thread_local! {
-    static KEPT: RefCell<Vec<Kept>> = const { RefCell::new(Vec::new()) };
+    static KEPT: RefCell<Readers> = RefCell::default();
     static WRITERS: RefCell<Vec<Writer>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Forgets all readers and headers; at the end of each transaction.
 pub fn forget() {
-    KEPT.with_borrow_mut(Vec::clear);
+    KEPT.with_borrow_mut(|readers| readers.kept.clear());
     WRITERS.with_borrow_mut(Vec::clear);
 }
 
@@ -211,51 +224,55 @@ unsafe fn kept_reader(
 ) -> Result<Rc<Reader>, Damage> {
     // SAFETY: the tuple is pinned.
     unsafe {
-        let (oid, file) = (relation::oid(table), relation::file_number(table));
+        let place = (relation::oid(table), relation::file_number(table), at);
         let body = tuple::body(found.t_data, found.t_len);
-        let known = KEPT.with_borrow_mut(|kept| {
-            let at = kept.iter().rposition(|entry| {
-                entry.table == oid
-                    && entry.file == file
-                    && entry.reader.chunk.tid == at
-                    && entry.body == body
-            })?;
-            let entry = kept.remove(at);
-            let reader = Rc::clone(&entry.reader);
-            kept.push(entry);
-            Some(reader)
+        let known = KEPT.with_borrow_mut(|readers| {
+            readers.asked += 1;
+            let entry = readers.kept.get_mut(&place)?;
+            entry.used = readers.asked;
+            (entry.body == body).then(|| Rc::clone(&entry.reader))
         });
         if let Some(reader) = known {
             reader.chunk.table.set(table);
             return Ok(reader);
         }
         let reader = Reader::new(Chunk::open(table, at, found.t_data, found.t_len)?);
-        KEPT.with_borrow_mut(|kept| {
-            make_room(kept);
-            kept.push(Kept {
-                table: oid,
-                file,
+        KEPT.with_borrow_mut(|readers| {
+            readers.make_room();
+            let entry = Kept {
                 body: body.to_vec(),
                 reader: Rc::clone(&reader),
-            });
+                used: readers.asked,
+            };
+            readers.kept.insert(place, entry);
         });
         Ok(reader)
     }
 }
 
-/// Lets go of readers that were not asked for longest.
-fn make_room(kept: &mut Vec<Kept>) {
-    if kept.len() < LEAST_READERS {
-        return;
+impl Readers {
+    /// Lets go of readers that were not asked for longest.
+    fn make_room(&mut self) {
+        self.opened += 1;
+        let is_full = self.kept.len() >= MOST_READERS;
+        if self.kept.len() < LEAST_READERS || !is_full && !self.opened.is_multiple_of(WEIGHED_EVERY)
+        {
+            return;
+        }
+        let weight =
+            |(place, entry): (&Place, &Kept)| (entry.used, entry.reader.kept_bytes(), *place);
+        let mut entries: Vec<_> = self.kept.iter().map(weight).collect();
+        entries.sort_unstable_by_key(|&(used, ..)| core::cmp::Reverse(used));
+        let (mut bytes, most) = (0, 2 * guc::batch_memory_bytes());
+        for (at, (_, of_entry, place)) in entries.into_iter().enumerate() {
+            bytes += of_entry;
+            // A sixteenth less than would do, so that the next ones find room.
+            let has_room = bytes <= most && at < MOST_READERS - MOST_READERS / 16;
+            if at >= LEAST_READERS && !has_room {
+                self.kept.remove(&place);
+            }
+        }
     }
-    let (mut readers, mut bytes) = (0, 0);
-    let keep = kept.iter().rev().take_while(|entry| {
-        readers += 1;
-        bytes += entry.reader.kept_bytes();
-        readers < LEAST_READERS || readers < MOST_READERS && bytes <= KEPT_BYTES
-    });
-    let keep = keep.count();
-    kept.drain(..kept.len() - keep);
 }
 
 /// A header as a transaction wrote it.

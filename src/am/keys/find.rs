@@ -27,6 +27,9 @@ pub struct Key<'a> {
     pub columns: Vec<usize>,
 }
 
+/// A row of a chunk.
+pub type Place = (Rc<Reader>, u32);
+
 /// What came of a search.
 #[derive(Clone, Copy, PartialEq)]
 #[repr(C)]
@@ -51,7 +54,7 @@ pub struct Search {
 ///
 /// # Safety
 /// Table and index must be open, `key` of that index.
-pub unsafe fn find(search: Search, key: &Key, stamp: &mut u64) -> (Answer, Option<Tid>) {
+pub unsafe fn find(search: Search, key: &Key, stamp: &mut u64) -> (Answer, Option<Place>) {
     // SAFETY: by contract.
     unsafe {
         let keys = catalog::of(search.table);
@@ -75,7 +78,7 @@ pub unsafe fn find(search: Search, key: &Key, stamp: &mut u64) -> (Answer, Optio
             pg_sys::UnregisterSnapshot(snapshot);
             match look {
                 Look::Free => return (Answer::Free, None),
-                Look::Taken(at) => return (Answer::Taken, Some(at)),
+                Look::Taken(place) => return (Answer::Taken, Some(place)),
                 Look::Again => {}
                 Look::Changes(_) if !search.waits => return (Answer::Uncertain, None),
                 Look::Changes(wait) => wait.wait(search.table),
@@ -87,7 +90,7 @@ pub unsafe fn find(search: Search, key: &Key, stamp: &mut u64) -> (Answer, Optio
 /// What one look at the chunks has come to.
 pub enum Look {
     Free,
-    Taken(Tid),
+    Taken(Place),
     /// Somebody is changing a row of the key, or inserting one.
     Changes(Wait),
     /// Something has changed meanwhile that matters.
@@ -147,14 +150,14 @@ pub unsafe fn judge_hits(table: pg_sys::Relation, chunks: &[Known], hits: &[Hit]
             };
             match verdict {
                 Verdict::Gone => continue,
-                Verdict::Lives(at) => {
+                Verdict::Lives(place) => {
                     let chunk = &known.reader.chunk;
                     if !known.idle.get() {
                         known
                             .idle
                             .set(!locks::has_changers(table, chunk.header.chunk));
                     }
-                    return Look::Taken(at);
+                    return Look::Taken(place);
                 }
                 Verdict::Changes(wait) => return Look::Changes(wait),
                 Verdict::Again => return Look::Again,
@@ -175,7 +178,7 @@ unsafe fn walk(search: Search, unique: &Unique, key: &Key, snapshot: pg_sys::Sna
             }
             match judge(search.table, &reader, row) {
                 Verdict::Gone => continue,
-                Verdict::Lives(at) => return Look::Taken(at),
+                Verdict::Lives(place) => return Look::Taken(place),
                 Verdict::Changes(wait) => return Look::Changes(wait),
                 Verdict::Again => return Look::Again,
             }
@@ -214,7 +217,7 @@ unsafe fn series_values(unique: &Unique, key: &Key) -> Option<(pg_sys::Oid, Vec<
 }
 
 /// All rows of all chunks.
-unsafe fn all_rows(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Vec<(Rc<Reader>, u32)> {
+unsafe fn all_rows(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Vec<Place> {
     let mut places = Vec::new();
     // SAFETY: the caller's contract.
     unsafe {
@@ -270,7 +273,7 @@ pub unsafe fn has_key(
 
 /// What a compressed row is at this moment.
 enum Verdict {
-    Lives(Tid),
+    Lives(Place),
     /// Deleted, or updated: by ourselves, so that nobody else can have seen to it meanwhile.
     Gone,
     Changes(Wait),
@@ -290,7 +293,7 @@ unsafe fn judge(table: pg_sys::Relation, reader: &Rc<Reader>, row: u32) -> Verdi
             return Verdict::Changes(Wait::Change(Rc::clone(reader), row));
         }
         match locks::activity(table, chunk.tid) {
-            Activity::None => Verdict::Lives(Tid::of_row(chunk.tid, row)),
+            Activity::None => Verdict::Lives((Rc::clone(reader), row)),
             Activity::By(other) => Verdict::Changes(Wait::Transaction(other, chunk.tid)),
             Activity::Over => Verdict::Again,
         }
@@ -299,10 +302,10 @@ unsafe fn judge(table: pg_sys::Relation, reader: &Rc<Reader>, row: u32) -> Verdi
 
 /// A row of a chunk in which nobody was changing rows when this statement looked: it may have begun since, which is as if
 /// the statement had come to the row before.
-unsafe fn judge_idle(table: pg_sys::Relation, reader: &Reader, row: u32) -> Verdict {
+unsafe fn judge_idle(table: pg_sys::Relation, reader: &Rc<Reader>, row: u32) -> Verdict {
     // SAFETY: the caller's contract.
     let by_own = unsafe { judge_by_own(table, reader, row) };
-    by_own.unwrap_or_else(|| Verdict::Lives(Tid::of_row(reader.chunk.tid, row)))
+    by_own.unwrap_or_else(|| Verdict::Lives((Rc::clone(reader), row)))
 }
 
 /// What this transaction's own changes of the chunk say.
@@ -324,9 +327,7 @@ unsafe fn judge_own(table: pg_sys::Relation, newest: Tid, row: u32) -> Verdict {
     unsafe {
         let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
         match registry::reader_for_check(table, newest, any) {
-            Some(reader) if !reader.chunk.map.contains(row) => {
-                Verdict::Lives(Tid::of_row(newest, row))
-            }
+            Some(reader) if !reader.chunk.map.contains(row) => Verdict::Lives((reader, row)),
             _ => Verdict::Gone,
         }
     }

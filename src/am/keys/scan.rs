@@ -2,7 +2,8 @@
 //! look for a key. After the entries of the tail come the compressed rows, by their virtual TIDs. All other
 //! scans are btree's own; the planner makes none of an index that has not all rows.
 
-use super::find::{self, Answer, Key, Search};
+use super::find::{self, Answer, Key, Place, Search};
+use crate::am::fetch;
 use crate::pg::tid::{self, Tid};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -91,8 +92,9 @@ unsafe extern "C-unwind" fn next_in_chunks(scan: pg_sys::IndexScanDesc) -> bool 
     // SAFETY: the scan's relations are open.
     unsafe {
         match row_of(scan) {
-            Some(at) => {
-                (*scan).xs_heaptid = tid::to_pg(at);
+            Some((reader, row)) => {
+                (*scan).xs_heaptid = tid::to_pg(Tid::of_row(reader.chunk.tid, row));
+                fetch::offer_unchanged((*scan).xs_heapfetch, reader);
                 (*scan).xs_recheck = false;
                 (*scan).xs_heap_continue = false;
                 true
@@ -102,7 +104,7 @@ unsafe extern "C-unwind" fn next_in_chunks(scan: pg_sys::IndexScanDesc) -> bool 
     }
 }
 
-unsafe fn row_of(scan: pg_sys::IndexScanDesc) -> Option<Tid> {
+unsafe fn row_of(scan: pg_sys::IndexScanDesc) -> Option<Place> {
     // SAFETY: the caller's contract. Scans of this kind have equalities only, and IS NULL.
     unsafe {
         let index = (*scan).indexRelation;
@@ -132,7 +134,7 @@ unsafe fn row_of(scan: pg_sys::IndexScanDesc) -> Option<Tid> {
             waits: true,
         };
         match find::find(search, &key, &mut 0) {
-            (Answer::Taken, at) => at,
+            (Answer::Taken, place) => place,
             _ => None,
         }
     }
