@@ -33,7 +33,7 @@ SET enable_sort = off;
 SET enable_bitmapscan = off;
 SET enable_hashjoin = off;
 SET enable_nestloop = off;
-EXPLAIN (COSTS OFF) SELECT count(*) FROM wide a JOIN wide b USING (device, time) WHERE a.state = b.state;
+EXPLAIN (COSTS OFF) SELECT count(a.state = b.state) FROM wide a JOIN wide b USING (device, time);
 SELECT count(*) FROM wide a JOIN wide b USING (device, time) WHERE a.state = b.state AND b.state = repeat(md5(a.seq::text), 80);
 RESET enable_nestloop;
 SET enable_mergejoin = off;
