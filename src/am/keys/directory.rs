@@ -52,6 +52,16 @@ pub struct Known {
     pub idle: Cell<bool>,
 }
 
+impl Known {
+    pub fn new(reader: Rc<Reader>, standing: Standing) -> Known {
+        Known {
+            reader,
+            standing,
+            idle: Cell::new(false),
+        }
+    }
+}
+
 /// A row of a chunk of the directory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hit {
@@ -365,11 +375,7 @@ impl Directory {
             self.outdated = true;
             return None;
         }
-        self.chunks.push(Known {
-            reader,
-            standing,
-            idle: Cell::new(false),
-        });
+        self.chunks.push(Known::new(reader, standing));
         let at = self.chunks.len() - 1;
         self.loaded.insert(header, Some(at));
         Some((at, true))

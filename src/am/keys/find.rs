@@ -3,6 +3,7 @@
 //! changed since, or is being changed. New keys come to chunks by way of the tail, where btree has met them, or in
 //! batches, which are seen while their transactions are in progress.
 
+use super::batch;
 use super::catalog::{self, Unique};
 use super::directory::{self, Hit, Known, Wanted};
 use super::wait::Wait;
@@ -73,7 +74,7 @@ pub unsafe fn find(search: Search, key: &Key, stamp: &mut u64) -> (Answer, Optio
                 Some((series, values)) => {
                     look_up(search, (unique, series), key, &values, (snapshot, *stamp))
                 }
-                None => walk(search, unique, key, snapshot),
+                None => walk(search, unique, key, (snapshot, *stamp)),
             };
             pg_sys::UnregisterSnapshot(snapshot);
             match look {
@@ -168,23 +169,30 @@ pub unsafe fn judge_hits(table: pg_sys::Relation, chunks: &[Known], hits: &[Hit]
 }
 
 /// Looks at all rows of all chunks: the table has no series index for the key, or the key is not given in full. Keys come to such
-/// chunks by way of the tail alone.
-unsafe fn walk(search: Search, unique: &Unique, key: &Key, snapshot: pg_sys::Snapshot) -> Look {
+/// chunks by way of the tail, but for those that a transaction brings which began when there was a series index.
+unsafe fn walk(
+    search: Search,
+    unique: &Unique,
+    key: &Key,
+    (snapshot, stamp): (pg_sys::Snapshot, u64),
+) -> Look {
     // SAFETY: the caller's contract.
     unsafe {
-        for (reader, row) in all_rows(search.table, snapshot) {
-            if !has_key(search, unique, key, &reader, row) {
-                continue;
-            }
-            match judge(search.table, &reader, row) {
-                Verdict::Gone => continue,
-                Verdict::Lives(place) => return Look::Taken(place),
-                Verdict::Changes(wait) => return Look::Changes(wait),
-                Verdict::Again => return Look::Again,
-            }
+        let brings = batch::is_announced(search.table);
+        let chunks = all_chunks(search.table, snapshot);
+        let mut hits = Vec::new();
+        for (chunk, known) in chunks.iter().enumerate() {
+            error::check_interrupts();
+            let reader = &known.reader;
+            let live = (0..reader.rows()).filter(|&row| !reader.chunk.map.contains(row));
+            let of_key = live.filter(|&row| has_key(search, unique, key, reader, row));
+            hits.extend(of_key.map(|row| Hit { chunk, row }));
+        }
+        match judge_hits(search.table, &chunks, &hits) {
+            Look::Free if brings && is_stale(stamp) => Look::Again,
+            look => look,
         }
     }
-    Look::Free
 }
 
 /// Has any transaction ended since `stamp`?
@@ -216,9 +224,9 @@ unsafe fn series_values(unique: &Unique, key: &Key) -> Option<(pg_sys::Oid, Vec<
     Some((*series, values))
 }
 
-/// All rows of all chunks.
-unsafe fn all_rows(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Vec<Place> {
-    let mut places = Vec::new();
+/// All chunks of a table that are valid, or may become so.
+unsafe fn all_chunks(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Vec<Known> {
+    let mut chunks = Vec::new();
     // SAFETY: the caller's contract.
     unsafe {
         let mut cursor = PageCursor::new(table);
@@ -234,14 +242,15 @@ unsafe fn all_rows(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Vec<P
                     .collect()
             });
             for header in headers {
-                if let Some(reader) = registry::reader_for_check(table, header, snapshot) {
-                    let live = (0..reader.rows()).filter(|&row| !reader.chunk.map.contains(row));
-                    places.extend(live.map(|row| (Rc::clone(&reader), row)));
+                match registry::standing_at(table, header, snapshot) {
+                    // What has come since the snapshot, it shows elsewhere.
+                    None | Some((Standing::Later, _)) => {}
+                    Some((standing, reader)) => chunks.push(Known::new(reader, standing)),
                 }
             }
         }
     }
-    places
+    chunks
 }
 
 /// Has a row the key, in the sense of the unique index?
