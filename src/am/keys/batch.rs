@@ -3,12 +3,13 @@
 //! (docs/design/0009). Of two batches one is entered after the other, so that none waits for one that waits for it.
 
 use super::catalog::{self, Keys, Unique};
-use super::directory::{self, Directory, Wanted};
+use super::directory::{self, Directory};
 use super::find::{self, Key, Look, Search};
 use super::quiet::Quiet;
 use super::side::Side;
 use super::tail;
 use super::wait::Wait;
+use super::wanted::Wanted;
 use crate::am::series_index::entries::Shape;
 use crate::pg::constraint;
 use crate::pg::error;

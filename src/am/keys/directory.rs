@@ -4,6 +4,7 @@
 //! It knows of more than its snapshot shows: chunks of transactions in progress may bring new keys (batches), and so may
 //! those that this transaction has written since.
 
+use super::wanted::{bytes_of, Wanted};
 use crate::am::series_index::entries::{Key, Shape};
 use crate::am::series_index::probe::{self, Section};
 use crate::am::series_index::quals::Quals;
@@ -11,7 +12,6 @@ use crate::am::series_index::rows::{rows_of_series, View};
 use crate::guc;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
-use crate::storage::datum;
 use crate::storage::read::Reader;
 use crate::storage::registry::{self, Standing};
 use crate::storage::write;
@@ -84,59 +84,6 @@ struct Series {
     parts: Vec<Part>,
     /// Chunks of several series that were looked into.
     resolved: FxHashSet<usize>,
-}
-
-/// A series that is looked for.
-pub struct Wanted<'a> {
-    shape: &'a Shape,
-    /// A value for each key column of the index.
-    key: &'a [pg_sys::Datum],
-    bytes: Vec<u8>,
-}
-
-impl<'a> Wanted<'a> {
-    /// # Safety
-    /// `table` must be open, `shape` of an index of it, and `key` a value for each of the index's key columns.
-    pub unsafe fn new(table: pg_sys::Relation, shape: &'a Shape, key: &'a [pg_sys::Datum]) -> Self {
-        // SAFETY: by contract.
-        let bytes = unsafe { bytes_of(table, &shape.columns, key) };
-        Wanted { shape, key, bytes }
-    }
-}
-
-/// Bytes that tell keys apart, of types whose equal values are the same bytes. `values` are of the first of `columns`.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn bytes_of(
-    table: pg_sys::Relation,
-    columns: &[usize],
-    values: &[pg_sys::Datum],
-) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(16);
-    // SAFETY: by contract.
-    let attributes = unsafe { relation::attributes((*table).rd_att) };
-    for (&value, &column) in values.iter().zip(columns) {
-        let attribute = &attributes[column];
-        let length = attribute.attlen;
-        // SAFETY: by contract.
-        unsafe {
-            match length {
-                1.. if attribute.attbyval => {
-                    bytes.extend_from_slice(&value.value().to_le_bytes()[..length as usize]);
-                }
-                1.. => {
-                    let start: *const u8 = value.cast_mut_ptr();
-                    bytes.extend_from_slice(core::slice::from_raw_parts(start, length as usize));
-                }
-                _ => datum::with_body(value, length, |body| {
-                    bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
-                    bytes.extend_from_slice(body);
-                }),
-            }
-        }
-    }
-    bytes
 }
 
 pub struct Directory {

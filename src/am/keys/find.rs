@@ -5,8 +5,9 @@
 
 use super::batch;
 use super::catalog::{self, Unique};
-use super::directory::{self, Hit, Known, Wanted};
+use super::directory::{self, Hit, Known};
 use super::wait::Wait;
+use super::wanted::Wanted;
 use crate::am::scan::{classify, Found};
 use crate::am::series_index::entries::Shape;
 use crate::pg::error;

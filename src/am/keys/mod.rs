@@ -14,6 +14,7 @@ mod scan;
 mod side;
 mod tail;
 mod wait;
+mod wanted;
 
 pub use arm::arm;
 pub use batch::{takes_batches, Batch, Entered};

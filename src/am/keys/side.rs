@@ -1,7 +1,7 @@
 //! The rows of a batch as one unique index has them: their keys, in series and by time.
 
 use super::catalog::Unique;
-use super::directory::bytes_of;
+use super::wanted::bytes_of;
 use crate::am::series_index::entries::Shape;
 use crate::pg::error;
 use crate::pg::relation::{self, Open};
