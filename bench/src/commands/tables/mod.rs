@@ -3,6 +3,7 @@
 
 mod changes;
 mod data;
+mod keys;
 mod load;
 mod page;
 mod shapes;
@@ -65,6 +66,7 @@ impl Bench {
         client.batch_execute("CREATE EXTENSION pageinspect")?;
         load::run(self, &mut client, cpu)?;
         changes::read(self, &mut client)?;
+        keys::run(self, &mut client, cpu)?;
         let equal = twins::expect_equal(&mut client, "cpu_heap", "cpu_varve");
         self.report.check(
             "tables/A1 is the same in both (EXCEPT ALL, both ways)",
