@@ -3,6 +3,7 @@
 
 use super::routine;
 use crate::guc;
+use crate::pg::node;
 use pgrx::pg_sys;
 use std::ffi::CStr;
 
@@ -33,7 +34,7 @@ pub unsafe fn approved_command(query: *mut pg_sys::QueryDesc) -> Option<pg_sys::
         if on_conflict || checks || is_volatile(plan.cast()) {
             return None;
         }
-        for subplan in nodes((*statement).subplans) {
+        for subplan in node::of_list::<pg_sys::Node>((*statement).subplans) {
             if !subplan.is_null() && is_volatile(subplan) {
                 return None;
             }
@@ -60,23 +61,12 @@ unsafe fn may_reach_a_batch(plan: *mut pg_sys::Plan) -> bool {
         let rows = match (*source).type_ {
             pg_sys::NodeTag::T_Result if (*source).lefttree.is_null() => 1,
             pg_sys::NodeTag::T_ValuesScan => {
-                nodes((*source.cast::<pg_sys::ValuesScan>()).values_lists).len()
+                node::of_list::<pg_sys::List>((*source.cast::<pg_sys::ValuesScan>()).values_lists)
+                    .len()
             }
             _ => return true,
         };
         rows >= guc::batch_rows()
-    }
-}
-
-unsafe fn nodes(list: *mut pg_sys::List) -> Vec<*mut pg_sys::Node> {
-    if list.is_null() {
-        return Vec::new();
-    }
-    // SAFETY: a valid list of pointers.
-    unsafe {
-        (0..(*list).length as usize)
-            .map(|at| (*(*list).elements.add(at)).ptr_value.cast())
-            .collect()
     }
 }
 

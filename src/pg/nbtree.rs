@@ -90,20 +90,9 @@ pub unsafe fn insert(
     nulls: &mut [bool],
     at: Tid,
 ) {
-    let mut item = tid::to_pg(at);
-    // SAFETY: by contract; nbtree does not look at the IndexInfo.
-    unsafe {
-        guarded!(core::btinsert(
-            index,
-            values.as_mut_ptr(),
-            nulls.as_mut_ptr(),
-            &mut item,
-            table,
-            pg_sys::IndexUniqueCheck::UNIQUE_CHECK_NO,
-            false,
-            ::core::ptr::null_mut(),
-        ));
-    }
+    let check = pg_sys::IndexUniqueCheck::UNIQUE_CHECK_NO;
+    // SAFETY: by contract.
+    unsafe { enter(table, index, (values, nulls), at, check) }
 }
 
 /// Inserts an entry of a unique index without looking whether its key is taken for certain: the caller does that.
@@ -117,8 +106,20 @@ pub unsafe fn insert_partial(
     nulls: &mut [bool],
     at: Tid,
 ) {
+    let check = pg_sys::IndexUniqueCheck::UNIQUE_CHECK_PARTIAL;
+    // SAFETY: by contract.
+    unsafe { enter(table, index, (values, nulls), at, check) }
+}
+
+unsafe fn enter(
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+    (values, nulls): (&mut [pg_sys::Datum], &mut [bool]),
+    at: Tid,
+    check: pg_sys::IndexUniqueCheck::Type,
+) {
     let mut item = tid::to_pg(at);
-    // SAFETY: by contract; nbtree does not look at the IndexInfo.
+    // SAFETY: the callers' contract; nbtree does not look at the IndexInfo.
     unsafe {
         guarded!(core::btinsert(
             index,
@@ -126,7 +127,7 @@ pub unsafe fn insert_partial(
             nulls.as_mut_ptr(),
             &mut item,
             table,
-            pg_sys::IndexUniqueCheck::UNIQUE_CHECK_PARTIAL,
+            check,
             false,
             ::core::ptr::null_mut(),
         ));

@@ -8,7 +8,7 @@ use super::wanted::{bytes_of, Wanted};
 use crate::am::series_index::entries::{Key, Shape};
 use crate::am::series_index::probe::{self, Section};
 use crate::am::series_index::quals::Quals;
-use crate::am::series_index::rows::{rows_of_series, View};
+use crate::am::series_index::rows::{partition_point, rows_of_series, View};
 use crate::guc;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
@@ -267,7 +267,7 @@ impl Directory {
                 }
                 let reader = &self.chunks[part.chunk].reader;
                 let rows = blocks_with(reader, shape.time_column(), &part.rows, at.1);
-                let mut row = first_from(rows.clone(), |row| time_of(reader, row) < at);
+                let mut row = partition_point(rows.clone(), |row| time_of(reader, row) < at);
                 while row < rows.end && time_of(reader, row) == at {
                     if !reader.chunk.map.contains(row) {
                         let chunk = part.chunk;
@@ -435,18 +435,4 @@ fn blocks_with(reader: &Reader, column: usize, rows: &Range<u32>, time: i64) -> 
             _ => 0..0,
         }
     })
-}
-
-/// First row of `rows` for which `before` does not hold; it holds for a prefix.
-fn first_from(rows: Range<u32>, before: impl Fn(u32) -> bool) -> u32 {
-    let (mut low, mut high) = (rows.start, rows.end);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if before(middle) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    low
 }

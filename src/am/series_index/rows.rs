@@ -156,7 +156,7 @@ pub unsafe fn within_bounds(
 }
 
 /// First row of `rows` for which `before` does not hold; it holds for a prefix.
-fn partition_point(rows: Range<u32>, before: impl Fn(u32) -> bool) -> u32 {
+pub fn partition_point(rows: Range<u32>, before: impl Fn(u32) -> bool) -> u32 {
     let (mut low, mut high) = (rows.start, rows.end);
     while low < high {
         let middle = low + (high - low) / 2;
