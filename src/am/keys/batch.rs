@@ -11,6 +11,7 @@ use super::tail;
 use super::wait::Wait;
 use super::wanted::Wanted;
 use crate::am::series_index::entries::Shape;
+use crate::guc;
 use crate::pg::constraint;
 use crate::pg::error;
 use crate::pg::heavy::{self, Tag, Taken, Whole};
@@ -55,7 +56,7 @@ pub unsafe fn takes_batches(table: pg_sys::Relation) -> bool {
     // SAFETY: as above.
     let has_chunks = keys.concern_chunks() && unsafe { keys.has_chunks(table) };
     let enters = |unique: &Unique| unique.immediate && unique.series.is_some();
-    has_chunks && keys.unique.iter().all(enters)
+    guc::takes_keyed_batches() && has_chunks && keys.unique.iter().all(enters)
 }
 
 /// Has somebody else announced batches?
