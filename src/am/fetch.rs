@@ -5,7 +5,7 @@ use super::slot;
 use crate::pg::memory;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
-use crate::storage::read::Reader;
+use crate::storage::reader::Reader;
 use crate::storage::registry;
 use crate::table::changes::{self, Newest};
 use crate::table::follow;

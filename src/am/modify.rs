@@ -7,7 +7,7 @@ use super::scan::heap_callback;
 use super::slot;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
-use crate::storage::read::Reader;
+use crate::storage::reader::Reader;
 use crate::table::locks::{self, Locked, Request, RowState};
 use crate::table::{batch, changes, crosscheck, deferred, follow, handover, stream, torture};
 use pgrx::pg_sys;

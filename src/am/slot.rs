@@ -3,7 +3,7 @@
 
 use crate::pg::memory;
 use crate::pg::tid::{self, Tid};
-use crate::storage::read::Reader;
+use crate::storage::reader::Reader;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::ops::Range;

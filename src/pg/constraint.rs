@@ -49,8 +49,8 @@ unsafe extern "C-unwind" fn add_fields(_arg: *mut c_void) {
 pub unsafe fn raise_duplicate(
     table: pg_sys::Relation,
     index: pg_sys::Relation,
-    values: &mut [pg_sys::Datum],
-    nulls: &mut [bool],
+    values: &[pg_sys::Datum],
+    nulls: &[bool],
 ) -> ! {
     // SAFETY: by contract; whoever catches the error puts the context stack back.
     unsafe {

@@ -9,5 +9,6 @@ pub mod marks;
 pub mod place;
 pub mod raw;
 pub mod read;
+pub mod reader;
 pub mod registry;
 pub mod write;

@@ -1,6 +1,7 @@
 //! Finding chunks: by the TID of a header, with some readers kept per transaction, and by chunk id.
 
-use super::read::{Chunk, Damage, Reader};
+use super::read::{Chunk, Damage};
+use super::reader::Reader;
 use crate::am::scan::{classify, raise, Found};
 use crate::guc;
 use crate::pg::error;

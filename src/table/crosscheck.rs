@@ -10,7 +10,7 @@ use crate::pg::page::PageCursor;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
-use crate::storage::read::Reader;
+use crate::storage::reader::Reader;
 use pgrx::pg_sys;
 use rustc_hash::FxHashSet;
 use std::cell::RefCell;

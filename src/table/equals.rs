@@ -5,7 +5,8 @@
 use super::prints::{self, Order, Values};
 use crate::pg::relation;
 use crate::pg::tid::Tid;
-use crate::storage::read::{Chunk, Reader};
+use crate::storage::read::Chunk;
+use crate::storage::reader::Reader;
 use crate::storage::registry::{self, Written};
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;

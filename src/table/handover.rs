@@ -9,7 +9,7 @@ use crate::pg::page::Page;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
-use crate::storage::read::Reader;
+use crate::storage::reader::Reader;
 use pgrx::pg_sys;
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -9,7 +9,7 @@ use crate::am::scan::heap_callback;
 use crate::pg::relation;
 use crate::pg::replication::{self, NoHotUpdate};
 use crate::pg::tid::{self, Tid};
-use crate::storage::read::Reader;
+use crate::storage::reader::Reader;
 use pgrx::pg_sys;
 use std::cell::RefCell;
 

@@ -162,7 +162,7 @@ impl Survey {
 }
 
 unsafe fn describe(
-    reader: &std::rc::Rc<crate::storage::read::Reader>,
+    reader: &std::rc::Rc<crate::storage::reader::Reader>,
     layout: &Layout,
     horizon: pg_sys::TransactionId,
 ) -> Result<Seen, Damage> {

@@ -162,8 +162,8 @@ impl Batch {
             }
             // A serialization failure is the better error.
             relation::check_serializable(self.table);
-            let (mut values, mut nulls) = side.key(conflict.row);
-            constraint::raise_duplicate(self.table, side.index.rel(), &mut values, &mut nulls)
+            let (values, nulls) = side.key(conflict.row);
+            constraint::raise_duplicate(self.table, side.index.rel(), &values, &nulls)
         }
     }
 

@@ -12,7 +12,7 @@ use crate::am::series_index::rows::{partition_point, rows_of_series, View};
 use crate::guc;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
-use crate::storage::read::Reader;
+use crate::storage::reader::Reader;
 use crate::storage::registry::{self, Standing};
 use crate::storage::write;
 use crate::table::{batch, series};

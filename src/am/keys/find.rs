@@ -14,7 +14,7 @@ use crate::pg::error;
 use crate::pg::page::PageCursor;
 use crate::pg::relation::{self, Open};
 use crate::pg::tid::Tid;
-use crate::storage::read::Reader;
+use crate::storage::reader::Reader;
 use crate::storage::registry::{self, Standing};
 use crate::table::changes::{self, Newest};
 use crate::table::locks::{self, Activity};

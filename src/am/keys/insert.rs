@@ -9,7 +9,7 @@
 
 use super::arm;
 use super::find::{self, Answer, Key, Search};
-use crate::pg::error;
+use crate::pg::constraint;
 use crate::pg::relation;
 use crate::pg::tid;
 use pgrx::pg_sys;
@@ -26,18 +26,7 @@ unsafe extern "C-unwind" {
         unchanged: bool,
         info: *mut pg_sys::IndexInfo,
     ) -> bool;
-    fn BuildIndexValueDescription(
-        index: pg_sys::Relation,
-        values: *const pg_sys::Datum,
-        nulls: *const bool,
-    ) -> *mut core::ffi::c_char;
     fn LockRelationOid(relation: pg_sys::Oid, mode: i32);
-    fn errstart(level: i32, domain: *const core::ffi::c_char) -> bool;
-    fn errcode(code: i32) -> i32;
-    fn errmsg(format: *const core::ffi::c_char, ...) -> i32;
-    fn errdetail(format: *const core::ffi::c_char, ...) -> i32;
-    fn errtableconstraint(table: pg_sys::Relation, name: *const core::ffi::c_char) -> i32;
-    fn errfinish(file: *const core::ffi::c_char, line: i32, function: *const core::ffi::c_char);
 }
 
 pub unsafe extern "C-unwind" fn insert(
@@ -133,27 +122,18 @@ unsafe extern "C-unwind" fn look(
 }
 
 /// The error that btree raises for a key that a tail row has.
-unsafe fn raise_taken(
+#[pg_guard]
+unsafe extern "C-unwind" fn raise_taken(
     index: pg_sys::Relation,
     values: *mut pg_sys::Datum,
     nulls: *mut bool,
     table: pg_sys::Relation,
-) -> ! {
-    // SAFETY: the caller's contract; names live in the relcache, the description in this context.
+) {
+    // SAFETY: the caller's contract.
     unsafe {
-        let name = (*(*index).rd_rel).relname.data.as_ptr();
-        let described = BuildIndexValueDescription(index, values, nulls);
-        errstart(pgrx::PgLogLevel::ERROR as i32, core::ptr::null());
-        errcode(error::Code::ERRCODE_UNIQUE_VIOLATION as i32);
-        errmsg(
-            c"duplicate key value violates unique constraint \"%s\"".as_ptr(),
-            name,
-        );
-        if !described.is_null() {
-            errdetail(c"Key %s already exists.".as_ptr(), described);
-        }
-        errtableconstraint(table, name);
-        errfinish(c"insert.rs".as_ptr(), line!() as i32, c"insert".as_ptr());
-        unreachable!("BUG: an ERROR returned")
+        let count = (*(*index).rd_index).indnkeyatts as usize;
+        let values = core::slice::from_raw_parts(values, count);
+        let nulls = core::slice::from_raw_parts(nulls, count);
+        constraint::raise_duplicate(table, index, values, nulls)
     }
 }

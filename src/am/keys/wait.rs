@@ -1,7 +1,7 @@
 //! What an inserter waits for whose key somebody else is inserting, or changing the row of.
 
 use crate::pg::tid::{self, Tid};
-use crate::storage::read::Reader;
+use crate::storage::reader::Reader;
 use crate::table::locks;
 use pgrx::pg_sys;
 use std::rc::Rc;

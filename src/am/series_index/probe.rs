@@ -8,7 +8,7 @@ use super::section::is_null;
 use crate::pg::error;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::tid::Tid;
-use crate::storage::read::Reader;
+use crate::storage::reader::Reader;
 use crate::table::series;
 use pgrx::pg_sys;
 

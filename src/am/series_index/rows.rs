@@ -7,7 +7,7 @@ use crate::am::scan::OpenChunk;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
 use crate::storage::layout;
-use crate::storage::read::Reader;
+use crate::storage::reader::Reader;
 use crate::table::series;
 use pgrx::pg_sys;
 use std::ops::Range;

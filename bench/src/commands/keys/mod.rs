@@ -1,6 +1,6 @@
 //! A table with a primary key whose rows are compressed all the while: eight sessions insert, upsert, update, move and delete
 //! a few hundred keys, and compact never rests. *Free*: nobody holds back, a trigger writes every change to a ledger, and in
-//! every snapshot the table is what the ledger says, each key once. *Batches*: the same, without triggers, which keep rows
+//! every snapshot the table is what the ledger says, each key once. *Batches*: the same, without triggers, which would keep rows
 //! from going straight into chunks; statements write their ledger themselves. *Twin*: one session at a time has a key, and each
 //! statement must end on the table as it ends on a heap, by SQLSTATE or number of rows.
 

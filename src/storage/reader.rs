@@ -1,0 +1,371 @@
+//! A chunk with what was decoded of it: block by block, when somebody asks for a value.
+
+use super::datum::{self, Datums};
+use super::read::{Chunk, Damage};
+use crate::pg::error;
+use crate::pg::relation;
+use pgrx::pg_sys;
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::rc::Rc;
+use varve_columns::chunk::ColumnDirectory;
+use varve_columns::column::Column;
+
+/// Blocks that are left for others stay decoded up to this many bytes of each reader: rows may be fetched in any order.
+const RETIRED_BYTES: usize = 4 << 20;
+
+/// Decoded rows of one column.
+#[derive(Default)]
+struct Block {
+    rows: Range<u32>,
+    datums: Datums,
+    /// By-reference values of it were handed out to live as long as the reader.
+    lent: bool,
+}
+
+impl Block {
+    #[inline]
+    fn get(&self, row: u32) -> (pg_sys::Datum, bool) {
+        self.datums.get((row - self.rows.start) as usize)
+    }
+}
+
+#[derive(Default)]
+struct ColumnState {
+    directory: Option<ColumnDirectory>,
+    block: Block,
+    /// Blocks decoded before whose by-reference values somebody may still point to.
+    retired: Vec<Block>,
+}
+
+impl ColumnState {
+    /// Makes `block` the current one; returns the bytes that retire.
+    fn switch(&mut self, block: Block, by_value: bool) -> usize {
+        let left = core::mem::replace(&mut self.block, block);
+        if by_value || left.rows.is_empty() {
+            return 0;
+        }
+        let bytes = left.datums.bytes();
+        self.retired.push(left);
+        bytes
+    }
+}
+
+/// A chunk with the blocks that were decoded so far. Slots share it.
+pub struct Reader {
+    pub chunk: Chunk,
+    columns: RefCell<Vec<ColumnState>>,
+    scratch: RefCell<Option<Column>>,
+    /// Slots that show a row of it. What each may point to is in the blocks of its row.
+    slots: Cell<usize>,
+    retired_bytes: Cell<usize>,
+}
+
+impl Reader {
+    pub fn new(chunk: Chunk) -> Rc<Reader> {
+        let columns = (0..chunk.columns.columns().len())
+            .map(|_| ColumnState::default())
+            .collect();
+        Rc::new(Reader {
+            chunk,
+            columns: RefCell::new(columns),
+            scratch: RefCell::new(None),
+            slots: Cell::new(0),
+            retired_bytes: Cell::new(0),
+        })
+    }
+
+    pub fn rows(&self) -> u32 {
+        self.chunk.header.rows
+    }
+
+    /// A slot begins to show rows of the chunk.
+    pub fn enter_slot(&self) {
+        self.slots.set(self.slots.get() + 1);
+    }
+
+    /// A slot shows no row of the chunk any more: nobody uses what it pointed to.
+    pub fn leave_slot(&self) {
+        self.slots.set(self.slots.get() - 1);
+    }
+
+    /// Memory that decoded values and pieces of payload take.
+    pub fn kept_bytes(&self) -> usize {
+        let columns = self.columns.borrow();
+        let blocks = columns
+            .iter()
+            .flat_map(|state| state.retired.iter().chain([&state.block]));
+        let bytes = blocks.map(|block| block.datums.bytes()).sum::<usize>();
+        bytes + self.chunk.kept_bytes()
+    }
+
+    /// Lets go of everything decoded that nobody points to.
+    pub fn shrink(&self) {
+        if self.slots.get() > 0 {
+            return;
+        }
+        let mut columns = self.columns.borrow_mut();
+        for state in columns.iter_mut().filter(|state| !state.block.lent) {
+            state.block = Block::default();
+        }
+        self.drop_retired(&mut columns, |_| true);
+        *self.scratch.borrow_mut() = None;
+        self.chunk.forget_pieces();
+    }
+
+    /// The same, but keeps the current block of each column.
+    pub fn trim(&self) {
+        *self.scratch.borrow_mut() = None;
+        if self.slots.get() == 0 {
+            self.drop_retired(&mut self.columns.borrow_mut(), |_| true);
+        }
+    }
+
+    /// Drops the retired blocks that are `unused` and not lent.
+    fn drop_retired(&self, columns: &mut [ColumnState], unused: impl Fn(&Block) -> bool) {
+        let mut bytes = 0;
+        for state in columns {
+            state.retired.retain(|block| block.lent || !unused(block));
+            let kept = state.retired.iter().map(|block| block.datums.bytes());
+            bytes += kept.sum::<usize>();
+        }
+        self.retired_bytes.set(bytes);
+    }
+
+    /// Writes some attributes (from 0) of `row` to `values` and `nulls`. By-reference values live as
+    /// long as the reader.
+    ///
+    /// # Safety
+    /// Both arrays must have room for all of them; `descriptor` is the table's or one that is
+    /// compatible with it.
+    pub unsafe fn fill(
+        &self,
+        descriptor: pg_sys::TupleDesc,
+        row: u32,
+        wanted: impl Iterator<Item = usize>,
+        values: *mut pg_sys::Datum,
+        nulls: *mut bool,
+    ) {
+        let mut columns = self.columns.borrow_mut();
+        // SAFETY: by contract.
+        unsafe { self.fill_from(&mut columns, descriptor, row, wanted, (values, nulls), true) }
+    }
+
+    /// `fill` for a slot that shows `row`: by-reference values live as long as it does.
+    ///
+    /// # Safety
+    /// As `fill`; the slot must have entered.
+    pub unsafe fn fill_slot(
+        &self,
+        descriptor: pg_sys::TupleDesc,
+        row: u32,
+        wanted: impl Iterator<Item = usize>,
+        values: *mut pg_sys::Datum,
+        nulls: *mut bool,
+    ) {
+        let mut columns = self.columns.borrow_mut();
+        // SAFETY: by contract.
+        unsafe {
+            self.fill_from(
+                &mut columns,
+                descriptor,
+                row,
+                wanted,
+                (values, nulls),
+                false,
+            )
+        }
+        if self.retired_bytes.get() > RETIRED_BYTES && self.slots.get() == 1 {
+            self.drop_retired(&mut columns, |block| !block.rows.contains(&row));
+        }
+    }
+
+    unsafe fn fill_from(
+        &self,
+        columns: &mut [ColumnState],
+        descriptor: pg_sys::TupleDesc,
+        row: u32,
+        wanted: impl Iterator<Item = usize>,
+        (values, nulls): (*mut pg_sys::Datum, *mut bool),
+        lend: bool,
+    ) {
+        for at in wanted {
+            // SAFETY: the callers' contract.
+            unsafe {
+                let (value, null) = self.value_in(columns, descriptor, row, at, lend);
+                values.add(at).write(value);
+                nulls.add(at).write(null);
+            }
+        }
+    }
+
+    /// `fill_slot` where every wanted block is decoded already; false, with some of the attributes written, where one is not.
+    /// Raises no error.
+    ///
+    /// # Safety
+    /// As `fill_slot`.
+    #[inline]
+    pub unsafe fn fill_decoded(
+        &self,
+        row: u32,
+        wanted: impl Iterator<Item = usize>,
+        values: *mut pg_sys::Datum,
+        nulls: *mut bool,
+    ) -> bool {
+        let Ok(columns) = self.columns.try_borrow() else {
+            return false;
+        };
+        for at in wanted {
+            let decoded = |state: &&ColumnState| state.block.rows.contains(&row);
+            let Some(state) = columns.get(at).filter(decoded) else {
+                return false;
+            };
+            let (value, null) = state.block.get(row);
+            // SAFETY: by contract.
+            unsafe {
+                values.add(at).write(value);
+                nulls.add(at).write(null);
+            }
+        }
+        true
+    }
+
+    /// One attribute (from 0) of one row; a by-reference value lives as long as the reader.
+    ///
+    /// # Safety
+    /// See `fill`.
+    pub unsafe fn value(
+        &self,
+        descriptor: pg_sys::TupleDesc,
+        row: u32,
+        at: usize,
+    ) -> (pg_sys::Datum, bool) {
+        let mut columns = self.columns.borrow_mut();
+        // SAFETY: by contract.
+        unsafe { self.value_in(&mut columns, descriptor, row, at, true) }
+    }
+
+    #[inline]
+    unsafe fn value_in(
+        &self,
+        columns: &mut [ColumnState],
+        descriptor: pg_sys::TupleDesc,
+        row: u32,
+        at: usize,
+        lend: bool,
+    ) -> (pg_sys::Datum, bool) {
+        // SAFETY: the callers' contract.
+        let attribute = unsafe { &relation::attributes(descriptor)[at] };
+        match columns.get_mut(at) {
+            Some(state) if !attribute.attisdropped => self.get(state, at, row, attribute, lend),
+            Some(_) => (pg_sys::Datum::from(0), true),
+            // SAFETY: as above.
+            None => unsafe { datum::missing(descriptor, at + 1) },
+        }
+    }
+
+    #[inline]
+    fn get(
+        &self,
+        state: &mut ColumnState,
+        at: usize,
+        row: u32,
+        attribute: &pg_sys::FormData_pg_attribute,
+        lend: bool,
+    ) -> (pg_sys::Datum, bool) {
+        if !state.block.rows.contains(&row) {
+            if let Some(last) = self.last_value(at, row, attribute) {
+                return (last, false);
+            }
+            self.decode(state, at, row, attribute);
+        }
+        state.block.lent |= lend && !attribute.attbyval;
+        state.block.get(row)
+    }
+
+    /// A value of the last row that the header has: newest points need no block.
+    #[cold]
+    fn last_value(
+        &self,
+        at: usize,
+        row: u32,
+        attribute: &pg_sys::FormData_pg_attribute,
+    ) -> Option<pg_sys::Datum> {
+        let head = self.chunk.columns.column(at);
+        let known = row + 1 == self.rows() && head.nulls == 0 && datum::fits(head.kind, attribute);
+        known.then(|| datum::of_bound(head.kind, head.summary.last))?
+    }
+
+    /// Shows the directory of a column (from 0) that the chunk has.
+    pub fn with_directory<R>(&self, at: usize, body: impl FnOnce(&ColumnDirectory) -> R) -> R {
+        let mut columns = self.columns.borrow_mut();
+        let state = &mut columns[at];
+        if state.directory.is_none() {
+            match self.chunk.directory(at) {
+                Ok(directory) => state.directory = Some(directory),
+                Err(damage) => self.chunk.raise(&damage),
+            }
+        }
+        body(state.directory.as_ref().expect("BUG: directory just set"))
+    }
+
+    #[cold]
+    fn decode(
+        &self,
+        state: &mut ColumnState,
+        at: usize,
+        row: u32,
+        attribute: &pg_sys::FormData_pg_attribute,
+    ) {
+        error::check_interrupts();
+        let known = state
+            .retired
+            .iter()
+            .position(|block| block.rows.contains(&row));
+        if let Some(known) = known {
+            let block = state.retired.swap_remove(known);
+            let back = block.datums.bytes();
+            let retired = state.switch(block, attribute.attbyval);
+            self.retired_bytes
+                .set(self.retired_bytes.get() + retired - back);
+            return;
+        }
+        if let Err(damage) = self.try_decode(state, at, row, attribute) {
+            self.chunk.raise(&damage);
+        }
+    }
+
+    fn try_decode(
+        &self,
+        state: &mut ColumnState,
+        at: usize,
+        row: u32,
+        attribute: &pg_sys::FormData_pg_attribute,
+    ) -> Result<(), Damage> {
+        let kind = self.chunk.columns.column(at).kind;
+        if !datum::fits(kind, attribute) {
+            let name = self.chunk.column_name(at);
+            return Err(Damage::new("another storage type").at(name));
+        }
+        if state.directory.is_none() {
+            state.directory = Some(self.chunk.directory(at)?);
+        }
+        let directory = state.directory.as_ref().expect("BUG: directory just set");
+        let block = directory.block_of_row(row);
+        let mut scratch = self.scratch.borrow_mut();
+        let column = match scratch.as_mut() {
+            Some(column) if column.kind == kind => column,
+            _ => scratch.insert(datum::empty(kind)),
+        };
+        let rows = self.chunk.decode_block(at, directory, block, column)?;
+        let datums = Datums::from_column(column, attribute.attlen);
+        let block = Block {
+            rows,
+            datums,
+            lent: false,
+        };
+        let retired = state.switch(block, attribute.attbyval);
+        self.retired_bytes.set(self.retired_bytes.get() + retired);
+        Ok(())
+    }
+}
