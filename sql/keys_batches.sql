@@ -1,5 +1,4 @@
 -- Rows of COPY and INSERT … SELECT go straight into chunks although they have keys, which are checked when the batch is written.
-SET varve.keyed_batches = on;
 SET varve.batch_rows = 50;
 CREATE FUNCTION at(seconds int) RETURNS timestamptz LANGUAGE sql IMMUTABLE AS $$ SELECT timestamptz '2026-01-01 00:00:00Z' + seconds * interval '1 s' $$;
 CREATE TABLE h(device text, time timestamptz NOT NULL, part int, value int, UNIQUE (device, time, part));

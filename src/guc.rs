@@ -16,7 +16,6 @@ enum Compression {
 static BATCH_MEMORY: GucSetting<i32> = GucSetting::<i32>::new(64 * 1024);
 static BATCH_ROWS: GucSetting<i32> = GucSetting::<i32>::new(500);
 static CHUNK_ROWS: GucSetting<i32> = GucSetting::<i32>::new(65_536);
-static KEYED_BATCHES: GucSetting<bool> = GucSetting::<bool>::new(false);
 static COMPRESSION: GucSetting<Compression> = GucSetting::<Compression>::new(Compression::Fast);
 
 pub fn init() {
@@ -37,14 +36,6 @@ pub fn init() {
         4 * 1024 * 1024,
         GucContext::Userset,
         GucFlags::UNIT_KB,
-    );
-    GucRegistry::define_bool_guc(
-        c"varve.keyed_batches",
-        c"Lets bulk statements write chunks of tables with keys, too.",
-        c"Experimental: see docs/design/0009.",
-        &KEYED_BATCHES,
-        GucContext::Userset,
-        GucFlags::default(),
     );
     GucRegistry::define_int_guc(
         c"varve.batch_rows",
@@ -91,11 +82,6 @@ pub fn chunk_rows() -> usize {
 /// For tests: tables without a time column are compressed too, in insertion order.
 pub fn compresses_everything() -> bool {
     BATCH_ROWS.get() == 1
-}
-
-/// Do bulk statements write chunks of tables with keys?
-pub fn takes_keyed_batches() -> bool {
-    KEYED_BATCHES.get()
 }
 
 /// Torture mode, for tests: besides, whatever its key, and whatever statement its rows come from, a table's rows are compressed as soon

@@ -3,7 +3,7 @@
 //! (docs/design/0009). Of two batches one is entered after the other, so that none waits for one that waits for it.
 
 use super::catalog::{self, Keys, Unique};
-use super::directory::{self, Directory};
+use super::directory::{self, Directory, Moment};
 use super::find::{self, Key, Look, Search};
 use super::quiet::Quiet;
 use super::side::Side;
@@ -11,7 +11,6 @@ use super::tail;
 use super::wait::Wait;
 use super::wanted::Wanted;
 use crate::am::series_index::entries::Shape;
-use crate::guc;
 use crate::pg::constraint;
 use crate::pg::error;
 use crate::pg::heavy::{self, Tag, Taken, Whole};
@@ -56,7 +55,7 @@ pub unsafe fn takes_batches(table: pg_sys::Relation) -> bool {
     // SAFETY: as above.
     let has_chunks = keys.concern_chunks() && unsafe { keys.has_chunks(table) };
     let enters = |unique: &Unique| unique.immediate && unique.series.is_some();
-    guc::takes_keyed_batches() && has_chunks && keys.unique.iter().all(enters)
+    has_chunks && keys.unique.iter().all(enters)
 }
 
 /// Has somebody else announced batches?
@@ -211,10 +210,14 @@ impl Batch {
         // SAFETY: the caller's contract.
         unsafe {
             let latest = pg_sys::GetLatestSnapshot();
-            let stamp = find::completions(latest);
             let snapshot = pg_sys::RegisterSnapshot(latest);
+            let moment = Moment {
+                snapshot,
+                completions: find::completions(latest),
+                fresh: is_announced(self.table),
+            };
             let series = relation::oid(rows.series.rel());
-            directory::lend(self.table, series, (snapshot, stamp), |directory| {
+            directory::lend(self.table, series, moment, |directory| {
                 directory.leave_out(&entered.headers);
                 for number in 0..rows.order.series.len() {
                     error::check_interrupts();

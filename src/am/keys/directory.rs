@@ -113,15 +113,25 @@ pub fn forget() {
     KNOWN.with_borrow_mut(Vec::clear);
 }
 
-/// Lends the directory of the chunks that a series index finds. `snapshot` must be of this moment, when `completions`
-/// transactions have ended, and registered.
+/// When a look happens.
+#[derive(Clone, Copy)]
+pub struct Moment {
+    /// Of this moment, and registered.
+    pub snapshot: pg_sys::Snapshot,
+    /// How many transactions have ended, as `find::completions` counts them.
+    pub completions: u64,
+    /// Chunks that others have written since an earlier look must be seen, though their transactions have not ended.
+    pub fresh: bool,
+}
+
+/// Lends the directory of the chunks that a series index finds.
 ///
 /// # Safety
 /// `table` must be open, `index` a series index of it.
 pub unsafe fn lend<R>(
     table: pg_sys::Relation,
     index: pg_sys::Oid,
-    (snapshot, completions): (pg_sys::Snapshot, u64),
+    moment: Moment,
     body: impl FnOnce(&mut Directory) -> R,
 ) -> R {
     // SAFETY: by contract.
@@ -130,8 +140,8 @@ pub unsafe fn lend<R>(
             table,
             file: relation::file_number(table),
             index,
-            completions,
-            command: (*snapshot).curcid,
+            completions: moment.completions,
+            command: (*moment.snapshot).curcid,
             statement: batch::statements(),
             began: pg_sys::GetCurrentStatementStartTimestamp(),
             writes: write::headers_written(),
@@ -142,7 +152,7 @@ pub unsafe fn lend<R>(
         known.iter().position(same).map(|at| known.swap_remove(at))
     });
     let mut directory = match kept {
-        Some(directory) if directory.epoch == epoch => directory,
+        Some(directory) if directory.epoch == epoch && !moment.fresh => directory,
         _ => Directory::new(epoch),
     };
     let result = body(&mut directory);

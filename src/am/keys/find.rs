@@ -5,7 +5,7 @@
 
 use super::batch;
 use super::catalog::{self, Unique};
-use super::directory::{self, Hit, Known};
+use super::directory::{self, Hit, Known, Moment};
 use super::wait::Wait;
 use super::wanted::Wanted;
 use crate::am::scan::{classify, Found};
@@ -48,7 +48,9 @@ pub enum Answer {
 #[derive(Clone, Copy)]
 pub struct Search {
     pub table: pg_sys::Relation,
+    /// The unique index that the key is of.
     pub index: pg_sys::Relation,
+    /// Waits for who is changing a row of the key, or inserting one.
     pub waits: bool,
 }
 
@@ -71,11 +73,14 @@ pub unsafe fn find(search: Search, key: &Key, stamp: &mut u64) -> (Answer, Optio
                 return (Answer::Free, None);
             }
             let snapshot = pg_sys::RegisterSnapshot(latest);
+            let moment = Moment {
+                snapshot,
+                completions: *stamp,
+                fresh: batch::is_announced(search.table),
+            };
             let look = match series_values(unique, key) {
-                Some((series, values)) => {
-                    look_up(search, (unique, series), key, &values, (snapshot, *stamp))
-                }
-                None => walk(search, unique, key, (snapshot, *stamp)),
+                Some((series, values)) => look_up(search, (unique, series), key, &values, moment),
+                None => walk(search, unique, key, moment),
             };
             pg_sys::UnregisterSnapshot(snapshot);
             match look {
@@ -106,7 +111,7 @@ unsafe fn look_up(
     (unique, series): (&Unique, pg_sys::Oid),
     key: &Key,
     values: &[pg_sys::Datum],
-    (snapshot, stamp): (pg_sys::Snapshot, u64),
+    moment: Moment,
 ) -> Look {
     // SAFETY: the caller's contract.
     unsafe {
@@ -114,9 +119,9 @@ unsafe fn look_up(
         let shape = Shape::new(index.rel());
         let (time, series_key) = values.split_last().expect("BUG: an index without columns");
         let wanted = Wanted::new(search.table, &shape, series_key);
-        directory::lend(search.table, series, (snapshot, stamp), |directory| {
+        directory::lend(search.table, series, moment, |directory| {
             let at = shape.time_of(*time, false).1;
-            directory.cover(&wanted, (at, at), snapshot);
+            directory.cover(&wanted, (at, at), moment.snapshot);
             let mut hits = Vec::new();
             directory.rows_at(&wanted, *time, &mut hits);
             hits.retain(|hit| {
@@ -124,7 +129,7 @@ unsafe fn look_up(
                 has_key(search, unique, key, reader, hit.row)
             });
             match judge_hits(search.table, &directory.chunks, &hits) {
-                Look::Free if directory.outdated || is_stale(stamp) => Look::Again,
+                Look::Free if directory.outdated || is_stale(moment.completions) => Look::Again,
                 look => look,
             }
         })
@@ -171,16 +176,11 @@ pub unsafe fn judge_hits(table: pg_sys::Relation, chunks: &[Known], hits: &[Hit]
 
 /// Looks at all rows of all chunks: the table has no series index for the key, or the key is not given in full. Keys come to such
 /// chunks by way of the tail, but for those that a transaction brings which began when there was a series index.
-unsafe fn walk(
-    search: Search,
-    unique: &Unique,
-    key: &Key,
-    (snapshot, stamp): (pg_sys::Snapshot, u64),
-) -> Look {
+unsafe fn walk(search: Search, unique: &Unique, key: &Key, moment: Moment) -> Look {
     // SAFETY: the caller's contract.
     unsafe {
         let brings = batch::is_announced(search.table);
-        let chunks = all_chunks(search.table, snapshot);
+        let chunks = all_chunks(search.table, moment.snapshot);
         let mut hits = Vec::new();
         for (chunk, known) in chunks.iter().enumerate() {
             error::check_interrupts();
@@ -190,7 +190,7 @@ unsafe fn walk(
             hits.extend(of_key.map(|row| Hit { chunk, row }));
         }
         match judge_hits(search.table, &chunks, &hits) {
-            Look::Free if brings && is_stale(stamp) => Look::Again,
+            Look::Free if brings && is_stale(moment.completions) => Look::Again,
             look => look,
         }
     }
