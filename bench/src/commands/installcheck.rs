@@ -9,7 +9,9 @@ use std::process::Command;
 use std::sync::Arc;
 
 pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
-    let cluster = Cluster::create(tree, &["wal_level = logical"])?;
+    // What a VACUUM of the tests may remove must not hang on an autovacuum that happens to run.
+    let settings = ["wal_level = logical", "autovacuum = off"];
+    let cluster = Cluster::create(tree, &settings)?;
     let database = "--dbname=varve_regression";
     suite(
         &cluster,
