@@ -20,6 +20,7 @@ mod test;
 mod torture;
 mod vitals;
 
+use self::core_suites::Torture;
 use crate::arguments::Arguments;
 use crate::random::Random;
 use crate::report::Report;
@@ -78,7 +79,17 @@ pub fn run() -> Result<bool> {
             &arguments.word(0, "all".to_string())?,
         )?,
         "model" => model::run(&tree, &mut report, arguments.option("seconds", 120)?, seed)?,
-        "pgbench" => pgbench::run(&tree, &mut report, 10, 10, "")?,
+        "pgbench" => {
+            let torture = arguments.given("chunk-rows")?;
+            let settings = torture.map(|chunk_rows| Torture { chunk_rows }.settings());
+            pgbench::run(
+                &tree,
+                &mut report,
+                arguments.option("scale", 10)?,
+                arguments.option("seconds", 10)?,
+                &settings.unwrap_or_default(),
+            )?;
+        }
         "soak" => {
             let page = arguments.word(0, "docs/soak.md".to_string())?;
             soak::run(&tree, &mut report, arguments.option("minutes", 30)?, &page)?;
