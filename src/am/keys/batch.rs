@@ -248,10 +248,9 @@ impl Batch {
     ) {
         let rows = &self.sides[side];
         let unique = &self.keys.unique[rows.number];
-        let mut hits = Vec::new();
         // SAFETY: the caller's contract.
         unsafe {
-            directory.rows_at(wanted, rows.time(row), &mut hits);
+            let mut hits = directory.rows_at(wanted, rows.time(row));
             if hits.is_empty() {
                 return;
             }

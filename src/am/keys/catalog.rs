@@ -6,8 +6,8 @@ use crate::pg::relation::{self, Open};
 use crate::storage::{layout, marks};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
+use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::rc::Rc;
 
 /// A unique index whose keys may be in chunks.
@@ -19,6 +19,14 @@ pub struct Unique {
     pub columns: Vec<usize>,
     /// The series index that finds its keys, and where in the key that one's columns are; without one, the whole table is walked.
     pub series: Option<(pg_sys::Oid, Vec<usize>)>,
+}
+
+impl Unique {
+    /// Has a row its key whose series and time are those of the key?
+    pub fn is_series_and_time(&self) -> bool {
+        let series = self.series.as_ref();
+        series.is_some_and(|(_, places)| places.len() == self.columns.len())
+    }
 }
 
 /// The unique indexes of a table.
@@ -56,7 +64,7 @@ impl Keys {
 }
 
 thread_local! {
-    static KNOWN: RefCell<HashMap<pg_sys::Oid, Rc<Keys>>> = RefCell::default();
+    static KNOWN: RefCell<FxHashMap<pg_sys::Oid, Rc<Keys>>> = RefCell::default();
     /// Counts what the catalogs have told.
     static CHANGES: Cell<u64> = const { Cell::new(0) };
 }

@@ -4,8 +4,8 @@
 //! It knows of more than its snapshot shows: chunks of transactions in progress may bring new keys (batches), and so may
 //! those that this transaction has written since.
 
-use super::wanted::{bytes_of, Wanted};
-use crate::am::series_index::entries::{Key, Shape};
+use super::wanted::{bytes_of, Bytes, Wanted};
+use crate::am::series_index::entries::{Key, Shape, Time};
 use crate::am::series_index::probe::{self, Section};
 use crate::am::series_index::quals::Quals;
 use crate::am::series_index::rows::{partition_point, rows_of_series, View};
@@ -18,6 +18,7 @@ use crate::storage::write;
 use crate::table::{batch, series};
 use pgrx::pg_sys;
 use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
@@ -75,6 +76,46 @@ struct Part {
     max: i64,
     chunk: usize,
     rows: Range<u32>,
+    /// One of `rows`, or their end: the row after the one that was found last, which who loads the same rows again asks for next.
+    next: Cell<u32>,
+}
+
+impl Part {
+    fn new((min, max): (i64, i64), chunk: usize, rows: Range<u32>) -> Part {
+        let next = Cell::new(rows.start);
+        Part {
+            min,
+            max,
+            chunk,
+            rows,
+            next,
+        }
+    }
+
+    /// The rows at a time, by `time_of` a row.
+    fn rows_at(
+        &self,
+        reader: &Reader,
+        column: usize,
+        at: Time,
+        time_of: impl Fn(u32) -> Time,
+    ) -> Range<u32> {
+        let start = self.rows.start;
+        let is_first = |row| time_of(row) == at && (row == start || time_of(row - 1) < at);
+        let next = self.next.get();
+        let first = if next < self.rows.end && is_first(next) {
+            next
+        } else {
+            let rows = blocks_with(reader, column, &self.rows, at.1);
+            partition_point(rows, |row| time_of(row) < at)
+        };
+        let mut end = first;
+        while end < self.rows.end && time_of(end) == at {
+            end += 1;
+        }
+        self.next.set(end);
+        first..end
+    }
 }
 
 #[derive(Default)]
@@ -93,13 +134,13 @@ pub struct Directory {
     pub chunks: Vec<Known>,
     /// Headers that were looked at, and their chunks.
     loaded: FxHashMap<Tid, Option<usize>>,
-    series: FxHashMap<Vec<u8>, Series>,
+    series: FxHashMap<Bytes, Series>,
     /// Chunks of several series, sorted by series and time.
     shared: Vec<usize>,
     /// Chunks in another order.
     loose: Vec<usize>,
     all_read: bool,
-    first_keys_read: FxHashSet<Vec<u8>>,
+    first_keys_read: FxHashSet<Bytes>,
     /// A chunk has come into being since the snapshot: it does not show everything.
     pub outdated: bool,
 }
@@ -116,7 +157,7 @@ pub fn forget() {
 /// When a look happens.
 #[derive(Clone, Copy)]
 pub struct Moment {
-    /// Of this moment, and registered.
+    /// Of this moment; until the directory is asked to cover something, no other is taken, or it is registered.
     pub snapshot: pg_sys::Snapshot,
     /// How many transactions have ended, as `find::completions` counts them.
     pub completions: u64,
@@ -214,6 +255,7 @@ impl Directory {
         let &Wanted { shape, key, .. } = wanted;
         // SAFETY: by contract.
         unsafe {
+            let snapshot = pg_sys::RegisterSnapshot(snapshot);
             if !self.all_read {
                 probe::visit_section(shape, key, Section::All, |header| {
                     self.load(shape, header, snapshot);
@@ -233,6 +275,7 @@ impl Directory {
             let end = probe::visit_keyed(shape, key, from, to, |header| {
                 self.load(shape, header, snapshot) == Some(Standing::Seen)
             });
+            pg_sys::UnregisterSnapshot(snapshot);
             let series = self.series.entry(wanted.bytes.clone()).or_default();
             series.covered = match series.covered {
                 Some((start, last)) if start <= from && from <= last.saturating_add(1) => {
@@ -255,36 +298,33 @@ impl Directory {
         !self.loose.is_empty() || series.is_some_and(|series| series.parts.iter().any(overlaps))
     }
 
-    /// Adds the rows of a series at a time that is covered, those that are gone by their chunk's map excepted.
+    /// The rows of a series at a time that is covered, those that are gone by their chunk's map excepted.
     ///
     /// # Safety
     /// As `cover`; `time` must be of the index's last column.
-    pub unsafe fn rows_at(&mut self, wanted: &Wanted, time: pg_sys::Datum, hits: &mut Vec<Hit>) {
+    pub unsafe fn rows_at(&mut self, wanted: &Wanted, time: pg_sys::Datum) -> SmallVec<[Hit; 4]> {
+        let mut hits = SmallVec::new();
         let shape = wanted.shape;
         let at = shape.time_of(time, false);
         // SAFETY: by contract.
         unsafe {
             let descriptor = (*self.epoch.table).rd_att;
             self.resolve(wanted, (at.1, at.1));
-            let time_of = |reader: &Reader, row| {
-                let (value, isnull) = reader.value(descriptor, row, shape.time_column());
-                shape.time_of(value, isnull)
-            };
+            let column = shape.time_column();
             let series = self.series.get(&wanted.bytes);
             for part in series.iter().flat_map(|series| &series.parts) {
                 if !(part.min..=part.max).contains(&at.1) {
                     continue;
                 }
-                let reader = &self.chunks[part.chunk].reader;
-                let rows = blocks_with(reader, shape.time_column(), &part.rows, at.1);
-                let mut row = partition_point(rows.clone(), |row| time_of(reader, row) < at);
-                while row < rows.end && time_of(reader, row) == at {
-                    if !reader.chunk.map.contains(row) {
-                        let chunk = part.chunk;
-                        hits.push(Hit { chunk, row });
-                    }
-                    row += 1;
-                }
+                let chunk = part.chunk;
+                let reader = &self.chunks[chunk].reader;
+                let time_of = |row| {
+                    let (value, isnull) = reader.value(descriptor, row, column);
+                    shape.time_of(value, isnull)
+                };
+                let rows = part.rows_at(reader, column, at, time_of);
+                let live = rows.filter(|&row| !reader.chunk.map.contains(row));
+                hits.extend(live.map(|row| Hit { chunk, row }));
             }
             for &chunk in &self.loose {
                 let reader = &self.chunks[chunk].reader;
@@ -296,6 +336,7 @@ impl Directory {
                 hits.extend(live.map(|row| Hit { chunk, row }));
             }
         }
+        hits
     }
 
     /// Opens the chunk of a header, unless it is known; returns what it is.
@@ -363,12 +404,9 @@ impl Directory {
                 let values: Vec<_> = values.into_iter().map(|(value, _)| value).collect();
                 bytes_of(self.epoch.table, &shape.columns, &values)
             };
-            self.series.entry(bytes).or_default().parts.push(Part {
-                min: header.min_time,
-                max: header.max_time,
-                chunk: at,
-                rows: 0..reader.rows(),
-            });
+            let times = (header.min_time, header.max_time);
+            let part = Part::new(times, at, 0..reader.rows());
+            self.series.entry(bytes).or_default().parts.push(part);
         } else {
             self.shared.push(at);
         }
@@ -397,12 +435,7 @@ impl Directory {
             // SAFETY: the callers' contract.
             let rows = unsafe { rows_of_series(reader, &key, view) };
             if !rows.is_empty() {
-                series.parts.push(Part {
-                    min,
-                    max,
-                    chunk,
-                    rows,
-                });
+                series.parts.push(Part::new((min, max), chunk, rows));
             }
         }
     }
@@ -442,7 +475,7 @@ fn blocks_with(reader: &Reader, column: usize, rows: &Range<u32>, time: i64) -> 
                 let start = rows.start.max(first.rows.start);
                 start..rows.end.min(last.rows.end).max(start)
             }
-            _ => 0..0,
+            _ => rows.start..rows.start,
         }
     })
 }

@@ -19,14 +19,18 @@ use crate::storage::registry::{self, Standing};
 use crate::table::changes::{self, Newest};
 use crate::table::locks::{self, Activity};
 use pgrx::pg_sys;
+use smallvec::SmallVec;
 use std::rc::Rc;
+
+/// Keys of so many columns are looked for without asking for memory.
+pub const FEW: usize = 8;
 
 /// A key that is looked for: values of the key columns of a unique index.
 pub struct Key<'a> {
     pub values: &'a [pg_sys::Datum],
     pub nulls: &'a [bool],
     /// The columns, from 0, that must be equal.
-    pub columns: Vec<usize>,
+    pub columns: SmallVec<[usize; FEW]>,
 }
 
 /// A row of a chunk.
@@ -67,12 +71,11 @@ pub unsafe fn find(search: Search, key: &Key, stamp: &mut u64) -> (Answer, Optio
         };
         loop {
             error::check_interrupts();
-            let latest = pg_sys::GetLatestSnapshot();
-            *stamp = completions(latest);
+            let snapshot = pg_sys::GetLatestSnapshot();
+            *stamp = completions(snapshot);
             if !keys.has_chunks(search.table) {
                 return (Answer::Free, None);
             }
-            let snapshot = pg_sys::RegisterSnapshot(latest);
             let moment = Moment {
                 snapshot,
                 completions: *stamp,
@@ -82,7 +85,6 @@ pub unsafe fn find(search: Search, key: &Key, stamp: &mut u64) -> (Answer, Optio
                 Some((series, values)) => look_up(search, (unique, series), key, &values, moment),
                 None => walk(search, unique, key, moment),
             };
-            pg_sys::UnregisterSnapshot(snapshot);
             match look {
                 Look::Free => return (Answer::Free, None),
                 Look::Taken(place) => return (Answer::Taken, Some(place)),
@@ -122,12 +124,13 @@ unsafe fn look_up(
         directory::lend(search.table, series, moment, |directory| {
             let at = shape.time_of(*time, false).1;
             directory.cover(&wanted, (at, at), moment.snapshot);
-            let mut hits = Vec::new();
-            directory.rows_at(&wanted, *time, &mut hits);
-            hits.retain(|hit| {
-                let reader = &directory.chunks[hit.chunk].reader;
-                has_key(search, unique, key, reader, hit.row)
-            });
+            let mut hits = directory.rows_at(&wanted, *time);
+            if !unique.is_series_and_time() {
+                hits.retain(|hit| {
+                    let reader = &directory.chunks[hit.chunk].reader;
+                    has_key(search, unique, key, reader, hit.row)
+                });
+            }
             match judge_hits(search.table, &directory.chunks, &hits) {
                 Look::Free if directory.outdated || is_stale(moment.completions) => Look::Again,
                 look => look,
@@ -141,12 +144,12 @@ unsafe fn look_up(
 /// # Safety
 /// `chunks` must be of the open `table`, as they are now; `hits` of `chunks`.
 pub unsafe fn judge_hits(table: pg_sys::Relation, chunks: &[Known], hits: &[Hit]) -> Look {
-    let (seen, others): (Vec<&Hit>, Vec<&Hit>) = hits
-        .iter()
-        .partition(|hit| chunks[hit.chunk].standing == Standing::Seen);
+    let is_seen = |hit: &&Hit| chunks[hit.chunk].standing == Standing::Seen;
+    let seen = hits.iter().filter(is_seen);
+    let others = hits.iter().filter(|hit| !is_seen(hit));
     // SAFETY: by contract.
     unsafe {
-        for hit in seen.into_iter().chain(others) {
+        for hit in seen.chain(others) {
             let known = &chunks[hit.chunk];
             let verdict = match known.standing {
                 Standing::Pending(writer) => {
@@ -179,8 +182,9 @@ pub unsafe fn judge_hits(table: pg_sys::Relation, chunks: &[Known], hits: &[Hit]
 unsafe fn walk(search: Search, unique: &Unique, key: &Key, moment: Moment) -> Look {
     // SAFETY: the caller's contract.
     unsafe {
-        let brings = batch::is_announced(search.table);
-        let chunks = all_chunks(search.table, moment.snapshot);
+        let snapshot = pg_sys::RegisterSnapshot(moment.snapshot);
+        let chunks = all_chunks(search.table, snapshot);
+        pg_sys::UnregisterSnapshot(snapshot);
         let mut hits = Vec::new();
         for (chunk, known) in chunks.iter().enumerate() {
             error::check_interrupts();
@@ -190,7 +194,7 @@ unsafe fn walk(search: Search, unique: &Unique, key: &Key, moment: Moment) -> Lo
             hits.extend(of_key.map(|row| Hit { chunk, row }));
         }
         match judge_hits(search.table, &chunks, &hits) {
-            Look::Free if brings && is_stale(moment.completions) => Look::Again,
+            Look::Free if moment.fresh && is_stale(moment.completions) => Look::Again,
             look => look,
         }
     }
@@ -215,13 +219,16 @@ pub unsafe fn completions(snapshot: pg_sys::Snapshot) -> u64 {
 }
 
 /// The series index that finds a key, and the values that it is to look for.
-unsafe fn series_values(unique: &Unique, key: &Key) -> Option<(pg_sys::Oid, Vec<pg_sys::Datum>)> {
+unsafe fn series_values(
+    unique: &Unique,
+    key: &Key,
+) -> Option<(pg_sys::Oid, SmallVec<[pg_sys::Datum; FEW]>)> {
     let (series, places) = unique.series.as_ref()?;
     let value = |&at: &usize| {
         let is_given = key.columns.contains(&at) && !key.nulls[at];
         is_given.then(|| key.values[at])
     };
-    let values = places.iter().map(value).collect::<Option<Vec<_>>>()?;
+    let values = places.iter().map(value).collect::<Option<_>>()?;
     Some((*series, values))
 }
 

@@ -2,13 +2,14 @@
 //! look for a key. After the entries of the tail come the compressed rows, by their virtual TIDs. All other
 //! scans are btree's own; the planner makes none of an index that has not all rows.
 
-use super::find::{self, Answer, Key, Place, Search};
+use super::find::{self, Answer, Key, Place, Search, FEW};
 use crate::am::fetch;
 use crate::pg::tid::{self, Tid};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
+use rustc_hash::FxHashSet;
+use smallvec::{smallvec, SmallVec};
 use std::cell::RefCell;
-use std::collections::HashSet;
 
 unsafe extern "C-unwind" {
     fn btrescan(
@@ -24,12 +25,12 @@ unsafe extern "C-unwind" {
 
 thread_local! {
     /// Scans, by address, that have come to the chunks.
-    static IN_CHUNKS: RefCell<HashSet<usize>> = RefCell::default();
+    static IN_CHUNKS: RefCell<FxHashSet<usize>> = RefCell::default();
 }
 
 /// A transaction or a part of it has ended, and its scans with it.
 pub fn forget() {
-    IN_CHUNKS.with_borrow_mut(HashSet::clear);
+    IN_CHUNKS.with_borrow_mut(FxHashSet::clear);
     super::arm::set_resting(false);
 }
 
@@ -109,9 +110,9 @@ unsafe fn row_of(scan: pg_sys::IndexScanDesc) -> Option<Place> {
     unsafe {
         let index = (*scan).indexRelation;
         let count = (*(*index).rd_index).indnkeyatts as usize;
-        let mut values = vec![pg_sys::Datum::from(0usize); count];
-        let mut nulls = vec![true; count];
-        let mut columns = Vec::new();
+        let mut values: SmallVec<[_; FEW]> = smallvec![pg_sys::Datum::from(0usize); count];
+        let mut nulls: SmallVec<[_; FEW]> = smallvec![true; count];
+        let mut columns = SmallVec::new();
         for at in 0..(*scan).numberOfKeys as usize {
             let key = &*(*scan).keyData.add(at);
             let column = key.sk_attno as usize - 1;

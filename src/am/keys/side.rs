@@ -1,7 +1,7 @@
 //! The rows of a batch as one unique index has them: their keys, in series and by time.
 
 use super::catalog::Unique;
-use super::wanted::bytes_of;
+use super::wanted::{bytes_of, Bytes};
 use crate::am::series_index::entries::Shape;
 use crate::pg::error;
 use crate::pg::relation::{self, Open};
@@ -27,7 +27,7 @@ pub struct Side {
     columns: Vec<Datums>,
     pub order: Rc<Order>,
     /// Numbers of series by their keys.
-    by_key: OnceCell<FxHashMap<Vec<u8>, usize>>,
+    by_key: OnceCell<FxHashMap<Bytes, usize>>,
 }
 
 impl Side {
@@ -162,7 +162,7 @@ impl Side {
             .find(|&row| self.is_whole(row) && self.compare(key, row) == Ordering::Equal)
     }
 
-    fn by_key(&self, shape: &Shape) -> &FxHashMap<Vec<u8>, usize> {
+    fn by_key(&self, shape: &Shape) -> &FxHashMap<Bytes, usize> {
         self.by_key.get_or_init(|| {
             let entry = |number: usize| {
                 let (key, _) = self.series(number)?;

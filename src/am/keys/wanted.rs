@@ -4,13 +4,17 @@ use crate::am::series_index::entries::Shape;
 use crate::pg::relation;
 use crate::storage::datum;
 use pgrx::pg_sys;
+use smallvec::SmallVec;
+
+/// Bytes that tell a series from others.
+pub type Bytes = SmallVec<[u8; 32]>;
 
 /// A series that is looked for.
 pub struct Wanted<'a> {
     pub shape: &'a Shape,
     /// A value for each key column of the index.
     pub key: &'a [pg_sys::Datum],
-    pub bytes: Vec<u8>,
+    pub bytes: Bytes,
 }
 
 impl<'a> Wanted<'a> {
@@ -31,8 +35,8 @@ pub unsafe fn bytes_of(
     table: pg_sys::Relation,
     columns: &[usize],
     values: &[pg_sys::Datum],
-) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(16);
+) -> Bytes {
+    let mut bytes = Bytes::new();
     // SAFETY: by contract.
     let attributes = unsafe { relation::attributes((*table).rd_att) };
     for (&value, &column) in values.iter().zip(columns) {
