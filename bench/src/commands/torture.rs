@@ -41,7 +41,7 @@ const SESSIONS_AND_STATEMENTS: &[Program] = &[
         pgbench::run(tree, report, 10, 20, "")
     }),
     ("pgbench in torture mode", |tree, report, _| {
-        pgbench::run(tree, report, 1, 20, &SEVEN.settings())
+        pgbench::run(tree, report, 10, 20, &SEVEN.settings())
     }),
 ];
 

@@ -5,11 +5,14 @@
 //! those that this transaction has written since.
 
 use super::wanted::{bytes_of, Bytes, Wanted};
+use crate::am::scan::{classify, Found};
 use crate::am::series_index::entries::{Key, Shape, Time};
 use crate::am::series_index::probe::{self, Section};
 use crate::am::series_index::quals::Quals;
 use crate::am::series_index::rows::{partition_point, rows_of_series, View};
 use crate::guc;
+use crate::pg::error;
+use crate::pg::page::{Page, PageCursor, PageTuple};
 use crate::pg::relation;
 use crate::pg::tid::Tid;
 use crate::storage::reader::Reader;
@@ -165,10 +168,10 @@ pub struct Moment {
     pub fresh: bool,
 }
 
-/// Lends the directory of the chunks that a series index finds.
+/// Lends the directory of the chunks that a series index finds, or of all where `index` is invalid.
 ///
 /// # Safety
-/// `table` must be open, `index` a series index of it.
+/// `table` must be open, `index` a series index of it or invalid.
 pub unsafe fn lend<R>(
     table: pg_sys::Relation,
     index: pg_sys::Oid,
@@ -189,7 +192,8 @@ pub unsafe fn lend<R>(
         }
     };
     let kept = KNOWN.with_borrow_mut(|known| {
-        let same = |directory: &Directory| directory.epoch.index == index;
+        let same =
+            |Directory { epoch, .. }: &Directory| (epoch.table, epoch.index) == (table, index);
         known.iter().position(same).map(|at| known.swap_remove(at))
     });
     let mut directory = match kept {
@@ -284,6 +288,36 @@ impl Directory {
                 _ => Some((from, end)),
             };
         }
+    }
+
+    /// Gets to know all chunks of the table, of a directory without an index.
+    ///
+    /// # Safety
+    /// As `cover`.
+    pub unsafe fn cover_table(&mut self, snapshot: pg_sys::Snapshot) {
+        self.weigh();
+        if self.all_read {
+            return;
+        }
+        let table = self.epoch.table;
+        // SAFETY: by contract.
+        unsafe {
+            let snapshot = pg_sys::RegisterSnapshot(snapshot);
+            let mut cursor = PageCursor::new(table);
+            for block in 0..relation::blocks(table) {
+                error::check_interrupts();
+                cursor.go(block);
+                for header in cursor.locked(headers) {
+                    match registry::standing_at(table, header, snapshot) {
+                        // What has come since the snapshot, it shows elsewhere.
+                        None | Some((Standing::Later, _)) => {}
+                        Some((standing, reader)) => self.chunks.push(Known::new(reader, standing)),
+                    }
+                }
+            }
+            pg_sys::UnregisterSnapshot(snapshot);
+        }
+        self.all_read = true;
     }
 
     /// May a series have rows at times of `from..=to`, which are covered?
@@ -453,6 +487,13 @@ impl Directory {
             self.except = except;
         }
     }
+}
+
+fn headers(page: &Page) -> Vec<Tid> {
+    // SAFETY: the item is of the page, which is locked.
+    let found = |item: &PageTuple| unsafe { classify(item.header, item.len, item.tid.offset) };
+    let headers = page.tuples().filter(|item| found(item) == Found::Header);
+    headers.map(|item| item.tid).collect()
 }
 
 /// Those of `rows`, which are in the order of time, that lie in blocks with a time, and what is between them: a search in a whole

@@ -8,10 +8,8 @@ use super::catalog::{self, Unique};
 use super::directory::{self, Hit, Known, Moment};
 use super::wait::Wait;
 use super::wanted::Wanted;
-use crate::am::scan::{classify, Found};
 use crate::am::series_index::entries::Shape;
 use crate::pg::error;
-use crate::pg::page::PageCursor;
 use crate::pg::relation::{self, Open};
 use crate::pg::tid::Tid;
 use crate::storage::reader::Reader;
@@ -182,21 +180,22 @@ pub unsafe fn judge_hits(table: pg_sys::Relation, chunks: &[Known], hits: &[Hit]
 unsafe fn walk(search: Search, unique: &Unique, key: &Key, moment: Moment) -> Look {
     // SAFETY: the caller's contract.
     unsafe {
-        let snapshot = pg_sys::RegisterSnapshot(moment.snapshot);
-        let chunks = all_chunks(search.table, snapshot);
-        pg_sys::UnregisterSnapshot(snapshot);
-        let mut hits = Vec::new();
-        for (chunk, known) in chunks.iter().enumerate() {
-            error::check_interrupts();
-            let reader = &known.reader;
-            let live = (0..reader.rows()).filter(|&row| !reader.chunk.map.contains(row));
-            let of_key = live.filter(|&row| has_key(search, unique, key, reader, row));
-            hits.extend(of_key.map(|row| Hit { chunk, row }));
-        }
-        match judge_hits(search.table, &chunks, &hits) {
-            Look::Free if moment.fresh && is_stale(moment.completions) => Look::Again,
-            look => look,
-        }
+        directory::lend(search.table, pg_sys::InvalidOid, moment, |directory| {
+            directory.cover_table(moment.snapshot);
+            let chunks = &directory.chunks;
+            let mut hits = Vec::new();
+            for (chunk, known) in chunks.iter().enumerate() {
+                error::check_interrupts();
+                let reader = &known.reader;
+                let live = (0..reader.rows()).filter(|&row| !reader.chunk.map.contains(row));
+                let of_key = live.filter(|&row| has_key(search, unique, key, reader, row));
+                hits.extend(of_key.map(|row| Hit { chunk, row }));
+            }
+            match judge_hits(search.table, chunks, &hits) {
+                Look::Free if moment.fresh && is_stale(moment.completions) => Look::Again,
+                look => look,
+            }
+        })
     }
 }
 
@@ -230,35 +229,6 @@ unsafe fn series_values(
     };
     let values = places.iter().map(value).collect::<Option<_>>()?;
     Some((*series, values))
-}
-
-/// All chunks of a table that are valid, or may become so.
-unsafe fn all_chunks(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Vec<Known> {
-    let mut chunks = Vec::new();
-    // SAFETY: the caller's contract.
-    unsafe {
-        let mut cursor = PageCursor::new(table);
-        for block in 0..relation::blocks(table) {
-            error::check_interrupts();
-            cursor.go(block);
-            let headers: Vec<Tid> = cursor.locked(|page| {
-                page.tuples()
-                    .filter(|item| {
-                        classify(item.header, item.len, item.tid.offset) == Found::Header
-                    })
-                    .map(|item| item.tid)
-                    .collect()
-            });
-            for header in headers {
-                match registry::standing_at(table, header, snapshot) {
-                    // What has come since the snapshot, it shows elsewhere.
-                    None | Some((Standing::Later, _)) => {}
-                    Some((standing, reader)) => chunks.push(Known::new(reader, standing)),
-                }
-            }
-        }
-    }
-    chunks
 }
 
 /// Has a row the key, in the sense of the unique index?
