@@ -42,6 +42,24 @@ unsafe extern "C-unwind" fn add_fields(_arg: *mut c_void) {
     }
 }
 
+/// A key as errors show it, `(columns)=(values)`; None where the user may not see its values.
+///
+/// # Safety
+/// `index` must be open; `values` and `nulls` have an entry for each of its key columns.
+pub unsafe fn describe_key(
+    index: pg_sys::Relation,
+    values: &[pg_sys::Datum],
+    nulls: &[bool],
+) -> Option<String> {
+    // SAFETY: by contract; errors become panics at the boundary.
+    unsafe {
+        let text = pg_sys::ffi::pg_guard_ffi_boundary(|| {
+            BuildIndexValueDescription(index, values.as_ptr(), nulls.as_ptr())
+        });
+        (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
+    }
+}
+
 /// Raises the error of btree for a key that a row of the table has.
 ///
 /// # Safety
@@ -54,15 +72,9 @@ pub unsafe fn raise_duplicate(
 ) -> ! {
     // SAFETY: by contract; whoever catches the error puts the context stack back.
     unsafe {
-        let described = pg_sys::ffi::pg_guard_ffi_boundary(|| {
-            BuildIndexValueDescription(index, values.as_ptr(), nulls.as_ptr())
-        });
-        let detail = if described.is_null() {
-            String::new()
-        } else {
-            let key = CStr::from_ptr(described).to_string_lossy();
-            format!("Key {key} already exists.")
-        };
+        let detail = describe_key(index, values, nulls)
+            .map(|key| format!("Key {key} already exists."))
+            .unwrap_or_default();
         let schema = pg_sys::get_namespace_name((*(*table).rd_rel).relnamespace);
         let name = |relation: pg_sys::Relation| {
             CStr::from_ptr((*(*relation).rd_rel).relname.data.as_ptr()).to_owned()

@@ -178,11 +178,19 @@ pub unsafe fn series_indexes(table: pg_sys::Relation) -> Vec<Open> {
 /// `unique` must be an open index.
 pub unsafe fn is_plain_key(unique: pg_sys::Relation) -> bool {
     // SAFETY: by contract.
+    unsafe { is_key_of_columns(unique) && !treats_nulls_as_equal(unique) }
+}
+
+/// The same, but nulls may be equal.
+///
+/// # Safety
+/// `unique` must be an open index.
+pub unsafe fn is_key_of_columns(unique: pg_sys::Relation) -> bool {
+    // SAFETY: by contract.
     unsafe {
         let form = &*(*unique).rd_index;
         form.indisunique
             && !form.indisexclusion
-            && !treats_nulls_as_equal(form)
             && has_no_predicate(unique)
             && !index_columns(unique).contains(&0)
     }
@@ -223,14 +231,23 @@ unsafe fn has_no_predicate(index: pg_sys::Relation) -> bool {
     }
 }
 
+/// Is a unique index made with NULLS NOT DISTINCT?
+///
+/// # Safety
+/// `unique` must be an open index.
 #[cfg(feature = "pg14")]
-fn treats_nulls_as_equal(_form: &pg_sys::FormData_pg_index) -> bool {
+pub unsafe fn treats_nulls_as_equal(_unique: pg_sys::Relation) -> bool {
     false
 }
 
+/// Is a unique index made with NULLS NOT DISTINCT?
+///
+/// # Safety
+/// `unique` must be an open index.
 #[cfg(not(feature = "pg14"))]
-fn treats_nulls_as_equal(form: &pg_sys::FormData_pg_index) -> bool {
-    form.indnullsnotdistinct
+pub unsafe fn treats_nulls_as_equal(unique: pg_sys::Relation) -> bool {
+    // SAFETY: by contract.
+    unsafe { (*(*unique).rd_index).indnullsnotdistinct }
 }
 
 /// Are values equal for one column of an index, from 0, if and only if they are for one of the other? Series indexes tell keys

@@ -2,6 +2,8 @@
 //! Nothing is trusted and nothing is changed; a finding does not stop the search.
 
 mod index;
+mod key_sort;
+mod keys;
 mod leaves;
 
 use super::inspect;
@@ -87,6 +89,7 @@ pub unsafe fn run(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Vec<Fi
         verifier.orphans();
         verifier.overlaps();
         verifier.indexes();
+        verifier.keys();
         verifier.findings
     }
 }
@@ -177,6 +180,7 @@ impl Verifier {
         if chunk.rows_with_payload() == 0 {
             if chunk.header.has(FLAG_TOMBSTONE) && chunk.header.deleted != chunk.header.rows {
                 self.note("header", at, "a chunk without payload has live rows");
+                self.damaged.insert(at);
             }
             return;
         }

@@ -165,6 +165,7 @@ fn create(cluster: &Cluster, client: &mut Client, table: &str) -> Result<()> {
     client.batch_execute(&format!(
         "CREATE TABLE {table} (time timestamptz NOT NULL, host text NOT NULL, value int) USING varve;
          CREATE INDEX ON {table} USING varve (host, time);
+         ALTER TABLE {table} ADD UNIQUE (host, time);
          INSERT INTO {table} SELECT '2026-01-01'::timestamptz + i * interval '1 s', 'h' || i % 3, hashint4(i) & 1023
          FROM generate_series(1, 9000) AS i"
     ))?;
