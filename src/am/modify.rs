@@ -8,6 +8,7 @@ use super::slot;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::storage::reader::Reader;
+use crate::storage::write;
 use crate::table::locks::{self, Locked, Request, RowState};
 use crate::table::{batch, changes, crosscheck, deferred, follow, handover, stream, torture};
 use pgrx::pg_sys;
@@ -33,7 +34,7 @@ pub unsafe extern "C-unwind" fn tuple_insert(
             (*slot).tts_tableOid = relation::oid(table);
         } else {
             heap_callback!(tuple_insert, table, slot, command, options, bulk);
-            torture::note(table, tid::from_pg(&(*slot).tts_tid));
+            note_tail_row(table, slot);
         }
     }
 }
@@ -59,7 +60,7 @@ pub unsafe extern "C-unwind" fn tuple_insert_speculative(
             bulk,
             token
         );
-        torture::note(table, tid::from_pg(&(*slot).tts_tid));
+        note_tail_row(table, slot);
     }
 }
 
@@ -85,9 +86,19 @@ pub unsafe extern "C-unwind" fn multi_insert(
         } else {
             pg_sys::heap_multi_insert(table, slots, count, command, options, bulk);
             for at in 0..count as usize {
-                torture::note(table, tid::from_pg(&(**slots.add(at)).tts_tid));
+                note_tail_row(table, *slots.add(at));
             }
         }
+    }
+}
+
+/// A row has come to the tail.
+unsafe fn note_tail_row(table: pg_sys::Relation, slot: *mut pg_sys::TupleTableSlot) {
+    // SAFETY: the callers' contract.
+    unsafe {
+        let at = tid::from_pg(&(*slot).tts_tid);
+        write::expect_real(table, at);
+        torture::note(table, at);
     }
 }
 
@@ -282,7 +293,7 @@ pub unsafe extern "C-unwind" fn tuple_update(
                 Some(next) => at = next,
                 None => {
                     if result == pg_sys::TM_Result::TM_Ok {
-                        torture::note(table, tid::from_pg(&(*slot).tts_tid));
+                        note_tail_row(table, slot);
                         after_tail_update(table, at, tid::from_pg(&(*slot).tts_tid), *mode);
                     }
                     return result;
@@ -311,7 +322,7 @@ pub unsafe extern "C-unwind" fn tuple_update(
                     let next = tid::from_pg(&(*slot).tts_tid);
                     handover::note_version(table, next, reader.chunk.header.chunk, row);
                 }
-                torture::note(table, tid::from_pg(&(*slot).tts_tid));
+                note_tail_row(table, slot);
                 *update_indexes = ALL_INDEXES;
                 pg_sys::TM_Result::TM_Ok
             }

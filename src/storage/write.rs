@@ -29,6 +29,23 @@ thread_local! {
     static HEADERS_WRITTEN: Cell<u64> = const { Cell::new(0) };
 }
 
+/// A row of the tail was written at `at`, which must not be what a compressed row is called.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn expect_real(table: pg_sys::Relation, at: Tid) {
+    if at.is_virtual() {
+        // SAFETY: by contract.
+        let name = unsafe { relation::name(table) };
+        error::raise(
+            Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+            format!("no place for a row in table \"{name}\""),
+            "A varve table holds rows in its first 2,147,483,648 pages only.",
+            "Partition the table.",
+        )
+    }
+}
+
 /// Counts the headers that this process has written.
 pub fn headers_written() -> u64 {
     HEADERS_WRITTEN.get()

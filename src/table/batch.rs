@@ -12,7 +12,7 @@ use crate::pg::replication;
 use crate::pg::tid::{self, Tid};
 use crate::storage::datum::Datums;
 use crate::storage::layout::{self, Layout};
-use crate::storage::write::Target;
+use crate::storage::write::{self, Target};
 use crate::table::chunks;
 use pgrx::pg_sys;
 use std::cell::RefCell;
@@ -356,6 +356,7 @@ fn write_tail(
                 target.bulk,
             );
             let at = tid::from_pg(&(*tuple).t_self);
+            write::expect_real(target.table, at);
             indexes.enter_row(&values, &nulls, at);
             written(row, at);
             pg_sys::heap_freetuple(tuple);

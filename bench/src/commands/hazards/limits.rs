@@ -1,4 +1,4 @@
-//! Limits of a server that a table must not push against: transaction ids that run out, and the lock table.
+//! Limits that a table must not push against: transaction ids that run out, the lock table, and the pages that TIDs can name.
 
 use super::{check, create_twins, rows};
 use crate::report::Report;
@@ -7,6 +7,9 @@ use crate::twins::{self, VARVE};
 use crate::Result;
 use postgres::error::SqlState;
 use postgres::Client;
+use std::fs::File;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,6 +21,7 @@ const WAIT: Duration = Duration::from_secs(60);
 pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
     report.check("hazards/autovacuum freezes old chunks", freezing(tree));
     report.check("hazards/out of locks", out_of_locks(tree));
+    report.check("hazards/out of TIDs", out_of_tids(tree));
     Ok(())
 }
 
@@ -116,4 +120,82 @@ fn out_of_locks(tree: &Arc<Tree>) -> Result<()> {
         "DELETE FROM {t} WHERE seq > 20000 AND seq % 3 = 0",
     )?;
     check(&mut client)
+}
+
+/// Pages below which chunks have their headers.
+const HEADER_PAGES: u64 = 1 << 27;
+/// Pages that rows of the tail may be on.
+const TAIL_PAGES: u64 = 1 << 31;
+const PAGE_BYTES: u64 = 8192;
+const SEGMENT_PAGES: u64 = 131_072;
+
+/// Tables of 1 and 16 TiB, which are holes but for their last page. What has no place left is refused, and what is there stays right.
+fn out_of_tids(tree: &Arc<Tree>) -> Result<()> {
+    let mut cluster = Cluster::create(tree, &["autovacuum = off"])?;
+    let mut client = cluster.database("limits")?;
+    let bulk = "INSERT INTO {t} SELECT '2026-01-01'::timestamptz + g * interval '1 s', 1, g FROM generate_series(1, 1000) g";
+    let single = "INSERT INTO {t} VALUES ('2026-02-01', 1, 5)";
+    let refused = Some(&SqlState::PROGRAM_LIMIT_EXCEEDED);
+    // How many pages each has, with what it still takes and what not.
+    let cases = [
+        ("last_headers", HEADER_PAGES, Some(bulk), None),
+        ("no_headers", HEADER_PAGES + 1, Some(single), Some(bulk)),
+        ("last_rows", TAIL_PAGES, Some(single), None),
+        ("no_rows", TAIL_PAGES + 1, None, Some(single)),
+    ];
+    let mut files = Vec::new();
+    for (table, pages, ..) in cases {
+        client.batch_execute(&format!(
+            "CREATE TABLE {table}(time timestamptz NOT NULL, device int, value int) USING varve;
+             CREATE INDEX {table}_series ON {table} USING varve (device, time)"
+        ))?;
+        let path =
+            client.query_one("SELECT pg_relation_filepath($1::text::regclass)", &[&table])?;
+        files.push((path.get::<_, String>(0), pages));
+    }
+    drop(client);
+    cluster.stop()?;
+    for (path, pages) in files {
+        fill_with_holes(&cluster.data().join(path), pages)?;
+    }
+    cluster.start()?;
+    let mut client = cluster.connect("limits")?;
+    for (table, _, taken, not_taken) in cases {
+        let mut sum = 0;
+        if let Some(sql) = not_taken {
+            match client.batch_execute(&sql.replace("{t}", table)) {
+                Err(error) if error.code() == refused => {}
+                Err(error) => return Err(error.into()),
+                Ok(()) => return Err(format!("{table} took more than it can name").into()),
+            }
+        }
+        if let Some(sql) = taken {
+            let added = client.execute(&sql.replace("{t}", table), &[])?;
+            sum = if added == 1 { 5 } else { 500_500 };
+        }
+        let row = client.query_one(
+            &format!("SELECT sum(value)::bigint, count(*) FROM {table} WHERE device = 1"),
+            &[],
+        )?;
+        let found: Option<i64> = row.get(0);
+        if found.unwrap_or(0) != sum {
+            return Err(format!("{table}: {found:?} instead of {sum}").into());
+        }
+    }
+    Ok(())
+}
+
+/// Makes an empty table's file one of so many pages.
+fn fill_with_holes(path: &Path, pages: u64) -> Result<()> {
+    for segment in 0..=pages / SEGMENT_PAGES {
+        let mut name = path.as_os_str().to_owned();
+        if segment > 0 {
+            name.push(format!(".{segment}"));
+        }
+        let file = File::options().create(true).append(true).open(&name)?;
+        file.set_len((pages - segment * SEGMENT_PAGES).min(SEGMENT_PAGES) * PAGE_BYTES)?;
+        let owner = std::fs::metadata(path)?;
+        std::os::unix::fs::chown(&name, Some(owner.uid()), Some(owner.gid()))?;
+    }
+    Ok(())
 }
