@@ -100,6 +100,21 @@ DELETE FROM later WHERE time = at(1);
 COMMIT;
 SELECT count(*) FROM later;
 SELECT count(*) AS faults FROM varve.verify('v');
-DROP TABLE v, h, later;
+-- What the key includes goes into the entries of a few rows; a key that no entry has room for is refused as on a heap.
+CREATE TABLE wide(device text, time timestamptz NOT NULL, note text, UNIQUE (device, time) INCLUDE (note)) USING varve;
+INSERT INTO wide SELECT 'few', at(g), 'note ' || g FROM generate_series(1, 20) g;
+INSERT INTO wide SELECT 'many', at(g), 'note ' || g FROM generate_series(1, 200) g;
+SELECT part, rows FROM varve.stats('wide') WHERE part IN ('tail', 'chunks');
+\set VERBOSITY sqlstate
+INSERT INTO wide SELECT string_agg(md5(i::text), ''), at(g), 'long' FROM generate_series(1, 100) i, generate_series(1, 2) g GROUP BY g;
+INSERT INTO wide SELECT string_agg(md5(i::text), ''), at(g), 'long' FROM generate_series(1, 100) i, generate_series(1, 60) g GROUP BY g;
+INSERT INTO wide SELECT 'included', at(g), string_agg(md5(i::text), '') FROM generate_series(1, 100) i, generate_series(1, 60) g GROUP BY g;
+\set VERBOSITY default
+INSERT INTO wide SELECT repeat('compressible ', 400), at(g), 'long' FROM generate_series(1, 60) g;
+INSERT INTO wide SELECT string_agg(md5(i::text), ''), at(g), 'fits' FROM generate_series(1, 80) i, generate_series(1, 60) g GROUP BY g;
+SELECT count(*), count(DISTINCT (device, time)) FROM wide;
+REINDEX TABLE wide;
+SELECT count(*) AS faults FROM varve.verify('wide');
+DROP TABLE v, h, later, wide;
 DROP PROCEDURE on_both;
 DROP FUNCTION differences, at;

@@ -1,7 +1,10 @@
 //! nbtree's entry points, which core exports but no header that pgrx reads declares. A series index has
 //! nbtree's pages, so these functions work on it; errors become panics at the boundary.
 
+use super::error::{self, Code};
+use super::relation;
 use super::tid::{self, Tid};
+use crate::storage::datum;
 use pgrx::pg_sys;
 
 mod core {
@@ -109,6 +112,50 @@ pub unsafe fn insert_partial(
     let check = pg_sys::IndexUniqueCheck::UNIQUE_CHECK_PARTIAL;
     // SAFETY: by contract.
     unsafe { enter(table, index, (values, nulls), at, check) }
+}
+
+/// A third of what a page has for entries, less the place that a duplicate may need for its TID.
+const MOST_ENTRY_BYTES: usize = 2704;
+/// An entry's length is in these bits of its header.
+const ENTRY_LENGTH: u16 = 0x1fff;
+
+/// Raises an error for an entry that is too long for a page, as `insert` does: for what gets none.
+///
+/// # Safety
+/// `index` must be open; `values` and `nulls` have an entry for each of its columns.
+pub unsafe fn expect_short(
+    index: pg_sys::Relation,
+    values: &mut [pg_sys::Datum],
+    nulls: &mut [bool],
+) {
+    // SAFETY: by contract.
+    let bytes = unsafe {
+        let descriptor = (*index).rd_att;
+        let attributes = relation::attributes(descriptor).iter();
+        let long_bytes: usize = attributes
+            .zip(values.iter().zip(nulls.iter()))
+            .filter(|(attribute, (_, &isnull))| attribute.attlen < 0 && !isnull)
+            .map(|(attribute, (&value, _))| datum::with_body(value, attribute.attlen, <[u8]>::len))
+            .sum();
+        // With the rest, that of a few columns, it may be too long for a page if it is longer than this.
+        if long_bytes < MOST_ENTRY_BYTES / 2 {
+            return;
+        }
+        let entry = pg_sys::index_form_tuple(descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
+        let bytes = usize::from((*entry).t_info & ENTRY_LENGTH);
+        pg_sys::pfree(entry.cast());
+        bytes
+    };
+    if bytes > MOST_ENTRY_BYTES {
+        // SAFETY: as above.
+        let name = unsafe { relation::name(index) };
+        error::raise(
+            Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+            format!("key of {bytes} bytes is too long for index \"{name}\""),
+            &format!("An entry of a btree has {MOST_ENTRY_BYTES} bytes at most."),
+            "Put a hash of the long value into the key.",
+        )
+    }
 }
 
 unsafe fn enter(

@@ -57,13 +57,26 @@ fn is_inferred_key(base: pg_sys::Oid) -> bool {
 /// # Safety
 /// `index` must be an open index.
 pub unsafe fn index_columns(index: pg_sys::Relation) -> Vec<u16> {
-    // SAFETY: by contract; indkey has indnkeyatts key columns at least.
-    unsafe {
-        let form = (*index).rd_index;
-        let count = (*form).indnkeyatts as usize;
-        let columns = core::slice::from_raw_parts((*form).indkey.values.as_ptr(), count);
-        columns.iter().map(|&number| number as u16).collect()
-    }
+    // SAFETY: by contract.
+    unsafe { entry_columns(index, (*(*index).rd_index).indnkeyatts) }
+}
+
+/// The same, and the columns that the index includes beyond its key.
+///
+/// # Safety
+/// `index` must be an open index.
+pub unsafe fn all_index_columns(index: pg_sys::Relation) -> Vec<u16> {
+    // SAFETY: by contract.
+    unsafe { entry_columns(index, (*(*index).rd_index).indnatts) }
+}
+
+unsafe fn entry_columns(index: pg_sys::Relation, count: i16) -> Vec<u16> {
+    // SAFETY: the callers' contract; indkey has `indnatts` columns, those of the key first.
+    let columns = unsafe {
+        let start = (*(*index).rd_index).indkey.values.as_ptr();
+        core::slice::from_raw_parts(start, count as usize)
+    };
+    columns.iter().map(|&number| number as u16).collect()
 }
 
 /// The layout of an open table.

@@ -116,6 +116,7 @@ impl Batch {
     pub unsafe fn enter(&self, write: impl FnOnce() -> Entered) {
         // SAFETY: by contract.
         unsafe {
+            self.sides.iter().for_each(Side::expect_short);
             if let Some(first) = self.first_twin() {
                 self.resolve(first);
             }
@@ -143,7 +144,7 @@ impl Batch {
     pub unsafe fn enter_tail_row(&self, row: u32, at: Tid) {
         let rested = super::arm::set_resting(true);
         for side in &self.sides {
-            let (mut values, mut nulls) = side.key(row);
+            let (mut values, mut nulls) = side.entry(row);
             let index = side.index.rel();
             // SAFETY: by contract.
             unsafe { nbtree::insert_partial(self.table, index, &mut values, &mut nulls, at) };

@@ -4,9 +4,10 @@ use super::catalog::Unique;
 use super::wanted::{bytes_of, Bytes};
 use crate::am::series_index::entries::Shape;
 use crate::pg::error;
+use crate::pg::nbtree;
 use crate::pg::relation::{self, Open};
 use crate::storage::datum::Datums;
-use crate::storage::layout::Layout;
+use crate::storage::layout::{self, Layout};
 use crate::table::rows::{Order, RowSet};
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
@@ -25,6 +26,8 @@ pub struct Side {
     /// Where in the key that one's columns are, time last.
     places: Vec<usize>,
     columns: Vec<Datums>,
+    /// Columns of the index's entries beyond its key.
+    included: Vec<Datums>,
     pub order: Rc<Order>,
     /// Numbers of series by their keys.
     by_key: OnceCell<FxHashMap<Bytes, usize>>,
@@ -52,6 +55,11 @@ impl Side {
         let attributes = unsafe { relation::attributes((*table).rd_att) };
         let datums =
             |&column: &usize| Datums::from_column(&rows.columns[column], attributes[column].attlen);
+        // SAFETY: the index is open. What an index includes is columns, no expressions.
+        let all = unsafe { layout::all_index_columns(index.rel()) };
+        let included = all[unique.columns.len()..]
+            .iter()
+            .map(|&number| usize::from(number) - 1);
         let mut keys: Vec<u16> = places
             .iter()
             .map(|&place| unique.columns[place] as u16 + 1)
@@ -68,6 +76,7 @@ impl Side {
             series: Open::index(*series, pg_sys::AccessShareLock),
             places: places.clone(),
             columns: unique.columns.iter().map(datums).collect(),
+            included: included.map(|column| datums(&column)).collect(),
             order: if same {
                 Rc::clone(order)
             } else {
@@ -81,6 +90,27 @@ impl Side {
     pub fn key(&self, row: u32) -> (Vec<pg_sys::Datum>, Vec<bool>) {
         let value = |column: &Datums| column.get(row as usize);
         self.columns.iter().map(value).unzip()
+    }
+
+    /// Values and nulls of a row's entry.
+    pub fn entry(&self, row: u32) -> (Vec<pg_sys::Datum>, Vec<bool>) {
+        let columns = self.columns.iter().chain(&self.included);
+        columns.map(|column| column.get(row as usize)).unzip()
+    }
+
+    /// Raises the error that btree would raise for a row whose entry it could not take.
+    pub fn expect_short(&self) {
+        // SAFETY: the index is open.
+        let attributes = unsafe { relation::attributes((*self.index.rel()).rd_att) };
+        if attributes.iter().all(|attribute| attribute.attlen > 0) {
+            return;
+        }
+        for &row in &self.order.rows {
+            error::check_interrupts();
+            let (mut values, mut nulls) = self.entry(row);
+            // SAFETY: values of the index's columns.
+            unsafe { nbtree::expect_short(self.index.rel(), &mut values, &mut nulls) };
+        }
     }
 
     /// Has the row a key that another may not have: one without a null?
