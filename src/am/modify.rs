@@ -440,7 +440,8 @@ unsafe fn locks_key(
             command,
             request.mode,
             request.policy,
-            0,
+            // Nor may the versions go that have come after it.
+            pg_sys::TUPLE_LOCK_FLAG_LOCK_UPDATE_IN_PROGRESS as u8,
             &mut failure,
         );
         let result = match follow::after_seal(table, next, result, &mut failure) {
