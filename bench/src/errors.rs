@@ -13,6 +13,15 @@ pub fn is_conflict(error: &(dyn Error + 'static)) -> bool {
     sqlstate(error).is_some_and(|state| ["40001", "40P01"].contains(&state))
 }
 
+/// What a client meets whose server dies: the connection breaks, and the server may still say why (class 57P).
+pub fn is_end_of_server(error: &(dyn Error + 'static)) -> bool {
+    match sqlstate(error) {
+        Some(state) => state.starts_with("57P"),
+        // In the middle of a COPY it is the stream that breaks.
+        None => error.is::<postgres::Error>() || error.is::<std::io::Error>(),
+    }
+}
+
 /// An error with what a PostgreSQL server said about it: `severity: message`, SQLSTATE, detail.
 pub fn describe(error: &(dyn Error + 'static)) -> String {
     let Some(server) = error

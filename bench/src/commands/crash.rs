@@ -3,7 +3,7 @@
 //! acknowledged. After recovery the twins must be equal, every acknowledged transaction there, and `varve.verify` empty.
 //! Writers change many rows of chunks that they share, so two of them can deadlock (docs/design/0010): one then begins anew.
 
-use crate::errors::{describe, is_conflict, sqlstate};
+use crate::errors::{describe, is_conflict, is_end_of_server};
 use crate::random::Random;
 use crate::report::Report;
 use crate::server::{Cluster, Tree};
@@ -144,10 +144,8 @@ fn write_until_killed(
                 // Where this fails, so does the next transaction.
                 let _ = client.batch_execute("ROLLBACK");
             }
-            Err(error) if is_of_statement(error.as_ref()) => {
-                return Err(format!("writer {writer}: {}", describe(error.as_ref())))
-            }
-            Err(_) => break,
+            Err(error) if is_end_of_server(error.as_ref()) => break,
+            Err(error) => return Err(format!("writer {writer}: {}", describe(error.as_ref()))),
         }
     }
     Ok(written)
@@ -174,15 +172,8 @@ fn compact_until_killed(conninfo: &str) -> std::result::Result<(), String> {
             .try_for_each(|pair| twins::compact(&mut client, pair.varve));
         match outcome {
             Ok(()) => thread::sleep(Duration::from_millis(50)),
-            Err(error) if is_of_statement(error.as_ref()) => {
-                return Err(format!("compact: {}", describe(error.as_ref())))
-            }
-            Err(_) => return Ok(()),
+            Err(error) if is_end_of_server(error.as_ref()) => return Ok(()),
+            Err(error) => return Err(format!("compact: {}", describe(error.as_ref()))),
         }
     }
-}
-
-/// A server that dies may still say so (class 57P); that is no error of a statement.
-fn is_of_statement(error: &(dyn std::error::Error + 'static)) -> bool {
-    sqlstate(error).is_some_and(|state| !state.starts_with("57P"))
 }

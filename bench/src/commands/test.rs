@@ -40,7 +40,7 @@ const SESSIONS: &[Program] = &[
         model::run(tree, report, 120, seed)
     }),
     ("keys", |tree, report, seed| {
-        keys::run(tree, report, 20, seed, "all")
+        keys::run(tree, report, 13, seed, "all")
     }),
     ("pgbench", |tree, report, _| {
         pgbench::run(tree, report, 2, 3, "")

@@ -15,13 +15,12 @@ pub fn create(client: &mut Client) -> Result<()> {
 }
 
 pub fn expect_right(client: &mut Client) -> Result<()> {
-    ledger::expect_right(client, "batches", "batches_ledger")
+    ledger::expect_right(client, "batches")
 }
 
-pub fn session(conninfo: &str, seed: u64, stop: &AtomicBool) -> Result<Tally> {
+pub fn session(conninfo: &str, seed: u64, stop: &AtomicBool, tally: &mut Tally) -> Result<()> {
     let mut client = Client::connect(conninfo, NoTls)?;
     let mut random = Random::new(seed);
-    let mut tally = Tally::default();
     while !stop.load(Ordering::Relaxed) {
         if access_method() == "varve" {
             // Into chunks all of them, many, or none.
@@ -64,7 +63,7 @@ pub fn session(conninfo: &str, seed: u64, stop: &AtomicBool) -> Result<Tally> {
         tally.committed += u64::from(!undone);
         client.batch_execute(if undone { "ROLLBACK" } else { "COMMIT" })?;
     }
-    Ok(tally)
+    Ok(())
 }
 
 /// A change of the table with its lines in the ledger.

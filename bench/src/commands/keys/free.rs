@@ -10,20 +10,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub fn create(client: &mut Client) -> Result<()> {
     create_table(client, "free", &access_method())?;
     Ok(client.batch_execute(
-        "CREATE TABLE ledger(device int, time timestamptz, value bigint, n int);
+        "CREATE TABLE free_ledger(device int, time timestamptz, value bigint, n int);
          CREATE FUNCTION enter() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-             IF TG_OP <> 'INSERT' THEN INSERT INTO ledger VALUES (OLD.device, OLD.time, OLD.value, -1); END IF;
-             IF TG_OP <> 'DELETE' THEN INSERT INTO ledger VALUES (NEW.device, NEW.time, NEW.value, 1); END IF;
+             IF TG_OP <> 'INSERT' THEN INSERT INTO free_ledger VALUES (OLD.device, OLD.time, OLD.value, -1); END IF;
+             IF TG_OP <> 'DELETE' THEN INSERT INTO free_ledger VALUES (NEW.device, NEW.time, NEW.value, 1); END IF;
              RETURN NULL;
          END $$;
          CREATE TRIGGER enter AFTER INSERT OR UPDATE OR DELETE ON free FOR EACH ROW EXECUTE FUNCTION enter()",
     )?)
 }
 
-pub fn session(conninfo: &str, seed: u64, stop: &AtomicBool) -> Result<Tally> {
+pub fn session(conninfo: &str, seed: u64, stop: &AtomicBool, tally: &mut Tally) -> Result<()> {
     let mut client = Client::connect(conninfo, NoTls)?;
     let mut random = Random::new(seed);
-    let mut tally = Tally::default();
     while !stop.load(Ordering::Relaxed) {
         let lone = random.one_in(2);
         let repeatable = !lone && random.one_in(4);
@@ -78,7 +77,7 @@ pub fn session(conninfo: &str, seed: u64, stop: &AtomicBool) -> Result<Tally> {
             client.batch_execute(if undone { "ROLLBACK" } else { "COMMIT" })?;
         }
     }
-    Ok(tally)
+    Ok(())
 }
 
 /// `lone`: of one row only.
@@ -106,5 +105,5 @@ fn statement(random: &mut Random, lone: bool) -> String {
 
 /// The table is what the ledger says, and has each key once.
 pub fn expect_right(client: &mut Client) -> Result<()> {
-    ledger::expect_right(client, "free", "ledger")
+    ledger::expect_right(client, "free")
 }

@@ -3,18 +3,23 @@
 use crate::Result;
 use postgres::Client;
 
+/// The same of a table that `create_table` made.
+pub fn expect_right(client: &mut Client, table: &str) -> Result<()> {
+    expect_rows(client, table, "device, time, value", "device, time")
+}
+
 /// The table is what the ledger says, and has each key once.
-pub fn expect_right(client: &mut Client, table: &str, ledger: &str) -> Result<()> {
-    let rows = format!("SELECT device, time, value, count(*) AS n FROM {table} GROUP BY 1, 2, 3");
+pub fn expect_rows(client: &mut Client, table: &str, columns: &str, key: &str) -> Result<()> {
+    let rows = format!("SELECT {columns}, count(*) AS n FROM {table} GROUP BY {columns}");
     let ledger = format!(
-        "SELECT device, time, value, sum(n) AS n FROM {ledger} GROUP BY 1, 2, 3 HAVING sum(n) <> 0"
+        "SELECT {columns}, sum(n) AS n FROM {table}_ledger GROUP BY {columns} HAVING sum(n) <> 0"
     );
     let wrong = client.query(
-        &format!("SELECT 'table: ' || t FROM ({rows} EXCEPT {ledger}) t UNION ALL SELECT 'ledger: ' || t FROM ({ledger} EXCEPT {rows}) t LIMIT 5"),
+        &format!("SELECT '{table}: ' || t FROM ({rows} EXCEPT {ledger}) t UNION ALL SELECT '{table}_ledger: ' || t FROM ({ledger} EXCEPT {rows}) t LIMIT 5"),
         &[],
     )?;
     let twice = client.query(
-        &format!("SELECT 'twice: ' || t FROM (SELECT device, time, count(*) FROM {table} GROUP BY 1, 2 HAVING count(*) > 1) t LIMIT 5"),
+        &format!("SELECT 'twice in {table}: ' || t FROM (SELECT {key}, count(*) FROM {table} GROUP BY {key} HAVING count(*) > 1) t LIMIT 5"),
         &[],
     )?;
     let found: Vec<String> = wrong.iter().chain(&twice).map(|row| row.get(0)).collect();

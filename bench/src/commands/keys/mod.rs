@@ -1,21 +1,25 @@
-//! A table with a primary key whose rows are compressed all the while: eight sessions insert, upsert, update, move and delete
+//! Tables with primary keys whose rows are compressed all the while: eight sessions insert, upsert, update, move and delete
 //! a few hundred keys, and compact never rests. *Free*: nobody holds back, a trigger writes every change to a ledger, and in
 //! every snapshot the table is what the ledger says, each key once. *Batches*: the same, without triggers, which would keep rows
 //! from going straight into chunks; statements write their ledger themselves. *Twin*: one session at a time has a key, and each
-//! statement must end on the table as it ends on a heap, by SQLSTATE or number of rows.
+//! statement must end on the table as it ends on a heap, by SQLSTATE or number of rows. *References*: tables refer to each other,
+//! and no child is without its parent. *Killed*: the same, after kill -9.
 
 mod batches;
+mod family;
 mod free;
+mod killed;
 mod ledger;
+mod references;
+mod round;
 mod twin;
 
-use crate::errors::describe;
 use crate::report::Report;
 use crate::server::{Cluster, Tree};
 use crate::twins;
 use crate::Result;
 use postgres::{Client, NoTls};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,24 +27,72 @@ use std::time::{Duration, Instant};
 const SESSIONS: u64 = 8;
 const DEVICES: i64 = 4;
 const TIMES: i64 = 60;
+/// The server is killed once for each of these that a mode takes.
+const SECONDS_PER_KILL: u64 = 5;
 
-/// How the transactions of a session ended, and the statements in them that found their key taken.
+/// How the transactions of a session ended, and the statements in them that found their key taken, or were refused for the sake
+/// of a foreign key.
 #[derive(Default, Debug)]
 struct Tally {
     committed: u64,
     taken: u64,
+    refused: u64,
     deadlocks: u64,
     serialization: u64,
 }
 
 impl Tally {
-    fn add(&mut self, other: &Tally) {
+    fn add(&mut self, other: &Self) {
         self.committed += other.committed;
         self.taken += other.taken;
+        self.refused += other.refused;
         self.deadlocks += other.deadlocks;
         self.serialization += other.serialization;
     }
 }
+
+/// What sessions do, and to which tables.
+struct Mode {
+    title: &'static str,
+    /// Those of the access method under test: compact works on them.
+    tables: &'static [&'static str],
+    create: fn(&mut Client) -> Result<()>,
+    session: fn(&str, u64, &AtomicBool, &mut Tally) -> Result<()>,
+    expect_right: fn(&mut Client) -> Result<()>,
+}
+
+const MODES: [Mode; 4] = [
+    Mode {
+        title: "free",
+        tables: &["free"],
+        create: free::create,
+        session: free::session,
+        expect_right: free::expect_right,
+    },
+    Mode {
+        title: "batches",
+        tables: &["batches"],
+        create: batches::create,
+        session: batches::session,
+        expect_right: batches::expect_right,
+    },
+    Mode {
+        title: "twin",
+        tables: &["twin"],
+        create: twin::create,
+        session: twin::session,
+        expect_right: twin::expect_equal,
+    },
+    REFERENCES,
+];
+
+const REFERENCES: Mode = Mode {
+    title: "references",
+    tables: &family::COMPRESSED,
+    create: family::create,
+    session: references::session,
+    expect_right: family::expect_right,
+};
 
 pub fn run(
     tree: &Arc<Tree>,
@@ -50,152 +102,88 @@ pub fn run(
     which: &str,
 ) -> Result<()> {
     println!("keys: seed {seed}, {seconds} s each");
-    let cluster = Cluster::create(tree, &["deadlock_timeout = '100ms'"])?;
+    let mut cluster = Cluster::create(tree, &["deadlock_timeout = '100ms'"])?;
     let mut client = cluster.database("keys")?;
     let conninfo = cluster.conninfo("keys");
-    let parts: [(&str, Create, Session, Expect); 3] = [
-        ("free", free::create, free::session, free::expect_right),
-        (
-            "batches",
-            batches::create,
-            batches::session,
-            batches::expect_right,
-        ),
-        ("twin", twin::create, twin::session, twin::expect_equal),
-    ];
-    for (title, create, session, expect_right) in parts {
-        if which == title || which == "all" {
-            create(&mut client)?;
-            round(
-                report,
-                title,
-                &conninfo,
-                seconds,
-                seed,
-                session,
-                expect_right,
-            )?;
+    for mode in MODES {
+        if which == mode.title || which == "all" {
+            (mode.create)(&mut client)?;
+            mode.run(report, &conninfo, seconds, seed)?;
         }
+    }
+    drop(client);
+    if which == "killed" || which == "all" {
+        let kills = seconds.div_ceil(SECONDS_PER_KILL);
+        killed::run(&mut cluster, report, &REFERENCES, kills, seed)?;
     }
     Ok(())
 }
 
-type Create = fn(&mut Client) -> Result<()>;
-type Expect = fn(&mut Client) -> Result<()>;
-type Session = fn(&str, u64, &AtomicBool) -> Result<Tally>;
-
-/// Lets the sessions work, compacts, and compares, until the time is over or something is wrong.
-fn round(
-    report: &mut Report,
-    title: &str,
-    conninfo: &str,
-    seconds: u64,
-    seed: u64,
-    session: Session,
-    expect_right: Expect,
-) -> Result<()> {
-    let stop = AtomicBool::new(false);
-    let deadline = Instant::now() + Duration::from_secs(seconds);
-    let text = |outcome: Result<Tally>| outcome.map_err(|e| describe(e.as_ref()));
-    let (tallies, compactions, snapshots) = thread::scope(|scope| {
-        let stop = &stop;
-        let sessions: Vec<_> = (0..SESSIONS)
-            .map(|n| {
-                let seed = seed.wrapping_mul(1000).wrapping_add(n);
-                scope.spawn(move || text(session(conninfo, seed, stop)))
-            })
-            .collect();
-        let compactor =
-            scope.spawn(move || compact_until(conninfo, stop).map_err(|e| describe(e.as_ref())));
+impl Mode {
+    /// Lets the sessions work, compacts, and compares, until the time is over or something is wrong.
+    fn run(&self, report: &mut Report, conninfo: &str, seconds: u64, seed: u64) -> Result<()> {
+        let title = self.title;
+        let (work, snapshots) = round::work_beside(self, conninfo, seed, |over| {
+            self.watch(conninfo, seconds, over)
+        });
+        println!(
+            "keys/{title}: {:?}, {:?}, snapshots {:?}",
+            work.tally,
+            work.compactions,
+            snapshots.as_ref().ok()
+        );
+        let ended = |failure: Option<round::Failure>| {
+            failure.map_or(Ok(()), |failure| Err(failure.text.into()))
+        };
+        report.check(
+            &format!("keys/{title}: no session met an error"),
+            ended(work.sessions.into_iter().next()),
+        );
+        report.check(
+            &format!("keys/{title}: compact met no error"),
+            ended(work.compact),
+        );
+        report.check(
+            &format!("keys/{title}: right in every snapshot"),
+            snapshots.map(|_| ()),
+        );
         let mut client = Client::connect(conninfo, NoTls)?;
-        let mut snapshots = Ok(0);
-        while let Ok(count) = snapshots {
-            if Instant::now() > deadline || sessions.iter().any(|s| s.is_finished()) {
-                break;
-            }
+        report.check(
+            &format!("keys/{title}: right in the end"),
+            (self.expect_right)(&mut client),
+        );
+        report.check(
+            &format!("keys/{title}: verified in the end"),
+            self.expect_verified(&mut client),
+        );
+        Ok(())
+    }
+
+    /// Looks at one snapshot after another, until the time is over or a session has ended; returns how many there were.
+    fn watch(&self, conninfo: &str, seconds: u64, over: &dyn Fn() -> bool) -> Result<u64> {
+        let deadline = Instant::now() + Duration::from_secs(seconds);
+        let mut client = Client::connect(conninfo, NoTls)?;
+        let mut snapshots = 0;
+        while Instant::now() < deadline && !over() {
             thread::sleep(Duration::from_millis(300));
             client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ")?;
-            snapshots = expect_right(&mut client).map(|()| count + 1);
+            (self.expect_right)(&mut client)?;
             client.batch_execute("ROLLBACK")?;
+            snapshots += 1;
         }
-        stop.store(true, Ordering::Relaxed);
-        let tallies: Vec<_> = sessions
-            .into_iter()
-            .map(|s| s.join().unwrap_or_else(|_| Err("a thread panicked".into())))
-            .collect();
-        let compactions = compactor
-            .join()
-            .unwrap_or_else(|_| Err("a thread panicked".into()));
-        Ok::<_, Box<dyn std::error::Error>>((tallies, compactions, snapshots))
-    })?;
-    let (mut total, mut failure) = (Tally::default(), None);
-    for tally in tallies {
-        match tally {
-            Ok(tally) => total.add(&tally),
-            Err(text) => failure = Some(text),
-        }
+        Ok(snapshots)
     }
-    println!(
-        "keys/{title}: {total:?}, compactions {compactions:?}, snapshots {:?}",
-        snapshots.as_ref().ok()
-    );
-    report.check(
-        &format!("keys/{title}: no session met an error"),
-        failure.map_or(Ok(()), |text| Err(text.into())),
-    );
-    report.check(
-        &format!("keys/{title}: compact met no error"),
-        compactions.map(|_| ()).map_err(Into::into),
-    );
-    report.check(
-        &format!("keys/{title}: right in every snapshot"),
-        snapshots.map(|_| ()),
-    );
-    let mut client = Client::connect(conninfo, NoTls)?;
-    report.check(
-        &format!("keys/{title}: right in the end"),
-        expect_right(&mut client),
-    );
-    report.check(
-        &format!("keys/{title}: verified in the end"),
-        twins::expect_verified(&mut client, title),
-    );
-    Ok(())
-}
 
-/// Compacts without a pause, and vacuums now and then; returns how often.
-fn compact_until(conninfo: &str, stop: &AtomicBool) -> Result<(u64, i64)> {
-    let mut client = Client::connect(conninfo, NoTls)?;
-    let (mut count, mut chunks): (u64, i64) = (0, 0);
-    while !stop.load(Ordering::Relaxed) {
-        if twins::access_method() == "varve" {
-            // A series has its rows in one chunk, or in many.
-            let rows = [65_536, 40, 7][(count / 16 % 3) as usize];
-            client.batch_execute(&format!("SET varve.chunk_rows = {rows}"))?;
-        }
-        for table in ["free", "batches", "twin"] {
-            let exists: bool = client
-                .query_one("SELECT to_regclass($1) IS NOT NULL", &[&table])?
-                .get(0);
-            if exists {
-                twins::compact(&mut client, table)?;
-                if twins::access_method() == "varve" {
-                    let found: i64 = client
-                        .query_one(
-                            &format!("SELECT count(*) FROM varve.chunks('{table}')"),
-                            &[],
-                        )?
-                        .get(0);
-                    chunks += found;
-                }
-            }
-        }
-        count += 1;
-        if count % 8 == 0 {
-            client.batch_execute("VACUUM")?;
-        }
+    fn expect_verified(&self, client: &mut Client) -> Result<()> {
+        self.tables
+            .iter()
+            .try_for_each(|table| twins::expect_verified(client, table))
     }
-    Ok((count, chunks))
+
+    fn expect_right_and_verified(&self, client: &mut Client) -> Result<()> {
+        (self.expect_right)(client)?;
+        self.expect_verified(client)
+    }
 }
 
 /// The SQLSTATE of an error of the server; anything else is passed on.

@@ -16,10 +16,9 @@ pub fn expect_equal(client: &mut Client) -> Result<()> {
     twins::expect_equal(client, "twin_heap", "twin")
 }
 
-pub fn session(conninfo: &str, seed: u64, stop: &AtomicBool) -> Result<Tally> {
+pub fn session(conninfo: &str, seed: u64, stop: &AtomicBool, tally: &mut Tally) -> Result<()> {
     let mut client = Client::connect(conninfo, NoTls)?;
     let mut random = Random::new(seed);
-    let mut tally = Tally::default();
     while !stop.load(Ordering::Relaxed) {
         let level = if random.one_in(4) {
             "REPEATABLE READ"
@@ -33,7 +32,7 @@ pub fn session(conninfo: &str, seed: u64, stop: &AtomicBool) -> Result<Tally> {
         client.batch_execute(&format!("BEGIN ISOLATION LEVEL {level}"))?;
         let mut conflict = false;
         for _ in 0..random.integer(1, 5) {
-            conflict = !step(&mut client, &mut random, &mut tally)?;
+            conflict = !step(&mut client, &mut random, tally)?;
             if conflict {
                 break;
             }
@@ -42,7 +41,7 @@ pub fn session(conninfo: &str, seed: u64, stop: &AtomicBool) -> Result<Tally> {
         client.batch_execute(if undone { "ROLLBACK" } else { "COMMIT" })?;
         tally.committed += u64::from(!undone);
     }
-    Ok(tally)
+    Ok(())
 }
 
 /// One statement on both tables; false where it could not be serialized.
