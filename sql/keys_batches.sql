@@ -114,7 +114,13 @@ INSERT INTO wide SELECT repeat('compressible ', 400), at(g), 'long' FROM generat
 INSERT INTO wide SELECT string_agg(md5(i::text), ''), at(g), 'fits' FROM generate_series(1, 80) i, generate_series(1, 60) g GROUP BY g;
 SELECT count(*), count(DISTINCT (device, time)) FROM wide;
 REINDEX TABLE wide;
+-- Nor is it taken for one that rows of chunks could have.
+CREATE TABLE later_wide(device text, time timestamptz NOT NULL) USING varve;
+INSERT INTO later_wide SELECT string_agg(md5(i::text), ''), at(g) FROM generate_series(1, 100) i, generate_series(1, 60) g GROUP BY g;
+\set VERBOSITY sqlstate
+ALTER TABLE later_wide ADD PRIMARY KEY (device, time);
+\set VERBOSITY default
 SELECT count(*) AS faults FROM varve.verify('wide');
-DROP TABLE v, h, later, wide;
+DROP TABLE v, h, later, wide, later_wide;
 DROP PROCEDURE on_both;
 DROP FUNCTION differences, at;

@@ -4,6 +4,7 @@
 
 use crate::am::{scan, slot};
 use crate::pg::error;
+use crate::pg::nbtree;
 use crate::storage::{layout, marks};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -111,11 +112,14 @@ unsafe extern "C-unwind" fn next(index: pg_sys::Relation, work: *mut Work) -> bo
             return false;
         }
         slot::deform_all(work.slot);
-        for (at, column) in layout::index_columns(index).into_iter().enumerate() {
-            let column = usize::from(column) - 1;
+        let columns = layout::all_index_columns(index);
+        for (at, column) in columns.iter().enumerate() {
+            let column = usize::from(*column) - 1;
             work.values[at] = *(*work.slot).tts_values.add(column);
             work.nulls[at] = *(*work.slot).tts_isnull.add(column);
         }
+        let count = columns.len();
+        nbtree::expect_short(index, &mut work.values[..count], &mut work.nulls[..count]);
         // Columns that are only carried along do not matter.
         let keys = (*(*index).rd_index).indnkeyatts as usize;
         work.nulls[keys..].fill(true);

@@ -1,5 +1,5 @@
 //! The keys of rows in the order of a unique index, and of the rows' TIDs where keys are equal. A sort of rows and not of index
-//! entries, since those have a greatest size: chunks may hold keys beyond it.
+//! entries, since those have a greatest size: what is looked for are keys that should not be there.
 
 use crate::am::slot;
 use crate::pg::constraint;
