@@ -170,7 +170,7 @@ pub unsafe fn update_xid(header: pg_sys::HeapTupleHeader) -> pg_sys::Transaction
 }
 
 /// Who has deleted, updated or locked a tuple, whatever became of them.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub enum Xmax {
     None,
     /// A transaction that has deleted or updated it, or locked it exclusively.

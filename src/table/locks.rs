@@ -346,30 +346,48 @@ pub enum Activity {
 /// # Safety
 /// `table` must be open, and the tuple protected by a snapshot.
 pub unsafe fn activity(table: pg_sys::Relation, at: Tid) -> Activity {
-    // SAFETY: by contract; the page is pinned and locked while it is looked at.
-    unsafe {
-        let mut cursor = PageCursor::new(table);
-        let Some(item) = cursor.tuple(at, relation::blocks(table)) else {
+    let mut ended = None;
+    loop {
+        // SAFETY: by contract.
+        let Some((state, xmax)) = (unsafe { modification(table, at) }) else {
             return Activity::Over;
         };
-        let buffer = cursor.buffer();
-        let (state, xmax) = cursor.locked(|_| {
-            let mut found = item.to_heap_tuple(relation::oid(table));
-            let command = pg_sys::GetCurrentCommandId(false) + 1;
-            let state = pg_sys::HeapTupleSatisfiesUpdate(&mut found, command, buffer);
-            (state, tuple::xmax(item.header))
-        });
         match state {
-            pg_sys::TM_Result::TM_BeingModified => by_changers(xmax),
+            // SAFETY: as read from a tuple.
+            pg_sys::TM_Result::TM_BeingModified => match unsafe { by_changers(xmax) } {
+                // Seen once more, after he has ended, it would be over if he had changed it: he has only locked it, and others share it.
+                Activity::Over if ended == Some(xmax) => return Activity::None,
+                Activity::Over => ended = Some(xmax),
+                activity => return activity,
+            },
             pg_sys::TM_Result::TM_Updated
             | pg_sys::TM_Result::TM_Deleted
-            | pg_sys::TM_Result::TM_SelfModified => Activity::Over,
-            _ => Activity::None,
+            | pg_sys::TM_Result::TM_SelfModified => return Activity::Over,
+            _ => return Activity::None,
         }
     }
 }
 
-/// What those are doing who have a header to themselves.
+/// Whether a header is being modified, and by whom; None where no tuple is.
+unsafe fn modification(
+    table: pg_sys::Relation,
+    at: Tid,
+) -> Option<(pg_sys::TM_Result::Type, tuple::Xmax)> {
+    // SAFETY: the caller's contract; the page is pinned and locked while it is looked at.
+    unsafe {
+        let mut cursor = PageCursor::new(table);
+        let item = cursor.tuple(at, relation::blocks(table))?;
+        let buffer = cursor.buffer();
+        Some(cursor.locked(|_| {
+            let mut found = item.to_heap_tuple(relation::oid(table));
+            let command = pg_sys::GetCurrentCommandId(false) + 1;
+            let state = pg_sys::HeapTupleSatisfiesUpdate(&mut found, command, buffer);
+            (state, tuple::xmax(item.header))
+        }))
+    }
+}
+
+/// What those are doing who have a header to themselves, or had when it was looked at.
 unsafe fn by_changers(xmax: tuple::Xmax) -> Activity {
     // SAFETY: as read from a tuple.
     let changers = unsafe {
@@ -379,6 +397,7 @@ unsafe fn by_changers(xmax: tuple::Xmax) -> Activity {
             tuple::Xmax::Members(multi, only_locks) => exclusive_members(multi, only_locks),
         }
     };
+    let mut activity = Activity::None;
     for changer in changers {
         // SAFETY: transaction ids of a tuple.
         unsafe {
@@ -388,13 +407,12 @@ unsafe fn by_changers(xmax: tuple::Xmax) -> Activity {
             if pg_sys::TransactionIdIsInProgress(changer) {
                 return Activity::By(changer);
             }
-            // It has ended since the header was looked at.
             if pg_sys::TransactionIdDidCommit(changer) {
-                return Activity::Over;
+                activity = Activity::Over;
             }
         }
     }
-    Activity::None
+    activity
 }
 
 /// The members of a multixact that share a tuple with nobody.
