@@ -444,7 +444,15 @@ unsafe fn locks_key(
             pg_sys::TUPLE_LOCK_FLAG_LOCK_UPDATE_IN_PROGRESS as u8,
             &mut failure,
         );
-        let result = match follow::after_seal(table, next, result, &mut failure) {
+        let is_last = tid::from_pg(&failure.ctid).is_moved_marker();
+        let result = if result == pg_sys::TM_Result::TM_Updated && !is_last {
+            // One of those is gone, perhaps into a chunk: the last one is what must stay.
+            let last = pg_sys::TUPLE_LOCK_FLAG_FIND_LAST_VERSION as u8;
+            follow::lock_successor(table, &mut item, slot, command, request, last, &mut failure)
+        } else {
+            result
+        };
+        let result = match follow::after_seal(table, tid::read(&mut item), result, &mut failure) {
             Some(sealed) => {
                 item = tid::to_pg(sealed);
                 lock_compressed(table, &mut item, slot, command, request, 0, &mut failure)

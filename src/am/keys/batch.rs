@@ -272,7 +272,11 @@ impl Batch {
             });
             let wait = match find::judge_hits(self.table, &directory.chunks, &hits) {
                 Look::Free => return,
-                Look::Again => return first.again = true,
+                Look::Again => {
+                    directory.outdated = true;
+                    first.again = true;
+                    return;
+                }
                 Look::Taken(_) => None,
                 Look::Changes(wait) => Some(wait),
             };

@@ -144,7 +144,7 @@ pub struct Directory {
     loose: Vec<usize>,
     all_read: bool,
     first_keys_read: FxHashSet<Bytes>,
-    /// A chunk has come into being since the snapshot: it does not show everything.
+    /// A chunk has come into being since the snapshot, or changed: it is not to be kept.
     pub outdated: bool,
 }
 

@@ -129,7 +129,9 @@ unsafe fn look_up(
                     has_key(search, unique, key, reader, hit.row)
                 });
             }
-            match judge_hits(search.table, &directory.chunks, &hits) {
+            let look = judge_hits(search.table, &directory.chunks, &hits);
+            directory.outdated |= matches!(look, Look::Again);
+            match look {
                 Look::Free if directory.outdated || is_stale(moment.completions) => Look::Again,
                 look => look,
             }
