@@ -238,10 +238,13 @@ fn refused(client: &mut Client, pair: Pair, statement: &str) -> Result<()> {
     for table in [pair.heap, pair.varve] {
         client.batch_execute("SAVEPOINT refused")?;
         let outcome = client.batch_execute(&statement.replace("{t}", table));
-        let state = match &outcome {
-            Err(error) if is_conflict(error) => return Ok(outcome?),
-            Err(error) => Some(sqlstate(error).ok_or("the connection is gone")?.to_string()),
+        let state = match outcome {
             Ok(()) => None,
+            Err(error) => match sqlstate(&error) {
+                Some(state) if !is_conflict(&error) => Some(state.to_string()),
+                // The transaction has to begin anew, or the server is gone.
+                _ => return Err(error.into()),
+            },
         };
         client.batch_execute("ROLLBACK TO refused; RELEASE refused")?;
         states.push(state);
