@@ -82,7 +82,12 @@ pub unsafe fn mark_if_alone(table: pg_sys::Relation) {
     // SAFETY: by contract.
     unsafe {
         let is_alone = relation::is_created_here(table) || relation::is_locked_exclusively(table);
-        if is_alone && layout::has_constraint_index(table) && layout::can_get_chunks(table) {
+        // In torture mode others get chunks too, but not before somebody commits.
+        let wanted = is_alone
+            && layout::has_constraint_index(table)
+            && !layout::keeps_rows_in_tail(table)
+            && layout::of(table).time.is_some();
+        if wanted {
             mark(table);
         }
     }
