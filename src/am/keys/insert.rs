@@ -1,7 +1,8 @@
 //! Entering a key: `aminsert` of a unique index. A key that is in a chunk is refused before btree gets it, so
 //! that nobody waits for an entry that is to go again. Then btree enters it, and settles it with the tail's:
 //! from here on every inserter of the same key meets it. What has been sealed between the first look and
-//! btree's is found by a second one, which is needed only if some transaction has ended meanwhile. A deferrable key
+//! btree's is found by a second one, which is needed only if some transaction has ended meanwhile, or is bringing
+//! batches, which are in chunks before it ends. A deferrable key
 //! is entered first and looked for once, without waiting; where it may be taken, core asks again when it is due.
 //!
 //! Errors of btree must reach core as they were raised, with constraint and all, and so must ours. They jump
