@@ -250,9 +250,18 @@ impl Pair {
         let mut source = self.source.connect(DATABASE)?;
         let mut target = self.target.connect(DATABASE)?;
         let Published { name, .. } = IN;
+        // Whatever the rounds have left, there is a row to look for, and it is compressed.
+        self.load(&mut source, IN)?;
+        self.expect_equal()?;
         twins::compact(&mut target, name)?;
         target.batch_execute(&format!("CREATE INDEX by_seq ON {name} (seq)"))?;
-        source.batch_execute(&format!("UPDATE {name} SET value = 7 WHERE seq % 1000 = 1"))?;
+        let changed = source.execute(
+            &format!("UPDATE {name} SET value = 7 WHERE seq = $1"),
+            &[&self.seq],
+        )?;
+        if changed != 1 {
+            return Err(format!("changed {changed} rows for one").into());
+        }
         let version: i32 = target
             .query_one("SELECT current_setting('server_version_num')::int", &[])?
             .get(0);
