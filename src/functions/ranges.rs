@@ -7,11 +7,11 @@
 use super::bucket::{Width, DAY_US};
 use super::fcinfo::Fcinfo;
 use super::gapfill::buckets::{Buckets, TimeType};
-use super::nodes::{cast, items, node_list};
 use super::time_bucket::{
     varve_time_bucket, varve_time_bucket_date, varve_time_bucket_int2, varve_time_bucket_int4,
     varve_time_bucket_int8, varve_time_bucket_zone,
 };
+use crate::pg::node::{cast, items, list as node_list};
 use pgrx::pg_guard;
 use pgrx::pg_sys::{self, Datum, Node, NodeTag, Oid};
 

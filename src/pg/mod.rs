@@ -3,6 +3,7 @@
 
 pub mod constraint;
 pub mod error;
+pub mod executor;
 pub mod heavy;
 pub mod memory;
 pub mod nbtree;

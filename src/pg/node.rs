@@ -1,4 +1,4 @@
-//! Parse nodes and their lists.
+//! Nodes of queries and plans, and their lists.
 
 use pgrx::pg_sys;
 use std::ffi::{CStr, CString};
@@ -25,20 +25,48 @@ pub unsafe fn is(node: *mut pg_sys::Node, tag: pg_sys::NodeTag) -> bool {
     unsafe { !node.is_null() && (*node).type_ == tag }
 }
 
+/// The node as a `T`, if it has that tag.
+///
+/// # Safety
+/// As `is`; `T` must be the node type that `tag` names.
+pub unsafe fn cast<T>(node: *mut pg_sys::Node, tag: pg_sys::NodeTag) -> Option<*mut T> {
+    // SAFETY: by contract.
+    unsafe { is(node, tag) }.then_some(node.cast())
+}
+
 /// The nodes of a list.
 ///
 /// # Safety
 /// `list` must be NIL or a valid list of pointers to `T`.
 pub unsafe fn of_list<T>(list: *mut pg_sys::List) -> Vec<*mut T> {
-    if list.is_null() {
-        return Vec::new();
-    }
     // SAFETY: by contract.
-    unsafe {
-        (0..(*list).length as usize)
-            .map(|at| (*(*list).elements.add(at)).ptr_value.cast())
-            .collect()
-    }
+    unsafe { items(list) }.collect()
+}
+
+/// The nodes of a list, one by one.
+///
+/// # Safety
+/// As `of_list`; the list must outlive the iterator.
+pub unsafe fn items<T>(list: *mut pg_sys::List) -> impl Iterator<Item = *mut T> {
+    // SAFETY: by contract; `at` is within the list.
+    (0..length(list)).map(move |at| unsafe { (*(*list).elements.add(at)).ptr_value.cast() })
+}
+
+/// The integers of an integer list.
+///
+/// # Safety
+/// `list` must be NIL or an integer list.
+pub unsafe fn integers(list: *mut pg_sys::List) -> Vec<i32> {
+    let integer = |at| {
+        // SAFETY: by contract; `at` is within the list.
+        unsafe { (*(*list).elements.add(at)).int_value }
+    };
+    (0..length(list)).map(integer).collect()
+}
+
+fn length(list: *mut pg_sys::List) -> usize {
+    // SAFETY: NIL or a valid list, by the callers' contracts.
+    unsafe { list.as_ref() }.map_or(0, |list| list.length as usize)
 }
 
 /// A list of the nodes.
@@ -47,6 +75,14 @@ pub fn list<T>(nodes: impl IntoIterator<Item = *mut T>) -> *mut pg_sys::List {
     // SAFETY: lappend makes a list of NIL.
     let append = |list, node: *mut T| unsafe { pg_sys::lappend(list, node.cast()) };
     nodes.into_iter().fold(none, append)
+}
+
+/// An integer list.
+pub fn integer_list(integers: impl IntoIterator<Item = i32>) -> *mut pg_sys::List {
+    let none = core::ptr::null_mut();
+    // SAFETY: as above.
+    let append = |list, integer| unsafe { pg_sys::lappend_int(list, integer) };
+    integers.into_iter().fold(none, append)
 }
 
 /// A palloc'd copy of a name.
@@ -66,3 +102,15 @@ pub unsafe fn owned(text: *const core::ffi::c_char) -> CString {
     // SAFETY: by contract.
     unsafe { CStr::from_ptr(text).to_owned() }
 }
+
+/// Flags of a custom path whose node projects; version 14 takes it for granted.
+#[cfg(feature = "pg14")]
+pub const SUPPORTS_PROJECTION: u32 = 0;
+#[cfg(not(feature = "pg14"))]
+pub const SUPPORTS_PROJECTION: u32 = pg_sys::CUSTOMPATH_SUPPORT_PROJECTION;
+
+/// A table of a custom path's or node's methods; constant.
+#[repr(transparent)]
+pub struct Shared<T>(pub T);
+// SAFETY: never written.
+unsafe impl<T> Sync for Shared<T> {}

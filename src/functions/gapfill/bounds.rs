@@ -1,6 +1,6 @@
 //! The range to fill, as the query's conditions state it: `time >= X`, `time < Y`, BETWEEN, in any spelling.
 use super::buckets::TimeType;
-use crate::functions::nodes::{cast, items};
+use crate::pg::node::{cast, items};
 use pgrx::pg_sys::{self, Node, NodeTag, Oid};
 
 /// A limit on the time: a lower limit is a least time, an upper limit the first time beyond the range.

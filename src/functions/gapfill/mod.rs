@@ -37,7 +37,7 @@ enum Marker {
 unsafe fn marker_of(node: *mut pg_sys::Node) -> Option<(Marker, *mut pg_sys::FuncExpr)> {
     // SAFETY: the caller's promise.
     unsafe {
-        let call = super::nodes::cast::<pg_sys::FuncExpr>(node, pg_sys::NodeTag::T_FuncExpr)?;
+        let call = crate::pg::node::cast::<pg_sys::FuncExpr>(node, pg_sys::NodeTag::T_FuncExpr)?;
         if (*call).funcid.to_u32() < pg_sys::FirstNormalObjectId {
             return None;
         }

@@ -2,11 +2,11 @@
 //!
 //! A query without other group columns has one group, also when there is no row. Buckets outside the range pass through.
 use super::buckets::TimeType;
-use super::plan::{ColumnKind, Shared};
+use super::plan::ColumnKind;
 use super::rows::{Column, Gapfill, Limit};
-use crate::functions::executor;
 use crate::functions::layout::Layout;
-use crate::functions::nodes::{integers, items, make_node, node_list};
+use crate::pg::executor;
+use crate::pg::node::{self, integers, items, Shared};
 use pgrx::pg_sys::{self, NodeTag, Oid};
 use pgrx::{pg_guard, PgMemoryContexts};
 
@@ -50,7 +50,7 @@ pub fn scan_methods() -> *const pg_sys::CustomScanMethods {
 unsafe extern "C-unwind" fn create(_scan: *mut pg_sys::CustomScan) -> *mut pg_sys::Node {
     // SAFETY: our state begins with the one that the executor knows.
     unsafe {
-        let state = make_node::<ScanState>(NodeTag::T_CustomScanState);
+        let state = node::make::<ScanState>(NodeTag::T_CustomScanState);
         (*state).base.methods = &raw const EXEC_METHODS.0;
         state.cast()
     }
@@ -73,7 +73,7 @@ unsafe extern "C-unwind" fn begin(
             estate,
             eflags,
         );
-        (*node).custom_ps = node_list([input]);
+        (*node).custom_ps = node::list([input]);
         let expressions: Vec<*mut pg_sys::ExprState> = items::<pg_sys::Expr>((*scan).custom_exprs)
             .map(|expression| pg_sys::ExecInitExpr(expression, &mut (*node).ss.ps))
             .collect();

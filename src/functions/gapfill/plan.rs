@@ -7,7 +7,7 @@ use super::bounds::{self, Bound};
 use super::buckets::TimeType;
 use super::{marker_of, Marker};
 use crate::functions::errors::{invalid, raise, Code};
-use crate::functions::nodes::{cast, integer_list, items, make_node, node_list};
+use crate::pg::node::{self, cast, integer_list, items, list as node_list, Shared};
 use pgrx::pg_guard;
 use pgrx::pg_sys::{self, Node, NodeTag, Oid};
 
@@ -20,12 +20,6 @@ pub fn init() {
         pg_sys::create_upper_paths_hook = Some(create_upper_paths);
     }
 }
-
-/// Version 14 takes it for granted that a custom scan projects.
-#[cfg(feature = "pg14")]
-const SUPPORTS_PROJECTION: u32 = 0;
-#[cfg(not(feature = "pg14"))]
-const SUPPORTS_PROJECTION: u32 = pg_sys::CUSTOMPATH_SUPPORT_PROJECTION;
 
 /// What a column of the node is. The numbers travel in the plan.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -194,7 +188,7 @@ unsafe fn gapfill_path(
 ) -> *mut pg_sys::CustomPath {
     // SAFETY: the caller's promise.
     unsafe {
-        let path = make_node::<pg_sys::CustomPath>(NodeTag::T_CustomPath);
+        let path = node::make::<pg_sys::CustomPath>(NodeTag::T_CustomPath);
         (*path).path.pathtype = NodeTag::T_CustomScan;
         (*path).path.parent = rel;
         (*path).path.pathtarget = target;
@@ -204,7 +198,7 @@ unsafe fn gapfill_path(
             + (*target).cost.startup
             + (pg_sys::cpu_tuple_cost + (*target).cost.per_tuple) * (*input).rows;
         (*path).path.pathkeys = pathkeys;
-        (*path).flags = SUPPORTS_PROJECTION;
+        (*path).flags = node::SUPPORTS_PROJECTION;
         (*path).custom_paths = node_list([input]);
         (*path).custom_private = private;
         (*path).methods = &raw const PATH_METHODS.0;
@@ -465,12 +459,6 @@ static PATH_METHODS: Shared<pg_sys::CustomPathMethods> = Shared(pg_sys::CustomPa
     ReparameterizeCustomPathByChild: None,
 });
 
-/// A table of methods; constant.
-#[repr(transparent)]
-pub struct Shared<T>(pub T);
-// SAFETY: never written.
-unsafe impl<T> Sync for Shared<T> {}
-
 #[pg_guard]
 unsafe extern "C-unwind" fn plan_custom_path(
     _root: *mut pg_sys::PlannerInfo,
@@ -487,7 +475,7 @@ unsafe extern "C-unwind" fn plan_custom_path(
             let copy = pg_sys::copyObjectImpl(expression.cast()).cast();
             pg_sys::makeTargetEntry(copy, n as i16 + 1, std::ptr::null_mut(), false)
         });
-        let scan = make_node::<pg_sys::CustomScan>(NodeTag::T_CustomScan);
+        let scan = node::make::<pg_sys::CustomScan>(NodeTag::T_CustomScan);
         (*scan).scan.plan.targetlist = tlist;
         (*scan).flags = (*path).flags;
         (*scan).custom_plans = custom_plans;

@@ -36,6 +36,40 @@ pub unsafe fn get_all_attributes(slot: *mut TupleTableSlot) {
     }
 }
 
+/// The first attributes of a row, and which of them are null.
+///
+/// # Safety
+/// `slot` has a row of so many attributes, which is not touched while the slices are used; must run inside a guarded
+/// entry point.
+pub unsafe fn attributes<'a>(slot: *mut TupleTableSlot, count: usize) -> (&'a [Datum], &'a [bool]) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if ((*slot).tts_nvalid as usize) < count {
+            pg_sys::slot_getsomeattrs_int(slot, count as i32);
+        }
+        (
+            core::slice::from_raw_parts((*slot).tts_values, count),
+            core::slice::from_raw_parts((*slot).tts_isnull, count),
+        )
+    }
+}
+
+/// Lets an empty virtual slot have a row's attributes, as long as that row is there.
+///
+/// # Safety
+/// Both slots have the same attributes; must run inside a guarded entry point.
+pub unsafe fn borrow_attributes(slot: *mut TupleTableSlot, row: *mut TupleTableSlot) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let count = (*(*slot).tts_tupleDescriptor).natts as usize;
+        let (values, nulls) = attributes(row, count);
+        core::slice::from_raw_parts_mut((*slot).tts_values, count).copy_from_slice(values);
+        core::slice::from_raw_parts_mut((*slot).tts_isnull, count).copy_from_slice(nulls);
+        (*slot).tts_flags &= !(pg_sys::TTS_FLAG_EMPTY as u16);
+        (*slot).tts_nvalid = count as i16;
+    }
+}
+
 /// The next row of a child node.
 ///
 /// # Safety
@@ -50,6 +84,36 @@ pub unsafe fn next_row(node: *mut pg_sys::PlanState) -> *mut TupleTableSlot {
             .ExecProcNode
             .expect("BUG: a plan state without ExecProcNode");
         pg_guard_ffi_boundary(|| next(node))
+    }
+}
+
+/// What an error of the statement passes through as it is, with its context and all: it jumps over the frames, which must hold
+/// plain values only.
+pub mod unguarded {
+    use pgrx::pg_sys::{EState, Plan, PlanState, TupleTableSlot};
+
+    unsafe extern "C-unwind" {
+        /// # Safety
+        /// The node must be of a plan that the executor is starting.
+        pub fn ExecInitNode(node: *mut Plan, estate: *mut EState, flags: i32) -> *mut PlanState;
+        fn ExecReScan(node: *mut PlanState);
+    }
+
+    /// As `next_row`.
+    ///
+    /// # Safety
+    /// `node` is initialized.
+    pub unsafe fn next_row(node: *mut PlanState) -> *mut TupleTableSlot {
+        // SAFETY: the caller's promise; an initialized node has the function.
+        unsafe {
+            if !(*node).chgParam.is_null() {
+                ExecReScan(node);
+            }
+            match (*node).ExecProcNode {
+                Some(next) => next(node),
+                None => core::ptr::null_mut(),
+            }
+        }
     }
 }
 
