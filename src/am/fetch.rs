@@ -8,6 +8,7 @@ use crate::pg::tid::{self, Tid};
 use crate::storage::reader::Reader;
 use crate::storage::registry;
 use crate::table::changes::{self, Newest};
+use crate::table::crosscheck;
 use crate::table::follow;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -346,6 +347,7 @@ pub unsafe extern "C-unwind" fn tuple_satisfies_snapshot(
         let at = tid::from_pg(&(*slot).tts_tid);
         if at.is_virtual() {
             visible_row(table, at, snapshot).is_some()
+                || crosscheck::sees_row_of_newer(table, at, snapshot)
         } else {
             heap_callback!(tuple_satisfies_snapshot, table, slot, snapshot)
         }

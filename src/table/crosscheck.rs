@@ -1,5 +1,5 @@
-//! Cascades of foreign keys in REPEATABLE READ and SERIALIZABLE: they look for rows with a snapshot of the moment, and may only
-//! change those that the transaction's own snapshot, the crosscheck, sees as well. A row's header version tells too much for
+//! Cascades of foreign keys and ON CONFLICT in REPEATABLE READ and SERIALIZABLE: they look for rows as they are at the moment, and
+//! may only go on with those that the transaction's own snapshot, the crosscheck, sees as well. A row's header version tells too much for
 //! that: it is a new one whenever another row of the chunk is changed. A row that is there has been since its chunk was written,
 //! so what matters is whether the crosscheck sees any version of the chunk.
 
@@ -46,6 +46,26 @@ pub unsafe fn passes(
             || !known.is_virtual() && sees_tuple(table, known, crosscheck)
             || fetch::visible_row(table, Tid::of_row(newest.chunk.tid, row), crosscheck).is_some()
             || sees_chunk(table, newest.chunk.header.chunk, crosscheck)
+    }
+}
+
+/// Does the transaction's snapshot see a row that is there, but in a version of its chunk's header that it does not see?
+///
+/// # Safety
+/// `table` must be open, `snapshot` valid, `at` the TID of a compressed row that is there.
+pub unsafe fn sees_row_of_newer(
+    table: pg_sys::Relation,
+    at: Tid,
+    snapshot: pg_sys::Snapshot,
+) -> bool {
+    // SAFETY: by contract.
+    unsafe {
+        let is_of_transaction = (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_MVCC
+            && pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32;
+        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        is_of_transaction
+            && fetch::visible_row(table, at, any)
+                .is_some_and(|(newest, _)| sees_chunk(table, newest.chunk.header.chunk, snapshot))
     }
 }
 
