@@ -79,8 +79,15 @@ pub unsafe fn find(search: Search, key: &Key, stamp: &mut u64) -> (Answer, Optio
                 completions: *stamp,
                 fresh: batch::is_announced(search.table),
             };
-            let look = match series_values(unique, key) {
-                Some((series, values)) => look_up(search, (unique, series), key, &values, moment),
+            let look = match &unique.series {
+                Some((series, _)) => {
+                    let index = Open::index(*series, pg_sys::AccessShareLock);
+                    look_by(search, unique, &Shape::new(index.rel()), key, moment)
+                }
+                None => None,
+            };
+            let look = match look {
+                Some(look) => look,
                 None => walk(search, unique, key, moment),
             };
             match look {
@@ -105,21 +112,24 @@ pub enum Look {
 }
 
 /// Looks the key up by a series index. New keys may come into chunks without having been in the tail, so nothing is free that was
-/// not free throughout: a merger may have moved what was committed meanwhile.
-unsafe fn look_up(
+/// not free throughout: a merger may have moved what was committed meanwhile. `None` where the key is not given in full.
+///
+/// # Safety
+/// Table and index must be open, `unique` that index, `shape` of its series index, `key` of it, `moment` of now.
+pub unsafe fn look_by(
     search: Search,
-    (unique, series): (&Unique, pg_sys::Oid),
+    unique: &Unique,
+    shape: &Shape,
     key: &Key,
-    values: &[pg_sys::Datum],
     moment: Moment,
-) -> Look {
-    // SAFETY: the caller's contract.
+) -> Option<Look> {
+    let values = series_values(unique, key)?;
+    // SAFETY: by contract.
     unsafe {
-        let index = Open::index(series, pg_sys::AccessShareLock);
-        let shape = Shape::new(index.rel());
+        let series = relation::oid(shape.index);
         let (time, series_key) = values.split_last().expect("BUG: an index without columns");
-        let wanted = Wanted::new(search.table, &shape, series_key);
-        directory::lend(search.table, series, moment, |directory| {
+        let wanted = Wanted::new(search.table, shape, series_key);
+        let look = directory::lend(search.table, series, moment, |directory| {
             let at = shape.time_of(*time, false).1;
             directory.cover(&wanted, (at, at), moment.snapshot);
             let mut hits = directory.rows_at(&wanted, *time);
@@ -135,7 +145,8 @@ unsafe fn look_up(
                 Look::Free if directory.outdated || is_stale(moment.completions) => Look::Again,
                 look => look,
             }
-        })
+        });
+        Some(look)
     }
 }
 
@@ -219,18 +230,14 @@ pub unsafe fn completions(snapshot: pg_sys::Snapshot) -> u64 {
     unsafe { (*snapshot).snapXactCompletionCount }
 }
 
-/// The series index that finds a key, and the values that it is to look for.
-unsafe fn series_values(
-    unique: &Unique,
-    key: &Key,
-) -> Option<(pg_sys::Oid, SmallVec<[pg_sys::Datum; FEW]>)> {
-    let (series, places) = unique.series.as_ref()?;
+/// The values that the series index of a key is to look for.
+fn series_values(unique: &Unique, key: &Key) -> Option<SmallVec<[pg_sys::Datum; FEW]>> {
+    let (_, places) = unique.series.as_ref()?;
     let value = |&at: &usize| {
         let is_given = key.columns.contains(&at) && !key.nulls[at];
         is_given.then(|| key.values[at])
     };
-    let values = places.iter().map(value).collect::<Option<_>>()?;
-    Some((*series, values))
+    places.iter().map(value).collect()
 }
 
 /// Has a row the key, in the sense of the unique index?

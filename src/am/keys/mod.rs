@@ -12,13 +12,20 @@ mod insert;
 mod quiet;
 mod scan;
 mod side;
+mod sift;
 mod tail;
 mod wait;
 mod wanted;
 
 pub use arm::arm;
 pub use batch::{takes_batches, Batch, Entered};
-pub use catalog::{announces_changes, init};
+pub use catalog::announces_changes;
+
+/// Called once, when the library is loaded.
+pub fn init() {
+    catalog::init();
+    sift::init();
+}
 
 /// A transaction or a part of it has ended.
 pub fn forget() {
