@@ -17,6 +17,9 @@ use std::io::Write;
 use std::sync::Arc;
 
 /// What a statement did, in a form that does not depend on the order of rows.
+/// Statements bring chunks: any, those of some rows, COPY at most.
+const BATCH_ROWS: [u32; 3] = [1, 10, 500];
+
 type Outcome = std::result::Result<Vec<String>, String>;
 
 struct Worlds {
@@ -36,8 +39,8 @@ pub fn run(
     drop(cluster.database("differential")?);
     let mut random = Random::new(seed);
     for round in 1..=rounds {
-        let mut worlds = Worlds::open(&cluster)?;
         let mut random = Random::new(random.bits());
+        let mut worlds = Worlds::open(&cluster, *random.pick(&BATCH_ROWS))?;
         report.check(
             &format!("differential/round {round}"),
             one_table(&mut worlds, &mut random, steps),
@@ -65,7 +68,8 @@ fn one_table(worlds: &mut Worlds, random: &mut Random, steps: usize) -> Result<(
 }
 
 impl Worlds {
-    fn open(cluster: &Cluster) -> Result<Self> {
+    /// `batch_rows`: from how many rows on a statement writes chunks.
+    fn open(cluster: &Cluster, batch_rows: u32) -> Result<Self> {
         let world = |schema: &str, method: &str| -> Result<Client> {
             let mut client = cluster.connect("differential")?;
             client.batch_execute(&format!(
@@ -77,10 +81,11 @@ impl Worlds {
         let mut heap = world("heap_world", "heap")?;
         // Its answers count, not its plans: some joins would outlast the timeout.
         heap.batch_execute("SET enable_nestloop = off")?;
-        Ok(Self {
-            heap,
-            varve: world("varve_world", &twins::access_method())?,
-        })
+        let mut varve = world("varve_world", &twins::access_method())?;
+        if twins::access_method() == "varve" {
+            varve.batch_execute(&format!("SET varve.batch_rows = {batch_rows}"))?;
+        }
+        Ok(Self { heap, varve })
     }
 
     /// Takes one step in both worlds; an error tells how they differ and what led there.
