@@ -151,6 +151,32 @@ CALL on_both($$INSERT INTO {t} SELECT 'd' || g % 5, at(g), 77777, 7, 1 FROM gene
 EXPLAIN (COSTS OFF) EXECUTE again;
 ALTER TABLE h DROP COLUMN inverse;
 ALTER TABLE v DROP COLUMN inverse;
+-- Sources of all kinds, through views and several in one statement.
+CREATE TABLE parts(device text, time timestamptz, value int, id int, part int) PARTITION BY LIST (device);
+CREATE TABLE parts1 PARTITION OF parts FOR VALUES IN ('d0', 'd1');
+CREATE TABLE parts2 PARTITION OF parts DEFAULT;
+INSERT INTO parts SELECT * FROM s;
+CREATE VIEW seen_h AS SELECT part, value, time, device FROM h;
+CREATE VIEW seen_v AS SELECT part, value, time, device FROM v;
+CALL on_both($$INSERT INTO {t} SELECT 'd' || g % 5, at(g), 1, 1, 1 FROM (SELECT generate_series(1, 9000) g) x ON CONFLICT DO NOTHING$$);
+CALL on_both($$INSERT INTO {t} SELECT 'd' || generate_series(1, 9100) % 5, at(generate_series(1, 9100)), 1, 1, 1 ON CONFLICT DO NOTHING$$);
+CALL on_both($$INSERT INTO {t} SELECT * FROM s UNION ALL SELECT device, time, value, 1, part + 10 FROM s UNION ALL SELECT * FROM s ON CONFLICT DO NOTHING$$);
+CALL varve.compact('v');
+CALL on_both($$INSERT INTO {t} SELECT * FROM parts ON CONFLICT DO NOTHING$$);
+CALL on_both($$INSERT INTO {t} SELECT device, time, (SELECT max(value) FROM parts p WHERE p.device = s.device), 1, part FROM s ON CONFLICT DO NOTHING$$);
+CALL on_both($$INSERT INTO {t} SELECT device, max(time), 1, g, max(part) FROM generate_series(1, 100) g, s WHERE value > g GROUP BY device, g ON CONFLICT DO NOTHING$$);
+CALL on_both($$INSERT INTO {t} SELECT device, time, row_number() OVER (ORDER BY time), 1, part FROM s ON CONFLICT DO NOTHING$$);
+CALL on_both($$INSERT INTO {t} SELECT s.device, x.time, 1, 1, s.part FROM s, LATERAL (SELECT time FROM parts p WHERE p.device = s.device AND p.time = s.time LIMIT 1) x ON CONFLICT DO NOTHING$$);
+CALL on_both($$INSERT INTO {t} SELECT * FROM s FOR UPDATE ON CONFLICT DO NOTHING$$);
+CALL on_both($$INSERT INTO {t} SELECT device::varchar(2), time::text::timestamptz, '5', 1, part::numeric FROM s ON CONFLICT DO NOTHING$$);
+CALL on_both($$INSERT INTO {t} SELECT device, time + interval '1 ms', value, 1, part FROM {t} WHERE time > at(8900) ON CONFLICT DO NOTHING$$);
+CALL on_both($$INSERT INTO seen_{t} SELECT part, value, time, device FROM s ON CONFLICT DO NOTHING$$);
+SELECT left_out($$INSERT INTO seen_v SELECT part, value, time, device FROM parts ON CONFLICT DO NOTHING$$) > 0 AS through_views;
+CALL on_both($$WITH a AS (INSERT INTO {t} SELECT * FROM s ON CONFLICT DO NOTHING RETURNING *),
+    b AS (INSERT INTO {t} SELECT device, time + interval '1 day', 0, 0, part FROM s ON CONFLICT DO NOTHING RETURNING *)
+    UPDATE {t} SET value = 0 FROM b WHERE {t}.device = b.device AND {t}.part = b.part AND {t}.time = b.time - interval '1 day'$$);
+SELECT differences();
+DROP VIEW seen_h, seen_v;
 -- A partition, alone and by its parent; a few rows; the same volatile expression twice.
 SELECT differences();
 CREATE TABLE p(device int, time timestamptz NOT NULL, a float8, b float8, PRIMARY KEY (device, time)) PARTITION BY RANGE (time);
@@ -168,7 +194,7 @@ SELECT left_out($$INSERT INTO w SELECT g % 5, at(g), random(), g FROM generate_s
 SELECT * FROM varve.verify('v');
 SELECT * FROM varve.verify('w');
 DEALLOCATE again;
-DROP TABLE h, v, s, p, w;
+DROP TABLE h, v, s, p, w, parts;
 DROP FUNCTION differences, left_out, at, refuse;
 DROP PROCEDURE on_both;
 RESET varve.batch_rows;
