@@ -29,10 +29,7 @@ pub unsafe fn is_empty(slot: *mut TupleTableSlot) -> bool {
 pub unsafe fn get_all_attributes(slot: *mut TupleTableSlot) {
     // SAFETY: the caller's promise.
     unsafe {
-        let natts = (*(*slot).tts_tupleDescriptor).natts;
-        if i32::from((*slot).tts_nvalid) < natts {
-            pg_sys::slot_getsomeattrs_int(slot, natts);
-        }
+        attributes(slot, (*(*slot).tts_tupleDescriptor).natts as usize);
     }
 }
 
