@@ -2,6 +2,7 @@
 //! contexts and errors. Nearly all unsafe code of the extension lives here or at C entry points.
 
 pub mod constraint;
+pub mod custom_scan;
 pub mod error;
 pub mod executor;
 pub mod heavy;

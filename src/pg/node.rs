@@ -48,8 +48,12 @@ pub unsafe fn of_list<T>(list: *mut pg_sys::List) -> Vec<*mut T> {
 /// # Safety
 /// As `of_list`; the list must outlive the iterator.
 pub unsafe fn items<T>(list: *mut pg_sys::List) -> impl Iterator<Item = *mut T> {
-    // SAFETY: by contract; `at` is within the list.
-    (0..length(list)).map(move |at| unsafe { (*(*list).elements.add(at)).ptr_value.cast() })
+    let node = move |at| {
+        // SAFETY: by contract; `at` is within the list.
+        unsafe { (*(*list).elements.add(at)).ptr_value.cast() }
+    };
+    // SAFETY: by contract.
+    (0..unsafe { length(list) }).map(node)
 }
 
 /// The integers of an integer list.
@@ -61,11 +65,14 @@ pub unsafe fn integers(list: *mut pg_sys::List) -> Vec<i32> {
         // SAFETY: by contract; `at` is within the list.
         unsafe { (*(*list).elements.add(at)).int_value }
     };
-    (0..length(list)).map(integer).collect()
+    // SAFETY: by contract.
+    (0..unsafe { length(list) }).map(integer).collect()
 }
 
-fn length(list: *mut pg_sys::List) -> usize {
-    // SAFETY: NIL or a valid list, by the callers' contracts.
+/// # Safety
+/// `list` must be NIL or a valid list.
+unsafe fn length(list: *mut pg_sys::List) -> usize {
+    // SAFETY: by contract.
     unsafe { list.as_ref() }.map_or(0, |list| list.length as usize)
 }
 
@@ -102,15 +109,3 @@ pub unsafe fn owned(text: *const core::ffi::c_char) -> CString {
     // SAFETY: by contract.
     unsafe { CStr::from_ptr(text).to_owned() }
 }
-
-/// Flags of a custom path whose node projects; version 14 takes it for granted.
-#[cfg(feature = "pg14")]
-pub const SUPPORTS_PROJECTION: u32 = 0;
-#[cfg(not(feature = "pg14"))]
-pub const SUPPORTS_PROJECTION: u32 = pg_sys::CUSTOMPATH_SUPPORT_PROJECTION;
-
-/// A table of a custom path's or node's methods; constant.
-#[repr(transparent)]
-pub struct Shared<T>(pub T);
-// SAFETY: never written.
-unsafe impl<T> Sync for Shared<T> {}

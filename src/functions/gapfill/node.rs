@@ -5,10 +5,12 @@ use super::buckets::TimeType;
 use super::plan::ColumnKind;
 use super::rows::{Column, Gapfill, Limit};
 use crate::functions::layout::Layout;
+use crate::pg::custom_scan::{self, Shared};
 use crate::pg::executor;
-use crate::pg::node::{self, integers, items, Shared};
+use crate::pg::node::{self, integers, items};
 use pgrx::pg_sys::{self, NodeTag, Oid};
 use pgrx::{pg_guard, PgMemoryContexts};
+use std::ffi::CStr;
 
 #[repr(C)]
 struct ScanState {
@@ -16,26 +18,15 @@ struct ScanState {
     gapfill: *mut Gapfill,
 }
 
+pub const NAME: &CStr = c"VarveGapfill";
+
 static SCAN_METHODS: Shared<pg_sys::CustomScanMethods> = Shared(pg_sys::CustomScanMethods {
-    CustomName: c"VarveGapfill".as_ptr(),
+    CustomName: NAME.as_ptr(),
     CreateCustomScanState: Some(create),
 });
 
-static EXEC_METHODS: Shared<pg_sys::CustomExecMethods> = Shared(pg_sys::CustomExecMethods {
-    CustomName: c"VarveGapfill".as_ptr(),
-    BeginCustomScan: Some(begin),
-    ExecCustomScan: Some(exec),
-    EndCustomScan: Some(end),
-    ReScanCustomScan: Some(rescan),
-    MarkPosCustomScan: None,
-    RestrPosCustomScan: None,
-    EstimateDSMCustomScan: None,
-    InitializeDSMCustomScan: None,
-    ReInitializeDSMCustomScan: None,
-    InitializeWorkerCustomScan: None,
-    ShutdownCustomScan: None,
-    ExplainCustomScan: None,
-});
+static EXEC_METHODS: Shared<pg_sys::CustomExecMethods> =
+    Shared(custom_scan::exec_methods(NAME, begin, exec, end, rescan));
 
 pub fn init() {
     // SAFETY: runs once, while the library is loaded; the methods live as long as the process.
@@ -170,13 +161,7 @@ unsafe extern "C-unwind" fn rescan(node: *mut pg_sys::CustomScanState) {
         gapfill.input_ended = false;
         gapfill.next = None;
         gapfill.leave_group();
-        // A child whose parameters changed restarts by itself.
-        if !(*node).ss.ps.chgParam.is_null() {
-            pg_sys::UpdateChangedParamSet(gapfill.input, (*node).ss.ps.chgParam);
-        }
-        if (*gapfill.input).chgParam.is_null() {
-            pg_sys::ExecReScan(gapfill.input);
-        }
+        custom_scan::rescan_source(node, gapfill.input);
     }
 }
 

@@ -7,7 +7,8 @@ use super::bounds::{self, Bound};
 use super::buckets::TimeType;
 use super::{marker_of, Marker};
 use crate::functions::errors::{invalid, raise, Code};
-use crate::pg::node::{self, cast, integer_list, items, list as node_list, Shared};
+use crate::pg::custom_scan::{Shared, SUPPORTS_PROJECTION};
+use crate::pg::node::{self, cast, integer_list, items, list as node_list};
 use pgrx::pg_guard;
 use pgrx::pg_sys::{self, Node, NodeTag, Oid};
 
@@ -198,7 +199,7 @@ unsafe fn gapfill_path(
             + (*target).cost.startup
             + (pg_sys::cpu_tuple_cost + (*target).cost.per_tuple) * (*input).rows;
         (*path).path.pathkeys = pathkeys;
-        (*path).flags = node::SUPPORTS_PROJECTION;
+        (*path).flags = SUPPORTS_PROJECTION;
         (*path).custom_paths = node_list([input]);
         (*path).custom_private = private;
         (*path).methods = &raw const PATH_METHODS.0;
@@ -454,7 +455,7 @@ pub fn raise_missing_bound(which: &str) -> ! {
 }
 
 static PATH_METHODS: Shared<pg_sys::CustomPathMethods> = Shared(pg_sys::CustomPathMethods {
-    CustomName: c"VarveGapfill".as_ptr(),
+    CustomName: super::node::NAME.as_ptr(),
     PlanCustomPath: Some(plan_custom_path),
     ReparameterizeCustomPathByChild: None,
 });

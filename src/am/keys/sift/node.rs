@@ -1,9 +1,10 @@
 //! The executor's side: a custom scan that hands on those rows of its source whose keys are not taken, or may not be.
 
 use super::taken::Taken;
+use crate::pg::custom_scan::{self, Shared};
 use crate::pg::error;
 use crate::pg::executor::{self, unguarded};
-use crate::pg::node::{integers, items, list, make, Shared};
+use crate::pg::node::{integers, items, list, make};
 use pgrx::pg_sys::{self, NodeTag};
 use pgrx::prelude::*;
 use pgrx::PgMemoryContexts;
@@ -37,8 +38,8 @@ struct Pauses {
 }
 
 impl Pauses {
-    /// Is the next row to be asked about?
-    fn is_over(&mut self) -> bool {
+    /// Is the next row to be asked about? It counts as passed.
+    fn pass(&mut self) -> bool {
         let over = self.left == 0;
         self.left -= u32::from(!over);
         over
@@ -59,19 +60,8 @@ static SCAN_METHODS: Shared<pg_sys::CustomScanMethods> = Shared(pg_sys::CustomSc
 });
 
 static EXEC_METHODS: Shared<pg_sys::CustomExecMethods> = Shared(pg_sys::CustomExecMethods {
-    CustomName: NAME.as_ptr(),
-    BeginCustomScan: Some(begin),
-    ExecCustomScan: Some(exec),
-    EndCustomScan: Some(end),
-    ReScanCustomScan: Some(rescan),
-    MarkPosCustomScan: None,
-    RestrPosCustomScan: None,
-    EstimateDSMCustomScan: None,
-    InitializeDSMCustomScan: None,
-    ReInitializeDSMCustomScan: None,
-    InitializeWorkerCustomScan: None,
-    ShutdownCustomScan: None,
     ExplainCustomScan: Some(explain),
+    ..custom_scan::exec_methods(NAME, begin, exec, end, rescan)
 });
 
 pub fn init() {
@@ -170,14 +160,7 @@ unsafe extern "C-unwind" fn end(node: *mut pg_sys::CustomScanState) {
 unsafe extern "C-unwind" fn rescan(node: *mut pg_sys::CustomScanState) {
     // SAFETY: as above.
     unsafe {
-        let source = sieve_of(node).source;
-        // One whose parameters have changed begins again by itself.
-        if !(*node).ss.ps.chgParam.is_null() {
-            pg_sys::UpdateChangedParamSet(source, (*node).ss.ps.chgParam);
-        }
-        if (*source).chgParam.is_null() {
-            pg_sys::ExecReScan(source);
-        }
+        custom_scan::rescan_source(node, sieve_of(node).source);
     }
 }
 
@@ -205,8 +188,8 @@ unsafe extern "C-unwind" fn hand_on(
     // SAFETY: the caller's contract.
     unsafe {
         let slot = (*node).ss.ss_ScanTupleSlot;
-        executor::clear_tuple(slot);
         if executor::is_empty(row) {
+            executor::clear_tuple(slot);
             return slot;
         }
         let sieve = sieve_of(node);
@@ -220,6 +203,7 @@ unsafe extern "C-unwind" fn hand_on(
             sieve.left_out += 1;
             return core::ptr::null_mut();
         }
+        executor::clear_tuple(slot);
         executor::borrow_attributes(slot, row);
         let projection = (*node).ss.ps.ps_ProjInfo;
         if projection.is_null() {
@@ -237,7 +221,7 @@ impl Sieve {
         let Some(taken) = &self.taken else {
             return false;
         };
-        if !self.pauses.is_over() {
+        if !self.pauses.pass() {
             return false;
         }
         // SAFETY: by contract.

@@ -5,7 +5,8 @@
 use super::node;
 use crate::am::keys::catalog::{self, Unique};
 use crate::guc;
-use crate::pg::node::{cast, integer_list, items, list, make, Shared, SUPPORTS_PROJECTION};
+use crate::pg::custom_scan::{Shared, SUPPORTS_PROJECTION};
+use crate::pg::node::{cast, integer_list, items, list, make};
 use crate::pg::relation::Open;
 use pgrx::pg_sys::{self, NodeTag};
 use pgrx::prelude::*;
