@@ -1,7 +1,7 @@
 //! Cascades of foreign keys and ON CONFLICT in REPEATABLE READ and SERIALIZABLE: they look for rows as they are at the moment, and
-//! may only go on with those that the transaction's own snapshot, the crosscheck, sees as well. A row's header version tells too much for
-//! that: it is a new one whenever another row of the chunk is changed. A row that is there has been since its chunk was written,
-//! so what matters is whether the crosscheck sees any version of the chunk.
+//! may only go on with those that the transaction's own snapshot, the crosscheck, sees as well. A row's header version tells too
+//! much for that: it is a new one whenever another row of the chunk is changed. A row that is there has been since its chunk was
+//! written, so what matters is whether the crosscheck sees any version of the chunk.
 
 use super::inspect;
 use crate::am::fetch;

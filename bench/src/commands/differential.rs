@@ -16,10 +16,10 @@ use statement::Step;
 use std::io::Write;
 use std::sync::Arc;
 
-/// What a statement did, in a form that does not depend on the order of rows.
 /// Statements bring chunks: any, those of some rows, COPY at most.
 const BATCH_ROWS: [u32; 3] = [1, 10, 500];
 
+/// What a statement did, in a form that does not depend on the order of rows.
 type Outcome = std::result::Result<Vec<String>, String>;
 
 struct Worlds {

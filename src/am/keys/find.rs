@@ -79,18 +79,11 @@ pub unsafe fn find(search: Search, key: &Key, stamp: &mut u64) -> (Answer, Optio
                 completions: *stamp,
                 fresh: batch::is_announced(search.table),
             };
-            let look = match &unique.series {
-                Some((series, _)) => {
-                    let index = Open::index(*series, pg_sys::AccessShareLock);
-                    look_by(search, unique, &Shape::new(index.rel()), key, moment)
-                }
-                None => None,
-            };
-            let look = match look {
-                Some(look) => look,
-                None => walk(search, unique, key, moment),
-            };
-            match look {
+            let by_series = unique.series.as_ref().and_then(|&(series, _)| {
+                let index = Open::index(series, pg_sys::AccessShareLock);
+                look_by(search, unique, &Shape::new(index.rel()), key, moment)
+            });
+            match by_series.unwrap_or_else(|| walk(search, unique, key, moment)) {
                 Look::Free => return (Answer::Free, None),
                 Look::Taken(place) => return (Answer::Taken, Some(place)),
                 Look::Again => {}
