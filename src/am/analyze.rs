@@ -1,11 +1,14 @@
 //! ANALYZE: a sampled page gives its tail rows as heap does; of each chunk whose header is on it some
 //! rows are shown, spread over the chunk, and all are counted.
 
-use super::scan::{classify_slot, heap_callback, Found, OpenChunk, VarveScan};
+use super::scan::{classify_slot, VarveScan};
 use super::slot;
+use crate::pg::heap::heap_callback;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
+use crate::storage::kind::Found;
 use crate::storage::registry;
+use crate::table::open::OpenChunk;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 

@@ -1,9 +1,9 @@
 //! Which INSERT statements may collect their rows in batches: those in which nothing can look at the
 //! table while it is being filled, or wants the rows' TIDs (COPY's own rules for multi-inserts).
 
-use super::routine;
 use crate::guc;
 use crate::pg::node;
+use crate::storage::access_method;
 use pgrx::pg_sys;
 use std::ffi::CStr;
 
@@ -49,7 +49,7 @@ unsafe fn fills_varve_table(modify: *mut pg_sys::ModifyTableState) -> bool {
     unsafe {
         let target = (*(*modify).resultRelInfo).ri_RelationDesc;
         (*(*target).rd_rel).relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE
-            || routine::is_varve(target)
+            || access_method::is_varve(target)
     }
 }
 

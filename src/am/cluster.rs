@@ -1,13 +1,13 @@
 //! VACUUM FULL and CLUSTER: chunks are copied to the new file first (`table::rewrite`), then tail rows go
 //! through core's rewriteheap.c, which appends to it, in the order of the index where there is one.
 
-use super::scan::{classify, Found};
 use super::series_index::build::AsBtree;
 use super::slot;
 use crate::pg::error;
 use crate::pg::page::PageCursor;
 use crate::pg::relation;
 use crate::pg::tuple;
+use crate::storage::kind::{classify, Found};
 use crate::storage::layout;
 use crate::storage::raw::{Cutoffs, RawPages};
 use crate::table::changes;

@@ -1,6 +1,6 @@
 //! Size estimates and the like: callbacks that concern the table as a whole.
 
-use super::scan::heap_callback;
+use crate::pg::heap::heap_callback;
 use crate::pg::relation;
 use crate::storage::{density, marks};
 use crate::table::changes;

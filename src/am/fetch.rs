@@ -1,15 +1,18 @@
 //! Fetching single rows: by index entry, by TID and snapshot, and checks of TIDs.
 
-use super::scan::{classify_slot, heap_callback, Found, OpenChunk, VarveScan};
+use super::scan::{classify_slot, VarveScan};
 use super::slot;
+use crate::pg::heap::heap_callback;
 use crate::pg::memory;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
+use crate::storage::kind::Found;
 use crate::storage::reader::Reader;
 use crate::storage::registry;
-use crate::table::changes::{self, Newest};
+use crate::table::changes;
 use crate::table::crosscheck;
 use crate::table::follow;
+use crate::table::open::{visible_row, OpenChunk};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::rc::Rc;
@@ -231,48 +234,6 @@ unsafe fn fetch_unchanged(
             slot::store_row(slot, reader, *row, relation::oid(table));
         }
         found.is_some()
-    }
-}
-
-/// The version that `snapshot` sees of a chunk whose header at `header` this transaction has replaced
-/// since a cursor got the TID.
-unsafe fn newer_version(
-    table: pg_sys::Relation,
-    header: Tid,
-    snapshot: pg_sys::Snapshot,
-) -> Option<Rc<Reader>> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-        let old = registry::reader_at(table, header, any)?;
-        match changes::newest(&old.chunk)? {
-            Newest::At(newest) => registry::reader_at(table, newest, snapshot),
-            Newest::Gone => None,
-        }
-    }
-}
-
-/// The chunk and row of a virtual TID, if `snapshot` sees the row. Under SnapshotAny deleted rows are
-/// seen too.
-///
-/// # Safety
-/// `table` must be open, `snapshot` valid.
-pub unsafe fn visible_row(
-    table: pg_sys::Relation,
-    at: Tid,
-    snapshot: pg_sys::Snapshot,
-) -> Option<(Rc<Reader>, u32)> {
-    // SAFETY: by contract.
-    unsafe {
-        let (header, row) = at.row_of()?;
-        let reader = registry::reader_at(table, header, snapshot)
-            .or_else(|| newer_version(table, header, snapshot))?;
-        if row >= reader.rows() {
-            return None;
-        }
-        let any = (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_ANY;
-        let hidden = !any && changes::is_hidden(&reader.chunk, row, snapshot);
-        (!hidden).then_some((reader, row))
     }
 }
 

@@ -1,15 +1,15 @@
 //! Inserting, deleting, updating and locking rows. Tail rows are heapam's business, except when a row
 //! turns out to have been sealed; compressed rows go through `table::changes`.
 
-use super::fetch;
 use super::keys;
-use super::scan::heap_callback;
 use super::slot;
+use crate::pg::heap::heap_callback;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::storage::reader::Reader;
 use crate::storage::write;
 use crate::table::locks::{self, Locked, Request, RowState};
+use crate::table::open;
 use crate::table::{batch, changes, crosscheck, deferred, follow, handover, stream, torture};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -139,7 +139,7 @@ unsafe fn hold(
         (*failure).cmax = pg_sys::InvalidCommandId;
         (*failure).traversed = false;
         let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-        let Some((seen, row)) = fetch::visible_row(table, at, any) else {
+        let Some((seen, row)) = open::visible_row(table, at, any) else {
             return Held::Not(pg_sys::TM_Result::TM_Deleted);
         };
         let newest = match locks::lock_row(table, &seen.chunk, row, request) {
@@ -480,7 +480,7 @@ unsafe fn lock_compressed(
         let at = tid::read(item);
         let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
         (*failure).ctid = *item;
-        let Some((seen, row)) = fetch::visible_row(table, at, any) else {
+        let Some((seen, row)) = open::visible_row(table, at, any) else {
             return pg_sys::TM_Result::TM_Deleted;
         };
         let newest = match locks::lock_row(table, &seen.chunk, row, request) {

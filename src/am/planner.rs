@@ -1,8 +1,8 @@
 //! What the planner is told: ordinary indexes of a table that has, or may get, compressed rows cover
 //! its tail only, so no path may be made from them. They stay in the list for uniqueness proofs.
 
-use crate::am::routine;
 use crate::pg::relation::Open;
+use crate::storage::access_method;
 use crate::storage::{layout, marks};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -34,7 +34,7 @@ unsafe extern "C-unwind" fn get_relation_info(
             return;
         }
         let open = Open::table(table, pg_sys::NoLock);
-        if !routine::is_varve(open.rel()) || !marks::may_have_chunks(open.rel()) {
+        if !access_method::is_varve(open.rel()) || !marks::may_have_chunks(open.rel()) {
             return;
         }
         let series = layout::index_am();

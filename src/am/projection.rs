@@ -2,8 +2,9 @@
 //! rows where few columns are used; and when a plan starts, the slot of each scan that projects is told
 //! which columns its node can ask for, so that no other is decoded.
 
-use super::{routine, slot};
+use super::slot;
 use crate::pg::relation::Open;
+use crate::storage::access_method;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -53,7 +54,7 @@ unsafe extern "C-unwind" fn set_rel_pathlist(
             && (*entry).rtekind == pg_sys::RTEKind::RTE_RELATION
             && (*entry).relkind as u8 == pg_sys::RELKIND_RELATION
             && !(*rel).attr_needed.is_null();
-        if !plain || !routine::is_varve(Open::table((*entry).relid, pg_sys::NoLock).rel()) {
+        if !plain || !access_method::is_varve(Open::table((*entry).relid, pg_sys::NoLock).rel()) {
             return;
         }
         let whole_row = (*rel).attr_needed.offset(-isize::from((*rel).min_attr));
@@ -112,7 +113,7 @@ unsafe fn narrow(scan: *mut pg_sys::ScanState) {
         let target = (*scan).ss_ScanTupleSlot;
         if table.is_null()
             || (*scan).ps.ps_ProjInfo.is_null()
-            || !routine::is_varve(table)
+            || !access_method::is_varve(table)
             || !slot::is_ours(target)
         {
             return;

@@ -1,13 +1,9 @@
 //! The table access method: heap's routine with our callbacks in the places where chunks matter.
 
 use super::{analyze, cluster, ddl, fetch, index_build, keys, modify, sample, scan, slot};
+use crate::storage::access_method;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
-use std::cell::OnceCell;
-
-thread_local! {
-    static ROUTINE: OnceCell<Box<pg_sys::TableAmRoutine>> = const { OnceCell::new() };
-}
 
 #[pg_guard]
 unsafe extern "C-unwind" fn slot_callbacks(
@@ -74,28 +70,11 @@ pub unsafe extern "C-unwind" fn varve_table_handler(
     _call: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
     // A relcache entry keeps the pointer: the routine lives as long as the backend.
-    let routine = ROUTINE.with(|cell| {
-        let routine: *const pg_sys::TableAmRoutine = &**cell.get_or_init(build);
-        routine
-    });
-    pg_sys::Datum::from(routine)
+    pg_sys::Datum::from(access_method::routine(build))
 }
 
 #[no_mangle]
 pub extern "C-unwind" fn pg_finfo_varve_table_handler() -> &'static pg_sys::Pg_finfo_record {
     const RECORD: pg_sys::Pg_finfo_record = pg_sys::Pg_finfo_record { api_version: 1 };
     &RECORD
-}
-
-/// Is this table one of ours?
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn is_varve(table: pg_sys::Relation) -> bool {
-    ROUTINE.with(|cell| {
-        cell.get().is_some_and(|routine| {
-            // SAFETY: by contract.
-            core::ptr::eq(unsafe { (*table).rd_tableam }, &**routine)
-        })
-    })
 }

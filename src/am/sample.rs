@@ -1,13 +1,16 @@
 //! TABLESAMPLE: the method is asked for tail rows by page and line pointer, and for compressed rows by
 //! the block and offset of their virtual TIDs, so each row has the chance that the method gives it.
 
-use super::scan::{classify, classify_slot, heap_callback, Found, OpenChunk, VarveScan};
+use super::scan::{classify_slot, VarveScan};
 use super::slot;
 use crate::pg::error;
+use crate::pg::heap::heap_callback;
 use crate::pg::page::PageCursor;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
+use crate::storage::kind::{classify, Found};
 use crate::storage::registry;
+use crate::table::open::OpenChunk;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 

@@ -4,19 +4,16 @@
 use super::search::Search;
 use super::slot;
 use crate::pg::error;
+use crate::pg::heap::heap_callback;
 use crate::pg::memory;
-use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
-use crate::pg::tuple;
-use crate::storage::read::{check_snapshot_age, Chunk, Damage};
+use crate::storage::kind::{classify, raise, Found};
+use crate::storage::read::Chunk;
 use crate::storage::reader::Reader;
-use crate::table::changes;
+use crate::table::open::OpenChunk;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::rc::Rc;
-use varve_columns::tuple::delete_map::DeleteMap;
-use varve_columns::tuple::header::{self, Shape};
-use varve_columns::tuple::tid::MAX_HEADER_OFFSET;
 
 /// What a scan of ours adds to core's scan descriptor.
 #[repr(C)]
@@ -35,77 +32,6 @@ pub struct ScanState {
     range: Option<(Tid, Tid)>,
     pub sample: super::sample::SampleState,
     pub analyze: super::analyze::AnalyzeState,
-}
-
-/// A chunk that a scan is in, and the rows of it that its snapshot does not see.
-pub struct OpenChunk {
-    pub reader: Rc<Reader>,
-    hidden: Option<DeleteMap>,
-    /// Row that was returned last; -1 before the first.
-    row: i64,
-}
-
-impl OpenChunk {
-    /// # Safety
-    /// `snapshot` must be null or valid.
-    pub unsafe fn new(reader: Rc<Reader>, snapshot: pg_sys::Snapshot) -> OpenChunk {
-        // SAFETY: by contract.
-        let hidden = unsafe { changes::overlay(&reader.chunk, snapshot) };
-        OpenChunk {
-            reader,
-            hidden,
-            row: -1,
-        }
-    }
-
-    pub fn is_hidden(&self, row: u32) -> bool {
-        self.hidden
-            .as_ref()
-            .unwrap_or(&self.reader.chunk.map)
-            .contains(row)
-    }
-
-    /// Steps to the next visible row in the given direction.
-    fn step(&mut self, forward: bool) -> Option<u32> {
-        let rows = i64::from(self.reader.rows());
-        loop {
-            self.row += if forward { 1 } else { -1 };
-            if self.row < 0 || self.row >= rows {
-                return None;
-            }
-            if !self.is_hidden(self.row as u32) {
-                return Some(self.row as u32);
-            }
-        }
-    }
-}
-
-/// What kind of tuple a heap scan came upon.
-#[derive(PartialEq)]
-pub enum Found {
-    Row,
-    /// Or what cannot be told: whoever opens it is told what is wrong.
-    Header,
-    /// A piece, or a header that was given up because of its line pointer.
-    Skip,
-}
-
-/// # Safety
-/// `data` must point to a pinned tuple of `len` bytes.
-#[inline]
-pub unsafe fn classify(data: pg_sys::HeapTupleHeader, len: u32, offset: u16) -> Found {
-    // SAFETY: by contract.
-    unsafe {
-        if tuple::attribute_count(data) != 0 {
-            return Found::Row;
-        }
-        match header::shape(tuple::body(data, len)) {
-            Shape::Row => Found::Row,
-            Shape::Piece => Found::Skip,
-            Shape::Header if offset > MAX_HEADER_OFFSET => Found::Skip,
-            Shape::Header | Shape::Damaged => Found::Header,
-        }
-    }
 }
 
 /// Kind of the heap tuple in a slot.
@@ -138,25 +64,6 @@ pub unsafe fn open_from_slot(
             Err(damage) => raise(table, at, found.t_data, found.t_len, &damage),
         }
     }
-}
-
-/// Raises what is wrong with a header tuple.
-///
-/// # Safety
-/// `table` must be open and the tuple pinned.
-pub unsafe fn raise(
-    table: pg_sys::Relation,
-    at: Tid,
-    data: pg_sys::HeapTupleHeader,
-    len: u32,
-    damage: &Damage,
-) -> ! {
-    // SAFETY: by contract.
-    let (name, body) = unsafe {
-        check_snapshot_age(table);
-        (relation::name(table), tuple::body(data, len))
-    };
-    damage.raise(&name, header::chunk_id(body), at)
 }
 
 impl VarveScan {
@@ -473,18 +380,6 @@ pub unsafe extern "C-unwind" fn scan_getnextslot_tidrange(
         false
     }
 }
-
-/// Calls heapam's own callback of a name; its errors become panics, so that what lives in our frames is
-/// dropped.
-macro_rules! heap_callback {
-    ($name:ident, $($arg:expr),* $(,)?) => {{
-        let callback = (*pg_sys::GetHeapamTableAmRoutine())
-            .$name
-            .expect("BUG: heap lacks a callback");
-        pg_sys::ffi::pg_guard_ffi_boundary(|| callback($($arg),*))
-    }};
-}
-pub(crate) use heap_callback;
 
 #[cfg(not(feature = "pg18"))]
 #[pg_guard]

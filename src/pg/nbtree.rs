@@ -4,7 +4,7 @@
 use super::error::{self, Code};
 use super::relation;
 use super::tid::{self, Tid};
-use crate::storage::datum;
+use super::varlena;
 use pgrx::pg_sys;
 
 mod core {
@@ -135,7 +135,9 @@ pub unsafe fn expect_short(
         let long_bytes: usize = attributes
             .zip(values.iter().zip(nulls.iter()))
             .filter(|(attribute, (_, &isnull))| attribute.attlen < 0 && !isnull)
-            .map(|(attribute, (&value, _))| datum::with_body(value, attribute.attlen, <[u8]>::len))
+            .map(|(attribute, (&value, _))| {
+                varlena::with_body(value, attribute.attlen, <[u8]>::len)
+            })
             .sum();
         // With the rest, that of a few columns, it may be too long for a page if it is longer than this.
         if long_bytes < MOST_ENTRY_BYTES / 2 {

@@ -2,13 +2,13 @@
 
 use super::read::{Chunk, Damage};
 use super::reader::Reader;
-use crate::am::scan::{classify, raise, Found};
 use crate::guc;
 use crate::pg::error;
 use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::pg::tuple;
+use crate::storage::kind::{classify, raise, Found};
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;

@@ -4,12 +4,12 @@
 //! written, so what matters is whether the crosscheck sees any version of the chunk.
 
 use super::inspect;
-use crate::am::fetch;
-use crate::am::scan::Found;
+use super::open;
 use crate::pg::page::PageCursor;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
+use crate::storage::kind::Found;
 use crate::storage::reader::Reader;
 use pgrx::pg_sys;
 use rustc_hash::FxHashSet;
@@ -44,7 +44,7 @@ pub unsafe fn passes(
     unsafe {
         crosscheck.is_null()
             || !known.is_virtual() && sees_tuple(table, known, crosscheck)
-            || fetch::visible_row(table, Tid::of_row(newest.chunk.tid, row), crosscheck).is_some()
+            || open::visible_row(table, Tid::of_row(newest.chunk.tid, row), crosscheck).is_some()
             || sees_chunk(table, newest.chunk.header.chunk, crosscheck)
     }
 }
@@ -64,7 +64,7 @@ pub unsafe fn sees_row_of_newer(
             && pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32;
         let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
         is_of_transaction
-            && fetch::visible_row(table, at, any)
+            && open::visible_row(table, at, any)
                 .is_some_and(|(newest, _)| sees_chunk(table, newest.chunk.header.chunk, snapshot))
     }
 }

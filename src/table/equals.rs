@@ -249,7 +249,7 @@ unsafe fn is_outside(
         }
         // SAFETY: a value of the attribute; byte strings are bounded by their bytes.
         (Kind::Bytes, ..) if attribute.attlen < 0 => unsafe {
-            crate::storage::datum::with_body(value, attribute.attlen, |body| {
+            crate::pg::varlena::with_body(value, attribute.attlen, |body| {
                 prefix_excludes(min, max, body)
             })
         },

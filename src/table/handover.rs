@@ -3,7 +3,7 @@
 //! xmax, where heap_update would have put them. The new version is nobody else's business until we commit; until then the
 //! compressed row stands for it, whose lock we take first if we touch the new version again.
 
-use crate::am::fetch;
+use super::open;
 use crate::pg::heavy::{self, Tag, Taken};
 use crate::pg::page::Page;
 use crate::pg::relation;
@@ -115,7 +115,7 @@ pub unsafe fn changes_key(
     // SAFETY: by contract.
     unsafe {
         let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-        match fetch::visible_row(table, at, any) {
+        match open::visible_row(table, at, any) {
             Some((old, row)) => differs_in_key(table, &old, row, slot),
             None => true,
         }

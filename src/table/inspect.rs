@@ -1,10 +1,10 @@
 //! Looking at every chunk of a table, in the order of their headers.
 
-use crate::am::scan::{classify, Found};
 use crate::pg::error;
 use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation;
 use crate::pg::tid::Tid;
+use crate::storage::kind::{classify, Found};
 use crate::storage::read::Damage;
 use crate::storage::reader::Reader;
 use crate::storage::registry;

@@ -4,13 +4,13 @@
 
 use super::changes::{self, Newest};
 use super::inspect;
-use crate::am::scan::{classify, Found};
 use crate::pg::error::{self, Code};
 use crate::pg::heavy::{self, Tag, Taken, Whole};
 use crate::pg::page::PageCursor;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::pg::tuple;
+use crate::storage::kind::{classify, Found};
 use crate::storage::layout;
 use crate::storage::read::Chunk;
 use crate::storage::reader::Reader;

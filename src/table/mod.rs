@@ -13,6 +13,7 @@ pub mod inspect;
 pub mod locks;
 pub mod merge;
 pub mod moves;
+pub mod open;
 pub mod plan;
 pub mod prints;
 pub mod relocate;

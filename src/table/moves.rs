@@ -4,12 +4,12 @@
 
 use super::equals::{deform, equal, ChunkSet};
 use super::prints::{self, Values};
-use crate::am::scan::{classify, Found};
 use crate::pg::error;
 use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation;
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
+use crate::storage::kind::{classify, Found};
 use crate::storage::registry;
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;

@@ -5,6 +5,7 @@
 use crate::pg::error;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
+use crate::pg::varlena;
 use crate::storage::datum::{self, Datums};
 use crate::storage::read::{Chunk, Damage};
 use pgrx::pg_sys;
@@ -222,7 +223,7 @@ unsafe fn of_value(
                 let start: *const u8 = value.cast_mut_ptr();
                 of_bytes(core::slice::from_raw_parts(start, len as usize))
             }
-            (false, len) => datum::with_body(value, len, of_bytes),
+            (false, len) => varlena::with_body(value, len, of_bytes),
         }
     }
 }

@@ -114,7 +114,7 @@ unsafe fn open(table: pg_sys::Relation, at: Tid) -> Opened {
                 reader: Reader::new(chunk),
                 lifetime: Lifetime::of(found.header),
             },
-            Err(damage) => crate::am::scan::raise(table, at, found.header, found.len, &damage),
+            Err(damage) => crate::storage::kind::raise(table, at, found.header, found.len, &damage),
         }
     }
 }

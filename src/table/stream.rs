@@ -5,7 +5,7 @@
 //! the next, both of which are begun and over before any snapshot is taken.
 
 use super::changes;
-use crate::am::scan::heap_callback;
+use crate::pg::heap::heap_callback;
 use crate::pg::relation;
 use crate::pg::replication::{self, NoHotUpdate};
 use crate::pg::tid::{self, Tid};

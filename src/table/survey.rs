@@ -4,13 +4,13 @@
 use super::chunks::CHUNK_BYTES;
 use super::rows::put_ordered;
 use super::source::{has_layout, Source};
-use crate::am::scan::{classify, Found};
 use crate::guc;
 use crate::pg::error;
 use crate::pg::page::PageCursor;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
 use crate::storage::datum;
+use crate::storage::kind::{classify, Found};
 use crate::storage::layout::Layout;
 use crate::storage::read::{Chunk, Damage};
 use crate::storage::registry;

@@ -16,8 +16,8 @@ mod tie;
 pub use claim::claim;
 pub use seen::{forget, init};
 
-use super::routine;
 use crate::pg::relation::{self, Open};
+use crate::storage::access_method;
 use crate::storage::{index_options, layout};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -105,7 +105,7 @@ fn settle(table: pg_sys::Oid, keys: Keys) {
         let Some(open) = open_table(table) else {
             return;
         };
-        let is_varve = routine::is_varve(open.rel());
+        let is_varve = access_method::is_varve(open.rel());
         let lost: Vec<_> = companions(open.rel())
             .iter()
             .filter(|companion| !is_varve || is_replaced(open.rel(), companion))
@@ -168,7 +168,7 @@ unsafe fn companions(table: pg_sys::Relation) -> Vec<Open> {
 /// A table that can have chunks, opened.
 fn open_varve(table: pg_sys::Oid) -> Option<Open> {
     // SAFETY: the table is open with a lock.
-    open_table(table).filter(|open| unsafe { routine::is_varve(open.rel()) })
+    open_table(table).filter(|open| unsafe { access_method::is_varve(open.rel()) })
 }
 
 fn open_table(table: pg_sys::Oid) -> Option<Open> {

@@ -2,7 +2,7 @@
 //! expressions and hand entries on without a frame of ours in between that an error would have to unwind.
 
 use super::judge::{raise_without_root, Judge, Verdict};
-use crate::am::scan::{classify, Found, VarveScan};
+use crate::am::scan::VarveScan;
 use crate::am::series_index::is_series_index;
 use crate::am::slot;
 use crate::pg::error::{self, Code};
@@ -11,6 +11,7 @@ use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::pg::tuple;
+use crate::storage::kind::{classify, Found};
 use crate::storage::layout;
 use crate::storage::read::Chunk;
 use crate::storage::reader::Reader;
@@ -273,7 +274,7 @@ impl Rows {
             match Chunk::open(table, item.tid, item.header, item.len) {
                 Ok(chunk) => Reader::new(chunk),
                 Err(damage) => {
-                    crate::am::scan::raise(table, item.tid, item.header, item.len, &damage)
+                    crate::storage::kind::raise(table, item.tid, item.header, item.len, &damage)
                 }
             }
         }

@@ -1,8 +1,8 @@
 //! What a session knows about the unique indexes of a varve table, until the catalogs tell it otherwise.
 
-use crate::am::routine;
 use crate::guc;
 use crate::pg::relation::{self, Open};
+use crate::storage::access_method;
 use crate::storage::{layout, marks};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -120,7 +120,7 @@ unsafe fn look_up(table: pg_sys::Relation) -> Keys {
     };
     // SAFETY: the caller's contract.
     unsafe {
-        if !routine::is_varve(table)
+        if !access_method::is_varve(table)
             || (*(*table).rd_rel).relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE
         {
             return keys;

@@ -5,7 +5,6 @@
 //! those that this transaction has written since.
 
 use super::wanted::{bytes_of, Bytes, Wanted};
-use crate::am::scan::{classify, Found};
 use crate::am::series_index::entries::{Key, Shape, Time};
 use crate::am::series_index::probe::{self, Section};
 use crate::am::series_index::quals::Quals;
@@ -15,6 +14,7 @@ use crate::pg::error;
 use crate::pg::page::{Page, PageCursor, PageTuple};
 use crate::pg::relation;
 use crate::pg::tid::Tid;
+use crate::storage::kind::{classify, Found};
 use crate::storage::reader::Reader;
 use crate::storage::registry::{self, Standing};
 use crate::storage::write;

@@ -2,7 +2,7 @@
 
 use crate::am::series_index::entries::Shape;
 use crate::pg::relation;
-use crate::storage::datum;
+use crate::pg::varlena;
 use pgrx::pg_sys;
 use smallvec::SmallVec;
 
@@ -52,7 +52,7 @@ pub unsafe fn bytes_of(
                     let start: *const u8 = value.cast_mut_ptr();
                     bytes.extend_from_slice(core::slice::from_raw_parts(start, length as usize));
                 }
-                _ => datum::with_body(value, length, |body| {
+                _ => varlena::with_body(value, length, |body| {
                     bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
                     bytes.extend_from_slice(body);
                 }),

@@ -3,11 +3,11 @@
 //! lets companions make way for ALTER TABLE.
 
 use super::validate;
-use crate::am::{companion, routine};
+use crate::am::companion;
 use crate::pg::error;
 use crate::pg::node;
 use crate::pg::relation::{self, Open};
-use crate::storage::{layout, marks};
+use crate::storage::{access_method, layout, marks};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::ffi::CStr;
@@ -115,7 +115,7 @@ unsafe fn look_at_table(index: *mut pg_sys::IndexStmt) {
 unsafe fn note_ordinary(table: pg_sys::Relation) {
     // SAFETY: the caller's contract.
     unsafe {
-        if routine::is_varve(table) && marks::may_have_chunks(table) {
+        if access_method::is_varve(table) && marks::may_have_chunks(table) {
             error::notice(
                 format!(
                     "index on varve table \"{}\" covers rows that are not compressed, and is not used by queries",

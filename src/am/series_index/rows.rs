@@ -3,11 +3,11 @@
 
 use super::entries::{Key, Shape, Time};
 use super::quals::{Condition, Quals};
-use crate::am::scan::OpenChunk;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
 use crate::storage::layout;
 use crate::storage::reader::Reader;
+use crate::table::open::OpenChunk;
 use crate::table::series;
 use pgrx::pg_sys;
 use std::ops::Range;
@@ -275,7 +275,7 @@ unsafe fn excludes(min: &Bound, max: &Bound, value: pg_sys::Datum, length: i16) 
         }
         // SAFETY: by contract of the callers a varlena.
         (_, _, -1) => unsafe {
-            crate::storage::datum::with_body(value, -1, |body| prefix_excludes(min, max, body))
+            crate::pg::varlena::with_body(value, -1, |body| prefix_excludes(min, max, body))
         },
         _ => false,
     }

@@ -5,11 +5,11 @@
 use super::entries::{Key, Shape, Time};
 use super::quals::Quals;
 use super::rows::{candidates, View};
-use crate::am::scan::OpenChunk;
 use crate::pg::error;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::tid::Tid;
 use crate::storage::registry;
+use crate::table::open::OpenChunk;
 use crate::table::series;
 use pgrx::pg_sys;
 use std::rc::Rc;

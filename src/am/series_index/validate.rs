@@ -1,8 +1,8 @@
 //! What a series index cannot be, said when it is created.
 
-use crate::am::routine;
 use crate::pg::error::{self, Code};
 use crate::pg::relation;
+use crate::storage::access_method;
 use crate::storage::layout;
 use pgrx::pg_sys;
 
@@ -21,7 +21,7 @@ fn refuse(message: impl Into<String>, detail: &str, hint: &str) -> ! {
 pub unsafe fn check_table(table: pg_sys::Relation) {
     // SAFETY: by contract.
     unsafe {
-        if !routine::is_varve(table) {
+        if !access_method::is_varve(table) {
             refuse(
                 format!("table \"{}\" is not a varve table", relation::name(table)),
                 "A series index covers the chunks of a varve table.",

@@ -3,8 +3,8 @@
 use super::chunks::header_bytes;
 use super::codecs::Mix;
 use super::subject;
-use crate::am::scan::Found;
 use crate::pg::relation;
+use crate::storage::kind::Found;
 use crate::storage::read::Damage;
 use crate::storage::reader::Reader;
 use crate::table::inspect;

@@ -1,8 +1,8 @@
 //! The table that an administrative function is called for, and whether the caller may.
 
-use crate::am::routine;
 use crate::pg::error::{self, Code};
 use crate::pg::relation::{self, Open};
+use crate::storage::access_method;
 use pgrx::pg_sys;
 
 /// Opens a varve table with `lock`; raises what is wrong with any other relation.
@@ -27,7 +27,7 @@ pub fn open(table: pg_sys::Oid, lock: u32) -> Open {
             );
         }
         let open = Open::living_table(table, lock);
-        if !routine::is_varve(open.rel()) {
+        if !access_method::is_varve(open.rel()) {
             error::raise(
                 Code::ERRCODE_WRONG_OBJECT_TYPE,
                 format!(

@@ -3,12 +3,12 @@
 
 use super::leaves::{self, KeyHasher};
 use super::Verifier;
-use crate::am::scan::{classify, Found};
 use crate::pg::error;
 use crate::pg::page::{Page, PageCursor};
 use crate::pg::relation::{self, Open};
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
+use crate::storage::kind::{classify, Found};
 use crate::storage::layout;
 use crate::table::series;
 use pgrx::pg_sys;

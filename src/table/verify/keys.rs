@@ -3,14 +3,15 @@
 
 use super::key_sort::KeySort;
 use super::{Verifier, MOST_FINDINGS};
-use crate::am::scan::{classify, Found, OpenChunk};
 use crate::am::slot;
 use crate::pg::error;
 use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation::{self, Open};
 use crate::pg::tuple;
+use crate::storage::kind::{classify, Found};
 use crate::storage::layout;
 use crate::table::inspect;
+use crate::table::open::OpenChunk;
 use pgrx::pg_sys;
 use std::rc::Rc;
 

@@ -8,13 +8,13 @@ mod leaves;
 
 use super::inspect;
 use super::source::{SortColumns, Source, Span};
-use crate::am::scan::Found;
 use crate::pg::error;
 use crate::pg::page::PageTuple;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
 use crate::storage::datum;
+use crate::storage::kind::Found;
 use crate::storage::layout::{self, Layout};
 use crate::storage::read::{Chunk, Damage};
 use crate::storage::reader::Reader;

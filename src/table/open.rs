@@ -1,0 +1,94 @@
+//! Rows of chunks as a snapshot sees them, with the changes of our own transaction laid over: one by one, and a chunk at a time.
+
+use super::changes::{self, Newest};
+use crate::pg::tid::Tid;
+use crate::storage::reader::Reader;
+use crate::storage::registry;
+use pgrx::pg_sys;
+use std::rc::Rc;
+use varve_columns::tuple::delete_map::DeleteMap;
+
+/// A chunk that a scan is in, and the rows of it that its snapshot does not see.
+pub struct OpenChunk {
+    pub reader: Rc<Reader>,
+    hidden: Option<DeleteMap>,
+    /// Row that was returned last; -1 before the first.
+    pub row: i64,
+}
+
+impl OpenChunk {
+    /// # Safety
+    /// `snapshot` must be null or valid.
+    pub unsafe fn new(reader: Rc<Reader>, snapshot: pg_sys::Snapshot) -> OpenChunk {
+        // SAFETY: by contract.
+        let hidden = unsafe { changes::overlay(&reader.chunk, snapshot) };
+        OpenChunk {
+            reader,
+            hidden,
+            row: -1,
+        }
+    }
+
+    pub fn is_hidden(&self, row: u32) -> bool {
+        self.hidden
+            .as_ref()
+            .unwrap_or(&self.reader.chunk.map)
+            .contains(row)
+    }
+
+    /// Steps to the next visible row in the given direction.
+    pub fn step(&mut self, forward: bool) -> Option<u32> {
+        let rows = i64::from(self.reader.rows());
+        loop {
+            self.row += if forward { 1 } else { -1 };
+            if self.row < 0 || self.row >= rows {
+                return None;
+            }
+            if !self.is_hidden(self.row as u32) {
+                return Some(self.row as u32);
+            }
+        }
+    }
+}
+
+/// The version that `snapshot` sees of a chunk whose header at `header` this transaction has replaced
+/// since a cursor got the TID.
+unsafe fn newer_version(
+    table: pg_sys::Relation,
+    header: Tid,
+    snapshot: pg_sys::Snapshot,
+) -> Option<Rc<Reader>> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let old = registry::reader_at(table, header, any)?;
+        match changes::newest(&old.chunk)? {
+            Newest::At(newest) => registry::reader_at(table, newest, snapshot),
+            Newest::Gone => None,
+        }
+    }
+}
+
+/// The chunk and row of a virtual TID, if `snapshot` sees the row. Under SnapshotAny deleted rows are
+/// seen too.
+///
+/// # Safety
+/// `table` must be open, `snapshot` valid.
+pub unsafe fn visible_row(
+    table: pg_sys::Relation,
+    at: Tid,
+    snapshot: pg_sys::Snapshot,
+) -> Option<(Rc<Reader>, u32)> {
+    // SAFETY: by contract.
+    unsafe {
+        let (header, row) = at.row_of()?;
+        let reader = registry::reader_at(table, header, snapshot)
+            .or_else(|| newer_version(table, header, snapshot))?;
+        if row >= reader.rows() {
+            return None;
+        }
+        let any = (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_ANY;
+        let hidden = !any && changes::is_hidden(&reader.chunk, row, snapshot);
+        (!hidden).then_some((reader, row))
+    }
+}
