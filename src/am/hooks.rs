@@ -23,6 +23,7 @@ pub fn init() {
     companion::init();
     keys::init();
     super::planner::init();
+    super::utility::init();
     super::projection::init();
 }
 

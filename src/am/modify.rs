@@ -76,7 +76,7 @@ pub unsafe extern "C-unwind" fn multi_insert(
     // SAFETY: called by core with `count` filled slots. Only COPY calls it.
     unsafe {
         keys::arm(table);
-        if batch::accepts_copy(table) {
+        if batch::collects_all(table, command) {
             for at in 0..count as usize {
                 let slot = *slots.add(at);
                 batch::collect(table, slot, command, options);
@@ -105,7 +105,7 @@ unsafe fn note_tail_row(table: pg_sys::Relation, slot: *mut pg_sys::TupleTableSl
 #[pg_guard]
 pub unsafe extern "C-unwind" fn finish_bulk_insert(table: pg_sys::Relation, _options: i32) {
     // SAFETY: called by core at the end of a COPY into this table.
-    unsafe { batch::flush_table(table) }
+    unsafe { batch::finish_table(table) }
 }
 
 /// What an attempt to get hold of a compressed row came to, in core's terms.

@@ -1,6 +1,6 @@
 //! Batches: rows of COPY and INSERT … SELECT go into chunks without ever being tail rows. A batch
-//! belongs to one table, subtransaction and command; it is written when its statement ends, when
-//! memory runs short, or before a scan that must see it.
+//! belongs to one table, subtransaction and command; it is written when its statement ends, when it is
+//! the largest and memory runs short, or before a scan that must see it. One budget is for all of them.
 
 use super::rows::RowSet;
 use super::series::SeriesIndexes;
@@ -15,29 +15,68 @@ use crate::storage::layout::{self, Layout};
 use crate::storage::write::{self, Target};
 use crate::table::chunks;
 use pgrx::pg_sys;
+use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::rc::Rc;
 
 struct Batch {
+    name: Name,
+    layout: Layout,
+    rows: RowSet,
+}
+
+/// What tells batches apart.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Name {
     table: pg_sys::Oid,
     command: pg_sys::CommandId,
     sub: pg_sys::SubTransactionId,
     options: i32,
-    layout: Layout,
-    rows: RowSet,
 }
 
 #[derive(Default)]
 struct State {
     batches: Vec<Batch>,
-    /// The table and command that `collects` was last asked about, and what the answer was.
-    last: Option<(pg_sys::Oid, pg_sys::CommandId, bool)>,
+    /// Where in `batches` some of them are: until one is taken out.
+    places: FxHashMap<Name, usize>,
+    /// What all rows take.
+    bytes: usize,
+    /// What was found out about tables that statements in progress fill.
+    answers: FxHashMap<(pg_sys::Oid, pg_sys::CommandId), bool>,
     /// The command of the INSERT that the executor hook has approved, innermost last.
     approved: Vec<Option<pg_sys::CommandId>>,
+    /// Nesting depth of COPY statements.
+    copies: usize,
     /// Counts executor runs of this process.
     statements: u64,
-    /// Nesting depth of executor runs at which each open subtransaction began.
-    depths: Vec<(pg_sys::SubTransactionId, usize)>,
+    /// Nesting depths of executor runs and COPY statements at which each open subtransaction began.
+    depths: Vec<(pg_sys::SubTransactionId, usize, usize)>,
+}
+
+impl State {
+    /// The place of a batch, if there is one.
+    fn place(&mut self, name: Name) -> Option<usize> {
+        if let Some(&at) = self.places.get(&name) {
+            return Some(at);
+        }
+        let at = self.batches.iter().position(|batch| batch.name == name)?;
+        self.places.insert(name, at);
+        Some(at)
+    }
+
+    fn add(&mut self, batch: Batch) -> usize {
+        let at = self.batches.len();
+        self.places.insert(batch.name, at);
+        self.batches.push(batch);
+        at
+    }
+
+    fn take(&mut self, at: usize) -> Batch {
+        self.places.clear();
+        let batch = self.batches.swap_remove(at);
+        self.bytes -= batch.rows.bytes;
+        batch
+    }
 }
 
 thread_local! {
@@ -66,7 +105,21 @@ pub fn depth() -> usize {
 pub fn truncate_depth(depth: usize) {
     STATE.with_borrow_mut(|state| {
         state.approved.truncate(depth);
-        state.last = None;
+        state.answers.clear();
+    });
+}
+
+/// A COPY begins.
+pub fn enter_copy() {
+    STATE.with_borrow_mut(|state| state.copies += 1);
+}
+
+/// A COPY has read all of its rows: what is left of them is written.
+pub fn leave_copy() {
+    flush_all();
+    STATE.with_borrow_mut(|state| {
+        state.copies = state.copies.saturating_sub(1);
+        state.answers.clear();
     });
 }
 
@@ -75,35 +128,25 @@ pub fn truncate_depth(depth: usize) {
 /// # Safety
 /// `table` must be open for writing.
 pub unsafe fn collects(table: pg_sys::Relation, command: pg_sys::CommandId) -> bool {
+    let is_approved = STATE.with_borrow(|state| state.approved.last() == Some(&Some(command)));
     // SAFETY: by contract.
-    unsafe {
-        let oid = relation::oid(table);
-        let known = STATE.with_borrow(|state| match state.approved.last() {
-            Some(Some(approved)) if *approved == command => state
-                .last
-                .filter(|last| (last.0, last.1) == (oid, command))
-                .map(|last| last.2),
-            _ => Some(false),
-        });
-        known.unwrap_or_else(|| {
-            let answer = accepts(table);
-            STATE.with_borrow_mut(|state| state.last = Some((oid, command, answer)));
-            answer
-        })
-    }
+    is_approved && unsafe { collects_all(table, command) }
 }
 
-/// May the rows of a COPY into `table` be collected?
+/// May the rows that a statement brings into `table` under `command`, a COPY for example, be collected?
 ///
 /// # Safety
 /// `table` must be open for writing.
-pub unsafe fn accepts_copy(table: pg_sys::Relation) -> bool {
+pub unsafe fn collects_all(table: pg_sys::Relation, command: pg_sys::CommandId) -> bool {
     // SAFETY: by contract.
-    unsafe {
-        let oid = relation::oid(table);
-        STATE.with_borrow(|state| state.batches.iter().any(|batch| batch.table == oid))
-            || accepts(table)
-    }
+    let asked = (unsafe { relation::oid(table) }, command);
+    let known = STATE.with_borrow(|state| state.answers.get(&asked).copied());
+    known.unwrap_or_else(|| {
+        // SAFETY: by contract.
+        let answer = unsafe { accepts(table) };
+        STATE.with_borrow_mut(|state| state.answers.insert(asked, answer));
+        answer
+    })
 }
 
 /// Does nothing about the table need rows with real TIDs at once?
@@ -167,30 +210,26 @@ pub unsafe fn collect(
 ) {
     // SAFETY: by contract.
     unsafe {
-        let oid = relation::oid(table);
-        let sub = pg_sys::GetCurrentSubTransactionId();
+        let name = Name {
+            table: relation::oid(table),
+            command,
+            sub: pg_sys::GetCurrentSubTransactionId(),
+            options,
+        };
         let full = STATE.with_borrow_mut(|state| {
-            let fits = |batch: &Batch| {
-                (batch.table, batch.command, batch.sub, batch.options)
-                    == (oid, command, sub, options)
-            };
-            let at = match state.batches.iter().position(fits) {
+            let at = match state.place(name) {
                 Some(at) => at,
-                None => {
-                    state.batches.push(Batch {
-                        table: oid,
-                        command,
-                        sub,
-                        options,
-                        layout: layout::of(table),
-                        rows: RowSet::new((*table).rd_att),
-                    });
-                    state.batches.len() - 1
-                }
+                None => state.add(Batch {
+                    name,
+                    layout: layout::of(table),
+                    rows: RowSet::new((*table).rd_att),
+                }),
             };
-            state.batches[at].rows.push_slot(slot);
-            let bytes: usize = state.batches.iter().map(|batch| batch.rows.bytes).sum();
-            bytes >= guc::batch_memory_bytes()
+            let rows = &mut state.batches[at].rows;
+            let before = rows.bytes;
+            rows.push_slot(slot);
+            state.bytes += rows.bytes - before;
+            state.bytes >= guc::batch_memory_bytes()
         });
         if full {
             flush_largest();
@@ -202,10 +241,25 @@ pub unsafe fn collect(
 fn flush_largest() {
     let largest = STATE.with_borrow_mut(|state| {
         let at = (0..state.batches.len()).max_by_key(|&at| state.batches[at].rows.bytes)?;
-        Some(state.batches.swap_remove(at))
+        Some(state.take(at))
     });
     if let Some(batch) = largest {
         write(batch);
+    }
+}
+
+/// The end of a bulk load into a table: writes what waits for it. COPY into a partitioned table says so each time that it turns
+/// from one partition to others; its end is told by `leave_copy`.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn finish_table(table: pg_sys::Relation) {
+    // SAFETY: by contract.
+    unsafe {
+        let is_part = (*(*table).rd_rel).relispartition;
+        if !(is_part && STATE.with_borrow(|state| state.copies > 0)) {
+            flush_table(table);
+        }
     }
 }
 
@@ -216,21 +270,21 @@ fn flush_largest() {
 pub unsafe fn flush_table(table: pg_sys::Relation) {
     // SAFETY: by contract.
     let oid = unsafe { relation::oid(table) };
-    flush_where(|batch| batch.table == oid);
+    flush_where(|batch| batch.name.table == oid);
 }
 
 /// Writes everything that waits in the current subtransaction.
 pub fn flush_all() {
     // SAFETY: inside a transaction.
     let sub = unsafe { pg_sys::GetCurrentSubTransactionId() };
-    flush_where(|batch| batch.sub == sub);
+    flush_where(|batch| batch.name.sub == sub);
 }
 
 fn flush_where(wanted: impl Fn(&Batch) -> bool) {
     loop {
         let next = STATE.with_borrow_mut(|state| {
             let at = state.batches.iter().position(&wanted)?;
-            Some(state.batches.swap_remove(at))
+            Some(state.take(at))
         });
         match next {
             Some(batch) => write(batch),
@@ -254,7 +308,7 @@ pub unsafe fn flush_before_scan(table: pg_sys::Relation, snapshot: pg_sys::Snaps
         } else {
             (*snapshot).curcid
         };
-        let waits = |batch: &Batch| batch.table == oid && batch.command < horizon;
+        let waits = |batch: &Batch| batch.name.table == oid && batch.name.command < horizon;
         if STATE.with_borrow(|state| state.batches.iter().any(waits)) {
             flush_where(waits);
         }
@@ -266,7 +320,7 @@ fn write(batch: Batch) {
         return;
     }
     // SAFETY: inside a transaction.
-    if batch.sub != unsafe { pg_sys::GetCurrentSubTransactionId() } {
+    if batch.name.sub != unsafe { pg_sys::GetCurrentSubTransactionId() } {
         error::raise(
             Code::ERRCODE_FEATURE_NOT_SUPPORTED,
             "rows of an unfinished statement cannot be written from within a subtransaction",
@@ -274,11 +328,11 @@ fn write(batch: Batch) {
             "Load the rows into a temporary table first.",
         );
     }
-    let table = Open::table(batch.table, pg_sys::RowExclusiveLock);
+    let table = Open::table(batch.name.table, pg_sys::RowExclusiveLock);
     let target = Target {
         table: table.rel(),
-        command: batch.command,
-        options: batch.options,
+        command: batch.name.command,
+        options: batch.name.options,
         bulk: core::ptr::null_mut(),
     };
     // SAFETY: the table is open for writing.
@@ -364,9 +418,12 @@ fn write_tail(
     }
 }
 
-/// Remembers how deep executor runs are nested, for an error that the subtransaction catches.
+/// Remembers how deep executor runs and COPY statements are nested, for an error that the subtransaction catches.
 pub fn begin_subtransaction(sub: pg_sys::SubTransactionId) {
-    STATE.with_borrow_mut(|state| state.depths.push((sub, state.approved.len())));
+    STATE.with_borrow_mut(|state| {
+        let depths = (sub, state.approved.len(), state.copies);
+        state.depths.push(depths);
+    });
 }
 
 /// A subtransaction ended: its batches go up to its parent, or away.
@@ -376,19 +433,24 @@ pub fn end_subtransaction(
     committed: bool,
 ) {
     STATE.with_borrow_mut(|state| {
-        state.last = None;
+        state.answers.clear();
+        state.places.clear();
         if let Some(at) = state.depths.iter().position(|known| known.0 == sub) {
             if !committed {
-                state.approved.truncate(state.depths[at].1);
+                let (_, approved, copies) = state.depths[at];
+                state.approved.truncate(approved);
+                state.copies = copies;
             }
             state.depths.truncate(at);
         }
         if committed {
-            for batch in state.batches.iter_mut().filter(|batch| batch.sub == sub) {
-                batch.sub = parent;
-            }
+            let names = state.batches.iter_mut().map(|batch| &mut batch.name);
+            names
+                .filter(|name| name.sub == sub)
+                .for_each(|name| name.sub = parent);
         } else {
-            state.batches.retain(|batch| batch.sub != sub);
+            state.batches.retain(|batch| batch.name.sub != sub);
+            state.bytes = state.batches.iter().map(|batch| batch.rows.bytes).sum();
         }
     });
 }
