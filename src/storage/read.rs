@@ -35,7 +35,7 @@ impl Damage {
         }
     }
 
-    fn newer(version: u8) -> Self {
+    pub fn newer(version: u8) -> Self {
         Damage {
             what: format!("format version {version} is newer than this varve"),
             newer: Some(version),

@@ -9,6 +9,7 @@ pub mod deferred;
 pub mod equals;
 pub mod follow;
 pub mod handover;
+pub mod headers;
 pub mod inspect;
 pub mod locks;
 pub mod merge;

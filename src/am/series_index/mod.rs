@@ -11,7 +11,7 @@ pub mod probe;
 pub mod quals;
 pub mod rows;
 mod scan;
-mod section;
+pub mod section;
 mod vacuum;
 mod validate;
 

@@ -253,6 +253,11 @@ impl Quals {
         }
     }
 
+    /// The most scan keys that `keys_of` and `first_keys` return.
+    pub fn most_keys(&self) -> usize {
+        self.native.len() + self.dimensions.len()
+    }
+
     /// Do equalities name exactly one series per sub-scan?
     pub fn names_series(&self) -> bool {
         self.dimensions.len() == self.key_columns

@@ -5,6 +5,7 @@ mod index;
 mod key_sort;
 mod keys;
 mod leaves;
+mod places;
 
 use super::inspect;
 use super::source::{SortColumns, Source, Span};
@@ -90,6 +91,7 @@ pub unsafe fn run(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Vec<Fi
         verifier.overlaps();
         verifier.indexes();
         verifier.keys();
+        verifier.places();
         verifier.findings
     }
 }
@@ -134,7 +136,11 @@ impl Verifier {
             let known = (*(*self.table).rd_rel).relfrozenxid;
             let readable = pg_sys::TransactionIdIsNormal(mover)
                 && !pg_sys::TransactionIdPrecedes(mover, known);
-            if readable && pg_sys::TransactionIdDidCommit(mover) {
+            // An older snapshot sees the row where it was, and not the chunk.
+            let is_over = readable
+                && !pg_sys::XidInMVCCSnapshot(mover, self.snapshot)
+                && pg_sys::TransactionIdDidCommit(mover);
+            if is_over {
                 self.note(
                     "tail and chunk",
                     item.tid,
