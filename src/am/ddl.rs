@@ -44,7 +44,7 @@ pub unsafe extern "C-unwind" fn relation_estimate_size(
 ) {
     // SAFETY: called by the planner with an open relation.
     unsafe {
-        super::keys::arm(table);
+        super::keys::arm::arm(table);
         heap_callback!(
             relation_estimate_size,
             table,

@@ -7,96 +7,15 @@ use crate::pg::memory;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::storage::kind::Found;
-use crate::storage::reader::Reader;
 use crate::storage::registry;
 use crate::table::changes;
 use crate::table::crosscheck;
+use crate::table::fetched::{remember, RecentChunk, VarveFetch};
 use crate::table::follow;
 use crate::table::open::{visible_row, OpenChunk};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::rc::Rc;
-
-#[repr(C)]
-struct VarveFetch {
-    base: pg_sys::IndexFetchTableData,
-    heap: *mut pg_sys::IndexFetchTableData,
-    /// The chunks of the latest compressed rows, the last one last, good for the same snapshot.
-    recent: *mut Vec<RecentChunk>,
-}
-
-/// Chunks that a fetch keeps open: an ordered scan goes back and forth between those that overlap.
-pub const RECENT_CHUNKS: usize = 32;
-/// What they may take, besides a block of each column of each of them.
-const RECENT_BYTES: usize = 32 << 20;
-
-struct RecentChunk {
-    header: Tid,
-    snapshot: (pg_sys::Snapshot, pg_sys::CommandId),
-    open: Rc<OpenChunk>,
-}
-
-/// Adds a chunk that is none of the recent ones.
-fn remember(recent: &mut Vec<RecentChunk>, chunk: RecentChunk) {
-    if recent.len() == RECENT_CHUNKS {
-        // The scan may hold on to it.
-        recent.remove(0).open.reader.shrink();
-    }
-    let bytes = recent.iter().map(|chunk| chunk.open.reader.kept_bytes());
-    if bytes.sum::<usize>() > RECENT_BYTES {
-        recent.iter().for_each(|chunk| chunk.open.reader.trim());
-    }
-    recent.push(chunk);
-}
-
-/// Lets a fetch know a chunk that an index scan has opened for the same snapshot, and returns rows of.
-///
-/// # Safety
-/// `fetch` must come from `index_fetch_begin`, `snapshot` must be the scan's.
-pub unsafe fn offer(
-    fetch: *mut pg_sys::IndexFetchTableData,
-    snapshot: pg_sys::Snapshot,
-    open: &Rc<OpenChunk>,
-) {
-    // SAFETY: by contract.
-    unsafe {
-        let chunk = RecentChunk {
-            header: open.reader.chunk.tid,
-            snapshot: (snapshot, (*snapshot).curcid),
-            open: Rc::clone(open),
-        };
-        let recent = &mut *(*fetch.cast::<VarveFetch>()).recent;
-        recent.retain(|known| known.header != chunk.header);
-        remember(recent, chunk);
-    }
-}
-
-/// Lets a fetch forget a chunk that an index scan has left.
-///
-/// # Safety
-/// As `offer`.
-pub unsafe fn leave(fetch: *mut pg_sys::IndexFetchTableData, open: &OpenChunk) {
-    // SAFETY: by contract.
-    let recent = unsafe { &mut *(*fetch.cast::<VarveFetch>()).recent };
-    recent.retain(|known| known.header != open.reader.chunk.tid);
-}
-
-/// Lets a fetch know the chunk of a row that was found to be there and changed by nobody (`keys::find`). It is fetched next, if at all.
-///
-/// # Safety
-/// `fetch` must come from `index_fetch_begin`.
-pub unsafe fn offer_unchanged(fetch: *mut pg_sys::IndexFetchTableData, reader: Rc<Reader>) {
-    // SAFETY: by contract.
-    unsafe {
-        let none = core::ptr::null_mut();
-        let chunk = RecentChunk {
-            header: reader.chunk.tid,
-            snapshot: (none, 0),
-            open: Rc::new(OpenChunk::new(reader, none)),
-        };
-        remember(&mut *(*fetch.cast::<VarveFetch>()).recent, chunk);
-    }
-}
 
 #[pg_guard]
 pub unsafe extern "C-unwind" fn index_fetch_begin(
@@ -106,7 +25,7 @@ pub unsafe extern "C-unwind" fn index_fetch_begin(
     unsafe {
         #[cfg(not(any(feature = "pg14", feature = "pg15")))]
         super::search::refuse_partial_index(table);
-        super::keys::arm(table);
+        super::keys::arm::arm(table);
         let fetch: *mut VarveFetch = pg_sys::palloc0(core::mem::size_of::<VarveFetch>()).cast();
         (*fetch).base.rel = table;
         (*fetch).heap = heap_callback!(index_fetch_begin, table);

@@ -1,9 +1,9 @@
-//! Executor and transaction hooks: they tell batches and collected changes when statements, transactions
-//! and subtransactions begin and end.
+//! Executor and transaction hooks: they tell batches and collected changes when statements and subtransactions begin and end,
+//! and write both before a transaction commits. What is forgotten at its end forgets itself (`pg::transaction`).
 
 use super::{companion, keys};
-use crate::storage::marks;
-use crate::table::{batch, changes, crosscheck, deferred, handover, locks, stream, torture};
+use crate::pg::transaction;
+use crate::table::{batch, changes, deferred, torture};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -20,8 +20,10 @@ pub fn init() {
         pg_sys::RegisterXactCallback(Some(transaction_event), core::ptr::null_mut());
         pg_sys::RegisterSubXactCallback(Some(subtransaction_event), core::ptr::null_mut());
     }
+    transaction::init();
     companion::init();
-    keys::init();
+    keys::catalog::init();
+    keys::sift::init();
     super::planner::init();
     super::utility::init();
     super::projection::init();
@@ -172,31 +174,14 @@ unsafe extern "C-unwind" fn transaction_event(
     event: pg_sys::XactEvent::Type,
     _arg: *mut core::ffi::c_void,
 ) {
-    match event {
-        pg_sys::XactEvent::XACT_EVENT_PRE_COMMIT | pg_sys::XactEvent::XACT_EVENT_PRE_PREPARE => {
-            batch::flush_all();
-            changes::flush_finally();
-            torture::seal();
-            deferred::release();
-        }
-        pg_sys::XactEvent::XACT_EVENT_COMMIT
-        | pg_sys::XactEvent::XACT_EVENT_ABORT
-        | pg_sys::XactEvent::XACT_EVENT_PREPARE
-        | pg_sys::XactEvent::XACT_EVENT_PARALLEL_COMMIT
-        | pg_sys::XactEvent::XACT_EVENT_PARALLEL_ABORT => {
-            marks::forget();
-            keys::forget();
-            batch::forget();
-            changes::forget();
-            crosscheck::forget();
-            deferred::forget();
-            handover::forget();
-            locks::forget();
-            stream::forget();
-            companion::forget();
-            torture::forget();
-        }
-        _ => {}
+    if matches!(
+        event,
+        pg_sys::XactEvent::XACT_EVENT_PRE_COMMIT | pg_sys::XactEvent::XACT_EVENT_PRE_PREPARE
+    ) {
+        batch::flush_all();
+        changes::flush_finally();
+        torture::seal();
+        deferred::release();
     }
 }
 
@@ -213,8 +198,6 @@ unsafe extern "C-unwind" fn subtransaction_event(
         pg_sys::SubXactEvent::SUBXACT_EVENT_ABORT_SUB => false,
         _ => return,
     };
-    marks::forget();
-    keys::forget();
     batch::end_subtransaction(sub, parent, committed);
     changes::end_subtransaction(sub, parent, committed);
 }

@@ -1,13 +1,15 @@
 //! Inserting, deleting, updating and locking rows. Tail rows are heapam's business, except when a row
 //! turns out to have been sealed; compressed rows go through `table::changes`.
 
-use super::keys;
+use super::keys::arm::arm;
+use super::keys::catalog;
 use super::slot;
 use crate::pg::heap::heap_callback;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::storage::reader::Reader;
 use crate::storage::write;
+use crate::table::key_columns;
 use crate::table::locks::{self, Locked, Request, RowState};
 use crate::table::open;
 use crate::table::{batch, changes, crosscheck, deferred, follow, handover, stream, torture};
@@ -27,7 +29,7 @@ pub unsafe extern "C-unwind" fn tuple_insert(
 ) {
     // SAFETY: called by core with a filled slot.
     unsafe {
-        keys::arm(table);
+        arm(table);
         if batch::collects(table, command) {
             batch::collect(table, slot, command, options);
             (*slot).tts_tid = tid::to_pg(tid::PENDING);
@@ -50,7 +52,7 @@ pub unsafe extern "C-unwind" fn tuple_insert_speculative(
 ) {
     // SAFETY: called by core with a filled slot.
     unsafe {
-        keys::arm(table);
+        arm(table);
         heap_callback!(
             tuple_insert_speculative,
             table,
@@ -75,7 +77,7 @@ pub unsafe extern "C-unwind" fn multi_insert(
 ) {
     // SAFETY: called by core with `count` filled slots. Only COPY calls it.
     unsafe {
-        keys::arm(table);
+        arm(table);
         if batch::collects_all(table, command) {
             for at in 0..count as usize {
                 let slot = *slots.add(at);
@@ -163,7 +165,7 @@ unsafe fn hold(
             RowState::Live => {
                 if changes::newest(&newest.chunk).is_none() {
                     changes::note_row_locked(&newest.chunk);
-                    if keys::announces_changes(table) {
+                    if catalog::announces_changes(table) {
                         locks::announce_change(table, newest.chunk.header.chunk, row);
                     }
                 }
@@ -272,7 +274,7 @@ pub unsafe extern "C-unwind" fn tuple_update(
 ) -> Outcome {
     // SAFETY: called by core.
     unsafe {
-        keys::arm(table);
+        arm(table);
         let known = tid::read(item);
         let mut at = known;
         if !at.is_virtual() {
@@ -300,7 +302,7 @@ pub unsafe extern "C-unwind" fn tuple_update(
                 }
             }
         }
-        *mode = if handover::changes_key(table, at, slot) {
+        *mode = if key_columns::changes_key(table, at, slot) {
             pg_sys::LockTupleMode::LockTupleExclusive
         } else {
             pg_sys::LockTupleMode::LockTupleNoKeyExclusive
@@ -459,7 +461,7 @@ unsafe fn locks_key(
             }
             None => result,
         };
-        result == pg_sys::TM_Result::TM_Ok && !handover::differs_in_key(table, old, row, slot)
+        result == pg_sys::TM_Result::TM_Ok && !key_columns::differs_in_key(table, old, row, slot)
     }
 }
 

@@ -10,7 +10,7 @@ unsafe extern "C-unwind" fn slot_callbacks(
     table: pg_sys::Relation,
 ) -> *const pg_sys::TupleTableSlotOps {
     // SAFETY: called by core with an open relation; ON CONFLICT does so before it looks for a key.
-    unsafe { keys::arm(table) };
+    unsafe { keys::arm::arm(table) };
     slot::ops()
 }
 

@@ -4,6 +4,7 @@
 pub mod constraint;
 pub mod custom_scan;
 pub mod error;
+pub mod event_trigger;
 pub mod executor;
 pub mod heap;
 pub mod heavy;
@@ -15,6 +16,7 @@ pub mod relation;
 pub mod replication;
 pub mod rounds;
 pub mod tid;
+pub mod transaction;
 pub mod tuple;
 pub mod vacuum;
 pub mod varlena;

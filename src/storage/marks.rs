@@ -5,12 +5,12 @@
 
 use super::layout;
 use crate::pg::relation::{self, Open};
+use crate::pg::transaction::{Access, PerTransaction};
 use pgrx::pg_sys;
-use std::cell::RefCell;
 
 thread_local! {
-    /// Files that this transaction has marked; forgotten whenever a part of it ends.
-    static MARKED: RefCell<Vec<pg_sys::Oid>> = const { RefCell::new(Vec::new()) };
+    /// Files that this transaction has marked. What a part of it marked may be gone when that ends.
+    static MARKED: PerTransaction<Vec<pg_sys::Oid>> = PerTransaction::until_a_part_ends();
 }
 
 /// May the table have chunks, now or before its layout is changed by somebody who locks it?
@@ -162,11 +162,6 @@ unsafe fn insert(marks: pg_sys::Oid, index: pg_sys::Oid, file: pg_sys::Oid) {
             pg_sys::BuildIndexInfo(index.rel()),
         );
     }
-}
-
-/// A transaction or subtransaction has ended: what it marked may be gone.
-pub fn forget() {
-    MARKED.with_borrow_mut(Vec::clear);
 }
 
 /// The table of marks and its index; nothing while the extension is being created.

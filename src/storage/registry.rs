@@ -7,11 +7,11 @@ use crate::pg::error;
 use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
+use crate::pg::transaction::{Access, PerTransaction};
 use crate::pg::tuple;
 use crate::storage::kind::{classify, raise, Found};
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
-use std::cell::RefCell;
 use std::rc::Rc;
 use varve_columns::tuple::header::{self, StorageTuple};
 
@@ -49,14 +49,8 @@ type Writer = (
 );
 
 thread_local! {
-    static KEPT: RefCell<Readers> = RefCell::default();
-    static WRITERS: RefCell<Vec<Writer>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Forgets all readers and headers; at the end of each transaction.
-pub fn forget() {
-    KEPT.with_borrow_mut(|readers| readers.kept.clear());
-    WRITERS.with_borrow_mut(Vec::clear);
+    static KEPT: PerTransaction<Readers> = PerTransaction::default();
+    static WRITERS: PerTransaction<Vec<Writer>> = PerTransaction::default();
 }
 
 /// The reader of the header at `at`, if its tuple is visible to `snapshot`; raises XX001 when the chunk

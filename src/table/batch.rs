@@ -4,19 +4,19 @@
 
 use super::rows::RowSet;
 use super::series::SeriesIndexes;
-use crate::am::keys;
+use crate::am::keys::batch as entering;
 use crate::guc;
 use crate::pg::error::{self, Code};
 use crate::pg::relation::{self, Open};
 use crate::pg::replication;
 use crate::pg::tid::{self, Tid};
+use crate::pg::transaction::{Access, PerTransaction};
 use crate::storage::datum::Datums;
 use crate::storage::layout::{self, Layout};
 use crate::storage::write::{self, Target};
-use crate::table::chunks;
+use crate::table::{chunks, statements};
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
-use std::cell::RefCell;
 use std::rc::Rc;
 
 struct Batch {
@@ -47,8 +47,6 @@ struct State {
     approved: Vec<Option<pg_sys::CommandId>>,
     /// Nesting depth of COPY statements.
     copies: usize,
-    /// Counts executor runs of this process.
-    statements: u64,
     /// Nesting depths of executor runs and COPY statements at which each open subtransaction began.
     depths: Vec<(pg_sys::SubTransactionId, usize, usize)>,
 }
@@ -80,20 +78,13 @@ impl State {
 }
 
 thread_local! {
-    static STATE: RefCell<State> = RefCell::default();
+    static STATE: PerTransaction<State> = PerTransaction::default();
 }
 
 /// An executor run begins; `command` is set when it is an INSERT whose rows may be collected.
 pub fn enter_statement(command: Option<pg_sys::CommandId>) {
-    STATE.with_borrow_mut(|state| {
-        state.approved.push(command);
-        state.statements += 1;
-    });
-}
-
-/// Counts the executor runs that have begun.
-pub fn statements() -> u64 {
-    STATE.with_borrow(|state| state.statements)
+    STATE.with_borrow_mut(|state| state.approved.push(command));
+    statements::begin();
 }
 
 /// Nesting depth of executor runs.
@@ -168,7 +159,7 @@ unsafe fn accepts(table: pg_sys::Relation) -> bool {
 /// Are all indexes but the series indexes unique ones whose keys a batch can enter?
 unsafe fn enters_keys(table: pg_sys::Relation) -> bool {
     // SAFETY: the caller's contract.
-    unsafe { !layout::has_plain_index(table) && keys::takes_batches(table) }
+    unsafe { !layout::has_plain_index(table) && entering::takes_batches(table) }
 }
 
 unsafe fn has_insert_triggers(table: pg_sys::Relation) -> bool {
@@ -341,7 +332,7 @@ fn write(batch: Batch) {
         let rows = &batch.rows;
         let to_tail = rows.rows < guc::batch_rows() || became_streamed(table.rel());
         let order = Rc::new(rows.order(&batch.layout));
-        let keys = keys::Batch::new(table.rel(), rows, &batch.layout, &order);
+        let keys = entering::Batch::new(table.rel(), rows, &batch.layout, &order);
         match keys {
             None if to_tail => write_tail(&target, rows, &indexes, |_, _| {}),
             None => chunks::write_fresh(&target, rows, &order, &batch.layout, &indexes),
@@ -351,18 +342,18 @@ fn write(batch: Batch) {
                     keys.enter_tail_row(row as u32, at);
                     tail.push(at);
                 });
-                keys::Entered {
+                entering::Entered {
                     tail,
-                    ..keys::Entered::default()
+                    ..entering::Entered::default()
                 }
             }),
             Some(keys) => {
                 keys.announce();
                 // Others wait while keys are entered: what takes long comes before.
                 let chunks = chunks::encode_all_fresh(rows, &order, &batch.layout);
-                keys.enter(|| keys::Entered {
+                keys.enter(|| entering::Entered {
                     headers: chunks::write_all(&target, chunks, &indexes),
-                    ..keys::Entered::default()
+                    ..entering::Entered::default()
                 });
             }
         }
@@ -452,15 +443,5 @@ pub fn end_subtransaction(
             state.batches.retain(|batch| batch.name.sub != sub);
             state.bytes = state.batches.iter().map(|batch| batch.rows.bytes).sum();
         }
-    });
-}
-
-/// The transaction ended.
-pub fn forget() {
-    STATE.with_borrow_mut(|state| {
-        *state = State {
-            statements: state.statements,
-            ..State::default()
-        };
     });
 }

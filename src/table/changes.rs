@@ -6,11 +6,11 @@ use super::{handover, locks, series};
 use crate::pg::error::{self, Code};
 use crate::pg::relation::{self, Open};
 use crate::pg::tid::Tid;
+use crate::pg::transaction::{Access, PerTransaction};
 use crate::storage::read::Chunk;
 use crate::storage::registry;
 use crate::storage::write::{self, Target, DELETE_MAP_BASE};
 use pgrx::pg_sys;
-use std::cell::RefCell;
 use std::collections::HashMap;
 use varve_columns::tuple::delete_map::DeleteMap;
 use varve_columns::tuple::header::{Section, FLAG_TOMBSTONE};
@@ -86,7 +86,7 @@ struct State {
 }
 
 thread_local! {
-    static STATE: RefCell<State> = RefCell::default();
+    static STATE: PerTransaction<State> = PerTransaction::default();
 }
 
 fn key_of(chunk: &Chunk) -> Key {
@@ -584,11 +584,4 @@ pub fn end_subtransaction(
             .map(|touched| rows_in(&touched.groups))
             .sum();
     });
-}
-
-/// The transaction ended.
-pub fn forget() {
-    STATE.with_borrow_mut(|state| *state = State::default());
-    registry::forget();
-    super::moves::forget();
 }

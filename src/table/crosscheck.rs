@@ -8,24 +8,19 @@ use super::open;
 use crate::pg::page::PageCursor;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
+use crate::pg::transaction::{Access, PerTransaction};
 use crate::pg::tuple;
 use crate::storage::kind::Found;
 use crate::storage::reader::Reader;
 use pgrx::pg_sys;
 use rustc_hash::FxHashSet;
-use std::cell::RefCell;
 use std::collections::HashMap;
 use varve_columns::tuple::header;
 
 thread_local! {
     /// The chunks of tables' files that the crosscheck sees. It is the same for the whole transaction, and what that writes itself
     /// needs no look in here.
-    static SEEN: RefCell<HashMap<(pg_sys::Oid, pg_sys::Oid), FxHashSet<u64>>> = RefCell::default();
-}
-
-/// The transaction ended.
-pub fn forget() {
-    SEEN.with_borrow_mut(HashMap::clear);
+    static SEEN: PerTransaction<HashMap<(pg_sys::Oid, pg_sys::Oid), FxHashSet<u64>>> = PerTransaction::default();
 }
 
 /// Does `crosscheck` see a row that the caller knows by the TID `known`, and that is `row` of the chunk of `newest`? So it does

@@ -3,11 +3,12 @@
 //! changes another row of the chunk, and the TID of a row that was sealed is that of a tuple which another transaction has deleted:
 //! both may be vacuumed, and something else be put in their places. A snapshot that the transaction keeps prevents that.
 
+use crate::pg::transaction::{Access, PerTransaction};
 use pgrx::pg_sys;
-use std::cell::Cell;
 
 thread_local! {
-    static KEPT: Cell<pg_sys::Snapshot> = const { Cell::new(core::ptr::null_mut()) };
+    /// Gone with the transaction that registered it, if it is not released before.
+    static KEPT: PerTransaction<Option<pg_sys::Snapshot>> = PerTransaction::default();
 }
 
 /// A compressed row of the table was changed: sees to it that triggers find it when they are due.
@@ -15,7 +16,7 @@ thread_local! {
 /// # Safety
 /// `table` must be open; to be called with the snapshot active by which the row was found.
 pub unsafe fn keep_for_triggers(table: pg_sys::Relation) {
-    if !KEPT.get().is_null() {
+    if KEPT.with_borrow(Option::is_some) {
         return;
     }
     // SAFETY: by contract. A later snapshot of the transaction protects nothing that this one does not.
@@ -24,10 +25,10 @@ pub unsafe fn keep_for_triggers(table: pg_sys::Relation) {
             // A copy, since the active one may be given another command.
             pg_sys::PushCopiedSnapshot(pg_sys::GetActiveSnapshot());
             let owner = pg_sys::TopTransactionResourceOwner;
-            KEPT.set(pg_sys::RegisterSnapshotOnOwner(
+            KEPT.replace(Some(pg_sys::RegisterSnapshotOnOwner(
                 pg_sys::GetActiveSnapshot(),
                 owner,
-            ));
+            )));
             pg_sys::PopActiveSnapshot();
         }
     }
@@ -48,14 +49,8 @@ unsafe fn has_deferrable_triggers(table: pg_sys::Relation) -> bool {
 
 /// The transaction is about to commit, or to be prepared: its triggers have run.
 pub fn release() {
-    let kept = KEPT.replace(core::ptr::null_mut());
-    if !kept.is_null() {
+    if let Some(kept) = KEPT.replace(None) {
         // SAFETY: registered by `keep_for_triggers`.
         unsafe { pg_sys::UnregisterSnapshotFromOwner(kept, pg_sys::TopTransactionResourceOwner) };
     }
-}
-
-/// The transaction ended: its snapshots are gone.
-pub fn forget() {
-    KEPT.set(core::ptr::null_mut());
 }

@@ -3,15 +3,13 @@
 //! xmax, where heap_update would have put them. The new version is nobody else's business until we commit; until then the
 //! compressed row stands for it, whose lock we take first if we touch the new version again.
 
-use super::open;
 use crate::pg::heavy::{self, Tag, Taken};
 use crate::pg::page::Page;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
+use crate::pg::transaction::{Access, PerTransaction};
 use crate::pg::tuple;
-use crate::storage::reader::Reader;
 use pgrx::pg_sys;
-use std::cell::RefCell;
 use std::collections::HashMap;
 
 const BUFFER_LOCK_EXCLUSIVE: i32 = 2;
@@ -25,12 +23,7 @@ struct Origin {
 
 thread_local! {
     /// Tail rows that this transaction wrote as new versions of compressed rows of which it has locked no more than the row.
-    static VERSIONS: RefCell<HashMap<(pg_sys::Oid, Tid), Origin>> = RefCell::default();
-}
-
-/// The transaction ended.
-pub fn forget() {
-    VERSIONS.with_borrow_mut(HashMap::clear);
+    static VERSIONS: PerTransaction<HashMap<(pg_sys::Oid, Tid), Origin>> = PerTransaction::default();
 }
 
 /// Notes that the tail row at `at` is the new version of a row of a chunk.
@@ -76,76 +69,6 @@ pub unsafe fn lock_origin(table: pg_sys::Relation, at: Tid, mode: u32, wait: boo
     unsafe {
         origin(table, at).is_none_or(|Origin { chunk, row }| {
             heavy::take(&Tag::row(table, chunk, row), mode, wait) != Taken::No
-        })
-    }
-}
-
-/// Columns of keys that other rows may refer to, from 0.
-unsafe fn key_columns(table: pg_sys::Relation) -> Vec<usize> {
-    let mut columns = Vec::new();
-    // SAFETY: the caller's contract; the set is a copy of ours.
-    unsafe {
-        let set = pg_sys::RelationGetIndexAttrBitmap(
-            table,
-            pg_sys::IndexAttrBitmapKind::INDEX_ATTR_BITMAP_KEY,
-        );
-        let mut member = -1;
-        loop {
-            member = pg_sys::bms_next_member(set, member);
-            if member < 0 {
-                break;
-            }
-            let number = member + pg_sys::FirstLowInvalidHeapAttributeNumber;
-            columns.extend(usize::try_from(number - 1));
-        }
-        pg_sys::bms_free(set);
-    }
-    columns
-}
-
-/// Does an update to what is in `slot` change the key of the compressed row at `at`?
-///
-/// # Safety
-/// See `note_version`; the slot must be filled.
-pub unsafe fn changes_key(
-    table: pg_sys::Relation,
-    at: Tid,
-    slot: *mut pg_sys::TupleTableSlot,
-) -> bool {
-    // SAFETY: by contract.
-    unsafe {
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-        match open::visible_row(table, at, any) {
-            Some((old, row)) => differs_in_key(table, &old, row, slot),
-            None => true,
-        }
-    }
-}
-
-/// Is what is in `slot` a row of another key than a row of a chunk?
-///
-/// # Safety
-/// See `changes_key`.
-pub unsafe fn differs_in_key(
-    table: pg_sys::Relation,
-    old: &Reader,
-    row: u32,
-    slot: *mut pg_sys::TupleTableSlot,
-) -> bool {
-    // SAFETY: by contract.
-    unsafe {
-        let columns = key_columns(table);
-        if columns.is_empty() {
-            return false;
-        }
-        crate::am::slot::deform_all(slot);
-        let descriptor = (*table).rd_att;
-        let attributes = relation::attributes(descriptor);
-        columns.into_iter().any(|column| {
-            let (value, isnull) = old.value(descriptor, row, column);
-            let new = *(*slot).tts_values.add(column);
-            isnull != *(*slot).tts_isnull.add(column)
-                || !isnull && !relation::same_image(value, new, &attributes[column])
         })
     }
 }

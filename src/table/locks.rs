@@ -9,6 +9,7 @@ use crate::pg::heavy::{self, Tag, Taken, Whole};
 use crate::pg::page::PageCursor;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
+use crate::pg::transaction::{Access, PerTransaction};
 use crate::pg::tuple;
 use crate::storage::kind::{classify, Found};
 use crate::storage::layout;
@@ -16,7 +17,6 @@ use crate::storage::read::Chunk;
 use crate::storage::reader::Reader;
 use crate::storage::registry;
 use pgrx::pg_sys;
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use varve_columns::tuple::header;
@@ -35,12 +35,7 @@ struct Count {
 }
 
 thread_local! {
-    static COUNT: RefCell<Count> = RefCell::default();
-}
-
-/// The transaction ended.
-pub fn forget() {
-    COUNT.with_borrow_mut(|count| *count = Count::default());
+    static COUNT: PerTransaction<Count> = PerTransaction::default();
 }
 
 /// How to lock.

@@ -8,6 +8,7 @@ use crate::pg::error;
 use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation;
 use crate::pg::tid::Tid;
+use crate::pg::transaction::{Access, PerTransaction};
 use crate::pg::tuple;
 use crate::storage::kind::{classify, Found};
 use crate::storage::registry;
@@ -36,13 +37,7 @@ pub struct Moves {
 }
 
 thread_local! {
-    static MOVES: RefCell<Vec<(Key, Rc<Moves>)>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Forgets everything; at the end of each transaction.
-pub fn forget() {
-    MOVES.with_borrow_mut(Vec::clear);
-    prints::forget();
+    static MOVES: PerTransaction<Vec<(Key, Rc<Moves>)>> = PerTransaction::default();
 }
 
 /// What `mover`, which has committed, moved. A snapshot that is older than its commit keeps all of it in place;

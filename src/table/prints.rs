@@ -5,12 +5,12 @@
 use crate::pg::error;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
+use crate::pg::transaction::{Access, PerTransaction};
 use crate::pg::varlena;
 use crate::storage::datum::{self, Datums};
 use crate::storage::read::{Chunk, Damage};
 use pgrx::pg_sys;
 use rustc_hash::{FxHashMap, FxHasher};
-use std::cell::RefCell;
 use std::hash::Hasher;
 use std::rc::Rc;
 
@@ -41,12 +41,7 @@ struct Orders {
 }
 
 thread_local! {
-    static ORDERS: RefCell<Orders> = RefCell::default();
-}
-
-/// Forgets all orders; at the end of each transaction.
-pub fn forget() {
-    ORDERS.with_borrow_mut(|orders| *orders = Orders::default());
+    static ORDERS: PerTransaction<Orders> = PerTransaction::default();
 }
 
 /// The order of a header version, where it is kept.

@@ -9,9 +9,9 @@ use crate::pg::heap::heap_callback;
 use crate::pg::relation;
 use crate::pg::replication::{self, NoHotUpdate};
 use crate::pg::tid::{self, Tid};
+use crate::pg::transaction::{Access, PerTransaction};
 use crate::storage::reader::Reader;
 use pgrx::pg_sys;
-use std::cell::RefCell;
 
 /// Longer tuples are toasted, and their TOAST tuples need a command of their own to be deleted.
 const TOAST_THRESHOLD_BYTES: u32 = 2032;
@@ -25,7 +25,7 @@ struct State {
 }
 
 thread_local! {
-    static STATE: RefCell<State> = RefCell::default();
+    static STATE: PerTransaction<State> = PerTransaction::default();
 }
 
 /// Must changes that the statement `command` makes to compressed rows of the table be logged for decoding?
@@ -51,11 +51,6 @@ pub unsafe fn is_streamed(table: pg_sys::Relation, command: pg_sys::CommandId) -
             answer
         })
     }
-}
-
-/// The transaction ended.
-pub fn forget() {
-    STATE.with_borrow_mut(|state| *state = State::default());
 }
 
 /// The command in which old rows of `statement` are put into tails; the next one takes them out.

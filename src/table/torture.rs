@@ -12,16 +12,16 @@ use crate::pg::page::PageCursor;
 use crate::pg::relation::{self, Open};
 use crate::pg::replication;
 use crate::pg::tid::Tid;
+use crate::pg::transaction::{Access, PerTransaction};
 use crate::storage::kind::{classify, Found};
 use crate::storage::layout;
 use crate::storage::write::Target;
 use pgrx::pg_sys;
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 thread_local! {
     /// Rows that this transaction has put into the tails of tables, by table and file.
-    static WRITTEN: RefCell<BTreeMap<(u32, u32), BTreeSet<Tid>>> = const { RefCell::new(BTreeMap::new()) };
+    static WRITTEN: PerTransaction<BTreeMap<(u32, u32), BTreeSet<Tid>>> = PerTransaction::default();
 }
 
 /// Remembers a row of the tail that was written at `at`.
@@ -37,14 +37,9 @@ pub unsafe fn note(table: pg_sys::Relation, at: Tid) {
     }
 }
 
-/// The transaction ended.
-pub fn forget() {
-    WRITTEN.with_borrow_mut(BTreeMap::clear);
-}
-
 /// Seals what the transaction has written, which is about to commit.
 pub fn seal() {
-    let written = WRITTEN.take();
+    let written = WRITTEN.replace(BTreeMap::new());
     if written.is_empty() {
         return;
     }

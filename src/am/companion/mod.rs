@@ -14,8 +14,9 @@ mod statement;
 mod tie;
 
 pub use claim::claim;
-pub use seen::{forget, init};
+pub use seen::init;
 
+use crate::pg::event_trigger::statement as statement_of;
 use crate::pg::relation::{self, Open};
 use crate::storage::access_method;
 use crate::storage::{index_options, layout};
@@ -35,7 +36,7 @@ enum Keys {
 pub unsafe extern "C-unwind" fn varve_after_ddl(call: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
     // SAFETY: core calls event triggers with an EventTriggerData as context.
     unsafe {
-        let statement = super::series_index::ddl::statement(call);
+        let statement = statement_of(call);
         for (table, keys) in concerned(statement) {
             settle(pg_sys::Oid::from(table), keys);
         }

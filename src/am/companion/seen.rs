@@ -2,10 +2,10 @@
 //! asked yet when it is called. Of a transaction, or a subtransaction, that was rolled back nothing exists any more.
 
 use crate::pg::relation;
+use crate::pg::transaction::{Access, PerTransaction};
 use crate::storage::layout;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
-use std::cell::RefCell;
 
 /// `pg_constraint`
 const CONSTRAINTS: pg_sys::Oid = pg_sys::Oid::from_u32(2606);
@@ -33,7 +33,7 @@ impl Seen {
 }
 
 thread_local! {
-    static SEEN: RefCell<Seen> = RefCell::default();
+    static SEEN: PerTransaction<Seen> = PerTransaction::default();
 }
 
 static mut NEXT: pg_sys::object_access_hook_type = None;
@@ -47,12 +47,7 @@ pub fn init() {
 }
 
 pub fn take() -> Seen {
-    SEEN.take()
-}
-
-/// At the end of a transaction.
-pub fn forget() {
-    SEEN.take();
+    SEEN.replace(Seen::default())
 }
 
 /// Without `#[pg_guard]`, as the executor's hooks (`am/hooks`): errors of the next hook pass through as they are.

@@ -11,7 +11,7 @@ mod validate;
 
 pub use validate::index_validate_scan;
 
-use super::keys;
+use super::keys::build;
 use crate::pg::relation;
 use crate::storage::marks;
 use judge::{Judge, Rule};
@@ -57,7 +57,7 @@ pub unsafe extern "C-unwind" fn index_build_range_scan(
             &mut snapshot,
         );
         if !(*info).ii_Concurrent {
-            keys::build::verify(table, index, core::ptr::null_mut());
+            build::verify(table, index, core::ptr::null_mut());
         }
         let entry: *mut Entry = &mut (*rows).entry;
         let mut done = 0;

@@ -4,7 +4,7 @@
 use super::judge::{Judge, Rule};
 use super::rows::{Blocks, Entry, Rows, Step};
 use super::{form, next, progress_param};
-use crate::am::keys;
+use crate::am::keys::{arm::arm, build};
 use crate::pg::memory;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
@@ -116,7 +116,7 @@ pub unsafe extern "C-unwind" fn index_validate_scan(
 ) {
     // SAFETY: called by core with open relations and a sorted list of TIDs; no value here needs dropping.
     unsafe {
-        keys::build::verify(table, index, snapshot);
+        build::verify(table, index, snapshot);
         let validation = begin(table, index, info, snapshot, state);
         let rows = (*validation).rows;
         let entry: *mut Entry = &mut (*rows).entry;
@@ -162,7 +162,7 @@ unsafe extern "C-unwind" fn begin(
 ) -> *mut Validation {
     // SAFETY: the callback's contract.
     unsafe {
-        keys::arm(table);
+        arm(table);
         let judge = Judge {
             table,
             info,

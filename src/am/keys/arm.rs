@@ -2,21 +2,15 @@
 //! access method. A copy lasts as long as somebody has the index open, and may be a new one after that; so
 //! it is looked at again by each callback of the table that comes between opening an index and using it.
 
-use super::{catalog, insert, scan};
+use super::{catalog, insert, resting, scan};
 use pgrx::pg_sys;
-use std::cell::Cell;
-
-thread_local! {
-    /// Inside btree's own check of a key, which visits the table and needs nothing of this.
-    static RESTING: Cell<bool> = const { Cell::new(false) };
-}
 
 /// Sees to it that uses of the table's unique indexes that follow come to us.
 ///
 /// # Safety
 /// `table` must be open with a lock.
 pub unsafe fn arm(table: pg_sys::Relation) {
-    if RESTING.get() {
+    if resting::is_resting() {
         return;
     }
     // SAFETY: by contract; an index that is there is kept by the table's lock or by who has it open.
@@ -48,9 +42,4 @@ unsafe fn arm_index(oid: pg_sys::Oid) {
         }
         pg_sys::RelationClose(index);
     }
-}
-
-/// Lets `arm` rest, or not; returns what was before.
-pub fn set_resting(rests: bool) -> bool {
-    RESTING.replace(rests)
 }

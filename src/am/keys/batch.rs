@@ -2,10 +2,12 @@
 //! checked one by one. As for a single row, a key is looked for, then its row is published, then it is looked for again
 //! (docs/design/0009). Of two batches one is entered after the other, so that none waits for one that waits for it.
 
+use super::announced;
 use super::catalog::{self, Keys, Unique};
 use super::directory::{self, Directory, Moment};
 use super::find::{self, Key, Look, Search};
 use super::quiet::Quiet;
+use super::resting;
 use super::side::Side;
 use super::tail;
 use super::wait::Wait;
@@ -13,7 +15,7 @@ use super::wanted::Wanted;
 use crate::am::series_index::entries::Shape;
 use crate::pg::constraint;
 use crate::pg::error;
-use crate::pg::heavy::{self, Tag, Taken, Whole};
+use crate::pg::heavy::{self, Tag, Whole};
 use crate::pg::nbtree;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
@@ -58,20 +60,6 @@ pub unsafe fn takes_batches(table: pg_sys::Relation) -> bool {
     has_chunks && keys.unique.iter().all(enters)
 }
 
-/// Has somebody else announced batches?
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn is_announced(table: pg_sys::Relation) -> bool {
-    // SAFETY: by contract.
-    let batches = unsafe { Tag::whole(table, Whole::Batches) };
-    if heavy::take(&batches, pg_sys::ShareLock, false) == Taken::No {
-        return true;
-    }
-    heavy::release(&batches, pg_sys::ShareLock);
-    false
-}
-
 impl Batch {
     /// None where the table has no keys. `order` must be that of the rows by `layout`.
     ///
@@ -103,9 +91,7 @@ impl Batch {
     pub unsafe fn announce(&self) {
         // SAFETY: by contract.
         unsafe {
-            pg_sys::GetCurrentTransactionId();
-            let batches = Tag::whole(self.table, Whole::Batches);
-            heavy::take(&batches, pg_sys::RowExclusiveLock, true);
+            announced::announce(self.table);
         }
     }
 
@@ -142,14 +128,14 @@ impl Batch {
     /// # Safety
     /// As `new`.
     pub unsafe fn enter_tail_row(&self, row: u32, at: Tid) {
-        let rested = super::arm::set_resting(true);
+        let rested = resting::set_resting(true);
         for side in &self.sides {
             let (mut values, mut nulls) = side.entry(row);
             let index = side.index.rel();
             // SAFETY: by contract.
             unsafe { nbtree::insert_partial(self.table, index, &mut values, &mut nulls, at) };
         }
-        super::arm::set_resting(rested);
+        resting::set_resting(rested);
     }
 
     /// Waits, or raises the error that btree raises for a duplicate key.
@@ -215,7 +201,7 @@ impl Batch {
             let moment = Moment {
                 snapshot,
                 completions: find::completions(latest),
-                fresh: is_announced(self.table),
+                fresh: announced::is_announced(self.table),
             };
             let series = relation::oid(rows.series.rel());
             directory::lend(self.table, series, moment, |directory| {

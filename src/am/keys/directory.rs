@@ -14,15 +14,16 @@ use crate::pg::error;
 use crate::pg::page::{Page, PageCursor, PageTuple};
 use crate::pg::relation;
 use crate::pg::tid::Tid;
+use crate::pg::transaction::{Access, PerTransaction};
 use crate::storage::kind::{classify, Found};
 use crate::storage::reader::Reader;
 use crate::storage::registry::{self, Standing};
 use crate::storage::write;
-use crate::table::{batch, series};
+use crate::table::{series, statements};
 use pgrx::pg_sys;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 use varve_columns::chunk::BlockEntry;
@@ -149,12 +150,7 @@ pub struct Directory {
 }
 
 thread_local! {
-    static KNOWN: RefCell<Vec<Directory>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Forgets everything.
-pub fn forget() {
-    KNOWN.with_borrow_mut(Vec::clear);
+    static KNOWN: PerTransaction<Vec<Directory>> = PerTransaction::until_a_part_ends();
 }
 
 /// When a look happens.
@@ -186,7 +182,7 @@ pub unsafe fn lend<R>(
             index,
             completions: moment.completions,
             command: (*moment.snapshot).curcid,
-            statement: batch::statements(),
+            statement: statements::begun(),
             began: pg_sys::GetCurrentStatementStartTimestamp(),
             writes: write::headers_written(),
         }

@@ -3,7 +3,7 @@
 //! changed since, or is being changed. New keys come to chunks by way of the tail, where btree has met them, or in
 //! batches, which are seen while their transactions are in progress.
 
-use super::batch;
+use super::announced;
 use super::catalog::{self, Unique};
 use super::directory::{self, Hit, Known, Moment};
 use super::wait::Wait;
@@ -77,7 +77,7 @@ pub unsafe fn find(search: Search, key: &Key, stamp: &mut u64) -> (Answer, Optio
             let moment = Moment {
                 snapshot,
                 completions: *stamp,
-                fresh: batch::is_announced(search.table),
+                fresh: announced::is_announced(search.table),
             };
             let by_series = unique.series.as_ref().and_then(|&(series, _)| {
                 let index = Open::index(series, pg_sys::AccessShareLock);

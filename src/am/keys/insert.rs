@@ -8,8 +8,9 @@
 //! Errors of btree must reach core as they were raised, with constraint and all, and so must ours. They jump
 //! over the unguarded frames here, which hold plain values only.
 
-use super::arm;
+use super::announced;
 use super::find::{self, Answer, Key, Search};
+use super::resting;
 use crate::pg::constraint;
 use crate::pg::relation;
 use crate::pg::tid;
@@ -51,9 +52,9 @@ pub unsafe extern "C-unwind" fn insert(
         if waits && look(index, values, nulls, table, true, &mut stamp) == Answer::Taken {
             raise_taken(index, values, nulls, table);
         }
-        let rested = arm::set_resting(true);
+        let rested = resting::set_resting(true);
         let unique = btinsert(index, values, nulls, item, table, check, unchanged, info);
-        arm::set_resting(rested);
+        resting::set_resting(rested);
         // A check of an entry that was made before has been published long since: one look is enough.
         let existed = check == pg_sys::IndexUniqueCheck::UNIQUE_CHECK_EXISTING;
         if (existed || waits && (find::is_stale(stamp) || others_bring_batches(table)))
@@ -83,7 +84,7 @@ unsafe fn keep_armed(index: pg_sys::Relation) {
 #[pg_guard]
 unsafe extern "C-unwind" fn others_bring_batches(table: pg_sys::Relation) -> bool {
     // SAFETY: the caller's contract.
-    unsafe { super::batch::is_announced(table) }
+    unsafe { announced::is_announced(table) }
 }
 
 /// Is the key in a chunk?

@@ -3,13 +3,13 @@
 //! scans are btree's own; the planner makes none of an index that has not all rows.
 
 use super::find::{self, Answer, Key, Place, Search, FEW};
-use crate::am::fetch;
 use crate::pg::tid::{self, Tid};
+use crate::pg::transaction::{Access, PerTransaction};
+use crate::table::fetched;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use rustc_hash::FxHashSet;
 use smallvec::{smallvec, SmallVec};
-use std::cell::RefCell;
 
 unsafe extern "C-unwind" {
     fn btrescan(
@@ -25,13 +25,7 @@ unsafe extern "C-unwind" {
 
 thread_local! {
     /// Scans, by address, that have come to the chunks.
-    static IN_CHUNKS: RefCell<FxHashSet<usize>> = RefCell::default();
-}
-
-/// A transaction or a part of it has ended, and its scans with it.
-pub fn forget() {
-    IN_CHUNKS.with_borrow_mut(FxHashSet::clear);
-    super::arm::set_resting(false);
+    static IN_CHUNKS: PerTransaction<FxHashSet<usize>> = PerTransaction::until_a_part_ends();
 }
 
 pub unsafe extern "C-unwind" fn rescan(
@@ -95,7 +89,7 @@ unsafe extern "C-unwind" fn next_in_chunks(scan: pg_sys::IndexScanDesc) -> bool 
         match row_of(scan) {
             Some((reader, row)) => {
                 (*scan).xs_heaptid = tid::to_pg(Tid::of_row(reader.chunk.tid, row));
-                fetch::offer_unchanged((*scan).xs_heapfetch, reader);
+                fetched::offer_unchanged((*scan).xs_heapfetch, reader);
                 (*scan).xs_recheck = false;
                 (*scan).xs_heap_continue = false;
                 true

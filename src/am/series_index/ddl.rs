@@ -5,6 +5,7 @@
 use super::validate;
 use crate::am::companion;
 use crate::pg::error;
+use crate::pg::event_trigger::statement;
 use crate::pg::node;
 use crate::pg::relation::{self, Open};
 use crate::storage::{access_method, layout, marks};
@@ -45,26 +46,6 @@ pub unsafe extern "C-unwind" fn varve_before_ddl(call: pg_sys::FunctionCallInfo)
 pub extern "C-unwind" fn pg_finfo_varve_before_ddl() -> &'static pg_sys::Pg_finfo_record {
     const RECORD: pg_sys::Pg_finfo_record = pg_sys::Pg_finfo_record { api_version: 1 };
     &RECORD
-}
-
-/// The statement that fires an event trigger, this command's own copy; null where there is none.
-///
-/// # Safety
-/// `call` must be what core called a function with.
-pub unsafe fn statement(call: pg_sys::FunctionCallInfo) -> *mut pg_sys::Node {
-    // SAFETY: core calls event triggers with an EventTriggerData as context.
-    unsafe {
-        let context = (*call).context;
-        if !node::is(context, pg_sys::NodeTag::T_EventTriggerData) {
-            error::raise(
-                error::Code::ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED,
-                "not called as an event trigger",
-                "",
-                "",
-            );
-        }
-        (*context.cast::<pg_sys::EventTriggerData>()).parsetree
-    }
 }
 
 unsafe fn for_each_index(elements: *mut pg_sys::List) {

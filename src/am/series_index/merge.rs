@@ -11,10 +11,10 @@ use super::entries::{Entry, Key, Shape, Stream, Time};
 use super::quals::Quals;
 use super::rows::{rows_of_series, within_bounds, ChunkRows, View};
 use super::section::Section;
-use crate::am::fetch;
 use crate::pg::error;
 use crate::pg::tid::Tid;
 use crate::storage::registry;
+use crate::table::fetched;
 use crate::table::open::OpenChunk;
 use pgrx::pg_sys;
 use std::collections::VecDeque;
@@ -185,7 +185,7 @@ impl Group {
                 let keep = unsafe { chunk.peek(view, forward) }.is_some();
                 if !keep {
                     // SAFETY: a table with chunks is ours, and so is the fetch.
-                    unsafe { fetch::leave(sources.fetch, &chunk.open) };
+                    unsafe { fetched::leave(sources.fetch, &chunk.open) };
                     if chosen.is_some_and(|chosen| at < chosen) {
                         moved = moved.map(|moved| moved - 1);
                     }
@@ -273,7 +273,7 @@ impl Group {
         if !rows.is_empty() {
             let open = Rc::new(open);
             // SAFETY: a table with chunks is ours, and so is the fetch.
-            unsafe { fetch::offer(sources.fetch, sources.snapshot, &open) };
+            unsafe { fetched::offer(sources.fetch, sources.snapshot, &open) };
             self.chunks.push(ChunkRows::new(open, rows));
         }
         true

@@ -6,12 +6,12 @@ use super::merge::{Merge, Sources};
 use super::quals::Quals;
 use super::rows::View;
 use super::section::{self, Place, Section};
-use crate::am::fetch;
 use crate::pg::error;
 use crate::pg::memory;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::tid::{self, Tid};
 use crate::table::batch;
+use crate::table::fetched;
 use crate::table::open::OpenChunk;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -149,9 +149,9 @@ impl State {
                 .get_or_insert_with(|| section::open_unkeyed(stream.entries(), place));
             self.chunks = section::open_by_first_key(stream.entries(), place, &self.quals, unkeyed);
             self.chunks.extend(unkeyed.iter().cloned());
-            if self.chunks.len() <= fetch::RECENT_CHUNKS {
+            if self.chunks.len() <= fetched::RECENT_CHUNKS {
                 for chunk in &self.chunks {
-                    fetch::offer((*scan).xs_heapfetch, snapshot, chunk);
+                    fetched::offer((*scan).xs_heapfetch, snapshot, chunk);
                 }
             }
             let view = View {

@@ -1,0 +1,31 @@
+//! Announcements of batches: a lock on the table that those hold who bring chunks with keys, until their transactions end.
+
+use crate::pg::heavy::{self, Tag, Taken, Whole};
+use pgrx::pg_sys;
+
+/// Announces that this transaction brings batches.
+///
+/// # Safety
+/// `table` must be open for writing.
+pub unsafe fn announce(table: pg_sys::Relation) {
+    // SAFETY: by contract.
+    unsafe {
+        pg_sys::GetCurrentTransactionId();
+        let batches = Tag::whole(table, Whole::Batches);
+        heavy::take(&batches, pg_sys::RowExclusiveLock, true);
+    }
+}
+
+/// Has somebody else announced batches?
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn is_announced(table: pg_sys::Relation) -> bool {
+    // SAFETY: by contract.
+    let batches = unsafe { Tag::whole(table, Whole::Batches) };
+    if heavy::take(&batches, pg_sys::ShareLock, false) == Taken::No {
+        return true;
+    }
+    heavy::release(&batches, pg_sys::ShareLock);
+    false
+}

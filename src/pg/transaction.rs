@@ -1,0 +1,126 @@
+//! What a session keeps until its transaction ends. `PerTransaction` is the only place for it: each value registers itself when
+//! it is first used, and all of them are emptied at the one place where core tells that a transaction, or a part of it, has ended.
+//! That is at commit, at abort, which is what an error comes to, and at PREPARE TRANSACTION.
+
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use std::cell::{Cell, RefCell};
+use std::thread::LocalKey;
+
+/// A value that is empty when a transaction begins.
+#[derive(Default)]
+pub struct PerTransaction<T> {
+    value: RefCell<T>,
+    is_registered: Cell<bool>,
+    /// Goes with any part of a transaction.
+    ends_with_parts: bool,
+}
+
+impl<T: Default> PerTransaction<T> {
+    /// A value that is emptied too whenever a subtransaction ends, by commit or abort.
+    pub fn until_a_part_ends() -> PerTransaction<T> {
+        PerTransaction {
+            ends_with_parts: true,
+            ..PerTransaction::default()
+        }
+    }
+}
+
+trait Ending {
+    fn ends_with_parts(&'static self) -> bool;
+    /// The transaction has ended.
+    fn end(&'static self);
+    /// A part of it has ended.
+    fn empty(&'static self);
+}
+
+impl<T: Default + 'static> Ending for LocalKey<PerTransaction<T>> {
+    fn ends_with_parts(&'static self) -> bool {
+        self.with(|kept| kept.ends_with_parts)
+    }
+
+    fn end(&'static self) {
+        self.with(|kept| kept.is_registered.set(false));
+        self.empty();
+    }
+
+    fn empty(&'static self) {
+        // What goes is dropped when the value can be used again.
+        drop(self.with(|kept| kept.value.take()));
+    }
+}
+
+thread_local! {
+    /// What has been used in this transaction.
+    static USED: RefCell<Vec<&'static dyn Ending>> = const { RefCell::new(Vec::new()) };
+}
+
+/// How values are used: as those of a `RefCell` in a `thread_local!`.
+pub trait Access<T> {
+    fn with_borrow<R>(&'static self, body: impl FnOnce(&T) -> R) -> R;
+    fn with_borrow_mut<R>(&'static self, body: impl FnOnce(&mut T) -> R) -> R;
+    fn replace(&'static self, value: T) -> T;
+}
+
+impl<T: Default + 'static> Access<T> for LocalKey<PerTransaction<T>> {
+    fn with_borrow<R>(&'static self, body: impl FnOnce(&T) -> R) -> R {
+        self.with(|kept| body(&kept.value.borrow()))
+    }
+
+    fn with_borrow_mut<R>(&'static self, body: impl FnOnce(&mut T) -> R) -> R {
+        self.with(|kept| {
+            if !kept.is_registered.replace(true) {
+                USED.with_borrow_mut(|used| used.push(self));
+            }
+            body(&mut kept.value.borrow_mut())
+        })
+    }
+
+    fn replace(&'static self, value: T) -> T {
+        self.with_borrow_mut(|old| core::mem::replace(old, value))
+    }
+}
+
+/// Registers for the ends of transactions and of their parts. Called once, when the library is loaded.
+pub fn init() {
+    // SAFETY: the callbacks live as long as the library.
+    unsafe {
+        pg_sys::RegisterXactCallback(Some(transaction_event), core::ptr::null_mut());
+        pg_sys::RegisterSubXactCallback(Some(subtransaction_event), core::ptr::null_mut());
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn transaction_event(
+    event: pg_sys::XactEvent::Type,
+    _arg: *mut core::ffi::c_void,
+) {
+    match event {
+        pg_sys::XactEvent::XACT_EVENT_COMMIT
+        | pg_sys::XactEvent::XACT_EVENT_ABORT
+        | pg_sys::XactEvent::XACT_EVENT_PREPARE
+        | pg_sys::XactEvent::XACT_EVENT_PARALLEL_COMMIT
+        | pg_sys::XactEvent::XACT_EVENT_PARALLEL_ABORT => {
+            USED.take().into_iter().for_each(|kept| kept.end());
+        }
+        _ => {}
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn subtransaction_event(
+    event: pg_sys::SubXactEvent::Type,
+    _sub: pg_sys::SubTransactionId,
+    _parent: pg_sys::SubTransactionId,
+    _arg: *mut core::ffi::c_void,
+) {
+    if matches!(
+        event,
+        pg_sys::SubXactEvent::SUBXACT_EVENT_COMMIT_SUB
+            | pg_sys::SubXactEvent::SUBXACT_EVENT_ABORT_SUB
+    ) {
+        let used = USED.with_borrow(Vec::clone);
+        let parts = used.into_iter().filter(|kept| kept.ends_with_parts());
+        parts.for_each(|kept| kept.empty());
+    }
+}

@@ -1,0 +1,91 @@
+//! The chunks that a fetch of rows by an index keeps open. An index scan that has opened a chunk of which it returns rows offers it
+//! to the fetch, so that this does not look for it.
+
+use super::open::OpenChunk;
+use crate::pg::tid::Tid;
+use crate::storage::reader::Reader;
+use pgrx::pg_sys;
+use std::rc::Rc;
+
+/// What a fetch of ours adds to core's.
+#[repr(C)]
+pub struct VarveFetch {
+    pub base: pg_sys::IndexFetchTableData,
+    pub heap: *mut pg_sys::IndexFetchTableData,
+    /// The chunks of the latest compressed rows, the last one last, good for the same snapshot.
+    pub recent: *mut Vec<RecentChunk>,
+}
+
+/// Chunks that a fetch keeps open: an ordered scan goes back and forth between those that overlap.
+pub const RECENT_CHUNKS: usize = 32;
+/// What they may take, besides a block of each column of each of them.
+const RECENT_BYTES: usize = 32 << 20;
+
+/// A chunk that a fetch keeps open.
+pub struct RecentChunk {
+    pub header: Tid,
+    pub snapshot: (pg_sys::Snapshot, pg_sys::CommandId),
+    pub open: Rc<OpenChunk>,
+}
+
+/// Adds a chunk that is none of the recent ones.
+pub fn remember(recent: &mut Vec<RecentChunk>, chunk: RecentChunk) {
+    if recent.len() == RECENT_CHUNKS {
+        // The scan may hold on to it.
+        recent.remove(0).open.reader.shrink();
+    }
+    let bytes = recent.iter().map(|chunk| chunk.open.reader.kept_bytes());
+    if bytes.sum::<usize>() > RECENT_BYTES {
+        recent.iter().for_each(|chunk| chunk.open.reader.trim());
+    }
+    recent.push(chunk);
+}
+
+/// Lets a fetch know a chunk that an index scan has opened for the same snapshot, and returns rows of.
+///
+/// # Safety
+/// `fetch` must come from `index_fetch_begin`, `snapshot` must be the scan's.
+pub unsafe fn offer(
+    fetch: *mut pg_sys::IndexFetchTableData,
+    snapshot: pg_sys::Snapshot,
+    open: &Rc<OpenChunk>,
+) {
+    // SAFETY: by contract.
+    unsafe {
+        let chunk = RecentChunk {
+            header: open.reader.chunk.tid,
+            snapshot: (snapshot, (*snapshot).curcid),
+            open: Rc::clone(open),
+        };
+        let recent = &mut *(*fetch.cast::<VarveFetch>()).recent;
+        recent.retain(|known| known.header != chunk.header);
+        remember(recent, chunk);
+    }
+}
+
+/// Lets a fetch forget a chunk that an index scan has left.
+///
+/// # Safety
+/// As `offer`.
+pub unsafe fn leave(fetch: *mut pg_sys::IndexFetchTableData, open: &OpenChunk) {
+    // SAFETY: by contract.
+    let recent = unsafe { &mut *(*fetch.cast::<VarveFetch>()).recent };
+    recent.retain(|known| known.header != open.reader.chunk.tid);
+}
+
+/// Lets a fetch know the chunk of a row that was found to be there and changed by nobody (`keys::find`). It is fetched next, if at all.
+///
+/// # Safety
+/// `fetch` must come from `index_fetch_begin`.
+pub unsafe fn offer_unchanged(fetch: *mut pg_sys::IndexFetchTableData, reader: Rc<Reader>) {
+    // SAFETY: by contract.
+    unsafe {
+        let none = core::ptr::null_mut();
+        let chunk = RecentChunk {
+            header: reader.chunk.tid,
+            snapshot: (none, 0),
+            open: Rc::new(OpenChunk::new(reader, none)),
+        };
+        remember(&mut *(*fetch.cast::<VarveFetch>()).recent, chunk);
+    }
+}

@@ -1,0 +1,78 @@
+//! Does an update leave a row's keys as they are? Then others may lock these meanwhile (`handover`).
+
+use super::open;
+use crate::am::slot;
+use crate::pg::relation;
+use crate::pg::tid::Tid;
+use crate::storage::reader::Reader;
+use pgrx::pg_sys;
+
+/// Columns of keys that other rows may refer to, from 0.
+unsafe fn key_columns(table: pg_sys::Relation) -> Vec<usize> {
+    let mut columns = Vec::new();
+    // SAFETY: the caller's contract; the set is a copy of ours.
+    unsafe {
+        let set = pg_sys::RelationGetIndexAttrBitmap(
+            table,
+            pg_sys::IndexAttrBitmapKind::INDEX_ATTR_BITMAP_KEY,
+        );
+        let mut member = -1;
+        loop {
+            member = pg_sys::bms_next_member(set, member);
+            if member < 0 {
+                break;
+            }
+            let number = member + pg_sys::FirstLowInvalidHeapAttributeNumber;
+            columns.extend(usize::try_from(number - 1));
+        }
+        pg_sys::bms_free(set);
+    }
+    columns
+}
+
+/// Does an update to what is in `slot` change the key of the compressed row at `at`?
+///
+/// # Safety
+/// `table` must be open, the slot filled.
+pub unsafe fn changes_key(
+    table: pg_sys::Relation,
+    at: Tid,
+    slot: *mut pg_sys::TupleTableSlot,
+) -> bool {
+    // SAFETY: by contract.
+    unsafe {
+        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        match open::visible_row(table, at, any) {
+            Some((old, row)) => differs_in_key(table, &old, row, slot),
+            None => true,
+        }
+    }
+}
+
+/// Is what is in `slot` a row of another key than a row of a chunk?
+///
+/// # Safety
+/// See `changes_key`.
+pub unsafe fn differs_in_key(
+    table: pg_sys::Relation,
+    old: &Reader,
+    row: u32,
+    slot: *mut pg_sys::TupleTableSlot,
+) -> bool {
+    // SAFETY: by contract.
+    unsafe {
+        let columns = key_columns(table);
+        if columns.is_empty() {
+            return false;
+        }
+        slot::deform_all(slot);
+        let descriptor = (*table).rd_att;
+        let attributes = relation::attributes(descriptor);
+        columns.into_iter().any(|column| {
+            let (value, isnull) = old.value(descriptor, row, column);
+            let new = *(*slot).tts_values.add(column);
+            isnull != *(*slot).tts_isnull.add(column)
+                || !isnull && !relation::same_image(value, new, &attributes[column])
+        })
+    }
+}
