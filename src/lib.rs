@@ -22,6 +22,16 @@ mod table;
 pub extern "C-unwind" fn _PG_init() {
     guc::init();
     storage::index_options::init();
+    pg::transaction::init();
     am::hooks::init();
-    functions::init();
+    am::companion::init();
+    am::keys::catalog::init();
+    am::keys::sift::init();
+    am::planner::init();
+    am::projection::init();
+    am::utility::init();
+    // A session loads the library when the planner first calls the support function of one of our functions: before any of
+    // their hooks is due.
+    functions::gapfill::init();
+    functions::ranges::init();
 }

@@ -1,8 +1,6 @@
 //! Executor and transaction hooks: they tell batches and collected changes when statements and subtransactions begin and end,
 //! and write both before a transaction commits. What is forgotten at its end forgets itself (`pg::transaction`).
 
-use super::{companion, keys};
-use crate::pg::transaction;
 use crate::table::{batch, changes, deferred, torture};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -20,13 +18,6 @@ pub fn init() {
         pg_sys::RegisterXactCallback(Some(transaction_event), core::ptr::null_mut());
         pg_sys::RegisterSubXactCallback(Some(subtransaction_event), core::ptr::null_mut());
     }
-    transaction::init();
-    companion::init();
-    keys::catalog::init();
-    keys::sift::init();
-    super::planner::init();
-    super::utility::init();
-    super::projection::init();
 }
 
 // The functions below that core calls and that call on into the executor carry no `#[pg_guard]`: an error that a

@@ -19,4 +19,4 @@ pub mod scan;
 pub mod search;
 pub mod series_index;
 pub mod slot;
-mod utility;
+pub mod utility;

@@ -11,21 +11,14 @@ mod counter;
 mod errors;
 mod fcinfo;
 mod first_last;
-mod gapfill;
+pub mod gapfill;
 mod histogram;
 mod layout;
 mod lttb;
 mod percentile;
 mod points;
-mod ranges;
+pub mod ranges;
 mod state_agg;
 mod time_bucket;
 mod time_weight;
 mod timezone;
-
-/// Installs the planner hooks of this layer. Called once, when the library is loaded: for a session's first query that is
-/// when the planner calls the support function of one of our functions, before any hook of ours is due.
-pub fn init() {
-    gapfill::init();
-    ranges::init();
-}
