@@ -1,7 +1,7 @@
 //! Inserting, deleting, updating and locking rows. Tail rows are heapam's business, except when a row
 //! turns out to have been sealed; compressed rows go through `table::changes`.
 
-use super::keys::arm::arm;
+use super::keys::arm::{arm, arm_ordinary};
 use super::keys::catalog;
 use super::slot;
 use crate::pg::heap::heap_callback;
@@ -31,6 +31,7 @@ pub unsafe extern "C-unwind" fn tuple_insert(
     unsafe {
         arm(table);
         if batch::collects(table, command) {
+            arm_ordinary(table);
             batch::collect(table, slot, command, options);
             (*slot).tts_tid = tid::to_pg(tid::PENDING);
             (*slot).tts_tableOid = relation::oid(table);
@@ -79,6 +80,7 @@ pub unsafe extern "C-unwind" fn multi_insert(
     unsafe {
         arm(table);
         if batch::collects_all(table, command) {
+            arm_ordinary(table);
             for at in 0..count as usize {
                 let slot = *slots.add(at);
                 batch::collect(table, slot, command, options);

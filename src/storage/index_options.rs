@@ -1,5 +1,5 @@
-//! Storage parameters of series indexes: btree's, and `of_key`, by which a dump tells the series index that a key has brought
-//! (`am/companion`) from one that somebody asked for.
+//! Storage parameters of series indexes: btree's, and `of_key`, by which a dump tells the series index that a key, or an ordinary
+//! index, has brought (`am/companion`) from one that somebody asked for.
 
 use pgrx::pg_sys;
 use std::ffi::CStr;
@@ -45,7 +45,7 @@ pub fn init() {
                 true,
                 lock,
             );
-            let text = c"The index came with a key, and goes with it";
+            let text = c"The index came with a key, and goes with it, or with an ordinary index";
             pg_sys::add_bool_reloption(kind, OF_KEY.as_ptr(), text.as_ptr(), false, lock);
             kind
         }

@@ -391,17 +391,53 @@ pub unsafe fn has_only_series_indexes(table: pg_sys::Relation) -> bool {
     }
 }
 
-/// Has the table an index that is neither a series index nor unique?
+/// Has the table a series index, valid or not?
 ///
 /// # Safety
 /// As `of`.
-pub unsafe fn has_plain_index(table: pg_sys::Relation) -> bool {
-    let series = index_am();
+pub unsafe fn has_series_index(table: pg_sys::Relation) -> bool {
+    // SAFETY: by contract.
+    unsafe { any_index(table, |index| is_series(index)) }
+}
+
+/// Has the table an ordinary index?
+///
+/// # Safety
+/// As `of`.
+pub unsafe fn has_ordinary_index(table: pg_sys::Relation) -> bool {
+    // SAFETY: by contract.
+    unsafe { any_index(table, |index| is_ordinary(index)) }
+}
+
+/// Is it a series index?
+///
+/// # Safety
+/// `index` must be an open index.
+pub unsafe fn is_series(index: pg_sys::Relation) -> bool {
+    // SAFETY: by contract.
+    unsafe { (*(*index).rd_rel).relam == index_am() }
+}
+
+/// Is the index neither a series index nor unique?
+///
+/// # Safety
+/// `index` must be an open index.
+pub unsafe fn is_ordinary(index: pg_sys::Relation) -> bool {
+    // SAFETY: by contract.
+    unsafe { !is_series(index) && !(*(*index).rd_index).indisunique }
+}
+
+/// Is it a btree, neither a series index nor unique, that has an entry of columns, and no expressions, for each row?
+///
+/// # Safety
+/// `index` must be an open index.
+pub unsafe fn is_ordinary_btree(index: pg_sys::Relation) -> bool {
     // SAFETY: by contract.
     unsafe {
-        any_index(table, |index| {
-            (*(*index).rd_rel).relam != series && !(*(*index).rd_index).indisunique
-        })
+        (*(*index).rd_rel).relam == pg_sys::BTREE_AM_OID
+            && is_ordinary(index)
+            && has_no_predicate(index)
+            && !index_columns(index).contains(&0)
     }
 }
 

@@ -13,7 +13,9 @@ use crate::pg::tid::{self, Tid};
 use crate::pg::transaction::{Access, PerTransaction};
 use crate::storage::datum::Datums;
 use crate::storage::layout::{self, Layout};
+use crate::storage::marks;
 use crate::storage::write::{self, Target};
+use crate::table::ordinary::OrdinaryIndexes;
 use crate::table::{chunks, statements};
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
@@ -148,7 +150,7 @@ unsafe fn accepts(table: pg_sys::Relation) -> bool {
             && !replication::is_streamed(table)
             && !has_insert_triggers(table)
             && !ancestors_watch_inserts(table)
-            && (layout::has_only_series_indexes(table) || enters_keys(table))
+            && indexes_allow(table)
             && !layout::keeps_rows_in_tail(table)
             && !layout::loses_unique_index(table)
             && (layout::of(table).time.is_some()
@@ -156,10 +158,19 @@ unsafe fn accepts(table: pg_sys::Relation) -> bool {
     }
 }
 
-/// Are all indexes but the series indexes unique ones whose keys a batch can enter?
-unsafe fn enters_keys(table: pg_sys::Relation) -> bool {
+/// Are the indexes, but for series indexes, unique ones whose keys a batch can enter, or ordinary ones that no plan can be using? As long as
+/// a table could get no chunks, plans use these, and only compact waits for such plans; marks tell that it has, or had no need to.
+unsafe fn indexes_allow(table: pg_sys::Relation) -> bool {
     // SAFETY: the caller's contract.
-    unsafe { !layout::has_plain_index(table) && entering::takes_batches(table) }
+    unsafe {
+        let has_keys = layout::has_constraint_index(table);
+        if has_keys && !entering::takes_batches(table) {
+            return false;
+        }
+        !layout::has_ordinary_index(table)
+            || !has_keys && layout::has_calendar_column(table)
+            || marks::is_marked(table)
+    }
 }
 
 unsafe fn has_insert_triggers(table: pg_sys::Relation) -> bool {
@@ -380,6 +391,7 @@ fn write_tail(
     // SAFETY: the table is open for writing; values are of its columns.
     unsafe {
         let descriptor = (*target.table).rd_att;
+        let ordinary = OrdinaryIndexes::open(target.table);
         let columns: Vec<Datums> = rows
             .columns
             .iter()
@@ -403,6 +415,7 @@ fn write_tail(
             let at = tid::from_pg(&(*tuple).t_self);
             write::expect_real(target.table, at);
             indexes.enter_row(&values, &nulls, at);
+            ordinary.enter(tuple);
             written(row, at);
             pg_sys::heap_freetuple(tuple);
         }

@@ -17,6 +17,7 @@ pub mod locks;
 pub mod merge;
 pub mod moves;
 pub mod open;
+pub mod ordinary;
 pub mod plan;
 pub mod prints;
 pub mod relocate;

@@ -234,6 +234,14 @@ fn keyed_tables(method: &str) -> String {
          CREATE TABLE by_index(device int, time timestamptz, value int) USING {method};
          INSERT INTO by_index SELECT g % 5, {rows};
          CREATE UNIQUE INDEX ON by_index(time, device);
+         CREATE TABLE by_btree(device int, time timestamptz, value int) USING {method};
+         CREATE INDEX ON by_btree (device, time DESC);
+         CREATE INDEX ON by_btree (value);
+         INSERT INTO by_btree SELECT g % 5, {rows};
+         CREATE TABLE by_late_btree(device int, time timestamptz, value int) USING {method};
+         CREATE INDEX zz ON by_late_btree (device, time DESC);
+         ALTER INDEX IF EXISTS zz_series RENAME TO aa;
+         INSERT INTO by_late_btree SELECT g % 5, {rows};
          CREATE TABLE by_id(id int PRIMARY KEY, time timestamptz, value int UNIQUE) USING {method};
          INSERT INTO by_id SELECT g, {rows};
          CREATE TABLE referring(id int REFERENCES by_id, time timestamptz, value int) USING {method};
@@ -268,7 +276,8 @@ fn indexes(client: &mut Client) -> Result<String> {
                        SELECT string_agg(refobjid::regclass::text, ', ') FROM pg_depend
                        WHERE classid = 'pg_class'::regclass AND objid = indexrelid AND refclassid = 'pg_class'::regclass
                        AND deptype = 'a' AND refobjid <> indrelid), ''), '; ' ORDER BY indexrelid::regclass::text)
-                   FROM pg_index WHERE indrelid IN ('by_series'::regclass, 'by_key'::regclass, 'by_index'::regclass, 'by_id'::regclass)";
+                   FROM pg_index WHERE indrelid IN ('by_series'::regclass, 'by_key'::regclass, 'by_index'::regclass, 'by_id'::regclass,
+                   'by_btree'::regclass, 'by_late_btree'::regclass)";
     Ok(client.query_one(defined, &[])?.get(0))
 }
 

@@ -1,4 +1,4 @@
-//! Of which columns of a key a series index can be made.
+//! Of which columns of a key, or of an ordinary index, a series index can be made.
 
 use crate::pg::relation;
 use crate::storage::layout;
@@ -32,6 +32,36 @@ pub unsafe fn of(table: pg_sys::Relation, unique: pg_sys::Relation) -> Option<Ve
         let time = columns.remove(time);
         columns.push(time);
         Some(columns)
+    }
+}
+
+/// The columns of an ordinary btree that says what a series index says: a calendar column at its end, and others before it. Its order
+/// may be a descending one, which a series index is read in as well. None for any other index.
+///
+/// # Safety
+/// Both must be open, and `index` one of `table`.
+pub unsafe fn of_ordinary(table: pg_sys::Relation, index: pg_sys::Relation) -> Option<Vec<u16>> {
+    // SAFETY: by contract.
+    unsafe {
+        if !layout::is_ordinary_btree(index) {
+            return None;
+        }
+        let attributes = relation::attributes((*table).rd_att);
+        let columns = layout::index_columns(index);
+        let (&time, keys) = columns.split_last()?;
+        let distinct = columns
+            .iter()
+            .enumerate()
+            .all(|(at, column)| !columns[..at].contains(column));
+        let is_taken = |(at, &column): (usize, &u16)| {
+            let attribute = attributes.get(usize::from(column).wrapping_sub(1));
+            attribute.is_some_and(|attribute| can_be_indexed(index, at, attribute))
+        };
+        let is_time = layout::is_calendar_type(pg_sys::getBaseType(
+            attributes.get(usize::from(time).wrapping_sub(1))?.atttypid,
+        ));
+        let fits = !keys.is_empty() && distinct && is_time;
+        (fits && columns.iter().enumerate().all(is_taken)).then_some(columns)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Making the companion of a key.
+//! Making the companion of a key, or of an ordinary index.
 
 use super::{columns, open_varve, tie};
 use crate::pg::error;
@@ -8,7 +8,7 @@ use crate::storage::{index_options, layout};
 use pgrx::pg_sys;
 use std::ffi::{CStr, CString};
 
-/// Makes one where a unique index of a varve table is a key that needs one.
+/// Makes one where an index of a varve table is a key that needs one, or an ordinary one that says what the only series index should be.
 ///
 /// # Safety
 /// Both must be OIDs of relations that the statement has locked.
@@ -27,12 +27,14 @@ pub unsafe fn companion(table: pg_sys::Oid, key: pg_sys::Oid) {
         plan.announce();
         let made = define(table, plan.statement());
         pg_sys::CommandCounterIncrement();
-        tie::record(made, key);
-        pg_sys::CommandCounterIncrement();
+        if plan.is_of_key {
+            tie::record(made, key);
+            pg_sys::CommandCounterIncrement();
+        }
     }
 }
 
-/// Tells who made a key CONCURRENTLY, and so wants nobody to wait for an index to be built, what it takes to compress its table.
+/// Tells who made a key, or an index like a series index, CONCURRENTLY, and so wants nobody to wait for an index to be built, what it takes to compress its table.
 ///
 /// # Safety
 /// `table` must be the OID of a relation.
@@ -46,9 +48,13 @@ pub unsafe fn advise(table: pg_sys::Oid) {
         keys.filter_map(|key| Plan::of(table, key)).collect()
     };
     for plan in plans {
+        let (kind, so) = match plan.is_of_key {
+            true => ("unique index", ", so its rows stay uncompressed"),
+            false => ("index", " beside it, which queries of its chunks could use"),
+        };
         error::notice(
             format!(
-                "unique index \"{}\" of varve table \"{}\" has no series index, so its rows stay uncompressed",
+                "{kind} \"{}\" of varve table \"{}\" has no series index{so}",
                 plan.key, plan.table
             ),
             &format!(
@@ -61,6 +67,7 @@ pub unsafe fn advise(table: pg_sys::Oid) {
 }
 
 struct Plan {
+    is_of_key: bool,
     key: String,
     table: String,
     quoted_table: String,
@@ -79,12 +86,12 @@ impl Plan {
             }
             let unique = Open::index(key, pg_sys::AccessShareLock);
             let (rel, unique) = (open.rel(), unique.rel());
-            let is_key = layout::is_plain_key(unique) && (*(*unique).rd_index).indisvalid;
-            let series = layout::series_indexes(rel);
-            if !is_key || layout::series_index_of_key(unique, &series).is_some() {
-                return None;
-            }
-            let columns = columns::of(rel, unique)?;
+            let is_of_key = layout::is_plain_key(unique);
+            let columns = match (*(*unique).rd_index).indisvalid {
+                true if is_of_key => Self::columns_of_key(rel, unique),
+                true => Self::columns_of_ordinary(rel, unique),
+                false => None,
+            }?;
             let attributes = relation::attributes((*rel).rd_att);
             let name_of = |column: u16| {
                 let attribute = &attributes[usize::from(column) - 1];
@@ -96,6 +103,7 @@ impl Plan {
             };
             let class = &*(*unique).rd_rel;
             Some(Plan {
+                is_of_key,
                 key: relation::name(unique),
                 table: relation::name(rel),
                 quoted_table: relation::qualified_name(rel),
@@ -112,10 +120,39 @@ impl Plan {
         }
     }
 
+    /// Of a key that no series index finds in chunks.
+    unsafe fn columns_of_key(
+        table: pg_sys::Relation,
+        unique: pg_sys::Relation,
+    ) -> Option<Vec<u16>> {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let series = layout::series_indexes(table);
+            match layout::series_index_of_key(unique, &series) {
+                Some(_) => None,
+                None => columns::of(table, unique),
+            }
+        }
+    }
+
+    /// Of an index of a table that is compressed, and without any series index.
+    unsafe fn columns_of_ordinary(
+        table: pg_sys::Relation,
+        index: pg_sys::Relation,
+    ) -> Option<Vec<u16>> {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let columns = columns::of_ordinary(table, index)?;
+            let is_wanted = !layout::has_series_index(table) && !layout::keeps_rows_in_tail(table);
+            is_wanted.then_some(columns)
+        }
+    }
+
     fn announce(&self) {
+        let kind = if self.is_of_key { "key" } else { "index" };
         error::notice(
             format!(
-                "key \"{}\" of varve table \"{}\" brings series index \"{}\" on ({})",
+                "{kind} \"{}\" of varve table \"{}\" brings series index \"{}\" on ({})",
                 self.key,
                 self.table,
                 self.name.to_string_lossy(),

@@ -1,5 +1,6 @@
 //! A key brings a series index along: its *companion* (docs/design/0009). When a key with a time column comes into being on a
-//! varve table, and no series index finds its rows in chunks, one is made, which goes away with the key.
+//! varve table, and no series index finds its rows in chunks, one is made, which goes away with the key. So does a btree of keys and time,
+//! on a table that has no series index; that one stays when the btree goes.
 //!
 //! An object access hook sees keys come (`seen`), whatever statement makes them; an event trigger at the end of the statement
 //! makes the index (`make`) of the columns that it takes (`columns`), and ties it to its key (`tie`). CREATE INDEX asks whether
@@ -40,7 +41,7 @@ pub unsafe extern "C-unwind" fn varve_after_ddl(call: pg_sys::FunctionCallInfo) 
         for (table, keys) in concerned(statement) {
             settle(pg_sys::Oid::from(table), keys);
         }
-        if let Some(table) = statement::keyed_concurrently(statement) {
+        if let Some(table) = statement::indexed_concurrently(statement) {
             make::advise(table);
         }
         pg_sys::Datum::from(0usize)
@@ -126,14 +127,44 @@ fn settle(table: pg_sys::Oid, keys: Keys) {
         }
         // pg_upgrade brings all indexes from where they are.
         if !pg_sys::IsBinaryUpgrade {
-            for key in unique {
+            let (keys, others): (Vec<_>, Vec<_>) =
+                unique.into_iter().partition(|&oid| is_unique(oid));
+            for &key in keys.iter().chain(&others) {
                 make::companion(table, key);
+            }
+            if !keys.is_empty() {
+                drop_replaced(table);
             }
         }
     }
 }
 
-/// Is there a series index that somebody has asked for, for each key that a companion serves?
+fn is_unique(index: pg_sys::Oid) -> bool {
+    let index = Open::index(index, pg_sys::AccessShareLock);
+    // SAFETY: the index is open.
+    unsafe { (*(*index.rel()).rd_index).indisunique }
+}
+
+/// Drops companions of ordinary indexes where a key has brought its own.
+unsafe fn drop_replaced(table: pg_sys::Oid) {
+    // SAFETY: the caller's contract; nothing is open when indexes are dropped.
+    unsafe {
+        let replaced: Vec<_> = match open_varve(table) {
+            Some(open) => companions(open.rel())
+                .iter()
+                .filter(|companion| is_replaced(open.rel(), companion))
+                .map(|companion| relation::oid(companion.rel()))
+                .collect(),
+            None => Vec::new(),
+        };
+        for companion in replaced {
+            make::unmake(companion);
+        }
+    }
+}
+
+/// Is there a series index that somebody has asked for, for each key that a companion serves, or any other one where it serves an ordinary
+/// index only?
 unsafe fn is_replaced(table: pg_sys::Relation, companion: &Open) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
@@ -145,8 +176,15 @@ unsafe fn is_replaced(table: pg_sys::Relation, companion: &Open) -> bool {
             .collect();
         let serves =
             |series: &[Open], key: &Open| layout::series_index_of_key(key.rel(), series).is_some();
+        let columns = layout::index_columns(companion.rel());
+        let is_of_ordinary = keys
+            .iter()
+            .any(|index| columns::of_ordinary(table, index.rel()).as_ref() == Some(&columns));
         keys.retain(|key| serves(core::slice::from_ref(companion), key));
-        !keys.is_empty() && keys.iter().all(|key| serves(&own, key))
+        match keys.is_empty() {
+            true => is_of_ordinary && layout::series_indexes(table).len() > 1,
+            false => keys.iter().all(|key| serves(&own, key)),
+        }
     }
 }
 

@@ -97,15 +97,15 @@ pub unsafe fn altered(statement: *mut pg_sys::Node) -> Vec<pg_sys::Oid> {
     }
 }
 
-/// The table of a CREATE UNIQUE INDEX CONCURRENTLY.
-pub unsafe fn keyed_concurrently(statement: *mut pg_sys::Node) -> Option<pg_sys::Oid> {
+/// The table of a CREATE INDEX CONCURRENTLY.
+pub unsafe fn indexed_concurrently(statement: *mut pg_sys::Node) -> Option<pg_sys::Oid> {
     // SAFETY: by contract.
     unsafe {
         if !node::is(statement, NodeTag::T_IndexStmt) {
             return None;
         }
         let statement: *mut pg_sys::IndexStmt = statement.cast();
-        if !(*statement).unique || !(*statement).concurrent {
+        if !(*statement).concurrent {
             return None;
         }
         named((*statement).relation)

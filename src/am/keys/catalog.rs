@@ -32,6 +32,8 @@ impl Unique {
 /// The unique indexes of a table.
 pub struct Keys {
     pub unique: Vec<Unique>,
+    /// Indexes that are neither among these nor series indexes.
+    pub ordinary: Vec<pg_sys::Oid>,
     indexes: Vec<pg_sys::Oid>,
     /// Others may write the table's first chunk at any time.
     can_get_chunks: bool,
@@ -113,6 +115,7 @@ pub unsafe fn of(table: pg_sys::Relation) -> Rc<Keys> {
 unsafe fn look_up(table: pg_sys::Relation) -> Keys {
     let mut keys = Keys {
         unique: Vec::new(),
+        ordinary: Vec::new(),
         indexes: Vec::new(),
         can_get_chunks: false,
         has_chunks: Cell::new(false),
@@ -133,6 +136,9 @@ unsafe fn look_up(table: pg_sys::Relation) -> Keys {
             let columns = layout::index_columns(index.rel());
             let is_btree = (*(*index.rel()).rd_rel).relam == pg_sys::BTREE_AM_OID;
             if !form.indisunique || !is_btree || columns.contains(&0) {
+                if !layout::is_series(index.rel()) {
+                    keys.ordinary.push(oid);
+                }
                 continue;
             }
             keys.unique.push(Unique {

@@ -10,6 +10,7 @@ pub mod catalog;
 pub mod directory;
 pub mod find;
 pub mod insert;
+pub mod ordinary;
 pub mod quiet;
 pub mod resting;
 pub mod scan;

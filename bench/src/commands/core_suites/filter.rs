@@ -74,8 +74,8 @@ fn is_index_notice(line: &str) -> bool {
     let is_notice = |line: &str| {
         let names_companion =
             line.contains(" of varve table ") && line.contains(" brings series index ");
-        line.starts_with("NOTICE:  key ") && names_companion
-            || line.starts_with("NOTICE:  index on varve table")
+        let is_of_index = line.starts_with("NOTICE:  key ") || line.starts_with("NOTICE:  index ");
+        is_of_index && names_companion || line.starts_with("NOTICE:  index on varve table")
     };
     let of_session = line.split_once(": ").map_or("", |(_, said)| said);
     is_notice(line)
