@@ -13,17 +13,30 @@ pub struct Rounds {
 
 const LOCK: u32 = pg_sys::ShareUpdateExclusiveLock;
 
+/// Commits, and starts a transaction that sees what others have committed meanwhile.
+unsafe fn commit() {
+    // SAFETY: the callers have no snapshot active.
+    unsafe {
+        pg_sys::SPI_commit();
+        pg_sys::XactIsoLevel = pg_sys::XACT_READ_COMMITTED as i32;
+    }
+}
+
 impl Rounds {
-    /// Waits for the table's lock. Errors release it, as they do for VACUUM.
+    /// Commits, and waits for the table's lock in a transaction without a snapshot: who builds an index CONCURRENTLY has that lock, and
+    /// waits for whoever has an older snapshot. Then `check` may raise what speaks against the work now. Errors release the lock,
+    /// as they do for VACUUM.
     ///
     /// # Safety
     /// Must run in a procedure that was called outside a transaction block, before it holds any
     /// snapshot of its own.
-    pub unsafe fn begin(table: pg_sys::Oid) -> Rounds {
+    pub unsafe fn begin(table: pg_sys::Oid, check: impl FnOnce(&Open)) -> Rounds {
         // SAFETY: by contract; errors are raised.
         unsafe {
             pg_sys::SPI_connect_ext(pg_sys::SPI_OPT_NONATOMIC as i32);
+            commit();
             let open = Open::living_table(table, LOCK);
+            check(&open);
             let mut lock = (*open.rel()).rd_lockInfo.lockRelId;
             pg_sys::LockRelationIdForSession(&mut lock, LOCK as i32);
             drop(open);
@@ -36,10 +49,7 @@ impl Rounds {
     /// Commits, and starts a transaction that sees what others have committed meanwhile.
     unsafe fn next(&self) {
         // SAFETY: no snapshot of ours is active between rounds.
-        unsafe {
-            pg_sys::SPI_commit();
-            pg_sys::XactIsoLevel = pg_sys::XACT_READ_COMMITTED as i32;
-        }
+        unsafe { commit() }
     }
 
     /// Runs `body` with the open table and a fresh snapshot, and commits. Memory of the round goes with it.

@@ -2,8 +2,29 @@
 
 use pgrx::pg_sys;
 
-/// Vacuums the table and its indexes and cuts empty pages off the end of the file, without waiting long
-/// for the lock that this takes.
+/// May empty pages be cut off the end of a table's file? `vacuum_truncate` says so, to VACUUM and to us. Cutting takes a lock that standbys
+/// take too, and cancel their queries for, whatever `hot_standby_feedback` says.
+///
+/// # Safety
+/// `table` must be an open table.
+pub unsafe fn may_truncate(table: pg_sys::Relation) -> bool {
+    // SAFETY: options of a table, of any access method, are these.
+    unsafe {
+        let options: *const pg_sys::StdRdOptions = (*table).rd_options.cast();
+        #[cfg(feature = "pg18")]
+        return match options.as_ref() {
+            Some(options) if options.vacuum_truncate_set => options.vacuum_truncate,
+            _ => pg_sys::vacuum_truncate,
+        };
+        #[cfg(not(feature = "pg18"))]
+        return options
+            .as_ref()
+            .is_none_or(|options| options.vacuum_truncate);
+    }
+}
+
+/// Vacuums the table and its indexes and cuts empty pages off the end of the file, if it may, as lazy
+/// vacuum does: without waiting long for the lock that this takes, and giving it up when somebody else wants one.
 ///
 /// # Safety
 /// `table` must be open with ShareUpdateExclusiveLock, in a transaction that has changed nothing, with an
@@ -13,6 +34,11 @@ use pgrx::pg_sys;
     reason = "later versions of the server have more fields"
 )]
 pub unsafe fn run(table: pg_sys::Relation) {
+    // SAFETY: by contract.
+    let truncate = match unsafe { may_truncate(table) } {
+        true => pg_sys::VacOptValue::VACOPTVALUE_ENABLED,
+        false => pg_sys::VacOptValue::VACOPTVALUE_DISABLED,
+    };
     let mut params = pg_sys::VacuumParams {
         options: pg_sys::VACOPT_VACUUM,
         freeze_min_age: -1,
@@ -22,7 +48,7 @@ pub unsafe fn run(table: pg_sys::Relation) {
         is_wraparound: false,
         log_min_duration: -1,
         index_cleanup: pg_sys::VacOptValue::VACOPTVALUE_ENABLED,
-        truncate: pg_sys::VacOptValue::VACOPTVALUE_ENABLED,
+        truncate,
         nworkers: -1,
         ..Default::default()
     };

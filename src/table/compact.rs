@@ -5,10 +5,10 @@
 use super::locks::{self, Mover};
 use super::merge::{self, Done};
 use super::survey::Survey;
-use super::{plan, relocate, seal};
+use super::{obstacle, plan, reindex, relocate, seal};
 use crate::guc;
 use crate::pg::error::{self, Code};
-use crate::pg::relation;
+use crate::pg::relation::{self, Open};
 use crate::pg::rounds::Rounds;
 use crate::pg::tid::Tid;
 use crate::pg::vacuum;
@@ -24,27 +24,47 @@ const PER_PAGE: u64 = 4;
 /// Moving to the end of the file stops after so many times of moving and vacuuming.
 const MOVES: usize = 4;
 
-/// Compacts a table.
+/// Compacts a table. `check` may raise what speaks against it when the table is locked.
 ///
 /// # Safety
 /// As `Rounds::begin`.
-pub unsafe fn run(table: pgrx::pg_sys::Oid) {
+pub unsafe fn run(table: pgrx::pg_sys::Oid, check: impl FnOnce(&Open)) {
     // SAFETY: by contract.
     let mut compaction = unsafe {
         Compaction {
-            rounds: Rounds::begin(table),
+            rounds: Rounds::begin(table, check),
             freed_pages: 0,
             damaged: FxHashSet::default(),
         }
     };
-    if compaction.seal().is_none() || compaction.merge().is_none() || compaction.shrink().is_none()
-    {
+    let gave_way = compaction.seal().is_none()
+        || compaction.merge().is_none()
+        || compaction.shrink().is_none()
+        || compaction.rebuild_indexes().is_none();
+    if gave_way {
         error::notice(
             "varve.compact stops early",
             "Another session waits to change the table; call varve.compact again later.",
         );
     }
     compaction.rounds.end();
+}
+
+/// Tells the owner why rows stay in the tail.
+unsafe fn say_why_not(table: pgrx::pg_sys::Relation) {
+    // SAFETY: a round's table.
+    unsafe {
+        if let Some(obstacle) = obstacle::of(table) {
+            let name = relation::name(table);
+            error::notice(
+                format!(
+                    "rows of table \"{name}\" stay uncompressed: {}",
+                    obstacle.reason
+                ),
+                &obstacle.remedy,
+            );
+        }
+    }
 }
 
 struct Compaction {
@@ -73,6 +93,7 @@ impl Compaction {
                     let layout = layout::of(table);
                     if !seal::is_allowed(table, &layout) {
                         next = None;
+                        say_why_not(table);
                         return (Done::default(), 0);
                     }
                     if start == 0 {
@@ -189,10 +210,31 @@ impl Compaction {
         }
     }
 
+    /// Builds the indexes again of which little is left.
+    fn rebuild_indexes(&mut self) -> Step {
+        // SAFETY: a round's table and snapshot; each index is built in a round of its own.
+        unsafe {
+            let bloated = self
+                .rounds
+                .run(|table, snapshot| reindex::bloated(table, snapshot));
+            for index in bloated {
+                self.give_way()?;
+                self.rounds.run(|table, _| reindex::rebuild(table, index));
+            }
+        }
+        Some(())
+    }
+
     /// Vacuums, and moves chunks down while that makes the file smaller.
     fn shrink(&mut self) -> Step {
-        if self.freed_pages > 0 || self.survey().0.dead > 0 {
+        // SAFETY: a round's table.
+        let may_truncate = unsafe { self.rounds.run(|table, _| vacuum::may_truncate(table)) };
+        let survey = self.survey().0;
+        if self.freed_pages > 0 || survey.dead > 0 || may_truncate && survey.has_empty_end() {
             self.vacuum()?;
+        }
+        if !may_truncate {
+            return Some(());
         }
         for _ in 0..MOVES {
             let (survey, cut) = self.survey();

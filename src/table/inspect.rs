@@ -18,13 +18,28 @@ use std::rc::Rc;
 pub unsafe fn visible_tuples(
     table: pg_sys::Relation,
     snapshot: pg_sys::Snapshot,
+    visit: impl FnMut(Found, PageTuple),
+) {
+    // SAFETY: by contract.
+    unsafe { visible_on(table, snapshot, 0..relation::blocks(table), visit) }
+}
+
+/// The same of some pages; those that the table does not have are passed over.
+///
+/// # Safety
+/// As `visible_tuples`.
+pub unsafe fn visible_on(
+    table: pg_sys::Relation,
+    snapshot: pg_sys::Snapshot,
+    pages: impl Iterator<Item = u32>,
     mut visit: impl FnMut(Found, PageTuple),
 ) {
     // SAFETY: by contract.
     unsafe {
         let oid = relation::oid(table);
+        let blocks = relation::blocks(table);
         let mut cursor = PageCursor::new(table);
-        for block in 0..relation::blocks(table) {
+        for block in pages.filter(|&block| block < blocks) {
             error::check_interrupts();
             cursor.go(block);
             let buffer = cursor.buffer();

@@ -59,6 +59,8 @@ pub struct Survey {
     pub dead: u64,
     pub damaged: Vec<(Tid, Damage)>,
     pub blocks: u32,
+    /// Pages from here on are empty, or soon will be.
+    pub end: u32,
 }
 
 impl Survey {
@@ -103,6 +105,12 @@ impl Survey {
         survey
     }
 
+    /// Would VACUUM cut off the empty end of the file? It does from a sixteenth on.
+    pub fn has_empty_end(&self) -> bool {
+        let empty = self.blocks - self.end;
+        empty > 0 && (empty >= 1000 || empty >= self.blocks / 16)
+    }
+
     /// Notes that the chunk at `at`, if there is one, cannot be decoded.
     pub fn leave_out(&mut self, at: Tid) {
         let found = self.chunks.iter_mut().find(|seen| seen.tid == at);
@@ -133,6 +141,7 @@ impl Survey {
                 }
                 self.live_bytes += u64::from(item.len).next_multiple_of(8) + 4;
                 self.live_tuples += 1;
+                self.end = item.tid.block + 1;
                 if found == Found::Header {
                     headers.push(item.tid);
                 }

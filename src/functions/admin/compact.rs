@@ -23,7 +23,7 @@ sql_function! {
                 let table = pg_sys::Oid::from_u32(table.value() as u32);
                 check_context((*fcinfo).context);
                 check_table(table);
-                compact::run(table);
+                compact::run(table, subject::check_owner);
             }
             pg_sys::Datum::from(0usize)
         })

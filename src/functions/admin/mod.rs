@@ -1,4 +1,4 @@
-//! Administration: `varve.compact`, `varve.chunks`, `varve.stats`, `varve.verify`. Declared in
+//! Administration: `varve.compact`, `varve.chunks`, `varve.stats`, `varve.verify`, `varve.tables`. Declared in
 //! `src/schema/20-administration.sql`, described in `docs/reference/administration.md`.
 
 mod chunks;
@@ -6,5 +6,6 @@ mod codecs;
 mod compact;
 mod stats;
 mod subject;
+mod tables;
 mod text;
 mod verify;

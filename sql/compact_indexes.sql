@@ -1,0 +1,33 @@
+-- Indexes that were large when rows were in the tail become small with it, unless the table's vacuum_truncate says that no such locks
+-- are to be taken; then the file keeps its empty end, too.
+
+CREATE TABLE grown(time timestamptz NOT NULL, host int, value float8, PRIMARY KEY (host, time)) USING varve;
+CREATE INDEX ON grown (value);
+ALTER TABLE grown SET (vacuum_truncate = false);
+SET varve.batch_rows = 1000000;
+INSERT INTO grown SELECT '2026-01-01'::timestamptz + g * interval '1 s', g % 10, g % 100 FROM generate_series(1, 50000) g;
+RESET varve.batch_rows;
+SELECT pg_relation_size('grown') AS file, pg_total_relation_size('grown') AS total \gset
+CALL varve.compact('grown');
+SELECT pg_relation_size('grown') >= :file AS keeps_file, pg_total_relation_size('grown') >= :total AS keeps_indexes;
+ALTER TABLE grown RESET (vacuum_truncate);
+CALL varve.compact('grown');
+SELECT pg_relation_size('grown') < :file / 5 AS file_shrinks, pg_total_relation_size('grown') AS compacted \gset
+SELECT :'file_shrinks' AS file_shrinks;
+SELECT relname, pg_relation_size(oid) <= 16384 AS is_small FROM pg_class
+WHERE oid IN (SELECT indexrelid FROM pg_index WHERE indrelid = 'grown'::regclass) ORDER BY relname;
+-- They are what REINDEX makes of them, and work.
+REINDEX TABLE grown;
+SELECT :compacted <= pg_total_relation_size('grown') * 1.1 AS as_after_reindex;
+SELECT count(*) AS faults FROM varve.verify('grown');
+INSERT INTO grown VALUES ('2026-01-01 00:00:11Z', 1, 0);
+INSERT INTO grown VALUES ('2026-01-01 00:00:11Z', 11, 0);
+INSERT INTO grown VALUES ('2026-01-01 00:00:11Z', 11, 0);
+SET enable_seqscan = off;
+SELECT count(*), sum(value) FROM grown WHERE host = 3;
+RESET enable_seqscan;
+-- Nothing is built anew that is no larger than it has to be.
+SELECT array_agg(relfilenode ORDER BY oid) AS files FROM pg_class WHERE relname LIKE 'grown%' \gset
+CALL varve.compact('grown');
+SELECT array_agg(relfilenode ORDER BY oid) = :'files' AS same_files FROM pg_class WHERE relname LIKE 'grown%';
+DROP TABLE grown;

@@ -1,0 +1,58 @@
+//! `varve.table_state(table)`: what the view `varve.tables` says of a table.
+
+use super::subject;
+use crate::pg::relation::{self, Open};
+use crate::storage::access_method;
+use crate::storage::layout;
+use crate::table::{headers, obstacle};
+use pgrx::iter::TableIterator;
+use pgrx::prelude::*;
+
+type Row = (Option<String>, i64, i64, i64, Option<String>);
+
+/// `varve.table_state(regclass)`. No row for a table that has been dropped meanwhile.
+#[pg_extern(sql = false)]
+#[expect(clippy::type_complexity, reason = "the columns of the SQL function")]
+fn varve_table_state(
+    table: pg_sys::Oid,
+) -> TableIterator<
+    'static,
+    (
+        name!(layout, Option<String>),
+        name!(tail_rows, i64),
+        name!(chunks, i64),
+        name!(chunk_rows, i64),
+        name!(obstacle, Option<String>),
+    ),
+> {
+    let open = match relation::has_rows(table) {
+        true => Open::existing_table(table, pg_sys::AccessShareLock),
+        false => None,
+    };
+    // SAFETY: the table is open.
+    let open = open.filter(|open| unsafe { access_method::is_varve(open.rel()) });
+    let row = open.map(|open| {
+        subject::check_owner(&open);
+        // SAFETY: the table is open, and the statement's snapshot active.
+        unsafe { describe(open.rel(), pg_sys::GetActiveSnapshot()) }
+    });
+    TableIterator::new(row)
+}
+
+unsafe fn describe(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Row {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let layout = layout::of(table);
+        let attributes = relation::attributes((*table).rd_att);
+        let name = |&number: &u16| relation::attribute_name(&attributes[usize::from(number) - 1]);
+        let names: Vec<String> = layout.keys.iter().chain(&layout.time).map(name).collect();
+        let count = headers::count(table, snapshot);
+        (
+            layout.time.map(|_| names.join(", ")),
+            count.tail_rows,
+            count.chunks,
+            count.chunk_rows,
+            obstacle::of(table).map(|obstacle| obstacle.reason),
+        )
+    }
+}
