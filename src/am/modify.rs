@@ -30,7 +30,7 @@ pub unsafe extern "C-unwind" fn tuple_insert(
     // SAFETY: called by core with a filled slot.
     unsafe {
         arm(table);
-        if batch::collects(table, command) {
+        if batch::collects(table, command) || batch::fills(table, command, options) {
             arm_ordinary(table);
             batch::collect(table, slot, command, options);
             (*slot).tts_tid = tid::to_pg(tid::PENDING);

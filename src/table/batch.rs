@@ -16,7 +16,7 @@ use crate::storage::layout::{self, Layout};
 use crate::storage::marks;
 use crate::storage::write::{self, Target};
 use crate::table::ordinary::OrdinaryIndexes;
-use crate::table::{chunks, statements};
+use crate::table::{chunks, fresh, statements};
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
@@ -47,8 +47,8 @@ struct State {
     answers: FxHashMap<(pg_sys::Oid, pg_sys::CommandId), bool>,
     /// The command of the INSERT that the executor hook has approved, innermost last.
     approved: Vec<Option<pg_sys::CommandId>>,
-    /// Nesting depth of COPY statements.
-    copies: usize,
+    /// Nesting depths of executor runs at which COPY statements in progress began, innermost last.
+    copies: Vec<usize>,
     /// Nesting depths of executor runs and COPY statements at which each open subtransaction began.
     depths: Vec<(pg_sys::SubTransactionId, usize, usize)>,
 }
@@ -104,14 +104,17 @@ pub fn truncate_depth(depth: usize) {
 
 /// A COPY begins.
 pub fn enter_copy() {
-    STATE.with_borrow_mut(|state| state.copies += 1);
+    STATE.with_borrow_mut(|state| {
+        let depth = state.approved.len();
+        state.copies.push(depth);
+    });
 }
 
 /// A COPY has read all of its rows: what is left of them is written.
 pub fn leave_copy() {
     flush_all();
     STATE.with_borrow_mut(|state| {
-        state.copies = state.copies.saturating_sub(1);
+        state.copies.pop();
         state.answers.clear();
     });
 }
@@ -132,11 +135,34 @@ pub unsafe fn collects(table: pg_sys::Relation, command: pg_sys::CommandId) -> b
 /// `table` must be open for writing.
 pub unsafe fn collects_all(table: pg_sys::Relation, command: pg_sys::CommandId) -> bool {
     // SAFETY: by contract.
+    unsafe { ask(table, command, || accepts(table)) }
+}
+
+/// Is a row that core inserts under `command` by itself, into a table that the statement makes and fills, to be collected?
+///
+/// # Safety
+/// `table` must be open for writing.
+pub unsafe fn fills(table: pg_sys::Relation, command: pg_sys::CommandId, options: i32) -> bool {
+    // A COPY whose rows go one by one may have its reasons.
+    let is_of_copy = |state: &State| state.copies.last() == Some(&state.approved.len());
+    if options & pg_sys::HEAP_INSERT_SKIP_FSM as i32 == 0 || STATE.with_borrow(is_of_copy) {
+        return false;
+    }
+    // SAFETY: by contract.
+    unsafe { ask(table, command, || fresh::accepts(table, options)) }
+}
+
+/// Asks once for a statement.
+unsafe fn ask(
+    table: pg_sys::Relation,
+    command: pg_sys::CommandId,
+    question: impl FnOnce() -> bool,
+) -> bool {
+    // SAFETY: by contract.
     let asked = (unsafe { relation::oid(table) }, command);
     let known = STATE.with_borrow(|state| state.answers.get(&asked).copied());
     known.unwrap_or_else(|| {
-        // SAFETY: by contract.
-        let answer = unsafe { accepts(table) };
+        let answer = question();
         STATE.with_borrow_mut(|state| state.answers.insert(asked, answer));
         answer
     })
@@ -223,7 +249,7 @@ pub unsafe fn collect(
                 Some(at) => at,
                 None => state.add(Batch {
                     name,
-                    layout: layout::of(table),
+                    layout: fresh::layout_for(table),
                     rows: RowSet::new((*table).rd_att),
                 }),
             };
@@ -259,7 +285,7 @@ pub unsafe fn finish_table(table: pg_sys::Relation) {
     // SAFETY: by contract.
     unsafe {
         let is_part = (*(*table).rd_rel).relispartition;
-        if !(is_part && STATE.with_borrow(|state| state.copies > 0)) {
+        if !(is_part && STATE.with_borrow(|state| !state.copies.is_empty())) {
             flush_table(table);
         }
     }
@@ -377,7 +403,7 @@ unsafe fn became_streamed(table: pg_sys::Relation) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
         pg_sys::GetCurrentTransactionId();
-        replication::is_streamed(table)
+        fresh::is_streamed(table)
     }
 }
 
@@ -425,7 +451,7 @@ fn write_tail(
 /// Remembers how deep executor runs and COPY statements are nested, for an error that the subtransaction catches.
 pub fn begin_subtransaction(sub: pg_sys::SubTransactionId) {
     STATE.with_borrow_mut(|state| {
-        let depths = (sub, state.approved.len(), state.copies);
+        let depths = (sub, state.approved.len(), state.copies.len());
         state.depths.push(depths);
     });
 }
@@ -443,7 +469,7 @@ pub fn end_subtransaction(
             if !committed {
                 let (_, approved, copies) = state.depths[at];
                 state.approved.truncate(approved);
-                state.copies = copies;
+                state.copies.truncate(copies);
             }
             state.depths.truncate(at);
         }

@@ -9,6 +9,7 @@ pub mod deferred;
 pub mod equals;
 pub mod fetched;
 pub mod follow;
+pub mod fresh;
 pub mod handover;
 pub mod headers;
 pub mod inspect;
