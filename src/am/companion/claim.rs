@@ -1,6 +1,7 @@
 //! CREATE INDEX for what a companion already is. A dump makes keys first, and so their companions, and then all indexes by name.
 
-use super::{companions, tie};
+use super::existing::companions;
+use super::tie;
 use crate::pg::node;
 use crate::pg::relation::{self, Open};
 use crate::storage::{index_options, layout};

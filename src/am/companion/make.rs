@@ -1,6 +1,7 @@
 //! Making the companion of a key, or of an ordinary index.
 
-use super::{columns, open_varve, tie};
+use super::existing::open_varve;
+use super::{columns, tie};
 use crate::pg::error;
 use crate::pg::node;
 use crate::pg::relation::{self, Open};

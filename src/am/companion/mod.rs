@@ -8,6 +8,7 @@
 
 mod claim;
 mod columns;
+mod existing;
 mod make;
 mod retype;
 mod seen;
@@ -21,6 +22,7 @@ use crate::pg::event_trigger::statement as statement_of;
 use crate::pg::relation::{self, Open};
 use crate::storage::access_method;
 use crate::storage::{index_options, layout};
+use existing::{companions, open_table, open_varve};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::collections::BTreeMap;
@@ -203,33 +205,4 @@ unsafe fn is_replaced(table: pg_sys::Relation, companion: &Open) -> bool {
             false => keys.iter().all(|key| serves(&own, key)),
         }
     }
-}
-
-/// The companions of a table, but for those that have become part of a partitioned index.
-///
-/// # Safety
-/// `table` must be open with a lock.
-unsafe fn companions(table: pg_sys::Relation) -> Vec<Open> {
-    // SAFETY: by contract.
-    unsafe {
-        let mut series = layout::series_indexes(table);
-        series.retain(|index| {
-            let index = index.rel();
-            index_options::is_of_key(index) && !(*(*index).rd_rel).relispartition
-        });
-        series
-    }
-}
-
-/// A table that can have chunks, opened.
-fn open_varve(table: pg_sys::Oid) -> Option<Open> {
-    // SAFETY: the table is open with a lock.
-    open_table(table).filter(|open| unsafe { access_method::is_varve(open.rel()) })
-}
-
-fn open_table(table: pg_sys::Oid) -> Option<Open> {
-    if !relation::has_rows(table) {
-        return None;
-    }
-    Open::existing_table(table, pg_sys::AccessShareLock)
 }

@@ -1,6 +1,7 @@
 //! ALTER TABLE … TYPE to a type that no series index takes: a companion that nobody asked for must not stand in its way.
 
-use super::{companions, make, open_varve, statement};
+use super::existing::{companions, open_varve};
+use super::{make, statement};
 use crate::pg::relation::{self, Open};
 use crate::storage::layout;
 use pgrx::pg_sys;

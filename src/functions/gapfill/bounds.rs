@@ -1,5 +1,6 @@
 //! The range to fill, as the query's conditions state it: `time >= X`, `time < Y`, BETWEEN, in any spelling.
 use super::buckets::TimeType;
+use crate::functions::errors::invalid;
 use crate::pg::node::{cast, items};
 use pgrx::pg_sys::{self, Node, NodeTag, Oid};
 
@@ -163,4 +164,17 @@ unsafe fn converted(value: *mut Node, from: Oid, to: Oid) -> Option<*mut Node> {
         )
     };
     (!converted.is_null()).then_some(converted)
+}
+
+#[cold]
+pub fn raise_missing_bound(which: &str) -> ! {
+    let condition = if which == "start" {
+        "time >= X"
+    } else {
+        "time < X"
+    };
+    invalid(
+        format!("time_bucket_gapfill has no {which}"),
+        &format!("Give {which} as an argument, or limit the very argument of the call in WHERE: {condition}."),
+    )
 }

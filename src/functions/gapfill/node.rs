@@ -2,8 +2,7 @@
 //!
 //! A query without other group columns has one group, also when there is no row. Buckets outside the range pass through.
 use super::buckets::TimeType;
-use super::plan::ColumnKind;
-use super::rows::{Column, Gapfill, Limit};
+use super::rows::{Column, ColumnKind, Gapfill, Limit};
 use crate::functions::layout::Layout;
 use crate::pg::custom_scan::{self, Shared};
 use crate::pg::executor;

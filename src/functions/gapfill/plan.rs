@@ -3,8 +3,9 @@
 //! The grouping below the node computes the group columns, the aggregates and the arguments of `locf` and `interpolate`: the
 //! *columns*. The node hands up rows of the same columns, where those of `locf` and `interpolate` stand for the whole calls,
 //! and projects the query's expressions from them. So `coalesce(sum(x), 0)` is 0 in an inserted row.
-use super::bounds::{self, Bound};
+use super::bounds::{self, raise_missing_bound, Bound};
 use super::buckets::TimeType;
+use super::rows::ColumnKind;
 use super::{marker_of, Marker};
 use crate::functions::errors::{invalid, raise, Code};
 use crate::pg::custom_scan::{Shared, SUPPORTS_PROJECTION};
@@ -19,31 +20,6 @@ pub fn init() {
     unsafe {
         PREVIOUS_HOOK = pg_sys::create_upper_paths_hook;
         pg_sys::create_upper_paths_hook = Some(create_upper_paths);
-    }
-}
-
-/// What a column of the node is. The numbers travel in the plan.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[repr(i32)]
-pub enum ColumnKind {
-    Bucket = 0,
-    /// A group column, or a column that is constant within a group.
-    Group = 1,
-    Aggregate = 2,
-    Locf = 3,
-    Interpolate = 4,
-}
-
-impl ColumnKind {
-    pub fn of(number: i32) -> ColumnKind {
-        match number {
-            0 => ColumnKind::Bucket,
-            1 => ColumnKind::Group,
-            2 => ColumnKind::Aggregate,
-            3 => ColumnKind::Locf,
-            4 => ColumnKind::Interpolate,
-            _ => panic!("BUG: unknown column kind {number} in a plan"),
-        }
     }
 }
 
@@ -439,19 +415,6 @@ unsafe fn private_of(
             integer_list(bound_kinds),
         ])
     }
-}
-
-#[cold]
-pub fn raise_missing_bound(which: &str) -> ! {
-    let condition = if which == "start" {
-        "time >= X"
-    } else {
-        "time < X"
-    };
-    invalid(
-        format!("time_bucket_gapfill has no {which}"),
-        &format!("Give {which} as an argument, or limit the very argument of the call in WHERE: {condition}."),
-    )
 }
 
 static PATH_METHODS: Shared<pg_sys::CustomPathMethods> = Shared(pg_sys::CustomPathMethods {

@@ -2,9 +2,9 @@
 //!
 //! The input is sorted by group and bucket. Before each input row come the buckets of its group that are missing before it;
 //! after the last row of a group, the rest of the range.
+use super::bounds::raise_missing_bound;
 use super::buckets::{Buckets, TimeType};
 use super::fill::{neighbour, NumberType, Point};
-use super::plan::{raise_missing_bound, ColumnKind};
 use crate::functions::bucket::{BucketError, Width, DAY_US};
 use crate::functions::errors::invalid;
 use crate::functions::fcinfo::text_bytes;
@@ -18,6 +18,31 @@ const NULL: NullableDatum = NullableDatum {
     value: Datum::null(),
     isnull: true,
 };
+
+/// What a column of the node is. The numbers travel in the plan.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(i32)]
+pub enum ColumnKind {
+    Bucket = 0,
+    /// A group column, or a column that is constant within a group.
+    Group = 1,
+    Aggregate = 2,
+    Locf = 3,
+    Interpolate = 4,
+}
+
+impl ColumnKind {
+    pub fn of(number: i32) -> ColumnKind {
+        match number {
+            0 => ColumnKind::Bucket,
+            1 => ColumnKind::Group,
+            2 => ColumnKind::Aggregate,
+            3 => ColumnKind::Locf,
+            4 => ColumnKind::Interpolate,
+            _ => panic!("BUG: unknown column kind {number} in a plan"),
+        }
+    }
+}
 
 /// What a column of the row that is returned is made of.
 pub struct Column {
