@@ -104,6 +104,14 @@ CREATE TABLE later(host int NOT NULL, time timestamptz NOT NULL, rack int NOT NU
 CREATE INDEX ON later (host, rack, time);
 ALTER TABLE later ADD PRIMARY KEY (host, time);
 SELECT * FROM indexes('later');
+-- All of it in one transaction, with a companion that goes again.
+BEGIN;
+CREATE TABLE together(host int, time timestamptz, rack int, PRIMARY KEY (host, time, rack)) USING varve;
+CREATE INDEX ON together USING varve (host, time);
+CREATE INDEX ON together (rack, time);
+COMMIT;
+SELECT * FROM indexes('together');
+DROP TABLE together;
 -- So it is with a series index that somebody asks for. One of the same columns becomes that.
 CREATE TABLE own(host int NOT NULL, time timestamptz NOT NULL, rack int NOT NULL) USING varve;
 CREATE INDEX ON own (rack, time DESC);

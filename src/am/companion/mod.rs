@@ -158,10 +158,13 @@ fn settle(table: pg_sys::Oid, keys: Keys) {
     }
 }
 
+/// Is it a unique btree? One that was noted may have gone since.
 fn is_unique(index: pg_sys::Oid) -> bool {
-    let index = Open::index(index, pg_sys::AccessShareLock);
-    // SAFETY: the index is open.
-    unsafe { (*(*index.rel()).rd_index).indisunique }
+    relation::access_method(index) == Some(pg_sys::BTREE_AM_OID) && {
+        let index = Open::index(index, pg_sys::AccessShareLock);
+        // SAFETY: the index is open.
+        unsafe { (*(*index.rel()).rd_index).indisunique }
+    }
 }
 
 /// Drops companions of ordinary indexes where a key has brought its own.
