@@ -34,6 +34,8 @@ pub struct Judge {
     pub info: *mut pg_sys::IndexInfo,
     pub rule: Rule,
     pub any_visible: bool,
+    /// The index is there, and its entries are compared.
+    pub checks: bool,
 }
 
 impl Judge {

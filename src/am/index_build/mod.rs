@@ -42,7 +42,7 @@ pub unsafe extern "C-unwind" fn index_build_range_scan(
     state: *mut core::ffi::c_void,
     scan: pg_sys::TableScanDesc,
 ) -> f64 {
-    // SAFETY: called by core with open relations and, in a parallel build, a scan of ours; no value here
+    // SAFETY: called with open relations and, in a parallel build, a scan of ours; no value here
     // needs dropping.
     unsafe {
         let mut snapshot = core::ptr::null_mut();
@@ -56,7 +56,7 @@ pub unsafe extern "C-unwind" fn index_build_range_scan(
             scan,
             &mut snapshot,
         );
-        if !(*info).ii_Concurrent {
+        if !(*info).ii_Concurrent && !is_check(scan) {
             build::verify(table, index, core::ptr::null_mut());
         }
         let entry: *mut Entry = &mut (*rows).entry;
@@ -82,6 +82,12 @@ pub unsafe extern "C-unwind" fn index_build_range_scan(
         }
         end(rows, scan, snapshot)
     }
+}
+
+/// Is a serial scan given, as by amcheck, which compares the entries of an index that is there? A build gives none, or a parallel one.
+unsafe fn is_check(scan: pg_sys::TableScanDesc) -> bool {
+    // SAFETY: null, or a scan that `scan_begin` made.
+    unsafe { !scan.is_null() && (*scan).rs_parallel.is_null() }
 }
 
 /// Computes the values of a row that is in the slot; false where the index leaves it out.
@@ -123,18 +129,24 @@ unsafe extern "C-unwind" fn begin(
     // SAFETY: the callback's contract.
     unsafe {
         crate::table::batch::flush_table(table);
-        if pg_sys::ParallelWorkerNumber < 0 {
+        let checks = is_check(scan);
+        if pg_sys::ParallelWorkerNumber < 0 && !checks {
             marks::mark_if_alone(table);
         }
         let concurrent = (*info).ii_Concurrent;
+        let range = || start..relation::blocks(table).min(start.saturating_add(count));
         let blocks = if scan.is_null() {
             if concurrent {
                 *snapshot = pg_sys::RegisterSnapshot(pg_sys::GetTransactionSnapshot());
             }
-            Blocks::Range(start..relation::blocks(table).min(start.saturating_add(count)))
+            Blocks::Range(range())
         } else {
             *snapshot = (*scan).rs_snapshot;
-            Blocks::parallel(scan)
+            if checks {
+                Blocks::Range(range())
+            } else {
+                Blocks::parallel(scan)
+            }
         };
         let rule = if concurrent {
             Rule::Snapshot(*snapshot)
@@ -146,6 +158,7 @@ unsafe extern "C-unwind" fn begin(
             info,
             rule,
             any_visible,
+            checks,
         };
         progress_param(pg_sys::PROGRESS_SCAN_BLOCKS_TOTAL, relation::blocks(table));
         Rows::begin(index, judge, blocks)
@@ -164,7 +177,7 @@ unsafe extern "C-unwind" fn end(
     scan: pg_sys::TableScanDesc,
     snapshot: pg_sys::Snapshot,
 ) -> f64 {
-    // SAFETY: as above; a parallel scan comes with its own snapshot.
+    // SAFETY: as above; a scan that was given comes with its own snapshot, and is ended here in any case.
     unsafe {
         (*rows).finish();
         if !scan.is_null() {

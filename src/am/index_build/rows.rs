@@ -230,12 +230,14 @@ impl Rows {
             match classify(item.header, item.len, at.offset) {
                 Found::Skip => false,
                 Found::Header => {
-                    self.refuse_chunks();
+                    if !self.judge.checks {
+                        self.refuse_chunks();
+                    }
                     self.count_chunk(item, counts);
                     if self.takes_headers {
                         let reader = self.open(item);
                         self.wait_for(reader, item.tid, alive);
-                    } else if alive && self.has_expressions() {
+                    } else if alive && !self.judge.checks && self.has_expressions() {
                         self.tried = Some((self.open(item), 0));
                     }
                     false

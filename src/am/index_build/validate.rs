@@ -168,6 +168,7 @@ unsafe extern "C-unwind" fn begin(
             info,
             rule: Rule::Snapshot(snapshot),
             any_visible: false,
+            checks: false,
         };
         let blocks = relation::blocks(table);
         progress_param(pg_sys::PROGRESS_SCAN_BLOCKS_TOTAL, blocks);
