@@ -53,7 +53,7 @@ SELECT kind, location, count(*) FROM findings() GROUP BY kind, location;
 DELETE FROM v WHERE device = 'c' AND value > 1400;
 CALL delete_second();
 
--- A user who may not see the values is not told them.
+-- A user who may not see all rows is told nothing.
 CALL unseen($$INSERT INTO v VALUES ('b', at(3), 1), ('b', at(3), 2)$$);
 CREATE ROLE varve_reader;
 GRANT SELECT ON v TO varve_reader;

@@ -68,7 +68,7 @@ pub fn check_owner(table: &Open) {
     }
 }
 
-/// Raises an error unless the current user may read the whole table.
+/// Raises an error unless the current user may read the whole table: all columns, and no policy hides a row.
 pub fn check_select(table: &Open) {
     // SAFETY: the table is open.
     unsafe {
@@ -76,6 +76,19 @@ pub fn check_select(table: &Open) {
         let result = pg_sys::pg_class_aclcheck(oid, user, pg_sys::ACL_SELECT as pg_sys::AclMode);
         if result != pg_sys::AclResult::ACLCHECK_OK {
             refuse(result, table);
+        }
+        let quietly = true;
+        let policies = pg_sys::check_enable_rls(oid, pg_sys::InvalidOid, quietly);
+        if policies as u32 == pg_sys::CheckEnableRlsResult::RLS_ENABLED {
+            error::raise(
+                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                format!(
+                    "row-level security policies of table \"{}\" apply to the current user",
+                    relation::name(table.rel())
+                ),
+                "The function tells of all rows, also of those that policies hide.",
+                "Call it as a role that may see all rows, such as the table's owner.",
+            );
         }
     }
 }
