@@ -13,12 +13,30 @@ CREATE INDEX ON si USING varve (host, t) INCLUDE (v);
 CREATE INDEX ON si USING varve (host, t) WHERE v > 0;
 CREATE UNIQUE INDEX ON si USING varve (host, t);
 ALTER TABLE si ADD EXCLUDE USING varve_series (host WITH =, t WITH =);
-CREATE TABLE si_heap (host text, t timestamptz) USING heap;
-CREATE INDEX ON si_heap USING varve (host, t);
+-- Types that it does not take, with the reason and a remedy.
+CREATE TABLE si_odd (a jsonb, b numeric, c float4, d interval, e point, f int[], "Time of it" timestamptz, host text) USING varve;
+CREATE INDEX ON si_odd USING varve (a, "Time of it");
+CREATE INDEX ON si_odd USING varve (host, b, "Time of it");
+CREATE INDEX ON si_odd USING varve (c, "Time of it");
+CREATE INDEX ON si_odd USING varve (d, "Time of it");
+CREATE INDEX ON si_odd USING varve (e, "Time of it");
+CREATE INDEX ON si_odd USING varve (f, "Time of it");
+CREATE INDEX ON si_odd USING varve (host, c);
+CREATE INDEX ON si_odd USING varve ("Time of it", host);
+CREATE INDEX ON si_odd USING varve (b);
+CREATE INDEX ON si_odd USING varve (missing, "Time of it");
+CREATE INDEX ON si_odd USING varve (a varve.text_ops, "Time of it");
+ALTER TABLE si_odd ADD a_text text GENERATED ALWAYS AS (a::text) STORED;
+CREATE INDEX ON si_odd USING varve (a_text, "Time of it");
+CREATE TABLE si_timeless (host text, seconds float8) USING varve;
+CREATE INDEX ON si_timeless USING varve (host, seconds);
+CREATE TABLE si_parts (b numeric, t timestamptz) PARTITION BY RANGE (t);
+CREATE INDEX ON si_parts USING varve (b, t);
+DROP TABLE si_odd, si_timeless, si_parts;
 CREATE TABLE si_char (host bpchar, short char(4), t timestamptz) USING varve;
 CREATE INDEX ON si_char USING varve (host, t);
 CREATE INDEX ON si_char USING varve (short, t);
-DROP TABLE si_heap, si_char;
+DROP TABLE si_char;
 
 -- What it accepts.
 CREATE INDEX si_series ON si USING varve (host, region, t);

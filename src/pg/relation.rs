@@ -190,6 +190,12 @@ pub fn has_rows(relation: pg_sys::Oid) -> bool {
     [pg_sys::RELKIND_RELATION, pg_sys::RELKIND_MATVIEW].contains(&kind)
 }
 
+/// Is it a partitioned table?
+pub fn is_partitioned(relation: pg_sys::Oid) -> bool {
+    // SAFETY: a syscache look-up.
+    unsafe { pg_sys::get_rel_relkind(relation) as u8 == pg_sys::RELKIND_PARTITIONED_TABLE }
+}
+
 /// Does the current user own the relation?
 pub fn is_owned(relation: pg_sys::Oid) -> bool {
     // SAFETY: a syscache look-up.

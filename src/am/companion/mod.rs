@@ -19,6 +19,7 @@ pub use claim::claim;
 pub use seen::init;
 
 use crate::pg::event_trigger::statement as statement_of;
+use crate::pg::node;
 use crate::pg::relation::{self, Open};
 use crate::storage::access_method;
 use crate::storage::{index_options, layout};
@@ -57,8 +58,10 @@ pub unsafe extern "C-unwind" fn varve_after_ddl(call: pg_sys::FunctionCallInfo) 
     // SAFETY: core calls event triggers with an EventTriggerData as context.
     unsafe {
         let statement = statement_of(call);
+        // LIKE copies what nobody has asked for.
+        let is_copy = node::is(statement, pg_sys::NodeTag::T_CreateStmt);
         for (table, keys) in concerned(statement) {
-            settle(pg_sys::Oid::from(table), keys);
+            settle(pg_sys::Oid::from(table), keys, is_copy);
         }
         if let Some(table) = statement::indexed_concurrently(statement) {
             make::advise(table);
@@ -117,9 +120,9 @@ unsafe fn concerned(statement: *mut pg_sys::Node) -> BTreeMap<u32, Keys> {
 }
 
 /// Ties the companions of a table to their keys, drops those that are not needed, and makes one for each of the keys that needs
-/// one. On a table that is not, or no longer, a varve table there are none: nobody has asked for them, and CREATE INDEX would
-/// refuse them there.
-fn settle(table: pg_sys::Oid, keys: Keys) {
+/// one. On a table that is not, or no longer, a varve table there are none, unless somebody has made them by name: a dump, or a tool
+/// that copies definitions.
+fn settle(table: pg_sys::Oid, keys: Keys, is_copy: bool) {
     // SAFETY: the table and its indexes are open with a lock while they are looked at, and no longer: core insists that nobody
     // uses what it changes.
     unsafe {
@@ -129,7 +132,13 @@ fn settle(table: pg_sys::Oid, keys: Keys) {
         let is_varve = access_method::is_varve(open.rel());
         let lost: Vec<_> = companions(open.rel())
             .iter()
-            .filter(|companion| !is_varve || is_replaced(open.rel(), companion))
+            .filter(|companion| {
+                if is_varve {
+                    is_replaced(open.rel(), companion)
+                } else {
+                    is_copy || matches!(keys, Keys::All)
+                }
+            })
             .map(|companion| relation::oid(companion.rel()))
             .collect();
         if is_varve {

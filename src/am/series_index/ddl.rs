@@ -2,7 +2,7 @@
 //! the name `varve` is the table access method's, and says what an ordinary index covers. The same trigger
 //! lets companions make way for ALTER TABLE.
 
-use super::validate;
+use super::types;
 use crate::am::companion;
 use crate::pg::error;
 use crate::pg::event_trigger::statement;
@@ -70,8 +70,8 @@ unsafe fn translate(index: *mut pg_sys::IndexStmt) {
     }
 }
 
-/// Refuses a series index of another table, and says what an ordinary index of a table whose rows get
-/// compressed covers.
+/// Looks at the types of a series index, and says what one of another table is, and what an ordinary index of a table whose
+/// rows get compressed covers.
 unsafe fn look_at_table(index: *mut pg_sys::IndexStmt) {
     // SAFETY: the statement is this command's own copy.
     unsafe {
@@ -79,17 +79,39 @@ unsafe fn look_at_table(index: *mut pg_sys::IndexStmt) {
             return;
         }
         let table = relation::named((*index).relation);
-        if !relation::has_rows(table) {
+        let method = (*index).accessMethod;
+        let is_series = !method.is_null() && CStr::from_ptr(method) == layout::INDEX_AM;
+        let has_rows = relation::has_rows(table);
+        if !has_rows && !(is_series && relation::is_partitioned(table)) {
             return;
         }
         let table = Open::table(table, pg_sys::AccessShareLock);
-        let method = (*index).accessMethod;
-        if !method.is_null() && CStr::from_ptr(method) == layout::INDEX_AM {
-            validate::check_table(table.rel());
-            companion::claim(index, table.rel());
-        } else if !(*index).unique {
-            note_ordinary(table.rel());
+        if is_series {
+            types::check(index, table.rel());
         }
+        if !has_rows {
+            return;
+        }
+        match (is_series, access_method::is_varve(table.rel())) {
+            (true, true) => companion::claim(index, table.rel()),
+            (true, false) => note_plain(table.rel()),
+            (false, _) if !(*index).unique => note_ordinary(table.rel()),
+            (false, _) => {}
+        }
+    }
+}
+
+/// A series index of a table of another access method does what a btree does, as after ALTER TABLE … SET ACCESS METHOD.
+unsafe fn note_plain(table: pg_sys::Relation) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        error::notice(
+            format!(
+                "series index on table \"{}\" is a plain btree, since the table does not use the access method varve",
+                relation::name(table)
+            ),
+            "",
+        );
     }
 }
 

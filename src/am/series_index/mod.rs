@@ -12,6 +12,7 @@ pub mod quals;
 pub mod rows;
 mod scan;
 pub mod section;
+mod types;
 mod vacuum;
 mod validate;
 

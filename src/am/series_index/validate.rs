@@ -1,34 +1,15 @@
 //! What a series index cannot be, said when it is created.
 
+use super::types;
 use crate::pg::error::{self, Code};
 use crate::pg::relation;
-use crate::storage::access_method;
 use crate::storage::layout;
 use pgrx::pg_sys;
 
-const SHAPE: &str = "A series index names the columns of the series key, then the time column: CREATE INDEX ON t USING varve (key, time).";
+pub const SHAPE: &str = "A series index names the columns of the series key, then the time column: CREATE INDEX ON t USING varve (key, time).";
 
-fn refuse(message: impl Into<String>, detail: &str, hint: &str) -> ! {
+pub fn refuse(message: impl Into<String>, detail: &str, hint: &str) -> ! {
     error::raise(Code::ERRCODE_FEATURE_NOT_SUPPORTED, message, detail, hint)
-}
-
-/// Raises an error where nobody can ask for a series index: on a table of another access method. One
-/// that was asked for before may find itself there, after ALTER TABLE … SET ACCESS METHOD or as part of a
-/// partitioned index, and does what a btree does.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn check_table(table: pg_sys::Relation) {
-    // SAFETY: by contract.
-    unsafe {
-        if !access_method::is_varve(table) {
-            refuse(
-                format!("table \"{}\" is not a varve table", relation::name(table)),
-                "A series index covers the chunks of a varve table.",
-                "Use a btree index, or ALTER TABLE … SET ACCESS METHOD varve first.",
-            );
-        }
-    }
 }
 
 /// Raises an error where `index` cannot be a series index of `table`.
@@ -57,7 +38,7 @@ pub unsafe fn check(
             check_order(index, at);
             let attribute = &attributes[number as usize - 1];
             if at + 1 == count {
-                check_time(attribute);
+                check_time(table, info, attribute);
             } else {
                 check_key(index, at, attribute);
             }
@@ -97,18 +78,17 @@ unsafe fn check_order(index: pg_sys::Relation, at: usize) {
     }
 }
 
-unsafe fn check_time(attribute: &pg_sys::FormData_pg_attribute) {
+unsafe fn check_time(
+    table: pg_sys::Relation,
+    info: *mut pg_sys::IndexInfo,
+    attribute: &pg_sys::FormData_pg_attribute,
+) {
     // SAFETY: the caller's contract; a syscache look-up.
     unsafe {
         if !layout::is_time_type(pg_sys::getBaseType(attribute.atttypid)) {
-            refuse(
-                format!(
-                    "last column \"{}\" of a series index is not a time",
-                    relation::attribute_name(attribute)
-                ),
-                "Times are of type timestamptz, timestamp, date, bigint, integer or smallint.",
-                SHAPE,
-            );
+            let count = (*info).ii_NumIndexKeyAttrs as usize;
+            let columns = &(&(*info).ii_IndexAttrNumbers)[..count];
+            types::refuse_time(table, columns, attribute);
         }
     }
 }
