@@ -117,6 +117,16 @@ SELECT time_bucket_gapfill(10, t, 0, 50) AS b, interpolate(sum(v), ROW(-10, -9),
 SELECT time_bucket_gapfill(10, t, 0, 30) AS b, interpolate(sum(v)::float8, ROW('x', 1)) FROM (VALUES (21, 5)) d(t, v) GROUP BY 1;
 SELECT time_bucket_gapfill(10, t, 0, 30) AS b, interpolate(min(v), ROW(-10, 100000), NULL) FROM (VALUES (21, 5::smallint), (22, 4::smallint)) d(t, v) GROUP BY 1;
 
+-- Literals without a type: times, if they look like times.
+SELECT time_bucket_gapfill('2 hours', time, '2024-01-01 00:00+00', '2024-01-01 06:00+00') AS b, count(*) FROM cpu GROUP BY 1 ORDER BY 1;
+SELECT time_bucket_gapfill('2 hours', time, '2024-01-01 00:00+00') AS b, count(*) FROM cpu WHERE time < '2024-01-01 05:00+00' GROUP BY b HAVING count(*) >= 0 ORDER BY b;
+SELECT time_bucket_gapfill('1 day', time, 'Europe/Berlin', '2024-01-01 00:00+00', '2024-01-02 00:00+00') AS b, count(*) FROM cpu GROUP BY 1 ORDER BY 1;
+PREPARE literals AS SELECT time_bucket_gapfill('2 hours', time, '2024-01-01 00:00+00', $1) AS b, count(*) FROM cpu GROUP BY 1 ORDER BY 1;
+EXECUTE literals('2024-01-01 04:00+00');
+SELECT time_bucket_gapfill('2 hours', time, '2024-13-01', '2024-01-01 06:00+00') AS b, count(*) FROM cpu GROUP BY 1 ORDER BY 1;
+SELECT time_bucket_gapfill('2 hours', time, '2024-01-01', '2024-01-02', '2024-01-03') AS b, count(*) FROM cpu GROUP BY 1 ORDER BY 1;
+SELECT time_bucket('2 hours', timestamptz '2024-01-01 01:00+00', '2024-01-01');
+
 -- Errors.
 SELECT time_bucket_gapfill('1 hour', time) AS b, count(*) FROM cpu GROUP BY 1;
 SELECT time_bucket_gapfill('1 hour', time) AS b, count(*) FROM cpu WHERE time > '2024-01-01' GROUP BY 1;

@@ -49,12 +49,17 @@ impl Zone {
     /// A zone by name, abbreviation or offset, as in `AT TIME ZONE`.
     pub fn find(name: &[u8]) -> Zone {
         let unknown = || -> ! {
+            let hint = if name.first().is_some_and(u8::is_ascii_digit) {
+                "Should it be a time? Give it its type, timestamptz '…', or the name of its argument."
+            } else {
+                "pg_timezone_names lists the zones that this server knows."
+            };
             invalid(
                 format!(
                     "time zone \"{}\" not recognized",
                     String::from_utf8_lossy(name)
                 ),
-                "pg_timezone_names lists the zones that this server knows.",
+                hint,
             )
         };
         let Ok(name_c) = CString::new(name) else {

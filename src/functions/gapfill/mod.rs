@@ -3,13 +3,16 @@
 //! Executed by itself, `time_bucket_gapfill` is `time_bucket`. When a query groups by it, a planner hook (`plan`) puts a node of
 //! ours (`node`, `rows`) above the grouping, which sorts by the other group columns and the bucket and inserts the missing buckets of
 //! each group. Aggregates of an inserted row are NULL; `locf` and `interpolate` mark the columns that the node fills (`fill`).
-//! The first and the last bucket come from arguments or from the query's WHERE (`bounds`); `buckets` counts them off.
+//! The first and the last bucket come from arguments (`dates`) or from the query's WHERE (`bounds`); `buckets` counts them off.
 mod bounds;
 pub mod buckets;
+mod dates;
 mod fill;
 mod node;
 mod plan;
 mod rows;
+
+pub use dates::simplify;
 
 use super::errors::{raise, Code};
 use super::fcinfo::{arg, arg_opt, guarded, null, sql_function, Fcinfo};
