@@ -20,6 +20,7 @@ mod table;
 /// Called once, when a backend loads the library.
 #[no_mangle]
 pub extern "C-unwind" fn _PG_init() {
+    pg::error::without_backtraces();
     guc::init();
     storage::index_options::init();
     pg::transaction::init();

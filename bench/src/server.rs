@@ -134,10 +134,10 @@ impl Tree {
         Ok(path)
     }
 
-    /// A backtrace in the environment would end up in the DETAIL of every error; locales would change messages.
+    /// Whoever asks for backtraces must not find them in the DETAIL of errors; locales would change messages.
     fn clean(&self, command: &mut Command) {
         command
-            .env_remove("RUST_BACKTRACE")
+            .env("RUST_BACKTRACE", "1")
             .env("LC_ALL", "C")
             .env("TZ", "UTC");
     }

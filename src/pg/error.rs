@@ -5,6 +5,23 @@ use pgrx::pg_sys::panic::ErrorReport;
 pub use pgrx::PgSqlErrorCode as Code;
 use pgrx::{prelude::*, PgLogLevel};
 
+/// Lets no error have a Rust backtrace as its DETAIL, whatever the server's environment says. To be called before any is raised.
+pub fn without_backtraces() {
+    const ASKED: &str = "RUST_LIB_BACKTRACE";
+    let asked = std::env::var_os(ASKED);
+    // SAFETY: called while the library is loaded, by the only thread.
+    unsafe { std::env::set_var(ASKED, "0") };
+    // The standard library looks at its environment once, and this copy of it is ours alone.
+    drop(std::backtrace::Backtrace::capture());
+    // SAFETY: as above.
+    unsafe {
+        match asked {
+            Some(value) => std::env::set_var(ASKED, value),
+            None => std::env::remove_var(ASKED),
+        }
+    }
+}
+
 /// Raises an ERROR; does not return. `detail` and `hint` are left out where empty.
 pub fn raise(code: Code, message: impl Into<String>, detail: &str, hint: &str) -> ! {
     let mut report = ErrorReport::new(code, message.into(), "varve");
