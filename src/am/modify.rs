@@ -372,6 +372,31 @@ pub unsafe extern "C-unwind" fn tuple_lock(
     };
     // SAFETY: called by core with a slot of ours.
     unsafe {
+        // Who has materialised the row before, as pglogical does, finds a heap tuple in the slot again.
+        let held_tuple = slot::holds_tuple(slot);
+        let result = lock(
+            table, item, snapshot, slot, command, request, flags, failure,
+        );
+        if held_tuple && result == pg_sys::TM_Result::TM_Ok {
+            slot::form_row(slot);
+        }
+        result
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "the table AM's signature")]
+unsafe fn lock(
+    table: pg_sys::Relation,
+    item: pg_sys::ItemPointer,
+    snapshot: pg_sys::Snapshot,
+    slot: *mut pg_sys::TupleTableSlot,
+    command: pg_sys::CommandId,
+    request: Request,
+    flags: u8,
+    failure: *mut pg_sys::TM_FailureData,
+) -> Outcome {
+    // SAFETY: the caller's contract.
+    unsafe {
         (*failure).traversed = false;
         if tid::read(item).is_virtual() {
             return lock_compressed(table, item, slot, command, request, flags, failure);
@@ -381,6 +406,7 @@ pub unsafe extern "C-unwind" fn tuple_lock(
             request.refuse(table);
             return pg_sys::TM_Result::TM_WouldBlock;
         }
+        let (mode, policy) = (request.mode, request.policy);
         let result = follow::lock_tail_row(
             table, item, snapshot, slot, command, mode, policy, flags, failure,
         );

@@ -466,6 +466,29 @@ unsafe extern "C-unwind" fn copy_minimal_tuple(slot: Slot, extra: usize) -> pg_s
     }
 }
 
+/// Does the slot hold a heap tuple?
+///
+/// # Safety
+/// `slot` must be a live slot of ours.
+pub unsafe fn holds_tuple(slot: Slot) -> bool {
+    // SAFETY: by contract.
+    unsafe { row_of(slot).is_none() && !(*heap_part(slot)).base.tuple.is_null() }
+}
+
+/// Makes a heap tuple of the row of a chunk that the slot shows, if it shows one: for those who take the tuple out of the slot
+/// without asking for it.
+///
+/// # Safety
+/// `slot` must be a live slot of ours.
+pub unsafe fn form_row(slot: Slot) {
+    // SAFETY: by contract.
+    unsafe {
+        if row_of(slot).is_some() {
+            materialize(slot);
+        }
+    }
+}
+
 /// Empties a slot of ours.
 ///
 /// # Safety

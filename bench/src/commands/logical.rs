@@ -86,7 +86,7 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, rounds: u64, seed: u64) -> Res
         }
     }
     report.check("logical/an ordinary index at the target", pair.index());
-    Ok(())
+    super::pglogical::run(tree, report)
 }
 
 /// SQL for a text of 4,800 characters that compression cannot shorten: it is stored out of line.

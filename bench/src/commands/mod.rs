@@ -13,6 +13,7 @@ mod keys;
 mod logical;
 mod model;
 mod pgbench;
+mod pglogical;
 mod replicate;
 mod soak;
 mod tables;

@@ -1,0 +1,120 @@
+//! pglogical's subscriber: it looks rows up and locks them by the table AM's callbacks, takes heap tuples out of the slots, and
+//! deletes by heap's own function, which a trigger has to stand in for.
+
+use crate::report::Report;
+use crate::server::{pg_config, Cluster, Tree};
+use crate::twins;
+use crate::Result;
+use postgres::Client;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const CATCH_UP_SECONDS: u64 = 90;
+const TABLE: &str = "CREATE TABLE readings(host int, time timestamptz, value float8, note text, PRIMARY KEY (host, time))";
+/// As docs/clients.md has it.
+const DELETES: &str = "
+    CREATE FUNCTION delete_reading() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF pg_trigger_depth() > 1 THEN
+            RETURN OLD;
+        END IF;
+        DELETE FROM readings WHERE host = OLD.host AND time = OLD.time;
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER delete_reading BEFORE DELETE ON readings FOR EACH ROW EXECUTE FUNCTION delete_reading();
+    ALTER TABLE readings ENABLE REPLICA TRIGGER delete_reading;";
+const CHANGES: [&str; 6] = [
+    "UPDATE readings SET value = value + 1, note = NULL WHERE host = 1",
+    "UPDATE readings SET host = 7 WHERE host = 2 AND value < 1000",
+    "DELETE FROM readings WHERE host = 3",
+    "INSERT INTO readings SELECT 3, '2026-01-01'::timestamptz + g * interval '1 s', -g FROM generate_series(1, 500) g",
+    "UPDATE readings SET value = value + 1 WHERE host IN (1, 7)",
+    "BEGIN; DELETE FROM readings WHERE host = 7; UPDATE readings SET note = 'x' WHERE host = 4; COMMIT",
+];
+
+pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
+    let name = "logical/a subscriber of pglogical";
+    let share = pg_config("--sharedir")?;
+    if Path::new(&share)
+        .join("extension/pglogical.control")
+        .exists()
+    {
+        report.check(name, replicate(tree));
+    } else {
+        report.skip(name, "pglogical is not installed");
+    }
+    Ok(())
+}
+
+fn replicate(tree: &Arc<Tree>) -> Result<()> {
+    let settings = [
+        "wal_level = logical",
+        "track_commit_timestamp = on",
+        "max_worker_processes = 16",
+        "shared_preload_libraries = 'pglogical'",
+    ];
+    let cluster = Cluster::create(tree, &settings)?;
+    trust_plugin(&mut cluster.connect("postgres")?)?;
+    let mut source = node(&cluster, "source", "heap")?;
+    source.batch_execute("SELECT pglogical.replication_set_add_table('default', 'readings')")?;
+    let mut target = node(&cluster, "target", &twins::access_method())?;
+    target.batch_execute(&format!(
+        "{DELETES}
+         SELECT pglogical.create_subscription('everything', '{}', synchronize_structure => false, synchronize_data => false);
+         SELECT pglogical.wait_for_subscription_sync_complete('everything')",
+        cluster.conninfo("source")
+    ))?;
+    source.batch_execute(
+        "INSERT INTO readings SELECT g % 5, '2026-01-01'::timestamptz + g * interval '1 s', g, 'n' || g FROM generate_series(1, 5000) g",
+    )?;
+    expect_equal(&cluster, &mut source, &mut target)?;
+    for change in CHANGES {
+        twins::compact(&mut target, "readings")?;
+        source.batch_execute(change)?;
+        expect_equal(&cluster, &mut source, &mut target)?;
+    }
+    twins::expect_verified(&mut target, "readings")
+}
+
+/// Some packages of the server load output plugins of a list only.
+fn trust_plugin(client: &mut Client) -> Result<()> {
+    let setting = "output_plugin_libraries";
+    let known = client.query("SELECT 1 FROM pg_settings WHERE name = $1", &[&setting])?;
+    if !known.is_empty() {
+        client.batch_execute(&format!(
+            "ALTER SYSTEM SET {setting} = pgoutput, pglogical_output"
+        ))?;
+        client.batch_execute("SELECT pg_reload_conf()")?;
+    }
+    Ok(())
+}
+
+fn node(cluster: &Cluster, name: &str, method: &str) -> Result<Client> {
+    let mut client = cluster.database(name)?;
+    client.batch_execute(&format!(
+        "CREATE EXTENSION pglogical;
+         SELECT pglogical.create_node('{name}', '{}');
+         {TABLE} USING {method}",
+        cluster.conninfo(name)
+    ))?;
+    Ok(client)
+}
+
+fn expect_equal(cluster: &Cluster, source: &mut Client, target: &mut Client) -> Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(CATCH_UP_SECONDS);
+    loop {
+        let (here, yonder) = (
+            twins::digest(source, "readings")?,
+            twins::digest(target, "readings")?,
+        );
+        if here == yonder {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(format!("the target differs:\n{}", cluster.log_end()?).into());
+        }
+        thread::sleep(Duration::from_millis(200));
+    }
+}
