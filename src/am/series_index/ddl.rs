@@ -82,7 +82,8 @@ unsafe fn look_at_table(index: *mut pg_sys::IndexStmt) {
         let method = (*index).accessMethod;
         let is_series = !method.is_null() && CStr::from_ptr(method) == layout::INDEX_AM;
         let has_rows = relation::has_rows(table);
-        if !has_rows && !(is_series && relation::is_partitioned(table)) {
+        let concerns = has_rows || is_series && relation::is_partitioned(table);
+        if !concerns {
             return;
         }
         let table = Open::table(table, pg_sys::AccessShareLock);

@@ -1,14 +1,20 @@
 //! Types of the columns that CREATE INDEX names: an error that says which column cannot be in a series index, why, and what to do.
 
-use super::validate::{refuse, SHAPE};
+use crate::pg::error::{self, Code};
 use crate::pg::node;
 use crate::pg::relation;
 use crate::storage::layout;
 use pgrx::pg_sys;
 use std::ffi::CStr;
 
+pub const SHAPE: &str = "A series index names the columns of the series key, then the time column: CREATE INDEX ON t USING varve (key, time).";
 const TIMES: &str = "Times are of type timestamptz, timestamp, date, bigint, integer or smallint.";
 const KEYS: &str = "Leave the column out, or keep its value in a generated column of type text. Types of keys are boolean, \"char\", name, smallint, integer, bigint, oid, text, varchar, char(n), bytea, uuid, inet, cidr, macaddr, macaddr8, date, timestamp, timestamptz and enums.";
+
+/// Raises the error of what no series index can be.
+pub fn refuse(message: impl Into<String>, detail: &str, hint: &str) -> ! {
+    error::raise(Code::ERRCODE_FEATURE_NOT_SUPPORTED, message, detail, hint)
+}
 
 /// Raises an error where a column is of a type without an operator class for series indexes, before core does.
 ///
@@ -26,7 +32,7 @@ pub unsafe fn check(statement: *mut pg_sys::IndexStmt, table: pg_sys::Relation) 
             // Expressions, and columns that are not there, are found by others.
             return;
         };
-        for key in keys.iter().filter(|key| !has_class(key)) {
+        if let Some(key) = keys.iter().find(|key| !has_class(key)) {
             refuse_key(key);
         }
         if !has_class(last) {

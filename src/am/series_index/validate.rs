@@ -1,16 +1,9 @@
 //! What a series index cannot be, said when it is created.
 
-use super::types;
-use crate::pg::error::{self, Code};
+use super::types::{self, refuse, SHAPE};
 use crate::pg::relation;
 use crate::storage::layout;
 use pgrx::pg_sys;
-
-pub const SHAPE: &str = "A series index names the columns of the series key, then the time column: CREATE INDEX ON t USING varve (key, time).";
-
-pub fn refuse(message: impl Into<String>, detail: &str, hint: &str) -> ! {
-    error::raise(Code::ERRCODE_FEATURE_NOT_SUPPORTED, message, detail, hint)
-}
 
 /// Raises an error where `index` cannot be a series index of `table`.
 ///
