@@ -94,9 +94,11 @@ SELECT count(*) FROM si WHERE (host, region) > ('h1', 0) AND host LIKE 'h2%';
 -- Inner side of a nested loop; cursors; changes through the index.
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
+SET enable_material = off;
 EXPLAIN (COSTS OFF) SELECT k, count(v), max(t) FROM (VALUES ('h0'), ('h2'), ('h9')) k(k) LEFT JOIN si ON host = k AND region = 0 GROUP BY k ORDER BY k;
 SELECT k, count(v), max(t) FROM (VALUES ('h0'), ('h2'), ('h9')) k(k) LEFT JOIN si ON host = k AND region = 0 GROUP BY k ORDER BY k;
 RESET enable_hashjoin;
+RESET enable_material;
 RESET enable_mergejoin;
 BEGIN;
 DECLARE c SCROLL CURSOR FOR SELECT v FROM si WHERE host = 'h1' AND region = 1 ORDER BY t;

@@ -54,9 +54,9 @@ pub unsafe extern "C-unwind" fn relation_estimate_size(
             all_visible
         );
         let blocks = relation::blocks(table);
-        if let Some(rows_per_page) = density::known_rows_per_page(table, blocks) {
+        if let Some(rows) = super::estimate::rows(table, blocks) {
             *pages = blocks;
-            *tuples = (rows_per_page * f64::from(blocks)).round();
+            *tuples = rows.round();
         }
     }
 }

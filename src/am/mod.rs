@@ -6,6 +6,7 @@ pub mod approval;
 pub mod cluster;
 pub mod companion;
 pub mod ddl;
+pub mod estimate;
 pub mod fetch;
 pub mod hooks;
 pub mod index_build;

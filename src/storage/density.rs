@@ -1,60 +1,32 @@
-//! How many rows a table has, from some of its pages: each piece of a chunk says for how many rows it stands,
-//! and each header how many of its rows are gone.
+//! How many rows there are on some pages: each piece of a chunk says for how many rows it stands, and each header how many of
+//! its rows are gone.
 
 use crate::pg::error;
-use crate::pg::page::{Page, PageCursor};
+use crate::pg::page::{Page, PageCursor, PageTuple};
 use crate::pg::relation;
+use crate::pg::tid::Tid;
 use crate::pg::tuple;
 use pgrx::pg_sys;
-use std::cell::RefCell;
-use std::collections::HashMap;
-use varve_columns::tuple::header::{self, Section, StorageTuple, FLAG_TOMBSTONE};
+use std::ops::Range;
+use varve_columns::tuple::header::{self, Header, Section, StorageTuple, FLAG_TOMBSTONE};
 use varve_columns::tuple::statics::Statics;
 
-/// Pages that the planner's estimate looks at.
-const PLANNER_PAGES: u32 = 32;
 /// Pages that VACUUM looks at once more, for `pg_class.reltuples`: 32 MB.
 const VACUUM_PAGES: u32 = 4096;
 
-/// What a backend keeps until the table has grown by a tenth.
-struct Estimate {
-    file: pg_sys::Oid,
-    pages: u32,
-    rows_per_page: Option<f64>,
+/// What was found on pages that were looked at.
+#[derive(Clone, Copy)]
+pub struct Density {
+    pub rows_per_page: f64,
+    pub has_chunks: bool,
 }
 
-thread_local! {
-    static ESTIMATES: RefCell<HashMap<pg_sys::Oid, Estimate>> = RefCell::default();
-}
-
-/// Rows per page for the planner, `None` where no page that was looked at has a storage tuple.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn known_rows_per_page(table: pg_sys::Relation, blocks: u32) -> Option<f64> {
-    // SAFETY: by contract.
-    let (oid, file) = unsafe { (relation::oid(table), relation::file_number(table)) };
-    let known = ESTIMATES.with_borrow(|estimates| {
-        estimates
-            .get(&oid)
-            .filter(|estimate| {
-                estimate.file == file
-                    && blocks > PLANNER_PAGES
-                    && blocks.abs_diff(estimate.pages) <= estimate.pages / 10
-            })
-            .map(|estimate| estimate.rows_per_page)
-    });
-    known.unwrap_or_else(|| {
-        // SAFETY: by contract.
-        let rows_per_page = unsafe { rows_per_page(table, blocks, PLANNER_PAGES) };
-        let estimate = Estimate {
-            file,
-            pages: blocks,
-            rows_per_page,
-        };
-        ESTIMATES.with_borrow_mut(|estimates| estimates.insert(oid, estimate));
-        rows_per_page
-    })
+/// Rows of a chunk whose header was read.
+pub struct CountedChunk {
+    pub chunk: u64,
+    pub rows: f64,
+    /// Columns (from 0) by which it is sorted, where the header alone tells.
+    pub columns: Option<Vec<usize>>,
 }
 
 /// Writes the number of rows of a table with chunks to `pg_class`, after a vacuum has written the number of
@@ -66,15 +38,16 @@ pub unsafe fn store_rows(table: pg_sys::Relation) {
     // SAFETY: by contract.
     unsafe {
         let blocks = relation::blocks(table);
-        let Some(rows_per_page) = rows_per_page(table, blocks, VACUUM_PAGES) else {
+        let found = look_at(table, 0..blocks, VACUUM_PAGES, &[]);
+        if !found.has_chunks {
             return;
-        };
+        }
         let (mut all_visible, mut all_frozen) = (0, 0);
         pg_sys::visibilitymap_count(table, &mut all_visible, &mut all_frozen);
         pg_sys::vac_update_relstats(
             table,
             blocks,
-            (rows_per_page * f64::from(blocks)).round(),
+            (found.rows_per_page.max(0.0) * f64::from(blocks)).round(),
             all_visible,
             !relation::index_oids(table).is_empty(),
             pg_sys::InvalidTransactionId,
@@ -86,8 +59,17 @@ pub unsafe fn store_rows(table: pg_sys::Relation) {
     }
 }
 
-/// Rows per page over at most `most` pages that lie evenly spread.
-unsafe fn rows_per_page(table: pg_sys::Relation, blocks: u32, most: u32) -> Option<f64> {
+/// Rows of at most `most` pages that lie evenly spread over `pages`, but for those of chunks that were counted.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn look_at(
+    table: pg_sys::Relation,
+    pages: Range<u32>,
+    most: u32,
+    counted: &[CountedChunk],
+) -> Density {
+    let blocks = pages.end - pages.start;
     let looked = blocks.min(most);
     let mut cursor = PageCursor::new(table);
     let (mut rows, mut has_chunks) = (0.0, false);
@@ -95,43 +77,81 @@ unsafe fn rows_per_page(table: pg_sys::Relation, blocks: u32, most: u32) -> Opti
     let horizon = unsafe { pg_sys::GetOldestNonRemovableTransactionId(table) };
     for at in 0..looked {
         error::check_interrupts();
-        cursor.go((u64::from(at) * u64::from(blocks) / u64::from(looked)) as u32);
+        let offset = u64::from(at) * u64::from(blocks) / u64::from(looked);
+        cursor.go(pages.start + offset as u32);
         let buffer = cursor.buffer();
-        // SAFETY: the page is pinned and locked.
-        rows +=
-            cursor.locked(|page| unsafe { rows_on(table, page, buffer, horizon, &mut has_chunks) });
+        cursor.locked(|page: &Page| {
+            for item in page.tuples() {
+                // SAFETY: the page is pinned and locked.
+                unsafe {
+                    let alive = is_alive(table, item, buffer, horizon);
+                    let Some(body) = storage_body(item) else {
+                        rows += f64::from(u8::from(alive));
+                        continue;
+                    };
+                    has_chunks = true;
+                    let chunk = header::chunk_id(body);
+                    if alive && !counted.iter().any(|known| known.chunk == chunk) {
+                        rows += rows_of(body);
+                    }
+                }
+            }
+        });
     }
-    has_chunks.then(|| f64::max(rows, 0.0) / f64::from(looked))
+    Density {
+        rows_per_page: rows / f64::from(looked.max(1)),
+        has_chunks,
+    }
 }
 
-unsafe fn rows_on(
+/// Counts the rows of the chunk whose header is at `at`, if that is alive.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn count_chunk(table: pg_sys::Relation, at: Tid) -> Option<CountedChunk> {
+    // SAFETY: by contract; the page is pinned and locked.
+    unsafe {
+        let horizon = pg_sys::GetOldestNonRemovableTransactionId(table);
+        let mut cursor = PageCursor::new(table);
+        let item = cursor.tuple(at, relation::blocks(table))?;
+        let buffer = cursor.buffer();
+        cursor.locked(|_| {
+            let body = storage_body(item).filter(|_| is_alive(table, item, buffer, horizon))?;
+            match header::decode(body) {
+                Ok(StorageTuple::Header(header)) => Some(CountedChunk {
+                    chunk: header.chunk,
+                    rows: f64::from(header.rows - header.deleted),
+                    columns: inline_statics(&header).map(|statics| statics.columns_of_order()),
+                }),
+                _ => None,
+            }
+        })
+    }
+}
+
+unsafe fn is_alive(
     table: pg_sys::Relation,
-    page: &Page,
+    item: PageTuple,
     buffer: pg_sys::Buffer,
     horizon: pg_sys::TransactionId,
-    has_chunks: &mut bool,
-) -> f64 {
-    let mut rows = 0.0;
-    for item in page.tuples() {
-        // SAFETY: the caller's contract.
-        unsafe {
-            let mut found = item.to_heap_tuple(relation::oid(table));
-            let alive = matches!(
-                pg_sys::HeapTupleSatisfiesVacuum(&mut found, horizon, buffer),
-                pg_sys::HTSV_Result::HEAPTUPLE_LIVE
-                    | pg_sys::HTSV_Result::HEAPTUPLE_DELETE_IN_PROGRESS
-            );
-            let body = tuple::body(item.header, item.len);
-            let stored = tuple::attribute_count(item.header) == 0 && header::is_storage(body);
-            *has_chunks |= stored;
-            rows += match (alive, stored) {
-                (false, _) => 0.0,
-                (true, false) => 1.0,
-                (true, true) => rows_of(body),
-            };
-        }
+) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let mut found = item.to_heap_tuple(relation::oid(table));
+        matches!(
+            pg_sys::HeapTupleSatisfiesVacuum(&mut found, horizon, buffer),
+            pg_sys::HTSV_Result::HEAPTUPLE_LIVE | pg_sys::HTSV_Result::HEAPTUPLE_DELETE_IN_PROGRESS
+        )
     }
-    rows
+}
+
+/// The body of a tuple that is a storage tuple.
+unsafe fn storage_body<'a>(item: PageTuple) -> Option<&'a [u8]> {
+    // SAFETY: the caller's contract: the tuple's page is pinned.
+    unsafe {
+        let body = tuple::body(item.header, item.len);
+        (tuple::attribute_count(item.header) == 0 && header::is_storage(body)).then_some(body)
+    }
 }
 
 /// Rows that a storage tuple stands for: a piece says it itself; a header takes off those that are gone,
@@ -143,12 +163,16 @@ fn rows_of(body: &[u8]) -> f64 {
     if header.has(FLAG_TOMBSTONE) {
         return 0.0;
     }
-    let lacks_pieces = match &header.statics {
-        Section::Inline(bytes) => {
-            Statics::decode(bytes).is_ok_and(|statics| statics.payload.tids.is_empty())
-        }
-        Section::Spilled { .. } => false,
-    };
+    let lacks_pieces =
+        inline_statics(&header).is_some_and(|statics| statics.payload.tids.is_empty());
     let stored = if lacks_pieces { header.rows } else { 0 };
     f64::from(stored) - f64::from(header.deleted)
+}
+
+/// What a header says of itself, where it does so in its own tuple.
+fn inline_statics(header: &Header) -> Option<Statics> {
+    match &header.statics {
+        Section::Inline(bytes) => Statics::decode(bytes).ok(),
+        Section::Spilled { .. } => None,
+    }
 }

@@ -309,9 +309,7 @@ fn is_keyed(chunk: &Chunk, columns: &[usize]) -> bool {
 
 /// Columns (from 0) by which the rows of a chunk are sorted, time last.
 pub fn own_columns(chunk: &Chunk) -> Vec<usize> {
-    let statics = &chunk.statics;
-    let numbers = statics.keys.iter().chain(statics.time.iter());
-    numbers.map(|&number| usize::from(number) - 1).collect()
+    chunk.statics.columns_of_order()
 }
 
 /// A time as a datum of an attribute of `length` bytes.

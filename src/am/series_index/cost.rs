@@ -1,6 +1,8 @@
 //! What a scan through a series index costs: entries that its leading quals select, the chunks behind
-//! them, and the rows that come out.
+//! them, the chunks that every scan looks at before its first row, and the rows that come out.
 
+use crate::am::estimate::{self, Unkeyed};
+use crate::table::fetched::RECENT_CHUNKS;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -10,6 +12,10 @@ const ENTRIES_PER_PAGE: f64 = 200.0;
 const EQUAL: i32 = 3;
 /// Fetching a row by virtual TID, in tuples of a sequential scan.
 const ROW_COST: f64 = 2.0;
+/// Testing a row of a chunk that every scan looks at, and putting one that fits into order.
+const TESTED_ROW_COST: f64 = 2.0;
+/// Opening a chunk again, and decoding a block of it for one row.
+const REOPENED_COST: f64 = 200.0;
 
 #[expect(clippy::too_many_arguments, reason = "the index AM's signature")]
 #[pg_guard]
@@ -43,17 +49,22 @@ pub unsafe extern "C-unwind" fn estimate(
         )));
         let table_rows = (*rel).tuples.max(1.0);
         let rows = (all * table_rows).max(1.0);
-        let entries = (f64::from((*index).pages) * ENTRIES_PER_PAGE).min(table_rows);
+        let unkeyed = unkeyed_of(root, index, table_rows);
+        let keyed_rows = (table_rows - unkeyed.rows).max(1.0);
+        let entries =
+            (f64::from((*index).pages) * ENTRIES_PER_PAGE - unkeyed.chunks).clamp(1.0, keyed_rows);
         let visited = (leading * entries).ceil().max(1.0);
-        let rows_per_entry = (table_rows / entries.max(1.0)).max(1.0);
+        let rows_per_entry = (keyed_rows / entries).max(1.0);
         // An entry that stands for many rows is a chunk: its header and columns are read.
         let chunk_pages = if rows_per_entry > 4.0 { 2.0 } else { 0.0 };
         let descent = pg_sys::random_page_cost
             + 50.0 * pg_sys::cpu_operator_cost * f64::from((*index).tree_height + 1);
         let rescan_share = if loops > 1.0 { 0.1 } else { 1.0 };
         let leaf_pages = (visited / ENTRIES_PER_PAGE).ceil();
-        *startup = descent * rescan_share;
+        let section = section_cost(index, &unkeyed, (leading, all), rescan_share);
+        *startup = descent * rescan_share + section.startup;
         *total = *startup
+            + section.fetching
             + rescan_share * (leaf_pages - 1.0) * pg_sys::random_page_cost
             + visited
                 * (pg_sys::cpu_index_tuple_cost
@@ -70,6 +81,70 @@ pub unsafe extern "C-unwind" fn estimate(
         *pages = f64::from((*index).pages);
     }
 }
+
+/// The chunks of an index that every scan looks at.
+unsafe fn unkeyed_of(
+    root: *mut pg_sys::PlannerInfo,
+    index: *mut pg_sys::IndexOptInfo,
+    table_rows: f64,
+) -> Unkeyed {
+    // SAFETY: called while core plans: a base relation's range table entry is in its place, and locked.
+    unsafe {
+        if (*index).hypothetical {
+            return Unkeyed::default();
+        }
+        let entry = *(*root).simple_rte_array.add((*(*index).rel).relid as usize);
+        let pages = f64::from((*index).pages);
+        estimate::unkeyed((*index).indexoid, (*entry).relid, pages, table_rows)
+    }
+}
+
+struct SectionCost {
+    /// Before the first row.
+    startup: f64,
+    /// For rows that come out, beside what each row costs.
+    fetching: f64,
+}
+
+/// What the chunks cost that every scan looks at. All of them are opened. Quals exclude blocks by their bounds where a chunk is
+/// sorted as the index is; else each row's time is decoded and tested. What fits is sorted before the first row goes out.
+unsafe fn section_cost(
+    index: *mut pg_sys::IndexOptInfo,
+    unkeyed: &Unkeyed,
+    (leading, all): (f64, f64),
+    rescan_share: f64,
+) -> SectionCost {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let rel = (*index).rel;
+        let columns = f64::from((*index).nkeycolumns);
+        let tested = if unkeyed.are_foreign {
+            unkeyed.rows
+        } else {
+            (leading * unkeyed.rows + unkeyed.chunks * ROWS_PER_BLOCK).min(unkeyed.rows)
+        };
+        let fitting = all * unkeyed.rows;
+        let share = tested / (*rel).tuples.max(1.0);
+        let column_share = (columns / f64::from((*rel).max_attr).max(1.0)).min(1.0);
+        let pages = unkeyed.chunks * columns + share * column_share * f64::from((*rel).pages);
+        let tests = pg_sys::cpu_tuple_cost * TESTED_ROW_COST * tested;
+        let order = 2.0 * pg_sys::cpu_operator_cost * fitting * (fitting + 2.0).log2();
+        // Rows that lie in other chunks one after the other have these opened over and over, where they are many.
+        let is_scattered = unkeyed.are_foreign && unkeyed.chunks > RECENT_CHUNKS as f64;
+        let reopened = if is_scattered {
+            fitting * REOPENED_COST * pg_sys::cpu_tuple_cost
+        } else {
+            0.0
+        };
+        SectionCost {
+            startup: rescan_share.max(0.5) * pages * pg_sys::seq_page_cost + tests + order,
+            fetching: reopened,
+        }
+    }
+}
+
+/// Rows that are decoded together, about.
+const ROWS_PER_BLOCK: f64 = 1024.0;
 
 /// The clauses that say where a scan begins and ends: equalities of leading columns, and those on the
 /// column behind them.

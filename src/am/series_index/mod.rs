@@ -17,3 +17,4 @@ mod vacuum;
 mod validate;
 
 pub use handler::is_series_index;
+pub use section::all_null;

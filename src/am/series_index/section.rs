@@ -75,6 +75,16 @@ fn open(
     }
 }
 
+/// Scan keys for the entries of chunks that may have any series.
+///
+/// # Safety
+/// `index` must be an open series index.
+pub unsafe fn all_null(index: pg_sys::Relation) -> Vec<pg_sys::ScanKeyData> {
+    // SAFETY: by contract.
+    let columns = unsafe { series::key_columns(index) }.len();
+    (1..=columns).map(is_null).collect()
+}
+
 const NO_STRATEGY: u16 = 0;
 
 /// The scan key `column IS NULL`.

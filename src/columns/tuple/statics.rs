@@ -22,6 +22,12 @@ pub struct Statics {
 }
 
 impl Statics {
+    /// Columns (from 0) by which rows are sorted, time last.
+    pub fn columns_of_order(&self) -> Vec<usize> {
+        let numbers = self.keys.iter().chain(self.time.iter());
+        numbers.map(|&number| usize::from(number) - 1).collect()
+    }
+
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.columns.len() + 64);
         put_varint(&mut out, u64::from(self.attributes));

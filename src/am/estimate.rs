@@ -1,0 +1,276 @@
+//! How many rows the planner is told that a table has. `pg_class` states it as of the last VACUUM, ANALYZE or compact, for as many
+//! pages as there were. What came behind these is estimated from some pages; all pages, where many were changed since or nothing is
+//! stated. Chunks can have ten thousand rows on a page between pages of a hundred: as many as a few look-ups in a
+//! series index find are counted by their headers.
+
+use super::series_index;
+use crate::pg::nbtree::EntryScan;
+use crate::pg::relation::{self, Open};
+use crate::pg::tid::Tid;
+use crate::storage::density::{self, CountedChunk};
+use crate::storage::layout;
+use crate::table::series;
+use pgrx::pg_sys;
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+/// Pages that are looked at, less one for each chunk that was counted.
+const PAGES: u32 = 28;
+/// Chunks that are counted.
+const MOST_COUNTED: usize = 16;
+/// Entries that are read of the section of chunks that may have any series, and from the first series on.
+const MOST_ENTRIES: usize = 300;
+/// Line pointers of a page at most.
+const MOST_TUPLES_PER_PAGE: f64 = 291.0;
+/// How long an estimate is kept.
+const KEPT_US: u64 = 1_000_000;
+
+/// What a backend keeps for a while, until the table has grown by a tenth.
+#[derive(Clone, Copy)]
+struct Estimate {
+    file: pg_sys::Oid,
+    /// When the statement began that asked first.
+    since: pg_sys::TimestampTz,
+    /// The first page that `pg_class` does not know, and the number of pages.
+    pages: (u32, u32),
+    /// Rows of chunks that were counted, and others per page.
+    counted: f64,
+    rows_per_page: f64,
+    has_chunks: bool,
+}
+
+thread_local! {
+    static ESTIMATES: RefCell<HashMap<pg_sys::Oid, Estimate>> = RefCell::default();
+}
+
+/// Chunks that a series index enters as such that may have any series: each scan through it looks at all of them.
+#[derive(Clone, Copy, Default)]
+pub struct Unkeyed {
+    pub chunks: f64,
+    pub rows: f64,
+    /// They are sorted by other columns than those of the index.
+    pub are_foreign: bool,
+}
+
+/// What a backend keeps of an index for a while.
+struct KnownUnkeyed {
+    since: pg_sys::TimestampTz,
+    file: pg_sys::Oid,
+    unkeyed: Unkeyed,
+}
+
+thread_local! {
+    static UNKEYED: RefCell<HashMap<pg_sys::Oid, KnownUnkeyed>> = RefCell::default();
+}
+
+/// Chunks whose headers are read to tell how many rows those under NULL keys have.
+const MOST_OPENED: usize = 8;
+
+/// The chunks that every scan through a series index of `table` looks at, for the planner.
+///
+/// # Safety
+/// Both must be locked; `pages` and `rows` are the index's and the table's.
+pub unsafe fn unkeyed(index: pg_sys::Oid, table: pg_sys::Oid, pages: f64, rows: f64) -> Unkeyed {
+    // SAFETY: by contract.
+    unsafe {
+        let now = pg_sys::GetCurrentStatementStartTimestamp();
+        let index = Open::index(index, pg_sys::NoLock);
+        let (oid, file) = (
+            relation::oid(index.rel()),
+            relation::file_number(index.rel()),
+        );
+        let known = UNKEYED.with_borrow(|all| {
+            let known = all.get(&oid)?;
+            (known.file == file && now.abs_diff(known.since) < KEPT_US).then_some(known.unkeyed)
+        });
+        known.unwrap_or_else(|| {
+            let table = Open::table(table, pg_sys::NoLock);
+            let unkeyed = count_unkeyed(index.rel(), table.rel(), pages, rows);
+            let known = KnownUnkeyed {
+                since: now,
+                file,
+                unkeyed,
+            };
+            UNKEYED.with_borrow_mut(|all| all.insert(oid, known));
+            unkeyed
+        })
+    }
+}
+
+unsafe fn count_unkeyed(
+    index: pg_sys::Relation,
+    table: pg_sys::Relation,
+    pages: f64,
+    rows: f64,
+) -> Unkeyed {
+    // SAFETY: the caller's contract; the index stays open until the scan has ended, and nothing is fetched by it.
+    unsafe {
+        if relation::blocks(index) == 0 {
+            return Unkeyed::default();
+        }
+        let nulls = series_index::all_null(index);
+        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let mut entries = EntryScan::begin(index, any, nulls.len());
+        entries.restart(&nulls);
+        let (mut seen, mut headers) = (0, Vec::new());
+        while let Some((entry, _)) = entries.next(true) {
+            seen += 1;
+            headers.extend(series::header_of_entry(entry).filter(|_| headers.len() < MOST_OPENED));
+            if seen == MOST_ENTRIES {
+                break;
+            }
+        }
+        entries.end();
+        let counted: Vec<_> = headers
+            .iter()
+            .filter_map(|&at| density::count_chunk(table, at))
+            .collect();
+        if counted.is_empty() {
+            return Unkeyed::default();
+        }
+        let alive = counted.len() as f64 / headers.len() as f64;
+        let rows_per_chunk =
+            counted.iter().map(|chunk| chunk.rows).sum::<f64>() / counted.len() as f64;
+        let chunks = alive
+            * if seen == MOST_ENTRIES {
+                (pages * ENTRIES_PER_PAGE)
+                    .min(rows / rows_per_chunk.max(1.0))
+                    .max(MOST_ENTRIES as f64)
+            } else {
+                f64::from(seen as u32)
+            };
+        let columns = series::key_columns(index);
+        Unkeyed {
+            chunks,
+            rows: (chunks * rows_per_chunk).min(rows),
+            are_foreign: counted
+                .iter()
+                .any(|chunk| chunk.columns.as_ref().is_some_and(|own| own != &columns)),
+        }
+    }
+}
+
+/// Entries of a page, about.
+const ENTRIES_PER_PAGE: f64 = 200.0;
+
+/// Rows of a table of `blocks` pages, `None` where heap's own estimate will do: no chunk is in sight.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn rows(table: pg_sys::Relation, blocks: u32) -> Option<f64> {
+    // SAFETY: by contract.
+    let (known_pages, known_rows) = unsafe { stated(table) };
+    let known_pages = known_pages.min(blocks);
+    let is_dense = known_rows > f64::from(known_pages) * MOST_TUPLES_PER_PAGE;
+    if blocks == known_pages {
+        return is_dense.then_some(known_rows);
+    }
+    // SAFETY: by contract.
+    let found = unsafe { found_from(table, known_pages, blocks) };
+    let more = found.counted + found.rows_per_page * f64::from(blocks - known_pages);
+    (is_dense || found.has_chunks).then_some((known_rows + more).max(0.0))
+}
+
+/// Pages and rows that `pg_class` states; neither where rows are not known, or a quarter of the pages that nobody had to look
+/// at were changed since.
+unsafe fn stated(table: pg_sys::Relation) -> (u32, f64) {
+    // SAFETY: the callers' contract.
+    unsafe {
+        let form = (*table).rd_rel;
+        let (pages, rows) = ((*form).relpages, (*form).reltuples);
+        if pages < 1 || rows < 0.0 {
+            return (0, 0.0);
+        }
+        let visible_then = (*form).relallvisible;
+        if visible_then > 0 {
+            let mut visible = 0;
+            pg_sys::visibilitymap_count(table, &mut visible, core::ptr::null_mut());
+            if (visible as i32) < visible_then - visible_then / 4 {
+                return (0, 0.0);
+            }
+        }
+        (pages as u32, f64::from(rows))
+    }
+}
+
+/// What the pages from `first` on have, as this backend remembers it or finds it out.
+unsafe fn found_from(table: pg_sys::Relation, first: u32, blocks: u32) -> Estimate {
+    // SAFETY: the caller's contract.
+    let (oid, file, now) = unsafe {
+        (
+            relation::oid(table),
+            relation::file_number(table),
+            pg_sys::GetCurrentStatementStartTimestamp(),
+        )
+    };
+    let known = ESTIMATES.with_borrow(|estimates| {
+        let &estimate = estimates.get(&oid)?;
+        let (first_then, blocks_then) = estimate.pages;
+        let fits = estimate.file == file
+            && first_then == first
+            && now.abs_diff(estimate.since) < KEPT_US
+            && blocks - first > PAGES
+            && blocks.abs_diff(blocks_then) <= (blocks_then - first) / 10;
+        fits.then_some(estimate)
+    });
+    known.unwrap_or_else(|| {
+        // SAFETY: the caller's contract.
+        let (counted, density) = unsafe {
+            let counted = if blocks - first > PAGES {
+                count_some(table, first)
+            } else {
+                Vec::new()
+            };
+            let looked = PAGES - counted.len() as u32;
+            let density = density::look_at(table, first..blocks, looked, &counted);
+            (counted, density)
+        };
+        let estimate = Estimate {
+            file,
+            since: now,
+            pages: (first, blocks),
+            counted: counted.iter().map(|chunk| chunk.rows).sum(),
+            rows_per_page: density.rows_per_page,
+            has_chunks: density.has_chunks || !counted.is_empty(),
+        };
+        ESTIMATES.with_borrow_mut(|estimates| estimates.insert(oid, estimate));
+        estimate
+    })
+}
+
+/// Chunks with headers on pages from `first` on that a series index finds at once: those that may have any series, and those of
+/// the first series.
+unsafe fn count_some(table: pg_sys::Relation, first: u32) -> Vec<CountedChunk> {
+    let mut headers: Vec<Tid> = Vec::new();
+    // SAFETY: the caller's contract; the index stays open until the scan has ended, and nothing is fetched by it.
+    unsafe {
+        // One that is being built has no pages yet.
+        let is_built = |index: &Open| {
+            !pg_sys::ReindexIsProcessingIndex(relation::oid(index.rel()))
+                && relation::blocks(index.rel()) > 0
+        };
+        let Some(index) = layout::series_indexes(table).into_iter().find(is_built) else {
+            return Vec::new();
+        };
+        let nulls = series_index::all_null(index.rel());
+        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let mut entries = EntryScan::begin(index.rel(), any, nulls.len());
+        for keys in [&nulls[..], &[]] {
+            entries.restart(keys);
+            let mut left = MOST_ENTRIES;
+            while left > 0 && headers.len() < MOST_COUNTED {
+                let Some((entry, _)) = entries.next(true) else {
+                    break;
+                };
+                left -= 1;
+                let header = series::header_of_entry(entry);
+                headers.extend(header.filter(|at| at.block >= first && !headers.contains(at)));
+            }
+        }
+        entries.end();
+        headers
+            .into_iter()
+            .filter_map(|at| density::count_chunk(table, at))
+            .collect()
+    }
+}
