@@ -14,6 +14,7 @@ mod am;
 mod functions;
 mod guc;
 mod pg;
+mod rollup;
 mod storage;
 mod table;
 
@@ -35,4 +36,6 @@ pub extern "C-unwind" fn _PG_init() {
     // their hooks is due.
     functions::gapfill::init();
     functions::ranges::init();
+    functions::rollup::truncate::init();
+    rollup::watch::init();
 }

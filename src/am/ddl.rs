@@ -2,6 +2,7 @@
 
 use crate::pg::heap::heap_callback;
 use crate::pg::relation;
+use crate::rollup::watch;
 use crate::storage::{density, marks};
 use crate::table::changes;
 use pgrx::pg_sys;
@@ -24,6 +25,49 @@ pub unsafe extern "C-unwind" fn relation_copy_data(table: pg_sys::Relation, to: 
         let number = (*to).relNumber;
         marks::carry(table, number);
         heap_callback!(relation_copy_data, table, to);
+    }
+}
+
+/// A new file for a table: the first, or an empty one for TRUNCATE, whoever truncates.
+#[pg_guard]
+pub unsafe extern "C-unwind" fn relation_set_new_file(
+    table: pg_sys::Relation,
+    name: *const FileName,
+    persistence: core::ffi::c_char,
+    freeze_xid: *mut pg_sys::TransactionId,
+    min_multi: *mut pg_sys::MultiXactId,
+) {
+    // SAFETY: called by core with the table locked exclusively.
+    unsafe {
+        watch::emptied(table);
+        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        heap_callback!(
+            relation_set_new_filenode,
+            table,
+            name,
+            persistence,
+            freeze_xid,
+            min_multi
+        );
+        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        heap_callback!(
+            relation_set_new_filelocator,
+            table,
+            name,
+            persistence,
+            freeze_xid,
+            min_multi
+        );
+    }
+}
+
+/// TRUNCATE of a table whose file this transaction has made.
+#[pg_guard]
+pub unsafe extern "C-unwind" fn relation_nontransactional_truncate(table: pg_sys::Relation) {
+    // SAFETY: called by core with the table locked exclusively.
+    unsafe {
+        watch::emptied(table);
+        heap_callback!(relation_nontransactional_truncate, table);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Executor and transaction hooks: they tell batches and collected changes when statements and subtransactions begin and end,
 //! and write both before a transaction commits. What is forgotten at its end forgets itself (`pg::transaction`).
 
+use crate::rollup::watch;
 use crate::table::{batch, changes, deferred, torture};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -173,6 +174,7 @@ unsafe extern "C-unwind" fn transaction_event(
         changes::flush_finally();
         torture::seal();
         deferred::release();
+        watch::publish(event == pg_sys::XactEvent::XACT_EVENT_PRE_PREPARE);
     }
 }
 

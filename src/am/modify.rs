@@ -7,6 +7,7 @@ use super::slot;
 use crate::pg::heap::heap_callback;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
+use crate::rollup::watch;
 use crate::storage::reader::Reader;
 use crate::storage::write;
 use crate::table::key_columns;
@@ -30,6 +31,7 @@ pub unsafe extern "C-unwind" fn tuple_insert(
     // SAFETY: called by core with a filled slot.
     unsafe {
         arm(table);
+        watch::inserted(table, slot);
         if batch::collects(table, command) || batch::fills(table, command, options) {
             arm_ordinary(table);
             batch::collect(table, slot, command, options);
@@ -54,6 +56,7 @@ pub unsafe extern "C-unwind" fn tuple_insert_speculative(
     // SAFETY: called by core with a filled slot.
     unsafe {
         arm(table);
+        watch::inserted(table, slot);
         heap_callback!(
             tuple_insert_speculative,
             table,
@@ -79,6 +82,9 @@ pub unsafe extern "C-unwind" fn multi_insert(
     // SAFETY: called by core with `count` filled slots. Only COPY calls it.
     unsafe {
         arm(table);
+        for at in 0..count as usize {
+            watch::inserted(table, *slots.add(at));
+        }
         if batch::collects_all(table, command) {
             arm_ordinary(table);
             for at in 0..count as usize {
@@ -220,7 +226,12 @@ pub unsafe extern "C-unwind" fn tuple_delete(
             );
             match follow::after_seal(table, at, result, failure) {
                 Some(next) => at = next,
-                None => return result,
+                None => {
+                    if result == pg_sys::TM_Result::TM_Ok {
+                        watch::removed_from_tail(table, at);
+                    }
+                    return result;
+                }
             }
         }
         let exclusive = pg_sys::LockTupleMode::LockTupleExclusive;
@@ -229,6 +240,7 @@ pub unsafe extern "C-unwind" fn tuple_delete(
                 if crosscheck::passes(table, known, &reader, row, transaction) =>
             {
                 deferred::keep_for_triggers(table);
+                watch::removed(table, &reader, row);
                 relation::check_serializable(table);
                 let successor = changing_partition.then_some(MOVED_TO_ANOTHER_PARTITION);
                 if stream::is_streamed(table, command) {
@@ -297,6 +309,8 @@ pub unsafe extern "C-unwind" fn tuple_update(
                 Some(next) => at = next,
                 None => {
                     if result == pg_sys::TM_Result::TM_Ok {
+                        watch::removed_from_tail(table, at);
+                        watch::inserted(table, slot);
                         note_tail_row(table, slot);
                         after_tail_update(table, at, tid::from_pg(&(*slot).tts_tid), *mode);
                     }
@@ -314,6 +328,8 @@ pub unsafe extern "C-unwind" fn tuple_update(
                 if crosscheck::passes(table, known, &reader, row, transaction) =>
             {
                 deferred::keep_for_triggers(table);
+                watch::removed(table, &reader, row);
+                watch::inserted(table, slot);
                 // The new version is a tail row.
                 if stream::is_streamed(table, command) {
                     stream::update(table, &reader, row, command, slot);

@@ -56,6 +56,15 @@ fn build() -> Box<pg_sys::TableAmRoutine> {
     routine.index_validate_scan = Some(index_build::index_validate_scan);
 
     routine.relation_copy_for_cluster = Some(cluster::relation_copy_for_cluster);
+    #[cfg(any(feature = "pg14", feature = "pg15"))]
+    {
+        routine.relation_set_new_filenode = Some(ddl::relation_set_new_file);
+    }
+    #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+    {
+        routine.relation_set_new_filelocator = Some(ddl::relation_set_new_file);
+    }
+    routine.relation_nontransactional_truncate = Some(ddl::relation_nontransactional_truncate);
     routine.relation_copy_data = Some(ddl::relation_copy_data);
     routine.relation_toast_am = Some(ddl::relation_toast_am);
     routine.relation_vacuum = Some(ddl::relation_vacuum);

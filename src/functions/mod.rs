@@ -18,6 +18,7 @@ mod lttb;
 mod percentile;
 mod points;
 pub mod ranges;
+pub mod rollup;
 mod state_agg;
 mod time_bucket;
 mod time_weight;

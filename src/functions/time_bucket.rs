@@ -322,3 +322,30 @@ sql_function! {
         guarded(|| unsafe { super::gapfill::simplify(arg(fcinfo, 0).cast_mut_ptr()) })
     }
 }
+
+/// Is this one of the functions above?
+///
+/// # Safety
+/// `function` must be the OID of a function; must run inside a guarded entry point.
+pub unsafe fn is_time_bucket(function: pg_sys::Oid) -> bool {
+    if function.to_u32() < pg_sys::FirstNormalObjectId {
+        return false;
+    }
+    let mut found = pg_sys::FmgrInfo::default();
+    // SAFETY: the caller's promise.
+    unsafe { pg_sys::fmgr_info(function, &mut found) };
+    let known: [unsafe extern "C-unwind" fn(Fcinfo) -> Datum; 9] = [
+        varve_time_bucket,
+        varve_time_bucket_origin,
+        varve_time_bucket_offset,
+        varve_time_bucket_zone,
+        varve_time_bucket_date,
+        varve_time_bucket_date_offset,
+        varve_time_bucket_int2,
+        varve_time_bucket_int4,
+        varve_time_bucket_int8,
+    ];
+    found
+        .fn_addr
+        .is_some_and(|address| known.iter().any(|f| *f as usize == address as usize))
+}

@@ -78,6 +78,8 @@ pub enum Whole {
     Entering,
     /// To move rows from one chunk to another.
     Moving,
+    /// To refresh the rollup whose buckets the table stores.
+    Refreshing,
 }
 
 fn fold(chunk: u64) -> u32 {

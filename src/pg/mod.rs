@@ -15,6 +15,7 @@ pub mod page;
 pub mod relation;
 pub mod replication;
 pub mod rounds;
+pub mod spi;
 pub mod tid;
 pub mod transaction;
 pub mod tuple;

@@ -87,6 +87,19 @@ pub unsafe fn name(relation: pg_sys::Relation) -> String {
     }
 }
 
+/// The name of a relation that may not be there.
+pub fn name_of(relation: pg_sys::Oid) -> String {
+    // SAFETY: a syscache look-up; the result is null or palloc'd.
+    unsafe {
+        let name = pg_sys::get_rel_name(relation);
+        if name.is_null() {
+            relation.to_u32().to_string()
+        } else {
+            CStr::from_ptr(name).to_string_lossy().into_owned()
+        }
+    }
+}
+
 /// Number that names the relation's file; changes when the table is rewritten or truncated.
 ///
 /// # Safety

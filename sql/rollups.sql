@@ -1,0 +1,200 @@
+-- Rollups: what a view of a rollup gives is what its query gives, whatever is stored.
+SET timezone = 'UTC';
+SET client_min_messages = warning;
+\set SHOW_CONTEXT never
+CREATE TABLE cpu (time timestamptz NOT NULL, host text NOT NULL, usage float8, n int) USING varve;
+CREATE INDEX ON cpu USING varve (host, time);
+INSERT INTO cpu SELECT '2026-01-01'::timestamptz + i * interval '1 minute', 'h' || i % 5, i % 100 / 4.0, i % 7
+FROM generate_series(0, 19999) i;
+CALL varve.compact('cpu');
+
+SELECT varve.create_rollup('cpu_hourly', $$
+    SELECT time_bucket('1 hour', time) AS bucket, host, count(*) AS rows, avg(usage) AS mean, max(usage) AS most,
+        sum(n) FILTER (WHERE n > 2) AS some, first(usage, time) AS first, percentile_agg(usage) AS sketch
+    FROM cpu WHERE n <> 3 GROUP BY bucket, host $$);
+SELECT varve.create_rollup('cpu_daily', $$
+    SELECT time_bucket('1 day', bucket, 'Europe/Berlin') AS day, sum(rows) AS rows, max(most) AS most
+    FROM cpu_hourly GROUP BY day $$);
+CREATE VIEW truth AS
+    SELECT time_bucket('1 hour', time) AS bucket, host, count(*) AS rows, avg(usage) AS mean, max(usage) AS most,
+        sum(n) FILTER (WHERE n > 2) AS some, first(usage, time) AS first, percentile_agg(usage) AS sketch
+    FROM cpu WHERE n <> 3 GROUP BY 1, 2;
+CREATE VIEW daily_truth AS
+    SELECT time_bucket('1 day', bucket, 'Europe/Berlin') AS day, sum(rows) AS rows, max(most) AS most FROM truth GROUP BY 1;
+-- Lines that one has and the other has not.
+CREATE VIEW differences AS
+    SELECT line, sum(side) FROM (
+        SELECT x::text AS line, 1 AS side FROM truth x UNION ALL SELECT x::text, -1 FROM cpu_hourly x
+        UNION ALL SELECT x::text, 1 FROM daily_truth x UNION ALL SELECT x::text, -1 FROM cpu_daily x) lines
+    GROUP BY line HAVING sum(side) <> 0;
+\d+ cpu_hourly
+\d cpu_hourly_stored
+
+TABLE differences;
+CALL varve.refresh_rollup('cpu_hourly');
+CALL varve.refresh_rollup('cpu_daily');
+SELECT count(*) FROM cpu_hourly_stored;
+SELECT count(*) FROM cpu_daily_stored;
+TABLE differences;
+SELECT name, source, width, watermark, marked_ranges, bytes > 0 AS has_bytes FROM varve.rollups ORDER BY name;
+-- A year's dashboard reads what is stored, and the rest from the source by its index.
+EXPLAIN (COSTS OFF) SELECT bucket, mean FROM cpu_hourly WHERE host = 'h1' AND bucket >= '2026-01-10' ORDER BY bucket;
+
+-- One's own changes, before they are committed.
+BEGIN;
+INSERT INTO cpu VALUES ('2026-01-03 00:00:01', 'h1', 1000, 1);
+TABLE differences;
+SELECT bucket, rows, most FROM cpu_hourly WHERE most = 1000;
+SAVEPOINT s;
+DELETE FROM cpu WHERE host = 'h2' AND time < '2026-01-02';
+TABLE differences;
+ROLLBACK TO s;
+TABLE differences;
+ROLLBACK;
+TABLE differences;
+SELECT name, marked_ranges FROM varve.rollups ORDER BY name;
+
+-- Late rows, deletes, updates that change times, a late batch.
+INSERT INTO cpu VALUES ('2026-01-03 00:00:01', 'h1', 1000, 1);
+DELETE FROM cpu WHERE time >= '2026-01-05' AND time < '2026-01-06';
+UPDATE cpu SET time = time - interval '1 day' + interval '1 s', usage = -5 WHERE time = '2026-01-08 00:00:00Z';
+INSERT INTO cpu SELECT '2025-12-31'::timestamptz + i * interval '1 s', 'late', i, 1 FROM generate_series(1, 700) i;
+TABLE differences;
+CALL varve.refresh_rollup('cpu_daily');
+TABLE differences;
+CALL varve.refresh_rollup('cpu_hourly');
+TABLE differences;
+SELECT name, marked_ranges FROM varve.rollups ORDER BY name;
+CALL varve.refresh_rollup('cpu_hourly', '2026-01-01'::timestamptz, '2026-01-02'::timestamptz);
+TABLE differences;
+
+-- Rows in order mark nothing.
+INSERT INTO cpu SELECT '2026-01-20'::timestamptz + i * interval '1 minute', 'h1', i, i % 7 FROM generate_series(0, 300) i;
+SELECT name, marked_ranges FROM varve.rollups ORDER BY name;
+CALL varve.refresh_rollup('cpu_hourly');
+TABLE differences;
+SELECT name, watermark FROM varve.rollups ORDER BY name;
+
+-- A prepared transaction marks whatever it has changed; a refresh does not wait for it.
+BEGIN;
+INSERT INTO cpu VALUES ('2026-01-21', 'h9', 1, 1);
+PREPARE TRANSACTION 'rollup';
+INSERT INTO cpu VALUES ('2026-02-01', 'h1', 1, 1);
+CALL varve.refresh_rollup('cpu_hourly');
+COMMIT PREPARED 'rollup';
+TABLE differences;
+CALL varve.refresh_rollup('cpu_hourly');
+TABLE differences;
+
+-- Plans that were made before a refresh.
+PREPARE newest AS SELECT max(bucket), sum(rows) FROM cpu_hourly;
+EXECUTE newest;
+INSERT INTO cpu SELECT '2026-03-01'::timestamptz + i * interval '1 minute', 'h1', i, 1 FROM generate_series(0, 300) i;
+EXECUTE newest;
+CALL varve.refresh_rollup('cpu_hourly');
+EXECUTE newest;
+DELETE FROM cpu WHERE time >= '2026-03-01 02:00';
+EXECUTE newest;
+DEALLOCATE newest;
+
+-- Dates, integers, months; rows that are newer than now are never stored.
+CREATE TABLE days (day date NOT NULL, n int) USING varve;
+CREATE TABLE ticks (at bigint NOT NULL, n int) USING varve;
+CREATE INDEX ON ticks USING varve (at);
+INSERT INTO days SELECT '2020-01-01'::date + i, i FROM generate_series(0, 999) i;
+INSERT INTO days VALUES ('infinity', 1), ('-infinity', 2), ('4000-01-01', 3);
+INSERT INTO ticks SELECT i, i % 10 FROM generate_series(-1000, 1000) i;
+INSERT INTO ticks VALUES (9223372036854775807, 1);
+SELECT varve.create_rollup('monthly', 'SELECT time_bucket(''1 month'', day) AS month, sum(n) AS sum FROM days GROUP BY month');
+SELECT varve.create_rollup('by_hundred', 'SELECT time_bucket(100::bigint, at) AS hundred, sum(n) AS sum FROM ticks GROUP BY 1');
+CALL varve.refresh_rollup('monthly');
+CALL varve.refresh_rollup('by_hundred');
+SELECT name, width, watermark FROM varve.rollups WHERE name::text IN ('monthly', 'by_hundred') ORDER BY name;
+(SELECT time_bucket('1 month', day), sum(n) FROM days GROUP BY 1 EXCEPT TABLE monthly)
+UNION ALL (TABLE monthly EXCEPT SELECT time_bucket('1 month', day), sum(n) FROM days GROUP BY 1);
+(SELECT time_bucket(100::bigint, at), sum(n) FROM ticks GROUP BY 1 EXCEPT TABLE by_hundred)
+UNION ALL (TABLE by_hundred EXCEPT SELECT time_bucket(100::bigint, at), sum(n) FROM ticks GROUP BY 1);
+
+-- Life: names, TRUNCATE, what would make a rollup wrong.
+ALTER TABLE cpu RENAME COLUMN time TO at;
+ALTER TABLE cpu RENAME TO processors;
+ALTER VIEW cpu_hourly RENAME TO hourly;
+INSERT INTO processors VALUES ('2026-01-03 00:00:02', 'h1', 1001, 1);
+CALL varve.refresh_rollup('hourly');
+SELECT bucket, most FROM hourly WHERE most > 999;
+ALTER TABLE processors DROP COLUMN usage;
+ALTER TABLE processors ALTER n TYPE bigint;
+ALTER TABLE processors ENABLE ROW LEVEL SECURITY;
+ALTER TABLE processors ALTER at DROP NOT NULL;
+ALTER TABLE processors SET ACCESS METHOD heap;
+ALTER TABLE processors ADD COLUMN more int DEFAULT 3;
+BEGIN;
+TRUNCATE processors;
+SELECT count(*) FROM hourly;
+ROLLBACK;
+SELECT count(*) > 0 AS is_back FROM hourly;
+TRUNCATE processors;
+INSERT INTO processors VALUES ('2026-01-03 00:00:02', 'h1', 1, 1);
+SELECT bucket, rows FROM hourly;
+DROP TABLE processors;
+SELECT varve.drop_rollup('hourly');
+SELECT varve.drop_rollup('cpu_daily');
+SELECT varve.drop_rollup('cpu_daily_stored');
+SELECT name FROM varve.rollups ORDER BY name;
+\set VERBOSITY terse
+DROP TABLE processors CASCADE;
+\set VERBOSITY default
+SELECT name FROM varve.rollups ORDER BY name;
+SELECT relname FROM pg_class WHERE relname ~ 'stored' AND relkind = 'r' ORDER BY relname;
+
+-- What cannot be a rollup.
+CREATE TABLE m (time timestamptz NOT NULL, host text, v float8, maybe timestamptz) USING varve;
+CREATE TABLE h (time timestamptz NOT NULL, v float8) USING heap;
+SELECT varve.create_rollup('r', 'SELECT 1');
+SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b FROM m; SELECT 2');
+SELECT varve.create_rollup('r', 'DELETE FROM m');
+SELECT varve.create_rollup('r', 'SELECT nonsense');
+SELECT varve.create_rollup('r', 'SELECT host, count(*) FROM m GROUP BY host');
+SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) a, time_bucket(''1 day'', time) b FROM m GROUP BY 1, 2');
+SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, count(DISTINCT v) c FROM m GROUP BY b');
+SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, percentile_cont(0.5) WITHIN GROUP (ORDER BY v) c FROM m GROUP BY b');
+SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, count(*) c FROM m GROUP BY b LIMIT 3');
+SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, count(*) c FROM m GROUP BY b ORDER BY b');
+SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, count(*) c FROM m GROUP BY b HAVING count(*) > 1');
+SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, count(*) OVER () c FROM m GROUP BY b');
+SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, random() * count(*) c FROM m GROUP BY b');
+SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, count(*) c FROM m WHERE time < now() GROUP BY b');
+SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 month 1 day'', time) b, count(*) c FROM m GROUP BY b');
+SELECT varve.create_rollup('r', 'SELECT time_bucket(v * interval ''1 hour'', time) b, count(*) c FROM m GROUP BY b, v');
+SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, count(*) c FROM m JOIN h USING (time) GROUP BY b');
+SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, count(*) c FROM h GROUP BY b');
+SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', maybe) b, count(*) c FROM m GROUP BY b');
+SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, count(*), count(v) FROM m GROUP BY b');
+SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, count(*) c, max(ctid) t FROM m GROUP BY b');
+SELECT varve.create_rollup('r', 'SELECT count(*) c FROM m GROUP BY time_bucket(''1 hour'', time)');
+SELECT varve.create_rollup('h', 'SELECT time_bucket(''1 hour'', time) b, count(*) c FROM m GROUP BY b');
+SELECT varve.create_rollup(NULL, NULL);
+CALL varve.refresh_rollup('m');
+BEGIN;
+SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, count(*) c FROM m GROUP BY b');
+CALL varve.refresh_rollup('r');
+ROLLBACK;
+SELECT count(*) FROM varve.rollups;
+
+-- Rights: of the view as of any other; the rest is its owner's.
+SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, count(*) c FROM m GROUP BY b');
+CREATE ROLE regress_rollup_reader;
+GRANT SELECT ON r TO regress_rollup_reader;
+SET ROLE regress_rollup_reader;
+SELECT * FROM r;
+SELECT * FROM m;
+SELECT * FROM r_stored;
+SELECT * FROM varve.rollup;
+CALL varve.refresh_rollup('r');
+SELECT varve.rollup_begin('r_stored');
+SELECT varve.drop_rollup('r');
+SELECT varve.create_rollup('mine', 'SELECT time_bucket(''1 hour'', time) b, count(*) c FROM m GROUP BY b');
+RESET ROLE;
+DROP TABLE m, h, days, ticks CASCADE;
+DROP ROLE regress_rollup_reader;
+SELECT count(*) FROM varve.rollup;

@@ -1,0 +1,356 @@
+//! `varve.create_rollup`: a table for what is stored, a view that gives stored and computed buckets, and their entry.
+
+use super::query::{self, Column, Defined};
+use crate::functions::errors::{raise, Code};
+use crate::functions::fcinfo::{arg_opt, guarded, null, sql_function, text_bytes};
+use crate::pg::error;
+use crate::pg::relation::{self, Open};
+use crate::pg::spi;
+use crate::rollup::catalog::{self, Rollup};
+use crate::storage::access_method;
+use crate::storage::layout;
+use core::ffi::CStr;
+use pgrx::pg_sys::{self, Datum, Oid};
+use std::ffi::CString;
+
+sql_function! {
+    /// `varve.create_rollup(name text, query text)`
+    fn varve_create_rollup(fcinfo) {
+        guarded(|| {
+            // SAFETY: declared with these arguments.
+            unsafe {
+                let (Some(name), Some(query)) = (arg_opt(fcinfo, 0), arg_opt(fcinfo, 1)) else {
+                    raise(
+                        Code::ERRCODE_NULL_VALUE_NOT_ALLOWED,
+                        "a rollup needs a name and a query",
+                        "",
+                        "SELECT varve.create_rollup('a_name', 'SELECT time_bucket(…) …').",
+                    );
+                };
+                let query = String::from_utf8_lossy(text_bytes(query)).into_owned();
+                create(name, &query);
+                null(fcinfo)
+            }
+        })
+    }
+}
+
+/// Where the rows of a rollup come from.
+struct Source {
+    /// The varve table, in the end.
+    root: Oid,
+    /// Its time column.
+    time_column: i16,
+    /// The stored table of the rollup in between, if there is one, and its buckets.
+    below: Oid,
+    width: i64,
+    over: i64,
+}
+
+fn create(name: Datum, text: &str) {
+    // SAFETY: called by a statement, with its snapshot active.
+    unsafe {
+        let text = query::text(text);
+        let defined = query::define(&text);
+        let source = source_of(&defined);
+        check_names(&defined.columns);
+        let (schema, name) = place(name);
+        let stored = stored_name(&name, schema);
+        let namespace = CStr::from_ptr(pg_sys::get_namespace_name(schema));
+        let qualified = |name: &CStr| {
+            let quoted = pg_sys::quote_qualified_identifier(namespace.as_ptr(), name.as_ptr());
+            CStr::from_ptr(quoted).to_string_lossy().into_owned()
+        };
+        make_table(&qualified(&stored), &defined);
+        let table = pg_sys::get_relname_relid(stored.as_ptr(), schema);
+        spi::utility(&view(&qualified(&name), &qualified(&stored), &defined));
+        let view = pg_sys::get_relname_relid(name.as_ptr(), schema);
+        enter(table, view, &defined, &source);
+    }
+}
+
+/// Schema and name of the new view.
+unsafe fn place(name: Datum) -> (Oid, CString) {
+    // SAFETY: the name is parsed as SQL parses one; the schema is one that the user may create in.
+    unsafe {
+        let names = pg_sys::textToQualifiedNameList(name.cast_mut_ptr());
+        let range = pg_sys::makeRangeVarFromNameList(names);
+        let schema = pg_sys::RangeVarGetCreationNamespace(range);
+        let found = CStr::from_ptr((*range).relname).to_owned();
+        if pg_sys::get_relname_relid(found.as_ptr(), schema) != pg_sys::InvalidOid {
+            raise(
+                Code::ERRCODE_DUPLICATE_TABLE,
+                format!("relation \"{}\" already exists", found.to_string_lossy()),
+                "",
+                "Choose another name, or drop what has it.",
+            );
+        }
+        (schema, found)
+    }
+}
+
+/// A free name for the stored table.
+unsafe fn stored_name(name: &CStr, schema: Oid) -> CString {
+    // SAFETY: the result is palloc'd.
+    unsafe {
+        let none = core::ptr::null();
+        let chosen =
+            pg_sys::ChooseRelationName(name.as_ptr(), none, c"stored".as_ptr(), schema, false);
+        CStr::from_ptr(chosen).to_owned()
+    }
+}
+
+/// Finds what the query is computed from, and whether a rollup of it can be right.
+unsafe fn source_of(defined: &Defined) -> Source {
+    // SAFETY: the relation was locked when the query was analysed.
+    unsafe {
+        let from = Open::table(defined.from, pg_sys::AccessShareLock);
+        if let Some(below) = catalog::of_view(defined.from) {
+            return stacked(&below, defined);
+        }
+        let name = relation::name(from.rel());
+        let class = &*(*from.rel()).rd_rel;
+        if class.relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE {
+            raise(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                format!("cannot make a rollup of the partitioned table \"{name}\""),
+                "",
+                "Make one of each partition, and query their union.",
+            );
+        }
+        if !access_method::is_varve(from.rel()) {
+            raise(
+                Code::ERRCODE_WRONG_OBJECT_TYPE,
+                format!("\"{name}\" is neither a varve table nor a rollup"),
+                "",
+                "Convert it with ALTER TABLE … SET ACCESS METHOD varve.",
+            );
+        }
+        if class.relhassubclass || class.relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP {
+            raise(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                format!("cannot make a rollup of \"{name}\""),
+                "It is temporary, or other tables inherit from it.",
+                "Make the rollup of a table of its own.",
+            );
+        }
+        if class.relrowsecurity {
+            raise(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                format!("cannot make a rollup of \"{name}\", which has row-level security"),
+                "The rollup would show what its owner may see.",
+                "Use a view with a condition of its own on the rollup of a table without policies.",
+            );
+        }
+        let attribute = &relation::attributes((*from.rel()).rd_att)[defined.time as usize - 1];
+        if !attribute.attnotnull {
+            raise(
+                Code::ERRCODE_NOT_NULL_VIOLATION,
+                format!(
+                    "time column \"{}\" of \"{name}\" is not declared NOT NULL",
+                    relation::attribute_name(attribute)
+                ),
+                "A row without time belongs to no bucket.",
+                "ALTER TABLE … ALTER COLUMN … SET NOT NULL.",
+            );
+        }
+        Source {
+            root: defined.from,
+            time_column: defined.time,
+            below: pg_sys::InvalidOid,
+            width: 0,
+            over: 0,
+        }
+    }
+}
+
+/// A rollup of a rollup is computed from that one's source, in the end.
+unsafe fn stacked(below: &Rollup, defined: &Defined) -> Source {
+    // The bucket of a view has the number that it has in the stored table.
+    if defined.time != below.bucket_column {
+        raise(
+            Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+            "a rollup of a rollup must bucket its bucket",
+            "",
+            "Give the other rollup's bucket column to time_bucket.",
+        );
+    }
+    Source {
+        root: below.source,
+        time_column: below.time_column,
+        below: below.stored,
+        width: below.width_max,
+        over: below.over_max,
+    }
+}
+
+fn check_names(columns: &[Column]) {
+    for column in columns {
+        if column.name == "?column?" || columns.iter().filter(|c| c.name == column.name).count() > 1
+        {
+            raise(
+                Code::ERRCODE_DUPLICATE_COLUMN,
+                format!(
+                    "column name \"{}\" is not the name of one column",
+                    column.name
+                ),
+                "",
+                "Give each column a name of its own with AS.",
+            );
+        }
+    }
+}
+
+/// The table of stored buckets, with a series index of the groups that can be its key.
+unsafe fn make_table(name: &str, defined: &Defined) {
+    // SAFETY: the types and collations are those of the query.
+    unsafe {
+        let mut columns: Vec<_> = defined.columns.iter().map(|c| declaration(c)).collect();
+        columns[defined.bucket] += " NOT NULL";
+        spi::utility(&format!(
+            "CREATE TABLE {name} ({}) USING varve",
+            columns.join(", ")
+        ));
+        let bucket = quoted(&defined.columns[defined.bucket].name);
+        let groups = defined.columns.iter().enumerate();
+        let mut key: Vec<_> = groups
+            .filter(|(at, column)| *at != defined.bucket && column.is_group && can_be_key(column))
+            .map(|(_, column)| quoted(&column.name))
+            .collect();
+        key.push(bucket);
+        spi::utility(&format!(
+            "CREATE INDEX ON {name} USING varve ({})",
+            key.join(", ")
+        ));
+    }
+}
+
+unsafe fn declaration(column: &Column) -> String {
+    // SAFETY: the type exists.
+    unsafe {
+        let pseudo = pg_sys::get_typtype(column.kind) as u8 == pg_sys::TYPTYPE_PSEUDO;
+        if pseudo {
+            raise(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                format!("column \"{}\" has no type that can be stored", column.name),
+                "",
+                "Cast it to a type of its own.",
+            );
+        }
+        let kind =
+            pg_sys::format_type_extended(column.kind, -1, pg_sys::FORMAT_TYPE_FORCE_QUALIFY as u16);
+        let kind = CStr::from_ptr(kind).to_string_lossy();
+        let mut text = format!("{} {kind}", quoted(&column.name));
+        if column.collation != pg_sys::InvalidOid {
+            let name = pg_sys::generate_collation_name(column.collation);
+            text += &format!(" COLLATE {}", CStr::from_ptr(name).to_string_lossy());
+        }
+        text
+    }
+}
+
+/// Has the column a type, and a collation, that a series index takes?
+unsafe fn can_be_key(column: &Column) -> bool {
+    // SAFETY: look-ups in caches.
+    unsafe {
+        pg_sys::GetDefaultOpClass(column.kind, layout::index_am()) != pg_sys::InvalidOid
+            && (column.collation == pg_sys::InvalidOid
+                || pg_sys::get_collation_isdeterministic(column.collation))
+    }
+}
+
+/// The view: stored buckets below the watermark that nothing has touched, and the query for all others.
+unsafe fn view(name: &str, stored: &str, defined: &Defined) -> String {
+    let bucket = &defined.columns[defined.bucket];
+    let start = quoted(&bucket.name);
+    let select: Vec<_> = defined
+        .columns
+        .iter()
+        .map(|column| format!("{} AS {}", column.expression, quoted(&column.name)))
+        .collect();
+    let groups: Vec<_> = defined
+        .columns
+        .iter()
+        .filter(|column| column.is_group)
+        .map(|column| column.expression.clone())
+        .collect();
+    let all: Vec<_> = defined.columns.iter().map(|c| quoted(&c.name)).collect();
+    let of = |prefix: &str| -> String {
+        let columns: Vec<_> = all.iter().map(|c| format!("{prefix}.{c}")).collect();
+        columns.join(", ")
+    };
+    let filter = match &defined.filter {
+        Some(filter) => format!("({filter}) AND "),
+        None => String::new(),
+    };
+    // SAFETY: the relation exists, and has the column.
+    let (from, time, kind) = unsafe {
+        let from = Open::table(defined.from, pg_sys::AccessShareLock);
+        let attribute = &relation::attributes((*from.rel()).rd_att)[defined.time as usize - 1];
+        let kind = pg_sys::format_type_be(bucket.kind);
+        (
+            relation::qualified_name(from.rel()),
+            quoted(&relation::attribute_name(attribute)),
+            CStr::from_ptr(kind).to_string_lossy().into_owned(),
+        )
+    };
+    let literal = stored.replace('\'', "''");
+    let expression = &bucket.expression;
+    format!(
+        "CREATE VIEW {name} AS \
+         SELECT {kept} FROM {stored} kept \
+         WHERE kept.{start} < varve.rollup_watermark('{literal}'::regclass, NULL::{kind}) \
+         AND NOT varve.rollup_is_live('{literal}'::regclass, kept.{start}) \
+         UNION ALL \
+         SELECT {computed} FROM varve.rollup_live('{literal}'::regclass, NULL::{kind}) live, \
+         LATERAL (SELECT {select} FROM {from} src \
+         WHERE {filter}src.{time} >= live.low AND src.{time} <= live.high \
+         AND {expression} >= live.first AND {expression} <= live.last \
+         GROUP BY {groups}) computed",
+        kept = of("kept"),
+        computed = of("computed"),
+        select = select.join(", "),
+        groups = groups.join(", "),
+    )
+}
+
+/// Enters the rollup. Nothing is stored yet, so no writer has to know of it.
+unsafe fn enter(stored: Oid, view: Oid, defined: &Defined, source: &Source) {
+    // SAFETY: the source is there.
+    unsafe {
+        let root = Open::table(source.root, pg_sys::AccessShareLock);
+        let attributes = relation::attributes((*root.rel()).rd_att);
+        let mut name = attributes[source.time_column as usize - 1].attname;
+        let nothing = i64::MIN;
+        let mut values: [Datum; 12] = [
+            stored.into(),
+            view.into(),
+            source.root.into(),
+            source.time_column.into(),
+            defined.width.saturating_add(source.width).into(),
+            defined.over.saturating_add(source.over).into(),
+            nothing.into(),
+            nothing.into(),
+            (defined.bucket as i16 + 1).into(),
+            nothing.into(),
+            source.below.into(),
+            Datum::from(&raw mut name),
+        ];
+        catalog::add(&mut values, &mut [false; 12]);
+        pg_sys::CacheInvalidateRelcacheByRelid(source.root);
+    }
+    error::notice(
+        "the rollup computes everything until it is refreshed",
+        "CALL varve.refresh_rollup(…) stores what is settled.",
+    );
+}
+
+fn quoted(name: &str) -> String {
+    let name = query::text(name);
+    // SAFETY: a terminated string; the result is it or palloc'd.
+    unsafe {
+        CStr::from_ptr(pg_sys::quote_identifier(name.as_ptr()))
+            .to_string_lossy()
+            .into_owned()
+    }
+}

@@ -1,0 +1,238 @@
+//! Which buckets a rollup's view computes from its source, and which it takes from what is stored: the functions in the view's
+//! definition. Both halves of the view ask here, at execution and by the query's snapshot, so they always agree.
+
+use crate::functions::fcinfo::{arg, guarded, raw_arg, sql_function, Fcinfo};
+use crate::pg::error::{self, Code};
+use crate::pg::transaction::{Access, PerTransaction};
+use crate::rollup::catalog::{self, Rollup};
+use crate::rollup::ranges::Ranges;
+use crate::rollup::time::TimeType;
+use crate::rollup::watch;
+use pgrx::prelude::*;
+use pgrx::{pg_sys, AnyElement};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Ranges of marks that a view computes one by one before it closes gaps between them.
+const MOST_RANGES: usize = 16;
+
+/// What one snapshot shows of a rollup. All ranges are of starts of buckets.
+struct Shown {
+    rollup: Option<Rollup>,
+    watermark: i64,
+    live: Ranges,
+}
+
+/// A snapshot, as far as it can be told from others of this process.
+#[derive(Clone, Copy, PartialEq)]
+struct Moment {
+    stored: pg_sys::Oid,
+    transaction: u32,
+    command: pg_sys::CommandId,
+    xmin: pg_sys::TransactionId,
+    xmax: pg_sys::TransactionId,
+    running: (u32, i32),
+}
+
+thread_local! {
+    /// The answers given last: the two halves of a view must get the same.
+    static SHOWN: PerTransaction<Vec<(Moment, Rc<Shown>)>> = PerTransaction::default();
+    /// What a refresh computes, in place of what is live.
+    static REFRESHED: RefCell<Option<(pg_sys::Oid, Ranges)>> = const { RefCell::new(None) };
+}
+
+/// Rollups whose answers are kept: a query reads few, stacked ones included.
+const MOST_SHOWN: usize = 16;
+
+/// Lets the view of a rollup give some buckets, all computed, and no others, while `body` runs.
+pub fn refreshing<R>(stored: pg_sys::Oid, starts: Ranges, body: impl FnOnce() -> R) -> R {
+    /// Errors unwind.
+    struct End;
+    impl Drop for End {
+        fn drop(&mut self) {
+            REFRESHED.take();
+        }
+    }
+    REFRESHED.set(Some((stored, starts)));
+    let _end = End;
+    body()
+}
+
+/// What the active snapshot shows of a rollup.
+fn shown(stored: pg_sys::Oid) -> Rc<Shown> {
+    if let Some(starts) = REFRESHED.with_borrow(|all| match all {
+        Some((refreshed, starts)) if *refreshed == stored => Some(starts.clone()),
+        _ => None,
+    }) {
+        // SAFETY: as below.
+        let rollup = unsafe { catalog::find(stored, pg_sys::GetActiveSnapshot()) };
+        return Rc::new(Shown {
+            rollup,
+            watermark: i64::MIN,
+            live: starts,
+        });
+    }
+    // SAFETY: functions are called with an active snapshot.
+    unsafe {
+        let snapshot = pg_sys::GetActiveSnapshot();
+        let moment = Moment {
+            stored,
+            transaction: (*pg_sys::MyProc).lxid_of_transaction(),
+            command: (*snapshot).curcid,
+            xmin: (*snapshot).xmin,
+            xmax: (*snapshot).xmax,
+            running: ((*snapshot).xcnt, (*snapshot).subxcnt),
+        };
+        let known = SHOWN.with_borrow(|all| {
+            let found = all.iter().find(|(then, _)| *then == moment);
+            found.map(|(_, shown)| Rc::clone(shown))
+        });
+        known.unwrap_or_else(|| {
+            let shown = Rc::new(look(stored, snapshot));
+            SHOWN.with_borrow_mut(|all| {
+                if all.len() >= MOST_SHOWN {
+                    all.remove(0);
+                }
+                all.push((moment, Rc::clone(&shown)));
+            });
+            shown
+        })
+    }
+}
+
+/// Transactions of a process, told from one another.
+trait Transaction {
+    fn lxid_of_transaction(&self) -> u32;
+}
+
+impl Transaction for pg_sys::PGPROC {
+    #[cfg(any(feature = "pg14", feature = "pg15", feature = "pg16"))]
+    fn lxid_of_transaction(&self) -> u32 {
+        self.lxid
+    }
+    #[cfg(any(feature = "pg17", feature = "pg18"))]
+    fn lxid_of_transaction(&self) -> u32 {
+        self.vxid.lxid
+    }
+}
+
+unsafe fn look(stored: pg_sys::Oid, snapshot: pg_sys::Snapshot) -> Shown {
+    // SAFETY: the caller's snapshot is active.
+    unsafe {
+        let Some(rollup) = catalog::find(stored, snapshot) else {
+            // Restored without its row in varve.rollup, or not committed for this snapshot: all is computed.
+            let mut live = Ranges::default();
+            live.add(i64::MIN, i64::MAX);
+            return Shown {
+                rollup: None,
+                watermark: i64::MIN,
+                live,
+            };
+        };
+        let (marked, _) = catalog::marks(stored, snapshot);
+        let own = watch::touched(rollup.source);
+        let mut live = Ranges::default();
+        live.add(rollup.watermark, i64::MAX);
+        for (first, last) in marked.iter().chain(own.iter()) {
+            let (first, last) = rollup.starts(first, last);
+            live.add(first, last);
+        }
+        live.start_at(rollup.first_computable());
+        live.limit(MOST_RANGES);
+        Shown {
+            watermark: rollup.watermark,
+            rollup: Some(rollup),
+            live,
+        }
+    }
+}
+
+/// The kind of time that the call's second argument has.
+unsafe fn time_of(fcinfo: Fcinfo) -> (TimeType, pg_sys::Oid) {
+    // SAFETY: the current call's.
+    let oid = unsafe { pg_sys::get_fn_expr_argtype((*fcinfo).flinfo, 1) };
+    match TimeType::of(oid) {
+        Some(time) => (time, oid),
+        None => error::raise(
+            Code::ERRCODE_DATATYPE_MISMATCH,
+            "not a type of times",
+            "",
+            "This function is for the views that varve.create_rollup makes.",
+        ),
+    }
+}
+
+unsafe fn stored_of(fcinfo: Fcinfo) -> pg_sys::Oid {
+    // SAFETY: the current call's; the first argument is a regclass and not NULL.
+    unsafe { pg_sys::Oid::from_u32(arg(fcinfo, 0).value() as u32) }
+}
+
+sql_function! {
+    /// `varve.rollup_watermark(stored regclass, like anyelement) → anyelement`: buckets that start earlier are stored.
+    fn varve_rollup_watermark(fcinfo) {
+        guarded(|| {
+            // SAFETY: declared with these arguments; the first is never NULL in a view.
+            unsafe {
+                let (time, _) = time_of(fcinfo);
+                time.write(shown(stored_of(fcinfo)).watermark)
+            }
+        })
+    }
+}
+
+sql_function! {
+    /// `varve.rollup_is_live(stored regclass, start anyelement) → bool`, strict: is the bucket computed?
+    fn varve_rollup_is_live(fcinfo) {
+        guarded(|| {
+            // SAFETY: declared STRICT with these arguments.
+            unsafe {
+                let (time, _) = time_of(fcinfo);
+                let start = time.read(raw_arg(fcinfo, 1).value);
+                pg_sys::Datum::from(shown(stored_of(fcinfo)).live.contains(start))
+            }
+        })
+    }
+}
+
+/// `varve.rollup_live(stored regclass, like anyelement)`: what a view computes, as starts of buckets (`first`, `last`), and the
+/// times that rows of such buckets can have (`low`, `high`), all included.
+#[pg_extern(sql = false)]
+fn varve_rollup_live(
+    stored: pg_sys::Oid,
+    _like: Option<AnyElement>,
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> TableIterator<
+    'static,
+    (
+        name!(low, AnyElement),
+        name!(high, AnyElement),
+        name!(first, AnyElement),
+        name!(last, AnyElement),
+    ),
+> {
+    // SAFETY: the current call's.
+    let (time, oid) = unsafe { time_of(fcinfo) };
+    let shown = shown(stored);
+    let rows: Vec<_> = shown
+        .live
+        .iter()
+        .map(|(first, last)| {
+            let (low, high) = match &shown.rollup {
+                Some(rollup) => rollup.times(first, last),
+                None => (i64::MIN, i64::MAX),
+            };
+            // SAFETY: values of the type that `oid` names, none of them null.
+            let element = |value: i64| unsafe {
+                AnyElement::from_polymorphic_datum(time.write(value), false, oid)
+            };
+            Some((
+                element(low)?,
+                element(high)?,
+                element(first)?,
+                element(last)?,
+            ))
+        })
+        .collect::<Option<_>>()
+        .unwrap_or_default();
+    TableIterator::new(rows)
+}

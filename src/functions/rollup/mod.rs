@@ -1,0 +1,10 @@
+//! Rollups: aggregates by bucket of time that are stored, and yet equal to their query at any moment (docs/design/0016).
+//!
+//! `define` makes a rollup of a query that `query` has looked through; `live` answers the questions of its view; `refresh` stores
+//! what is settled. What writers do is in `crate::rollup`. Declared in `src/schema/60-rollups.sql`.
+
+mod define;
+mod live;
+mod query;
+mod refresh;
+pub mod truncate;

@@ -1,0 +1,414 @@
+//! The query of a rollup: what it is made of, and what cannot be.
+
+use crate::functions::bucket::{Width, DAY_US};
+use crate::functions::errors::{raise, Code};
+use crate::functions::time_bucket;
+use crate::pg::node::{cast, items};
+use crate::rollup::time::TimeType;
+use core::ffi::CStr;
+use pgrx::pg_sys::{self, Node, NodeTag, Oid};
+use std::ffi::CString;
+
+/// A query that a rollup can be made of. Expressions name the columns of the source with the prefix `src`.
+pub struct Defined {
+    /// The relation after FROM.
+    pub from: Oid,
+    /// The attribute number of the time that is bucketed.
+    pub time: i16,
+    pub columns: Vec<Column>,
+    /// Which of the columns is the bucket.
+    pub bucket: usize,
+    /// A bucket starts less than this before any time in it, and at most `over` behind it; in the unit of the time.
+    pub width: i64,
+    pub over: i64,
+    pub filter: Option<String>,
+}
+
+pub struct Column {
+    pub name: String,
+    pub expression: String,
+    pub kind: Oid,
+    pub collation: Oid,
+    pub is_group: bool,
+}
+
+const UNSUPPORTED: Code = Code::ERRCODE_FEATURE_NOT_SUPPORTED;
+
+fn refuse(what: &str, hint: &str) -> ! {
+    raise(
+        UNSUPPORTED,
+        format!("the query of a rollup cannot have {what}"),
+        "",
+        hint,
+    )
+}
+
+/// Looks through a query; raises what a rollup cannot be made of.
+///
+/// # Safety
+/// Must run in a transaction with an active snapshot.
+pub unsafe fn define(text: &CStr) -> Defined {
+    // SAFETY: by contract; errors of the parser are raised as they are.
+    unsafe {
+        let query = parse(text);
+        check_clauses(query);
+        let from = source(query);
+        let groups: Vec<u32> = items::<pg_sys::SortGroupClause>((*query).groupClause)
+            .map(|clause| (*clause).tleSortGroupRef)
+            .collect();
+        let context = pg_sys::deparse_context_for(c"src".as_ptr(), from);
+        let entries: Vec<_> = items::<pg_sys::TargetEntry>((*query).targetList).collect();
+        let mut columns = Vec::new();
+        let mut buckets = Vec::new();
+        for &entry in &entries {
+            let is_group = groups.contains(&(*entry).ressortgroupref);
+            if (*entry).resjunk {
+                refuse(
+                    "a group that is no column",
+                    "Add each expression of GROUP BY to the select list.",
+                );
+            }
+            let node = (*entry).expr.cast();
+            check_expression(node, is_group);
+            if is_group {
+                buckets.extend(bucket_of(node).map(|found| (columns.len(), found)));
+            }
+            columns.push(Column {
+                name: CStr::from_ptr((*entry).resname)
+                    .to_string_lossy()
+                    .into_owned(),
+                expression: deparse(node, context),
+                kind: pg_sys::exprType(node),
+                collation: pg_sys::exprCollation(node),
+                is_group,
+            });
+        }
+        let quals = (*(*query).jointree).quals;
+        let filter = (!quals.is_null()).then(|| {
+            check_expression(quals, true);
+            deparse(quals, context)
+        });
+        match buckets[..] {
+            [(bucket, Bucket { time, width, over })] => Defined {
+                from,
+                time,
+                columns,
+                bucket,
+                width,
+                over,
+                filter,
+            },
+            [] => raise(
+                UNSUPPORTED,
+                "the query of a rollup must be grouped by time_bucket",
+                "",
+                "Write GROUP BY time_bucket('1 hour', the_time_column), and select it.",
+            ),
+            _ => refuse(
+                "two time_buckets",
+                "Make a rollup for each width; one can be made from the other.",
+            ),
+        }
+    }
+}
+
+unsafe fn parse(text: &CStr) -> *mut pg_sys::Query {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let statements: Vec<_> =
+            items::<pg_sys::RawStmt>(pg_sys::pg_parse_query(text.as_ptr())).collect();
+        let [statement] = statements[..] else {
+            raise(
+                Code::ERRCODE_SYNTAX_ERROR,
+                "a rollup is made of one query",
+                "",
+                "Write one SELECT … FROM … GROUP BY ….",
+            );
+        };
+        let none = core::ptr::null_mut();
+        let query =
+            pg_sys::parse_analyze_fixedparams(statement, text.as_ptr(), core::ptr::null(), 0, none);
+        if (*query).commandType != pg_sys::CmdType::CMD_SELECT || !(*query).utilityStmt.is_null() {
+            raise(
+                Code::ERRCODE_SYNTAX_ERROR,
+                "a rollup is made of a SELECT",
+                "",
+                "Write one SELECT … FROM … GROUP BY ….",
+            );
+        }
+        query
+    }
+}
+
+/// Clauses that a rollup's query cannot have.
+unsafe fn check_clauses(query: *mut pg_sys::Query) {
+    // SAFETY: the caller's contract: an analysed query.
+    let q = unsafe { &*query };
+    let join = "Join the rollup's view with the other tables instead.";
+    let outside = "Query the rollup's view with it instead.";
+    let clauses = [
+        (
+            !q.setOperations.is_null(),
+            "UNION, INTERSECT or EXCEPT",
+            "Make a rollup for each part.",
+        ),
+        (!q.cteList.is_null(), "WITH", "Name the table in FROM."),
+        (q.hasSubLinks, "subqueries", join),
+        (!q.distinctClause.is_null(), "DISTINCT", outside),
+        (q.hasWindowFuncs, "window functions", outside),
+        (
+            !q.limitCount.is_null() || !q.limitOffset.is_null(),
+            "LIMIT or OFFSET",
+            outside,
+        ),
+        (!q.sortClause.is_null(), "ORDER BY", outside),
+        (!q.havingQual.is_null(), "HAVING", outside),
+        (
+            !q.groupingSets.is_null(),
+            "GROUPING SETS, ROLLUP or CUBE",
+            "Make a rollup for each set.",
+        ),
+        (q.hasTargetSRFs, "functions that return sets", outside),
+        (
+            !q.rowMarks.is_null(),
+            "FOR UPDATE or FOR SHARE",
+            "Leave it out.",
+        ),
+    ];
+    for (found, what, hint) in clauses {
+        if found {
+            refuse(what, hint);
+        }
+    }
+}
+
+/// The one relation of the query.
+unsafe fn source(query: *mut pg_sys::Query) -> Oid {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let tables: Vec<_> = items::<pg_sys::RangeTblEntry>((*query).rtable).collect();
+        let refs = items::<Node>((*(*query).jointree).fromlist).collect::<Vec<_>>();
+        let one = match (&tables[..], &refs[..]) {
+            ([table], [from]) if (**from).type_ == NodeTag::T_RangeTblRef => *table,
+            ([], _) => raise(
+                UNSUPPORTED,
+                "the query of a rollup must have one relation in FROM",
+                "",
+                "Name the table that is rolled up.",
+            ),
+            _ => refuse(
+                "joins",
+                "Join the rollup's view with the other tables instead.",
+            ),
+        };
+        if (*one).rtekind != pg_sys::RTEKind::RTE_RELATION {
+            refuse(
+                "subqueries or functions in FROM",
+                "Name a varve table or a rollup.",
+            );
+        }
+        if !(*one).tablesample.is_null() {
+            refuse("TABLESAMPLE", "Leave it out.");
+        }
+        (*one).relid
+    }
+}
+
+/// What an expression cannot contain. `is_plain`: a group, or a condition, which have no aggregates.
+unsafe fn check_expression(node: *mut Node, is_plain: bool) {
+    // SAFETY: the caller's contract: an expression of an analysed query over one relation.
+    unsafe {
+        let mut seen = Seen::default();
+        seen.look(node);
+        if let Some((what, hint)) = seen.refused {
+            refuse(what, hint);
+        }
+        if pg_sys::contain_mutable_functions(node) {
+            raise(
+                UNSUPPORTED,
+                "the query of a rollup cannot call functions that are not immutable",
+                "What is stored would differ from what the query gives later.",
+                "Give time zones and formats as arguments, such as time_bucket('1 day', t, 'UTC').",
+            );
+        }
+        if !is_plain && !seen.has_aggregate {
+            refuse(
+                "columns that are neither grouped nor aggregates",
+                "Add the expression to GROUP BY.",
+            );
+        }
+    }
+}
+
+#[derive(Default)]
+struct Seen {
+    has_aggregate: bool,
+    refused: Option<(&'static str, &'static str)>,
+}
+
+impl Seen {
+    unsafe fn look(&mut self, node: *mut Node) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            walk(node, core::ptr::from_mut(self).cast());
+        }
+    }
+
+    unsafe fn note(&mut self, node: *mut Node) {
+        const NORMAL: u8 = b'n';
+        // SAFETY: the caller's contract.
+        unsafe {
+            if let Some(aggregate) = cast::<pg_sys::Aggref>(node, NodeTag::T_Aggref) {
+                self.has_aggregate = true;
+                if (*aggregate).aggkind as u8 != NORMAL {
+                    self.refused = Some((
+                        "ordered-set or hypothetical-set aggregates",
+                        "Use percentile_agg, whose value can be stored and queried by approx_percentile.",
+                    ));
+                } else if !(*aggregate).aggdistinct.is_null() {
+                    self.refused = Some((
+                        "aggregates of DISTINCT values",
+                        "Add the column to GROUP BY, and count the groups of the view.",
+                    ));
+                }
+            }
+            if let Some(var) = cast::<pg_sys::Var>(node, NodeTag::T_Var) {
+                if (*var).varattno <= 0 {
+                    self.refused = Some((
+                        "system columns or whole rows",
+                        "Name the columns that are wanted.",
+                    ));
+                }
+            }
+        }
+    }
+}
+
+unsafe extern "C-unwind" fn walk(node: *mut Node, seen: *mut core::ffi::c_void) -> bool {
+    if node.is_null() {
+        return false;
+    }
+    // SAFETY: `seen` is what `look` has passed.
+    unsafe {
+        (*seen.cast::<Seen>()).note(node);
+        pg_sys::expression_tree_walker(node, Some(walk), seen)
+    }
+}
+
+unsafe fn deparse(node: *mut Node, context: *mut pg_sys::List) -> String {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let text = pg_sys::deparse_expression(node, context, true, false);
+        CStr::from_ptr(text).to_string_lossy().into_owned()
+    }
+}
+
+/// A group by bucket of time.
+#[derive(Clone, Copy)]
+struct Bucket {
+    time: i16,
+    width: i64,
+    over: i64,
+}
+
+/// The clock of a zone may be set by this much, at most.
+const ZONE_US: i64 = DAY_US;
+/// Months of an offset move the end of a month by this much, at most.
+const MONTH_END_US: i64 = 4 * DAY_US;
+const LONGEST_MONTH_DAYS: i64 = 31;
+
+/// What a call of time_bucket says of its buckets; None for any other expression.
+unsafe fn bucket_of(node: *mut Node) -> Option<Bucket> {
+    // SAFETY: the caller's contract: an expression of the query.
+    unsafe {
+        let call = cast::<pg_sys::FuncExpr>(node, NodeTag::T_FuncExpr)?;
+        if !time_bucket::is_time_bucket((*call).funcid) {
+            return None;
+        }
+        let mut arguments = items::<Node>((*call).args);
+        let (width, time) = (arguments.next()?, arguments.next()?);
+        let column = cast::<pg_sys::Var>(time, NodeTag::T_Var).unwrap_or_else(|| {
+            refuse(
+                "time_bucket of anything but a column",
+                "Give the table's time column to time_bucket as it is.",
+            )
+        });
+        let constants: Vec<_> = arguments
+            .chain([width])
+            .map(|node| constant(node))
+            .collect();
+        let zoned = constants.iter().any(|c| (**c).consttype == pg_sys::TEXTOID);
+        let shifted = constants[..constants.len() - 1].iter().any(|c| {
+            (**c).consttype == pg_sys::INTERVALOID
+                && !(**c).constisnull
+                && (*(**c).constvalue.cast_mut_ptr::<pg_sys::Interval>()).month != 0
+        });
+        let kind = TimeType::of((*column).vartype)?;
+        let width = width_of(kind, *constants.last()?);
+        let day = if kind == TimeType::Date { 1 } else { DAY_US };
+        let slack = (i64::from(zoned) * ZONE_US + i64::from(shifted) * MONTH_END_US) / DAY_US * day;
+        Some(Bucket {
+            time: (*column).varattno,
+            width: width.saturating_add(slack),
+            over: slack,
+        })
+    }
+}
+
+unsafe fn constant(node: *mut Node) -> *mut pg_sys::Const {
+    // SAFETY: the caller's contract.
+    let found = unsafe {
+        let named = cast::<pg_sys::NamedArgExpr>(node, NodeTag::T_NamedArgExpr);
+        let node = named.map_or(node, |named| (*named).arg.cast());
+        let simple = pg_sys::eval_const_expressions(core::ptr::null_mut(), node);
+        cast::<pg_sys::Const>(simple, NodeTag::T_Const)
+    };
+    found.unwrap_or_else(|| {
+        refuse(
+            "time_bucket with arguments that are no constants",
+            "Write width, time zone, origin and offset as constants.",
+        )
+    })
+}
+
+/// The longest that a bucket can be, in the unit of its times. The width is checked as time_bucket does.
+unsafe fn width_of(kind: TimeType, width: *mut pg_sys::Const) -> i64 {
+    // SAFETY: the caller's contract: a constant of the type that goes with the time.
+    unsafe {
+        if (*width).constisnull {
+            refuse(
+                "time_bucket of width NULL",
+                "Give a width such as '5 minutes'.",
+            );
+        }
+        let value = (*width).constvalue;
+        let interval = || &*value.cast_mut_ptr::<pg_sys::Interval>();
+        let checked = match kind {
+            TimeType::Timestamp => Width::of(interval()).map(|width| match width {
+                Width::Fixed(us) => us,
+                Width::Months(months) => months.saturating_mul(LONGEST_MONTH_DAYS * DAY_US),
+            }),
+            TimeType::Date => Width::of_days(interval()).map(|width| match width {
+                Width::Fixed(us) => us / DAY_US,
+                Width::Months(months) => months.saturating_mul(LONGEST_MONTH_DAYS),
+            }),
+            integer => match integer.read(value) {
+                width if width > 0 => Ok(width),
+                _ => Err(crate::functions::bucket::BucketError::NotPositive),
+            },
+        };
+        checked.unwrap_or_else(|error| time_bucket::raise_bucket_error(error))
+    }
+}
+
+/// The text of a query, for the parser.
+pub fn text(query: &str) -> CString {
+    CString::new(query).unwrap_or_else(|_| {
+        raise(
+            Code::ERRCODE_SYNTAX_ERROR,
+            "the query has a zero byte",
+            "",
+            "",
+        )
+    })
+}

@@ -1,0 +1,283 @@
+//! Refreshing: what has been computed from the source, and will hardly change any more, is stored. `varve.refresh_rollup` is made
+//! of these steps, each in a transaction of its own (src/schema/60-rollups.sql):
+//!
+//! 1. `begin` moves the threshold: from now on writers of earlier times mark them.
+//! 2. It waits for the transactions that may have seen the old threshold.
+//! 3. `step` computes in one snapshot what is marked, and what lies between watermark and threshold; stores it; removes the marks
+//!    that the snapshot shows; and moves the watermark. Marks that come later stay, and so their times are computed by readers.
+
+use super::live;
+use crate::functions::fcinfo::{arg, guarded, null, sql_function};
+use crate::pg::error::{self, Code};
+use crate::pg::heavy::{self, Tag, Whole};
+use crate::pg::relation::{self, Open};
+use crate::pg::spi;
+use crate::rollup::catalog::{self, Limit, Rollup};
+use crate::rollup::ranges::Ranges;
+use crate::rollup::time::TimeType;
+use core::ffi::CStr;
+use pgrx::pg_sys;
+
+/// Ranges that a step computes one by one before it closes gaps between them.
+const MOST_RANGES: usize = 16;
+
+sql_function! {
+    /// `varve.rollup_begin(stored regclass) → bigint`, strict: moves the threshold to the newest time, and tells it.
+    fn varve_rollup_begin(fcinfo) {
+        guarded(|| {
+            // SAFETY: declared STRICT with this argument.
+            let stored = unsafe { pg_sys::Oid::from_u32(arg(fcinfo, 0).value() as u32) };
+            pg_sys::Datum::from(as_owner(stored, begin))
+        })
+    }
+}
+
+sql_function! {
+    /// `varve.rollup_step(stored regclass, threshold bigint) → bigint`, strict: stores what is due; how many buckets' rows.
+    fn varve_rollup_step(fcinfo) {
+        guarded(|| {
+            // SAFETY: declared STRICT with these arguments.
+            let (stored, threshold) = unsafe {
+                (pg_sys::Oid::from_u32(arg(fcinfo, 0).value() as u32), arg(fcinfo, 1).value() as i64)
+            };
+            pg_sys::Datum::from(as_owner(stored, |rollup| step(rollup, threshold)))
+        })
+    }
+}
+
+sql_function! {
+    /// `varve.rollup_mark_range(stored regclass, first anyelement, last anyelement)`: has times computed again.
+    fn varve_rollup_mark_range(fcinfo) {
+        guarded(|| {
+            // SAFETY: declared STRICT with these arguments.
+            unsafe {
+                let stored = pg_sys::Oid::from_u32(arg(fcinfo, 0).value() as u32);
+                let kind = pg_sys::get_fn_expr_argtype((*fcinfo).flinfo, 1);
+                let (first, last) = (arg(fcinfo, 1), arg(fcinfo, 2));
+                as_owner(stored, |rollup| {
+                    let time = time_of(rollup);
+                    if TimeType::of(kind) != Some(time) {
+                        error::raise(
+                            Code::ERRCODE_DATATYPE_MISMATCH,
+                            "the range is not of the type of the rollup's times",
+                            "",
+                            "Cast both ends to the type of the source's time column.",
+                        );
+                    }
+                    let mut times = Ranges::default();
+                    times.add(time.read(first), time.read(last));
+                    catalog::add_marks(stored, &times);
+                });
+                null(fcinfo)
+            }
+        })
+    }
+}
+
+sql_function! {
+    /// `varve.rollup_stored(view regclass) → regclass`, strict
+    fn varve_rollup_stored(fcinfo) {
+        // SAFETY: declared STRICT with this argument.
+        guarded(|| unsafe { named(arg(fcinfo, 0)).stored.into() })
+    }
+}
+
+sql_function! {
+    /// `varve.rollup_source(view regclass) → regclass`, strict
+    fn varve_rollup_source(fcinfo) {
+        // SAFETY: declared STRICT with this argument.
+        guarded(|| unsafe { named(arg(fcinfo, 0)).source.into() })
+    }
+}
+
+/// The rollup whose view somebody has named.
+fn named(view: pg_sys::Datum) -> Rollup {
+    let view = pg_sys::Oid::from_u32(view.value() as u32);
+    catalog::of_view(view).unwrap_or_else(|| {
+        error::raise(
+            Code::ERRCODE_WRONG_OBJECT_TYPE,
+            format!("\"{}\" is not a rollup", relation::name_of(view)),
+            "",
+            "The view varve.rollups shows those that there are.",
+        )
+    })
+}
+
+/// Runs `body` with the rights of the rollup's owner, and no others, if the caller has those of the owner.
+fn as_owner<R>(stored: pg_sys::Oid, body: impl FnOnce(&Rollup) -> R) -> R {
+    // SAFETY: an error ends the (sub)transaction, which puts back user and context.
+    unsafe {
+        pg_sys::PreventCommandDuringRecovery(c"varve.refresh_rollup".as_ptr());
+        let Some(rollup) = catalog::find(stored, pg_sys::GetLatestSnapshot()) else {
+            error::raise(
+                Code::ERRCODE_UNDEFINED_OBJECT,
+                "no such rollup",
+                "",
+                "The view varve.rollups shows those that there are.",
+            );
+        };
+        let view = Open::table(rollup.view, pg_sys::AccessShareLock);
+        if !relation::is_owned(rollup.view) {
+            error::raise(
+                Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                format!("must be owner of rollup \"{}\"", relation::name(view.rel())),
+                "",
+                "",
+            );
+        }
+        let owner = (*(*view.rel()).rd_rel).relowner;
+        let (mut user, mut context) = (pg_sys::InvalidOid, 0);
+        pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
+        let restricted = pg_sys::SECURITY_RESTRICTED_OPERATION as i32;
+        pg_sys::SetUserIdAndSecContext(owner, context | restricted);
+        let result = body(&rollup);
+        pg_sys::SetUserIdAndSecContext(user, context);
+        result
+    }
+}
+
+fn time_of(rollup: &Rollup) -> TimeType {
+    let source = Open::living_table(rollup.source, pg_sys::AccessShareLock);
+    // SAFETY: the source is open.
+    let kind = unsafe {
+        let attributes = relation::attributes((*source.rel()).rd_att);
+        let column = attributes.get(rollup.time_column as usize - 1);
+        column.and_then(|column| TimeType::of(column.atttypid))
+    };
+    kind.unwrap_or_else(|| {
+        error::raise(
+            Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            "the source of the rollup has lost its time column",
+            "",
+            "Drop the rollup and create it again.",
+        )
+    })
+}
+
+/// One refresh of a rollup at a time, until the transaction ends.
+fn exclude_others(rollup: &Rollup) {
+    let stored = Open::living_table(rollup.stored, pg_sys::RowExclusiveLock);
+    // SAFETY: the table is open.
+    let tag = unsafe { Tag::whole(stored.rel(), Whole::Refreshing) };
+    heavy::take(&tag, pg_sys::ExclusiveLock, true);
+}
+
+fn begin(rollup: &Rollup) -> i64 {
+    exclude_others(rollup);
+    // The row may have been changed while we waited.
+    // SAFETY: a snapshot of this moment.
+    let rollup = unsafe { catalog::find(rollup.stored, pg_sys::GetLatestSnapshot()) };
+    let Some(rollup) = rollup else {
+        return i64::MIN;
+    };
+    let newest = newest_time(&rollup);
+    if newest <= rollup.threshold {
+        return rollup.threshold;
+    }
+    catalog::move_on(rollup.stored, Limit::Threshold, newest);
+    // SAFETY: the source exists: it has been opened.
+    unsafe { pg_sys::CacheInvalidateRelcacheByRelid(rollup.source) };
+    newest
+}
+
+/// The newest time in the source, but not the future; the threshold where nothing is newer.
+fn newest_time(rollup: &Rollup) -> i64 {
+    let time = time_of(rollup);
+    let source = Open::living_table(rollup.source, pg_sys::AccessShareLock);
+    // SAFETY: the source is open, and has the column.
+    let (name, column, kind) = unsafe {
+        let attribute =
+            &relation::attributes((*source.rel()).rd_att)[rollup.time_column as usize - 1];
+        let column = pg_sys::quote_identifier(attribute.attname.data.as_ptr());
+        (
+            relation::qualified_name(source.rel()),
+            CStr::from_ptr(column).to_string_lossy().into_owned(),
+            attribute.atttypid,
+        )
+    };
+    // A clock of a zone may be ahead of ours.
+    // SAFETY: a syscache look-up.
+    let now = match unsafe { pg_sys::getBaseType(kind) } {
+        pg_sys::TIMESTAMPTZOID => "pg_catalog.now()",
+        pg_sys::TIMESTAMPOID => "(pg_catalog.now() AT TIME ZONE 'UTC' + interval '1 day')",
+        pg_sys::DATEOID => "((pg_catalog.now() AT TIME ZONE 'UTC')::date + 1)",
+        pg_sys::INT2OID => "32767",
+        pg_sys::INT4OID => "2147483647",
+        _ => "9223372036854775807",
+    };
+    let query = format!(
+        "SELECT pg_catalog.max({column}) FROM ONLY {name} WHERE {column} >= $1 AND {column} <= {now}"
+    );
+    let from = time.write(rollup.threshold);
+    let found = spi::value(&query, &[(kind, from)]);
+    found.map_or(rollup.threshold, |newest| time.read(newest))
+}
+
+/// Computes and stores what is due, as far as `threshold`, which all writers know by now.
+fn step(rollup: &Rollup, threshold: i64) -> i64 {
+    exclude_others(rollup);
+    // SAFETY: the snapshot is active until it is popped; an error ends it.
+    unsafe {
+        pg_sys::PushActiveSnapshot(pg_sys::GetLatestSnapshot());
+        let stored = work(rollup.stored, threshold);
+        pg_sys::PopActiveSnapshot();
+        stored
+    }
+}
+
+unsafe fn work(stored: pg_sys::Oid, threshold: i64) -> i64 {
+    // SAFETY: the caller's snapshot is active.
+    unsafe {
+        let snapshot = pg_sys::GetActiveSnapshot();
+        let Some(rollup) = catalog::find(stored, snapshot) else {
+            return 0;
+        };
+        let (times, mut marks) = catalog::marks(stored, snapshot);
+        // A time from the threshold on is not in a bucket that starts before this.
+        let watermark = rollup.starts(threshold, threshold).0.max(rollup.watermark);
+        let mut again = Ranges::default();
+        for (first, last) in times.iter() {
+            let (first, last) = rollup.starts(first, last);
+            again.add(first, last.min(rollup.watermark.saturating_sub(1)));
+        }
+        again.start_at(rollup.first_computable());
+        again.limit(MOST_RANGES);
+        let mut due = again.clone();
+        due.add(rollup.watermark, watermark.saturating_sub(1));
+        due.start_at(rollup.first_computable());
+        let rows = if due.is_empty() {
+            0
+        } else {
+            store(&rollup, snapshot, &again, due)
+        };
+        catalog::remove_marks(&mut marks);
+        if watermark > rollup.watermark {
+            catalog::move_on(stored, Limit::Watermark, watermark);
+        }
+        rows
+    }
+}
+
+/// Puts the buckets that are due into the stored table, in place of those of `again`.
+unsafe fn store(rollup: &Rollup, snapshot: pg_sys::Snapshot, again: &Ranges, due: Ranges) -> i64 {
+    let table = Open::living_table(rollup.stored, pg_sys::RowExclusiveLock);
+    let view = Open::table(rollup.view, pg_sys::AccessShareLock);
+    // SAFETY: both are open; the bucket is a column of the stored table.
+    unsafe {
+        let (table, view) = (table.rel(), view.rel());
+        let stored = relation::qualified_name(table);
+        let attribute = &relation::attributes((*table).rd_att)[rollup.bucket_column as usize - 1];
+        let kind = attribute.atttypid;
+        let time = TimeType::of(kind).unwrap_or(TimeType::Int8);
+        let column = pg_sys::quote_identifier(attribute.attname.data.as_ptr());
+        let column = CStr::from_ptr(column).to_string_lossy().into_owned();
+        for (first, last) in again.iter() {
+            let query = format!("DELETE FROM {stored} WHERE {column} >= $1 AND {column} <= $2");
+            let range = [(kind, time.write(first)), (kind, time.write(last))];
+            spi::execute(&query, &range, snapshot);
+        }
+        let source = relation::qualified_name(view);
+        let query = format!("INSERT INTO {stored} SELECT * FROM {source}");
+        live::refreshing(rollup.stored, due, || spi::execute(&query, &[], snapshot))
+    }
+}

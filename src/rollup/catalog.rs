@@ -1,0 +1,346 @@
+//! What `varve.rollup` and `varve.rollup_mark` say, read and written without the rights of whoever is asking: the tables are
+//! the extension's, and nobody else may read them.
+
+use super::ranges::Ranges;
+use crate::pg::relation::Open;
+use core::ffi::CStr;
+use pgrx::pg_sys;
+
+/// A row of `varve.rollup`. Times are in the unit of the source's time column.
+#[derive(Clone, Debug)]
+pub struct Rollup {
+    /// The table of stored buckets; it names the rollup.
+    pub stored: pg_sys::Oid,
+    /// What users query.
+    pub view: pg_sys::Oid,
+    /// The table that it is computed from, in the end.
+    pub source: pg_sys::Oid,
+    /// The source's time column, from 1.
+    pub time_column: i16,
+    /// A bucket starts less than this before any time in it.
+    pub width_max: i64,
+    /// A bucket starts at most this behind any time in it: the clock of a zone can be set back.
+    pub over_max: i64,
+    /// Who changes rows of earlier times says so.
+    pub threshold: i64,
+    /// Buckets that start earlier are stored.
+    pub watermark: i64,
+    /// The bucket in the stored table, and in the view, from 1.
+    pub bucket_column: i16,
+    /// Retention has removed rows of earlier times from what the rollup is computed from: their buckets stay as they are.
+    pub removed: i64,
+    /// The stored table of the rollup that it is computed from; invalid for one that is computed from its source.
+    pub below: pg_sys::Oid,
+}
+
+impl Rollup {
+    /// The starts that buckets of the times `first` to `last` can have.
+    pub fn starts(&self, first: i64, last: i64) -> (i64, i64) {
+        (
+            first.saturating_sub(self.width_max - 1),
+            last.saturating_add(self.over_max),
+        )
+    }
+
+    /// The first start of a bucket that can be computed: all its rows are there, as far as retention goes.
+    pub fn first_computable(&self) -> i64 {
+        self.removed.saturating_add(self.over_max)
+    }
+
+    /// The times that buckets with starts `first` to `last` can have.
+    pub fn times(&self, first: i64, last: i64) -> (i64, i64) {
+        (
+            first.saturating_sub(self.over_max),
+            last.saturating_add(self.width_max - 1),
+        )
+    }
+}
+
+/// Column numbers, from 1, of both tables (src/schema/60-rollups.sql).
+mod column {
+    pub const STORED: i32 = 1;
+    pub const VIEW: i32 = 2;
+    pub const SOURCE: i32 = 3;
+    pub const TIME_COLUMN: i32 = 4;
+    pub const WIDTH_MAX: i32 = 5;
+    pub const OVER_MAX: i32 = 6;
+    pub const THRESHOLD: i32 = 7;
+    pub const WATERMARK: i32 = 8;
+    pub const BUCKET_COLUMN: i32 = 9;
+    pub const REMOVED: i32 = 10;
+    pub const BELOW: i32 = 11;
+    pub const COUNT: usize = 12;
+    pub const MARK_STORED: i32 = 1;
+    pub const MARK_FIRST: i32 = 2;
+    pub const MARK_LAST: i32 = 3;
+}
+
+/// The rollups that are computed from a table, in the end, as they are now.
+pub fn of_source(source: pg_sys::Oid) -> Vec<Rollup> {
+    let mut found = Vec::new();
+    // SAFETY: no snapshot means one that is taken now.
+    unsafe {
+        scan(
+            c"rollup",
+            c"rollup_source",
+            column::SOURCE,
+            source,
+            core::ptr::null_mut(),
+            |row| found.push(row.rollup()),
+        );
+    }
+    found
+}
+
+/// A rollup, as a snapshot shows it.
+///
+/// # Safety
+/// `snapshot` must be registered or active.
+pub unsafe fn find(stored: pg_sys::Oid, snapshot: pg_sys::Snapshot) -> Option<Rollup> {
+    let mut found = None;
+    // SAFETY: by contract.
+    unsafe {
+        scan(
+            c"rollup",
+            c"rollup_pkey",
+            column::STORED,
+            stored,
+            snapshot,
+            |row| found = Some(row.rollup()),
+        );
+    }
+    found
+}
+
+/// The rollup of a view, as it is now.
+pub fn of_view(view: pg_sys::Oid) -> Option<Rollup> {
+    let mut found = None;
+    // SAFETY: no snapshot means one that is taken now.
+    unsafe {
+        scan(
+            c"rollup",
+            c"rollup_view",
+            column::VIEW,
+            view,
+            core::ptr::null_mut(),
+            |row| found = Some(row.rollup()),
+        );
+    }
+    found
+}
+
+/// Times of a rollup's source that have been changed since they were stored, as a snapshot shows them, and the marks that say so.
+///
+/// # Safety
+/// `snapshot` must be registered or active.
+pub unsafe fn marks(
+    stored: pg_sys::Oid,
+    snapshot: pg_sys::Snapshot,
+) -> (Ranges, Vec<pg_sys::ItemPointerData>) {
+    let (mut times, mut marks) = (Ranges::default(), Vec::new());
+    // SAFETY: by contract.
+    unsafe {
+        scan(
+            c"rollup_mark",
+            c"rollup_mark_stored",
+            column::MARK_STORED,
+            stored,
+            snapshot,
+            |row| {
+                times.add(row.int8(column::MARK_FIRST), row.int8(column::MARK_LAST));
+                marks.push((*row.tuple).t_self);
+            },
+        );
+    }
+    (times, marks)
+}
+
+/// Adds marks, in the current transaction. Whoever replicates the source has rollups of its own, or none.
+pub fn add_marks(stored: pg_sys::Oid, times: &Ranges) {
+    // SAFETY: a heap of three columns.
+    unsafe {
+        let Some((marks, _)) = table_and_index(c"rollup_mark", c"rollup_mark_stored") else {
+            return;
+        };
+        let marks = Open::table(marks, pg_sys::RowExclusiveLock);
+        for (first, last) in times.iter() {
+            let mut values: [pg_sys::Datum; 3] = [stored.into(), first.into(), last.into()];
+            insert(marks.rel(), &mut values, &mut [false; 3]);
+        }
+    }
+}
+
+/// Enters a new rollup: the columns of `varve.rollup` in their order.
+pub fn add(values: &mut [pg_sys::Datum], nulls: &mut [bool]) {
+    // SAFETY: the caller gives what the table has.
+    unsafe {
+        if let Some((table, _)) = table_and_index(c"rollup", c"rollup_pkey") {
+            let table = Open::table(table, pg_sys::RowExclusiveLock);
+            insert(table.rel(), values, nulls);
+        }
+    }
+}
+
+unsafe fn insert(table: pg_sys::Relation, values: &mut [pg_sys::Datum], nulls: &mut [bool]) {
+    // SAFETY: the callers' contract; both tables are heaps with plain indexes, like a catalog.
+    unsafe {
+        let tuple =
+            pg_sys::heap_form_tuple((*table).rd_att, values.as_mut_ptr(), nulls.as_mut_ptr());
+        pg_sys::CatalogTupleInsert(table, tuple);
+        pg_sys::heap_freetuple(tuple);
+    }
+}
+
+/// What of a rollup moves on as time goes.
+#[derive(Clone, Copy)]
+pub enum Limit {
+    Threshold,
+    Watermark,
+}
+
+/// Moves a limit of a rollup.
+pub fn move_on(stored: pg_sys::Oid, limit: Limit, to: i64) {
+    let column = match limit {
+        Limit::Threshold => column::THRESHOLD,
+        Limit::Watermark => column::WATERMARK,
+    };
+    // SAFETY: the row is found by a snapshot that is taken now, and no one else changes it: refreshes exclude each other.
+    unsafe {
+        let (table, index, by) = (c"rollup", c"rollup_pkey", column::STORED);
+        let now = core::ptr::null_mut();
+        let mut changed = None;
+        scan(table, index, by, stored, now, |row| {
+            changed = Some(row.with(column, to))
+        });
+        let (Some(tuple), Some((table, _))) = (changed, table_and_index(table, index)) else {
+            return;
+        };
+        let table = Open::table(table, pg_sys::RowExclusiveLock);
+        pg_sys::CatalogTupleUpdate(table.rel(), &mut (*tuple).t_self, tuple);
+        pg_sys::heap_freetuple(tuple);
+    }
+}
+
+/// Removes marks that a refresh has read, all of them its own to remove.
+///
+/// # Safety
+/// `marks` must come from `marks`, in this transaction, with a lock that keeps other refreshes out.
+pub unsafe fn remove_marks(marks: &mut [pg_sys::ItemPointerData]) {
+    // SAFETY: by contract.
+    unsafe {
+        let Some((table, _)) = table_and_index(c"rollup_mark", c"rollup_mark_stored") else {
+            return;
+        };
+        let table = Open::table(table, pg_sys::RowExclusiveLock);
+        for mark in marks {
+            pg_sys::simple_heap_delete(table.rel(), mark);
+        }
+    }
+}
+
+/// A row of one of the tables, while it is looked at.
+struct Row {
+    tuple: pg_sys::HeapTuple,
+    descriptor: pg_sys::TupleDesc,
+    values: Vec<pg_sys::Datum>,
+}
+
+impl Row {
+    /// A column that is never null.
+    fn int8(&self, column: i32) -> i64 {
+        self.values[column as usize - 1].value() as i64
+    }
+
+    fn oid(&self, column: i32) -> pg_sys::Oid {
+        pg_sys::Oid::from_u32(self.int8(column) as u32)
+    }
+
+    fn rollup(&self) -> Rollup {
+        Rollup {
+            stored: self.oid(column::STORED),
+            source: self.oid(column::SOURCE),
+            view: self.oid(column::VIEW),
+            time_column: self.int8(column::TIME_COLUMN) as i16,
+            width_max: self.int8(column::WIDTH_MAX),
+            over_max: self.int8(column::OVER_MAX),
+            threshold: self.int8(column::THRESHOLD),
+            watermark: self.int8(column::WATERMARK),
+            bucket_column: self.int8(column::BUCKET_COLUMN) as i16,
+            removed: self.int8(column::REMOVED),
+            below: self.oid(column::BELOW),
+        }
+    }
+
+    /// A copy with another value in one column.
+    unsafe fn with(&self, column: i32, value: i64) -> pg_sys::HeapTuple {
+        let at = column as usize - 1;
+        let mut values = [pg_sys::Datum::from(0); column::COUNT];
+        let mut replace = [false; column::COUNT];
+        values[at] = value.into();
+        replace[at] = true;
+        // SAFETY: the tuple is pinned by its scan; the arrays have an entry for each column.
+        unsafe {
+            pg_sys::heap_modify_tuple(
+                self.tuple,
+                self.descriptor,
+                values.as_mut_ptr(),
+                [false; column::COUNT].as_mut_ptr(),
+                replace.as_mut_ptr(),
+            )
+        }
+    }
+}
+
+/// Shows the rows of a table whose column is `oid`.
+unsafe fn scan(
+    table: &CStr,
+    index: &CStr,
+    column: i32,
+    oid: pg_sys::Oid,
+    snapshot: pg_sys::Snapshot,
+    mut show: impl FnMut(&Row),
+) {
+    // SAFETY: the callers' contract; the tables are heaps with these indexes.
+    unsafe {
+        let Some((table, index)) = table_and_index(table, index) else {
+            return;
+        };
+        let table = Open::table(table, pg_sys::AccessShareLock);
+        let mut key = pg_sys::ScanKeyData::default();
+        pg_sys::ScanKeyInit(
+            &mut key,
+            column as pg_sys::AttrNumber,
+            pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber,
+            pg_sys::Oid::from(pg_sys::F_OIDEQ),
+            oid.into(),
+        );
+        let scan = pg_sys::systable_beginscan(table.rel(), index, true, snapshot, 1, &mut key);
+        loop {
+            let tuple = pg_sys::systable_getnext(scan);
+            if tuple.is_null() {
+                break;
+            }
+            let descriptor = (*table.rel()).rd_att;
+            let count = (*descriptor).natts as usize;
+            let (mut values, mut nulls) = (vec![pg_sys::Datum::from(0); count], vec![false; count]);
+            pg_sys::heap_deform_tuple(tuple, descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
+            show(&Row {
+                tuple,
+                descriptor,
+                values,
+            });
+        }
+        pg_sys::systable_endscan(scan);
+    }
+}
+
+/// A table of ours and an index of it; nothing while the extension is being created, or where it is not.
+unsafe fn table_and_index(table: &CStr, index: &CStr) -> Option<(pg_sys::Oid, pg_sys::Oid)> {
+    // SAFETY: syscache look-ups by name.
+    unsafe {
+        let schema = pg_sys::get_namespace_oid(c"varve".as_ptr(), true);
+        let table = pg_sys::get_relname_relid(table.as_ptr(), schema);
+        let index = pg_sys::get_relname_relid(index.as_ptr(), schema);
+        (table != pg_sys::InvalidOid && index != pg_sys::InvalidOid).then_some((table, index))
+    }
+}

@@ -1,0 +1,7 @@
+//! What rollups ask of writers: which times of which tables are stored, and so have to be marked when rows of them change
+//! (docs/design/0016). The SQL functions are in `functions/rollup`. Imports `pg` and `storage` alone.
+
+pub mod catalog;
+pub mod ranges;
+pub mod time;
+pub mod watch;

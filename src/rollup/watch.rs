@@ -1,0 +1,274 @@
+//! Writers of tables that rollups are computed from: they note the times of rows that they insert, change or delete, and before
+//! they commit they mark those times for the rollups that may have stored them (docs/design/0016).
+//!
+//! What is noted may be more than what was changed: a subtransaction that is rolled back leaves its times, and many ranges become
+//! few. A time that is marked without need is computed once more.
+
+use super::catalog::{self, Rollup};
+use super::ranges::Ranges;
+use super::time::TimeType;
+use crate::am::slot;
+use crate::pg::error::{self, Code};
+use crate::pg::relation;
+use crate::pg::tid::{self, Tid};
+use crate::pg::transaction::{Access, PerTransaction};
+use crate::storage::reader::Reader;
+use pgrx::pg_sys;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// Ranges that a transaction notes for a table before it closes gaps between them.
+const MOST_RANGES: usize = 64;
+
+/// What has to be known of a table whose rows rollups are computed from.
+struct Watched {
+    column: i16,
+    time: TimeType,
+    /// No rollup has stored a bucket of this time or later.
+    threshold: i64,
+    /// Retention has removed rows of earlier times, whose buckets rollups keep as they are.
+    removed: i64,
+}
+
+/// The times that a transaction has changed in a table.
+#[derive(Default)]
+struct Touched {
+    earlier: Ranges,
+    /// First and last of the times that were not below any threshold when they were noted.
+    newest: Option<(i64, i64)>,
+}
+
+thread_local! {
+    /// Tables that have been looked up since the last invalidation; none for those without rollups.
+    static WATCHED: RefCell<BTreeMap<u32, Option<Rc<Watched>>>> = const { RefCell::new(BTreeMap::new()) };
+    /// The table that was found without rollups last: most tables are.
+    static UNWATCHED: Cell<u32> = const { Cell::new(0) };
+    static TOUCHED: PerTransaction<BTreeMap<u32, Touched>> = PerTransaction::default();
+}
+
+pub fn init() {
+    // SAFETY: called once, when a backend loads the library.
+    unsafe {
+        pg_sys::CacheRegisterRelcacheCallback(Some(invalidate), pg_sys::Datum::from(0));
+    }
+}
+
+/// A refresh that moves a threshold invalidates its source, and waits for those who may have read the old one.
+unsafe extern "C-unwind" fn invalidate(_: pg_sys::Datum, _: pg_sys::Oid) {
+    UNWATCHED.set(0);
+    // A message may come while a look-up is under way; what that finds is not kept then.
+    WATCHED.with(|watched| {
+        if let Ok(mut watched) = watched.try_borrow_mut() {
+            watched.clear();
+        }
+    });
+}
+
+/// Notes the row in the slot as inserted. Raises an error for a row of a time that retention has removed: its bucket is kept, and
+/// would not show the row.
+///
+/// # Safety
+/// `table` must be open, and the slot hold a row of it.
+#[inline]
+pub unsafe fn inserted(table: pg_sys::Relation, slot: *mut pg_sys::TupleTableSlot) {
+    // SAFETY: by contract.
+    unsafe {
+        if relation::oid(table).to_u32() != UNWATCHED.get() {
+            note_slot(table, slot);
+        }
+    }
+}
+
+/// Notes a row of a chunk as deleted, or replaced.
+///
+/// # Safety
+/// `table` must be open, and the row one of it.
+#[inline]
+pub unsafe fn removed(table: pg_sys::Relation, reader: &Reader, row: u32) {
+    // SAFETY: by contract.
+    unsafe {
+        if relation::oid(table).to_u32() != UNWATCHED.get() {
+            if let Some(watched) = watched(table) {
+                let column = watched.column as usize - 1;
+                let (value, null) = reader.value((*table).rd_att, row, column);
+                note(table, &watched, value, null);
+            }
+        }
+    }
+}
+
+/// Notes a row of the tail as deleted, or replaced, by this command.
+///
+/// # Safety
+/// `table` must be open, and the row be there still.
+#[inline]
+pub unsafe fn removed_from_tail(table: pg_sys::Relation, at: Tid) {
+    // SAFETY: by contract.
+    unsafe {
+        if relation::oid(table).to_u32() != UNWATCHED.get() {
+            note_tail_row(table, at);
+        }
+    }
+}
+
+/// Notes that all rows of a table go, or that it is new.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn emptied(table: pg_sys::Relation) {
+    // SAFETY: by contract.
+    let table = unsafe { relation::oid(table) };
+    if !catalog::of_source(table).is_empty() {
+        TOUCHED.with_borrow_mut(|all| {
+            let touched = all.entry(table.to_u32()).or_default();
+            touched.earlier.add(i64::MIN, i64::MAX);
+        });
+    }
+}
+
+unsafe fn note_slot(table: pg_sys::Relation, slot: *mut pg_sys::TupleTableSlot) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let Some(watched) = watched(table) else {
+            return;
+        };
+        let mut null = false;
+        let value = slot::attribute(slot, watched.column, &mut null);
+        if !null && watched.time.read(value) < watched.removed {
+            refuse(table);
+        }
+        note(table, &watched, value, null);
+    }
+}
+
+unsafe fn refuse(table: pg_sys::Relation) -> ! {
+    // SAFETY: the caller's contract.
+    let name = unsafe { relation::name(table) };
+    error::raise(
+        Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!("row of table \"{name}\" is older than what retention has kept"),
+        "Rollups keep the buckets of that time, and would not show the row.",
+        "Drop the rollups to insert such rows.",
+    )
+}
+
+unsafe fn note_tail_row(table: pg_sys::Relation, at: Tid) {
+    // SAFETY: the caller's contract; whoever deletes a row keeps it from being removed.
+    unsafe {
+        let Some(watched) = watched(table) else {
+            return;
+        };
+        let mut tuple = pg_sys::HeapTupleData {
+            t_self: tid::to_pg(at),
+            ..Default::default()
+        };
+        let mut buffer = 0;
+        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        if !pg_sys::heap_fetch(table, any, &mut tuple, &mut buffer, false) {
+            return;
+        }
+        let count = (*(*table).rd_att).natts as usize;
+        let (mut values, mut nulls) = (vec![pg_sys::Datum::from(0); count], vec![false; count]);
+        let (row, descriptor) = (&mut tuple, (*table).rd_att);
+        pg_sys::heap_deform_tuple(row, descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
+        let column = watched.column as usize - 1;
+        note(table, &watched, values[column], nulls[column]);
+        pg_sys::ReleaseBuffer(buffer);
+    }
+}
+
+unsafe fn note(table: pg_sys::Relation, watched: &Watched, value: pg_sys::Datum, null: bool) {
+    // No bucket of a rollup is without time.
+    if null {
+        return;
+    }
+    let time = watched.time.read(value);
+    // SAFETY: the callers' contract.
+    let table = unsafe { relation::oid(table) };
+    TOUCHED.with_borrow_mut(|all| {
+        let touched = all.entry(table.to_u32()).or_default();
+        if time >= watched.threshold {
+            let (first, last) = touched.newest.unwrap_or((time, time));
+            touched.newest = Some((first.min(time), last.max(time)));
+        } else if !touched.earlier.contains(time) {
+            touched.earlier.add(time, time);
+            touched.earlier.limit(MOST_RANGES);
+        }
+    });
+}
+
+/// What is known of a table, unless it has no rollups.
+unsafe fn watched(table: pg_sys::Relation) -> Option<Rc<Watched>> {
+    // SAFETY: the callers' contract.
+    let oid = unsafe { relation::oid(table) };
+    if let Some(known) = WATCHED.with_borrow(|all| all.get(&oid.to_u32()).cloned()) {
+        return known;
+    }
+    let rollups = catalog::of_source(oid);
+    // SAFETY: as above; the column is one of the table's.
+    let found = unsafe { of_rollups(table, &rollups) };
+    if found.is_none() {
+        UNWATCHED.set(oid.to_u32());
+    }
+    let kept = found.clone();
+    WATCHED.with_borrow_mut(|all| all.insert(oid.to_u32(), kept));
+    found
+}
+
+unsafe fn of_rollups(table: pg_sys::Relation, rollups: &[Rollup]) -> Option<Rc<Watched>> {
+    let column = rollups.first()?.time_column;
+    // SAFETY: the table is open.
+    let attributes = unsafe { relation::attributes((*table).rd_att) };
+    let time = TimeType::of(attributes.get(column as usize - 1)?.atttypid)?;
+    Some(Rc::new(Watched {
+        column,
+        time,
+        threshold: rollups.iter().map(|rollup| rollup.threshold).max()?,
+        removed: removed_by_retention(rollups).unwrap_or(i64::MIN),
+    }))
+}
+
+/// Rows of earlier times have been removed from the source itself, not from a rollup in between.
+fn removed_by_retention(rollups: &[Rollup]) -> Option<i64> {
+    let direct = rollups
+        .iter()
+        .filter(|rollup| rollup.below == pg_sys::InvalidOid);
+    direct.map(|rollup| rollup.removed).max()
+}
+
+/// Before the transaction commits: marks what it has changed for each rollup that may have stored it. A prepared transaction
+/// marks everything, since a refresh does not wait for it.
+pub fn publish(prepares: bool) {
+    let touched = TOUCHED.replace(BTreeMap::new());
+    for (source, times) in &touched {
+        for rollup in catalog::of_source(pg_sys::Oid::from_u32(*source)) {
+            let limit = if prepares { i64::MAX } else { rollup.threshold };
+            let marks = times.below(limit);
+            if !marks.is_empty() {
+                catalog::add_marks(rollup.stored, &marks);
+            }
+        }
+    }
+}
+
+/// The times of a source that this transaction has changed.
+pub fn touched(source: pg_sys::Oid) -> Ranges {
+    TOUCHED.with_borrow(|all| {
+        all.get(&source.to_u32())
+            .map_or_else(Ranges::default, |touched| touched.below(i64::MAX))
+    })
+}
+
+impl Touched {
+    /// The times below `limit`; ranges are taken whole.
+    fn below(&self, limit: i64) -> Ranges {
+        let mut times = Ranges::default();
+        for (first, last) in self.earlier.iter().chain(self.newest) {
+            if first < limit || limit == i64::MAX {
+                times.add(first, last);
+            }
+        }
+        times
+    }
+}

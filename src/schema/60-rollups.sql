@@ -1,0 +1,190 @@
+-- Rollups: docs/reference/rollups.md. Times are in the unit of the source's time column: microseconds or days since 2000-01-01, or
+-- an integer column's own. Read and written by the library (src/rollup/catalog.rs); nobody else needs to see them.
+CREATE TABLE varve.rollup (
+    stored regclass NOT NULL,
+    view regclass NOT NULL,
+    source regclass NOT NULL,
+    time_column int2 NOT NULL,
+    width_max bigint NOT NULL,
+    over_max bigint NOT NULL,
+    threshold bigint NOT NULL,
+    watermark bigint NOT NULL,
+    bucket_column int2 NOT NULL,
+    removed bigint NOT NULL,
+    below regclass NOT NULL,
+    time_name name NOT NULL,
+    CONSTRAINT rollup_pkey PRIMARY KEY (stored)
+) USING heap;
+CREATE INDEX rollup_source ON varve.rollup USING btree (source);
+CREATE INDEX rollup_below ON varve.rollup USING btree (below);
+CREATE INDEX rollup_view ON varve.rollup USING btree (view);
+CREATE TABLE varve.rollup_mark (stored regclass NOT NULL, first bigint NOT NULL, last bigint NOT NULL) USING heap;
+CREATE INDEX rollup_mark_stored ON varve.rollup_mark USING btree (stored);
+REVOKE ALL ON varve.rollup, varve.rollup_mark FROM PUBLIC;
+
+CREATE FUNCTION varve.create_rollup(name text, query text) RETURNS void
+AS 'MODULE_PATHNAME', 'varve_create_rollup' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION varve.create_rollup(text, text) IS
+'makes a view that gives what a query grouped by time_bucket gives, and stores what is settled';
+
+-- What the views ask. A reader of the view needs no right beyond that on the view.
+CREATE FUNCTION varve.rollup_watermark(stored regclass, "like" anyelement) RETURNS anyelement
+AS 'MODULE_PATHNAME', 'varve_rollup_watermark' LANGUAGE C STABLE PARALLEL RESTRICTED;
+CREATE FUNCTION varve.rollup_is_live(stored regclass, start anyelement) RETURNS bool
+AS 'MODULE_PATHNAME', 'varve_rollup_is_live' LANGUAGE C STABLE STRICT PARALLEL RESTRICTED;
+CREATE FUNCTION varve.rollup_live(stored regclass, "like" anyelement, OUT low anyelement, OUT high anyelement,
+    OUT first anyelement, OUT last anyelement)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'varve_rollup_live_wrapper' LANGUAGE C STABLE PARALLEL RESTRICTED ROWS 2;
+
+-- The steps of a refresh; each looks whether the caller is the rollup's owner.
+CREATE FUNCTION varve.rollup_begin(stored regclass) RETURNS bigint
+AS 'MODULE_PATHNAME', 'varve_rollup_begin' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+CREATE FUNCTION varve.rollup_step(stored regclass, threshold bigint) RETURNS bigint
+AS 'MODULE_PATHNAME', 'varve_rollup_step' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+CREATE FUNCTION varve.rollup_mark_range(stored regclass, first anyelement, last anyelement) RETURNS void
+AS 'MODULE_PATHNAME', 'varve_rollup_mark_range' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+CREATE FUNCTION varve.rollup_stored(view regclass) RETURNS regclass
+AS 'MODULE_PATHNAME', 'varve_rollup_stored' LANGUAGE C STRICT STABLE PARALLEL SAFE;
+CREATE FUNCTION varve.rollup_source(view regclass) RETURNS regclass
+AS 'MODULE_PATHNAME', 'varve_rollup_source' LANGUAGE C STRICT STABLE PARALLEL SAFE;
+
+-- Transactions that may have read an older threshold are those that can write to the source, by what they hold when the new one is
+-- committed. Waiting takes no lock, so nobody queues behind it; prepared transactions have marked whatever they changed.
+CREATE PROCEDURE varve.refresh_rollup(name regclass, "from" anyelement, "to" anyelement)
+LANGUAGE plpgsql AS $$
+DECLARE
+    kept pg_catalog.regclass := varve.rollup_stored(name);
+BEGIN
+    PERFORM varve.rollup_mark_range(kept, "from", "to");
+    CALL varve.refresh_rollup(name);
+END
+$$;
+
+CREATE PROCEDURE varve.refresh_rollup(name regclass)
+LANGUAGE plpgsql AS $$
+DECLARE
+    kept pg_catalog.regclass;
+    source pg_catalog.regclass;
+    threshold bigint;
+    writers text[];
+    patience pg_catalog.timestamptz;
+BEGIN
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+    kept := varve.rollup_stored(name);
+    source := varve.rollup_source(name);
+    threshold := varve.rollup_begin(kept);
+    COMMIT;
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+    writers := ARRAY(
+        SELECT virtualtransaction FROM pg_catalog.pg_locks
+        WHERE locktype = 'relation' AND relation = source
+        AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
+        AND granted AND pid <> pg_backend_pid()
+        AND mode IN ('RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock'));
+    patience := clock_timestamp() + interval '1 minute';
+    WHILE EXISTS (SELECT FROM pg_catalog.pg_locks WHERE virtualtransaction = ANY (writers) AND pid IS NOT NULL) LOOP
+        IF clock_timestamp() > patience THEN
+            RAISE EXCEPTION USING ERRCODE = 'lock_not_available',
+                MESSAGE = 'refresh gave up waiting for transactions that write to the source of the rollup',
+                DETAIL = 'What has not been stored is computed by whoever reads the rollup.',
+                HINT = 'Refresh again when they have ended; pg_locks shows them.';
+        END IF;
+        COMMIT;
+        PERFORM pg_catalog.pg_sleep(0.01);
+        PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+    END LOOP;
+    COMMIT;
+    PERFORM varve.rollup_step(kept, threshold);
+    COMMIT;
+END
+$$;
+COMMENT ON PROCEDURE varve.refresh_rollup(regclass) IS
+'stores what is settled of a rollup, and what has been changed since it was stored; not inside a transaction block';
+
+CREATE FUNCTION varve.drop_rollup(name regclass) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM varve.rollup_stored(name);
+    EXECUTE pg_catalog.format('DROP VIEW %s', name);
+END
+$$;
+COMMENT ON FUNCTION varve.drop_rollup(regclass) IS 'drops a rollup and what it has stored';
+
+-- A view that goes takes along what it has stored, and its entry.
+CREATE FUNCTION varve.after_rollup_drop() RETURNS event_trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    gone record;
+BEGIN
+    FOR gone IN
+        DELETE FROM varve.rollup r
+        USING pg_event_trigger_dropped_objects() o
+        WHERE o.classid = 'pg_class'::regclass AND o.objid IN (r.view, r.stored)
+        RETURNING r.stored, EXISTS (SELECT FROM pg_class c WHERE c.oid = r.stored) AS is_left
+    LOOP
+        DELETE FROM varve.rollup_mark m WHERE m.stored = gone.stored;
+        IF gone.is_left THEN
+            EXECUTE format('DROP TABLE %s', gone.stored);
+        END IF;
+    END LOOP;
+END
+$$;
+CREATE EVENT TRIGGER varve_after_rollup_drop ON sql_drop
+WHEN TAG IN ('DROP VIEW', 'DROP TABLE', 'DROP SCHEMA', 'DROP OWNED', 'ALTER TABLE') EXECUTE FUNCTION varve.after_rollup_drop();
+
+-- What would make a rollup wrong is refused.
+CREATE FUNCTION varve.after_source_ddl() RETURNS event_trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    wrong record;
+BEGIN
+    FOR wrong IN
+        SELECT r.view, c.oid::regclass AS source,
+            CASE WHEN c.relrowsecurity THEN 'row-level security'
+                 WHEN c.relam <> (SELECT oid FROM pg_am WHERE amname = 'varve') THEN 'another access method'
+                 WHEN c.relhassubclass THEN 'tables that inherit from it'
+                 WHEN NOT a.attnotnull THEN 'times that may be NULL' END AS what
+        FROM varve.rollup r JOIN pg_class c ON c.oid = r.source
+        JOIN pg_attribute a ON a.attrelid = r.source AND a.attnum = r.time_column
+        WHERE c.relrowsecurity OR c.relhassubclass OR NOT a.attnotnull
+        OR c.relam <> (SELECT oid FROM pg_am WHERE amname = 'varve')
+    LOOP
+        RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist',
+            MESSAGE = format('table %s cannot have %s', wrong.source, wrong.what),
+            DETAIL = format('The rollup %s is computed from it.', wrong.view),
+            HINT = 'Drop the rollup with varve.drop_rollup first.';
+    END LOOP;
+    -- The name finds the column where a dump was restored, the number where it was renamed.
+    UPDATE varve.rollup r SET time_name = a.attname
+    FROM pg_attribute a
+    WHERE a.attrelid = r.source AND a.attnum = r.time_column AND a.attname <> r.time_name;
+END
+$$;
+CREATE EVENT TRIGGER varve_after_source_ddl ON ddl_command_end
+WHEN TAG IN ('ALTER TABLE') EXECUTE FUNCTION varve.after_source_ddl();
+
+-- A user sees the rollups of views that they own.
+CREATE VIEW varve.rollups AS
+    SELECT r.view AS name, r.source, r.stored,
+        CASE WHEN t.name IN ('timestamptz', 'timestamp') THEN (r.width_max * interval '1 microsecond')::text
+             WHEN t.name = 'date' THEN (r.width_max * interval '1 day')::text
+             ELSE r.width_max::text END AS width,
+        CASE WHEN r.watermark = -9223372036854775808 THEN '-infinity'
+             WHEN t.name = 'timestamptz' THEN (t.zero + r.watermark * interval '1 microsecond')::text
+             WHEN t.name = 'timestamp' THEN (timestamp '2000-01-01' + r.watermark * interval '1 microsecond')::text
+             WHEN t.name = 'date' THEN (date '2000-01-01' + r.watermark::int)::text
+             ELSE r.watermark::text END AS watermark,
+        CASE WHEN r.watermark > -9223372036854775808 AND t.name = 'timestamptz'
+             THEN now() - (t.zero + r.watermark * interval '1 microsecond') END AS lag,
+        (SELECT count(*) FROM varve.rollup_mark m WHERE m.stored = r.stored) AS marked_ranges,
+        (SELECT greatest(c.reltuples, 0)::bigint FROM pg_class c WHERE c.oid = r.stored) AS rows,
+        pg_total_relation_size(r.stored) AS bytes
+    FROM varve.rollup r
+    JOIN pg_class v ON v.oid = r.view
+    JOIN pg_attribute a ON a.attrelid = r.source AND a.attnum = r.time_column
+    CROSS JOIN LATERAL (SELECT (SELECT typname FROM pg_type WHERE oid = a.atttypid) AS name,
+        timestamptz '2000-01-01 00:00:00+00' AS zero) t
+    WHERE pg_has_role(v.relowner, 'USAGE');
+GRANT SELECT ON varve.rollups TO PUBLIC;
+COMMENT ON VIEW varve.rollups IS 'the rollups of the current user: how far they are stored, and what has to be computed again';
