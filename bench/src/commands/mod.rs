@@ -15,6 +15,7 @@ mod model;
 mod pgbench;
 mod pglogical;
 mod replicate;
+mod rollups;
 mod soak;
 mod tables;
 mod test;
@@ -46,6 +47,12 @@ pub fn run() -> Result<bool> {
         "installcheck" => installcheck::run(&tree, &mut report)?,
         "replicate" => replicate::run(&tree, &mut report)?,
         "logical" => logical::run(&tree, &mut report, arguments.option("rounds", 9)?, seed)?,
+        "rollups" => rollups::run(
+            &tree,
+            &mut report,
+            arguments.option("transactions", 2_000)?,
+            seed,
+        )?,
         "crash" => crash::run(&tree, &mut report, arguments.option("rounds", 5)?, seed)?,
         "differential" => {
             differential::run(

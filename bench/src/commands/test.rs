@@ -2,7 +2,7 @@
 
 use super::{
     cancel, core_suites, crash, differential, faults, hazards, installcheck, keys, logical, model,
-    pgbench, replicate,
+    pgbench, replicate, rollups,
 };
 use crate::lanes::{self, Program};
 use crate::report::Report;
@@ -44,6 +44,9 @@ const SESSIONS: &[Program] = &[
     }),
     ("pgbench", |tree, report, _| {
         pgbench::run(tree, report, 2, 3, "")
+    }),
+    ("rollups", |tree, report, seed| {
+        rollups::run(tree, report, 2_000, seed)
     }),
 ];
 

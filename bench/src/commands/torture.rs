@@ -2,7 +2,7 @@
 //! hour's worth of sessions against the model. Its page, with the commit it was run on, is kept under docs/.
 
 use super::core_suites::{Sources, Suite, Torture};
-use super::{crash, differential, keys, model, pgbench};
+use super::{crash, differential, keys, model, pgbench, rollups};
 use crate::lanes::{self, Program};
 use crate::report::Report;
 use crate::server::{self, Tree};
@@ -17,6 +17,7 @@ const SEVEN: Torture = Torture { chunk_rows: 7 };
 const MODEL_SECONDS: u64 = 900;
 /// Of each of its four modes.
 const KEYS_SECONDS: u64 = 110;
+const ROLLUP_TRANSACTIONS: u64 = 50_000;
 const TABLES: u64 = 30;
 const STATEMENTS: usize = 1_000;
 
@@ -39,6 +40,9 @@ const SESSIONS_AND_STATEMENTS: &[Program] = &[
     }),
     ("pgbench", |tree, report, _| {
         pgbench::run(tree, report, 10, 20, "")
+    }),
+    ("rollups", |tree, report, seed| {
+        rollups::run(tree, report, ROLLUP_TRANSACTIONS, seed)
     }),
     ("pgbench in torture mode", |tree, report, _| {
         pgbench::run(tree, report, 10, 20, &SEVEN.settings())

@@ -1,0 +1,371 @@
+//! Sessions of random changes to a table with rollups, two of them stacked, beside refreshes and compact: after every transaction,
+//! and in every snapshot, the rollups give what their queries give. The server is killed in between.
+
+use crate::errors::{describe, is_conflict};
+use crate::random::Random;
+use crate::report::Report;
+use crate::server::{Cluster, Tree};
+use crate::twins;
+use crate::Result;
+use postgres::{Client, NoTls};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const SESSIONS: u64 = 4;
+const HOURS: i64 = 40 * 24;
+const MOST_ROWS: i64 = 9_000;
+
+/// Rollups, with the queries that they are to equal at any time.
+const ROLLUPS: [(&str, &str); 3] = [
+    (
+        "hourly",
+        "SELECT time_bucket('1 hour', time) AS bucket, device, count(*) AS rows, sum(value) AS sum, min(value) AS least, \
+         avg(fine) AS average FROM readings WHERE value <> 13 GROUP BY bucket, device",
+    ),
+    (
+        "daily",
+        "SELECT time_bucket('1 day', bucket) AS day, device, sum(rows) AS rows, min(least) AS least FROM {hourly} \
+         GROUP BY day, device",
+    ),
+    (
+        "monthly",
+        "SELECT time_bucket('1 month', time, 'Europe/Berlin') AS month, count(*) AS rows, max(fine) AS most FROM readings \
+         GROUP BY month",
+    ),
+];
+
+/// What the sessions share.
+struct Shared {
+    conninfo: String,
+    stop: AtomicBool,
+    /// Hours that the table's newest rows have reached.
+    newest: AtomicU64,
+    committed: AtomicU64,
+    compared: AtomicU64,
+    refreshed: AtomicU64,
+}
+
+pub fn run(tree: &Arc<Tree>, report: &mut Report, transactions: u64, seed: u64) -> Result<()> {
+    println!("rollups: seed {seed}, {transactions} transactions");
+    let settings = [
+        "deadlock_timeout = '100ms'",
+        "max_prepared_transactions = 20",
+    ];
+    let mut cluster = Cluster::create(tree, &settings)?;
+    let mut client = cluster.database("rollups")?;
+    create(&mut client)?;
+    drop(client);
+    let shared = Shared {
+        conninfo: cluster.conninfo("rollups"),
+        stop: AtomicBool::new(false),
+        newest: AtomicU64::new(HOURS as u64 / 2),
+        committed: AtomicU64::new(0),
+        compared: AtomicU64::new(0),
+        refreshed: AtomicU64::new(0),
+    };
+    for half in 0..2 {
+        let until = transactions * (half + 1) / 2;
+        let killed = half == 0;
+        let name = ["before kill -9", "after kill -9"][half as usize];
+        let outcome = work(&mut cluster, &shared, seed + half * 100, until, killed);
+        report.check(&format!("rollups/equal at any time {name}"), outcome);
+        if killed {
+            cluster.start()?;
+        }
+        let mut client = cluster.connect("rollups")?;
+        let equal = resolve_prepared(&mut client).and_then(|()| expect_equal(&mut client));
+        report.check(&format!("rollups/equal at rest {name}"), equal);
+        for table in ["readings", "hourly_stored"] {
+            let verified = twins::expect_verified(&mut client, table);
+            report.check(&format!("rollups/{table} verified {name}"), verified);
+        }
+    }
+    println!(
+        "rollups: {} transactions, {} comparisons, {} refreshes",
+        shared.committed.load(Ordering::Relaxed),
+        shared.compared.load(Ordering::Relaxed),
+        shared.refreshed.load(Ordering::Relaxed)
+    );
+    let many = shared.refreshed.load(Ordering::Relaxed) > transactions / 100;
+    let refreshed = many.then_some(()).ok_or("hardly a refresh came to its end");
+    report.check(
+        "rollups/refreshed all the while",
+        refreshed.map_err(Into::into),
+    );
+    Ok(())
+}
+
+fn create(client: &mut Client) -> Result<()> {
+    client.batch_execute(
+        "CREATE TABLE readings (time timestamptz NOT NULL, device text NOT NULL, value int, fine float8) USING varve;
+         CREATE INDEX ON readings USING varve (device, time);
+         INSERT INTO readings SELECT '2026-01-01'::timestamptz + i * interval '5 minutes', 'd' || i % 7, i % 29, i % 64 / 4.0
+         FROM generate_series(0, 5759) i",
+    )?;
+    twins::compact(client, "readings")?;
+    let mut hourly = String::new();
+    for (name, query) in ROLLUPS {
+        let view = query.replace("{hourly}", "hourly");
+        client.execute("SELECT varve.create_rollup($1, $2)", &[&name, &view])?;
+        let raw = query.replace("{hourly}", &format!("({hourly}) hourly"));
+        client.batch_execute(&format!("CREATE VIEW {name}_raw AS {raw}"))?;
+        if name == "hourly" {
+            hourly = raw;
+        }
+    }
+    Ok(())
+}
+
+/// Compares all rollups with their queries.
+fn expect_equal(client: &mut Client) -> Result<()> {
+    (0..ROLLUPS.len()).try_for_each(|which| expect_equal_rollup(client, which))
+}
+
+/// Compares a rollup with its query in one statement: a row that one has, and the other has not, is left over.
+fn expect_equal_rollup(client: &mut Client, which: usize) -> Result<()> {
+    let (name, _) = ROLLUPS[which];
+    let query = format!(
+        "SELECT line, sum(side) FROM (SELECT x::text AS line, 1 AS side FROM {name}_raw x
+         UNION ALL SELECT x::text, -1 FROM {name} x) lines
+         GROUP BY line HAVING sum(side) <> 0 ORDER BY line"
+    );
+    let rows = client.query(&query, &[])?;
+    let Some(row) = rows.first() else {
+        return Ok(());
+    };
+    let (line, side): (String, i64) = (row.get(0), row.get(1));
+    let what = if side > 0 {
+        "is missing"
+    } else {
+        "is too many"
+    };
+    Err(format!("{name}: {} lines differ, {line} {what}", rows.len()).into())
+}
+
+/// Ends what a killed session has left prepared.
+fn resolve_prepared(client: &mut Client) -> Result<()> {
+    for row in client.query("SELECT gid FROM pg_prepared_xacts", &[])? {
+        let name: String = row.get(0);
+        client.batch_execute(&format!("COMMIT PREPARED '{name}'"))?;
+    }
+    Ok(())
+}
+
+/// All sessions until so many transactions are committed in all, or something is wrong.
+fn work(cluster: &mut Cluster, shared: &Shared, seed: u64, until: u64, kill: bool) -> Result<()> {
+    shared.stop.store(false, Ordering::Relaxed);
+    thread::scope(|scope| {
+        let mut sessions: Vec<_> = (0..SESSIONS)
+            .map(|session| scope.spawn(move || change_until(shared, seed + session, session)))
+            .collect();
+        sessions.push(scope.spawn(move || refresh_until(shared, seed + 50)));
+        sessions.push(scope.spawn(move || compare_until(shared)));
+        let deadline = Instant::now() + Duration::from_secs(3600);
+        while shared.committed.load(Ordering::Relaxed) < until
+            && !sessions.iter().any(|session| session.is_finished())
+            && Instant::now() < deadline
+        {
+            thread::sleep(Duration::from_millis(20));
+        }
+        let failed_early = sessions.iter().any(|session| session.is_finished());
+        let killed = kill && !failed_early;
+        shared.stop.store(true, Ordering::Relaxed);
+        if killed {
+            cluster.kill()?;
+        }
+        let mut result: Result<()> = Ok(());
+        for session in sessions {
+            let end = session
+                .join()
+                .unwrap_or_else(|_| Err("a thread panicked".into()));
+            match end {
+                // The kill ends connections: that alone is no fault.
+                Err(text) if killed && text.contains("connection") => {}
+                Err(text) => result = Err(text.into()),
+                Ok(()) => {}
+            }
+        }
+        result
+    })
+}
+
+type Ended = std::result::Result<(), String>;
+
+/// Repeats `step` until all sessions stop; conflicts are rolled back.
+fn repeat(shared: &Shared, mut step: impl FnMut(&mut Client) -> Result<()>) -> Ended {
+    let mut client =
+        Client::connect(&shared.conninfo, NoTls).map_err(|e| format!("connection: {e}"))?;
+    while !shared.stop.load(Ordering::Relaxed) {
+        match step(&mut client) {
+            Ok(()) => {}
+            Err(_) if client.is_closed() => return Err("the connection is closed".into()),
+            Err(error) if is_conflict(error.as_ref()) => {
+                client
+                    .batch_execute("ROLLBACK")
+                    .map_err(|e| format!("connection: {e}"))?;
+            }
+            Err(error) => return Err(describe(error.as_ref())),
+        }
+    }
+    Ok(())
+}
+
+fn compare_until(shared: &Shared) -> Ended {
+    repeat(shared, |client| {
+        client.batch_execute(
+            "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM readings",
+        )?;
+        // Others go on; the snapshot stays.
+        thread::sleep(Duration::from_millis(30));
+        expect_equal(client)?;
+        client.batch_execute("COMMIT")?;
+        shared.compared.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    })
+}
+
+fn refresh_until(shared: &Shared, seed: u64) -> Ended {
+    let mut random = Random::new(seed);
+    repeat(shared, |client| {
+        let (name, _) = random.pick(&ROLLUPS);
+        match random.integer(0, 10) {
+            0 => twins::compact(client, "readings")?,
+            1 => twins::compact(client, "hourly_stored")?,
+            2 => client.batch_execute(&format!(
+                "CALL varve.refresh_rollup('{name}', '2026-01-05'::timestamptz, '2026-01-07'::timestamptz)"
+            ))?,
+            _ => client.batch_execute(&format!("CALL varve.refresh_rollup('{name}')"))?,
+        }
+        shared.refreshed.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    })
+}
+
+fn change_until(shared: &Shared, seed: u64, session: u64) -> Ended {
+    let mut random = Random::new(seed);
+    let mut number = 0;
+    repeat(shared, |client| {
+        number += 1;
+        transaction(
+            client,
+            shared,
+            &mut random,
+            &format!("p{seed}_{session}_{number}"),
+        )?;
+        shared.committed.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    })
+}
+
+fn transaction(
+    client: &mut Client,
+    shared: &Shared,
+    random: &mut Random,
+    name: &str,
+) -> Result<()> {
+    let level = random.pick(&[
+        "READ COMMITTED",
+        "READ COMMITTED",
+        "REPEATABLE READ",
+        "SERIALIZABLE",
+    ]);
+    client.batch_execute(&format!("BEGIN ISOLATION LEVEL {level}"))?;
+    if random.one_in(400) {
+        client.batch_execute("TRUNCATE readings")?;
+    }
+    for _ in 0..random.integer(1, 4) {
+        let saved = random.one_in(4);
+        if saved {
+            client.batch_execute("SAVEPOINT s")?;
+        }
+        let statement = statement(shared, random);
+        client.batch_execute(&statement)?;
+        if saved {
+            let end = *random.pick(&["ROLLBACK TO s", "RELEASE s"]);
+            client.batch_execute(end)?;
+        }
+        if random.one_in(3) {
+            expect_equal_rollup(client, any_rollup(random))?;
+        }
+    }
+    match random.integer(0, 12) {
+        0 => client.batch_execute("ROLLBACK")?,
+        1 => {
+            client.batch_execute(&format!("PREPARE TRANSACTION '{name}'"))?;
+            if random.one_in(2) {
+                expect_equal_rollup(client, any_rollup(random))?;
+            }
+            let end = random.pick(&["COMMIT", "ROLLBACK"]);
+            client.batch_execute(&format!("{end} PREPARED '{name}'"))?;
+        }
+        _ => client.batch_execute("COMMIT")?,
+    }
+    expect_equal_rollup(client, any_rollup(random))?;
+    if random.one_in(50) {
+        thin_out(client)?;
+    }
+    Ok(())
+}
+
+fn any_rollup(random: &mut Random) -> usize {
+    random.integer(0, ROLLUPS.len() as i64) as usize
+}
+
+/// A random change. Most rows come at the newest time, some late.
+fn statement(shared: &Shared, random: &mut Random) -> String {
+    let device = random.integer(0, 7);
+    let newest = shared.newest.load(Ordering::Relaxed) as i64;
+    let hour = random.integer(0, HOURS);
+    let at = |hour: i64| format!("('2026-01-01'::timestamptz + interval '{hour} hours')");
+    let rows = |from: i64, count: i64| {
+        format!(
+            "INSERT INTO readings SELECT {} + i * interval '47 seconds', 'd{device}', i % 29, i % 64 / 4.0
+             FROM generate_series(1, {count}) i",
+            at(from)
+        )
+    };
+    match random.integer(0, 10) {
+        0..=2 => {
+            if random.one_in(8) {
+                shared.newest.fetch_add(1, Ordering::Relaxed);
+            }
+            rows(newest, random.integer(1, 20))
+        }
+        3 => rows(hour, random.integer(1, 5)),
+        4 if random.one_in(3) => rows(hour, random.integer(500, 600)),
+        5 => format!(
+            "UPDATE readings SET value = value + 1 WHERE device = 'd{device}' AND time >= {} AND time < {}",
+            at(hour),
+            at(hour + 2)
+        ),
+        6 => format!(
+            "UPDATE readings SET time = time + interval '{} hours' WHERE device = 'd{device}' AND time >= {} AND time < {}",
+            random.integer(-30, 30),
+            at(hour),
+            at(hour + 1)
+        ),
+        7 | 8 => format!(
+            "DELETE FROM readings WHERE device = 'd{device}' AND time >= {} AND time < {}",
+            at(hour),
+            at(hour + random.integer(1, 12))
+        ),
+        _ => format!(
+            "DO $$ BEGIN {}; RAISE division_by_zero; EXCEPTION WHEN division_by_zero THEN {}; END $$",
+            rows(hour, 3),
+            rows(newest, 2)
+        ),
+    }
+}
+
+/// Keeps comparing quick.
+fn thin_out(client: &mut Client) -> Result<()> {
+    let rows: i64 = client
+        .query_one("SELECT count(*) FROM readings", &[])?
+        .get(0);
+    if rows > MOST_ROWS {
+        client.batch_execute("DELETE FROM readings WHERE value % 4 <> 0")?;
+    }
+    Ok(())
+}
