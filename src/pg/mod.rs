@@ -10,6 +10,7 @@ pub mod heap;
 pub mod heavy;
 pub mod memory;
 pub mod nbtree;
+pub mod news;
 pub mod node;
 pub mod page;
 pub mod relation;

@@ -17,6 +17,7 @@ use crate::pg::constraint;
 use crate::pg::error;
 use crate::pg::heavy::{self, Tag, Whole};
 use crate::pg::nbtree;
+use crate::pg::news;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
 use crate::storage::layout::Layout;
@@ -116,6 +117,10 @@ impl Batch {
                 self.resolve(conflict);
             }
             let entered = write();
+            if !entered.headers.is_empty() {
+                // Who enters a key from now on looks for it in these; whom it does not reach is found below.
+                news::tell(self.table);
+            }
             heavy::release(&entering, pg_sys::ExclusiveLock);
             while let Some(conflict) = self.conflict(&entered) {
                 self.resolve(conflict);
@@ -196,13 +201,9 @@ impl Batch {
         let rows = &self.sides[side];
         // SAFETY: the caller's contract.
         unsafe {
-            let latest = pg_sys::GetLatestSnapshot();
-            let snapshot = pg_sys::RegisterSnapshot(latest);
-            let moment = Moment {
-                snapshot,
-                completions: find::completions(latest),
-                fresh: announced::is_announced(self.table),
-            };
+            let now = Moment::now();
+            let snapshot = pg_sys::RegisterSnapshot(now.snapshot);
+            let moment = Moment { snapshot, ..now };
             let series = relation::oid(rows.series.rel());
             directory::lend(self.table, series, moment, |directory| {
                 directory.leave_out(&entered.headers);

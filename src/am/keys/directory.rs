@@ -1,5 +1,5 @@
-//! Where rows of chunks are, by their keys: what a session has looked up, for as long as no transaction ends and the session begins
-//! no other statement and writes no chunk. In that time a snapshot shows the same rows, so many keys are found in memory.
+//! Where rows of chunks are, by their keys: what a session has looked up, for as long as no transaction ends, nobody brings a batch, and
+//! the session begins no other statement and writes no chunk. In that time a snapshot shows the same rows, so many keys are found in memory.
 //!
 //! It knows of more than its snapshot shows: chunks of transactions in progress may bring new keys (batches), and so may
 //! those that this transaction has written since.
@@ -11,6 +11,7 @@ use crate::am::series_index::quals::Quals;
 use crate::am::series_index::rows::{partition_point, rows_of_series, View};
 use crate::guc;
 use crate::pg::error;
+use crate::pg::news;
 use crate::pg::page::{Page, PageCursor, PageTuple};
 use crate::pg::relation;
 use crate::pg::tid::Tid;
@@ -42,7 +43,7 @@ struct Epoch {
     file: pg_sys::Oid,
     /// The series index.
     index: pg_sys::Oid,
-    completions: u64,
+    stamp: Stamp,
     command: pg_sys::CommandId,
     statement: u64,
     began: i64,
@@ -158,10 +159,58 @@ thread_local! {
 pub struct Moment {
     /// Of this moment; until the directory is asked to cover something, no other is taken, or it is registered.
     pub snapshot: pg_sys::Snapshot,
-    /// How many transactions have ended, as `find::completions` counts them.
-    pub completions: u64,
-    /// Chunks that others have written since an earlier look must be seen, though their transactions have not ended.
-    pub fresh: bool,
+    pub stamp: Stamp,
+}
+
+/// What tells whether new keys may have come into chunks since.
+#[derive(Clone, Copy, Default, PartialEq)]
+#[repr(C)]
+pub struct Stamp {
+    /// How many transactions have ended, as snapshots count them.
+    completions: u64,
+    /// What others have told: who brings chunks with keys does so before his transaction ends, and tells it.
+    heard: u64,
+}
+
+impl Moment {
+    /// This one.
+    ///
+    /// # Safety
+    /// Inside a transaction.
+    pub unsafe fn now() -> Moment {
+        // SAFETY: by contract. What is heard of is in the chunks that are looked at after that.
+        unsafe {
+            let heard = news::heard();
+            let snapshot = pg_sys::GetLatestSnapshot();
+            let completions = (*snapshot).snapXactCompletionCount;
+            Moment {
+                snapshot,
+                stamp: Stamp { completions, heard },
+            }
+        }
+    }
+
+    /// Has any transaction ended since?
+    ///
+    /// # Safety
+    /// Inside a transaction.
+    pub unsafe fn is_over(self) -> bool {
+        let Stamp { completions, .. } = self.stamp;
+        // SAFETY: by contract.
+        completions == 0
+            || unsafe { (*pg_sys::GetLatestSnapshot()).snapXactCompletionCount } != completions
+    }
+}
+
+impl Stamp {
+    /// May new keys have come into chunks since, of transactions that have ended or not?
+    ///
+    /// # Safety
+    /// Inside a transaction.
+    pub unsafe fn is_stale(self) -> bool {
+        // SAFETY: by contract.
+        self.completions == 0 || unsafe { Moment::now() }.stamp != self
+    }
 }
 
 /// Lends the directory of the chunks that a series index finds, or of all where `index` is invalid.
@@ -180,7 +229,7 @@ pub unsafe fn lend<R>(
             table,
             file: relation::file_number(table),
             index,
-            completions: moment.completions,
+            stamp: moment.stamp,
             command: (*moment.snapshot).curcid,
             statement: statements::begun(),
             began: pg_sys::GetCurrentStatementStartTimestamp(),
@@ -193,7 +242,7 @@ pub unsafe fn lend<R>(
         known.iter().position(same).map(|at| known.swap_remove(at))
     });
     let mut directory = match kept {
-        Some(directory) if directory.epoch == epoch && !moment.fresh => directory,
+        Some(directory) if directory.epoch == epoch => directory,
         _ => Directory::new(epoch),
     };
     let result = body(&mut directory);

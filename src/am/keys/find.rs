@@ -5,7 +5,7 @@
 
 use super::announced;
 use super::catalog::{self, Unique};
-use super::directory::{self, Hit, Known, Moment};
+use super::directory::{self, Hit, Known, Moment, Stamp};
 use super::wait::Wait;
 use super::wanted::Wanted;
 use crate::am::series_index::entries::Shape;
@@ -56,11 +56,11 @@ pub struct Search {
     pub waits: bool,
 }
 
-/// Looks for a key in the chunks; `stamp` is set to what tells whether transactions have ended since.
+/// Looks for a key in the chunks; `stamp` is set to what tells whether new keys may have come since.
 ///
 /// # Safety
 /// Table and index must be open, `key` of that index.
-pub unsafe fn find(search: Search, key: &Key, stamp: &mut u64) -> (Answer, Option<Place>) {
+pub unsafe fn find(search: Search, key: &Key, stamp: &mut Stamp) -> (Answer, Option<Place>) {
     // SAFETY: by contract.
     unsafe {
         let keys = catalog::of(search.table);
@@ -69,21 +69,18 @@ pub unsafe fn find(search: Search, key: &Key, stamp: &mut u64) -> (Answer, Optio
         };
         loop {
             error::check_interrupts();
-            let snapshot = pg_sys::GetLatestSnapshot();
-            *stamp = completions(snapshot);
+            let walks = series_values(unique, key).is_none();
+            let announced = walks && announced::is_announced(search.table);
+            let moment = Moment::now();
+            *stamp = moment.stamp;
             if !keys.has_chunks(search.table) {
                 return (Answer::Free, None);
             }
-            let moment = Moment {
-                snapshot,
-                completions: *stamp,
-                fresh: announced::is_announced(search.table),
-            };
             let by_series = unique.series.as_ref().and_then(|&(series, _)| {
                 let index = Open::index(series, pg_sys::AccessShareLock);
                 look_by(search, unique, &Shape::new(index.rel()), key, moment)
             });
-            match by_series.unwrap_or_else(|| walk(search, unique, key, moment)) {
+            match by_series.unwrap_or_else(|| walk(search, unique, key, moment, announced)) {
                 Look::Free => return (Answer::Free, None),
                 Look::Taken(place) => return (Answer::Taken, Some(place)),
                 Look::Again => {}
@@ -135,7 +132,7 @@ pub unsafe fn look_by(
             let look = judge_hits(search.table, &directory.chunks, &hits);
             directory.outdated |= matches!(look, Look::Again);
             match look {
-                Look::Free if directory.outdated || is_stale(moment.completions) => Look::Again,
+                Look::Free if directory.outdated || moment.is_over() => Look::Again,
                 look => look,
             }
         });
@@ -182,8 +179,15 @@ pub unsafe fn judge_hits(table: pg_sys::Relation, chunks: &[Known], hits: &[Hit]
 }
 
 /// Looks at all rows of all chunks: the table has no series index for the key, or the key is not given in full. Keys come to such
-/// chunks by way of the tail, but for those that a transaction brings which began when there was a series index.
-unsafe fn walk(search: Search, unique: &Unique, key: &Key, moment: Moment) -> Look {
+/// chunks by way of the tail, but for those that a transaction brings which began when there was a series index: some had been
+/// `announced` before that moment.
+unsafe fn walk(
+    search: Search,
+    unique: &Unique,
+    key: &Key,
+    moment: Moment,
+    announced: bool,
+) -> Look {
     // SAFETY: the caller's contract.
     unsafe {
         directory::lend(search.table, pg_sys::InvalidOid, moment, |directory| {
@@ -198,29 +202,11 @@ unsafe fn walk(search: Search, unique: &Unique, key: &Key, moment: Moment) -> Lo
                 hits.extend(of_key.map(|row| Hit { chunk, row }));
             }
             match judge_hits(search.table, chunks, &hits) {
-                Look::Free if moment.fresh && is_stale(moment.completions) => Look::Again,
+                Look::Free if announced && moment.is_over() => Look::Again,
                 look => look,
             }
         })
     }
-}
-
-/// Has any transaction ended since `stamp`?
-///
-/// # Safety
-/// Inside a transaction.
-pub unsafe fn is_stale(stamp: u64) -> bool {
-    // SAFETY: by contract.
-    unsafe { stamp == 0 || completions(pg_sys::GetLatestSnapshot()) != stamp }
-}
-
-/// Counts the ends of transactions, as a new snapshot knows them; 0 where it does not.
-///
-/// # Safety
-/// `snapshot` must be valid.
-pub unsafe fn completions(snapshot: pg_sys::Snapshot) -> u64 {
-    // SAFETY: the caller's contract.
-    unsafe { (*snapshot).snapXactCompletionCount }
 }
 
 /// The values that the series index of a key is to look for.

@@ -1,14 +1,13 @@
 //! Entering a key: `aminsert` of a unique index. A key that is in a chunk is refused before btree gets it, so
 //! that nobody waits for an entry that is to go again. Then btree enters it, and settles it with the tail's:
 //! from here on every inserter of the same key meets it. What has been sealed between the first look and
-//! btree's is found by a second one, which is needed only if some transaction has ended meanwhile, or is bringing
-//! batches, which are in chunks before it ends. A deferrable key
-//! is entered first and looked for once, without waiting; where it may be taken, core asks again when it is due.
+//! btree's is found by a second one, which is needed only if some transaction has ended meanwhile, or has told that it
+//! has brought a batch, which is in chunks before it ends. A deferrable key is entered first and looked for once, without waiting; where it may be taken, core asks again when it is due.
 //!
 //! Errors of btree must reach core as they were raised, with constraint and all, and so must ours. They jump
 //! over the unguarded frames here, which hold plain values only.
 
-use super::announced;
+use super::directory::Stamp;
 use super::find::{self, Answer, Key, Search};
 use super::resting;
 use crate::pg::constraint;
@@ -47,7 +46,7 @@ pub unsafe extern "C-unwind" fn insert(
             // The batch enters it.
             return true;
         }
-        let mut stamp = 0;
+        let mut stamp = Stamp::default();
         let waits = check == pg_sys::IndexUniqueCheck::UNIQUE_CHECK_YES;
         if waits && look(index, values, nulls, table, true, &mut stamp) == Answer::Taken {
             raise_taken(index, values, nulls, table);
@@ -57,7 +56,7 @@ pub unsafe extern "C-unwind" fn insert(
         resting::set_resting(rested);
         // A check of an entry that was made before has been published long since: one look is enough.
         let existed = check == pg_sys::IndexUniqueCheck::UNIQUE_CHECK_EXISTING;
-        if (existed || waits && (find::is_stale(stamp) || others_bring_batches(table)))
+        if (existed || waits && is_stale(stamp))
             && look(index, values, nulls, table, true, &mut stamp) == Answer::Taken
         {
             raise_taken(index, values, nulls, table);
@@ -80,11 +79,11 @@ unsafe fn keep_armed(index: pg_sys::Relation) {
     unsafe { LockRelationOid((*index).rd_id, pg_sys::RowExclusiveLock as i32) };
 }
 
-/// May others have written chunks with new keys, in transactions that are in progress?
+/// May new keys have come into chunks since an earlier look, of transactions that are in progress too?
 #[pg_guard]
-unsafe extern "C-unwind" fn others_bring_batches(table: pg_sys::Relation) -> bool {
-    // SAFETY: the caller's contract.
-    unsafe { announced::is_announced(table) }
+unsafe extern "C-unwind" fn is_stale(stamp: Stamp) -> bool {
+    // SAFETY: inside a transaction.
+    unsafe { stamp.is_stale() }
 }
 
 /// Is the key in a chunk?
@@ -95,7 +94,7 @@ unsafe extern "C-unwind" fn look(
     nulls: *mut bool,
     table: pg_sys::Relation,
     waits: bool,
-    stamp: *mut u64,
+    stamp: *mut Stamp,
 ) -> Answer {
     // SAFETY: the caller's contract.
     unsafe {

@@ -2,6 +2,7 @@
 //! look for a key. After the entries of the tail come the compressed rows, by their virtual TIDs. All other
 //! scans are btree's own; the planner makes none of an index that has not all rows.
 
+use super::directory::Stamp;
 use super::find::{self, Answer, Key, Place, Search, FEW};
 use crate::pg::tid::{self, Tid};
 use crate::pg::transaction::{Access, PerTransaction};
@@ -128,7 +129,7 @@ unsafe fn row_of(scan: pg_sys::IndexScanDesc) -> Option<Place> {
             index,
             waits: true,
         };
-        match find::find(search, &key, &mut 0) {
+        match find::find(search, &key, &mut Stamp::default()) {
             (Answer::Taken, place) => place,
             _ => None,
         }

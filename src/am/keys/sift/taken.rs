@@ -91,13 +91,7 @@ impl Taken {
             if self.not_null.iter().any(|&column| nulls[column]) {
                 return false;
             }
-            let snapshot = pg_sys::GetLatestSnapshot();
-            let moment = Moment {
-                snapshot,
-                completions: find::completions(snapshot),
-                // What it misses, core finds.
-                fresh: false,
-            };
+            let moment = Moment::now();
             self.sides
                 .iter()
                 .any(|side| self.is_taken(side, values, nulls, moment))

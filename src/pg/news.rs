@@ -1,0 +1,41 @@
+//! Telling all other sessions at once, and learning whether anybody has told something: by the queue of invalidation messages, which each
+//! session reads before it relies on its caches. A message says that a file's handles are to be closed; nobody needs to know which.
+
+use pgrx::pg_sys;
+
+unsafe extern "C" {
+    static SharedInvalidMessageCounter: u64;
+}
+
+/// Tells every session something about a relation, now and whatever becomes of this transaction.
+///
+/// # Safety
+/// `relation` must be open.
+pub unsafe fn tell(relation: pg_sys::Relation) {
+    // SAFETY: by contract. The queue's lock orders the message behind all that this process has written before.
+    unsafe {
+        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        let file = pg_sys::RelFileNodeBackend {
+            node: (*relation).rd_node,
+            backend: (*relation).rd_backend,
+        };
+        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        let file = pg_sys::RelFileLocatorBackend {
+            locator: (*relation).rd_locator,
+            backend: (*relation).rd_backend,
+        };
+        pg_sys::CacheInvalidateSmgr(file);
+    }
+}
+
+/// A number that is another one once any session has told something since.
+///
+/// # Safety
+/// Inside a transaction, where a lock may be taken.
+pub unsafe fn heard() -> u64 {
+    // SAFETY: by contract; only this process writes its counter.
+    unsafe {
+        pg_sys::AcceptInvalidationMessages();
+        SharedInvalidMessageCounter
+    }
+}
