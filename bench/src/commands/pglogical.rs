@@ -62,10 +62,10 @@ fn replicate(tree: &Arc<Tree>) -> Result<()> {
     let mut target = node(&cluster, "target", &twins::access_method())?;
     target.batch_execute(&format!(
         "{DELETES}
-         SELECT pglogical.create_subscription('everything', '{}', synchronize_structure => false, synchronize_data => false);
-         SELECT pglogical.wait_for_subscription_sync_complete('everything')",
+         SELECT pglogical.create_subscription('everything', '{}', synchronize_structure => false, synchronize_data => false)",
         cluster.conninfo("source")
     ))?;
+    await_subscription(&cluster, &mut target)?;
     source.batch_execute(
         "INSERT INTO readings SELECT g % 5, '2026-01-01'::timestamptz + g * interval '1 s', g, 'n' || g FROM generate_series(1, 5000) g",
     )?;
@@ -100,6 +100,18 @@ fn node(cluster: &Cluster, name: &str, method: &str) -> Result<Client> {
         cluster.conninfo(name)
     ))?;
     Ok(client)
+}
+
+fn await_subscription(cluster: &Cluster, target: &mut Client) -> Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(CATCH_UP_SECONDS);
+    let status = "SELECT status = 'replicating' FROM pglogical.show_subscription_status()";
+    while !target.query_one(status, &[])?.get::<_, bool>(0) {
+        if Instant::now() > deadline {
+            return Err(format!("no replication:\n{}", cluster.log_end()?).into());
+        }
+        thread::sleep(Duration::from_millis(200));
+    }
+    Ok(())
 }
 
 fn expect_equal(cluster: &Cluster, source: &mut Client, target: &mut Client) -> Result<()> {
