@@ -15,5 +15,6 @@ CALL varve.compact('v');
 SELECT one_series, keyed, rows, min_time, max_time FROM varve.chunks('v') ORDER BY min_time, rows;
 SELECT count(*) AS faults FROM varve.verify('v');
 SET enable_seqscan = off;
+SET varve.enable_aggregate = off;
 SELECT count(*), sum(value) FROM v WHERE device = 1 AND time > '2026-01-01 00:01:00';
 DROP TABLE v;

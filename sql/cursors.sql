@@ -13,6 +13,7 @@ INSERT INTO v SELECT * FROM h WHERE id > 8000;
 DELETE FROM v WHERE id % 10 = 3;
 DELETE FROM h WHERE id % 10 = 3;
 SET enable_seqscan = off;
+SET varve.enable_aggregate = off;
 SET enable_sort = off;
 SET enable_bitmapscan = off;
 

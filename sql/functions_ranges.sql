@@ -11,6 +11,7 @@ CREATE INDEX ON events (i);
 ANALYZE events;
 SET jit = off;
 SET enable_seqscan = off;
+SET varve.enable_aggregate = off;
 SET enable_bitmapscan = off;
 EXPLAIN (COSTS OFF) SELECT * FROM events WHERE time_bucket('1 hour', t) >= '2024-01-02 00:00+00' AND time_bucket('1 hour', t) < '2024-01-02 00:30+00';
 EXPLAIN (COSTS OFF) SELECT * FROM events WHERE time_bucket('1 month', t) = '2024-02-01 00:00+00';

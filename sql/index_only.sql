@@ -7,6 +7,7 @@ INSERT INTO v SELECT 1, '2026-01-02'::timestamptz + g * interval '1 s', g FROM g
 DELETE FROM v WHERE value = 7;
 VACUUM ANALYZE v;
 SET enable_seqscan = off;
+SET varve.enable_aggregate = off;
 SET enable_bitmapscan = off;
 EXPLAIN (COSTS OFF) SELECT count(*) FROM v;
 SELECT count(*) FROM v;

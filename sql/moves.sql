@@ -76,6 +76,7 @@ CREATE TABLE ticks (series int, tick bigint, value float8) USING varve;
 CREATE INDEX ticks_value ON ticks (value);
 INSERT INTO ticks SELECT g % 3, g, g FROM generate_series(1, 3000) g;
 SET enable_seqscan = off;
+SET varve.enable_aggregate = off;
 EXPLAIN (COSTS OFF) SELECT * FROM ticks WHERE value = 7;
 CREATE INDEX ON ticks USING varve (series, tick);
 EXPLAIN (COSTS OFF) SELECT * FROM ticks WHERE value = 7;

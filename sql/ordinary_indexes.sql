@@ -57,6 +57,7 @@ SELECT * FROM stored('tail');
 DROP INDEX tail_tags_id_time_idx1;
 CREATE UNIQUE INDEX tail_keeps_its_rows ON tail ((additional_tags->>'id'));
 SET enable_seqscan = off;
+SET varve.enable_aggregate = off;
 DO $$
 DECLARE
     condition text; plan text; line text; got bigint; wanted bigint;

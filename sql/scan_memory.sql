@@ -29,6 +29,7 @@ SELECT rows, wrong, disordered = rows - 1 AS backward, grows FROM ordered('DESC'
 
 -- More than one slot in a chunk: both sides of a merge join, and rows that are fetched to and fro.
 SET enable_seqscan = off;
+SET varve.enable_aggregate = off;
 SET enable_sort = off;
 SET enable_bitmapscan = off;
 SET enable_hashjoin = off;

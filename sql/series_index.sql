@@ -49,6 +49,7 @@ INSERT INTO si_types SELECT g % 3, g % 5, g % 2, 'd' || g % 2, 'e', md5((g % 3):
     'name', 'c', (ARRAY['sad', 'ok', 'happy'])[1 + g % 3]::si_mood, '\x01', '10.0.0.1', '00:00:00:00:00:01', '2024-01-01'::date + g
     FROM generate_series(1, 1000) g;
 SET enable_seqscan = off;
+SET varve.enable_aggregate = off;
 SET enable_bitmapscan = off;
 EXPLAIN (COSTS OFF) SELECT count(*) FROM si_types WHERE a = 1 AND b = 2::int8 AND c = 1::int2 AND d = 'd1' AND m = 'ok' AND t < timestamp '2025-01-01';
 SELECT count(*) FROM si_types WHERE a = 1 AND b = 2::int8 AND c = 1::int2 AND d = 'd1' AND m = 'ok' AND t < timestamp '2025-01-01';

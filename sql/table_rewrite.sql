@@ -49,6 +49,7 @@ RESET client_min_messages;
 SELECT rewrite_differs('rewrite_h', 'rewrite_v');
 SELECT count(*) FROM varve.verify('rewrite_v');
 SET enable_seqscan = off;
+SET varve.enable_aggregate = off;
 SELECT count(*), sum(n) FROM rewrite_v WHERE host = 'host1' AND ts < '2024-01-01 08:00';
 SET enable_seqscan = on;
 SELECT count(*), sum(n) FROM rewrite_h WHERE host = 'host1' AND ts < '2024-01-01 08:00';

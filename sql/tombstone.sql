@@ -10,6 +10,7 @@ VACUUM t;
 SELECT count(*), sum(rows), sum(deleted) FROM varve.chunks('t');
 SELECT * FROM varve.verify('t');
 SET enable_seqscan = off;
+SET varve.enable_aggregate = off;
 SELECT count(*), sum(value) FROM t WHERE device = 1;
 SELECT value FROM t WHERE device = 1 ORDER BY time DESC LIMIT 2;
 RESET enable_seqscan;

@@ -92,6 +92,7 @@ CREATE INDEX trap_plain ON trap_v (v);
 RESET client_min_messages;
 ANALYZE trap_v;
 SET enable_seqscan = off;
+SET varve.enable_aggregate = off;
 SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0;

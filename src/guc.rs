@@ -18,7 +18,17 @@ static BATCH_ROWS: GucSetting<i32> = GucSetting::<i32>::new(500);
 static CHUNK_ROWS: GucSetting<i32> = GucSetting::<i32>::new(65_536);
 static COMPRESSION: GucSetting<Compression> = GucSetting::<Compression>::new(Compression::Fast);
 
+static ENABLE_AGGREGATE: GucSetting<bool> = GucSetting::<bool>::new(true);
+
 pub fn init() {
+    GucRegistry::define_bool_guc(
+        c"varve.enable_aggregate",
+        c"Lets the planner aggregate compressed columns without making rows of them.",
+        c"",
+        &ENABLE_AGGREGATE,
+        GucContext::Userset,
+        GucFlags::EXPLAIN,
+    );
     GucRegistry::define_enum_guc(
         c"varve.compression",
         c"What merged chunks prefer: fast decoding or small size.",
@@ -73,6 +83,10 @@ pub fn merge_point() -> Point {
         Compression::Fast => Point::Fast,
         Compression::Small => Point::Small,
     }
+}
+
+pub fn enable_aggregate() -> bool {
+    ENABLE_AGGREGATE.get()
 }
 
 pub fn chunk_rows() -> usize {

@@ -1,7 +1,7 @@
 //! varve: compressed time-series storage for PostgreSQL. A varve table is a heap relation with ordinary
 //! rows (the *tail*) and *chunks*: rows by column, encoded, in heap tuples of their own.
 //!
-//! Layers, imports point down only: `functions`, `am` → `table` → `storage` → `pg` → `varve-columns`.
+//! Layers, imports point down only: `plan` → `exec` → `functions`, `am` → `table` → `storage` → `pg` → `varve-columns`.
 //!
 //! * *chunk*: up to 65,536 rows; a *header* tuple and *piece* tuples
 //! * *series*: the rows of one key; *layout*: which columns are key and time
@@ -11,9 +11,11 @@
 pgrx::pg_module_magic!();
 
 mod am;
+mod exec;
 mod functions;
 mod guc;
 mod pg;
+mod plan;
 mod rollup;
 mod storage;
 mod table;
@@ -32,6 +34,8 @@ pub extern "C-unwind" fn _PG_init() {
     am::planner::init();
     am::projection::init();
     am::utility::init();
+    exec::aggregate::init();
+    plan::aggregate::init();
     // A session loads the library when the planner first calls the support function of one of our functions: before any of
     // their hooks is due.
     functions::gapfill::init();

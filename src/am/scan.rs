@@ -232,6 +232,41 @@ unsafe fn next_row(
     }
 }
 
+/// What a scan comes upon, for those who read chunks by column.
+pub enum Part {
+    /// A row of the tail; the slot shows it.
+    Row,
+    Chunk(OpenChunk),
+}
+
+/// The next row of the tail or chunk of a forward scan.
+///
+/// # Safety
+/// `scan` must come from `scan_begin`, and have returned nothing else; `slot` must be one for its rows.
+pub unsafe fn next_part(
+    scan: pg_sys::TableScanDesc,
+    slot: *mut pg_sys::TupleTableSlot,
+) -> Option<Part> {
+    // SAFETY: by contract.
+    unsafe {
+        let own = VarveScan::of(scan);
+        let heap = own.heap;
+        let forward = pg_sys::ScanDirection::ForwardScanDirection;
+        while slot::as_heap(slot, || pg_sys::heap_getnextslot(heap, forward, slot)) {
+            match classify_slot(slot) {
+                Found::Row => return Some(Part::Row),
+                Found::Skip => error::check_interrupts(),
+                Found::Header => {
+                    let reader = open_from_slot((*heap).rs_rd, slot);
+                    return Some(Part::Chunk(OpenChunk::new(reader, own.snapshot())));
+                }
+            }
+        }
+        slot::clear_slot(slot);
+        None
+    }
+}
+
 /// Do the scan keys accept the row in the slot?
 unsafe fn keys_accept(own: &VarveScan, slot: *mut pg_sys::TupleTableSlot) -> bool {
     // SAFETY: core set up `rs_nkeys` keys.

@@ -86,7 +86,7 @@ impl Column {
     }
 
     /// Whether `row`, not the first one, has the bits of the row before, or both are null.
-    pub(crate) fn same_as_before(&self, row: usize) -> bool {
+    pub fn same_as_before(&self, row: usize) -> bool {
         if let Some(valid) = &self.validity {
             if valid[row] != valid[row - 1] || !valid[row] {
                 return valid[row] == valid[row - 1];

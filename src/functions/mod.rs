@@ -23,3 +23,38 @@ mod state_agg;
 mod time_bucket;
 mod time_weight;
 mod timezone;
+
+/// Is a function one of ours that never falls where its second argument, a time, rises? Not those of a time zone: its clock goes
+/// back once a year.
+pub fn is_monotone_bucket(function: pgrx::pg_sys::Oid) -> bool {
+    use gapfill::{varve_gapfill_date, varve_gapfill_int2, varve_gapfill_int4};
+    use gapfill::{varve_gapfill_int8, varve_gapfill_time};
+    use time_bucket::{varve_time_bucket, varve_time_bucket_date, varve_time_bucket_date_offset};
+    use time_bucket::{varve_time_bucket_int2, varve_time_bucket_int4, varve_time_bucket_int8};
+    use time_bucket::{varve_time_bucket_offset, varve_time_bucket_origin};
+    if function.to_u32() < pgrx::pg_sys::FirstNormalObjectId {
+        return false;
+    }
+    let mut call = pgrx::pg_sys::FmgrInfo::default();
+    // SAFETY: a function of a plan exists.
+    unsafe { pgrx::pg_sys::fmgr_info(function, &mut call) };
+    let Some(address) = call.fn_addr else {
+        return false;
+    };
+    let ours: [unsafe extern "C-unwind" fn(fcinfo::Fcinfo) -> pgrx::pg_sys::Datum; 13] = [
+        varve_time_bucket,
+        varve_time_bucket_origin,
+        varve_time_bucket_offset,
+        varve_time_bucket_date,
+        varve_time_bucket_date_offset,
+        varve_time_bucket_int2,
+        varve_time_bucket_int4,
+        varve_time_bucket_int8,
+        varve_gapfill_int2,
+        varve_gapfill_int4,
+        varve_gapfill_int8,
+        varve_gapfill_date,
+        varve_gapfill_time,
+    ];
+    ours.iter().any(|own| *own as usize == address as usize)
+}

@@ -29,11 +29,13 @@ impl OpenChunk {
         }
     }
 
+    /// The rows that the snapshot does not see.
+    pub fn map(&self) -> &DeleteMap {
+        self.hidden.as_ref().unwrap_or(&self.reader.chunk.map)
+    }
+
     pub fn is_hidden(&self, row: u32) -> bool {
-        self.hidden
-            .as_ref()
-            .unwrap_or(&self.reader.chunk.map)
-            .contains(row)
+        self.map().contains(row)
     }
 
     /// Steps to the next visible row in the given direction.

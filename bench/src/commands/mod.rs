@@ -1,5 +1,6 @@
 //! The subcommands, one file each.
 
+mod aggregates;
 mod cancel;
 mod core_suites;
 mod crash;
@@ -54,6 +55,9 @@ pub fn run() -> Result<bool> {
             seed,
         )?,
         "crash" => crash::run(&tree, &mut report, arguments.option("rounds", 5)?, seed)?,
+        "aggregates" => {
+            aggregates::run(&tree, &mut report, arguments.option("seconds", 120)?, seed)?;
+        }
         "differential" => {
             differential::run(
                 &tree,

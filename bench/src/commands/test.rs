@@ -1,8 +1,8 @@
 //! Everything of `make test`, in three lanes of about the same length.
 
 use super::{
-    cancel, core_suites, crash, differential, faults, hazards, installcheck, keys, logical, model,
-    pgbench, replicate, rollups,
+    aggregates, cancel, core_suites, crash, differential, faults, hazards, installcheck, keys,
+    logical, model, pgbench, replicate, rollups,
 };
 use crate::lanes::{self, Program};
 use crate::report::Report;
@@ -41,6 +41,9 @@ const SESSIONS: &[Program] = &[
     }),
     ("keys", |tree, report, seed| {
         keys::run(tree, report, 13, seed, "all")
+    }),
+    ("aggregates", |tree, report, seed| {
+        aggregates::run(tree, report, 120, seed)
     }),
     ("pgbench", |tree, report, _| {
         pgbench::run(tree, report, 2, 3, "")

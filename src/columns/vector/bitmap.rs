@@ -1,5 +1,7 @@
 //! A set of the rows of a block: one bit each, bits beyond the last row are zero.
 
+use std::ops::Range;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bitmap {
     words: Vec<u64>,
@@ -94,6 +96,27 @@ impl Bitmap {
         self.combine(other, |mine, theirs| mine & theirs);
     }
 
+    /// The rows `range`, counted from its start.
+    pub fn slice(&self, range: Range<usize>) -> Bitmap {
+        assert!(
+            range.start <= range.end && range.end <= self.rows,
+            "BUG: rows {range:?} of a bitmap of {} rows",
+            self.rows
+        );
+        let (first, shift) = (range.start / 64, range.start % 64);
+        let word = |at: usize| self.words.get(at).copied().unwrap_or(0);
+        let words = (first..first + range.len().div_ceil(64)).map(|at| match shift {
+            0 => word(at),
+            _ => word(at) >> shift | word(at + 1) << (64 - shift),
+        });
+        let mut slice = Bitmap {
+            words: words.collect(),
+            rows: range.len(),
+        };
+        slice.clear_beyond();
+        slice
+    }
+
     pub fn unite(&mut self, other: &Bitmap) {
         self.combine(other, |mine, theirs| mine | theirs);
     }
@@ -178,6 +201,24 @@ mod tests {
                 one.remove(rows - 1);
             }
             assert!(one.is_none());
+        }
+    }
+
+    #[test]
+    fn a_slice_has_the_rows_of_its_range() {
+        let flags: Vec<bool> = (0..300).map(|row| row * row % 7 < 3).collect();
+        let all = Bitmap::from_flags(&flags);
+        for (start, end) in [
+            (0, 300),
+            (0, 64),
+            (1, 65),
+            (63, 64),
+            (64, 200),
+            (130, 300),
+            (7, 7),
+        ] {
+            let expected = Bitmap::from_flags(&flags[start..end]);
+            assert_eq!(all.slice(start..end), expected);
         }
     }
 }

@@ -1,0 +1,134 @@
+//! Random aggregate queries over random tables, a heap beside its varve twin: fresh and merged chunks, a tail, deleted and
+//! updated rows, late ones and duplicates, nulls, NaN, infinities, columns that came and went. Every answer must be the
+//! heap's: exactly, but for the last bits of sums of floats. A query that fails is cut down to what makes it fail.
+
+mod answer;
+mod query;
+mod table;
+
+use crate::random::Random;
+use crate::report::Report;
+use crate::server::{Cluster, Tree};
+use crate::Result;
+use answer::Answer;
+use postgres::Client;
+use query::Query;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use table::Table;
+
+/// Queries between two changes of a table.
+const QUERIES_EACH: usize = 12;
+/// Changes of a table.
+const CHANGES: usize = 8;
+/// At least one query in so many must go through the node.
+const LEAST_SHARE: u64 = 2;
+
+pub fn run(tree: &Arc<Tree>, report: &mut Report, seconds: u64, seed: u64) -> Result<()> {
+    println!("aggregates: seed {seed}");
+    let cluster = Cluster::create(tree, &["statement_timeout = '60s'", "autovacuum = off"])?;
+    let mut client = cluster.database("aggregates")?;
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let mut random = Random::new(seed);
+    let mut counts = Counts::default();
+    let mut number = 0;
+    while number == 0 || Instant::now() < end {
+        number += 1;
+        let mut random = Random::new(random.bits());
+        let outcome = one_table(&mut client, &mut random, &mut counts);
+        let failed = outcome.is_err();
+        report.check(&format!("aggregates/table {number}"), outcome);
+        if failed {
+            client = cluster.connect("aggregates")?;
+        }
+    }
+    println!(
+        "aggregates: {} queries, {} of them by the node, {} errors",
+        counts.queries, counts.by_node, counts.errors
+    );
+    let enough = counts.by_node * LEAST_SHARE >= counts.queries;
+    report.check(
+        "aggregates/share of the node",
+        match enough || crate::twins::access_method() != "varve" {
+            true => Ok(()),
+            false => Err("fewer than half of the queries went through the node".into()),
+        },
+    );
+    Ok(())
+}
+
+#[derive(Default)]
+struct Counts {
+    queries: u64,
+    by_node: u64,
+    errors: u64,
+}
+
+fn one_table(client: &mut Client, random: &mut Random, counts: &mut Counts) -> Result<()> {
+    let mut table = Table::create(client, random)?;
+    for _ in 0..CHANGES {
+        if !table.change(client, random)? {
+            client.batch_execute("BEGIN")?;
+        }
+        client.batch_execute("SAVEPOINT before")?;
+        for _ in 0..QUERIES_EACH {
+            let query = Query::random(random, &table);
+            counts.queries += 1;
+            check(client, &query, &table, counts)?;
+        }
+        let end = *random.pick(&["COMMIT", "ROLLBACK"]);
+        client.batch_execute(end)?;
+    }
+    Ok(())
+}
+
+fn check(client: &mut Client, query: &Query, table: &Table, counts: &mut Counts) -> Result<()> {
+    let (heap, varve) = answers(client, query)?;
+    counts.errors += u64::from(heap.is_error());
+    counts.by_node += u64::from(goes_through_node(client, query)?);
+    if heap.equals(&varve, query) {
+        return Ok(());
+    }
+    let smallest = cut_down(client, query)?;
+    let (heap, varve) = answers(client, &smallest)?;
+    Err(format!(
+        "{}\n  heap:  {}\n  varve: {}\n  tables: {}",
+        smallest.text("v"),
+        heap.beside(&varve, &smallest),
+        varve.beside(&heap, &smallest),
+        table.history.join(";\n          ")
+    )
+    .into())
+}
+
+fn answers(client: &mut Client, query: &Query) -> Result<(Answer, Answer)> {
+    Ok((
+        Answer::of(client, &query.text("h"))?,
+        Answer::of(client, &query.text("v"))?,
+    ))
+}
+
+fn goes_through_node(client: &mut Client, query: &Query) -> Result<bool> {
+    let rows = client.query(&format!("EXPLAIN (COSTS OFF) {}", query.text("v")), &[])?;
+    let has_node = |row: &postgres::Row| row.get::<_, String>(0).contains("VarveAggregate");
+    Ok(rows.iter().any(has_node))
+}
+
+/// The same query without whatever is not needed for it to fail.
+fn cut_down(client: &mut Client, query: &Query) -> Result<Query> {
+    let mut smallest = query.clone();
+    loop {
+        let mut found = None;
+        for smaller in smallest.smaller() {
+            let (heap, varve) = answers(client, &smaller)?;
+            if !heap.equals(&varve, &smaller) {
+                found = Some(smaller);
+                break;
+            }
+        }
+        match found {
+            Some(smaller) => smallest = smaller,
+            None => return Ok(smallest),
+        }
+    }
+}

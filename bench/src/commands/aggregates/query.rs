@@ -1,0 +1,263 @@
+//! Random queries with aggregates over a table.
+
+use super::table::{Column, Table};
+use crate::random::Random;
+
+/// How values of an output column are compared.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Compared {
+    Exactly,
+    /// As numbers: display scale and the sign of zero do not count.
+    Number,
+    /// But for the last bits.
+    Nearly,
+}
+
+#[derive(Clone)]
+pub struct Aggregate {
+    pub text: String,
+    pub compared: Compared,
+}
+
+#[derive(Clone)]
+pub struct Query {
+    pub groups: Vec<String>,
+    pub aggregates: Vec<Aggregate>,
+    conditions: Vec<String>,
+    having: Option<String>,
+}
+
+impl Query {
+    pub fn random(random: &mut Random, table: &Table) -> Query {
+        let columns = &table.columns;
+        let groups = (0..random.integer(0, 4))
+            .map(|_| group(random, columns))
+            .collect();
+        let aggregates = (0..random.integer(1, 6))
+            .map(|_| aggregate(random, columns))
+            .collect();
+        let conditions = (0..random.integer(0, 4))
+            .map(|_| condition(random, columns))
+            .collect();
+        let having = random
+            .one_in(6)
+            .then(|| format!("count(*) > {}", random.integer(0, 20)));
+        Query {
+            groups,
+            aggregates,
+            conditions,
+            having,
+        }
+    }
+
+    pub fn text(&self, table: &str) -> String {
+        let outputs = self
+            .groups
+            .iter()
+            .chain(self.aggregates.iter().map(|own| &own.text));
+        let mut text = format!("SELECT {} FROM {table}", join(outputs, ", "));
+        if !self.conditions.is_empty() {
+            text += &format!(" WHERE {}", join(self.conditions.iter(), " AND "));
+        }
+        if !self.groups.is_empty() {
+            let numbers: Vec<String> = (1..=self.groups.len()).map(|n| n.to_string()).collect();
+            text += &format!(" GROUP BY {}", numbers.join(", "));
+        }
+        if let Some(having) = &self.having {
+            text += &format!(" HAVING {having}");
+        }
+        text
+    }
+
+    /// The query without one of its parts.
+    pub fn smaller(&self) -> Vec<Query> {
+        let mut all = Vec::new();
+        for at in 0..self.conditions.len() {
+            let mut query = self.clone();
+            query.conditions.remove(at);
+            all.push(query);
+        }
+        for at in 0..self.groups.len() {
+            let mut query = self.clone();
+            query.groups.remove(at);
+            all.push(query);
+        }
+        for at in 0..self.aggregates.len() {
+            let mut query = self.clone();
+            query.aggregates.remove(at);
+            if !query.aggregates.is_empty() {
+                all.push(query);
+            }
+        }
+        if self.having.is_some() {
+            all.push(Query {
+                having: None,
+                ..self.clone()
+            });
+        }
+        all
+    }
+}
+
+fn join<'a>(parts: impl Iterator<Item = &'a String>, with: &str) -> String {
+    parts.map(String::as_str).collect::<Vec<_>>().join(with)
+}
+
+fn time(columns: &[Column]) -> &Column {
+    &columns[1]
+}
+
+fn group(random: &mut Random, columns: &[Column]) -> String {
+    let time = time(columns);
+    if random.one_in(3) {
+        let other = random.pick(columns);
+        let name = &other.name;
+        return match other.typ {
+            "float8" | "real" | "interval" => format!("{name} IS NULL"),
+            "int" | "smallint" | "bigint" if random.one_in(2) => format!("{name} % 7"),
+            "numeric" => format!("trunc({name})"),
+            "text" if random.one_in(3) => format!("length({name})"),
+            "timestamptz" if name != "t" => format!("{name}::date"),
+            "timestamptz" | "timestamp" | "date" => format!("extract(isodow FROM {name})"),
+            _ => name.clone(),
+        };
+    }
+    let width = random.pick(&[1, 5, 30, 60, 600, 3600, 86400]);
+    match time.typ {
+        "bigint" => match random.integer(0, 3) {
+            0 => format!("time_bucket({width}::bigint, t)"),
+            1 => format!("t / {width}"),
+            _ => format!("(t / {width}) * {width} + 5"),
+        },
+        "date" => match random.integer(0, 3) {
+            0 => format!("time_bucket('{} days', t)", random.integer(1, 40)),
+            1 => "time_bucket('1 month', t)".into(),
+            _ => "date_trunc('month', t)".into(),
+        },
+        typ => match random.integer(0, 7) {
+            0 | 1 => format!("time_bucket('{width} seconds', t)"),
+            2 => format!(
+                "date_trunc('{}', t)",
+                random.pick(&["minute", "hour", "day", "week", "month"])
+            ),
+            3 => format!("date_bin('{width} seconds', t, {typ} '2001-01-01')"),
+            4 => format!("floor(extract(epoch FROM t) / {width}) * {width}"),
+            5 if typ == "timestamptz" => {
+                format!("time_bucket('{width} seconds', t, 'Europe/Berlin')")
+            }
+            5 => "t::date".into(),
+            _ => format!("time_bucket('{width} seconds', t, {typ} '2020-01-01 00:00:07')"),
+        },
+    }
+}
+
+fn aggregate(random: &mut Random, columns: &[Column]) -> Aggregate {
+    let column = random.pick(columns);
+    let (name, typ) = (&column.name, column.typ);
+    let is_float = matches!(typ, "float8" | "real");
+    let is_number = is_float || matches!(typ, "int" | "smallint" | "bigint" | "numeric");
+    let (mut text, compared) = match random.integer(0, 12) {
+        0 => ("count(*)".to_string(), Compared::Exactly),
+        1 => (format!("count({name})"), Compared::Exactly),
+        2 | 3 if typ != "boolean" && typ != "uuid" => (
+            format!("{}({name})", random.pick(&["min", "max"])),
+            Compared::Number,
+        ),
+        4 if typ == "interval" => (format!("sum({name})"), Compared::Exactly),
+        4 | 5 if is_float => (format!("sum({name})"), Compared::Nearly),
+        4 | 5 if is_number => (format!("sum({name})"), Compared::Exactly),
+        6 if is_float => (format!("avg({name})"), Compared::Nearly),
+        6 if is_number => (format!("avg({name})"), Compared::Exactly),
+        7 | 8 if is_number => {
+            let function = random.pick(&["stddev", "variance", "var_pop", "stddev_pop"]);
+            let compared = if is_float {
+                Compared::Nearly
+            } else {
+                Compared::Exactly
+            };
+            (format!("{function}({name})"), compared)
+        }
+        9 if typ == "boolean" => (
+            format!("{}({name})", random.pick(&["bool_and", "bool_or", "every"])),
+            Compared::Exactly,
+        ),
+        9 if is_number && typ != "bigint" => (
+            format!("sum({name} * 2 + 1)"),
+            if is_float {
+                Compared::Nearly
+            } else {
+                Compared::Exactly
+            },
+        ),
+        10 if matches!(typ, "int" | "smallint") => (
+            format!("{}({name})", random.pick(&["bit_and", "bit_or"])),
+            Compared::Exactly,
+        ),
+        10 => (
+            format!("max(coalesce({name}::text, 'none'))"),
+            Compared::Exactly,
+        ),
+        11 => (
+            "string_agg(id::text, ',' ORDER BY id)".into(),
+            Compared::Exactly,
+        ),
+        _ => (format!("count({name})"), Compared::Exactly),
+    };
+    if random.one_in(6) {
+        text = format!("{text} FILTER (WHERE {})", condition(random, columns));
+    }
+    Aggregate { text, compared }
+}
+
+fn condition(random: &mut Random, columns: &[Column]) -> String {
+    let column = match random.one_in(3) {
+        true => time(columns),
+        false => random.pick(columns),
+    };
+    let name = &column.name;
+    let compare = *random.pick(&["<", "<=", "=", ">=", ">", "<>"]);
+    match (random.integer(0, 9), column.typ) {
+        (0, _) => format!("{name} IS {}NULL", random.pick(&["", "NOT "])),
+        (_, "boolean") => {
+            (*random.pick(&["{}", "NOT {}", "{} IS TRUE", "{} = true"])).replace("{}", name)
+        }
+        (1, "int" | "smallint" | "bigint") => format!("{name} IN (1, 3, 5, NULL, -7)"),
+        (2, "int" | "smallint" | "bigint") => format!("{name} % 5 {compare} 2"),
+        (3, "int" | "smallint" | "bigint") => format!("({name} < 3 OR {name} > 7)"),
+        (4, "int" | "smallint") => format!("{} {compare} {name}", random.integer(-10, 20)),
+        (_, "smallint" | "int" | "bigint") if name != "id" && name != "t" => {
+            format!("{name} {compare} {}", random.integer(-10, 20))
+        }
+        (_, "smallint" | "int" | "bigint") => {
+            format!("{name} {compare} {}", random.integer(0, 9000))
+        }
+        (1, "float8" | "real") => format!("{name} {compare} 'NaN'"),
+        (2, "float8") => format!("{name} IN (0, 1, 12.5, 'NaN')"),
+        (_, "float8" | "real" | "numeric") => {
+            format!("{name} {compare} {}", random.integer(-5, 50))
+        }
+        (1..=3, "text") => format!("{name} IN ('series 1', 'series 4', 'w2', 'only')"),
+        (4, "text") => format!("{name} LIKE '%1%'"),
+        (_, "text") => format!(
+            "{name} {compare} '{}'",
+            random.pick(&["series 2", "w3", "only", "a"])
+        ),
+        (_, "uuid") => format!("{name} {compare} md5('{}')::uuid", random.integer(0, 9)),
+        (_, "date") => format!(
+            "{name} {compare} date '2024-01-01' + {}",
+            random.integer(-10, 9000)
+        ),
+        (_, "interval") => format!(
+            "{name} {compare} interval '{} hours'",
+            random.integer(0, 50)
+        ),
+        (1, "timestamptz") => format!("{name} {compare} now()"),
+        (2, "timestamptz") => {
+            format!("time_bucket('1 hour', {name}) {compare} '2024-03-31 12:00:00Z'")
+        }
+        (_, typ) => format!(
+            "{name} {compare} {typ} '2024-03-30 12:00:00' + interval '{} minutes'",
+            random.integer(-100, 30_000)
+        ),
+    }
+}

@@ -1,0 +1,340 @@
+//! From the plan's expressions to what the node does with them: which columns it decodes, which aggregates it folds itself, how it
+//! tells groups apart, and which conditions it decides over vectors.
+
+use super::conditions::Condition;
+use super::fold::{Fold, SumOf, Width};
+use super::groups::KeyType;
+use super::lanes::{class_of, Class, Lane};
+use super::monotone::rises_with;
+use super::transition::{Definition, Transition};
+use crate::pg::node::{cast, items, list};
+use crate::pg::relation;
+use pgrx::pg_sys::{self, Node, NodeTag, Oid};
+
+/// What the node computes, ready to run.
+pub struct Compiled {
+    pub lanes: Vec<Lane>,
+    pub groups: Vec<GroupColumn>,
+    pub aggregates: Vec<Aggregate>,
+    /// Decided over vectors, each with its lane.
+    pub conditions: Vec<(Condition, usize)>,
+    /// Evaluated once for an execution.
+    pub once: *mut pg_sys::ExprState,
+    /// Evaluated for the rows that are left, over these lanes.
+    pub residual: *mut pg_sys::ExprState,
+    pub residual_lanes: Vec<usize>,
+    /// All that depend on the row: for rows of the tail.
+    pub every: *mut pg_sys::ExprState,
+    /// Columns that any expression needs of a row of the tail, from 0.
+    pub attributes: usize,
+}
+
+/// A column that tells groups apart.
+pub struct GroupColumn {
+    pub state: *mut pg_sys::ExprState,
+    pub typ: KeyType,
+    pub way: Way,
+    /// What its expression needs.
+    pub lanes: Vec<usize>,
+}
+
+/// How rows of a window are told apart by a group column.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Way {
+    /// They are not.
+    Same,
+    /// By a column's values.
+    Column(usize),
+    /// By an expression that never falls where a column rises.
+    Rising(usize),
+    /// By an expression's value for each row.
+    Each,
+}
+
+/// An aggregate.
+pub struct Aggregate {
+    pub keep: Keep,
+    pub filter: *mut pg_sys::ExprState,
+    /// Its argument is this column, and there is no filter: vectors are folded.
+    pub vector: Option<usize>,
+    /// What its expressions need.
+    pub lanes: Vec<usize>,
+}
+
+/// Who keeps the states.
+pub enum Keep {
+    Fold {
+        fold: Fold,
+        /// Null for `count(*)`.
+        argument: *mut pg_sys::ExprState,
+        /// Length of its type.
+        length: i16,
+    },
+    Core(Transition),
+}
+
+/// Does the node keep the states of an aggregate itself?
+///
+/// # Safety
+/// `aggregate` must be a node of the query.
+pub unsafe fn is_folded(aggregate: *mut pg_sys::Aggref) -> bool {
+    // SAFETY: by contract.
+    unsafe { fold_of(aggregate, &Definition::of((*aggregate).aggfnoid)).is_some() }
+}
+
+unsafe fn fold_of(aggregate: *mut pg_sys::Aggref, definition: &Definition) -> Option<Fold> {
+    // SAFETY: the caller's contract.
+    let inputs = unsafe { relation::oids((*aggregate).aggargtypes) };
+    let class = inputs.first().map(|&typ| class_of(typ));
+    let (fold, wanted, initial) = match definition.transition.to_u32() {
+        pg_sys::F_INT8INC if inputs.is_empty() => (Fold::Rows, None, Some("0")),
+        pg_sys::F_INT8INC_ANY => (Fold::Values, class, Some("0")),
+        pg_sys::F_INT2_SUM | pg_sys::F_INT4_SUM => {
+            (Fold::SumInt(SumOf::Int8), Some(Class::Int), None)
+        }
+        pg_sys::F_INT2_AVG_ACCUM | pg_sys::F_INT4_AVG_ACCUM => {
+            (Fold::SumInt(SumOf::Pair), Some(Class::Int), Some("{0,0}"))
+        }
+        pg_sys::F_INT8_AVG_ACCUM if definition.serialize != pg_sys::InvalidOid => {
+            (Fold::SumInt(SumOf::Poly), Some(Class::Int), None)
+        }
+        pg_sys::F_INT2SMALLER
+        | pg_sys::F_INT4SMALLER
+        | pg_sys::F_INT8SMALLER
+        | pg_sys::F_DATE_SMALLER
+        | pg_sys::F_TIMESTAMP_SMALLER
+        | pg_sys::F_TIMESTAMPTZ_SMALLER
+        | pg_sys::F_BOOLAND_STATEFUNC => (Fold::LeastInt, Some(Class::Int), None),
+        pg_sys::F_INT2LARGER
+        | pg_sys::F_INT4LARGER
+        | pg_sys::F_INT8LARGER
+        | pg_sys::F_DATE_LARGER
+        | pg_sys::F_TIMESTAMP_LARGER
+        | pg_sys::F_TIMESTAMPTZ_LARGER
+        | pg_sys::F_BOOLOR_STATEFUNC => (Fold::GreatestInt, Some(Class::Int), None),
+        pg_sys::F_FLOAT8SMALLER => (Fold::LeastFloat(Width::Double), Some(Class::Double), None),
+        pg_sys::F_FLOAT8LARGER => (
+            Fold::GreatestFloat(Width::Double),
+            Some(Class::Double),
+            None,
+        ),
+        pg_sys::F_FLOAT4SMALLER => (Fold::LeastFloat(Width::Single), Some(Class::Single), None),
+        pg_sys::F_FLOAT4LARGER => (
+            Fold::GreatestFloat(Width::Single),
+            Some(Class::Single),
+            None,
+        ),
+        pg_sys::F_FLOAT8PL => (Fold::SumFloat(Width::Double), Some(Class::Double), None),
+        pg_sys::F_FLOAT4PL => (Fold::SumFloat(Width::Single), Some(Class::Single), None),
+        pg_sys::F_FLOAT8_ACCUM => (Fold::Moments, Some(Class::Double), Some("{0,0,0}")),
+        pg_sys::F_FLOAT4_ACCUM => (Fold::Moments, Some(Class::Single), Some("{0,0,0}")),
+        _ => return None,
+    };
+    let one_argument = inputs.len() == usize::from(fold != Fold::Rows);
+    let fits = one_argument && class == wanted && definition.initial.as_deref() == initial;
+    fits.then_some(fold)
+}
+
+/// What a plan of ours says: group columns, aggregates and conditions, in this order.
+pub struct Parts {
+    pub groups: Vec<*mut Node>,
+    pub aggregates: Vec<*mut pg_sys::Aggref>,
+    pub conditions: Vec<*mut Node>,
+}
+
+impl Parts {
+    /// # Safety
+    /// `scan` must be a plan of ours.
+    pub unsafe fn of(scan: *mut pg_sys::CustomScan) -> Parts {
+        // SAFETY: by contract.
+        unsafe {
+            let numbers = items((*scan).custom_private)
+                .next()
+                .map(|list| crate::pg::node::integers(list))
+                .expect("BUG: a plan without numbers");
+            let (groups, aggregates) = (numbers[0] as usize, numbers[1] as usize);
+            let all: Vec<*mut Node> = items::<pg_sys::TargetEntry>((*scan).custom_scan_tlist)
+                .map(|entry| (*entry).expr.cast())
+                .collect();
+            let (above, conditions) = all.split_at(groups + aggregates);
+            Parts {
+                groups: above[..groups].to_vec(),
+                aggregates: above[groups..].iter().map(|node| node.cast()).collect(),
+                conditions: conditions.to_vec(),
+            }
+        }
+    }
+}
+
+/// Makes lanes as they are asked for.
+struct Lanes {
+    lanes: Vec<Lane>,
+    descriptor: pg_sys::TupleDesc,
+    relid: u32,
+}
+
+impl Lanes {
+    fn at(&mut self, column: usize) -> usize {
+        let known = self.lanes.iter().position(|lane| lane.at == column);
+        known.unwrap_or_else(|| {
+            // SAFETY: a column of the open table.
+            let attribute = unsafe { &relation::attributes(self.descriptor)[column] };
+            self.lanes.push(Lane::new(column, attribute));
+            self.lanes.len() - 1
+        })
+    }
+
+    /// The lanes of all columns that an expression has.
+    unsafe fn of(&mut self, expression: *mut Node) -> Vec<usize> {
+        let mut columns = core::ptr::null_mut();
+        let mut lanes = Vec::new();
+        // SAFETY: the caller's contract.
+        unsafe {
+            pg_sys::pull_varattnos(expression, self.relid, &mut columns);
+            let mut member = pg_sys::bms_next_member(columns, -1);
+            while member >= 0 {
+                let number = member + pg_sys::FirstLowInvalidHeapAttributeNumber;
+                lanes.push(self.at(number as usize - 1));
+                member = pg_sys::bms_next_member(columns, member);
+            }
+        }
+        lanes
+    }
+}
+
+impl Compiled {
+    /// # Safety
+    /// `node` must be a node of ours that begins, with its table open; `executor` outlives it.
+    pub unsafe fn new(
+        node: *mut pg_sys::CustomScanState,
+        parts: &Parts,
+        executor: *mut pg_sys::AggState,
+    ) -> Compiled {
+        // SAFETY: by contract.
+        unsafe {
+            let parent = &raw mut (*node).ss.ps;
+            let scan = (*node).ss.ps.plan.cast::<pg_sys::CustomScan>();
+            let mut lanes = Lanes {
+                lanes: Vec::new(),
+                descriptor: (*(*node).ss.ss_currentRelation).rd_att,
+                relid: (*scan).scan.scanrelid,
+            };
+            let groups = parts
+                .groups
+                .iter()
+                .map(|&group| group_column(group, parent, &mut lanes))
+                .collect();
+            let aggregates = parts
+                .aggregates
+                .iter()
+                .map(|&aggregate| compile_aggregate(aggregate, parent, executor, &mut lanes))
+                .collect();
+            let (mut once, mut every, mut rest) = (Vec::new(), Vec::new(), Vec::new());
+            let mut conditions = Vec::new();
+            for &clause in &parts.conditions {
+                if !pg_sys::contain_var_clause(clause) {
+                    once.push(clause);
+                    continue;
+                }
+                every.push(clause);
+                match Condition::of(clause) {
+                    Some(mut condition) => {
+                        condition.begin(parent);
+                        let lane = lanes.at(condition.at);
+                        conditions.push((condition, lane));
+                    }
+                    None => rest.push(clause),
+                }
+            }
+            let residual_lanes = lanes.of(list(rest.iter().copied()).cast());
+            let quals = |clauses: Vec<*mut Node>| pg_sys::ExecInitQual(list(clauses), parent);
+            let attributes = lanes.lanes.iter().map(|lane| lane.at + 1).max();
+            Compiled {
+                lanes: lanes.lanes,
+                groups,
+                aggregates,
+                conditions,
+                once: quals(once),
+                residual: quals(rest),
+                residual_lanes,
+                every: quals(every),
+                attributes: attributes.unwrap_or(0),
+            }
+        }
+    }
+}
+
+unsafe fn group_column(
+    group: *mut Node,
+    parent: *mut pg_sys::PlanState,
+    lanes: &mut Lanes,
+) -> GroupColumn {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let needed = lanes.of(group);
+        let rising = rises_with(group).map(|column| lanes.at(column as usize - 1));
+        let way = match (&needed[..], rising) {
+            ([], _) => Way::Same,
+            ([lane], _) if cast::<pg_sys::Var>(group, NodeTag::T_Var).is_some() => {
+                Way::Column(*lane)
+            }
+            ([lane], Some(rising)) if *lane == rising => Way::Rising(rising),
+            _ => Way::Each,
+        };
+        GroupColumn {
+            state: pg_sys::ExecInitExpr(group.cast(), parent),
+            typ: KeyType::of(pg_sys::exprType(group)),
+            way,
+            lanes: needed,
+        }
+    }
+}
+
+unsafe fn compile_aggregate(
+    aggregate: *mut pg_sys::Aggref,
+    parent: *mut pg_sys::PlanState,
+    executor: *mut pg_sys::AggState,
+    lanes: &mut Lanes,
+) -> Aggregate {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let definition = Definition::of((*aggregate).aggfnoid);
+        let arguments: Vec<*mut Node> = items::<pg_sys::TargetEntry>((*aggregate).args)
+            .map(|entry| (*entry).expr.cast())
+            .collect();
+        let filter: *mut Node = (*aggregate).aggfilter.cast();
+        let needed = lanes.of(list(arguments.iter().copied().chain([filter])).cast());
+        let states: Vec<_> = arguments
+            .iter()
+            .map(|argument| pg_sys::ExecInitExpr((*argument).cast(), parent))
+            .collect();
+        let fold = fold_of(aggregate, &definition);
+        let vector = match (fold, filter.is_null()) {
+            (Some(Fold::Rows), true) => Some(usize::MAX),
+            (Some(_), true) => cast::<pg_sys::Var>(arguments[0], NodeTag::T_Var)
+                .map(|var| lanes.at((*var).varattno as usize - 1)),
+            _ => None,
+        };
+        let keep = match fold {
+            Some(fold) => Keep::Fold {
+                fold,
+                argument: states.first().copied().unwrap_or(core::ptr::null_mut()),
+                length: arguments
+                    .first()
+                    .map_or(0, |argument| type_length(pg_sys::exprType(*argument))),
+            },
+            None => Keep::Core(Transition::new(aggregate, &definition, states, executor)),
+        };
+        Aggregate {
+            keep,
+            filter: pg_sys::ExecInitExpr(filter.cast(), parent),
+            vector,
+            lanes: needed,
+        }
+    }
+}
+
+fn type_length(typ: Oid) -> i16 {
+    // SAFETY: a syscache look-up.
+    unsafe { pg_sys::get_typlen(typ) }
+}

@@ -1,0 +1,43 @@
+//! What EXPLAIN says of the node.
+
+use super::chunk::Work;
+use super::compile::Parts;
+use crate::pg::node::list;
+use pgrx::pg_sys;
+
+/// Shows conditions, and with ANALYZE what was read.
+///
+/// # Safety
+/// Called by EXPLAIN for a node of ours.
+pub unsafe fn explain(
+    node: *mut pg_sys::CustomScanState,
+    ancestors: *mut pg_sys::List,
+    state: *mut pg_sys::ExplainState,
+    work: &Work,
+) {
+    // SAFETY: by contract; texts are palloc'd.
+    unsafe {
+        let plan = (*node).ss.ps.plan;
+        let parts = Parts::of(plan.cast());
+        if !parts.conditions.is_empty() {
+            let context = pg_sys::set_deparse_context_plan((*state).deparse_cxt, plan, ancestors);
+            let prefix = (*(*state).rtable).length > 1 || (*state).verbose;
+            let all = match parts.conditions[..] {
+                [only] => only,
+                _ => pg_sys::make_ands_explicit(list(parts.conditions.iter().copied())).cast(),
+            };
+            let text = pg_sys::deparse_expression(all, context, prefix, false);
+            pg_sys::ExplainPropertyText(c"Filter".as_ptr(), text, state);
+        }
+        if (*state).analyze {
+            let count = |label: &std::ffi::CStr, value: u64| {
+                pg_sys::ExplainPropertyUInteger(label.as_ptr(), core::ptr::null(), value, state);
+            };
+            let counters = &work.counters;
+            count(c"Chunks", counters.chunks);
+            count(c"Chunks Skipped", counters.skipped);
+            count(c"Blocks Decoded", counters.blocks);
+            count(c"Tail Rows", counters.tail_rows);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The groups that were met so far: their columns, and a state of each aggregate. Groups are told apart by the bytes of their columns:
+//! what SQL takes for equal though its bytes differ, core's final step brings together.
+
+use super::evaluate::datum_copy;
+use super::fold::Cell;
+use crate::pg::varlena::with_body;
+use pgrx::pg_sys;
+use rustc_hash::FxHashMap;
+
+/// A column that tells groups apart.
+#[derive(Clone, Copy)]
+pub struct KeyType {
+    pub length: i16,
+    pub by_value: bool,
+}
+
+impl KeyType {
+    /// # Safety
+    /// `typ` must be a type.
+    pub unsafe fn of(typ: pg_sys::Oid) -> KeyType {
+        let (mut length, mut by_value) = (0, false);
+        // SAFETY: by contract.
+        unsafe { pg_sys::get_typlenbyval(typ, &mut length, &mut by_value) };
+        KeyType { length, by_value }
+    }
+
+    /// Appends what tells a value apart.
+    ///
+    /// # Safety
+    /// The value must be of the type.
+    unsafe fn put(self, key: &mut Vec<u8>, value: pg_sys::Datum, isnull: bool) {
+        key.push(u8::from(isnull));
+        if isnull {
+            return;
+        }
+        if self.by_value {
+            let bytes = (value.value() as u64).to_ne_bytes();
+            return key.extend_from_slice(&bytes[..self.length as usize]);
+        }
+        // SAFETY: by contract.
+        unsafe {
+            if self.length > 0 {
+                let start: *const u8 = value.cast_mut_ptr();
+                key.extend_from_slice(core::slice::from_raw_parts(start, self.length as usize));
+            } else {
+                with_body(value, self.length, |body| {
+                    key.extend_from_slice(&(body.len() as u32).to_ne_bytes());
+                    key.extend_from_slice(body);
+                });
+            }
+        }
+    }
+
+    /// Are two values the same bytes?
+    ///
+    /// # Safety
+    /// They must be of the type.
+    pub unsafe fn same(self, a: pg_sys::Datum, b: pg_sys::Datum) -> bool {
+        if self.by_value && self.length == 8 {
+            return a == b;
+        }
+        let (mut left, mut right) = (Vec::new(), Vec::new());
+        // SAFETY: by contract.
+        unsafe {
+            self.put(&mut left, a, false);
+            self.put(&mut right, b, false);
+        }
+        left == right
+    }
+
+    /// A copy in the current memory context, detoasted.
+    unsafe fn copy(self, value: pg_sys::Datum) -> pg_sys::Datum {
+        // SAFETY: the caller's contract.
+        unsafe {
+            if self.length == -1 {
+                let plain = pg_sys::pg_detoast_datum(value.cast_mut_ptr());
+                if plain != value.cast_mut_ptr() {
+                    return pg_sys::Datum::from(plain);
+                }
+            }
+            datum_copy(value, self.by_value, i32::from(self.length))
+        }
+    }
+}
+
+/// All groups.
+pub struct Groups {
+    types: Vec<KeyType>,
+    cells_each: usize,
+    known: FxHashMap<Box<[u8]>, u32>,
+    /// `types.len()` of each group.
+    pub values: Vec<(pg_sys::Datum, bool)>,
+    /// `cells_each` of each group.
+    pub cells: Vec<Cell>,
+    count: usize,
+    key: Vec<u8>,
+    last: Vec<u8>,
+    last_group: Option<u32>,
+    key_bytes: usize,
+}
+
+impl Groups {
+    pub fn new(types: Vec<KeyType>, cells_each: usize) -> Groups {
+        Groups {
+            types,
+            cells_each,
+            known: FxHashMap::default(),
+            values: Vec::new(),
+            cells: Vec::new(),
+            count: 0,
+            key: Vec::new(),
+            last: Vec::new(),
+            last_group: None,
+            key_bytes: 0,
+        }
+    }
+
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    pub fn columns(&self) -> usize {
+        self.types.len()
+    }
+
+    /// Memory besides what lives in memory contexts.
+    pub fn bytes(&self) -> usize {
+        const ENTRY_BYTES: usize = 40;
+        self.key_bytes
+            + self.known.capacity() * ENTRY_BYTES
+            + self.values.capacity() * core::mem::size_of::<(pg_sys::Datum, bool)>()
+            + self.cells.capacity() * core::mem::size_of::<Cell>()
+    }
+
+    pub fn clear(&mut self) {
+        *self = Groups::new(core::mem::take(&mut self.types), self.cells_each);
+    }
+
+    /// The number of the group with these columns; `start` makes the states of a new one.
+    ///
+    /// # Safety
+    /// The values must be of the columns' types; `context` is where groups live. Inside a guard.
+    pub unsafe fn find(
+        &mut self,
+        values: &[(pg_sys::Datum, bool)],
+        context: pg_sys::MemoryContext,
+        start: impl FnOnce(&mut Vec<Cell>),
+    ) -> u32 {
+        self.key.clear();
+        for (typ, &(value, isnull)) in self.types.iter().zip(values) {
+            // SAFETY: by contract.
+            unsafe { typ.put(&mut self.key, value, isnull) };
+        }
+        if let Some(last) = self.last_group {
+            if self.last == self.key {
+                return last;
+            }
+        }
+        let group = match self.known.get(&self.key[..]) {
+            Some(group) => *group,
+            None => {
+                let group = self.count as u32;
+                self.count += 1;
+                self.key_bytes += self.key.len();
+                self.known
+                    .insert(self.key.clone().into_boxed_slice(), group);
+                // SAFETY: by contract.
+                unsafe {
+                    let old = pg_sys::MemoryContextSwitchTo(context);
+                    for (typ, &(value, isnull)) in self.types.iter().zip(values) {
+                        let copy = if isnull { value } else { typ.copy(value) };
+                        self.values.push((copy, isnull));
+                    }
+                    start(&mut self.cells);
+                    pg_sys::MemoryContextSwitchTo(old);
+                }
+                group
+            }
+        };
+        core::mem::swap(&mut self.last, &mut self.key);
+        self.last_group = Some(group);
+        group
+    }
+
+    /// Where a group's states begin in `cells`.
+    pub fn first_cell(&self, group: u32) -> usize {
+        group as usize * self.cells_each
+    }
+}

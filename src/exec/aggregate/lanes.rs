@@ -1,0 +1,335 @@
+//! Lanes: the columns that a query needs, decoded block by block as it walks through a chunk. Integers, times and booleans come
+//! as 64-bit integers, floats as doubles; values of other types as datums.
+
+use super::fold::Slice;
+use crate::pg::relation;
+use crate::storage::datum::{self, Datums};
+use crate::storage::read::{Chunk, Damage};
+use pgrx::pg_sys;
+use std::ops::Range;
+use varve_columns::chunk::{BlockEntry, ColumnDirectory, Layout};
+use varve_columns::column::{Column, Values};
+use varve_columns::vector::Bitmap;
+
+/// Most rows of a window.
+pub const WINDOW_ROWS: u32 = 8_192;
+
+/// How values of a column's type are compared and added.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Class {
+    /// By the integer that they are stored as.
+    Int,
+    Single,
+    Double,
+    Other,
+}
+
+/// The class of a type.
+pub fn class_of(typ: pg_sys::Oid) -> Class {
+    // SAFETY: a syscache look-up.
+    match unsafe { pg_sys::getBaseType(typ) } {
+        pg_sys::BOOLOID
+        | pg_sys::INT2OID
+        | pg_sys::INT4OID
+        | pg_sys::INT8OID
+        | pg_sys::DATEOID
+        | pg_sys::TIMESTAMPOID
+        | pg_sys::TIMESTAMPTZOID => Class::Int,
+        pg_sys::FLOAT4OID => Class::Single,
+        pg_sys::FLOAT8OID => Class::Double,
+        _ => Class::Other,
+    }
+}
+
+/// One column.
+pub struct Lane {
+    /// The attribute, from 0.
+    pub at: usize,
+    pub class: Class,
+    pub length: i16,
+    state: State,
+}
+
+struct State {
+    directory: Option<ColumnDirectory>,
+    /// The value is the same in all rows of the chunk; blocks are of no concern.
+    constant: bool,
+    /// What is decoded; empty before the first block.
+    rows: Range<u32>,
+    column: Column,
+    ints: Vec<i64>,
+    floats: Vec<f64>,
+    datums: Option<Datums>,
+}
+
+impl Lane {
+    pub fn new(at: usize, attribute: &pg_sys::FormData_pg_attribute) -> Lane {
+        Lane {
+            at,
+            class: class_of(attribute.atttypid),
+            length: attribute.attlen,
+            state: State {
+                directory: None,
+                constant: false,
+                rows: 0..0,
+                column: Column::empty(),
+                ints: Vec::new(),
+                floats: Vec::new(),
+                datums: None,
+            },
+        }
+    }
+
+    /// Turns to another chunk.
+    pub fn enter(&mut self, chunk: &Chunk) {
+        let state = &mut self.state;
+        state.directory = None;
+        state.rows = 0..0;
+        state.datums = None;
+        state.constant = match chunk.columns.columns().get(self.at) {
+            None => true,
+            Some(head) => matches!(head.layout, Layout::AllNull | Layout::Constant(_)),
+        };
+    }
+
+    /// Has every row of the chunk the same value?
+    pub fn is_constant(&self) -> bool {
+        self.state.constant
+    }
+
+    /// The block that has a row of the chunk; None where blocks are of no concern.
+    pub fn block(&mut self, chunk: &Chunk, row: u32) -> Option<&BlockEntry> {
+        if self.state.constant {
+            return None;
+        }
+        let directory = self.directory(chunk);
+        Some(directory.block(directory.block_of_row(row)))
+    }
+
+    pub fn directory(&mut self, chunk: &Chunk) -> &ColumnDirectory {
+        let state = &mut self.state;
+        if state.directory.is_none() {
+            match chunk.directory(self.at) {
+                Ok(directory) => state.directory = Some(directory),
+                Err(damage) => chunk.raise(&damage),
+            }
+        }
+        state.directory.as_ref().expect("BUG: directory just set")
+    }
+
+    /// Decodes what a window needs, which lies in one block; true where that had to be done now.
+    pub fn decode(&mut self, chunk: &Chunk, window: &Range<u32>) -> bool {
+        let rows = &self.state.rows;
+        if rows.start <= window.start && window.end <= rows.end && !rows.is_empty() {
+            return false;
+        }
+        if self.state.constant {
+            self.repeat(chunk);
+            return false;
+        }
+        self.directory(chunk);
+        let attribute = attribute_of(chunk, self.at);
+        let state = &mut self.state;
+        let directory = state.directory.as_ref().expect("BUG: directory just set");
+        let block = directory.block_of_row(window.start);
+        let kind = chunk.columns.column(self.at).kind;
+        if !datum::fits(kind, attribute) {
+            chunk.raise(&Damage::new("another storage type").at(chunk.column_name(self.at)));
+        }
+        if state.column.kind != kind {
+            state.column = datum::empty(kind);
+        }
+        match chunk.decode_block(self.at, directory, block, &mut state.column) {
+            Ok(rows) => state.rows = rows,
+            Err(damage) => chunk.raise(&damage),
+        }
+        self.widen();
+        true
+    }
+
+    /// Fills a window with the only value.
+    fn repeat(&mut self, chunk: &Chunk) {
+        let attribute = attribute_of(chunk, self.at);
+        // SAFETY: the table is open while its chunk is used.
+        let descriptor = unsafe { (*chunk.table.get()).rd_att };
+        let rows = match self.class {
+            Class::Other => 1,
+            _ => chunk.header.rows.min(WINDOW_ROWS),
+        };
+        let column = if self.at < chunk.columns.columns().len() {
+            let kind = chunk.columns.column(self.at).kind;
+            let mut one = datum::empty(kind);
+            let directory = match chunk.directory(self.at) {
+                Ok(directory) => directory,
+                Err(damage) => chunk.raise(&damage),
+            };
+            if let Err(damage) = chunk.decode_block(self.at, &directory, 0, &mut one) {
+                chunk.raise(&damage);
+            }
+            one
+        } else {
+            // SAFETY: an attribute of the table that the chunk does not have.
+            unsafe {
+                let (value, isnull) = datum::missing(descriptor, self.at + 1);
+                let mut one = datum::empty(datum::kind_of(attribute));
+                datum::push(&mut one, value, isnull, attribute.attlen);
+                one
+            }
+        };
+        let first = Datums::from_column(&column, attribute.attlen);
+        let isnull = first.get(0).1;
+        let mut many = datum::empty(column.kind);
+        let (value, _) = first.get(0);
+        for _ in 0..rows {
+            // SAFETY: a value of the column's type, or null.
+            unsafe { datum::push(&mut many, value, isnull, attribute.attlen) };
+        }
+        self.state.column = many;
+        self.state.rows = 0..u32::MAX;
+        self.widen();
+    }
+
+    fn widen(&mut self) {
+        let state = &mut self.state;
+        state.datums = None;
+        match (self.class, &state.column.values) {
+            (Class::Other, _) => {}
+            (Class::Int, values) => {
+                let out = &mut state.ints;
+                out.clear();
+                match values {
+                    Values::Absent(rows) => out.resize(*rows, 0),
+                    Values::Bool(v) => out.extend(v.iter().map(|&x| i64::from(x))),
+                    Values::I16(v) => out.extend(v.iter().map(|&x| i64::from(x))),
+                    Values::I32(v) => out.extend(v.iter().map(|&x| i64::from(x))),
+                    Values::I64(v) => out.extend_from_slice(v),
+                    Values::F32(v) => out.extend(v.iter().map(|&x| i64::from(x.to_bits() as i32))),
+                    Values::F64(v) => out.extend(v.iter().map(|&x| x.to_bits() as i64)),
+                    _ => panic!("BUG: integers of another storage type"),
+                }
+            }
+            (class, values) => {
+                let out = &mut state.floats;
+                out.clear();
+                let single = class == Class::Single;
+                match values {
+                    Values::Absent(rows) => out.resize(*rows, 0.0),
+                    Values::F32(v) if single => out.extend(v.iter().map(|&x| f64::from(x))),
+                    Values::F64(v) if !single => out.extend_from_slice(v),
+                    Values::I32(v) if single => {
+                        out.extend(v.iter().map(|&x| f64::from(f32::from_bits(x as u32))));
+                    }
+                    Values::I64(v) if !single => {
+                        out.extend(v.iter().map(|&x| f64::from_bits(x as u64)));
+                    }
+                    _ => panic!("BUG: floats of another storage type"),
+                }
+            }
+        }
+    }
+
+    fn range(&self, window: &Range<u32>) -> Range<usize> {
+        if self.state.constant {
+            return 0..window.len();
+        }
+        let first = (window.start - self.state.rows.start) as usize;
+        first..first + window.len()
+    }
+
+    /// The values of a window that is decoded.
+    pub fn slice(&self, window: &Range<u32>) -> Slice<'_> {
+        let range = self.range(window);
+        match self.class {
+            Class::Int => Slice::Ints(&self.state.ints[range]),
+            Class::Single | Class::Double => Slice::Floats(&self.state.floats[range]),
+            Class::Other => Slice::Others(range.len()),
+        }
+    }
+
+    /// Where a row of a window is in what is decoded.
+    fn place(&self, window: &Range<u32>, row: usize) -> usize {
+        match self.state.constant {
+            true => 0,
+            false => (window.start - self.state.rows.start) as usize + row,
+        }
+    }
+
+    /// Which rows of a window have a value; None: all of them.
+    pub fn valid(&self, window: &Range<u32>) -> Option<Bitmap> {
+        if self.state.constant {
+            return self.is_null(window, 0).then(|| Bitmap::none(window.len()));
+        }
+        if let Values::Absent(_) = self.state.column.values {
+            return Some(Bitmap::none(window.len()));
+        }
+        let flags = self.state.column.validity.as_ref()?;
+        let flags = &flags[self.range(window)];
+        (!flags.iter().all(|&valid| valid)).then(|| Bitmap::from_flags(flags))
+    }
+
+    pub fn is_null(&self, window: &Range<u32>, row: usize) -> bool {
+        match (&self.state.column.values, &self.state.column.validity) {
+            (Values::Absent(_), _) => true,
+            (_, Some(valid)) => !valid[self.place(window, row)],
+            (_, None) => false,
+        }
+    }
+
+    /// Has a row the bytes of the row before it, or are both null?
+    pub fn same_as_before(&self, window: &Range<u32>, row: usize) -> bool {
+        self.state.constant || self.state.column.same_as_before(self.place(window, row))
+    }
+
+    /// The bytes of a row's value, where it is kept as bytes and not null.
+    pub fn bytes(&self, window: &Range<u32>, row: usize) -> Option<&[u8]> {
+        if self.is_null(window, row) {
+            return None;
+        }
+        let at = self.place(window, row);
+        match &self.state.column.values {
+            Values::Bytes { ends, data } => {
+                let start = if at == 0 { 0 } else { ends[at - 1] as usize };
+                Some(&data[start..ends[at] as usize])
+            }
+            _ => None,
+        }
+    }
+
+    /// Makes datums of what is decoded, where that takes any making.
+    pub fn make_datums(&mut self) {
+        let state = &mut self.state;
+        if self.class == Class::Other && state.datums.is_none() {
+            state.datums = Some(Datums::from_column(&state.column, self.length));
+        }
+    }
+
+    /// The datum of a row, once datums were made; by-reference ones live until the next block.
+    #[inline]
+    pub fn datum(&self, window: &Range<u32>, row: usize) -> (pg_sys::Datum, bool) {
+        let at = self.place(window, row);
+        let state = &self.state;
+        let isnull = match (&state.column.values, &state.column.validity) {
+            (Values::Absent(_), _) => true,
+            (_, Some(valid)) => !valid[at],
+            (_, None) => false,
+        };
+        if isnull {
+            return (pg_sys::Datum::from(0usize), true);
+        }
+        let bits = match self.class {
+            Class::Int => state.ints[at],
+            Class::Double => state.floats[at].to_bits() as i64,
+            Class::Single => i64::from((state.floats[at] as f32).to_bits() as i32),
+            Class::Other => {
+                let datums = state.datums.as_ref().expect("BUG: no datums were made");
+                return datums.get(at);
+            }
+        };
+        (pg_sys::Datum::from(bits as usize), false)
+    }
+}
+
+fn attribute_of(chunk: &Chunk, at: usize) -> &pg_sys::FormData_pg_attribute {
+    // SAFETY: the table is open while its chunk is used.
+    unsafe { &relation::attributes((*chunk.table.get()).rd_att)[at] }
+}

@@ -1,0 +1,28 @@
+//! `VarveAggregate`: partial states of the groups of one table, folded from decoded columns (docs/design/0014).
+//!
+//! `node` is what the executor calls; `source` finds chunks and rows of the tail; `chunk` walks over a chunk, window by window;
+//! `lanes` decode columns, `conditions` choose rows, `runs` and `groups` tell groups apart; `fold` has the states that are kept
+//! here, `transition` those of any other aggregate.
+
+mod chunk;
+mod compile;
+mod conditions;
+mod emit;
+mod evaluate;
+mod explain;
+mod fold;
+mod groups;
+mod lanes;
+mod monotone;
+mod node;
+mod runs;
+mod source;
+mod transition;
+
+pub use compile::is_folded;
+pub use node::{scan_methods, NAME};
+
+/// Registers the node. Called once, when the library is loaded.
+pub fn init() {
+    node::init();
+}

@@ -1,0 +1,257 @@
+//! What the executor calls. All input is read at the first call; groups that do not fit into memory go up early, and again when
+//! they come again: core's final step brings them together.
+
+use super::chunk::Work;
+use super::compile::{Compiled, Parts};
+use super::emit::Emitter;
+use super::evaluate::{guarded, Evaluation};
+use super::source::Source;
+use super::transition::executor_of;
+use crate::pg::custom_scan::{self, Shared};
+use crate::pg::error;
+use crate::pg::executor;
+use crate::pg::node::make;
+use pgrx::pg_sys::{self, NodeTag};
+use pgrx::prelude::*;
+use pgrx::PgMemoryContexts;
+use std::ffi::CStr;
+
+pub const NAME: &CStr = c"VarveAggregate";
+
+#[repr(C)]
+struct AggregateState {
+    base: pg_sys::CustomScanState,
+    own: *mut Own,
+}
+
+struct Own {
+    work: Work,
+    emitter: Emitter,
+    /// A row of the table.
+    slot: *mut pg_sys::TupleTableSlot,
+    /// Whose memory has the states.
+    states: *mut pg_sys::ExprContext,
+    source: Option<Source>,
+    phase: Phase,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Phase {
+    Start,
+    Read,
+    /// The group that goes up next; whether the source is read on behind the last one.
+    Emit(usize, bool),
+    Done,
+}
+
+static SCAN_METHODS: Shared<pg_sys::CustomScanMethods> = Shared(pg_sys::CustomScanMethods {
+    CustomName: NAME.as_ptr(),
+    CreateCustomScanState: Some(create),
+});
+
+static EXEC_METHODS: Shared<pg_sys::CustomExecMethods> = Shared(pg_sys::CustomExecMethods {
+    ExplainCustomScan: Some(explain),
+    ..custom_scan::exec_methods(NAME, begin, exec, end, rescan)
+});
+
+pub fn init() {
+    // SAFETY: runs once, while the library is loaded; the methods live as long as the process.
+    unsafe { pg_sys::RegisterCustomScanMethods(scan_methods()) };
+}
+
+pub fn scan_methods() -> *const pg_sys::CustomScanMethods {
+    &raw const SCAN_METHODS.0
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn create(_scan: *mut pg_sys::CustomScan) -> *mut pg_sys::Node {
+    // SAFETY: our state begins with the one that the executor knows.
+    unsafe {
+        let state = make::<AggregateState>(NodeTag::T_CustomScanState);
+        (*state).base.methods = &raw const EXEC_METHODS.0;
+        state.cast()
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn begin(
+    node: *mut pg_sys::CustomScanState,
+    estate: *mut pg_sys::EState,
+    _flags: i32,
+) {
+    // SAFETY: called by the executor for a node of ours; the plan is what the planner's hook made.
+    unsafe {
+        let table = (*node).ss.ss_currentRelation;
+        let virtual_ops = core::ptr::addr_of!(pg_sys::TTSOpsVirtual);
+        let row = pg_sys::ExecInitExtraTupleSlot(estate, (*table).rd_att, virtual_ops);
+        pg_sys::ExecStoreAllNullTuple(row);
+        let slot = pg_sys::table_slot_create(table, &raw mut (*estate).es_tupleTable);
+        let states = pg_sys::CreateExprContext(estate);
+        let executor = executor_of(states);
+        let parts = Parts::of((*node).ss.ps.plan.cast());
+        let compiled = Compiled::new(node, &parts, executor);
+        let evaluation = Evaluation {
+            context: (*node).ss.ps.ps_ExprContext,
+            row,
+        };
+        let emitter = Emitter::new(pg_sys::CreateExprContext(estate), &parts.aggregates);
+        let own = Own {
+            work: Work::new(compiled, evaluation, (*states).ecxt_per_tuple_memory),
+            emitter,
+            slot,
+            states,
+            source: None,
+            phase: Phase::Start,
+        };
+        let mut context = PgMemoryContexts::For((*estate).es_query_cxt);
+        (*node.cast::<AggregateState>()).own = context.leak_and_drop_on_delete(own);
+    }
+}
+
+unsafe fn own_of<'a>(node: *mut pg_sys::CustomScanState) -> &'a mut Own {
+    // SAFETY: the callers' contract: `begin` initialized the node.
+    unsafe { &mut *(*node.cast::<AggregateState>()).own }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn end(node: *mut pg_sys::CustomScanState) {
+    // SAFETY: called by the executor for a node that `begin` initialized.
+    unsafe { own_of(node).stop() }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn rescan(node: *mut pg_sys::CustomScanState) {
+    // SAFETY: as above.
+    unsafe {
+        let own = own_of(node);
+        own.stop();
+        own.forget_groups();
+        own.phase = Phase::Start;
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn exec(
+    node: *mut pg_sys::CustomScanState,
+) -> *mut pg_sys::TupleTableSlot {
+    // SAFETY: as above.
+    unsafe {
+        let own = own_of(node);
+        let slot = (*node).ss.ss_ScanTupleSlot;
+        loop {
+            match own.phase {
+                Phase::Start => own.start(node),
+                Phase::Read => own.read(),
+                Phase::Emit(group, more) if group < own.work.groups.count() => {
+                    own.phase = Phase::Emit(group + 1, more);
+                    own.emitter.emit(&own.work, group, slot);
+                    let projection = (*node).ss.ps.ps_ProjInfo;
+                    if projection.is_null() {
+                        return slot;
+                    }
+                    let context = (*node).ss.ps.ps_ExprContext;
+                    pg_sys::MemoryContextReset((*context).ecxt_per_tuple_memory);
+                    (*context).ecxt_scantuple = slot;
+                    return executor::project(projection);
+                }
+                Phase::Emit(_, true) => {
+                    own.forget_groups();
+                    own.phase = Phase::Read;
+                }
+                Phase::Emit(_, false) => own.phase = Phase::Done,
+                Phase::Done => {
+                    executor::clear_tuple(slot);
+                    return core::ptr::null_mut();
+                }
+            }
+        }
+    }
+}
+
+impl Own {
+    /// Evaluates what is the same for all rows, and opens the source.
+    unsafe fn start(&mut self, node: *mut pg_sys::CustomScanState) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let evaluation = self.work.evaluation;
+            (*evaluation.context).ecxt_scantuple = evaluation.row;
+            evaluation.forget();
+            let once = self.work.compiled.once;
+            if !guarded(|| evaluation.holds(once)) {
+                self.phase = Phase::Done;
+                return;
+            }
+            let conditions = self.work.compiled.conditions.iter();
+            self.work.conditions = conditions
+                .map(|(condition, lane)| (condition.bind(&evaluation), *lane))
+                .collect();
+            evaluation.forget();
+            let table = (*node).ss.ss_currentRelation;
+            let snapshot = (*(*node).ss.ps.state).es_snapshot;
+            self.source = Some(Source::begin(table, snapshot, self.slot));
+            self.phase = Phase::Read;
+        }
+    }
+
+    /// Reads on until the end, or until memory is full.
+    unsafe fn read(&mut self) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let context = self.work.evaluation.context;
+            (*context).ecxt_scantuple = self.work.evaluation.row;
+            let limit = pg_sys::get_hash_memory_limit();
+            let mut count = self.work.groups.count();
+            loop {
+                let source = self.source.as_mut().expect("BUG: nothing to read");
+                match source.next() {
+                    None => {
+                        self.stop();
+                        self.phase = Phase::Emit(0, false);
+                        return;
+                    }
+                    Some(None) => self.work.row(self.slot),
+                    Some(Some(open)) => self.work.chunk(&open),
+                }
+                error::check_interrupts();
+                let now = self.work.groups.count();
+                let is_due = self.work.counters.tail_rows.is_multiple_of(1024);
+                if now >= count + 64 || now > 0 && is_due {
+                    count = now;
+                    if self.memory() > limit {
+                        self.phase = Phase::Emit(0, true);
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    unsafe fn memory(&self) -> usize {
+        // SAFETY: the caller's contract.
+        let states = unsafe { pg_sys::MemoryContextMemAllocated(self.work.states, true) };
+        self.work.groups.bytes() + states
+    }
+
+    unsafe fn stop(&mut self) {
+        if let Some(source) = self.source.take() {
+            // SAFETY: the caller's contract.
+            unsafe { source.end() };
+        }
+    }
+
+    unsafe fn forget_groups(&mut self) {
+        self.work.groups.clear();
+        // SAFETY: the caller's contract; callbacks of states run.
+        unsafe { pg_sys::ReScanExprContext(self.states) };
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn explain(
+    node: *mut pg_sys::CustomScanState,
+    ancestors: *mut pg_sys::List,
+    state: *mut pg_sys::ExplainState,
+) {
+    // SAFETY: called by EXPLAIN for a node that `begin` initialized.
+    unsafe { super::explain::explain(node, ancestors, state, &own_of(node).work) }
+}

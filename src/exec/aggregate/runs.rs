@@ -1,0 +1,255 @@
+//! Runs: neighbouring rows of a window with the same group columns. Columns are compared row by row; expressions that rise with
+//! a column that rises are evaluated at the ends of runs, found by galloping; others are evaluated for each row. Nothing is
+//! evaluated for rows that are not selected.
+
+use super::compile::{GroupColumn, Way};
+use super::evaluate::{guarded, Evaluation};
+use super::fold::Slice;
+use super::groups::KeyType;
+use super::lanes::Lane;
+use crate::pg::error;
+use pgrx::pg_sys::Datum;
+use std::ops::Range;
+use varve_columns::vector::Bitmap;
+
+type Value = (Datum, bool);
+
+/// Rows of a window that are in one group, and its columns, in the order in which they were looked at.
+pub struct Run {
+    pub rows: Range<usize>,
+    pub values: Vec<Value>,
+}
+
+/// A window of a chunk, decoded, and the rows of it that are wanted; `None`: all.
+pub struct Window<'a> {
+    pub rows: &'a Range<u32>,
+    pub selected: Option<&'a Bitmap>,
+    pub lanes: &'a [Lane],
+    pub evaluation: &'a Evaluation,
+}
+
+impl Window<'_> {
+    /// The first selected row of a range, and the last.
+    fn ends(&self, range: &Range<usize>) -> Option<(usize, usize)> {
+        match self.selected {
+            None => Some((range.start, range.end - 1)),
+            Some(rows) => {
+                let mut at = range.start;
+                while at < range.end && !rows.contains(at) {
+                    at += 1;
+                }
+                if at == range.end {
+                    return None;
+                }
+                let mut last = range.end - 1;
+                while !rows.contains(last) {
+                    last -= 1;
+                }
+                Some((at, last))
+            }
+        }
+    }
+
+    /// The first selected row at or behind `row`; there is one.
+    fn at_or_behind(&self, row: usize) -> usize {
+        match self.selected {
+            None => row,
+            Some(rows) => (row..).find(|&row| rows.contains(row)).unwrap_or(row),
+        }
+    }
+
+    /// # Safety
+    /// The row must be selected; inside a guarded entry point.
+    unsafe fn evaluate(&self, column: &GroupColumn, row: usize) -> Value {
+        // SAFETY: by contract; the expression's columns are set.
+        unsafe {
+            for &lane in &column.lanes {
+                let lane = &self.lanes[lane];
+                self.evaluation.set(lane.at, lane.datum(self.rows, row));
+            }
+            guarded(|| self.evaluation.value(column.state))
+        }
+    }
+}
+
+/// The runs of a window, with the columns in the order `order`.
+///
+/// # Safety
+/// Lanes of group columns must be decoded, with datums. Values live until the evaluation forgets them, or lanes decode again.
+pub unsafe fn split(window: &Window, columns: &[GroupColumn], order: &[usize]) -> Vec<Run> {
+    let mut runs = vec![Run {
+        rows: 0..window.rows.len(),
+        values: Vec::with_capacity(columns.len()),
+    }];
+    for &at in order {
+        let column = &columns[at];
+        let mut next = Vec::with_capacity(runs.len());
+        for run in runs {
+            // SAFETY: by contract.
+            unsafe {
+                match column.way {
+                    Way::Same => split_same(window, column, run, &mut next),
+                    Way::Column(lane) => split_column(window, &window.lanes[lane], run, &mut next),
+                    Way::Rising(lane) => split_rising(window, column, lane, run, &mut next),
+                    Way::Each => split_each(window, column, run, &mut next),
+                }
+            }
+        }
+        runs = next;
+    }
+    runs
+}
+
+fn push(out: &mut Vec<Run>, rows: Range<usize>, before: &[Value], value: Value) {
+    let mut values = Vec::with_capacity(before.len() + 1);
+    values.extend_from_slice(before);
+    values.push(value);
+    out.push(Run { rows, values });
+}
+
+unsafe fn split_same(window: &Window, column: &GroupColumn, run: Run, out: &mut Vec<Run>) {
+    if let Some((first, _)) = window.ends(&run.rows) {
+        // SAFETY: the caller's contract.
+        let value = unsafe { window.evaluate(column, first) };
+        push(out, run.rows, &run.values, value);
+    }
+}
+
+fn split_column(window: &Window, lane: &Lane, run: Run, out: &mut Vec<Run>) {
+    let mut start = run.rows.start;
+    while start < run.rows.end {
+        let rest = start + 1..run.rows.end;
+        let end = match lane.is_constant() {
+            true => run.rows.end,
+            false => rest
+                .clone()
+                .find(|&row| !lane.same_as_before(window.rows, row))
+                .unwrap_or(run.rows.end),
+        };
+        push(out, start..end, &run.values, lane.datum(window.rows, start));
+        start = end;
+    }
+}
+
+unsafe fn split_rising(
+    window: &Window,
+    column: &GroupColumn,
+    lane: usize,
+    run: Run,
+    out: &mut Vec<Run>,
+) {
+    let lane = &window.lanes[lane];
+    let mut start = run.rows.start;
+    while start < run.rows.end {
+        let end = rising_end(window, lane, start..run.rows.end);
+        // SAFETY: the caller's contract.
+        unsafe { gallop(window, column, start..end, &run.values, out) };
+        start = end;
+    }
+}
+
+/// Where the values of a lane stop rising, or change between null and not null.
+fn rising_end(window: &Window, lane: &Lane, rows: Range<usize>) -> usize {
+    let (Slice::Ints(values), false) = (lane.slice(window.rows), lane.is_constant()) else {
+        return rows.end;
+    };
+    if lane.valid(window.rows).is_some() {
+        let null = lane.is_null(window.rows, rows.start);
+        let falls = |&row: &usize| {
+            lane.is_null(window.rows, row) != null || !null && values[row] < values[row - 1]
+        };
+        return (rows.start + 1..rows.end).find(falls).unwrap_or(rows.end);
+    }
+    let falls = values[rows.clone()]
+        .windows(2)
+        .position(|pair| pair[1] < pair[0]);
+    falls.map_or(rows.end, |at| rows.start + at + 1)
+}
+
+/// Splits rows along which an expression never falls.
+unsafe fn gallop(
+    window: &Window,
+    column: &GroupColumn,
+    rows: Range<usize>,
+    before: &[Value],
+    out: &mut Vec<Run>,
+) {
+    let Some((mut start, last)) = window.ends(&rows) else {
+        return;
+    };
+    // SAFETY: the caller's contract.
+    unsafe {
+        let at_end = window.evaluate(column, last);
+        loop {
+            let value = window.evaluate(column, start);
+            if same(column.typ, value, at_end) {
+                return push(out, start..rows.end, before, value);
+            }
+            // `low` has the value, `high` has not.
+            let (mut low, mut high, mut step) = (start, last, 1);
+            while low + step < high {
+                let probe = window.at_or_behind(low + step);
+                if probe >= high {
+                    break;
+                }
+                if same(column.typ, window.evaluate(column, probe), value) {
+                    low = probe;
+                    step *= 2;
+                } else {
+                    high = probe;
+                    break;
+                }
+            }
+            while high - low > 1 {
+                let middle = window.at_or_behind(low + (high - low) / 2);
+                if middle >= high {
+                    high = low + (high - low) / 2;
+                    continue;
+                }
+                if same(column.typ, window.evaluate(column, middle), value) {
+                    low = middle;
+                } else {
+                    high = middle;
+                }
+            }
+            push(out, start..high, before, value);
+            start = window.at_or_behind(high);
+        }
+    }
+}
+
+unsafe fn split_each(window: &Window, column: &GroupColumn, run: Run, out: &mut Vec<Run>) {
+    let mut current: Option<(usize, Value)> = None;
+    for row in run.rows.clone() {
+        if window.selected.is_some_and(|rows| !rows.contains(row)) {
+            continue;
+        }
+        if row % 1024 == 0 {
+            error::check_interrupts();
+        }
+        // SAFETY: the caller's contract.
+        unsafe {
+            let value = window.evaluate(column, row);
+            match current {
+                Some((_, kept)) if same(column.typ, kept, value) => {}
+                Some((start, kept)) => {
+                    push(out, start..row, &run.values, kept);
+                    current = Some((row, value));
+                }
+                None => current = Some((row, value)),
+            }
+        }
+    }
+    if let Some((start, kept)) = current {
+        push(out, start..run.rows.end, &run.values, kept);
+    }
+}
+
+/// Are two values of a type the same bytes?
+unsafe fn same(typ: KeyType, a: Value, b: Value) -> bool {
+    if a.1 || b.1 {
+        return a.1 == b.1;
+    }
+    // SAFETY: the caller's contract.
+    unsafe { typ.same(a.0, b.0) }
+}

@@ -1,0 +1,3 @@
+//! Plan nodes of ours.
+
+pub mod aggregate;

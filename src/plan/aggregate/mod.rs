@@ -1,0 +1,12 @@
+//! Grouping over one varve table: a path that emits partial states of groups, below core's own final step. The planner's hook
+//! for groupings offers it beside core's paths (docs/design/0014).
+
+mod checks;
+mod cost;
+mod path;
+mod target;
+
+/// Registers the planner's hook. Called once, when the library is loaded.
+pub fn init() {
+    path::init();
+}

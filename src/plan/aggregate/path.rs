@@ -1,0 +1,220 @@
+//! The planner's hook: the node's path, and core's final grouping above it. The plan carries what the executor needs in the
+//! node's own row: the columns that go up, then the conditions. So references to the table in them are adjusted as in any
+//! other plan; parameters are listed apart, where the planner looks for them.
+
+use super::checks::{self, parameters_of};
+use super::cost;
+use super::target::Target;
+use crate::exec::aggregate as node;
+use crate::guc;
+use crate::pg::custom_scan::{Shared, SUPPORTS_PROJECTION};
+use crate::pg::node::{integer_list, items, list, make};
+use pgrx::pg_sys::{self, Node, NodeTag};
+use pgrx::prelude::*;
+
+static mut NEXT: pg_sys::create_upper_paths_hook_type = None;
+
+unsafe extern "C-unwind" {
+    fn get_agg_clause_costs(
+        root: *mut pg_sys::PlannerInfo,
+        split: pg_sys::AggSplit::Type,
+        costs: *mut pg_sys::AggClauseCosts,
+    );
+}
+
+static PATH_METHODS: Shared<pg_sys::CustomPathMethods> = Shared(pg_sys::CustomPathMethods {
+    CustomName: node::NAME.as_ptr(),
+    PlanCustomPath: Some(plan),
+    ReparameterizeCustomPathByChild: None,
+});
+
+pub fn init() {
+    // SAFETY: called once, when a backend loads the library.
+    unsafe {
+        NEXT = pg_sys::create_upper_paths_hook;
+        pg_sys::create_upper_paths_hook = Some(create_upper_paths);
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn create_upper_paths(
+    root: *mut pg_sys::PlannerInfo,
+    stage: pg_sys::UpperRelationKind::Type,
+    input: *mut pg_sys::RelOptInfo,
+    output: *mut pg_sys::RelOptInfo,
+    extra: *mut core::ffi::c_void,
+) {
+    // SAFETY: called by the planner with valid arguments.
+    unsafe {
+        if let Some(next) = NEXT {
+            pg_sys::ffi::pg_guard_ffi_boundary(|| next(root, stage, input, output, extra));
+        }
+        if stage == pg_sys::UpperRelationKind::UPPERREL_GROUP_AGG && guc::enable_aggregate() {
+            offer(root, input, output, extra.cast());
+        }
+    }
+}
+
+/// Adds the node's paths to those of a grouping, if it can do it.
+unsafe fn offer(
+    root: *mut pg_sys::PlannerInfo,
+    input: *mut pg_sys::RelOptInfo,
+    grouped: *mut pg_sys::RelOptInfo,
+    extra: *mut pg_sys::GroupPathExtraData,
+) {
+    // SAFETY: the caller's contract; all nodes belong to the planner's memory context.
+    unsafe {
+        if !checks::has_two_steps(root, extra) || checks::table_of(root, input).is_none() {
+            return;
+        }
+        let having = (*extra).havingQual;
+        let Some(conditions) = checks::conditions_of(input) else {
+            return;
+        };
+        let Some(target) = Target::of(root, input, grouped, having) else {
+            return;
+        };
+        let groups = number_of_groups(root, input, &target);
+        let path = node_path(root, input, &target, &conditions, groups);
+        add_final_paths(root, path, grouped, extra, groups);
+    }
+}
+
+unsafe fn number_of_groups(
+    root: *mut pg_sys::PlannerInfo,
+    input: *mut pg_sys::RelOptInfo,
+    target: &Target,
+) -> f64 {
+    if target.groups.is_empty() {
+        return 1.0;
+    }
+    let groups = list(target.groups.iter().copied());
+    let (sets, details) = (core::ptr::null_mut(), core::ptr::null_mut());
+    // SAFETY: the caller's contract.
+    unsafe { pg_sys::estimate_num_groups(root, groups, (*input).rows, sets, details) }
+}
+
+unsafe fn node_path(
+    root: *mut pg_sys::PlannerInfo,
+    input: *mut pg_sys::RelOptInfo,
+    target: &Target,
+    conditions: &[*mut Node],
+    groups: f64,
+) -> *mut pg_sys::CustomPath {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let kind = pg_sys::UpperRelationKind::UPPERREL_PARTIAL_GROUP_AGG;
+        let partial = pg_sys::fetch_upper_rel(root, kind, (*input).relids);
+        (*partial).reltarget = target.target;
+        (*partial).rows = groups;
+        let path = make::<pg_sys::CustomPath>(NodeTag::T_CustomPath);
+        (*path).path.pathtype = NodeTag::T_CustomScan;
+        (*path).path.parent = partial;
+        (*path).path.pathtarget = target.target;
+        (*path).path.rows = groups;
+        let is_fold = |aggregate: &&*mut pg_sys::Aggref| node::is_folded(**aggregate);
+        let folded = target.aggregates.iter().filter(is_fold).count();
+        let evaluated = target.aggregates.len() - folded;
+        let (startup, total) = cost::of_node(input, folded + conditions.len(), evaluated, groups);
+        (*path).path.startup_cost = startup;
+        (*path).path.total_cost = total;
+        (*path).flags = SUPPORTS_PROJECTION;
+        let numbers = integer_list([
+            (*input).relid as i32,
+            target.groups.len() as i32,
+            target.aggregates.len() as i32,
+        ]);
+        (*path).custom_private = list([numbers, list(conditions.iter().copied())]);
+        (*path).methods = &raw const PATH_METHODS.0;
+        path
+    }
+}
+
+/// Core's final step, hashed and sorted.
+unsafe fn add_final_paths(
+    root: *mut pg_sys::PlannerInfo,
+    path: *mut pg_sys::CustomPath,
+    grouped: *mut pg_sys::RelOptInfo,
+    extra: *mut pg_sys::GroupPathExtraData,
+    groups: f64,
+) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let mut costs = pg_sys::AggClauseCosts::default();
+        let split = pg_sys::AggSplit::AGGSPLIT_FINAL_DESERIAL;
+        pg_sys::ffi::pg_guard_ffi_boundary(|| get_agg_clause_costs(root, split, &mut costs));
+        let clauses = group_clauses(root);
+        let add = |input: *mut pg_sys::Path, strategy| {
+            let final_path = pg_sys::create_agg_path(
+                root,
+                grouped,
+                input,
+                (*grouped).reltarget,
+                strategy,
+                split,
+                clauses,
+                (*extra).havingQual.cast(),
+                &costs,
+                groups,
+            );
+            pg_sys::add_path(grouped, final_path.cast());
+        };
+        if (*(*root).parse).groupClause.is_null() {
+            return add(path.cast(), pg_sys::AggStrategy::AGG_PLAIN);
+        }
+        let can = |flag: u32| (*extra).flags & flag as i32 != 0;
+        if can(pg_sys::GROUPING_CAN_USE_HASH) {
+            add(path.cast(), pg_sys::AggStrategy::AGG_HASHED);
+        }
+        if can(pg_sys::GROUPING_CAN_USE_SORT) {
+            let rel = (*path).path.parent;
+            let keys = (*root).group_pathkeys;
+            let sorted = pg_sys::create_sort_path(root, rel, path.cast(), keys, -1.0);
+            add(sorted.cast(), pg_sys::AggStrategy::AGG_SORTED);
+        }
+    }
+}
+
+/// The columns that core's final step tells groups apart by.
+unsafe fn group_clauses(root: *mut pg_sys::PlannerInfo) -> *mut pg_sys::List {
+    // SAFETY: the caller's contract.
+    unsafe {
+        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        return (*(*root).parse).groupClause;
+        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        return (*root).processed_groupClause;
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn plan(
+    _root: *mut pg_sys::PlannerInfo,
+    _rel: *mut pg_sys::RelOptInfo,
+    path: *mut pg_sys::CustomPath,
+    tlist: *mut pg_sys::List,
+    _clauses: *mut pg_sys::List,
+    _plans: *mut pg_sys::List,
+) -> *mut pg_sys::Plan {
+    // SAFETY: called by the planner for a path of ours.
+    unsafe {
+        let private: Vec<*mut pg_sys::List> = items((*path).custom_private).collect();
+        let numbers = crate::pg::node::integers(private[0]);
+        let conditions: Vec<*mut Node> = items(private[1]).collect();
+        let columns: Vec<*mut Node> = items::<pg_sys::TargetEntry>(tlist)
+            .map(|entry| (*entry).expr.cast())
+            .collect();
+        let everything: Vec<*mut Node> = columns.into_iter().chain(conditions).collect();
+        let scan = make::<pg_sys::CustomScan>(NodeTag::T_CustomScan);
+        (*scan).scan.plan.targetlist = tlist;
+        (*scan).scan.scanrelid = numbers[0] as u32;
+        (*scan).flags = (*path).flags;
+        (*scan).custom_exprs = list(parameters_of(&everything));
+        (*scan).custom_private = list([integer_list(numbers[1..].iter().copied())]);
+        (*scan).custom_scan_tlist = list(everything.iter().enumerate().map(|(at, expression)| {
+            let number = at as i16 + 1;
+            pg_sys::makeTargetEntry((*expression).cast(), number, core::ptr::null_mut(), false)
+        }));
+        (*scan).methods = node::scan_methods();
+        scan.cast()
+    }
+}

@@ -1,0 +1,132 @@
+//! What the node emits: the group columns, then a partial state of each aggregate that the query's expressions need.
+
+use super::checks::{is_plain, is_plain_aggregate};
+use crate::pg::node::{cast, items};
+use pgrx::pg_sys::{self, Node, NodeTag};
+use pgrx::prelude::*;
+
+/// A partial grouping's columns.
+pub struct Target {
+    pub groups: Vec<*mut Node>,
+    pub aggregates: Vec<*mut pg_sys::Aggref>,
+    pub target: *mut pg_sys::PathTarget,
+}
+
+struct Needed {
+    table: u32,
+    groups: Vec<*mut Node>,
+    aggregates: Vec<*mut pg_sys::Aggref>,
+    possible: bool,
+}
+
+impl Target {
+    /// None where the query needs something else of a group, or what the node does not compute.
+    ///
+    /// # Safety
+    /// Called by the planner's hook with its arguments.
+    pub unsafe fn of(
+        root: *mut pg_sys::PlannerInfo,
+        input: *mut pg_sys::RelOptInfo,
+        grouped: *mut pg_sys::RelOptInfo,
+        having: *mut Node,
+    ) -> Option<Target> {
+        // SAFETY: by contract; all nodes belong to the planner's memory context.
+        unsafe {
+            let table = (*input).relid;
+            let mut needed = Needed {
+                table,
+                groups: Vec::new(),
+                aggregates: Vec::new(),
+                possible: true,
+            };
+            let target = pg_sys::create_empty_pathtarget();
+            for clause in items::<pg_sys::SortGroupClause>((*(*root).parse).groupClause) {
+                let group = pg_sys::get_sortgroupclause_expr(clause, (*root).processed_tlist);
+                if !is_plain(group, table) {
+                    return None;
+                }
+                needed.groups.push(group);
+                pg_sys::add_column_to_pathtarget(target, group.cast(), (*clause).tleSortGroupRef);
+            }
+            let context = (&raw mut needed).cast();
+            for expression in items::<Node>((*(*grouped).reltarget).exprs) {
+                collect(expression, context);
+            }
+            for expression in conjuncts(having) {
+                collect(expression, context);
+            }
+            if !needed.possible {
+                return None;
+            }
+            let mut aggregates = Vec::new();
+            for aggregate in needed.aggregates {
+                let partial = partial_of(aggregate);
+                pg_sys::add_column_to_pathtarget(target, partial.cast(), 0);
+                aggregates.push(partial);
+            }
+            Some(Target {
+                groups: needed.groups,
+                aggregates,
+                target: pg_sys::set_pathtarget_cost_width(root, target),
+            })
+        }
+    }
+}
+
+unsafe fn conjuncts(having: *mut Node) -> Vec<*mut Node> {
+    // SAFETY: the caller's contract: null or an implicit-AND list.
+    unsafe {
+        match cast::<pg_sys::List>(having, NodeTag::T_List) {
+            Some(list) => items(list).collect(),
+            None if having.is_null() => Vec::new(),
+            None => vec![having],
+        }
+    }
+}
+
+/// The aggregate as its first step computes it.
+unsafe fn partial_of(aggregate: *mut pg_sys::Aggref) -> *mut pg_sys::Aggref {
+    // SAFETY: the caller's contract: a node.
+    unsafe {
+        let partial: *mut pg_sys::Aggref =
+            pg_sys::palloc(core::mem::size_of::<pg_sys::Aggref>()).cast();
+        *partial = *aggregate;
+        pg_sys::mark_partial_aggref(partial, pg_sys::AggSplit::AGGSPLIT_INITIAL_SERIAL);
+        partial
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn collect(node: *mut Node, needed: *mut core::ffi::c_void) -> bool {
+    // SAFETY: called on nodes of the query's expressions.
+    unsafe {
+        if node.is_null() {
+            return false;
+        }
+        let own = &mut *needed.cast::<Needed>();
+        let is_node = |other: &*mut Node| pg_sys::equal(other.cast(), node.cast());
+        if own.groups.iter().any(is_node) {
+            return false;
+        }
+        match (*node).type_ {
+            NodeTag::T_Aggref => {
+                let aggregate = node.cast::<pg_sys::Aggref>();
+                own.possible &= is_plain_aggregate(aggregate, own.table);
+                let same =
+                    |other: &*mut pg_sys::Aggref| pg_sys::equal((*other).cast(), node.cast());
+                if !own.aggregates.iter().any(same) {
+                    own.aggregates.push(aggregate);
+                }
+                false
+            }
+            // Columns that are the same throughout a group are core's.
+            NodeTag::T_Var | NodeTag::T_PlaceHolderVar | NodeTag::T_GroupingFunc => {
+                own.possible = false;
+                true
+            }
+            _ => pg_sys::ffi::pg_guard_ffi_boundary(|| {
+                pg_sys::expression_tree_walker(node, Some(collect), needed)
+            }),
+        }
+    }
+}

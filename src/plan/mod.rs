@@ -1,0 +1,3 @@
+//! May a query use nodes of ours, and at what price.
+
+pub mod aggregate;
