@@ -307,8 +307,27 @@ pub unsafe fn same_image(
 ) -> bool {
     // SAFETY: by contract; errors become panics at the boundary.
     unsafe {
+        if attribute.attbyval {
+            return a == b;
+        }
+        if let (-1, Some(a), Some(b)) = (attribute.attlen, plain_body(a), plain_body(b)) {
+            return a == b;
+        }
         pg_sys::ffi::pg_guard_ffi_boundary(|| {
             datum_image_eq(a, b, attribute.attbyval, i32::from(attribute.attlen))
+        })
+    }
+}
+
+/// The bytes of a varlena that is neither compressed nor kept elsewhere.
+unsafe fn plain_body<'a>(value: pg_sys::Datum) -> Option<&'a [u8]> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let varlena: *const pg_sys::varlena = value.cast_mut_ptr();
+        let is_short = pgrx::varatt_is_1b(varlena) && !pgrx::varatt_is_1b_e(varlena);
+        (is_short || pgrx::varatt_is_4b_u(varlena)).then(|| {
+            let bytes = pgrx::varsize_any_exhdr(varlena);
+            core::slice::from_raw_parts(pgrx::vardata_any(varlena).cast(), bytes)
         })
     }
 }

@@ -512,7 +512,7 @@ impl Directory {
             }
             let key = Key::borrowed(wanted.key.iter().map(|&value| (value, false)).collect());
             // SAFETY: the callers' contract.
-            let rows = unsafe { rows_of_series(reader, &key, view) };
+            let rows = unsafe { rows_of_series(reader, &key, view, 0..0) };
             if !rows.is_empty() {
                 series.parts.push(Part::new((min, max), chunk, rows));
             }

@@ -17,8 +17,66 @@ use crate::storage::registry;
 use crate::table::fetched;
 use crate::table::open::OpenChunk;
 use pgrx::pg_sys;
+use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::rc::Rc;
+
+/// Keyed chunks that a scan has opened, in this rescan or before: many series share one. Good for one MVCC snapshot and command, to
+/// which a chunk stays what it is.
+#[derive(Default)]
+pub struct Opened {
+    stamp: Option<(pg_sys::Snapshot, pg_sys::CommandId)>,
+    chunks: FxHashMap<Tid, OpenedChunk>,
+}
+
+struct OpenedChunk {
+    open: Rc<OpenChunk>,
+    /// Rows of the series that was looked for last.
+    found: Range<u32>,
+}
+
+/// Keyed chunks that are kept open.
+const MOST_OPENED: usize = 32;
+
+impl Opened {
+    /// Forgets all of them.
+    pub fn clear(&mut self) {
+        self.chunks.clear();
+    }
+
+    /// The chunk whose header is at `header`, if the snapshot sees it.
+    ///
+    /// # Safety
+    /// `table` must be open, `snapshot` valid.
+    unsafe fn open(
+        &mut self,
+        table: pg_sys::Relation,
+        header: Tid,
+        snapshot: pg_sys::Snapshot,
+    ) -> Option<Rc<OpenChunk>> {
+        // SAFETY: by contract.
+        unsafe {
+            let is_mvcc = (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_MVCC;
+            let stamp = is_mvcc.then(|| (snapshot, (*snapshot).curcid));
+            if stamp.is_none() || stamp != self.stamp || self.chunks.len() > MOST_OPENED {
+                self.chunks.clear();
+                self.stamp = stamp;
+            }
+            if let Some(known) = self.chunks.get(&header) {
+                return Some(Rc::clone(&known.open));
+            }
+            let reader = registry::reader_at(table, header, snapshot)?;
+            let open = Rc::new(OpenChunk::new(reader, snapshot));
+            let opened = OpenedChunk {
+                open: Rc::clone(&open),
+                found: 0..0,
+            };
+            self.chunks.insert(header, opened);
+            Some(open)
+        }
+    }
+}
 
 /// What a merge reads from.
 pub struct Sources<'a> {
@@ -29,6 +87,8 @@ pub struct Sources<'a> {
     /// Which fetches the rows from the table.
     pub fetch: *mut pg_sys::IndexFetchTableData,
     pub stream: &'a mut Stream,
+    /// Keyed chunks that the scan has opened.
+    pub opened: &'a mut Opened,
     /// For backward scans: the upper bound of time, and the same turned round.
     pub upper: Option<(pg_sys::ScanKeyData, pg_sys::ScanKeyData)>,
 }
@@ -92,12 +152,21 @@ impl Sources<'_> {
     }
 
     /// The chunk of an entry, if the snapshot sees it.
-    fn open(&self, entry: &Entry) -> Option<OpenChunk> {
+    fn open(&mut self, entry: &Entry) -> Option<Rc<OpenChunk>> {
         // SAFETY: the table is open, the snapshot valid.
-        unsafe {
-            let reader = registry::reader_at(self.table, entry.tid, self.snapshot)?;
-            Some(OpenChunk::new(reader, self.snapshot))
+        unsafe { self.opened.open(self.table, entry.tid, self.snapshot) }
+    }
+
+    /// The rows of a series in a keyed chunk that was just opened.
+    fn rows_of(&mut self, header: Tid, open: &OpenChunk, key: &Key) -> Range<u32> {
+        let known = self.opened.chunks.get(&header);
+        let known = known.map_or(0..0, |chunk| chunk.found.clone());
+        // SAFETY: the chunk is of the scan's table, the key of its index.
+        let found = unsafe { rows_of_series(&open.reader, key, self.view(), known) };
+        if let Some(chunk) = self.opened.chunks.get_mut(&header) {
+            chunk.found = found.clone();
         }
+        found
     }
 
     /// Does the time of an entry lie within the upper bounds?
@@ -261,17 +330,16 @@ impl Group {
     }
 
     /// Adds the series' rows of a chunk; false where the snapshot does not see it.
-    fn add_chunk(&mut self, entry: &Entry, sources: &Sources) -> bool {
+    fn add_chunk(&mut self, entry: &Entry, sources: &mut Sources) -> bool {
         let Some(open) = sources.open(entry) else {
             return false;
         };
         // SAFETY: the chunk is of the scan's table, the key of its index.
         let rows = unsafe {
-            let rows = rows_of_series(&open.reader, &self.key, sources.view());
+            let rows = sources.rows_of(entry.tid, &open, &self.key);
             within_bounds(&open.reader, rows, sources.view(), sources.forward())
         };
         if !rows.is_empty() {
-            let open = Rc::new(open);
             // SAFETY: a table with chunks is ours, and so is the fetch.
             unsafe { fetched::offer(sources.fetch, sources.snapshot, &open) };
             self.chunks.push(ChunkRows::new(open, rows));

@@ -77,11 +77,17 @@ impl ChunkRows {
     }
 }
 
-/// Rows of `key` in a keyed chunk: all of them, before quals on time.
+/// Rows of `key` in a keyed chunk: all of them, before quals on time. `known` are those of another series, or none: the next one is
+/// beside it more often than not.
 ///
 /// # Safety
 /// `view` must be of the chunk's table, and the key of the index.
-pub unsafe fn rows_of_series(reader: &Reader, key: &Key, view: View) -> Range<u32> {
+pub unsafe fn rows_of_series(
+    reader: &Reader,
+    key: &Key,
+    view: View,
+    known: Range<u32>,
+) -> Range<u32> {
     if reader.chunk.header.has(FLAG_ONE_SERIES) {
         return 0..reader.rows();
     }
@@ -97,6 +103,9 @@ pub unsafe fn rows_of_series(reader: &Reader, key: &Key, view: View) -> Range<u3
                     !isnull && relation::same_image(value, wanted, &attributes[column])
                 })
         };
+        if let Some(found) = beside(known, reader.rows(), is_series) {
+            return found;
+        }
         let mut ranges = Vec::from_iter(core::iter::once(0..reader.rows()));
         for (at, &(value, _)) in key.values.iter().enumerate() {
             let column = view.shape.columns[at];
@@ -104,6 +113,16 @@ pub unsafe fn rows_of_series(reader: &Reader, key: &Key, view: View) -> Range<u3
             keep_blocks(reader, column, &mut ranges, |min, max| {
                 !excludes(min, max, value, length)
             });
+        }
+        if let Some(found) = search(reader, key, view, &ranges) {
+            let is_outside = |row: u32| row >= reader.rows() || !is_series(row);
+            let is_all = is_series(found.start)
+                && is_series(found.end - 1)
+                && (found.start == 0 || is_outside(found.start - 1))
+                && is_outside(found.end);
+            if is_all {
+                return found;
+            }
         }
         // Rows of a series lie together.
         let mut found: Option<Range<u32>> = None;
@@ -116,6 +135,77 @@ pub unsafe fn rows_of_series(reader: &Reader, key: &Key, view: View) -> Range<u3
             }
         }
         found.unwrap_or(0..0)
+    }
+}
+
+/// Rows of a series among `rows` that lie where those of another one do, or right behind or before them.
+fn beside(known: Range<u32>, rows: u32, is_series: impl Fn(u32) -> bool) -> Option<Range<u32>> {
+    if known.is_empty() {
+        return None;
+    }
+    if is_series(known.start) {
+        return Some(known);
+    }
+    let mut step = 1;
+    if known.end < rows && is_series(known.end) {
+        while step < rows - known.end && is_series(known.end + step) {
+            step *= 2;
+        }
+        let last = rows.min(known.end + step);
+        return Some(known.end..partition_point(known.end + step / 2..last, is_series));
+    }
+    if known.start > 0 && is_series(known.start - 1) {
+        while step < known.start && is_series(known.start - 1 - step) {
+            step *= 2;
+        }
+        let first = (known.start - 1).saturating_sub(step);
+        let is_before = |row| !is_series(row);
+        return Some(partition_point(first..known.start - step / 2, is_before)..known.start);
+    }
+    None
+}
+
+/// Rows of `key` among `ranges` of a keyed chunk, if its columns are integers and sorted as such. What comes out is to be
+/// looked at: rows of a series lie together, so all of them were found if the first and the last one are of it, and those
+/// beside are not.
+unsafe fn search(
+    reader: &Reader,
+    key: &Key,
+    view: View,
+    ranges: &[Range<u32>],
+) -> Option<Range<u32>> {
+    let mut ranges = ranges.to_vec();
+    // SAFETY: the caller's contract.
+    unsafe {
+        let attributes = relation::attributes(view.descriptor);
+        for (&(wanted, _), &column) in key.values.iter().zip(&view.shape.columns) {
+            let attribute = &attributes[column];
+            let wanted = integer(wanted, attribute)?;
+            let at = |row: u32| {
+                let (value, isnull) = reader.value(view.descriptor, row, column);
+                integer(value, attribute).filter(|_| !isnull)
+            };
+            for range in &mut ranges {
+                // Nulls come last.
+                let start = partition_point(range.clone(), |row| {
+                    at(row).is_some_and(|value| value < wanted)
+                });
+                let end = partition_point(start..range.end, |row| at(row) == Some(wanted));
+                *range = start..end;
+            }
+            ranges.retain(|range| !range.is_empty());
+        }
+    }
+    Some(ranges.first()?.start..ranges.last()?.end)
+}
+
+/// The value of a column that is passed as an integer.
+fn integer(value: pg_sys::Datum, attribute: &pg_sys::FormData_pg_attribute) -> Option<i64> {
+    match (attribute.attbyval, attribute.attlen) {
+        (true, 2) => Some(i64::from(value.value() as i16)),
+        (true, 4) => Some(i64::from(value.value() as i32)),
+        (true, 8) => Some(value.value() as i64),
+        _ => None,
     }
 }
 

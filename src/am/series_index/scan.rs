@@ -2,10 +2,10 @@
 //! shown what it has passed: the TIDs are collected by scanning up to its row again, and kept from then on.
 
 use super::entries::{Shape, Stream};
-use super::merge::{Merge, Sources};
+use super::merge::{Merge, Opened, Sources};
 use super::quals::Quals;
 use super::rows::View;
-use super::section::{self, Place, Section};
+use super::section::{self, Place, Section, Unkeyed};
 use crate::pg::error;
 use crate::pg::memory;
 use crate::pg::nbtree::EntryScan;
@@ -31,7 +31,9 @@ struct State {
     stream: Option<Stream>,
     merge: Merge,
     /// The chunks under the NULL key, once they have been looked for.
-    unkeyed: Option<Vec<Rc<OpenChunk>>>,
+    unkeyed: Option<Unkeyed>,
+    /// Chunks that entries of series have led to.
+    opened: Opened,
     /// All chunks that the section's rows are in.
     chunks: Vec<Rc<OpenChunk>>,
     started: bool,
@@ -72,6 +74,7 @@ pub unsafe extern "C-unwind" fn begin(
             stream: None,
             merge: Merge::default(),
             unkeyed: None,
+            opened: Opened::default(),
             chunks: Vec::new(),
             started: false,
             forward: true,
@@ -148,7 +151,7 @@ impl State {
                 .unkeyed
                 .get_or_insert_with(|| section::open_unkeyed(stream.entries(), place));
             self.chunks = section::open_by_first_key(stream.entries(), place, &self.quals, unkeyed);
-            self.chunks.extend(unkeyed.iter().cloned());
+            self.chunks.extend(unkeyed.chunks.iter().cloned());
             if self.chunks.len() <= fetched::RECENT_CHUNKS {
                 for chunk in &self.chunks {
                     fetched::offer((*scan).xs_heapfetch, snapshot, chunk);
@@ -180,6 +183,7 @@ impl State {
                 snapshot: (*scan).xs_snapshot,
                 fetch: (*scan).xs_heapfetch,
                 stream: self.stream.as_mut().expect("BUG: scan not started"),
+                opened: &mut self.opened,
                 upper: self.upper,
             }
         };
@@ -294,6 +298,7 @@ pub unsafe extern "C-unwind" fn end(scan: pg_sys::IndexScanDesc) {
         own.merge = Merge::default();
         own.passed = None;
         own.unkeyed = None;
+        own.opened.clear();
         own.chunks.clear();
         own.quals = Quals::default();
         if let Some(stream) = own.stream.take() {

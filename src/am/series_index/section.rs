@@ -12,15 +12,29 @@ use crate::storage::registry;
 use crate::table::open::OpenChunk;
 use crate::table::series;
 use pgrx::pg_sys;
+use rustc_hash::FxHashSet;
 use std::rc::Rc;
 use varve_columns::tuple::header::FLAG_TOMBSTONE;
 
 /// The chunks under the NULL key that a snapshot sees.
-pub fn open_unkeyed(entries: &mut EntryScan, place: Place) -> Vec<Rc<OpenChunk>> {
+pub fn open_unkeyed(entries: &mut EntryScan, place: Place) -> Unkeyed {
     let keys: Vec<_> = (1..=place.shape.columns.len()).map(is_null).collect();
+    let mut seen = FxHashSet::default();
     let mut chunks = Vec::new();
-    open(entries, place, &keys, &mut chunks);
-    chunks
+    open(
+        entries,
+        place,
+        &keys,
+        |header| seen.insert(header),
+        &mut chunks,
+    );
+    Unkeyed { chunks, seen }
+}
+
+/// The chunks under the NULL key, and the headers that were found there, whether the snapshot sees them or not.
+pub struct Unkeyed {
+    pub chunks: Vec<Rc<OpenChunk>>,
+    seen: FxHashSet<Tid>,
 }
 
 /// The chunks under the first keys that `quals` ask for, besides `known` ones.
@@ -28,16 +42,18 @@ pub fn open_by_first_key(
     entries: &mut EntryScan,
     place: Place,
     quals: &Quals,
-    known: &[Rc<OpenChunk>],
+    known: &Unkeyed,
 ) -> Vec<Rc<OpenChunk>> {
-    let mut chunks = known.to_vec();
+    let mut chunks = Vec::new();
+    let mut seen = FxHashSet::default();
+    let mut is_new = |header| !known.seen.contains(&header) && seen.insert(header);
     if place.shape.key_columns() > 0 {
         for mut keys in quals.first_keys() {
             keys.extend((2..=place.shape.columns.len()).map(is_null));
-            open(entries, place, &keys, &mut chunks);
+            open(entries, place, &keys, &mut is_new, &mut chunks);
         }
     }
-    chunks.split_off(known.len())
+    chunks
 }
 
 /// Where chunks are looked for.
@@ -48,11 +64,12 @@ pub struct Place<'a> {
     pub snapshot: pg_sys::Snapshot,
 }
 
-/// Adds the chunks that entries selected by `keys` name, each once.
+/// Adds the chunks that entries selected by `keys` name, if `is_new` says so of the header.
 fn open(
     entries: &mut EntryScan,
     place: Place,
     keys: &[pg_sys::ScanKeyData],
+    mut is_new: impl FnMut(Tid) -> bool,
     chunks: &mut Vec<Rc<OpenChunk>>,
 ) {
     // SAFETY: index and table are open, the snapshot is valid.
@@ -63,7 +80,7 @@ fn open(
             let Some(header) = series::header_of_entry(entry) else {
                 continue;
             };
-            if chunks.iter().any(|chunk| chunk.reader.chunk.tid == header) {
+            if !is_new(header) {
                 continue;
             }
             let reader = registry::reader_at(place.table, header, place.snapshot);
