@@ -49,6 +49,7 @@ mod core {
         );
         pub fn btgettuple(scan: IndexScanDesc, direction: ScanDirection::Type) -> bool;
         pub fn btendscan(scan: IndexScanDesc);
+        pub fn IndexScanEnd(scan: IndexScanDesc);
     }
 }
 
@@ -290,7 +291,10 @@ impl EntryScan {
 
     /// Releases what the scan holds.
     pub fn end(self) {
-        // SAFETY: begun by `begin`, and ended once.
-        unsafe { guarded!(core::btendscan(self.scan)) }
+        // SAFETY: begun by `begin`, and ended once. The descriptor is what core's index_endscan frees after that.
+        unsafe {
+            guarded!(core::btendscan(self.scan));
+            guarded!(core::IndexScanEnd(self.scan));
+        }
     }
 }

@@ -123,13 +123,24 @@ pub unsafe fn push(column: &mut Column, datum: pg_sys::Datum, isnull: bool, typl
             Values::Bytes { ends, data } => {
                 let before = data.len();
                 if !isnull {
-                    with_body(datum, typlen, |body| data.extend_from_slice(body));
+                    with_body(datum, typlen, |body| extend(data, body));
                 }
                 ends.push(data.len() as u32);
                 data.len() - before + 4
             }
         }
     }
+}
+
+/// More bytes get room for no more than themselves.
+const LARGE_BYTES: usize = 1 << 20;
+
+/// Appends bytes, which may be most of what there is room for in memory.
+pub fn extend(data: &mut Vec<u8>, bytes: &[u8]) {
+    if bytes.len() >= LARGE_BYTES {
+        data.reserve_exact(bytes.len());
+    }
+    data.extend_from_slice(bytes);
 }
 
 pub fn rows_of(values: &Values) -> usize {

@@ -390,6 +390,8 @@ impl Round<'_> {
     /// Writes the chunks of a slice that are complete; returns the rows that wait for the next slice.
     fn write_slice(&mut self, set: RowSet, indexes: &SeriesIndexes, last: bool) -> RowSet {
         let order = set.order(self.layout);
+        // Rows with large values do not wait for others: they are chunks by themselves.
+        let is_full = set.bytes >= guc::batch_memory_bytes();
         let mut writer = Writer {
             round: self,
             set: &set,
@@ -401,7 +403,10 @@ impl Round<'_> {
         let mut waiting = 0..0;
         for (at, series) in order.series.iter().enumerate() {
             let open = !last && at + 1 == order.series.len();
-            waiting = writer.series(series.clone(), open);
+            waiting = writer.series(series.clone(), open, is_full);
+        }
+        if is_full {
+            writer.close();
         }
         let start = if last {
             writer.close();
@@ -447,8 +452,14 @@ impl Writer<'_, '_> {
         guc::chunk_rows().min((CHUNK_BYTES / per_row).max(1))
     }
 
-    /// Takes one series; returns the rows of it that are not written yet. `open`: more may follow.
-    fn series(&mut self, range: core::ops::Range<usize>, open: bool) -> core::ops::Range<usize> {
+    /// Takes one series; returns the rows of it that are not written yet. `open`: more may follow, and rows of a short series wait for them
+    /// unless memory `is_full`.
+    fn series(
+        &mut self,
+        range: core::ops::Range<usize>,
+        open: bool,
+        is_full: bool,
+    ) -> core::ops::Range<usize> {
         let timed = self.timed_end(&range);
         let key = self
             .set
@@ -459,10 +470,11 @@ impl Writer<'_, '_> {
             .get(&key)
             .filter(|series| series.own && timed > range.start);
         let Some(series) = own else {
-            if open {
+            if open && !is_full {
                 return range;
             }
-            let keyed = timed == range.end && self.round.series.get(&key).is_some_and(|s| s.keyed);
+            let keyed =
+                !open && timed == range.end && self.round.series.get(&key).is_some_and(|s| s.keyed);
             self.share(range.clone(), keyed);
             return range.end..range.end;
         };

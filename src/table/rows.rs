@@ -5,6 +5,7 @@ use crate::storage::datum;
 use crate::storage::layout::Layout;
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
+use std::borrow::Cow;
 use std::ops::Range;
 use varve_columns::column::{Column, Kind, Values};
 
@@ -83,7 +84,7 @@ impl RowSet {
     /// A set of some of the rows, in the given order.
     pub fn pick(&self, rows: &[u32]) -> RowSet {
         RowSet {
-            columns: self.gather(rows),
+            columns: self.gather(rows).into_owned(),
             lengths: self.lengths.clone(),
             rows: rows.len(),
             bytes: self.bytes / self.rows.max(1) * rows.len(),
@@ -181,12 +182,17 @@ impl RowSet {
         }
     }
 
-    /// The columns of some rows, in the given order.
-    pub fn gather(&self, rows: &[u32]) -> Vec<Column> {
-        self.columns
-            .iter()
-            .map(|column| gather(column, rows))
-            .collect()
+    /// The columns of some rows, in the given order. One row that is all there is, and may be a large one, is not copied.
+    pub fn gather(&self, rows: &[u32]) -> Cow<'_, [Column]> {
+        if self.rows == 1 && rows == [0] {
+            return Cow::Borrowed(&self.columns);
+        }
+        Cow::Owned(
+            self.columns
+                .iter()
+                .map(|column| gather(column, rows))
+                .collect(),
+        )
     }
 }
 
@@ -291,7 +297,7 @@ pub fn append(to: &mut Column, from: &Column, rows: &[u32]) -> usize {
                 } else {
                     from_ends[row - 1] as usize
                 };
-                data.extend_from_slice(&from[begin..from_ends[row] as usize]);
+                datum::extend(data, &from[begin..from_ends[row] as usize]);
                 ends.push(data.len() as u32);
             }
             data.len() - start + rows.len() * 4
@@ -329,7 +335,7 @@ fn gather(column: &Column, rows: &[u32]) -> Column {
             for &row in rows {
                 let row = row as usize;
                 let start = if row == 0 { 0 } else { ends[row - 1] as usize };
-                picked.extend_from_slice(&data[start..ends[row] as usize]);
+                datum::extend(&mut picked, &data[start..ends[row] as usize]);
                 picked_ends.push(picked.len() as u32);
             }
             Values::Bytes {

@@ -53,13 +53,16 @@ pub unsafe fn round(
         while block < blocks && block - start < ROUND_PAGES && rows.bytes < enough {
             error::check_interrupts();
             cursor.go(block);
+            // Of a page of rows with large values the rest is left to the next round.
+            let mut all = true;
             for tuple in visible_rows(table, &cursor, snapshot) {
-                if delete_row(table, tuple, target.command) {
+                all &= rows.bytes < enough;
+                if all && delete_row(table, tuple, target.command) {
                     push(&mut rows, table, tuple);
                 }
                 pg_sys::heap_freetuple(tuple);
             }
-            block += 1;
+            block += u32::from(all);
         }
         cursor.release();
         let done = Done {

@@ -33,8 +33,13 @@ use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE}
 
 /// Directories that are kept, one for each index that finds keys.
 const KEPT: usize = 8;
-/// How often chunks that came are weighed against `varve.batch_memory`.
+/// How often chunks that came are weighed against `varve.batch_memory`, and how often series are.
 const WEIGHED_EVERY: usize = 64;
+const SERIES_WEIGHED_EVERY: usize = 1024;
+/// What a series takes, about: its name, where it was looked for, and one part.
+const SERIES_BYTES: usize = 256;
+/// What the name of a first key takes, about.
+const FIRST_KEY_BYTES: usize = 64;
 
 /// What a directory depends on.
 #[derive(Clone, Copy, PartialEq)]
@@ -298,7 +303,8 @@ impl Directory {
         if covered.is_some_and(|(start, end)| start <= from && to <= end) {
             return;
         }
-        if self.loaded.len() % WEIGHED_EVERY == WEIGHED_EVERY - 1 {
+        let weighs_series = self.series.len() % SERIES_WEIGHED_EVERY == SERIES_WEIGHED_EVERY - 1;
+        if weighs_series || self.loaded.len() % WEIGHED_EVERY == WEIGHED_EVERY - 1 {
             self.weigh();
         }
         let &Wanted { shape, key, .. } = wanted;
@@ -519,14 +525,16 @@ impl Directory {
         }
     }
 
-    /// Starts over when what is decoded takes too much memory.
+    /// Starts over when what is decoded, and what is known of series, takes too much memory.
     fn weigh(&mut self) {
-        let bytes: usize = self
+        let of_series =
+            self.series.len() * SERIES_BYTES + self.first_keys_read.len() * FIRST_KEY_BYTES;
+        let decoded: usize = self
             .chunks
             .iter()
             .map(|known| known.reader.kept_bytes())
             .sum();
-        if bytes > guc::batch_memory_bytes() {
+        if of_series + decoded > guc::batch_memory_bytes() {
             let except = core::mem::take(&mut self.except);
             *self = Directory::new(self.epoch);
             self.except = except;

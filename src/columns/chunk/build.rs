@@ -84,7 +84,11 @@ fn encode_blocks(
     }
     header.directory = start..payload.len() as u32;
     header.blocks = header.directory.end..header.directory.end + built.bytes.len() as u32;
-    payload.extend_from_slice(&built.bytes);
+    if payload.is_empty() {
+        *payload = built.bytes;
+    } else {
+        payload.extend_from_slice(&built.bytes);
+    }
 }
 
 /// The cheapest blocks for up to four stretches: each by itself, or, where small is what counts, but one for all.
@@ -381,7 +385,11 @@ impl Built {
                     ..entry.bytes.end + self.bytes.len() as u32;
                 entry
             }));
-        self.bytes.extend_from_slice(&next.bytes);
+        if self.bytes.is_empty() {
+            self.bytes = next.bytes;
+        } else {
+            self.bytes.extend_from_slice(&next.bytes);
+        }
         self.denses.extend(next.denses);
         self.summaries.extend(next.summaries);
     }

@@ -35,6 +35,9 @@ impl<'a> Strings<'a> {
 
 /// Appends the body and returns its codec.
 pub fn encode(strings: Strings, tier: Tier, out: &mut Vec<u8>) -> u8 {
+    if strings.ends.len() == 1 && strings.data.len() > LARGEST_TRIAL {
+        return encode_large(strings, tier, out);
+    }
     let small = tier == Tier::Merged(Point::Small);
     let dictionary = encode_dictionary(strings, tier);
     // A dictionary decodes many times faster than a frame: where it is good, nothing else is tried.
@@ -55,6 +58,23 @@ pub fn encode(strings: Strings, tier: Tier, out: &mut Vec<u8>) -> u8 {
         }
         _ => plain,
     }
+}
+
+/// One string that is large: it is held no more often than it must be.
+fn encode_large(strings: Strings, tier: Tier, out: &mut Vec<u8>) -> u8 {
+    put_lengths(strings.iter().map(<[u8]>::len), tier, out);
+    let mut frame = Vec::new();
+    put_frame(strings.data, tier, &mut frame);
+    let (codec, bytes) = if frame.len() < strings.data.len() - strings.data.len() / 20 {
+        (id::BYTES_ZSTD, frame.as_slice())
+    } else {
+        frame = Vec::new();
+        (id::BYTES_RAW, strings.data)
+    };
+    out.reserve_exact(bytes.len());
+    out.extend_from_slice(bytes);
+    drop(frame);
+    codec
 }
 
 fn encode_plain(strings: Strings, tier: Tier, out: &mut Vec<u8>) -> u8 {
