@@ -330,6 +330,11 @@ impl Chunk {
         })
     }
 
+    /// The oldest format version of its parts.
+    pub fn format(&self) -> u8 {
+        self.header.version.min(self.columns.version())
+    }
+
     /// Raises an error for damage in this chunk.
     pub fn raise(&self, damage: &Damage) -> ! {
         // SAFETY: the table is open while the chunk is used.

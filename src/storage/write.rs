@@ -22,8 +22,13 @@ pub const DELETE_MAP_BASE: u32 = 0x8000_0000;
 pub const DEPTH_STEP: u32 = 0x0100_0000;
 /// What the fixed part of a header and two section heads can take.
 pub const HEADER_ROOM: usize = BODY_BYTES - 45 - 24;
-/// What the static section leaves for later delete maps.
+/// What the static section leaves for the area and for later delete maps.
 pub const DELETE_MAP_ROOM: usize = 320;
+
+/// What a header has left for its delete map.
+pub fn delete_map_room(header: &Header) -> usize {
+    HEADER_ROOM - header.statics.encoded_len() - header.area.encoded_len()
+}
 
 thread_local! {
     static HEADERS_WRITTEN: Cell<u64> = const { Cell::new(0) };
@@ -215,7 +220,7 @@ impl Target {
             statics.encode(),
             HEADER_ROOM - DELETE_MAP_ROOM,
         );
-        let room = HEADER_ROOM - header.statics.encoded_len();
+        let room = delete_map_room(&header);
         header.delete_map =
             self.write_section(header.chunk, DELETE_MAP_BASE, chunk.map.encode(), room);
         self.insert_header(&header)
@@ -226,7 +231,7 @@ impl Target {
         let mut next = header.clone();
         next.deleted = map.deleted();
         next.statics = header.statics.clone();
-        let room = HEADER_ROOM - next.statics.encoded_len();
+        let room = delete_map_room(&next);
         next.delete_map = self.write_section(header.chunk, DELETE_MAP_BASE, map.encode(), room);
         let tid = self.insert_header(&next);
         delete_section(

@@ -9,9 +9,12 @@ use crate::storage::layout::Layout;
 use crate::storage::registry;
 use crate::storage::write::Target;
 use pgrx::pg_sys;
+use varve_columns::area::Area;
 use varve_columns::chunk::{self, Options, Tier};
 use varve_columns::column::Column;
-use varve_columns::tuple::header::{Header, Section, FLAG_ONE_SERIES, FLAG_SORTED, FLAG_UNKEYED};
+use varve_columns::tuple::header::{
+    Header, Section, FLAG_ONE_SERIES, FLAG_SORTED, FLAG_UNKEYED, VERSION,
+};
 use varve_columns::tuple::statics::Statics;
 
 /// A series of at least so many rows gets chunks of its own.
@@ -150,6 +153,7 @@ impl Encoded {
         };
         let encoded = chunk::encode_with(columns, &options, error::check_interrupts);
         let mut header = Header {
+            version: VERSION,
             chunk: new_chunk_id(),
             flags: 0,
             level: plan.level,
@@ -159,6 +163,7 @@ impl Encoded {
             max_time: 0,
             statics: Section::Inline(Vec::new()),
             delete_map: Section::Inline(Vec::new()),
+            area: Area::default(),
         };
         let times = layout.time.and_then(|time| {
             let column = &columns[usize::from(time) - 1];

@@ -35,6 +35,7 @@ pub unsafe fn run(table: pgrx::pg_sys::Oid, check: impl FnOnce(&Open)) {
             rounds: Rounds::begin(table, check),
             freed_pages: 0,
             damaged: FxHashSet::default(),
+            outdated_rows: plan::OUTDATED_ROWS,
         }
     };
     let gave_way = compaction.seal().is_none()
@@ -73,6 +74,8 @@ struct Compaction {
     freed_pages: u64,
     /// Headers of chunks that are left out, each with a WARNING.
     damaged: FxHashSet<Tid>,
+    /// Rows of chunks of older formats that may still be written anew.
+    outdated_rows: u64,
 }
 
 /// `None`: somebody waits for the table's lock.
@@ -122,7 +125,7 @@ impl Compaction {
                     self.damaged.iter().for_each(|&at| survey.leave_out(at));
                     let row_bytes = 16 * (*(*table).rd_att).natts as u64;
                     let pack_rows = guc::batch_memory_bytes() as u64 / row_bytes.max(1);
-                    let rounds = plan::rounds(&survey, pack_rows);
+                    let rounds = plan::rounds(&survey, pack_rows, &mut self.outdated_rows);
                     (survey, layout, rounds)
                 })
             };

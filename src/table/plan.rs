@@ -1,7 +1,7 @@
 //! Which chunks to merge with which. Fresh chunks always go; merged chunks that share series, or that
 //! had to stay without a key, go along when what is new is a fair part of them, so that each row is
-//! rewritten a bounded number of times; so do small chunks of one series side by side. Rounds hold
-//! disjoint ranges of keys.
+//! rewritten a bounded number of times; so do small chunks of one series side by side, and some of an
+//! older format. Rounds hold disjoint ranges of keys.
 
 use super::survey::{Seen, Survey};
 
@@ -10,13 +10,16 @@ const ROUND_ROWS: u64 = 8 << 20;
 /// New rows go with older ones of up to so many times their number.
 pub const GROWTH: u64 = 4;
 
+/// Rows of chunks of older formats that one call of compact writes anew for that reason.
+pub const OUTDATED_ROWS: u64 = 8 << 20;
+
 /// Neighbours are merged for their own sake so many times.
 const MOST_NEIGHBOURLY: u8 = 6;
 
 /// Numbers of the chunks (in the survey) that each round merges. `pack_rows`: rounds are filled up with
-/// further ranges of keys up to so many rows.
-pub fn rounds(survey: &Survey, pack_rows: u64) -> Vec<Vec<usize>> {
-    let mut chosen = choose(survey);
+/// further ranges of keys up to so many rows. `outdated_rows`: what is left of `OUTDATED_ROWS`.
+pub fn rounds(survey: &Survey, pack_rows: u64, outdated_rows: &mut u64) -> Vec<Vec<usize>> {
+    let mut chosen = choose(survey, outdated_rows);
     chosen.sort_by(|&a, &b| {
         let (a, b) = (&survey.chunks[a], &survey.chunks[b]);
         (&a.first_key, a.min_time, a.tid).cmp(&(&b.first_key, b.min_time, b.tid))
@@ -40,7 +43,7 @@ pub fn rounds(survey: &Survey, pack_rows: u64) -> Vec<Vec<usize>> {
 }
 
 /// The chunks that are to be merged at all.
-fn choose(survey: &Survey) -> Vec<usize> {
+fn choose(survey: &Survey, outdated_rows: &mut u64) -> Vec<usize> {
     let chunks = &survey.chunks;
     let usable =
         |seen: &Seen| !seen.damaged && (seen.settled || !seen.has_successors && !seen.tombstone);
@@ -76,6 +79,12 @@ fn choose(survey: &Survey) -> Vec<usize> {
     }
     for series in survey.keyed.values() {
         for at in small_neighbours(chunks, series) {
+            taken[at] = true;
+        }
+    }
+    for at in 0..chunks.len() {
+        if chunks[at].outdated && usable(&chunks[at]) && !taken[at] && *outdated_rows > 0 {
+            *outdated_rows = outdated_rows.saturating_sub(live(&at));
             taken[at] = true;
         }
     }

@@ -86,7 +86,7 @@ pub unsafe fn copy_chunk(
         error::check_interrupts();
         let mut header = version.reader.chunk.header.clone();
         header.statics = statics.clone();
-        let room = write::HEADER_ROOM - statics.encoded_len();
+        let room = write::delete_map_room(&header);
         let map = version.reader.chunk.map.encode();
         let lifetime = version.lifetime.unmoved();
         header.delete_map = write::spill(map, room, |depth, bytes| {

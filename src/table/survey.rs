@@ -16,7 +16,8 @@ use crate::storage::read::{Chunk, Damage};
 use crate::storage::registry;
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
-use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_TOMBSTONE, FLAG_UNKEYED};
+use varve_columns::chunk::FORMAT_VERSION;
+use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_TOMBSTONE, FLAG_UNKEYED, VERSION};
 
 /// A chunk as its newest committed header describes it.
 pub struct Seen {
@@ -32,6 +33,8 @@ pub struct Seen {
     pub keyed: bool,
     /// Written in the table's present layout.
     pub in_layout: bool,
+    /// Written in an older format than this library writes.
+    pub outdated: bool,
     pub tombstone: bool,
     /// The transaction that wrote the header is over for everybody.
     pub settled: bool,
@@ -205,6 +208,7 @@ unsafe fn describe(
         keyed,
         small,
         in_layout,
+        outdated: !tombstone && chunk.format() < FORMAT_VERSION.min(VERSION),
         tombstone,
         // SAFETY: compares two transaction ids.
         settled: unsafe { pg_sys::TransactionIdPrecedes(chunk.xmin, horizon) },

@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use super::{checksum, summary_bytes, FORMAT_VERSION, MAGIC, MAX_COLUMNS, MAX_ROWS};
+use crate::area::Area;
 use crate::column::Kind;
 use crate::error::{Corrupt, Result};
 use crate::summary::{Bound, Prefix, Sum, Summary};
@@ -12,8 +13,10 @@ use crate::wire::{put_float, put_varint, put_zigzag, Reader};
 /// A parsed header; owns what it says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChunkHeader {
+    version: u8,
     rows: u32,
     columns: Vec<ColumnHeader>,
+    area: Area,
 }
 
 /// One column of a chunk.
@@ -101,8 +104,18 @@ impl ChunkHeader {
             at = column.blocks.end;
             columns.push(column);
         }
-        reader.finish()?;
-        Ok(ChunkHeader { rows, columns })
+        let area = Area::parse(reader.take(reader.len())?)?;
+        Ok(ChunkHeader {
+            version: found,
+            rows,
+            columns,
+            area,
+        })
+    }
+
+    /// The format version that the chunk was written in.
+    pub fn version(&self) -> u8 {
+        self.version
     }
 
     pub fn rows(&self) -> u32 {
@@ -122,8 +135,13 @@ impl ChunkHeader {
         self.columns.last().map_or(0, |c| c.blocks.end)
     }
 
+    /// What the header has besides columns.
+    pub fn area(&self) -> &Area {
+        &self.area
+    }
+
     /// The bytes of a header.
-    pub fn write(rows: u32, columns: &[ColumnHeader]) -> Vec<u8> {
+    pub fn write(rows: u32, columns: &[ColumnHeader], area: &Area) -> Vec<u8> {
         let mut out = Vec::with_capacity(16 + columns.len() * 32);
         out.extend_from_slice(&MAGIC);
         out.push(FORMAT_VERSION);
@@ -132,6 +150,7 @@ impl ChunkHeader {
         for column in columns {
             column.write(&mut out);
         }
+        area.write(&mut out);
         let sum = checksum(&out, 0);
         out.extend_from_slice(&sum.to_le_bytes());
         out

@@ -11,6 +11,7 @@ mod header;
 mod summary_bytes;
 mod values;
 
+use crate::area::Area;
 pub use crate::codec::{Point, Tier};
 use crate::column::Column;
 use crate::summary::{Bound, Prefix};
@@ -104,7 +105,7 @@ pub fn encode_with(
         "BUG: a chunk of 4 GiB"
     );
     Encoded {
-        header: ChunkHeader::write(rows as u32, &headers),
+        header: ChunkHeader::write(rows as u32, &headers, &Area::default()),
         payload,
     }
 }

@@ -8,10 +8,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use support::hostile::join;
-use support::{assert_same, bytes_column, mix, read_chunk, tiers};
+use support::{assert_same, bytes_column, mix, read_chunk, tiers, with_later_field};
+use varve_columns::area::Area;
 use varve_columns::chunk::{encode, ChunkHeader, ColumnDirectory, Options};
 use varve_columns::codec::id;
 use varve_columns::column::{Column, Kind, Values};
+use varve_columns::tuple::header::{decode, FLAG_SORTED, VERSION};
+use varve_columns::tuple::tid::Tid;
+use varve_columns::tuple::{runs::Pieces, Header, Piece, Section, StorageTuple, PIECE_BYTES};
 
 const ROWS: usize = 1100;
 
@@ -313,6 +317,84 @@ fn files() -> Vec<(PathBuf, Vec<Column>, Options<'static>)> {
     files
 }
 
+/// A field that no reader knows is skipped, and does not get lost.
+fn later_field() -> (PathBuf, Vec<Column>) {
+    let columns = vec![integers(|i| noise(i, 50)), floats(|i| noise(i, 9) as f64)];
+    (folder().join("later_field-fast.v1.chunk"), columns)
+}
+
+#[test]
+fn golden_files_with_an_unknown_field_are_read() {
+    let (path, columns) = later_field();
+    let bytes = fs::read(path).unwrap();
+    let (header, payload) = split(&bytes);
+    for (column, back) in columns.iter().zip(&read_chunk(header, payload).unwrap()) {
+        assert_same(column, back);
+    }
+    let parsed = ChunkHeader::parse(header).unwrap();
+    assert_eq!(parsed.area().field(4_000), Some(&b"of a later version"[..]));
+    let again = ChunkHeader::write(parsed.rows(), parsed.columns(), parsed.area());
+    assert_eq!(again, header);
+}
+
+/// Storage tuples: a header, one with a field that no reader knows, a piece.
+fn tuples() -> Vec<(PathBuf, Vec<u8>)> {
+    let pieces = |len: u32, block| Pieces {
+        len,
+        tids: (0..len.div_ceil(PIECE_BYTES as u32))
+            .map(|at| Tid {
+                block: block + at / 4,
+                offset: 1 + (at % 4) as u16,
+            })
+            .collect(),
+    };
+    let header = Header {
+        version: VERSION,
+        chunk: 0x0123_4567_89AB_CDEF,
+        flags: FLAG_SORTED,
+        level: 3,
+        rows: 60_000,
+        deleted: 2,
+        min_time: -1,
+        max_time: 1 << 50,
+        statics: Section::Spilled {
+            depth: 0,
+            crc: 0xFEED_F00D,
+            pieces: pieces(5_000, 17),
+        },
+        delete_map: Section::Inline(vec![0, 2, 5, 9, 0]),
+        area: Area::default(),
+    };
+    let mut later = header.clone();
+    later.area.set(4_000, b"of a later version".to_vec());
+    let piece = Piece {
+        chunk: 7,
+        number: 11,
+        rows_share: 150.5,
+        data: b"a slice of the payload",
+    };
+    [
+        ("header", header.encode()),
+        ("header_later_field", later.encode()),
+        ("piece", piece.encode()),
+    ]
+    .map(|(name, bytes)| (folder().join(format!("{name}.v1.tuple")), bytes))
+    .into()
+}
+
+#[test]
+fn golden_tuples_are_read_and_written() {
+    for (path, bytes) in tuples() {
+        let golden = fs::read(&path).unwrap_or_else(|_| panic!("{} is missing", path.display()));
+        let again = match decode(&golden).unwrap() {
+            StorageTuple::Header(header) => header.encode(),
+            StorageTuple::Piece(piece) => piece.encode(),
+        };
+        assert_eq!(again, golden);
+        assert_eq!(bytes, golden);
+    }
+}
+
 fn split(bytes: &[u8]) -> (&[u8], &[u8]) {
     let (length, rest) = bytes.split_first_chunk::<2>().unwrap();
     rest.split_at(u16::from_le_bytes(*length) as usize)
@@ -364,6 +446,18 @@ fn write_missing_golden_files() {
         if !path.exists() {
             let encoded = encode(&columns, &options);
             fs::write(&path, join(&encoded.header, &encoded.payload)).unwrap();
+        }
+    }
+    let (path, columns) = later_field();
+    if !path.exists() {
+        let tier = tiers()[1];
+        let encoded = encode(&columns, &Options { tier, keys: &[] });
+        let header = with_later_field(&encoded.header);
+        fs::write(&path, join(&header, &encoded.payload)).unwrap();
+    }
+    for (path, bytes) in tuples() {
+        if !path.exists() {
+            fs::write(&path, bytes).unwrap();
         }
     }
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use support::hostile::{join, TARGETS};
-use support::{bytes_column, mix, read_chunk, tiers};
+use support::{bytes_column, mix, read_chunk, tiers, with_later_field};
 use varve_columns::chunk::{encode, ChunkHeader, Encoded, Options, FORMAT_VERSION};
 use varve_columns::column::{Column, Kind, Values};
 use varve_columns::Corrupt;
@@ -92,6 +92,13 @@ fn every_flipped_byte_is_noticed() {
     for tier in tiers() {
         let Encoded { header, payload } = encode(&sample(), &Options { tier, keys: &[] });
         assert!(read_chunk(&header, &payload).is_ok());
+        let longer = with_later_field(&header);
+        assert!(read_chunk(&longer, &payload).is_ok());
+        for at in 0..longer.len() {
+            let mut damaged = longer.clone();
+            damaged[at] ^= 0x01;
+            assert!(read_chunk(&damaged, &payload).is_err(), "header byte {at}");
+        }
         for flip in [0x01, 0x80, 0xFF] {
             for at in 0..header.len() {
                 let mut damaged = header.clone();
@@ -116,8 +123,10 @@ fn every_cut_is_noticed() {
             keys: &[],
         },
     );
-    for length in 0..header.len() {
-        assert!(ChunkHeader::parse(&header[..length]).is_err());
+    for header in [&header, &with_later_field(&header)] {
+        for length in 0..header.len() {
+            assert!(ChunkHeader::parse(&header[..length]).is_err());
+        }
     }
     for length in 0..payload.len() {
         assert!(read_chunk(&header, &payload[..length]).is_err());
@@ -169,6 +178,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
             let columns: Vec<Column> = sample();
             let encoded = encode(&columns, &Options { tier, keys: &[] });
             seeds.push(join(&encoded.header, &encoded.payload));
+            seeds.push(join(&with_later_field(&encoded.header), &encoded.payload));
         }
     }
     seeds

@@ -7,9 +7,11 @@
 //!                      40 crc32 of the tuple without these four bytes (u32)   44 level   45 sections
 //! ```
 //!
-//! Sections are `static` and `delete map`, each either inline or in pieces (see `Section`).
+//! Sections are `static` and `delete map`, each either inline or in pieces (see `Section`). Behind them lies the area, to the end
+//! of the header (see `area`).
 
 use super::runs::{get_varint, put_varint, Pieces};
+use crate::area::Area;
 
 /// Largest body of a storage tuple: 2,032 bytes (TOAST_TUPLE_THRESHOLD) less the tuple header.
 pub const BODY_BYTES: usize = 2032 - 24;
@@ -111,6 +113,8 @@ impl Section {
 /// A chunk's header tuple.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Header {
+    /// The version of the layout that it was written in. What is written is of this version.
+    pub version: u8,
     pub chunk: u64,
     pub flags: u16,
     pub level: u8,
@@ -122,6 +126,7 @@ pub struct Header {
     pub max_time: i64,
     pub statics: Section,
     pub delete_map: Section,
+    pub area: Area,
 }
 
 /// A slice of a byte string of chunk `chunk`.
@@ -172,6 +177,7 @@ impl Header {
         out.push(self.level);
         self.statics.encode(&mut out);
         self.delete_map.encode(&mut out);
+        self.area.write(&mut out);
         let crc = checksum(&out);
         out[CHECKSUM_AT..CHECKSUM_AT + 4].copy_from_slice(&crc.to_le_bytes());
         out
@@ -286,6 +292,7 @@ pub fn decode(body: &[u8]) -> Result<StorageTuple<'_>, FormatError> {
             }
             let mut input = &body[HEADER_HEAD..];
             let header = Header {
+                version: body[4],
                 chunk,
                 flags: u16::from_le_bytes(array(body, 6)),
                 rows: u32::from_le_bytes(array(body, 16)),
@@ -295,6 +302,7 @@ pub fn decode(body: &[u8]) -> Result<StorageTuple<'_>, FormatError> {
                 level: body[44],
                 statics: Section::decode(&mut input)?,
                 delete_map: Section::decode(&mut input)?,
+                area: Area::parse(input).map_err(|_| FormatError("area"))?,
             };
             if header.rows > 65_536 || header.deleted > header.rows {
                 return Err(FormatError("number of rows"));
@@ -312,6 +320,7 @@ mod tests {
 
     fn sample() -> Header {
         Header {
+            version: VERSION,
             chunk: 0x0123_4567_89ab_cdef,
             flags: FLAG_ONE_SERIES | FLAG_SORTED,
             level: 2,
@@ -337,7 +346,14 @@ mod tests {
                     ],
                 },
             },
+            area: Area::default(),
         }
+    }
+
+    fn with_area() -> Header {
+        let mut header = sample();
+        header.area.set(9_999, b"of a later version".to_vec());
+        header
     }
 
     #[test]
@@ -345,11 +361,19 @@ mod tests {
         let body = sample().encode();
         assert_eq!(shape(&body), Shape::Header);
         assert_eq!(decode(&body), Ok(StorageTuple::Header(sample())));
+        let longer = with_area().encode();
+        assert_eq!(longer.len() - body.len(), with_area().area.encoded_len());
+        assert_eq!(decode(&longer), Ok(StorageTuple::Header(with_area())));
     }
 
     #[test]
     fn every_flipped_byte_of_a_header_is_noticed() {
-        let good = sample().encode();
+        every_flipped_byte_is_noticed(&sample());
+        every_flipped_byte_is_noticed(&with_area());
+    }
+
+    fn every_flipped_byte_is_noticed(header: &Header) {
+        let good = header.encode();
         for at in 0..good.len() {
             let mut bad = good.clone();
             bad[at] ^= 0x10;

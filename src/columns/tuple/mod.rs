@@ -8,4 +8,4 @@ pub mod runs;
 pub mod statics;
 pub mod tid;
 
-pub use header::{FormatError, Header, Piece, StorageTuple, PIECE_BYTES};
+pub use header::{FormatError, Header, Piece, Section, StorageTuple, PIECE_BYTES};

@@ -10,6 +10,7 @@ use crate::storage::reader::Reader;
 use crate::table::inspect;
 use pgrx::iter::TableIterator;
 use pgrx::prelude::*;
+use std::collections::BTreeMap;
 
 type Row = (
     String,
@@ -35,6 +36,8 @@ struct Stats {
     chunk_rows: i64,
     header_bytes: i64,
     payload_bytes: i64,
+    /// Live rows and bytes of chunks by the version of their format.
+    formats: BTreeMap<u8, (i64, i64)>,
     columns: Vec<ColumnStats>,
 }
 
@@ -89,10 +92,14 @@ impl Stats {
         self.chunks += 1;
         self.chunk_rows += i64::from(chunk.header.rows - chunk.header.deleted);
         self.header_bytes += header_bytes(reader);
+        let format = self.formats.entry(chunk.format()).or_default();
+        format.0 += i64::from(chunk.header.rows - chunk.header.deleted);
+        format.1 += header_bytes(reader);
         if chunk.rows_with_payload() == 0 {
             return Ok(());
         }
         self.payload_bytes += i64::from(chunk.statics.payload.len);
+        format.1 += i64::from(chunk.statics.payload.len);
         let columns = chunk.columns.columns();
         if self.columns.len() < columns.len() {
             self.columns
@@ -109,7 +116,7 @@ impl Stats {
         Ok(())
     }
 
-    /// One row for the table, the tail, the chunks and their headers, and each column.
+    /// One row for the table, the tail, the chunks and their headers, each format version, and each column.
     unsafe fn rows(self, table: pg_sys::Relation) -> Vec<Row> {
         // SAFETY: the table is open.
         let (size, attributes) = unsafe {
@@ -139,6 +146,15 @@ impl Stats {
             ),
             row("headers", None, self.chunks, self.header_bytes, None),
         ];
+        for (version, (rows, bytes)) in self.formats {
+            out.push(row(
+                "varve.format",
+                Some(version.to_string()),
+                rows,
+                bytes,
+                None,
+            ));
+        }
         for (column, attribute) in self.columns.iter().zip(attributes) {
             if attribute.attisdropped {
                 continue;

@@ -299,7 +299,7 @@ fn change_value_column(file: &mut File, change: impl Fn(&mut ColumnHeader, i64))
         let old = ChunkHeader::parse(&statics.columns)?;
         let mut columns = old.columns().to_vec();
         change(&mut columns[2], by);
-        statics.columns = ChunkHeader::write(old.rows(), &columns);
+        statics.columns = ChunkHeader::write(old.rows(), &columns, old.area());
         Ok(())
     })
 }

@@ -15,6 +15,14 @@ pub fn tiers() -> [Tier; 3] {
     ]
 }
 
+/// The same header with a field of a later version.
+pub fn with_later_field(header: &[u8]) -> Vec<u8> {
+    let parsed = ChunkHeader::parse(header).expect("a header");
+    let mut area = parsed.area().clone();
+    area.set(4_000, b"of a later version".to_vec());
+    ChunkHeader::write(parsed.rows(), parsed.columns(), &area)
+}
+
 /// SplitMix64 (Steele et al. 2014), as a function of its position.
 pub fn mix(i: u64) -> u64 {
     let mut z = i.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
