@@ -11,6 +11,7 @@ use crate::pg::tuple;
 use pgrx::pg_sys;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
+use std::rc::Rc;
 use varve_columns::chunk::{self, ChunkHeader, ColumnDirectory};
 use varve_columns::column::Column;
 use varve_columns::error::Corrupt;
@@ -270,7 +271,7 @@ pub struct Chunk {
     pub header: Header,
     pub statics: Statics,
     pub columns: ChunkHeader,
-    pub map: DeleteMap,
+    pub map: Rc<DeleteMap>,
     cache: RefCell<PieceCache>,
 }
 
@@ -325,7 +326,7 @@ impl Chunk {
             header,
             statics,
             columns,
-            map,
+            map: Rc::new(map),
             cache: RefCell::default(),
         })
     }

@@ -2,6 +2,7 @@
 //! new header version when the outermost statement ends; until then our own scans overlay them
 //! (docs/design/0001). Each entry knows its command and subtransaction.
 
+use super::unwritten::{Overlay, Stamp, Unwritten};
 use super::{handover, locks, series};
 use crate::pg::error::{self, Code};
 use crate::pg::relation::{self, Open};
@@ -11,26 +12,17 @@ use crate::storage::read::Chunk;
 use crate::storage::registry;
 use crate::storage::write::{self, Target, DELETE_MAP_BASE};
 use pgrx::pg_sys;
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 use varve_columns::tuple::delete_map::DeleteMap;
 use varve_columns::tuple::header::{Section, FLAG_TOMBSTONE};
 
-/// A change of one row that is not written yet.
-#[derive(Clone, Copy)]
-pub struct Entry {
-    pub successor: Option<Tid>,
-    pub command: pg_sys::CommandId,
-    shown_as: pg_sys::CommandId,
-}
-
-/// Unwritten changes of one command in one subtransaction.
-struct Group {
-    command: pg_sys::CommandId,
-    /// The command as which the changes show: snapshots that are older do not see them.
-    shown_as: pg_sys::CommandId,
-    sub: pg_sys::SubTransactionId,
-    rows: DeleteMap,
-}
+/// Rows of a chunk from which on the end of a statement writes them; twice as many for each version that this transaction has written
+/// already, since each of them is one more for its scans to pass by.
+const RIPE_ROWS: usize = 64;
+/// Rows of all chunks from which on it writes them all.
+const MOST_ROWS: usize = 1 << 20;
 
 /// Where the newest header of a chunk is, as far as this transaction has changed it.
 #[derive(Clone, Copy, PartialEq)]
@@ -40,33 +32,68 @@ pub enum Newest {
     Gone,
 }
 
+/// A header version that a flush left.
+struct Written {
+    sub: pg_sys::SubTransactionId,
+    newest: Newest,
+    /// The version that it replaced, and what was to be laid over that, where a cursor may go on seeing it.
+    replaced: Tid,
+    laid_over: Option<Rc<RefCell<Unwritten>>>,
+}
+
 /// What this transaction knows and holds of one chunk.
 struct Touched {
     file: pg_sys::Oid,
-    /// The chunk's state under our lock: which rows were gone before we came.
-    before: DeleteMap,
+    /// The chunk's state under our lock: it tells which rows were gone before we came.
+    before: Rc<DeleteMap>,
     /// The header that we locked first, and then what each of our flushes left.
     base: Tid,
-    versions: Vec<(pg_sys::SubTransactionId, Newest)>,
+    versions: Vec<Written>,
     /// Subtransaction that holds the exclusive lock on the newest header, if any. Without it the transaction has locked single
     /// rows: what it changes is written when it ends.
     locked: Option<pg_sys::SubTransactionId>,
-    groups: Vec<Group>,
+    unwritten: Rc<RefCell<Unwritten>>,
+    /// The subtransactions that have done something to the chunk, each around the next one.
+    subs: Vec<Level>,
     /// The transaction's snapshot is older than `base`, so that its scans see an earlier version. They must
     /// not see ours beside it: what we change stays in memory, laid over that version, until we commit.
     foreign: bool,
+    /// Among the ripe ones of `State`.
+    is_listed: bool,
+}
+
+/// What a subtransaction has done to a chunk.
+struct Level {
+    sub: pg_sys::SubTransactionId,
+    unwritten: usize,
 }
 
 impl Touched {
     fn newest(&self) -> Newest {
         self.versions
             .last()
-            .map_or(Newest::At(self.base), |version| version.1)
+            .map_or(Newest::At(self.base), |version| version.newest)
+    }
+
+    /// The changes that are laid over a version of the header.
+    fn laid_over(&self, header: Tid) -> &Rc<RefCell<Unwritten>> {
+        let versions = self.versions.iter().rev();
+        let mut of_header = versions.filter(|version| version.replaced == header);
+        let kept = of_header.find_map(|version| version.laid_over.as_ref());
+        kept.unwrap_or(&self.unwritten)
     }
 
     /// Nobody else can lock or change rows of the chunk.
     fn is_whole(&self) -> bool {
         self.locked.is_some() || !self.versions.is_empty()
+    }
+
+    /// May the end of a statement write what the chunk has got?
+    fn is_ripe(&self) -> bool {
+        !self.foreign
+            && self.is_whole()
+            && self.subs.last().map_or(0, |level| level.unwritten)
+                >= RIPE_ROWS << self.versions.len().min(10)
     }
 }
 
@@ -79,8 +106,12 @@ struct Key {
 #[derive(Default)]
 struct State {
     touched: HashMap<Key, Touched>,
-    /// Number of rows in all groups of `touched`.
+    /// Number of unwritten rows in all of `touched`.
     rows: usize,
+    /// Chunks that have become ripe.
+    ripe: Vec<Key>,
+    /// The subtransactions in progress that have done something to chunks, and to which: the current one last.
+    levels: Vec<(pg_sys::SubTransactionId, Vec<Key>)>,
     /// Tables of which a row was followed into a chunk that the transaction's snapshot does not see, and who moved it there.
     followed: Vec<(pg_sys::Oid, pg_sys::CommandId, pg_sys::TransactionId)>,
 }
@@ -117,11 +148,20 @@ unsafe fn horizon(snapshot: pg_sys::Snapshot) -> pg_sys::CommandId {
     }
 }
 
-/// The rows of a chunk that a snapshot does not see, where they are more than the chunk's own map says.
+/// What a snapshot does not see of a chunk.
+pub enum Hidden {
+    /// What its delete map says.
+    Deleted,
+    /// More than that.
+    Also(Overlay),
+    Nothing,
+}
+
+/// What a snapshot does not see of a chunk, be it written or not.
 ///
 /// # Safety
 /// `snapshot` must be null or valid.
-pub unsafe fn overlay(chunk: &Chunk, snapshot: pg_sys::Snapshot) -> Option<DeleteMap> {
+pub unsafe fn hidden(chunk: &Chunk, snapshot: pg_sys::Snapshot) -> Hidden {
     // SAFETY: by contract.
     let (horizon, any) = unsafe {
         let any =
@@ -129,22 +169,19 @@ pub unsafe fn overlay(chunk: &Chunk, snapshot: pg_sys::Snapshot) -> Option<Delet
         (horizon(snapshot), any)
     };
     if any {
-        return Some(DeleteMap::default());
+        return Hidden::Nothing;
     }
     STATE.with_borrow(|state| {
-        if state.rows == 0 {
-            return None;
+        if state.touched.is_empty() {
+            return Hidden::Deleted;
         }
-        let touched = state.touched.get(&key_of(chunk))?;
-        let mut map = chunk.map.clone();
-        for group in touched
-            .groups
-            .iter()
-            .filter(|group| group.shown_as < horizon)
-        {
-            map.merge(&group.rows);
+        let touched = state.touched.get(&key_of(chunk));
+        match touched.map(|touched| touched.laid_over(chunk.tid)) {
+            Some(changes) if changes.borrow().count() > 0 => {
+                Hidden::Also(Overlay::new(Rc::clone(changes), horizon))
+            }
+            _ => Hidden::Deleted,
         }
-        Some(map)
     })
 }
 
@@ -155,29 +192,24 @@ pub unsafe fn overlay(chunk: &Chunk, snapshot: pg_sys::Snapshot) -> Option<Delet
 pub unsafe fn is_hidden(chunk: &Chunk, row: u32, snapshot: pg_sys::Snapshot) -> bool {
     // SAFETY: by contract.
     let horizon = unsafe { horizon(snapshot) };
-    chunk.map.contains(row) || entry(chunk, row).is_some_and(|entry| entry.shown_as < horizon)
+    chunk.map.contains(row) || change(chunk, row).is_some_and(|(stamp, _)| stamp.shown_as < horizon)
 }
 
-/// The unwritten change of a row.
-pub fn entry(chunk: &Chunk, row: u32) -> Option<Entry> {
+/// The unwritten change of a row, and where it went.
+pub fn change(chunk: &Chunk, row: u32) -> Option<(Stamp, Option<Tid>)> {
     STATE.with_borrow(|state| {
-        if state.rows == 0 {
+        if state.touched.is_empty() {
             return None;
         }
-        let groups = &state.touched.get(&key_of(chunk))?.groups;
-        let group = groups.iter().find(|group| group.rows.contains(row))?;
-        Some(Entry {
-            successor: group.rows.successor(row),
-            command: group.command,
-            shown_as: group.shown_as,
-        })
+        let touched = state.touched.get(&key_of(chunk))?;
+        touched.laid_over(chunk.tid).borrow().change(row)
     })
 }
 
 /// Where an updated row went, written or not.
 pub fn successor(chunk: &Chunk, row: u32) -> Option<Tid> {
-    match entry(chunk, row) {
-        Some(entry) => entry.successor,
+    match change(chunk, row) {
+        Some((_, successor)) => successor,
         None => chunk.map.successor(row),
     }
 }
@@ -200,44 +232,71 @@ pub fn gone_before(chunk: &Chunk, row: u32) -> Option<bool> {
 
 /// Remembers that we hold the exclusive lock on `newest`, the newest header version of its chunk.
 pub fn note_locked(newest: &Chunk) {
-    // SAFETY: inside a transaction.
-    let sub = unsafe { pg_sys::GetCurrentSubTransactionId() };
     STATE.with_borrow_mut(|state| {
-        state.touch(newest).locked.get_or_insert(sub);
+        let sub = state.note(newest);
+        if let Some(touched) = state.touched.get_mut(&key_of(newest)) {
+            touched.locked.get_or_insert(sub);
+        }
     });
 }
 
 /// Remembers that we have locked a row, to change it, of the chunk of which `newest` is the newest header version.
 pub fn note_row_locked(newest: &Chunk) {
     STATE.with_borrow_mut(|state| {
-        state.touch(newest);
+        state.note(newest);
     });
 }
 
 impl State {
-    /// The entry of a chunk whose newest version has just been found under a lock.
-    fn touch(&mut self, newest: &Chunk) -> &mut Touched {
+    /// Notes that the current subtransaction does something to a chunk, whose newest version has just been found under a lock.
+    fn note(&mut self, newest: &Chunk) -> pg_sys::SubTransactionId {
         let (key, file) = (key_of(newest), file_of(newest));
         if self.touched.get(&key).is_some_and(|old| old.file != file) {
             if let Some(old) = self.touched.remove(&key) {
-                self.rows -= rows_in(&old.groups);
+                self.rows -= old.unwritten.borrow().count();
             }
         }
         let touched = self.touched.entry(key).or_insert_with(|| Touched {
             file,
-            before: DeleteMap::default(),
+            before: Rc::clone(&newest.map),
             base: newest.tid,
             versions: Vec::new(),
             locked: None,
-            groups: Vec::new(),
+            unwritten: Rc::default(),
+            subs: Vec::new(),
             foreign: false,
+            is_listed: false,
         });
-        if !touched.is_whole() {
-            touched.before = newest.map.clone();
+        let is_known = touched.base == newest.tid && Rc::ptr_eq(&touched.before, &newest.map);
+        if touched.subs.is_empty() || !(is_known || touched.is_whole()) {
+            touched.before = Rc::clone(&newest.map);
             touched.base = newest.tid;
             touched.foreign = is_foreign(newest);
         }
-        touched
+        self.enter(key)
+    }
+
+    /// Lets the current subtransaction's end know of a chunk that it does something to.
+    fn enter(&mut self, key: Key) -> pg_sys::SubTransactionId {
+        // SAFETY: inside a transaction.
+        let sub = unsafe { pg_sys::GetCurrentSubTransactionId() };
+        self.enter_as(key, sub, 0);
+        sub
+    }
+
+    fn enter_as(&mut self, key: Key, sub: pg_sys::SubTransactionId, unwritten: usize) {
+        let Some(touched) = self.touched.get_mut(&key) else {
+            return;
+        };
+        if let Some(level) = touched.subs.last_mut().filter(|level| level.sub == sub) {
+            level.unwritten += unwritten;
+            return;
+        }
+        touched.subs.push(Level { sub, unwritten });
+        match self.levels.last_mut().filter(|level| level.0 == sub) {
+            Some(level) => level.1.push(key),
+            None => self.levels.push((sub, vec![key])),
+        }
     }
 }
 
@@ -320,33 +379,29 @@ pub fn record(
     shown_as: pg_sys::CommandId,
     successor: Option<Tid>,
 ) {
-    // SAFETY: inside a transaction.
-    let sub = unsafe { pg_sys::GetCurrentSubTransactionId() };
+    let key = key_of(chunk);
     STATE.with_borrow_mut(|state| {
+        let sub = state.enter(key);
         let touched = state
             .touched
-            .get_mut(&key_of(chunk))
+            .get_mut(&key)
             .expect("BUG: change of a chunk that is not locked");
-        let fits =
-            |group: &Group| (group.command, group.shown_as, group.sub) == (command, shown_as, sub);
-        let at = match touched.groups.iter().position(fits) {
-            Some(at) => at,
-            None => {
-                touched.groups.push(Group {
-                    command,
-                    shown_as,
-                    sub,
-                    rows: DeleteMap::default(),
-                });
-                touched.groups.len() - 1
-            }
+        let stamp = Stamp {
+            command,
+            shown_as,
+            sub,
         };
-        let rows = &mut touched.groups[at].rows;
-        match successor {
-            Some(successor) => rows.update(row, successor),
-            None => rows.delete(row),
-        };
+        if !touched.unwritten.borrow_mut().add(row, stamp, successor) {
+            return;
+        }
         state.rows += 1;
+        if let Some(level) = touched.subs.last_mut() {
+            level.unwritten += 1;
+        }
+        if !touched.is_listed && touched.is_ripe() {
+            touched.is_listed = true;
+            state.ripe.push(key);
+        }
     });
 }
 
@@ -355,11 +410,27 @@ pub fn any_unwritten() -> bool {
     STATE.with_borrow(|state| state.rows > 0)
 }
 
-/// Writes the changes that the current subtransaction has collected: one new header version per chunk,
-/// in the order of chunks. Those of outer ones stay: what is written now may be rolled back alone. So
-/// do those of chunks of which the transaction sees an earlier version, and of which it has locked single rows.
+/// At the end of a statement: writes what the current subtransaction has changed of chunks of which that is much, a new header
+/// version for each. Few changes stay in memory, since each version is one more for later statements to pass by. So do those of
+/// outer subtransactions, since what is written now may be rolled back alone, those of chunks of which the transaction sees an
+/// earlier version, and of which it has locked single rows.
 pub fn flush() {
-    flush_where(|touched| !touched.foreign && touched.is_whole());
+    let (ripe, all) = STATE.with_borrow_mut(|state| {
+        let mut ripe = core::mem::take(&mut state.ripe);
+        ripe.retain(|key| {
+            let Some(touched) = state.touched.get_mut(key) else {
+                return false;
+            };
+            touched.is_listed = false;
+            touched.is_ripe()
+        });
+        (ripe, state.rows >= MOST_ROWS)
+    });
+    if all {
+        flush_where(|touched| !touched.foreign && touched.is_whole());
+    } else if !ripe.is_empty() {
+        write_chunks(ripe);
+    }
 }
 
 /// Writes everything before the transaction ends: nothing is read after this.
@@ -376,8 +447,9 @@ pub unsafe fn flush_before_rewrite(table: pg_sys::Relation) {
     // SAFETY: by contract.
     let oid = unsafe { relation::oid(table) };
     let is_left = STATE.with_borrow(|state| {
-        let of_table =
-            |(key, touched): (&Key, &Touched)| key.table == oid && !touched.groups.is_empty();
+        let of_table = |(key, touched): (&Key, &Touched)| {
+            key.table == oid && touched.unwritten.borrow().count() > 0
+        };
         state.touched.iter().any(of_table)
     });
     if is_left {
@@ -394,22 +466,26 @@ fn flush_where(wanted: impl Fn(&Touched) -> bool) {
     if !any_unwritten() {
         return;
     }
+    write_chunks(STATE.with_borrow(|state| {
+        let touched = state.touched.iter();
+        let wanted = touched.filter(|(_, touched)| wanted(touched));
+        wanted.map(|(key, _)| *key).collect()
+    }));
+}
+
+/// Writes what the current subtransaction has changed of chunks.
+fn write_chunks(mut work: Vec<Key>) {
     // SAFETY: inside a transaction.
     let sub = unsafe { pg_sys::GetCurrentSubTransactionId() };
-    let mut work: Vec<Key> = STATE.with_borrow(|state| {
-        state
-            .touched
-            .iter()
-            .filter(|(_, touched)| {
-                wanted(touched)
-                    && touched.newest() != Newest::Gone
-                    && touched.groups.iter().any(|group| group.sub == sub)
-            })
-            .map(|(key, _)| *key)
-            .collect()
+    STATE.with_borrow(|state| {
+        work.retain(|key| {
+            let touched = &state.touched[key];
+            touched.newest() != Newest::Gone && touched.unwritten.borrow().has_of(sub)
+        });
     });
     // All transactions lock headers to write in this order.
     work.sort_unstable_by_key(|key| (key.table.to_u32(), key.chunk));
+    work.dedup();
     for key in work {
         error::check_interrupts();
         write_chunk(key, sub);
@@ -418,17 +494,27 @@ fn flush_where(wanted: impl Fn(&Touched) -> bool) {
 
 /// Writes what a subtransaction has changed of a chunk.
 fn write_chunk(key: Key, sub: pg_sys::SubTransactionId) {
-    let (groups, file, newest, is_whole) = STATE.with_borrow_mut(|state| {
+    let (changed, before, file, newest, is_whole) = STATE.with_borrow_mut(|state| {
         let touched = state
             .touched
             .get_mut(&key)
             .expect("BUG: a chunk was forgotten");
-        let (groups, rest): (Vec<_>, Vec<_>) = core::mem::take(&mut touched.groups)
-            .into_iter()
-            .partition(|group| group.sub == sub);
-        touched.groups = rest;
-        state.rows -= rows_in(&groups);
-        (groups, touched.file, touched.newest(), touched.is_whole())
+        let changed = touched.unwritten.borrow().map_of(sub);
+        let rest = touched.unwritten.borrow().without(sub);
+        let rest = Rc::new(RefCell::new(rest));
+        // Scans that have opened the chunk keep what they share.
+        let before = core::mem::replace(&mut touched.unwritten, rest);
+        if let Some(level) = touched.subs.last_mut().filter(|level| level.sub == sub) {
+            level.unwritten = 0;
+        }
+        state.rows -= changed.deleted() as usize;
+        (
+            changed,
+            before,
+            touched.file,
+            touched.newest(),
+            touched.is_whole(),
+        )
     });
     let Some(table) = Open::existing_table(key.table, pg_sys::RowExclusiveLock) else {
         return; // Dropped since.
@@ -445,21 +531,29 @@ fn write_chunk(key: Key, sub: pg_sys::SubTransactionId) {
         tid = unsafe { locks::lock_to_write(table.rel(), key.chunk, tid) }
             .expect("BUG: a chunk with locked rows is gone");
     }
-    write_changes(key, &table, tid, &groups);
+    write_changes(key, &table, tid, &changed, has_cursors().then_some(before));
     if !is_whole {
         // SAFETY: as above.
         unsafe { handover::hand_over(table.rel(), key.chunk) };
     }
 }
 
-fn rows_in(groups: &[Group]) -> usize {
-    groups
-        .iter()
-        .map(|group| group.rows.deleted() as usize)
-        .sum()
+/// May somebody read by an older snapshot later than the statement that is ending?
+fn has_cursors() -> bool {
+    // SAFETY: inside a transaction. The statement has a snapshot itself.
+    unsafe {
+        pg_sys::InvalidateCatalogSnapshot();
+        !pg_sys::ThereAreNoPriorRegisteredSnapshots()
+    }
 }
 
-fn write_changes(key: Key, table: &Open, tid: Tid, groups: &[Group]) {
+fn write_changes(
+    key: Key,
+    table: &Open,
+    tid: Tid,
+    changed: &DeleteMap,
+    laid_over: Option<Rc<RefCell<Unwritten>>>,
+) {
     // SAFETY: the table is open.
     let reader = unsafe {
         let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
@@ -467,8 +561,8 @@ fn write_changes(key: Key, table: &Open, tid: Tid, groups: &[Group]) {
     };
     let reader = reader.expect("BUG: a locked header is gone");
     let chunk = &reader.chunk;
-    let mut map = chunk.map.clone();
-    groups.iter().for_each(|group| map.merge(&group.rows));
+    let mut map = DeleteMap::clone(&chunk.map);
+    map.merge(changed);
     advance_past_own_header(chunk);
     // SAFETY: the table is open with RowExclusiveLock.
     let target = unsafe { Target::current(table.rel()) };
@@ -482,15 +576,19 @@ fn write_changes(key: Key, table: &Open, tid: Tid, groups: &[Group]) {
         delete_chunk(table.rel(), chunk, target.command, false);
         Newest::Gone
     };
-    for _ in 0..rows_in(groups) {
+    for _ in 0..changed.deleted() {
         // SAFETY: the table is open.
         unsafe { pg_sys::pgstat_count_heap_delete(table.rel()) };
     }
-    // SAFETY: inside a transaction.
-    let sub = unsafe { pg_sys::GetCurrentSubTransactionId() };
     STATE.with_borrow_mut(|state| {
+        let sub = state.enter(key);
         if let Some(touched) = state.touched.get_mut(&key) {
-            touched.versions.push((sub, newest));
+            touched.versions.push(Written {
+                sub,
+                newest,
+                replaced: tid,
+                laid_over,
+            });
             // What we inserted ourselves nobody else can lock before we end.
             touched.locked.get_or_insert(sub);
         }
@@ -555,33 +653,32 @@ pub fn end_subtransaction(
     committed: bool,
 ) {
     STATE.with_borrow_mut(|state| {
-        for touched in state.touched.values_mut() {
+        let Some((_, keys)) = state.levels.pop_if(|level| level.0 == sub) else {
+            return;
+        };
+        for key in keys {
+            let Some(touched) = state.touched.get_mut(&key) else {
+                continue;
+            };
+            let level = touched.subs.pop_if(|level| level.sub == sub);
+            let mut unwritten = touched.unwritten.borrow_mut();
             if committed {
-                for group in touched.groups.iter_mut().filter(|group| group.sub == sub) {
-                    group.sub = parent;
-                }
-                if touched.locked == Some(sub) {
-                    touched.locked = Some(parent);
-                }
-                for version in touched
-                    .versions
-                    .iter_mut()
-                    .filter(|version| version.0 == sub)
-                {
-                    version.0 = parent;
-                }
+                unwritten.hand_up(sub, parent);
+                let versions = touched.versions.iter_mut().rev();
+                let owned = versions.take_while(|version| version.sub == sub);
+                owned.for_each(|version| version.sub = parent);
+                touched.locked = touched.locked.map(|at| if at == sub { parent } else { at });
+                drop(unwritten);
+                state.enter_as(key, parent, level.map_or(0, |level| level.unwritten));
             } else {
-                touched.groups.retain(|group| group.sub != sub);
-                touched.versions.retain(|version| version.0 != sub);
-                if touched.locked == Some(sub) {
-                    touched.locked = None;
-                }
+                let before = unwritten.count();
+                unwritten.drop_of(sub);
+                state.rows -= before - unwritten.count();
+                let kept = |version: &Written| version.sub != sub;
+                let kept = touched.versions.iter().rposition(kept);
+                touched.versions.truncate(kept.map_or(0, |at| at + 1));
+                touched.locked = touched.locked.filter(|&at| at != sub);
             }
         }
-        state.rows = state
-            .touched
-            .values()
-            .map(|touched| rows_in(&touched.groups))
-            .sum();
     });
 }

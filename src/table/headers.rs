@@ -54,7 +54,7 @@ pub enum Place {
 ///
 /// What this transaction holds back in memory comes first: rows of a batch are written, and where the transaction
 /// has followed rows that moved after the snapshot, that is a serialization failure, as in every scan. Under SERIALIZABLE the table
-/// counts as read. Changes of few rows stay in memory: who shows rows lays `changes::overlay` over each chunk.
+/// counts as read. Changes of few rows stay in memory: who shows rows lays `changes::hidden` over each chunk.
 ///
 /// # Safety
 /// `table` must be open, `snapshot` be registered or active.

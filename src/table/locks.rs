@@ -689,8 +689,8 @@ pub enum RowState {
 
 /// Looks a row up in a locked chunk.
 pub fn row_state(newest: &Chunk, row: u32) -> RowState {
-    if let Some(entry) = changes::entry(newest, row) {
-        return RowState::OwnChange(Some(entry.command));
+    if let Some((stamp, _)) = changes::change(newest, row) {
+        return RowState::OwnChange(Some(stamp.command));
     }
     if !newest.map.contains(row) {
         return RowState::Live;

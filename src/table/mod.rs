@@ -33,4 +33,5 @@ pub mod statements;
 pub mod stream;
 pub mod survey;
 pub mod torture;
+pub mod unwritten;
 pub mod verify;

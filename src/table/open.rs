@@ -1,17 +1,17 @@
 //! Rows of chunks as a snapshot sees them, with the changes of our own transaction laid over: one by one, and a chunk at a time.
 
-use super::changes::{self, Newest};
+use super::changes::{self, Hidden, Newest};
 use crate::pg::tid::Tid;
 use crate::storage::reader::Reader;
 use crate::storage::registry;
 use pgrx::pg_sys;
+use std::ops::Range;
 use std::rc::Rc;
-use varve_columns::tuple::delete_map::DeleteMap;
 
 /// A chunk that a scan is in, and the rows of it that its snapshot does not see.
 pub struct OpenChunk {
     pub reader: Rc<Reader>,
-    hidden: Option<DeleteMap>,
+    hidden: Hidden,
     /// Row that was returned last; -1 before the first.
     pub row: i64,
 }
@@ -21,7 +21,7 @@ impl OpenChunk {
     /// `snapshot` must be null or valid.
     pub unsafe fn new(reader: Rc<Reader>, snapshot: pg_sys::Snapshot) -> OpenChunk {
         // SAFETY: by contract.
-        let hidden = unsafe { changes::overlay(&reader.chunk, snapshot) };
+        let hidden = unsafe { changes::hidden(&reader.chunk, snapshot) };
         OpenChunk {
             reader,
             hidden,
@@ -29,13 +29,28 @@ impl OpenChunk {
         }
     }
 
-    /// The rows that the snapshot does not see.
-    pub fn map(&self) -> &DeleteMap {
-        self.hidden.as_ref().unwrap_or(&self.reader.chunk.map)
+    /// Has the chunk no row that is there? Then it may have no payload.
+    pub fn is_empty(&self) -> bool {
+        let header = &self.reader.chunk.header;
+        !matches!(self.hidden, Hidden::Nothing) && header.deleted >= header.rows
     }
 
+    /// Does the snapshot see all rows of a range?
+    pub fn is_clear(&self, rows: Range<u32>) -> bool {
+        match &self.hidden {
+            Hidden::Deleted => self.reader.chunk.map.is_clear(rows),
+            Hidden::Also(_) => !rows.into_iter().any(|row| self.is_hidden(row)),
+            Hidden::Nothing => true,
+        }
+    }
+
+    #[inline]
     pub fn is_hidden(&self, row: u32) -> bool {
-        self.map().contains(row)
+        match &self.hidden {
+            Hidden::Deleted => self.reader.chunk.map.contains(row),
+            Hidden::Also(overlay) => self.reader.chunk.map.contains(row) || overlay.hides(row),
+            Hidden::Nothing => false,
+        }
     }
 
     /// Steps to the next visible row in the given direction.

@@ -311,7 +311,7 @@ impl Rows {
             error::check_interrupts();
             let row = *next;
             *next += 1;
-            if !reader.chunk.map.contains(row) && changes::entry(&reader.chunk, row).is_none() {
+            if !reader.chunk.map.contains(row) && changes::change(&reader.chunk, row).is_none() {
                 // SAFETY: the slot is one of the table's.
                 unsafe {
                     let table = relation::oid(self.judge.table);

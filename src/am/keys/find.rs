@@ -286,7 +286,7 @@ unsafe fn judge_idle(table: pg_sys::Relation, reader: &Rc<Reader>, row: u32) -> 
 /// What this transaction's own changes of the chunk say.
 unsafe fn judge_by_own(table: pg_sys::Relation, reader: &Reader, row: u32) -> Option<Verdict> {
     let chunk = &reader.chunk;
-    if changes::entry(chunk, row).is_some() {
+    if changes::change(chunk, row).is_some() {
         return Some(Verdict::Gone);
     }
     match changes::newest(chunk)? {

@@ -77,7 +77,7 @@ impl Work {
         let chunk = &open.reader.chunk;
         self.counters.chunks += 1;
         // A chunk whose rows are all gone may have lost its payload.
-        if open.map().deleted() >= chunk.header.rows {
+        if open.is_empty() {
             self.counters.skipped += 1;
             return;
         }
@@ -145,7 +145,7 @@ impl Work {
     unsafe fn window(&mut self, open: &OpenChunk, rows: Range<u32>) {
         let chunk = &open.reader.chunk;
         let mut selected = Bitmap::all(rows.len());
-        if !open.map().is_clear(rows.clone()) {
+        if !open.is_clear(rows.clone()) {
             for row in rows.clone() {
                 if open.is_hidden(row) {
                     selected.remove((row - rows.start) as usize);
