@@ -67,6 +67,46 @@ impl Tag {
     }
 }
 
+impl Tag {
+    /// A share of what the server's lock table has room for. It is the same in all databases.
+    pub fn share(number: usize) -> Self {
+        Tag(pg_sys::LOCKTAG {
+            locktag_field1: 0,
+            locktag_field2: 0,
+            locktag_field3: CHUNKS | number as u32,
+            locktag_field4: WHOLE,
+            locktag_type: pg_sys::LockTagType::LOCKTAG_TUPLE as u8,
+            locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
+        })
+    }
+}
+
+unsafe extern "C" {
+    static max_prepared_xacts: core::ffi::c_int;
+}
+
+/// Locks that the server's lock table has room for, at least.
+pub fn capacity() -> usize {
+    // SAFETY: set when the server starts.
+    unsafe {
+        let backends = pg_sys::MaxBackends + max_prepared_xacts;
+        pg_sys::max_locks_per_xact.max(1) as usize * backends.max(1) as usize
+    }
+}
+
+/// Takes a lock that lasts until the transaction ends, also where its subtransaction is rolled back; does not wait.
+pub fn take_for_transaction(tag: &Tag, mode: u32) -> Taken {
+    // SAFETY: inside a transaction; taking a lock without waiting raises no error but for a full lock table, which aborts the
+    // subtransaction, and that sets its own owner.
+    unsafe {
+        let owner = pg_sys::CurrentResourceOwner;
+        pg_sys::CurrentResourceOwner = pg_sys::TopTransactionResourceOwner;
+        let taken = take(tag, mode, false);
+        pg_sys::CurrentResourceOwner = owner;
+        taken
+    }
+}
+
 /// Rights to do something with a whole table.
 #[derive(Clone, Copy)]
 pub enum Whole {

@@ -21,8 +21,15 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use varve_columns::tuple::header;
 
-/// Rows of one chunk from which on it is locked as a whole, if nobody else has locked rows of it.
-const MANY_ROWS: u32 = 8;
+/// Rows of one chunk, side by side, from which on it is locked as a whole, if nobody else has locked rows of it.
+const MANY_ROWS: u32 = 32;
+/// They lie side by side where they are at least one of so many.
+const SIDE_BY_SIDE: u32 = 2;
+
+/// Locks for which a share of the server's lock table stands.
+const SHARE_LOCKS: usize = 128;
+/// Such shares that a transaction takes at most.
+const MOST_SHARES: usize = 8;
 
 /// Locks on chunks that compact holds to the end of a round.
 const KEPT_CHUNKS: usize = 32;
@@ -31,7 +38,60 @@ const KEPT_CHUNKS: usize = 32;
 #[derive(Default)]
 struct Count {
     all: usize,
-    rows: HashMap<(pg_sys::Oid, u64), u32>,
+    rows: HashMap<(pg_sys::Oid, u64), Rows>,
+    /// Shares of the lock table that the transaction has taken.
+    shares: usize,
+    /// It has locked a chunk in place of rows.
+    is_bulk: bool,
+}
+
+/// Rows of a chunk that are locked.
+#[derive(Clone, Copy)]
+struct Rows {
+    count: u32,
+    least: u32,
+    greatest: u32,
+}
+
+impl Rows {
+    fn add(&mut self, row: u32) {
+        self.count += 1;
+        self.least = self.least.min(row);
+        self.greatest = self.greatest.max(row);
+    }
+
+    /// Those of a statement that takes one row after the other, and most likely the next ones too.
+    fn are_many(&self) -> bool {
+        self.count >= MANY_ROWS && self.greatest - self.least < self.count * SIDE_BY_SIDE
+    }
+}
+
+impl Count {
+    /// Has the transaction as many locks as it may? A share for more is taken where one is left.
+    fn is_full(&mut self) -> bool {
+        // SAFETY: set when the server starts.
+        let few = unsafe { pg_sys::max_locks_per_xact }.max(16) as usize;
+        if self.all < few + self.shares * SHARE_LOCKS {
+            return false;
+        }
+        if self.is_bulk || self.shares == MOST_SHARES || !take_share() {
+            return true;
+        }
+        self.shares += 1;
+        false
+    }
+}
+
+/// Takes a share of the lock table, half of which is given out so.
+fn take_share() -> bool {
+    let shares = heavy::capacity() / 2 / SHARE_LOCKS;
+    // SAFETY: a global of this process.
+    let first = unsafe { pg_sys::MyProcPid } as usize;
+    (0..shares).any(|at| {
+        let tag = Tag::share((first + at) % shares);
+        !heavy::is_held(&tag, pg_sys::ExclusiveLock)
+            && heavy::take_for_transaction(&tag, pg_sys::ExclusiveLock) == Taken::New
+    })
 }
 
 thread_local! {
@@ -140,19 +200,15 @@ pub unsafe fn lock_row(
             return lock_chunk(table, seen, request);
         }
         let key = (relation::oid(table), id);
-        let (is_full, is_many) = COUNT.with_borrow(|count| {
-            let rows = count.rows.get(&key).copied().unwrap_or_default();
-            let limit = pg_sys::max_locks_per_xact.max(16) as usize;
-            (count.all >= limit, rows >= MANY_ROWS)
-        });
-        if is_full {
-            return lock_whole(table, seen, request, request.waits())
-                .unwrap_or_else(|| request.refused(table));
-        }
+        let is_many = COUNT.with_borrow(|count| count.rows.get(&key).is_some_and(Rows::are_many));
         if is_many {
             if let Some(locked) = lock_whole(table, seen, request, false) {
                 return locked;
             }
+        }
+        if COUNT.with_borrow_mut(Count::is_full) {
+            return lock_whole(table, seen, request, request.waits())
+                .unwrap_or_else(|| request.refused(table));
         }
         let (chunk, bulk) = (Tag::chunk(table, id), Tag::whole(table, Whole::Bulk));
         match heavy::take(&chunk, request.intention(), request.waits()) {
@@ -180,7 +236,12 @@ pub unsafe fn lock_row(
             Taken::Again => {}
             Taken::New => COUNT.with_borrow_mut(|count| {
                 count.all += 1;
-                *count.rows.entry(key).or_default() += 1;
+                let first = Rows {
+                    count: 0,
+                    least: row,
+                    greatest: row,
+                };
+                count.rows.entry(key).or_insert(first).add(row);
             }),
         }
         newest_version(table, seen, row, request)
@@ -207,6 +268,7 @@ unsafe fn lock_whole(
         let locked = lock_chunk(table, seen, request);
         // The header's lock keeps others out: they see that somebody locks headers.
         heavy::release(&chunk, request.chunk_mode());
+        COUNT.with_borrow_mut(|count| count.is_bulk = true);
         Some(locked)
     }
 }
