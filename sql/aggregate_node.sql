@@ -76,6 +76,11 @@ SELECT * FROM answers() WHERE NOT right_everywhere;
 DELETE FROM h WHERE id % 10 = 3; DELETE FROM v WHERE id % 10 = 3;
 UPDATE h SET level = level + 1 WHERE id % 100 = 7; UPDATE v SET level = level + 1 WHERE id % 100 = 7;
 SELECT * FROM answers() WHERE NOT right_everywhere;
+-- A series is found by the index, with rows of the tail; so are times.
+EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT count(*), sum(id), max(host) FROM v WHERE host = 'h1';
+SELECT same('SELECT host, count(*), sum(id) FROM {t} WHERE host IN (''h1'', ''h6'') AND time < ''2026-01-01 00:01Z'' GROUP BY host');
+SELECT same('SELECT host, count(*), sum(id) FROM {t} WHERE host IS NULL AND time > ''2025-12-31 00:01Z'' GROUP BY host');
+SELECT same('SELECT count(*), sum(id) FROM {t} WHERE time > ''2026-01-01 00:01Z'' AND time <= ''2026-01-01 02:01Z''');
 -- Changes of this transaction, written or not, and a column that came later.
 ALTER TABLE h ADD COLUMN late int DEFAULT 5; ALTER TABLE v ADD COLUMN late int DEFAULT 5;
 BEGIN;

@@ -1,6 +1,6 @@
 //! `VarveAggregate`: partial states of the groups of one table, folded from decoded columns (docs/design/0014).
 //!
-//! `node` is what the executor calls; `source` finds chunks and rows of the tail; `chunk` walks over a chunk, window by window;
+//! `node` is what the executor calls; `source` finds chunks and rows of the tail, by an index where `places` says so; `chunk` walks over a chunk, window by window;
 //! `lanes` decode columns, `conditions` choose rows, `runs` and `groups` tell groups apart; `fold` has the states that are kept
 //! here, `transition` those of any other aggregate.
 
@@ -15,6 +15,7 @@ mod groups;
 mod lanes;
 mod monotone;
 mod node;
+mod places;
 mod runs;
 mod source;
 mod transition;

@@ -5,7 +5,7 @@ use super::chunk::Work;
 use super::compile::{Compiled, Parts};
 use super::emit::Emitter;
 use super::evaluate::{guarded, Evaluation};
-use super::source::Source;
+use super::source::{Input, Source};
 use super::transition::executor_of;
 use crate::pg::custom_scan::{self, Shared};
 use crate::pg::error;
@@ -188,7 +188,22 @@ impl Own {
             evaluation.forget();
             let table = (*node).ss.ss_currentRelation;
             let snapshot = (*(*node).ss.ps.state).es_snapshot;
-            self.source = Some(Source::begin(table, snapshot, self.slot));
+            let lanes = &self.work.compiled.lanes;
+            let conditions = self.work.conditions.iter();
+            let conditions: Vec<_> = conditions
+                .map(|(bounded, lane)| (bounded, lanes[*lane].at))
+                .collect();
+            let memory = (*evaluation.context).ecxt_per_tuple_memory;
+            let old = pg_sys::MemoryContextSwitchTo((*(*node).ss.ps.state).es_query_cxt);
+            self.source = Some(Source::begin(
+                table,
+                snapshot,
+                self.slot,
+                &conditions,
+                memory,
+            ));
+            pg_sys::MemoryContextSwitchTo(old);
+            pg_sys::MemoryContextReset(memory);
             self.phase = Phase::Read;
         }
     }
@@ -209,8 +224,8 @@ impl Own {
                         self.phase = Phase::Emit(0, false);
                         return;
                     }
-                    Some(None) => self.work.row(self.slot),
-                    Some(Some(open)) => self.work.chunk(&open),
+                    Some(Input::Row) => self.work.row(self.slot),
+                    Some(Input::Chunk(open)) => self.work.chunk(&open),
                 }
                 error::check_interrupts();
                 let now = self.work.groups.count();

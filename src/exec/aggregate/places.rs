@@ -1,0 +1,150 @@
+//! Chunks and rows that conditions on a series index's columns leave, by that index: where conditions name series, or where the
+//! index is small beside the table, the table's other pages are not read.
+
+use super::conditions::Bounded;
+use crate::am::series_index::probe::condition;
+use crate::am::series_index::quals::Quals;
+use crate::am::series_index::section::is_null;
+use crate::pg::relation;
+use crate::pg::tid::Tid;
+use crate::storage::layout;
+use crate::table::headers::{self, Place};
+use pgrx::pg_sys::{self, Datum, Oid};
+use varve_columns::vector::filter::Comparison;
+
+/// An index that has so many times fewer pages than its table is read from end to end rather than the table.
+const SMALL: u32 = 4;
+
+/// Where the scan has to look.
+pub struct Found {
+    pub headers: Vec<Tid>,
+    pub rows: Vec<Tid>,
+}
+
+/// The places that conditions, each with its column from 0, leave; None where a sequential scan is better.
+///
+/// # Safety
+/// `table` must be open, `snapshot` registered. Arguments are made in the current memory context.
+pub unsafe fn find(
+    table: pg_sys::Relation,
+    snapshot: pg_sys::Snapshot,
+    conditions: &[(&Bounded, usize)],
+) -> Option<Found> {
+    // SAFETY: by contract; the keys live as long as the quals.
+    unsafe {
+        let index = headers::usable_index(table, snapshot)?;
+        let columns = layout::index_columns(index.rel());
+        let mut keys = Vec::new();
+        let mut names_first = false;
+        for (at, &column) in columns.iter().enumerate() {
+            let own = conditions
+                .iter()
+                .filter(|(_, on)| on + 1 == usize::from(column));
+            for (bounded, _) in own {
+                let Some((key, is_equality)) = key_of(index.rel(), at, bounded) else {
+                    continue;
+                };
+                names_first |= at == 0 && is_equality && columns.len() > 1;
+                keys.push(key);
+            }
+        }
+        if keys.is_empty() {
+            return None;
+        }
+        let is_small = || relation::blocks(index.rel()) * SMALL <= relation::blocks(table);
+        if !names_first && !is_small() {
+            return None;
+        }
+        let quals = Quals::new(index.rel(), &keys, pg_sys::CurrentMemoryContext);
+        let mut found = Found {
+            headers: Vec::new(),
+            rows: Vec::new(),
+        };
+        headers::in_range(table, index.rel(), snapshot, &quals, |place| match place {
+            Place::Header(at) => found.headers.push(at),
+            Place::Row(at) => found.rows.push(at),
+        });
+        Some(found)
+    }
+}
+
+/// The scan key of a condition on a column (from 0) of the index, and whether it names values.
+unsafe fn key_of(
+    index: pg_sys::Relation,
+    at: usize,
+    bounded: &Bounded,
+) -> Option<(pg_sys::ScanKeyData, bool)> {
+    // SAFETY: the caller's contract; the arrays have an entry for each column.
+    unsafe {
+        let class = *(*index).rd_opcintype.add(at);
+        let range = int_range(class);
+        let fits = |value: &i64| range.as_ref().is_some_and(|range| range.contains(value));
+        match bounded {
+            Bounded::Null(true) => Some((is_null(at + 1), true)),
+            Bounded::Int(comparison, value) if fits(value) => {
+                let strategy = match comparison {
+                    Comparison::Less => 1,
+                    Comparison::LessOrEqual => 2,
+                    Comparison::Equal => 3,
+                    Comparison::GreaterOrEqual => 4,
+                    Comparison::Greater => 5,
+                    Comparison::NotEqual => return None,
+                };
+                let key = condition(index, at, strategy, Datum::from(*value as usize));
+                Some((key, *comparison == Comparison::Equal))
+            }
+            Bounded::Ints(values) if range.is_some() => {
+                let datums = values.iter().filter(|value| fits(value));
+                let datums = datums.map(|&value| Datum::from(value as usize)).collect();
+                Some((any_of(index, at, class, datums), true))
+            }
+            Bounded::Bytes(values) if class == pg_sys::TEXTOID => {
+                let text = |value: &Vec<u8>| {
+                    let start = value.as_ptr().cast();
+                    Datum::from(pg_sys::cstring_to_text_with_len(start, value.len() as i32))
+                };
+                let datums = values.iter().map(text).collect();
+                Some((any_of(index, at, class, datums), true))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The integers of a type that is stored as one, and compared by it.
+fn int_range(typ: Oid) -> Option<std::ops::RangeInclusive<i64>> {
+    match typ {
+        pg_sys::INT2OID => Some(i64::from(i16::MIN)..=i64::from(i16::MAX)),
+        pg_sys::INT4OID | pg_sys::DATEOID => Some(i64::from(i32::MIN)..=i64::from(i32::MAX)),
+        pg_sys::INT8OID | pg_sys::TIMESTAMPOID | pg_sys::TIMESTAMPTZOID => {
+            Some(i64::MIN..=i64::MAX)
+        }
+        _ => None,
+    }
+}
+
+/// The scan key `column = ANY (values)`.
+unsafe fn any_of(
+    index: pg_sys::Relation,
+    at: usize,
+    typ: Oid,
+    mut values: Vec<Datum>,
+) -> pg_sys::ScanKeyData {
+    // SAFETY: the caller's contract; values of the type.
+    unsafe {
+        let (mut length, mut by_value, mut align) = (0i16, false, 0);
+        pg_sys::get_typlenbyvalalign(typ, &mut length, &mut by_value, &mut align);
+        let count = values.len() as i32;
+        let array = pg_sys::construct_array(
+            values.as_mut_ptr(),
+            count,
+            typ,
+            i32::from(length),
+            by_value,
+            align,
+        );
+        let mut key = condition(index, at, pg_sys::BTEqualStrategyNumber, Datum::from(array));
+        key.sk_flags |= pg_sys::SK_SEARCHARRAY as i32;
+        key
+    }
+}
