@@ -18,9 +18,17 @@ static BATCH_ROWS: GucSetting<i32> = GucSetting::<i32>::new(500);
 static CHUNK_ROWS: GucSetting<i32> = GucSetting::<i32>::new(65_536);
 static COMPRESSION: GucSetting<Compression> = GucSetting::<Compression>::new(Compression::Fast);
 
+static WORKER: GucSetting<bool> = GucSetting::<bool>::new(true);
+static MAX_WORKERS: GucSetting<i32> = GucSetting::<i32>::new(2);
+static SEAL_ROWS: GucSetting<i32> = GucSetting::<i32>::new(16_384);
+static SEAL_AFTER: GucSetting<i32> = GucSetting::<i32>::new(10);
+static WORKER_COST_DELAY: GucSetting<i32> = GucSetting::<i32>::new(2);
+static WORKER_COST_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(5_000);
+
 static ENABLE_AGGREGATE: GucSetting<bool> = GucSetting::<bool>::new(true);
 
 pub fn init() {
+    init_worker();
     GucRegistry::define_bool_guc(
         c"varve.enable_aggregate",
         c"Lets the planner aggregate compressed columns without making rows of them.",
@@ -67,6 +75,81 @@ pub fn init() {
         GucContext::Userset,
         GucFlags::default(),
     );
+}
+
+fn init_worker() {
+    GucRegistry::define_bool_guc(
+        c"varve.worker",
+        c"Whether background workers compact tables and run jobs.",
+        c"For the whole server, or for a database by ALTER DATABASE.",
+        &WORKER,
+        GucContext::Suset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"varve.max_workers",
+        c"Most background workers at a time, in all databases.",
+        c"They count among max_worker_processes. A database has one at most.",
+        &MAX_WORKERS,
+        1,
+        64,
+        GucContext::Sighup,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"varve.seal_rows",
+        c"New rows of a table from which on it is compacted at once.",
+        c"",
+        &SEAL_ROWS,
+        1,
+        i32::MAX,
+        GucContext::Suset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"varve.seal_after",
+        c"Time after which fewer new rows are compacted too, if they are varve.batch_rows.",
+        c"",
+        &SEAL_AFTER,
+        0,
+        86_400,
+        GucContext::Suset,
+        GucFlags::UNIT_S,
+    );
+    GucRegistry::define_int_guc(
+        c"varve.worker_cost_delay",
+        c"Rest of a background worker when its round has cost varve.worker_cost_limit.",
+        c"",
+        &WORKER_COST_DELAY,
+        0,
+        1_000,
+        GucContext::Suset,
+        GucFlags::UNIT_MS,
+    );
+    GucRegistry::define_int_guc(
+        c"varve.worker_cost_limit",
+        c"What reading and writing pages may cost before a background worker rests.",
+        c"Counted by vacuum_cost_page_hit, vacuum_cost_page_miss and vacuum_cost_page_dirty.",
+        &WORKER_COST_LIMIT,
+        1,
+        1_000_000,
+        GucContext::Suset,
+        GucFlags::default(),
+    );
+}
+
+/// May background workers run?
+pub fn has_worker() -> bool {
+    WORKER.get()
+}
+
+pub fn max_workers() -> u32 {
+    MAX_WORKERS.get() as u32
+}
+
+/// How long a worker rests after a round of that cost.
+pub fn worker_rest_ms(cost: u64) -> u64 {
+    cost * WORKER_COST_DELAY.get() as u64 / WORKER_COST_LIMIT.get() as u64
 }
 
 pub fn batch_memory_bytes() -> usize {

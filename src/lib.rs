@@ -1,7 +1,7 @@
 //! varve: compressed time-series storage for PostgreSQL. A varve table is a heap relation with ordinary
 //! rows (the *tail*) and *chunks*: rows by column, encoded, in heap tuples of their own.
 //!
-//! Layers, imports point down only: `plan` → `exec` → `functions`, `am` → `table` → `storage` → `pg` → `varve-columns`.
+//! Layers, imports point down only: `worker`, `plan` → `exec` → `functions`, `am` → `table` → `storage` → `pg` → `varve-columns`.
 //!
 //! * *chunk*: up to 65,536 rows; a *header* tuple and *piece* tuples
 //! * *series*: the rows of one key; *layout*: which columns are key and time
@@ -19,6 +19,7 @@ mod plan;
 mod rollup;
 mod storage;
 mod table;
+mod worker;
 
 /// Called once, when a backend loads the library.
 #[no_mangle]
@@ -42,4 +43,5 @@ pub extern "C-unwind" fn _PG_init() {
     functions::ranges::init();
     functions::rollup::truncate::init();
     rollup::watch::init();
+    worker::init();
 }

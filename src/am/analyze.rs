@@ -9,6 +9,7 @@ use super::slot;
 use crate::pg::heap::heap_callback;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
+use crate::pg::wake;
 use crate::storage::kind::Found;
 use crate::storage::{layout, marks, registry};
 use crate::table::open::OpenChunk;
@@ -239,6 +240,7 @@ pub unsafe extern "C-unwind" fn scan_analyze_next_block(
     unsafe {
         let own = VarveScan::of(scan);
         own.state().analyze.next_page(own.base.rs_rd);
+        wake::after_visit();
         heap_callback!(scan_analyze_next_block, own.heap, block, strategy)
     }
 }
@@ -253,6 +255,7 @@ pub unsafe extern "C-unwind" fn scan_analyze_next_block(
     unsafe {
         let own = VarveScan::of(scan);
         own.state().analyze.next_page(own.base.rs_rd);
+        wake::after_visit();
         heap_callback!(scan_analyze_next_block, own.heap, stream)
     }
 }

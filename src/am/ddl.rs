@@ -2,6 +2,7 @@
 
 use crate::pg::heap::heap_callback;
 use crate::pg::relation;
+use crate::pg::wake;
 use crate::rollup::watch;
 use crate::storage::{density, marks};
 use crate::table::changes;
@@ -116,5 +117,6 @@ pub unsafe extern "C-unwind" fn relation_vacuum(
     unsafe {
         heap_callback!(relation_vacuum, table, params, strategy);
         density::store_rows(table);
+        wake::after_visit();
     }
 }

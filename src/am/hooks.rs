@@ -1,6 +1,7 @@
 //! Executor and transaction hooks: they tell batches and collected changes when statements and subtransactions begin and end,
 //! and write both before a transaction commits. What is forgotten at its end forgets itself (`pg::transaction`).
 
+use crate::pg::wake;
 use crate::rollup::watch;
 use crate::table::{batch, changes, deferred, torture};
 use pgrx::pg_sys;
@@ -93,6 +94,9 @@ unsafe extern "C-unwind" fn before_run(query: *mut pg_sys::QueryDesc) -> Run {
     unsafe {
         let approved = super::approval::approved_command(query);
         let depth = batch::depth();
+        if depth == 0 {
+            wake::at_statement();
+        }
         batch::enter_statement(approved);
         let plan = (*query).plannedstmt;
         make_serial(query);
@@ -166,15 +170,19 @@ unsafe extern "C-unwind" fn transaction_event(
     event: pg_sys::XactEvent::Type,
     _arg: *mut core::ffi::c_void,
 ) {
-    if matches!(
-        event,
-        pg_sys::XactEvent::XACT_EVENT_PRE_COMMIT | pg_sys::XactEvent::XACT_EVENT_PRE_PREPARE
-    ) {
-        batch::flush_all();
-        changes::flush_finally();
-        torture::seal();
-        deferred::release();
-        watch::publish(event == pg_sys::XactEvent::XACT_EVENT_PRE_PREPARE);
+    match event {
+        pg_sys::XactEvent::XACT_EVENT_PRE_COMMIT | pg_sys::XactEvent::XACT_EVENT_PRE_PREPARE => {
+            batch::flush_all();
+            changes::flush_finally();
+            torture::seal();
+            deferred::release();
+            watch::publish(event == pg_sys::XactEvent::XACT_EVENT_PRE_PREPARE);
+        }
+        pg_sys::XactEvent::XACT_EVENT_COMMIT => wake::end_transaction(true),
+        pg_sys::XactEvent::XACT_EVENT_ABORT | pg_sys::XactEvent::XACT_EVENT_PREPARE => {
+            wake::end_transaction(false);
+        }
+        _ => {}
     }
 }
 

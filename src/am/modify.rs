@@ -7,6 +7,7 @@ use super::slot;
 use crate::pg::heap::heap_callback;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
+use crate::pg::wake;
 use crate::rollup::watch;
 use crate::storage::reader::Reader;
 use crate::storage::write;
@@ -82,6 +83,7 @@ pub unsafe extern "C-unwind" fn multi_insert(
     // SAFETY: called by core with `count` filled slots. Only COPY calls it.
     unsafe {
         arm(table);
+        wake::at_statement();
         for at in 0..count as usize {
             watch::inserted(table, *slots.add(at));
         }
@@ -109,6 +111,7 @@ unsafe fn note_tail_row(table: pg_sys::Relation, slot: *mut pg_sys::TupleTableSl
         let at = tid::from_pg(&(*slot).tts_tid);
         write::expect_real(table, at);
         torture::note(table, at);
+        wake::note_rows(1);
     }
 }
 

@@ -2,14 +2,14 @@
 //!
 //! `fcinfo` unpacks arguments, `errors` raises, the other files hold one family each. The SQL declarations are the
 //! `src/schema/50-functions-*.sql` fragments; the reference is `docs/reference/`.
-mod admin;
+pub mod admin;
 mod aggregate;
 mod bucket;
 mod candlestick;
 mod composite;
 mod counter;
 mod errors;
-mod fcinfo;
+pub mod fcinfo;
 mod first_last;
 pub mod gapfill;
 mod histogram;

@@ -78,4 +78,5 @@ impl RareCheck {
 #[inline]
 pub fn check_interrupts() {
     pg_sys::check_for_interrupts!();
+    super::departure::check();
 }

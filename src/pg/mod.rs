@@ -1,8 +1,10 @@
 //! Safe and thin wrappers around what pgrx lacks: heap tuples, pages, relations, snapshots, memory
 //! contexts and errors. Nearly all unsafe code of the extension lives here or at C entry points.
 
+pub mod background;
 pub mod constraint;
 pub mod custom_scan;
+pub mod departure;
 pub mod error;
 pub mod event_trigger;
 pub mod executor;
@@ -12,13 +14,17 @@ pub mod memory;
 pub mod nbtree;
 pub mod news;
 pub mod node;
+pub mod owner;
 pub mod page;
+pub mod places;
 pub mod relation;
 pub mod replication;
 pub mod rounds;
 pub mod spi;
+pub mod sql;
 pub mod tid;
 pub mod transaction;
 pub mod tuple;
 pub mod vacuum;
 pub mod varlena;
+pub mod wake;

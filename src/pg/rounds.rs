@@ -1,12 +1,27 @@
-//! Work in rounds, each a transaction of its own: what a procedure does between its commits.
+//! Work in rounds, each a transaction of its own: what a procedure, or a background worker, does between its commits.
+//! Rounds run as the owner of the table, as VACUUM does: expressions of its indexes and filters are the owner's code.
 
+use super::departure;
+use super::error;
 use super::memory;
+use super::owner;
 use super::relation::Open;
+use crate::guc;
 use pgrx::pg_sys;
+use std::time::Duration;
 
-/// The SPI connection that lets a procedure end transactions, and a session lock on one table that
-/// outlasts them: one of its kind per table at a time.
+/// Who works.
+#[derive(Clone, Copy, PartialEq)]
+enum Who {
+    /// A procedure: its SPI connection lets it end transactions.
+    Procedure,
+    /// A background worker, which has no statement around it.
+    Worker,
+}
+
+/// A session lock on one table that outlasts transactions: one of its kind per table at a time.
 pub struct Rounds {
+    who: Who,
     table: pg_sys::Oid,
     lock: pg_sys::LockRelId,
 }
@@ -40,16 +55,85 @@ impl Rounds {
             let mut lock = (*open.rel()).rd_lockInfo.lockRelId;
             pg_sys::LockRelationIdForSession(&mut lock, LOCK as i32);
             drop(open);
-            let rounds = Rounds { table, lock };
+            let rounds = Rounds {
+                who: Who::Procedure,
+                table,
+                lock,
+            };
             rounds.next();
             rounds
+        }
+    }
+
+    /// The same in a background worker, inside a transaction. Does not wait: None where somebody has the lock, or the table is gone.
+    ///
+    /// # Safety
+    /// Must run in a background worker with a transaction that has done nothing that matters, and no active snapshot.
+    pub unsafe fn begin_in_worker(table: pg_sys::Oid) -> Option<Rounds> {
+        // SAFETY: by contract; errors are raised.
+        unsafe {
+            if !pg_sys::ConditionalLockRelationOid(table, LOCK as i32) {
+                return None;
+            }
+            let open = Open::existing_table(table, LOCK)?;
+            let mut lock = (*open.rel()).rd_lockInfo.lockRelId;
+            pg_sys::LockRelationIdForSession(&mut lock, LOCK as i32);
+            drop(open);
+            let rounds = Rounds {
+                who: Who::Worker,
+                table,
+                lock,
+            };
+            rounds.next();
+            Some(rounds)
         }
     }
 
     /// Commits, and starts a transaction that sees what others have committed meanwhile.
     unsafe fn next(&self) {
         // SAFETY: no snapshot of ours is active between rounds.
-        unsafe { commit() }
+        unsafe {
+            match self.who {
+                Who::Procedure => commit(),
+                Who::Worker => {
+                    pg_sys::CommitTransactionCommand();
+                    pg_sys::StartTransactionCommand();
+                    pg_sys::XactIsoLevel = pg_sys::XACT_READ_COMMITTED as i32;
+                    self.rest();
+                }
+            }
+        }
+    }
+
+    /// Pays for the pages that a worker's round has read and written, as VACUUM does: `varve.worker_cost_delay` for each
+    /// `varve.worker_cost_limit`. Whoever wants the table ends it.
+    unsafe fn rest(&self) {
+        const SLICE_MS: u64 = 50;
+        const MOST_MS: u64 = 2_000;
+        // SAFETY: a counter of this process.
+        let mut left = unsafe {
+            let cost = core::mem::take(&mut *core::ptr::addr_of_mut!(pg_sys::VacuumCostBalance));
+            guc::worker_rest_ms(cost.max(0) as u64).min(MOST_MS)
+        };
+        while left > 0 && !self.is_in_the_way() {
+            let slice = left.min(SLICE_MS);
+            std::thread::sleep(Duration::from_millis(slice));
+            left -= slice;
+        }
+    }
+
+    unsafe fn roll_back(&self) {
+        // SAFETY: as above.
+        unsafe {
+            match self.who {
+                Who::Procedure => pg_sys::SPI_rollback(),
+                Who::Worker => {
+                    pg_sys::AbortCurrentTransaction();
+                    pg_sys::StartTransactionCommand();
+                }
+            }
+            pg_sys::XactIsoLevel = pg_sys::XACT_READ_COMMITTED as i32;
+        }
     }
 
     /// Runs `body` with the open table and a fresh snapshot, and commits. Memory of the round goes with it.
@@ -80,8 +164,7 @@ impl Rounds {
             if result.is_ok() {
                 self.next();
             } else {
-                pg_sys::SPI_rollback();
-                pg_sys::XactIsoLevel = pg_sys::XACT_READ_COMMITTED as i32;
+                self.roll_back();
                 pg_sys::LockRelationIdForSession(&mut self.lock, LOCK as i32);
             }
             result
@@ -100,7 +183,9 @@ impl Rounds {
             );
             let table = Open::living_table(self.table, LOCK);
             pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
-            let result = memory::within(context, || body(table.rel(), pg_sys::GetActiveSnapshot()));
+            let result = owner::as_owner(table.rel(), || {
+                memory::within(context, || body(table.rel(), pg_sys::GetActiveSnapshot()))
+            });
             pg_sys::PopActiveSnapshot();
             drop(table);
             pg_sys::MemoryContextDelete(context);
@@ -108,8 +193,15 @@ impl Rounds {
         }
     }
 
-    /// Does somebody wait for a lock that ours is in the way of?
+    /// Does somebody wait for a lock that ours is in the way of? Or has a worker been told to stop?
     pub fn is_in_the_way(&self) -> bool {
+        error::check_interrupts();
+        if self.who == Who::Worker {
+            departure::reload();
+            if !guc::has_worker() {
+                return true;
+            }
+        }
         // SAFETY: the lock is taken here and released at the next commit.
         unsafe {
             let table = Open::living_table(self.table, LOCK);
@@ -117,12 +209,14 @@ impl Rounds {
         }
     }
 
-    /// Gives up the lock and the connection.
+    /// Gives up the lock, and a procedure's connection.
     pub fn end(mut self) {
-        // SAFETY: both were taken in `begin`.
+        // SAFETY: taken when this began.
         unsafe {
             pg_sys::UnlockRelationIdForSession(&mut self.lock, LOCK as i32);
-            pg_sys::SPI_finish();
+            if self.who == Who::Procedure {
+                pg_sys::SPI_finish();
+            }
         }
     }
 }

@@ -103,20 +103,50 @@ pub unsafe fn mark_if_alone(table: pg_sys::Relation) {
 pub unsafe fn await_old_plans(table: pg_sys::Relation) {
     // SAFETY: by contract.
     unsafe {
+        if can_have_old_plans(table) {
+            let mode = pg_sys::AccessExclusiveLock as i32;
+            pg_sys::WaitForLockers(lock_tag(table), mode, false);
+        }
+    }
+}
+
+/// Is there no transaction that `await_old_plans` would wait for?
+///
+/// # Safety
+/// See `await_old_plans`.
+pub unsafe fn has_no_old_plans(table: pg_sys::Relation) -> bool {
+    // SAFETY: by contract; the list is palloc'd.
+    unsafe {
+        if !can_have_old_plans(table) {
+            return true;
+        }
+        let mut count = 0;
+        let mode = pg_sys::AccessExclusiveLock as i32;
+        let list = pg_sys::GetLockConflicts(&lock_tag(table), mode, &mut count);
+        pg_sys::pfree(list.cast());
+        count == 0
+    }
+}
+
+unsafe fn can_have_old_plans(table: pg_sys::Relation) -> bool {
+    // SAFETY: the callers' contract.
+    unsafe {
         let has_always_been_able = !layout::has_constraint_index(table)
             && (layout::has_calendar_column(table) || layout::has_only_series_indexes(table));
-        if has_always_been_able || is_marked(table) {
-            return;
-        }
-        let tag = pg_sys::LOCKTAG {
-            locktag_field1: pg_sys::MyDatabaseId.to_u32(),
-            locktag_field2: relation::oid(table).to_u32(),
-            locktag_field3: 0,
-            locktag_field4: 0,
-            locktag_type: pg_sys::LockTagType::LOCKTAG_RELATION as u8,
-            locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
-        };
-        pg_sys::WaitForLockers(tag, pg_sys::AccessExclusiveLock as i32, false);
+        !has_always_been_able && !is_marked(table)
+    }
+}
+
+unsafe fn lock_tag(table: pg_sys::Relation) -> pg_sys::LOCKTAG {
+    pg_sys::LOCKTAG {
+        // SAFETY: set when a backend connects.
+        locktag_field1: unsafe { pg_sys::MyDatabaseId }.to_u32(),
+        // SAFETY: the callers' contract.
+        locktag_field2: unsafe { relation::oid(table) }.to_u32(),
+        locktag_field3: 0,
+        locktag_field4: 0,
+        locktag_type: pg_sys::LockTagType::LOCKTAG_RELATION as u8,
+        locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
     }
 }
 

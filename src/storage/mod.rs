@@ -5,6 +5,7 @@ pub mod access_method;
 pub mod datum;
 pub mod density;
 pub mod index_options;
+pub mod job_states;
 pub mod kind;
 pub mod layout;
 pub mod marks;

@@ -11,6 +11,7 @@ use crate::pg::relation::{self, Open};
 use crate::pg::replication;
 use crate::pg::tid::{self, Tid};
 use crate::pg::transaction::{Access, PerTransaction};
+use crate::pg::wake;
 use crate::storage::datum::Datums;
 use crate::storage::layout::{self, Layout};
 use crate::storage::marks;
@@ -356,6 +357,7 @@ fn write(batch: Batch) {
             "Load the rows into a temporary table first.",
         );
     }
+    wake::note_rows(batch.rows.rows as u64);
     let table = Open::table(batch.name.table, pg_sys::RowExclusiveLock);
     let target = Target {
         table: table.rel(),

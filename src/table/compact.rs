@@ -4,11 +4,13 @@
 
 use super::locks::{self, Mover};
 use super::merge::{self, Done};
+use super::progress::{Watch, Work};
 use super::survey::Survey;
 use super::{obstacle, plan, reindex, relocate, seal};
 use crate::guc;
-use crate::pg::error::{self, Code};
-use crate::pg::relation::{self, Open};
+use crate::pg::departure;
+use crate::pg::error;
+use crate::pg::relation;
 use crate::pg::rounds::Rounds;
 use crate::pg::tid::Tid;
 use crate::pg::vacuum;
@@ -21,34 +23,40 @@ use rustc_hash::FxHashSet;
 
 /// Storage tuples that a page holds.
 const PER_PAGE: u64 = 4;
+/// So many dead tuples, and an eighth of the others, are no reason to come back for.
+const FEW_DEAD: u64 = 64;
 /// Moving to the end of the file stops after so many times of moving and vacuuming.
 const MOVES: usize = 4;
 
-/// Compacts a table. `check` may raise what speaks against it when the table is locked.
+/// Compacts a table, as far as nobody waits for it.
 ///
 /// # Safety
-/// As `Rounds::begin`.
-pub unsafe fn run(table: pgrx::pg_sys::Oid, check: impl FnOnce(&Open)) {
-    // SAFETY: by contract.
-    let mut compaction = unsafe {
-        Compaction {
-            rounds: Rounds::begin(table, check),
-            freed_pages: 0,
-            damaged: FxHashSet::default(),
-            outdated_rows: plan::OUTDATED_ROWS,
-        }
+/// As `Rounds::run`.
+pub unsafe fn run(rounds: &mut Rounds, watch: &dyn Watch) -> Work {
+    // SAFETY: a round's table.
+    let before = unsafe { rounds.run(|table, _| relation::blocks(table)) };
+    let mut compaction = Compaction {
+        rounds,
+        watch,
+        freed_pages: 0,
+        sealed: 0,
+        has_dead: false,
+        damaged: FxHashSet::default(),
+        outdated_rows: plan::OUTDATED_ROWS,
     };
     let gave_way = compaction.seal().is_none()
         || compaction.merge().is_none()
         || compaction.shrink().is_none()
         || compaction.rebuild_indexes().is_none();
-    if gave_way {
-        error::notice(
-            "varve.compact stops early",
-            "Another session waits to change the table; call varve.compact again later.",
-        );
+    let (rows, has_dead) = (compaction.sealed, compaction.has_dead);
+    // SAFETY: as above.
+    let after = unsafe { rounds.run(|table, _| relation::blocks(table)) };
+    Work {
+        rows,
+        bytes: u64::from(before.saturating_sub(after)) * u64::from(pgrx::pg_sys::BLCKSZ),
+        gave_way,
+        has_dead,
     }
-    compaction.rounds.end();
 }
 
 /// Tells the owner why rows stay in the tail.
@@ -68,11 +76,16 @@ unsafe fn say_why_not(table: pgrx::pg_sys::Relation) {
     }
 }
 
-struct Compaction {
-    rounds: Rounds,
+struct Compaction<'a> {
+    rounds: &'a mut Rounds,
+    watch: &'a dyn Watch,
     /// Pages' worth of tuples that were deleted since the last vacuum.
     freed_pages: u64,
-    /// Headers of chunks that are left out, each with a WARNING.
+    /// Rows of the tail that were sealed.
+    sealed: u64,
+    /// Tuples are left that somebody may still see.
+    has_dead: bool,
+    /// Headers of chunks that are left out.
     damaged: FxHashSet<Tid>,
     /// Rows of chunks of older formats that may still be written anew.
     outdated_rows: u64,
@@ -81,7 +94,7 @@ struct Compaction {
 /// `None`: somebody waits for the table's lock.
 type Step = Option<()>;
 
-impl Compaction {
+impl Compaction<'_> {
     fn give_way(&self) -> Step {
         (!self.rounds.is_in_the_way()).then_some(())
     }
@@ -90,6 +103,8 @@ impl Compaction {
         let mut next = Some(0);
         while let Some(start) = next {
             self.give_way()?;
+            // A worker waits for nobody.
+            let mut is_early = false;
             // SAFETY: a round's table and snapshot.
             let (done, bytes) = unsafe {
                 self.rounds.run(|table, snapshot| {
@@ -99,17 +114,29 @@ impl Compaction {
                         say_why_not(table);
                         return (Done::default(), 0);
                     }
+                    if start == 0 && departure::is_worker() && !marks::has_no_old_plans(table) {
+                        is_early = true;
+                        return (Done::default(), 0);
+                    }
                     if start == 0 {
                         marks::await_old_plans(table);
                     }
                     locks::begin_moving(table, Mover::Compact);
                     let _low = LowFirst::begin(table);
                     let (done, rest) = seal::round(table, &layout, snapshot, start);
-                    let pages = rest.unwrap_or_else(|| relation::blocks(table)) - start;
+                    let blocks = relation::blocks(table);
+                    let end = rest.unwrap_or(blocks);
+                    let pages = end - start;
                     next = rest;
+                    self.watch
+                        .progress("seal", u64::from(end), u64::from(blocks));
                     (done, if done.freed > 0 { u64::from(pages) } else { 0 })
                 })
             };
+            if is_early {
+                return None;
+            }
+            self.sealed += done.freed;
             self.freed(done, bytes)?;
         }
         Some(())
@@ -133,9 +160,11 @@ impl Compaction {
                 self.leave_out(*at, damage);
             }
             let mut merged = 0;
-            for inputs in rounds {
+            let count = rounds.len() as u64;
+            for (at, inputs) in rounds.into_iter().enumerate() {
                 self.give_way()?;
-                let done = self.merge_round(&mut survey, &layout, &inputs);
+                let progress = (at as u64 + 1, count);
+                let done = self.merge_round(&mut survey, &layout, &inputs, progress);
                 merged += done.chunks;
                 self.freed(done, done.freed / PER_PAGE)?;
             }
@@ -146,14 +175,23 @@ impl Compaction {
     }
 
     /// One round of merging; what it cannot decode is left out, and the others are merged.
-    fn merge_round(&mut self, survey: &mut Survey, layout: &Layout, inputs: &[usize]) -> Done {
+    fn merge_round(
+        &mut self,
+        survey: &mut Survey,
+        layout: &Layout,
+        inputs: &[usize],
+        (at, count): (u64, u64),
+    ) -> Done {
+        let watch = self.watch;
         loop {
             // SAFETY: a round's table and snapshot.
             let result = unsafe {
                 self.rounds.attempt(|table, snapshot| {
                     locks::begin_moving(table, Mover::Compact);
                     let _low = LowFirst::begin(table);
-                    merge::round(table, layout, survey, inputs, snapshot)
+                    let done = merge::round(table, layout, survey, inputs, snapshot);
+                    watch.progress("merge", at, count);
+                    done
                 })
             };
             match result {
@@ -169,10 +207,9 @@ impl Compaction {
     /// Says once that a chunk stays as it is.
     fn leave_out(&mut self, at: Tid, damage: &Damage) {
         if self.damaged.insert(at) {
-            error::warning(
-                Code::ERRCODE_DATA_CORRUPTED,
-                format!("varve.compact leaves out the chunk at {at}: {damage}"),
-            );
+            self.watch.damaged(format!(
+                "varve.compact leaves out the chunk at {at}: {damage}"
+            ));
         }
     }
 
@@ -196,6 +233,7 @@ impl Compaction {
             self.rounds.run(|table, _| {
                 vacuum::run(table);
                 density::store_rows(table);
+                self.watch.progress("vacuum", 0, 0);
             })
         };
         self.freed_pages = 0;
@@ -241,6 +279,7 @@ impl Compaction {
         }
         for _ in 0..MOVES {
             let (survey, cut) = self.survey();
+            self.has_dead = survey.dead > FEW_DEAD + survey.live_tuples / 8;
             let Some(cut) = cut else {
                 break;
             };
@@ -251,6 +290,7 @@ impl Compaction {
                 let (done, damaged) = unsafe {
                     self.rounds.run(|table, snapshot| {
                         locks::begin_moving(table, Mover::Compact);
+                        self.watch.progress("move", moved as u64, 0);
                         relocate::round(table, &survey, snapshot, cut)
                     })
                 };

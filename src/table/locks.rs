@@ -206,7 +206,9 @@ pub unsafe fn lock_row(
                 return locked;
             }
         }
-        if COUNT.with_borrow_mut(Count::is_full) {
+        // A row that is locked already needs no more.
+        let is_held = || heavy::is_held(&Tag::row(table, id, row), request.row_mode());
+        if COUNT.with_borrow_mut(Count::is_full) && !is_held() {
             return lock_whole(table, seen, request, request.waits())
                 .unwrap_or_else(|| request.refused(table));
         }

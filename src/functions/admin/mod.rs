@@ -1,11 +1,10 @@
-//! Administration: `varve.compact`, `varve.chunks`, `varve.stats`, `varve.verify`, `varve.tables`. Declared in
+//! Administration: `varve.chunks`, `varve.stats`, `varve.verify`, `varve.tables`. Declared in
 //! `src/schema/20-administration.sql`, described in `docs/reference/administration.md`.
 
 mod chunks;
 mod codecs;
-mod compact;
 mod stats;
-mod subject;
+pub mod subject;
 mod tables;
 mod text;
 mod verify;

@@ -1,0 +1,54 @@
+-- Jobs: what varve.jobs shows, who sees it, and how jobs are run and altered; see docs/reference/worker.md.
+CREATE TABLE jobs_t (time timestamptz NOT NULL, host text NOT NULL, v float8) USING varve;
+CREATE TABLE plain (time timestamptz) USING heap;
+-- Every varve table has a job that compacts it.
+SELECT id = 'jobs_t'::regclass::oid::bigint * 1000 AS has_the_id, "table", kind, schedule, enabled, runs, failures FROM varve.jobs WHERE "table" = 'jobs_t'::regclass;
+INSERT INTO jobs_t SELECT '2026-01-01'::timestamptz + i * interval '1 s', 'h' || i % 3, i FROM generate_series(1, 400) i;
+SELECT id AS job FROM varve.jobs WHERE "table" = 'jobs_t'::regclass \gset
+CALL varve.run_job(:job);
+SELECT kind, rows, runs, failures, last_sqlstate, last_error, duration > '0' AS took, last_run <= now() AS ran FROM varve.jobs WHERE id = :job;
+SELECT * FROM varve.verify('jobs_t');
+SELECT * FROM varve.progress;
+
+-- It can be altered, and dumps have what was said.
+SELECT varve.alter_job(:job, enabled => false);
+SELECT schedule, enabled, due FROM varve.jobs WHERE id = :job;
+SELECT varve.alter_job(:job, schedule => '1 day', enabled => true);
+SELECT schedule, enabled, due FROM varve.jobs WHERE id = :job;
+SELECT objtype, objname, label FROM pg_seclabels WHERE provider = 'varve';
+-- By CALL a job runs in any case.
+SELECT varve.alter_job(:job, enabled => false);
+CALL varve.run_job(:job);
+SELECT runs, due FROM varve.jobs WHERE id = :job;
+
+-- What the label of a dump brings is looked at.
+SECURITY LABEL FOR varve ON TABLE jobs_t IS '[{"n": 0, "kind": "compact", "enabled": true}]';
+SELECT kind, schedule, enabled FROM varve.jobs WHERE id = :job;
+SECURITY LABEL FOR varve ON TABLE jobs_t IS 'nonsense';
+SECURITY LABEL FOR varve ON TABLE jobs_t IS '[{"n": 1, "kind": "expire", "enabled": true, "keep": [0, -1, 0]}]';
+SECURITY LABEL FOR varve ON TABLE jobs_t IS '[{"n": 1, "kind": "sing", "enabled": true}]';
+SECURITY LABEL FOR varve ON TABLE plain IS '[]';
+SECURITY LABEL FOR varve ON COLUMN jobs_t.v IS '[]';
+SECURITY LABEL FOR varve ON TABLE jobs_t IS NULL;
+
+-- Jobs that are not there, and of others.
+CALL varve.run_job(1);
+CALL varve.run_job(NULL);
+SELECT varve.alter_job(1, enabled => true);
+SELECT varve.alter_job(:job, schedule => '0');
+SELECT varve.alter_job(:job, schedule => '-1 day');
+BEGIN;
+CALL varve.run_job(:job);
+ROLLBACK;
+CREATE ROLE varve_jobs_other;
+SET ROLE varve_jobs_other;
+SELECT count(*) FROM varve.jobs;
+SELECT count(*) FROM varve.progress;
+CALL varve.run_job(:job);
+SELECT varve.alter_job(:job, enabled => false);
+SELECT count(*) FROM varve.job_states;
+SELECT varve.due_jobs();
+RESET ROLE;
+DROP ROLE varve_jobs_other;
+
+DROP TABLE jobs_t, plain;

@@ -1,0 +1,23 @@
+//! How far work in rounds has come, and what it came to.
+
+/// Who looks on while a table is worked on.
+pub trait Watch {
+    /// Called within a round, so that it is committed with it: what is done now, how much of it, and of how much in all.
+    fn progress(&self, phase: &str, done: u64, total: u64);
+
+    /// A chunk cannot be decoded, and is left as it is.
+    fn damaged(&self, what: String);
+}
+
+/// What work in rounds came to.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Work {
+    /// Rows of the tail that were sealed, or rows that were deleted.
+    pub rows: u64,
+    /// Bytes of chunks that were deleted, or of the file that were given back.
+    pub bytes: u64,
+    /// Somebody waits for the table: the rest is left for the next time.
+    pub gave_way: bool,
+    /// The file has dead tuples that somebody may still see.
+    pub has_dead: bool,
+}

@@ -1,0 +1,252 @@
+//! Definitions of jobs. What somebody has set for a table is kept in the table's security label of provider `varve`, as JSON:
+//! there it goes with the table, follows its name, is dumped with it by whoever may dump it, is restored by its owner, and no
+//! publication asks for it (docs/design/0015). That a table is compacted needs no saying.
+
+use crate::pg::error::{self, Code};
+use crate::pg::relation::{self, Open};
+use crate::storage::access_method;
+use crate::table::expire::{Rule, Span, Unit};
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use serde_json::{json, Value};
+use std::ffi::{CStr, CString};
+
+const PROVIDER: &CStr = c"varve";
+const TABLE_AM: &CStr = c"varve";
+
+/// Jobs of one table are numbered from 0; so many can have numbers.
+pub const NUMBERS: i64 = 1000;
+
+/// What a job does: compaction, number 0, or a rule of retention.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Kind {
+    Compact,
+    Expire(Rule),
+}
+
+impl Kind {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Kind::Compact => "compact",
+            Kind::Expire(_) => "expire",
+        }
+    }
+
+    pub fn rule(&self) -> Option<&Rule> {
+        match self {
+            Kind::Compact => None,
+            Kind::Expire(rule) => Some(rule),
+        }
+    }
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct Job {
+    pub table: pg_sys::Oid,
+    pub number: i64,
+    pub kind: Kind,
+    /// How often it runs; None: when there is something to do.
+    pub every: Option<Span>,
+    pub enabled: bool,
+}
+
+impl Job {
+    /// The compaction of a table as it is when nobody has said anything.
+    pub fn compaction(table: pg_sys::Oid) -> Job {
+        Job {
+            table,
+            number: 0,
+            kind: Kind::Compact,
+            every: None,
+            enabled: true,
+        }
+    }
+
+    /// The number by which users call it: the table's OID and the job's own number.
+    pub fn id(&self) -> i64 {
+        i64::from(self.table.to_u32()) * NUMBERS + self.number
+    }
+
+    /// The job of that id, if there is one.
+    pub fn find(id: i64) -> Option<Job> {
+        let table = u32::try_from(id / NUMBERS).ok()?;
+        let jobs = of(pg_sys::Oid::from(table));
+        jobs.into_iter().find(|job| job.id() == id)
+    }
+}
+
+/// The jobs of a varve table; none of anything else.
+pub fn of(table: pg_sys::Oid) -> Vec<Job> {
+    if !is_varve(table) {
+        return Vec::new();
+    }
+    let mut jobs = stored(table);
+    if !jobs.iter().any(|job| job.number == 0) {
+        jobs.insert(0, Job::compaction(table));
+    }
+    jobs
+}
+
+fn is_varve(table: pg_sys::Oid) -> bool {
+    // SAFETY: a syscache look-up.
+    let method = unsafe { pg_sys::get_am_oid(TABLE_AM.as_ptr(), true) };
+    relation::has_rows(table) && relation::access_method(table) == Some(method)
+}
+
+fn stored(table: pg_sys::Oid) -> Vec<Job> {
+    let object = address(table);
+    // SAFETY: inside a transaction; a label is NUL-terminated.
+    let text = unsafe {
+        let label = pg_sys::GetSecurityLabel(&object, PROVIDER.as_ptr());
+        if label.is_null() {
+            return Vec::new();
+        }
+        CStr::from_ptr(label).to_string_lossy().into_owned()
+    };
+    parse(table, &text).unwrap_or_default()
+}
+
+/// Stores the jobs of a table that differ from what needs no saying.
+///
+/// # Safety
+/// Inside a transaction that holds the lock of compact on the table.
+pub unsafe fn store(table: pg_sys::Oid, jobs: &[Job]) {
+    let said: Vec<Value> = jobs
+        .iter()
+        .filter(|job| **job != Job::compaction(table))
+        .map(to_json)
+        .collect();
+    let object = address(table);
+    let label = CString::new(Value::Array(said.clone()).to_string()).unwrap_or_default();
+    let label = if said.is_empty() {
+        core::ptr::null()
+    } else {
+        label.as_ptr()
+    };
+    // SAFETY: by contract; the texts are copied.
+    unsafe {
+        pg_sys::SetSecurityLabel(&object, PROVIDER.as_ptr(), label);
+        pg_sys::CommandCounterIncrement();
+    }
+}
+
+fn address(table: pg_sys::Oid) -> pg_sys::ObjectAddress {
+    pg_sys::ObjectAddress {
+        classId: pg_sys::RelationRelationId,
+        objectId: table,
+        objectSubId: 0,
+    }
+}
+
+fn to_json(job: &Job) -> Value {
+    let span = |span: &Span| json!([span.months, span.days, span.us]);
+    let mut out = json!({"n": job.number, "kind": job.kind.name(), "enabled": job.enabled});
+    if let Some(every) = &job.every {
+        out["every"] = span(every);
+    }
+    if let Some(rule) = job.kind.rule() {
+        out["keep"] = span(&rule.keep);
+        if let Some(filter) = &rule.filter {
+            out["filter"] = json!(filter);
+        }
+        if let Some(unit) = rule.unit {
+            out["unit"] = json!(unit.name());
+        }
+    }
+    out
+}
+
+fn parse(table: pg_sys::Oid, text: &str) -> Option<Vec<Job>> {
+    let all: Value = serde_json::from_str(text).ok()?;
+    all.as_array()?
+        .iter()
+        .map(|job| job_of(table, job))
+        .collect()
+}
+
+fn job_of(table: pg_sys::Oid, value: &Value) -> Option<Job> {
+    let number = value["n"].as_i64().filter(|n| (0..NUMBERS).contains(n))?;
+    let text = |name: &str| match &value[name] {
+        Value::Null => Some(None),
+        Value::String(text) => Some(Some(text.clone())),
+        _ => None,
+    };
+    let kind = match value["kind"].as_str()? {
+        "compact" if number == 0 => Kind::Compact,
+        "expire" if number > 0 => Kind::Expire(Rule {
+            keep: span_of(&value["keep"])?,
+            filter: text("filter")?,
+            unit: match text("unit")? {
+                None => None,
+                Some(name) => Some(Unit::named(&name)?),
+            },
+        }),
+        _ => return None,
+    };
+    let every = match &value["every"] {
+        Value::Null => None,
+        every => Some(span_of(every)?),
+    };
+    Some(Job {
+        table,
+        number,
+        kind,
+        every,
+        enabled: value["enabled"].as_bool()?,
+    })
+}
+
+fn span_of(value: &Value) -> Option<Span> {
+    let [months, days, us] = value.as_array()?.as_slice() else {
+        return None;
+    };
+    let span = Span {
+        months: i32::try_from(months.as_i64()?).ok()?,
+        days: i32::try_from(days.as_i64()?).ok()?,
+        us: us.as_i64()?,
+    };
+    (span.months >= 0 && span.days >= 0 && span.us >= 0).then_some(span)
+}
+
+pub fn init() {
+    // SAFETY: the provider's name and function live as long as the process.
+    unsafe { pg_sys::register_label_provider(PROVIDER.as_ptr(), Some(check_label)) };
+}
+
+/// SECURITY LABEL FOR varve, as a dump has it. The owner's right to it core has checked.
+#[pg_guard]
+unsafe extern "C-unwind" fn check_label(
+    object: *const pg_sys::ObjectAddress,
+    label: *const core::ffi::c_char,
+) {
+    // SAFETY: called by core with an object that it has locked.
+    let (object, label) = unsafe {
+        let label =
+            (!label.is_null()).then(|| CStr::from_ptr(label).to_string_lossy().into_owned());
+        (*object, label)
+    };
+    let is_table = object.classId == pg_sys::RelationRelationId && object.objectSubId == 0;
+    let table = if is_table && relation::has_rows(object.objectId) {
+        Open::existing_table(object.objectId, pg_sys::AccessShareLock)
+    } else {
+        None
+    };
+    // SAFETY: the table is open.
+    let is_varve = table.is_some_and(|table| unsafe { access_method::is_varve(table.rel()) });
+    if !is_varve {
+        error::raise(
+            Code::ERRCODE_WRONG_OBJECT_TYPE,
+            "security labels of provider \"varve\" are for varve tables",
+            "They hold the definitions of a table's jobs.",
+            "Use varve.set_retention and varve.alter_job.",
+        );
+    }
+    if label.is_some_and(|label| parse(object.objectId, &label).is_none()) {
+        error::raise(
+            Code::ERRCODE_INVALID_PARAMETER_VALUE,
+            "invalid definitions of jobs",
+            "",
+            "Use varve.set_retention and varve.alter_job, which write this label.",
+        );
+    }
+}

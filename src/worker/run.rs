@@ -1,0 +1,247 @@
+//! Running one job on its table, with a record of it (`storage/job_states`) that is committed with each round.
+
+use super::definition::{Job, Kind};
+use crate::guc;
+use crate::pg::departure;
+use crate::pg::error::{self, Code};
+use crate::pg::rounds::Rounds;
+use crate::pg::sql;
+use crate::storage::job_states::{self, State};
+use crate::table::progress::{Watch, Work};
+use crate::table::{compact, expire};
+use pgrx::pg_sys;
+use std::cell::RefCell;
+
+const SECOND_US: i64 = 1_000_000;
+/// After a failure, and twice as long after each further one.
+const FIRST_RETRY_US: i64 = SECOND_US;
+const LAST_RETRY_US: i64 = 3_600 * SECOND_US;
+/// A table is left alone for so many times as long as its last compaction took.
+const REST_FACTOR: i64 = 4;
+/// After giving way to somebody.
+const GIVEN_WAY_US: i64 = SECOND_US;
+/// Where the space of dead rows could not be given back, since somebody may still see them.
+const DEAD_US: i64 = 30 * SECOND_US;
+const MOST_TEXT: usize = 1_000;
+
+/// What is known of a job that runs.
+struct Record {
+    job: i64,
+    state: RefCell<State>,
+    damage: RefCell<Vec<String>>,
+}
+
+impl Watch for Record {
+    fn progress(&self, phase: &str, done: u64, total: u64) {
+        let mut state = self.state.borrow_mut();
+        state.phase = Some(phase.to_string());
+        state.done = Some(done as i64);
+        state.total = Some(total as i64);
+        // SAFETY: within a round.
+        unsafe { job_states::write(self.job, &state) };
+    }
+
+    fn damaged(&self, what: String) {
+        if !departure::is_worker() {
+            error::warning(Code::ERRCODE_DATA_CORRUPTED, what.clone());
+        }
+        self.damage.borrow_mut().push(what);
+    }
+}
+
+impl Record {
+    /// Puts down that the job begins now.
+    unsafe fn begin(rounds: &Rounds, job: &Job) -> Record {
+        let id = job.id();
+        // SAFETY: within a round, which has the table's lock.
+        let state = unsafe {
+            rounds.run(|_, _| {
+                let mut state = job_states::read(id);
+                state.pid = Some(i64::from(pg_sys::MyProcPid));
+                state.by_worker = Some(i64::from(departure::is_worker()));
+                state.started = Some(pg_sys::GetCurrentTimestamp());
+                (state.phase, state.done, state.total) = (None, None, None);
+                job_states::write(id, &state);
+                state
+            })
+        };
+        Record {
+            job: id,
+            state: RefCell::new(state),
+            damage: RefCell::default(),
+        }
+    }
+
+    /// The record of a run that has come to its end. Damage is said once.
+    unsafe fn finish(self, job: &Job, work: Work) -> State {
+        let mut state = self.state.into_inner();
+        // SAFETY: inside a transaction.
+        let now = unsafe { pg_sys::GetCurrentTimestamp() };
+        let took = now - state.started.unwrap_or(now);
+        let damage = damage_text(&self.damage.into_inner());
+        if damage.is_some() && damage != state.last_error && departure::is_worker() {
+            let text = damage.clone().unwrap_or_default();
+            error::warning(Code::ERRCODE_DATA_CORRUPTED, text);
+        }
+        state.last_sqlstate = damage.as_ref().map(|_| "XX001".to_string());
+        state.last_error = damage;
+        state.last_run = state.started;
+        state.duration_us = Some(took);
+        state.rows = Some(work.rows as i64);
+        state.bytes = Some(work.bytes as i64);
+        state.runs += 1;
+        state.failing = 0;
+        state.next_run = if work.gave_way {
+            Some(now + GIVEN_WAY_US)
+        } else if work.has_dead && job.every.is_none() {
+            Some(now + took * REST_FACTOR + DEAD_US)
+        } else {
+            // SAFETY: as above.
+            unsafe { next_run(job, now, took) }
+        };
+        state
+    }
+}
+
+fn damage_text(damage: &[String]) -> Option<String> {
+    let mut text = damage.join("; ");
+    let end = (0..=MOST_TEXT.min(text.len()))
+        .rev()
+        .find(|&at| text.is_char_boundary(at));
+    text.truncate(end.unwrap_or(0));
+    (!text.is_empty()).then_some(text)
+}
+
+fn clear_running(state: &mut State) {
+    (state.pid, state.by_worker, state.started) = (None, None, None);
+    (state.phase, state.done, state.total) = (None, None, None);
+}
+
+unsafe fn next_run(job: &Job, now: i64, took: i64) -> Option<i64> {
+    let Some(every) = job.every else {
+        return Some(now + took * REST_FACTOR);
+    };
+    let mut interval = pg_sys::Interval {
+        time: every.us,
+        day: every.days,
+        month: every.months,
+    };
+    // SAFETY: the function takes a timestamptz by value and an interval by reference.
+    let next = unsafe {
+        pg_sys::OidFunctionCall2Coll(
+            pg_sys::Oid::from(pg_sys::F_TIMESTAMPTZ_PL_INTERVAL),
+            pg_sys::InvalidOid,
+            pg_sys::Datum::from(now),
+            pg_sys::Datum::from(core::ptr::addr_of_mut!(interval)),
+        )
+    };
+    Some(next.value() as i64)
+}
+
+/// Runs a job. An error is raised; what is recorded then is that it began.
+///
+/// # Safety
+/// As `Rounds::run`.
+pub unsafe fn run(rounds: &mut Rounds, job: &Job) -> Work {
+    // SAFETY: by contract.
+    unsafe {
+        let record = Record::begin(rounds, job);
+        let work = match &job.kind {
+            Kind::Compact => compact::run(rounds, &record),
+            Kind::Expire(rule) => expire::run(rounds, rule, &record),
+        };
+        let mut record = Some(record);
+        rounds.run(|_, _| {
+            if let Some(record) = record.take() {
+                let id = record.job;
+                let mut state = record.finish(job, work);
+                clear_running(&mut state);
+                job_states::write(id, &state);
+            }
+        });
+        work
+    }
+}
+
+/// Puts down, after a worker has compacted a table, which changes of it that took care of. Where it has found many rows, more will
+/// have come meanwhile, and it is due again; so it is where space could not be given back.
+///
+/// # Safety
+/// Inside a transaction of a worker that has reported its own changes.
+pub unsafe fn note_seen(job: &Job, work: Work) {
+    if job.kind != Kind::Compact || work.gave_way {
+        return;
+    }
+    // SAFETY: by contract.
+    unsafe {
+        let mut state = job_states::read(job.id());
+        let many = guc::batch_rows() as i64;
+        let more = if work.rows >= many as u64 || work.has_dead {
+            many
+        } else {
+            0
+        };
+        state.seen = Some(changes_of(job.table) - more);
+        job_states::write(job.id(), &state);
+    }
+}
+
+unsafe fn changes_of(table: pg_sys::Oid) -> i64 {
+    // SAFETY: the caller's contract.
+    let rows = unsafe {
+        sql::query(
+            "SELECT varve.changes($1)",
+            &[(pg_sys::OIDOID, Some(pg_sys::Datum::from(table)))],
+        )
+    };
+    let text = rows.into_iter().flatten().next().flatten();
+    text.and_then(|text| text.parse().ok()).unwrap_or_default()
+}
+
+/// Puts down that a job has failed, and when to try again.
+///
+/// # Safety
+/// Inside a transaction.
+pub unsafe fn note_failure(job: i64, sqlstate: &str, message: &str) {
+    // SAFETY: by contract.
+    unsafe {
+        let mut state = job_states::read(job);
+        fail(&mut state, sqlstate, message);
+        job_states::write(job, &state);
+    }
+}
+
+fn fail(state: &mut State, sqlstate: &str, message: &str) {
+    // SAFETY: reads the clock.
+    let now = unsafe { pg_sys::GetCurrentTimestamp() };
+    state.last_run = state.started.or(state.last_run);
+    state.failures += 1;
+    state.failing += 1;
+    state.last_error = Some(message.to_string());
+    state.last_sqlstate = Some(sqlstate.to_string());
+    let doublings = u32::try_from(state.failing - 1).unwrap_or(0).min(20);
+    state.next_run = Some(now + (FIRST_RETRY_US << doublings).min(LAST_RETRY_US));
+    clear_running(state);
+}
+
+/// Is the job one that a worker has begun, and of which nobody has put down how it ended? Then that counts as a failure. To be
+/// called with the lock of compact on the table, so that nobody is running it.
+///
+/// # Safety
+/// Inside a transaction.
+pub unsafe fn note_interruption(job: i64) -> bool {
+    // SAFETY: by contract.
+    unsafe {
+        let mut state = job_states::read(job);
+        if state.pid.is_none() || state.by_worker != Some(1) {
+            return false;
+        }
+        fail(
+            &mut state,
+            "57P02",
+            "the background worker that ran the job ended before it was through; see the server's log",
+        );
+        job_states::write(job, &state);
+        true
+    }
+}
