@@ -22,6 +22,7 @@ mod tables;
 mod test;
 mod torture;
 mod vitals;
+mod worker;
 
 use self::core_suites::Torture;
 use crate::arguments::Arguments;
@@ -90,6 +91,7 @@ pub fn run() -> Result<bool> {
             seed,
             &arguments.word(0, "all".to_string())?,
         )?,
+        "worker" => worker::run(&tree, &mut report, arguments.option("rounds", 5)?, seed)?,
         "model" => model::run(&tree, &mut report, arguments.option("seconds", 120)?, seed)?,
         "pgbench" => {
             let torture = arguments.given("chunk-rows")?;

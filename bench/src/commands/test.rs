@@ -2,7 +2,7 @@
 
 use super::{
     aggregates, cancel, core_suites, crash, differential, faults, hazards, installcheck, keys,
-    logical, model, pgbench, replicate, rollups,
+    logical, model, pgbench, replicate, rollups, worker,
 };
 use crate::lanes::{self, Program};
 use crate::report::Report;
@@ -44,6 +44,9 @@ const SESSIONS: &[Program] = &[
     }),
     ("aggregates", |tree, report, seed| {
         aggregates::run(tree, report, 120, seed)
+    }),
+    ("worker", |tree, report, seed| {
+        worker::run(tree, report, 5, seed)
     }),
     ("pgbench", |tree, report, _| {
         pgbench::run(tree, report, 2, 3, "")

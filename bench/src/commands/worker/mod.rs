@@ -1,0 +1,48 @@
+//! The background worker and its jobs, in servers as they are and in those that preload the library: small inserts get
+//! compressed, retention is kept, jobs go through dumps, databases can be dropped, and kill -9 of worker or server loses nothing.
+
+mod dumped;
+mod killed;
+mod started;
+
+use crate::report::Report;
+use crate::server::Tree;
+use crate::Result;
+use postgres::Client;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long anything may take that the worker does by itself, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+pub fn run(tree: &Arc<Tree>, report: &mut Report, rounds: u64, seed: u64) -> Result<()> {
+    println!("worker: seed {seed}");
+    started::run(tree, report)?;
+    dumped::run(tree, report)?;
+    killed::run(tree, report, rounds, seed)
+}
+
+/// Asks again and again until the answer is yes.
+fn await_true(client: &mut Client, what: &str, query: &str) -> Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if client.query_one(query, &[])?.get::<_, bool>(0) {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            let jobs = client.query("SELECT j::text FROM varve.jobs j", &[])?;
+            let jobs: Vec<String> = jobs.iter().map(|row| row.get(0)).collect();
+            return Err(format!("{what}: not in time; jobs: {}", jobs.join(" ")).into());
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// The process id of the worker of the client's database, once there is one.
+fn await_worker(client: &mut Client) -> Result<i32> {
+    let worker = "FROM pg_stat_activity WHERE backend_type = 'varve worker' AND datname = current_database()";
+    await_true(client, "a worker", &format!("SELECT count(*) > 0 {worker}"))?;
+    let row = client.query_opt(&format!("SELECT pid {worker}"), &[])?;
+    row.map(|row| row.get(0))
+        .ok_or_else(|| "the worker has gone".into())
+}

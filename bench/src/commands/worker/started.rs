@@ -1,0 +1,180 @@
+//! How workers come and go.
+
+use super::{await_true, await_worker};
+use crate::report::Report;
+use crate::server::{Cluster, Tree};
+use crate::Result;
+use postgres::Client;
+use std::sync::Arc;
+
+const TABLE: &str =
+    "CREATE TABLE t(time timestamptz NOT NULL, host text NOT NULL, value float8, PRIMARY KEY (host, time)) USING varve;
+     CREATE TABLE twin(time timestamptz, host text, value float8)";
+/// Old enough for any rule.
+const OLD: &str = "INSERT INTO t SELECT '2001-01-01'::timestamptz + g * interval '1 s', 'old', g FROM generate_series(1, 3000) g";
+const COMPRESSED: &str =
+    "SELECT (SELECT rows < 500 FROM varve.stats('t') WHERE part = 'tail')
+     AND NOT EXISTS (SELECT FROM varve.jobs WHERE due) AND EXISTS (SELECT FROM varve.jobs WHERE runs > 0)";
+
+pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
+    let settings = [
+        "varve.worker = on",
+        "varve.seal_after = '1 s'",
+        "synchronous_commit = off",
+    ];
+    let cluster = Cluster::create(tree, &settings)?;
+    report.check("worker/small inserts get compressed", compressed(&cluster));
+    report.check("worker/an analysed table is compressed", analysed(&cluster));
+    report.check("worker/off for a database", off(&cluster));
+    report.check("worker/an error concerns no other job", failing(&cluster));
+    report.check(
+        "worker/a database can be dropped and copied",
+        dropped(&cluster),
+    );
+    report.check("worker/sigterm", terminated(&cluster));
+    drop(cluster);
+    let preloaded = ["varve.worker = on", "shared_preload_libraries = 'varve'"];
+    let mut cluster = Cluster::create(tree, &preloaded)?;
+    report.check(
+        "worker/retention where nobody writes",
+        preloaded_retention(&mut cluster),
+    );
+    Ok(())
+}
+
+/// Transactions of a row, and statements of some.
+fn small_inserts(client: &mut Client) -> Result<()> {
+    client.batch_execute(
+        "DO $$ BEGIN FOR i IN 1..12000 LOOP
+             INSERT INTO t VALUES ('2026-01-01'::timestamptz + i * interval '1 s', 'h' || i % 20, i / 10.0); COMMIT;
+         END LOOP; END $$",
+    )?;
+    for i in 0..200 {
+        client.batch_execute(&format!(
+            "INSERT INTO t SELECT '2026-02-01'::timestamptz + ({i} * 40 + g) * interval '1 s', 'h' || g % 20, g FROM generate_series(1, 40) g"
+        ))?;
+    }
+    Ok(())
+}
+
+fn compressed(cluster: &Cluster) -> Result<()> {
+    let mut client = cluster.database("small")?;
+    client.batch_execute(TABLE)?;
+    small_inserts(&mut client)?;
+    client.batch_execute("INSERT INTO twin TABLE t")?;
+    await_true(&mut client, "compressed", COMPRESSED)?;
+    crate::twins::expect_equal(&mut client, "t", "twin")?;
+    crate::twins::expect_verified(&mut client, "t")?;
+    let failures: i64 = client
+        .query_one("SELECT sum(failures)::bigint FROM varve.jobs", &[])?
+        .get(0);
+    if failures > 0 {
+        return Err("a job has failed".into());
+    }
+    Ok(())
+}
+
+/// A session that loads and goes leaves it to ANALYZE to start the worker.
+fn analysed(cluster: &Cluster) -> Result<()> {
+    let mut client = cluster.database("visited")?;
+    client.batch_execute(TABLE)?;
+    small_inserts(&mut client)?;
+    drop(client);
+    let mut client = cluster.connect("visited")?;
+    client.batch_execute("ANALYZE t")?;
+    await_true(&mut client, "compressed", COMPRESSED)
+}
+
+fn off(cluster: &Cluster) -> Result<()> {
+    let mut client = cluster.database("off")?;
+    client.batch_execute(TABLE)?;
+    client.batch_execute("ALTER DATABASE off SET varve.worker = off")?;
+    drop(client);
+    let mut client = cluster.connect("off")?;
+    small_inserts(&mut client)?;
+    client.batch_execute("ANALYZE t; SELECT pg_sleep(2)")?;
+    let row = client.query_one(
+        "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'varve worker' AND datname = 'off'",
+        &[],
+    )?;
+    match row.get::<_, i64>(0) {
+        0 => Ok(()),
+        _ => Err("there is a worker all the same".into()),
+    }
+}
+
+/// A rule that cannot be kept is recorded and tried again; the table is compacted and another one's rule kept.
+fn failing(cluster: &Cluster) -> Result<()> {
+    let mut client = cluster.database("failing")?;
+    client.batch_execute(TABLE)?;
+    client.batch_execute(
+        "CREATE TABLE bad(time timestamptz NOT NULL, host text NOT NULL) USING varve;
+         INSERT INTO bad VALUES ('2001-01-01', 'a');
+         CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not this one'; END $$;
+         CREATE TRIGGER refuse BEFORE DELETE ON bad FOR EACH ROW EXECUTE FUNCTION refuse();
+         SELECT varve.set_retention('bad', '1 year')",
+    )?;
+    client.batch_execute(OLD)?;
+    client.batch_execute("SELECT varve.set_retention('t', '1 year'); ANALYZE t")?;
+    await_true(
+        &mut client,
+        "failed twice, recorded",
+        "SELECT bool_or(failures > 1 AND last_sqlstate = 'P0001' AND last_error = 'not this one') FROM varve.jobs",
+    )?;
+    await_true(&mut client, "expired", "SELECT count(*) = 0 FROM t")?;
+    let row = client.query_one("SELECT count(*) FROM bad", &[])?;
+    match row.get::<_, i64>(0) {
+        1 => Ok(()),
+        _ => Err("a row is gone that its trigger keeps".into()),
+    }
+}
+
+fn dropped(cluster: &Cluster) -> Result<()> {
+    let mut client = cluster.database("brief")?;
+    client.batch_execute(TABLE)?;
+    small_inserts(&mut client)?;
+    await_worker(&mut client)?;
+    drop(client);
+    let mut admin = cluster.connect("postgres")?;
+    admin.batch_execute("CREATE DATABASE copy TEMPLATE brief")?;
+    let mut client = cluster.connect("brief")?;
+    client.batch_execute("ANALYZE t")?;
+    await_worker(&mut client)?;
+    drop(client);
+    admin.batch_execute("DROP DATABASE brief")?;
+    Ok(admin.batch_execute("DROP DATABASE copy")?)
+}
+
+/// It goes when it is told to, and comes again.
+fn terminated(cluster: &Cluster) -> Result<()> {
+    let mut client = cluster.database("told")?;
+    client.batch_execute(TABLE)?;
+    small_inserts(&mut client)?;
+    let worker = await_worker(&mut client)?;
+    client.execute("SELECT pg_terminate_backend($1)", &[&worker])?;
+    await_true(
+        &mut client,
+        "gone",
+        &format!("SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = {worker}"),
+    )?;
+    drop(client);
+    let mut client = cluster.connect("told")?;
+    client.batch_execute("ANALYZE t")?;
+    await_true(&mut client, "compressed", COMPRESSED)
+}
+
+fn preloaded_retention(cluster: &mut Cluster) -> Result<()> {
+    let mut client = cluster.database("quiet")?;
+    client.batch_execute(TABLE)?;
+    client.batch_execute(OLD)?;
+    client.batch_execute("SELECT varve.set_retention('t', '1 year')")?;
+    drop(client);
+    cluster.stop()?;
+    cluster.start()?;
+    let mut client = cluster.connect("quiet")?;
+    await_true(&mut client, "expired", "SELECT count(*) = 0 FROM t")?;
+    drop(client);
+    let mut admin = cluster.connect("postgres")?;
+    admin.batch_execute("DROP DATABASE quiet")?;
+    Ok(())
+}
