@@ -21,7 +21,7 @@ CALL varve.compact('fine');
 INSERT INTO surrogate(time) SELECT '2026-01-01'::timestamptz + g * interval '1 s' FROM generate_series(1, 3) g;
 INSERT INTO fine SELECT '2026-01-02'::timestamptz + g * interval '1 s', 2 FROM generate_series(1, 2) g;
 SELECT "table", layout, tail_rows, chunks, chunk_rows, bytes > 0 AS has_bytes, obstacle FROM varve.tables
-WHERE "table"::text IN ('surrogate', 'timeless', 'excluding', 'part_key', 'other_series', 'fine') ORDER BY 1::text;
+WHERE "table"::text IN ('surrogate', 'timeless', 'excluding', 'part_key', 'other_series', 'fine') ORDER BY "table"::text;
 -- One sees one's own tables.
 CREATE ROLE varve_stranger;
 SET ROLE varve_stranger;

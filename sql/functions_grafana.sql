@@ -44,7 +44,7 @@ SELECT current_setting('server_version_num')::int/100 >= 1400 AS version;
 -- A role without rights sees none of our objects among the tables, and can use the functions.
 CREATE ROLE varve_dashboard;
 SET ROLE varve_dashboard;
-SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema NOT IN ('pg_catalog', 'information_schema');
+SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema NOT IN ('pg_catalog', 'information_schema') ORDER BY 1, 2;
 SELECT time_bucket('300.000s', timestamptz '2018-04-12 18:02:03+00'), first(v, v), rate(v, timestamptz 'epoch' + v * interval '1 second')
 FROM generate_series(1, 3) v;
 SELECT time_bucket_gapfill('1 hour', t, '2018-04-12 18:00+00'::timestamptz, '2018-04-12 20:00+00') AS b, locf(count(*)), approx_percentile(0.5, percentile_agg(1)), open(candlestick(t, 1))
