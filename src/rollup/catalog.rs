@@ -69,7 +69,7 @@ mod column {
     pub const BUCKET_COLUMN: i32 = 9;
     pub const REMOVED: i32 = 10;
     pub const BELOW: i32 = 11;
-    pub const COUNT: usize = 12;
+    pub const COUNT: usize = 11;
     pub const MARK_STORED: i32 = 1;
     pub const MARK_FIRST: i32 = 2;
     pub const MARK_LAST: i32 = 3;
@@ -102,7 +102,7 @@ pub unsafe fn find(stored: pg_sys::Oid, snapshot: pg_sys::Snapshot) -> Option<Ro
     unsafe {
         scan(
             c"rollup",
-            c"rollup_pkey",
+            c"rollup_stored",
             column::STORED,
             stored,
             snapshot,
@@ -174,7 +174,7 @@ pub fn add_marks(stored: pg_sys::Oid, times: &Ranges) {
 pub fn add(values: &mut [pg_sys::Datum], nulls: &mut [bool]) {
     // SAFETY: the caller gives what the table has.
     unsafe {
-        if let Some((table, _)) = table_and_index(c"rollup", c"rollup_pkey") {
+        if let Some((table, _)) = table_and_index(c"rollup", c"rollup_stored") {
             let table = Open::table(table, pg_sys::RowExclusiveLock);
             insert(table.rel(), values, nulls);
         }
@@ -206,7 +206,7 @@ pub fn move_on(stored: pg_sys::Oid, limit: Limit, to: i64) {
     };
     // SAFETY: the row is found by a snapshot that is taken now, and no one else changes it: refreshes exclude each other.
     unsafe {
-        let (table, index, by) = (c"rollup", c"rollup_pkey", column::STORED);
+        let (table, index, by) = (c"rollup", c"rollup_stored", column::STORED);
         let now = core::ptr::null_mut();
         let mut changed = None;
         scan(table, index, by, stored, now, |row| {
@@ -218,6 +218,27 @@ pub fn move_on(stored: pg_sys::Oid, limit: Limit, to: i64) {
         let table = Open::table(table, pg_sys::RowExclusiveLock);
         pg_sys::CatalogTupleUpdate(table.rel(), &mut (*tuple).t_self, tuple);
         pg_sys::heap_freetuple(tuple);
+    }
+}
+
+/// Removes a rollup that is being dropped, and its marks.
+pub fn remove(stored: pg_sys::Oid) {
+    // SAFETY: the tables are heaps, and rows are found by a snapshot that is taken now.
+    unsafe {
+        let mut entries = Vec::new();
+        let (table, index, by) = (c"rollup", c"rollup_stored", column::STORED);
+        let now = core::ptr::null_mut();
+        scan(table, index, by, stored, now, |row| {
+            entries.push((*row.tuple).t_self)
+        });
+        if let Some((table, _)) = table_and_index(table, index) {
+            let table = Open::table(table, pg_sys::RowExclusiveLock);
+            for entry in &mut entries {
+                pg_sys::simple_heap_delete(table.rel(), entry);
+            }
+        }
+        let (_, mut marks) = marks(stored, now);
+        remove_marks(&mut marks);
     }
 }
 

@@ -1,24 +1,17 @@
 -- Rollups: docs/reference/rollups.md. Times are in the unit of the source's time column: microseconds or days since 2000-01-01, or
 -- an integer column's own. Read and written by the library (src/rollup/catalog.rs); nobody else needs to see them.
-CREATE TABLE varve.rollup (
-    stored regclass NOT NULL,
-    view regclass NOT NULL,
-    source regclass NOT NULL,
-    time_column int2 NOT NULL,
-    width_max bigint NOT NULL,
-    over_max bigint NOT NULL,
-    threshold bigint NOT NULL,
-    watermark bigint NOT NULL,
-    bucket_column int2 NOT NULL,
-    removed bigint NOT NULL,
-    below regclass NOT NULL,
-    time_name name NOT NULL,
-    CONSTRAINT rollup_pkey PRIMARY KEY (stored)
-) USING heap;
+-- Materialized views in name only: publications FOR ALL TABLES must not ask subscribers for them.
+CREATE MATERIALIZED VIEW varve.rollup USING heap AS
+SELECT 0::regclass AS stored, 0::regclass AS view, 0::regclass AS source, 0::int2 AS time_column, 0::bigint AS width_max,
+    0::bigint AS over_max, 0::bigint AS threshold, 0::bigint AS watermark, 0::int2 AS bucket_column, 0::bigint AS removed,
+    0::regclass AS below
+WHERE false;
+CREATE UNIQUE INDEX rollup_stored ON varve.rollup USING btree (stored);
 CREATE INDEX rollup_source ON varve.rollup USING btree (source);
 CREATE INDEX rollup_below ON varve.rollup USING btree (below);
 CREATE INDEX rollup_view ON varve.rollup USING btree (view);
-CREATE TABLE varve.rollup_mark (stored regclass NOT NULL, first bigint NOT NULL, last bigint NOT NULL) USING heap;
+CREATE MATERIALIZED VIEW varve.rollup_mark USING heap AS
+SELECT 0::regclass AS stored, 0::bigint AS first, 0::bigint AS last WHERE false;
 CREATE INDEX rollup_mark_stored ON varve.rollup_mark USING btree (stored);
 REVOKE ALL ON varve.rollup, varve.rollup_mark FROM PUBLIC;
 
@@ -111,6 +104,10 @@ END
 $$;
 COMMENT ON FUNCTION varve.drop_rollup(regclass) IS 'drops a rollup and what it has stored';
 
+CREATE FUNCTION varve.rollup_remove(stored regclass) RETURNS void
+AS 'MODULE_PATHNAME', 'varve_rollup_remove' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+REVOKE ALL ON FUNCTION varve.rollup_remove(regclass) FROM PUBLIC;
+
 -- A view that goes takes along what it has stored, and its entry.
 CREATE FUNCTION varve.after_rollup_drop() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -118,12 +115,13 @@ DECLARE
     gone record;
 BEGIN
     FOR gone IN
-        DELETE FROM varve.rollup r
-        USING pg_event_trigger_dropped_objects() o
-        WHERE o.classid = 'pg_class'::regclass AND o.objid IN (r.view, r.stored)
-        RETURNING r.stored, EXISTS (SELECT FROM pg_class c WHERE c.oid = r.stored) AS is_left
+        SELECT r.stored, EXISTS (SELECT FROM pg_class c WHERE c.oid = r.stored) AS is_left
+        FROM varve.rollup r
+        WHERE EXISTS (
+            SELECT FROM pg_event_trigger_dropped_objects() o
+            WHERE o.classid = 'pg_class'::regclass AND o.objid IN (r.view, r.stored))
     LOOP
-        DELETE FROM varve.rollup_mark m WHERE m.stored = gone.stored;
+        PERFORM varve.rollup_remove(gone.stored);
         IF gone.is_left THEN
             EXECUTE format('DROP TABLE %s', gone.stored);
         END IF;
@@ -149,16 +147,13 @@ BEGIN
         JOIN pg_attribute a ON a.attrelid = r.source AND a.attnum = r.time_column
         WHERE c.relrowsecurity OR c.relhassubclass OR NOT a.attnotnull
         OR c.relam <> (SELECT oid FROM pg_am WHERE amname = 'varve')
+        ORDER BY r.stored
     LOOP
         RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist',
             MESSAGE = format('table %s cannot have %s', wrong.source, wrong.what),
             DETAIL = format('The rollup %s is computed from it.', wrong.view),
             HINT = 'Drop the rollup with varve.drop_rollup first.';
     END LOOP;
-    -- The name finds the column where a dump was restored, the number where it was renamed.
-    UPDATE varve.rollup r SET time_name = a.attname
-    FROM pg_attribute a
-    WHERE a.attrelid = r.source AND a.attnum = r.time_column AND a.attname <> r.time_name;
 END
 $$;
 CREATE EVENT TRIGGER varve_after_source_ddl ON ddl_command_end

@@ -316,13 +316,10 @@ unsafe fn view(name: &str, stored: &str, defined: &Defined) -> String {
 
 /// Enters the rollup. Nothing is stored yet, so no writer has to know of it.
 unsafe fn enter(stored: Oid, view: Oid, defined: &Defined, source: &Source) {
-    // SAFETY: the source is there.
+    // SAFETY: one value for each column; the source is there.
     unsafe {
-        let root = Open::table(source.root, pg_sys::AccessShareLock);
-        let attributes = relation::attributes((*root.rel()).rd_att);
-        let mut name = attributes[source.time_column as usize - 1].attname;
         let nothing = i64::MIN;
-        let mut values: [Datum; 12] = [
+        let mut values: [Datum; 11] = [
             stored.into(),
             view.into(),
             source.root.into(),
@@ -334,9 +331,8 @@ unsafe fn enter(stored: Oid, view: Oid, defined: &Defined, source: &Source) {
             (defined.bucket as i16 + 1).into(),
             nothing.into(),
             source.below.into(),
-            Datum::from(&raw mut name),
         ];
-        catalog::add(&mut values, &mut [false; 12]);
+        catalog::add(&mut values, &mut [false; 11]);
         pg_sys::CacheInvalidateRelcacheByRelid(source.root);
     }
     error::notice(

@@ -90,6 +90,17 @@ sql_function! {
     }
 }
 
+sql_function! {
+    /// `varve.rollup_remove(stored regclass)`, strict: for the event trigger that sees the rollup go.
+    fn varve_rollup_remove(fcinfo) {
+        // SAFETY: declared STRICT with this argument.
+        guarded(|| unsafe {
+            catalog::remove(pg_sys::Oid::from_u32(arg(fcinfo, 0).value() as u32));
+            null(fcinfo)
+        })
+    }
+}
+
 /// The rollup whose view somebody has named.
 fn named(view: pg_sys::Datum) -> Rollup {
     let view = pg_sys::Oid::from_u32(view.value() as u32);
