@@ -3,7 +3,7 @@
 //! rows are collected like those of COPY. Where the new relation is to take the place of another, that one says what keys and what
 //! layout it will have.
 
-use crate::am::companion;
+use crate::am::companion::columns;
 use crate::guc;
 use crate::pg::relation::{self, Open};
 use crate::pg::replication;
@@ -57,7 +57,7 @@ pub unsafe fn layout_for(table: pg_sys::Relation) -> Layout {
             indexes.sort_by_key(|index| !(*(*index.rel()).rd_index).indisunique);
             indexes
                 .iter()
-                .find_map(|index| companion::columns_to_bring(original, index.rel()))
+                .find_map(|index| columns::columns_to_bring(original, index.rel()))
         };
         if becomes_varve(original) {
             if let Some(mut keys) = brought() {
@@ -101,7 +101,7 @@ unsafe fn keys_allow(table: pg_sys::Relation) -> bool {
                 || layout::series_index_of_key(index, &series).is_some()
                 || becomes_varve(table)
                     && layout::is_plain_key(index)
-                    && companion::columns_to_bring(table, index).is_some()
+                    && columns::columns_to_bring(table, index).is_some()
         })
     }
 }

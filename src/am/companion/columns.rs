@@ -81,3 +81,20 @@ unsafe fn can_be_indexed(
             && layout::equality_is(unique, at, class)
     }
 }
+
+/// The columns of the series index that an index would bring, if nothing else stood for it.
+///
+/// # Safety
+/// Both must be open, and `index` one of `table`.
+pub unsafe fn columns_to_bring(
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+) -> Option<Vec<u16>> {
+    // SAFETY: by contract.
+    unsafe {
+        match layout::is_plain_key(index) {
+            true => of(table, index),
+            false => of_ordinary(table, index),
+        }
+    }
+}

@@ -7,7 +7,7 @@
 //! the index that somebody wants is a companion that is there (`claim`), ALTER TABLE whether one is in the way (`retype`).
 
 mod claim;
-mod columns;
+pub mod columns;
 mod existing;
 mod make;
 mod retype;
@@ -27,23 +27,6 @@ use existing::{companions, open_table, open_varve};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::collections::BTreeMap;
-
-/// The columns of the series index that an index would bring, if nothing else stood for it.
-///
-/// # Safety
-/// Both must be open, and `index` one of `table`.
-pub unsafe fn columns_to_bring(
-    table: pg_sys::Relation,
-    index: pg_sys::Relation,
-) -> Option<Vec<u16>> {
-    // SAFETY: by contract.
-    unsafe {
-        match layout::is_plain_key(index) {
-            true => columns::of(table, index),
-            false => columns::of_ordinary(table, index),
-        }
-    }
-}
 
 /// Which indexes of a table have to be looked at for keys. Its companions are tied in any case.
 enum Keys {

@@ -53,3 +53,22 @@ pub unsafe extern "C-unwind" fn build_empty(index: pg_sys::Relation) {
     // SAFETY: called by core for the initialization fork of an unlogged index.
     unsafe { nbtree::build_empty(index) }
 }
+
+type Build = unsafe extern "C-unwind" fn(
+    pg_sys::Relation,
+    pg_sys::Relation,
+    *mut pg_sys::IndexInfo,
+) -> *mut pg_sys::IndexBuildResult;
+
+/// Is this open index one of ours? Looks at the routine: `relam` changes while an index is built.
+///
+/// # Safety
+/// `index` must be an open index.
+pub unsafe fn is_series_index(index: pg_sys::Relation) -> bool {
+    // SAFETY: by contract.
+    unsafe {
+        (*(*index).rd_indam)
+            .ambuild
+            .is_some_and(|own| core::ptr::fn_addr_eq(own, build as Build))
+    }
+}

@@ -62,25 +62,6 @@ fn fill(routine: &mut pg_sys::IndexAmRoutine) {
     routine.amendscan = Some(scan::end);
 }
 
-type Build = unsafe extern "C-unwind" fn(
-    pg_sys::Relation,
-    pg_sys::Relation,
-    *mut pg_sys::IndexInfo,
-) -> *mut pg_sys::IndexBuildResult;
-
-/// Is this open index one of ours? Looks at the routine: `relam` changes while an index is built.
-///
-/// # Safety
-/// `index` must be an open index.
-pub unsafe fn is_series_index(index: pg_sys::Relation) -> bool {
-    // SAFETY: by contract.
-    unsafe {
-        (*(*index).rd_indam)
-            .ambuild
-            .is_some_and(|own| core::ptr::fn_addr_eq(own, build::build as Build))
-    }
-}
-
 /// Rows of batches have virtual TIDs: they are entered with their chunk.
 #[expect(clippy::too_many_arguments, reason = "the index AM's signature")]
 #[pg_guard]

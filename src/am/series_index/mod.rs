@@ -16,5 +16,5 @@ mod types;
 mod vacuum;
 mod validate;
 
-pub use handler::is_series_index;
+pub use build::is_series_index;
 pub use section::all_null;
