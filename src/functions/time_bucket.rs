@@ -314,15 +314,6 @@ sql_function! {
     }
 }
 
-sql_function! {
-    /// The planner support function of `time_bucket` and its kin. That the planner calls it while it simplifies expressions
-    /// loads the library, and with it the planner hooks, in time for the same query.
-    fn varve_time_bucket_support(fcinfo) {
-        // SAFETY: declared STRICT, with a node as its argument.
-        guarded(|| unsafe { super::gapfill::simplify(arg(fcinfo, 0).cast_mut_ptr()) })
-    }
-}
-
 /// Is this one of the functions above?
 ///
 /// # Safety

@@ -12,12 +12,19 @@ mod node;
 mod plan;
 mod rows;
 
-pub use dates::simplify;
-
 use super::errors::{raise, Code};
 use super::fcinfo::{arg, arg_opt, guarded, null, sql_function, Fcinfo};
 use super::time_bucket::{bucket_in_cached_zone, integer, varve_time_bucket};
 use pgrx::pg_sys::{self, Datum};
+
+sql_function! {
+    /// The planner support function of `time_bucket` and its kin. That the planner calls it while it simplifies expressions
+    /// loads the library, and with it the planner hooks, in time for the same query.
+    fn varve_time_bucket_support(fcinfo) {
+        // SAFETY: declared STRICT, with a node as its argument.
+        guarded(|| unsafe { dates::simplify(arg(fcinfo, 0).cast_mut_ptr()) })
+    }
+}
 
 /// Installs the planner hook.
 pub fn init() {
