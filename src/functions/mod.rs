@@ -12,6 +12,7 @@ mod errors;
 pub mod fcinfo;
 mod first_last;
 pub mod gapfill;
+mod gapfill_calls;
 mod histogram;
 mod layout;
 mod lttb;
@@ -27,8 +28,8 @@ mod timezone;
 /// Is a function one of ours that never falls where its second argument, a time, rises? Not those of a time zone: its clock goes
 /// back once a year.
 pub fn is_monotone_bucket(function: pgrx::pg_sys::Oid) -> bool {
-    use gapfill::{varve_gapfill_date, varve_gapfill_int2, varve_gapfill_int4};
-    use gapfill::{varve_gapfill_int8, varve_gapfill_time};
+    use gapfill_calls::{varve_gapfill_date, varve_gapfill_int2, varve_gapfill_int4};
+    use gapfill_calls::{varve_gapfill_int8, varve_gapfill_time};
     use time_bucket::{varve_time_bucket, varve_time_bucket_date, varve_time_bucket_date_offset};
     use time_bucket::{varve_time_bucket_int2, varve_time_bucket_int4, varve_time_bucket_int8};
     use time_bucket::{varve_time_bucket_offset, varve_time_bucket_origin};

@@ -1,8 +1,8 @@
 //! `time_bucket_gapfill('1 hour', time, '2026-01-01', '2026-01-02')`: of literals without a type PostgreSQL makes texts where it
 //! can, and so a time zone of the start. No zone's name begins with a digit: such a call is made the one that was meant.
 
-use super::{marker_of, Marker};
 use crate::functions::fcinfo::text_bytes;
+use crate::functions::gapfill_calls::{marker_of, Marker};
 use crate::pg::node::{cast, items, list, name, owned};
 use pgrx::pg_sys::{self, Datum, Node, NodeTag, Oid};
 

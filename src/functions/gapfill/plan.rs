@@ -6,8 +6,8 @@
 use super::bounds::{self, raise_missing_bound, Bound};
 use super::buckets::TimeType;
 use super::rows::ColumnKind;
-use super::{marker_of, Marker};
 use crate::functions::errors::{invalid, raise, Code};
+use crate::functions::gapfill_calls::{marker_of, Marker};
 use crate::pg::custom_scan::{Shared, SUPPORTS_PROJECTION};
 use crate::pg::node::{self, cast, integer_list, items, list as node_list};
 use pgrx::pg_guard;
