@@ -5,13 +5,14 @@
 //! compact puts a chunk says nothing.
 
 use super::scan::{classify_slot, VarveScan};
-use super::slot;
+use crate::catalog::{layout, marks};
+use crate::chunk::kind::Found;
+use crate::chunk::registry;
+use crate::chunk::slot;
 use crate::pg::heap::heap_callback;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::pg::wake;
-use crate::storage::kind::Found;
-use crate::storage::{layout, marks, registry};
 use crate::table::open::OpenChunk;
 use pgrx::pg_sys;
 use pgrx::prelude::*;

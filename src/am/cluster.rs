@@ -1,17 +1,17 @@
-//! VACUUM FULL and CLUSTER: chunks are copied to the new file first (`table::rewrite`), then tail rows go
+//! VACUUM FULL and CLUSTER: chunks are copied to the new file first (`compact::rewrite`), then tail rows go
 //! through core's rewriteheap.c, which appends to it, in the order of the index where there is one.
 
 use super::series_index::build::AsBtree;
-use super::slot;
+use crate::catalog::layout;
+use crate::chunk::kind::{classify, Found};
+use crate::chunk::raw::{Cutoffs, RawPages};
+use crate::chunk::slot;
+use crate::compact::rewrite::{self, Version};
 use crate::pg::error;
 use crate::pg::page::PageCursor;
 use crate::pg::relation;
 use crate::pg::tuple;
-use crate::storage::kind::{classify, Found};
-use crate::storage::layout;
-use crate::storage::raw::{Cutoffs, RawPages};
 use crate::table::changes;
-use crate::table::rewrite::{self, Version};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use rustc_hash::FxHashMap;

@@ -1,10 +1,11 @@
 //! Size estimates and the like: callbacks that concern the table as a whole.
 
+use crate::catalog::marks;
+use crate::chunk::density;
 use crate::pg::heap::heap_callback;
 use crate::pg::relation;
 use crate::pg::wake;
 use crate::rollup::watch;
-use crate::storage::{density, marks};
 use crate::table::changes;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -89,7 +90,7 @@ pub unsafe extern "C-unwind" fn relation_estimate_size(
 ) {
     // SAFETY: called by the planner with an open relation.
     unsafe {
-        super::keys::arm::arm(table);
+        super::unique::arm::arm(table);
         heap_callback!(
             relation_estimate_size,
             table,

@@ -4,12 +4,12 @@
 //! series index find are counted by their headers.
 
 use super::series_index;
+use crate::catalog::layout;
+use crate::chunk::density::{self, CountedChunk};
+use crate::chunk::series;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::relation::{self, Open};
 use crate::pg::tid::Tid;
-use crate::storage::density::{self, CountedChunk};
-use crate::storage::layout;
-use crate::table::series;
 use pgrx::pg_sys;
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -1,13 +1,13 @@
 //! Fetching single rows: by index entry, by TID and snapshot, and checks of TIDs.
 
 use super::scan::{classify_slot, VarveScan};
-use super::slot;
+use crate::chunk::kind::Found;
+use crate::chunk::registry;
+use crate::chunk::slot;
 use crate::pg::heap::heap_callback;
 use crate::pg::memory;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
-use crate::storage::kind::Found;
-use crate::storage::registry;
 use crate::table::changes;
 use crate::table::crosscheck;
 use crate::table::fetched::{remember, RecentChunk, VarveFetch};
@@ -25,7 +25,7 @@ pub unsafe extern "C-unwind" fn index_fetch_begin(
     unsafe {
         #[cfg(not(any(feature = "pg14", feature = "pg15")))]
         super::search::refuse_partial_index(table);
-        super::keys::arm::arm(table);
+        super::unique::arm::arm(table);
         let fetch: *mut VarveFetch = pg_sys::palloc0(core::mem::size_of::<VarveFetch>()).cast();
         (*fetch).base.rel = table;
         (*fetch).heap = heap_callback!(index_fetch_begin, table);
@@ -124,7 +124,7 @@ pub unsafe extern "C-unwind" fn index_fetch_tuple(
     }
 }
 
-/// Fetches a row that was found to be there and changed by nobody (`keys::find`).
+/// Fetches a row that was found to be there and changed by nobody (`unique::find`).
 unsafe fn fetch_unchanged(
     fetch: &VarveFetch,
     at: Tid,

@@ -1,20 +1,22 @@
 //! Inserting, deleting, updating and locking rows. Tail rows are heapam's business, except when a row
 //! turns out to have been sealed; compressed rows go through `table::changes`.
 
-use super::keys::arm::{arm, arm_ordinary};
-use super::keys::catalog;
-use super::slot;
+use super::unique::arm::{arm, arm_ordinary};
+use crate::catalog::keys;
+use crate::chunk::reader::Reader;
+use crate::chunk::slot;
+use crate::chunk::write;
+use crate::compact::torture;
+use crate::ingest::batch;
 use crate::pg::heap::heap_callback;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::pg::wake;
 use crate::rollup::watch;
-use crate::storage::reader::Reader;
-use crate::storage::write;
 use crate::table::key_columns;
 use crate::table::locks::{self, Locked, Request, RowState};
 use crate::table::open;
-use crate::table::{batch, changes, crosscheck, deferred, follow, handover, stream, torture};
+use crate::table::{changes, crosscheck, deferred, follow, handover, stream};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::rc::Rc;
@@ -176,7 +178,7 @@ unsafe fn hold(
             RowState::Live => {
                 if changes::newest(&newest.chunk).is_none() {
                     changes::note_row_locked(&newest.chunk);
-                    if catalog::announces_changes(table) {
+                    if keys::announces_changes(table) {
                         locks::announce_change(table, newest.chunk.header.chunk, row);
                     }
                 }

@@ -1,7 +1,8 @@
 //! The table access method: heap's routine with our callbacks in the places where chunks matter.
 
-use super::{analyze, cluster, ddl, fetch, index_build, keys, modify, sample, scan, slot};
-use crate::storage::access_method;
+use super::{analyze, cluster, ddl, fetch, index_build, modify, sample, scan};
+use crate::catalog::access_method;
+use crate::chunk::slot;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -10,7 +11,7 @@ unsafe extern "C-unwind" fn slot_callbacks(
     table: pg_sys::Relation,
 ) -> *const pg_sys::TupleTableSlotOps {
     // SAFETY: called by core with an open relation; ON CONFLICT does so before it looks for a key.
-    unsafe { keys::arm::arm(table) };
+    unsafe { crate::am::unique::arm::arm(table) };
     slot::ops()
 }
 

@@ -2,14 +2,14 @@
 //! the block and offset of their virtual TIDs, so each row has the chance that the method gives it.
 
 use super::scan::{classify_slot, VarveScan};
-use super::slot;
+use crate::chunk::kind::{classify, Found};
+use crate::chunk::registry;
+use crate::chunk::slot;
 use crate::pg::error;
 use crate::pg::heap::heap_callback;
 use crate::pg::page::PageCursor;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
-use crate::storage::kind::{classify, Found};
-use crate::storage::registry;
 use crate::table::open::OpenChunk;
 use pgrx::pg_sys;
 use pgrx::prelude::*;

@@ -2,14 +2,14 @@
 //! they are, a header opens its chunk, pieces are passed over.
 
 use super::search::Search;
-use super::slot;
+use crate::chunk::kind::{classify, raise, Found};
+use crate::chunk::read::Chunk;
+use crate::chunk::reader::Reader;
+use crate::chunk::slot;
 use crate::pg::error;
 use crate::pg::heap::heap_callback;
 use crate::pg::memory;
 use crate::pg::tid::{self, Tid};
-use crate::storage::kind::{classify, raise, Found};
-use crate::storage::read::Chunk;
-use crate::storage::reader::Reader;
 use crate::table::open::OpenChunk;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -105,7 +105,7 @@ pub unsafe extern "C-unwind" fn scan_begin(
 ) -> pg_sys::TableScanDesc {
     // SAFETY: called by core with an open relation.
     unsafe {
-        crate::table::batch::flush_before_scan(table, snapshot);
+        crate::ingest::batch::flush_before_scan(table, snapshot);
         crate::table::changes::check_readable(table, snapshot);
         let scan: *mut VarveScan = pg_sys::palloc0(core::mem::size_of::<VarveScan>()).cast();
         let inner = flags & !(pg_sys::ScanOptions::SO_TEMP_SNAPSHOT);
@@ -166,7 +166,7 @@ pub unsafe extern "C-unwind" fn scan_rescan(
     // SAFETY: called by core for a scan of ours.
     unsafe {
         let own = VarveScan::of(scan);
-        crate::table::batch::flush_before_scan(own.base.rs_rd, own.base.rs_snapshot);
+        crate::ingest::batch::flush_before_scan(own.base.rs_rd, own.base.rs_snapshot);
         own.state().search.end();
         *own.state() = ScanState {
             search: Search::begin(own.base.rs_snapshot),

@@ -6,14 +6,13 @@
 //! come after that, by the dirty snapshot itself.
 
 #[cfg(not(any(feature = "pg14", feature = "pg15")))]
-use crate::{
-    pg::{
-        error::{self, Code},
-        relation,
-    },
-    storage::marks,
-    table::batch,
-};
+use crate::catalog::marks;
+#[cfg(not(any(feature = "pg14", feature = "pg15")))]
+use crate::ingest::batch;
+#[cfg(not(any(feature = "pg14", feature = "pg15")))]
+use crate::pg::error::{self, Code};
+#[cfg(not(any(feature = "pg14", feature = "pg15")))]
+use crate::pg::relation;
 use pgrx::pg_sys;
 
 /// The two passes of one scan.

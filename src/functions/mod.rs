@@ -3,27 +3,25 @@
 //! `fcinfo` unpacks arguments, `errors` raises, the other files hold one family each. The SQL declarations are the
 //! `src/schema/50-functions-*.sql` fragments; the reference is `docs/reference/`.
 pub mod admin;
-mod aggregate;
-mod bucket;
-mod candlestick;
-mod composite;
-mod counter;
-mod errors;
+pub mod aggregate;
+pub mod bucket;
+pub mod candlestick;
+pub mod composite;
+pub mod counter;
+pub mod errors;
 pub mod fcinfo;
-mod first_last;
-pub mod gapfill;
-mod gapfill_calls;
-mod histogram;
-mod layout;
-mod lttb;
-mod percentile;
-mod points;
-pub mod ranges;
+pub mod first_last;
+pub mod gapfill_calls;
+pub mod histogram;
+pub mod layout;
+pub mod lttb;
+pub mod percentile;
+pub mod points;
 pub mod rollup;
-mod state_agg;
-mod time_bucket;
-mod time_weight;
-mod timezone;
+pub mod state_agg;
+pub mod time_bucket;
+pub mod time_weight;
+pub mod timezone;
 
 /// Is a function one of ours that never falls where its second argument, a time, rises? Not those of a time zone: its clock goes
 /// back once a year.

@@ -1,3 +1,12 @@
-//! May a query use nodes of ours, and at what price.
+//! The planner and the executor: what they are told about our tables, and nodes of our own. May import `functions` and what is
+//! below.
 
 pub mod aggregate;
+pub mod approval;
+pub mod gapfill;
+pub mod hooks;
+pub mod planner;
+pub mod projection;
+pub mod ranges;
+pub mod sift;
+pub mod utility;

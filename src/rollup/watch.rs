@@ -7,12 +7,12 @@
 use super::catalog::{self, Rollup};
 use super::ranges::Ranges;
 use super::time::TimeType;
-use crate::am::slot;
+use crate::chunk::reader::Reader;
+use crate::chunk::slot;
 use crate::pg::error::{self, Code};
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::pg::transaction::{Access, PerTransaction};
-use crate::storage::reader::Reader;
 use pgrx::pg_sys;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -3,14 +3,15 @@
 //! (docs/design/0001). Each entry knows its command and subtransaction.
 
 use super::unwritten::{Overlay, Stamp, Unwritten};
-use super::{handover, locks, series};
+use super::{handover, locks};
+use crate::chunk::read::Chunk;
+use crate::chunk::registry;
+use crate::chunk::series;
+use crate::chunk::write::{self, Target, DELETE_MAP_BASE};
 use crate::pg::error::{self, Code};
 use crate::pg::relation::{self, Open};
 use crate::pg::tid::Tid;
 use crate::pg::transaction::{Access, PerTransaction};
-use crate::storage::read::Chunk;
-use crate::storage::registry;
-use crate::storage::write::{self, Target, DELETE_MAP_BASE};
 use pgrx::pg_sys;
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -3,15 +3,15 @@
 //! much for that: it is a new one whenever another row of the chunk is changed. A row that is there has been since its chunk was
 //! written, so what matters is whether the crosscheck sees any version of the chunk.
 
-use super::inspect;
 use super::open;
+use crate::chunk::inspect;
+use crate::chunk::kind::Found;
+use crate::chunk::reader::Reader;
 use crate::pg::page::PageCursor;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
 use crate::pg::transaction::{Access, PerTransaction};
 use crate::pg::tuple;
-use crate::storage::kind::Found;
-use crate::storage::reader::Reader;
 use pgrx::pg_sys;
 use rustc_hash::FxHashSet;
 use std::collections::HashMap;

@@ -3,11 +3,11 @@
 //! row's fingerprint leads to the rows that are compared in full.
 
 use super::prints::{self, Order, Values};
+use crate::chunk::read::Chunk;
+use crate::chunk::reader::Reader;
+use crate::chunk::registry::{self, Written};
 use crate::pg::relation;
 use crate::pg::tid::Tid;
-use crate::storage::read::Chunk;
-use crate::storage::reader::Reader;
-use crate::storage::registry::{self, Written};
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;

@@ -2,8 +2,8 @@
 //! to the fetch, so that this does not look for it.
 
 use super::open::OpenChunk;
+use crate::chunk::reader::Reader;
 use crate::pg::tid::Tid;
-use crate::storage::reader::Reader;
 use pgrx::pg_sys;
 use std::rc::Rc;
 
@@ -73,7 +73,7 @@ pub unsafe fn leave(fetch: *mut pg_sys::IndexFetchTableData, open: &OpenChunk) {
     recent.retain(|known| known.header != open.reader.chunk.tid);
 }
 
-/// Lets a fetch know the chunk of a row that was found to be there and changed by nobody (`keys::find`). It is fetched next, if at all.
+/// Lets a fetch know the chunk of a row that was found to be there and changed by nobody (`unique::find`). It is fetched next, if at all.
 ///
 /// # Safety
 /// `fetch` must come from `index_fetch_begin`.

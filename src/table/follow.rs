@@ -1,14 +1,14 @@
 //! Following rows that a sealer or merger moved while somebody waited for them. The move's transaction
 //! is known from the mark that it left: the row is in a chunk that the same transaction wrote (`moves`).
 
-use crate::am::slot;
+use crate::chunk::registry;
+use crate::chunk::slot;
 use crate::pg::error::{self, Code};
 use crate::pg::heap::heap_callback;
 use crate::pg::page::PageCursor;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::pg::tuple;
-use crate::storage::registry;
 use crate::table::changes;
 use crate::table::locks::Request;
 use crate::table::moves;

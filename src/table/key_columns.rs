@@ -1,10 +1,10 @@
 //! Does an update leave a row's keys as they are? Then others may lock these meanwhile (`handover`).
 
 use super::open;
-use crate::am::slot;
+use crate::chunk::reader::Reader;
+use crate::chunk::slot;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
-use crate::storage::reader::Reader;
 use pgrx::pg_sys;
 
 /// Columns of keys that other rows may refer to, from 0.

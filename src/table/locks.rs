@@ -3,7 +3,12 @@
 //! locks chunks: the newest header version, as a tuple, once no others have rows of the chunk locked.
 
 use super::changes::{self, Newest};
-use super::inspect;
+use crate::catalog::layout;
+use crate::chunk::inspect;
+use crate::chunk::kind::{classify, Found};
+use crate::chunk::read::Chunk;
+use crate::chunk::reader::Reader;
+use crate::chunk::registry;
 use crate::pg::error::{self, Code};
 use crate::pg::heavy::{self, Tag, Taken, Whole};
 use crate::pg::page::PageCursor;
@@ -11,11 +16,6 @@ use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::pg::transaction::{Access, PerTransaction};
 use crate::pg::tuple;
-use crate::storage::kind::{classify, Found};
-use crate::storage::layout;
-use crate::storage::read::Chunk;
-use crate::storage::reader::Reader;
-use crate::storage::registry;
 use pgrx::pg_sys;
 use std::collections::HashMap;
 use std::rc::Rc;

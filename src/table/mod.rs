@@ -1,40 +1,18 @@
-//! What a table does, in our own words: batches go in, rows change, tails are sealed and chunks merged.
+//! Changes of rows: who may change what, changes that are laid over chunks until their transaction writes them, locks on
+//! compressed rows, and rows that were moved meanwhile. May import `chunk` and what is below.
 
-pub mod batch;
 pub mod changes;
-pub mod chunks;
-pub mod compact;
 pub mod crosscheck;
 pub mod deferred;
 pub mod equals;
-pub mod expire;
 pub mod fetched;
-pub mod filter;
 pub mod follow;
-pub mod fresh;
 pub mod handover;
-pub mod headers;
-pub mod inspect;
 pub mod key_columns;
 pub mod locks;
-pub mod merge;
 pub mod moves;
-pub mod obstacle;
 pub mod open;
-pub mod ordinary;
-pub mod plan;
 pub mod prints;
-pub mod progress;
-pub mod reindex;
-pub mod relocate;
-pub mod rewrite;
-pub mod rows;
-pub mod seal;
-pub mod series;
-pub mod source;
 pub mod statements;
 pub mod stream;
-pub mod survey;
-pub mod torture;
 pub mod unwritten;
-pub mod verify;

@@ -4,14 +4,14 @@
 
 use super::equals::{deform, equal, ChunkSet};
 use super::prints::{self, Values};
+use crate::chunk::kind::{classify, Found};
+use crate::chunk::registry;
 use crate::pg::error;
 use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation;
 use crate::pg::tid::Tid;
 use crate::pg::transaction::{Access, PerTransaction};
 use crate::pg::tuple;
-use crate::storage::kind::{classify, Found};
-use crate::storage::registry;
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
 use std::cell::{OnceCell, RefCell};

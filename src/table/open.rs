@@ -1,9 +1,9 @@
 //! Rows of chunks as a snapshot sees them, with the changes of our own transaction laid over: one by one, and a chunk at a time.
 
 use super::changes::{self, Hidden, Newest};
+use crate::chunk::reader::Reader;
+use crate::chunk::registry;
 use crate::pg::tid::Tid;
-use crate::storage::reader::Reader;
-use crate::storage::registry;
 use pgrx::pg_sys;
 use std::ops::Range;
 use std::rc::Rc;

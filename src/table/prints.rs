@@ -2,13 +2,13 @@
 //! of a chunk. The fingerprints of a chunk, sorted, find a row of it by its values in a few steps; they are kept,
 //! since many rows that moved together are looked for one after the other. Equal fingerprints prove nothing.
 
+use crate::chunk::datum::{self, Datums};
+use crate::chunk::read::{Chunk, Damage};
 use crate::pg::error;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
 use crate::pg::transaction::{Access, PerTransaction};
 use crate::pg::varlena;
-use crate::storage::datum::{self, Datums};
-use crate::storage::read::{Chunk, Damage};
 use pgrx::pg_sys;
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::Hasher;

@@ -5,12 +5,12 @@
 //! the next, both of which are begun and over before any snapshot is taken.
 
 use super::changes;
+use crate::chunk::reader::Reader;
 use crate::pg::heap::heap_callback;
 use crate::pg::relation;
 use crate::pg::replication::{self, NoHotUpdate};
 use crate::pg::tid::{self, Tid};
 use crate::pg::transaction::{Access, PerTransaction};
-use crate::storage::reader::Reader;
 use pgrx::pg_sys;
 
 /// Longer tuples are toasted, and their TOAST tuples need a command of their own to be deleted.

@@ -2,10 +2,10 @@
 //! there it goes with the table, follows its name, is dumped with it by whoever may dump it, is restored by its owner, and no
 //! publication asks for it (docs/design/0015). That a table is compacted needs no saying.
 
+use crate::catalog::access_method;
+use crate::compact::expire::{Rule, Span, Unit};
 use crate::pg::error::{self, Code};
 use crate::pg::relation::{self, Open};
-use crate::storage::access_method;
-use crate::table::expire::{Rule, Span, Unit};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use serde_json::{json, Value};

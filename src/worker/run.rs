@@ -1,14 +1,14 @@
-//! Running one job on its table, with a record of it (`storage/job_states`) that is committed with each round.
+//! Running one job on its table, with a record of it (`chunk/job_states`) that is committed with each round.
 
 use super::definition::{Job, Kind};
+use crate::chunk::job_states::{self, State};
+use crate::compact::progress::{Watch, Work};
+use crate::compact::{expire, stages};
 use crate::guc;
 use crate::pg::departure;
 use crate::pg::error::{self, Code};
 use crate::pg::rounds::Rounds;
 use crate::pg::sql;
-use crate::storage::job_states::{self, State};
-use crate::table::progress::{Watch, Work};
-use crate::table::{compact, expire};
 use pgrx::pg_sys;
 use std::cell::RefCell;
 
@@ -147,7 +147,7 @@ pub unsafe fn run(rounds: &mut Rounds, job: &Job) -> Work {
     unsafe {
         let record = Record::begin(rounds, job);
         let work = match &job.kind {
-            Kind::Compact => compact::run(rounds, &record),
+            Kind::Compact => stages::run(rounds, &record),
             Kind::Expire(rule) => expire::run(rounds, rule, &record),
         };
         let mut record = Some(record);

@@ -1,11 +1,11 @@
 //! SQL functions that define jobs: `varve.set_retention`, `varve.remove_retention`, `varve.alter_job`.
 
 use super::definition::{self, Job, Kind};
+use crate::chunk::job_states;
+use crate::compact::expire::{self, Rule, Span, Unit};
 use crate::functions::admin::subject;
 use crate::pg::error::{self, Code};
 use crate::pg::relation::{self, Open};
-use crate::storage::job_states;
-use crate::table::expire::{self, Rule, Span, Unit};
 use pgrx::datum::Interval;
 use pgrx::prelude::*;
 

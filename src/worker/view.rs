@@ -1,9 +1,9 @@
 //! SQL functions that show jobs: definitions for the view `varve.jobs`, and `varve.expiring`.
 
 use super::definition;
+use crate::compact::expire::{self, Span};
 use crate::functions::admin::subject;
 use crate::pg::relation;
-use crate::table::expire::{self, Span};
 use pgrx::datum::Interval;
 use pgrx::iter::TableIterator;
 use pgrx::prelude::*;

@@ -11,9 +11,9 @@ mod validate;
 
 pub use validate::index_validate_scan;
 
-use super::keys::build;
+use super::unique::build;
+use crate::catalog::marks;
 use crate::pg::relation;
-use crate::storage::marks;
 use judge::{Judge, Rule};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -128,7 +128,7 @@ unsafe extern "C-unwind" fn begin(
 ) -> *mut Rows {
     // SAFETY: the callback's contract.
     unsafe {
-        crate::table::batch::flush_table(table);
+        crate::ingest::batch::flush_table(table);
         let checks = is_check(scan);
         if pg_sys::ParallelWorkerNumber < 0 && !checks {
             marks::mark_if_alone(table);

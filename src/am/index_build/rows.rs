@@ -4,18 +4,19 @@
 use super::judge::{raise_without_root, Judge, Verdict};
 use crate::am::scan::VarveScan;
 use crate::am::series_index::is_series_index;
-use crate::am::slot;
+use crate::catalog::layout;
+use crate::chunk::kind::{classify, Found};
+use crate::chunk::read::Chunk;
+use crate::chunk::reader::Reader;
+use crate::chunk::series;
+use crate::chunk::slot;
 use crate::pg::error::{self, Code};
 use crate::pg::memory;
 use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::pg::tuple;
-use crate::storage::kind::{classify, Found};
-use crate::storage::layout;
-use crate::storage::read::Chunk;
-use crate::storage::reader::Reader;
-use crate::table::{changes, series};
+use crate::table::changes;
 use pgrx::pg_sys;
 use std::collections::VecDeque;
 use std::mem::ManuallyDrop;
@@ -276,7 +277,7 @@ impl Rows {
             match Chunk::open(table, item.tid, item.header, item.len) {
                 Ok(chunk) => Reader::new(chunk),
                 Err(damage) => {
-                    crate::storage::kind::raise(table, item.tid, item.header, item.len, &damage)
+                    crate::chunk::kind::raise(table, item.tid, item.header, item.len, &damage)
                 }
             }
         }

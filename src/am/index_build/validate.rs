@@ -4,11 +4,12 @@
 use super::judge::{Judge, Rule};
 use super::rows::{Blocks, Entry, Rows, Step};
 use super::{form, next, progress_param};
-use crate::am::keys::{arm::arm, build};
+use crate::am::unique::arm::arm;
+use crate::am::unique::build;
+use crate::chunk::series;
 use crate::pg::memory;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
-use crate::table::series;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::collections::HashSet;

@@ -1,8 +1,8 @@
 //! Building a series index with nbtree's own build.
 
-use super::validate;
+use crate::catalog::marks;
 use crate::pg::nbtree;
-use crate::storage::marks;
+use crate::series_index::validate;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 

@@ -1,9 +1,9 @@
 //! The routine of the index access method, and inserting.
 
 use super::{build, cost, scan, vacuum};
+use crate::catalog::index_options;
 use crate::pg::nbtree;
 use crate::pg::tid;
-use crate::storage::index_options;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 

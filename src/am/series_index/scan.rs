@@ -1,16 +1,16 @@
 //! Index scan callbacks. A scan merges in one direction, that of its first row. A cursor that turns round is
 //! shown what it has passed: the TIDs are collected by scanning up to its row again, and kept from then on.
 
-use super::entries::{Shape, Stream};
-use super::merge::{Merge, Opened, Sources};
-use super::quals::Quals;
-use super::rows::View;
-use super::section::{self, Place, Section, Unkeyed};
+use crate::ingest::batch;
 use crate::pg::error;
 use crate::pg::memory;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::tid::{self, Tid};
-use crate::table::batch;
+use crate::series_index::entries::{Shape, Stream};
+use crate::series_index::merge::{Merge, Opened, Sources};
+use crate::series_index::quals::Quals;
+use crate::series_index::rows::View;
+use crate::series_index::section::{self, Place, Section, Unkeyed};
 use crate::table::fetched;
 use crate::table::open::OpenChunk;
 use pgrx::pg_sys;

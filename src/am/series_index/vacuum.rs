@@ -1,8 +1,8 @@
 //! VACUUM of a series index: nbtree's, with header entries shown to core by the TIDs of their headers.
 
+use crate::chunk::series;
 use crate::pg::nbtree;
 use crate::pg::tid;
-use crate::table::series;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 

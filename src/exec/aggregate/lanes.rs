@@ -2,9 +2,9 @@
 //! as 64-bit integers, floats as doubles; values of other types as datums.
 
 use super::fold::Slice;
+use crate::chunk::datum::{self, Datums};
+use crate::chunk::read::{Chunk, Damage};
 use crate::pg::relation;
-use crate::storage::datum::{self, Datums};
-use crate::storage::read::{Chunk, Damage};
 use pgrx::pg_sys;
 use std::ops::Range;
 use varve_columns::chunk::{BlockEntry, ColumnDirectory, Layout};

@@ -2,13 +2,13 @@
 //! index is small beside the table, the table's other pages are not read.
 
 use super::conditions::Bounded;
-use crate::am::series_index::probe::condition;
-use crate::am::series_index::quals::Quals;
-use crate::am::series_index::section::is_null;
+use crate::catalog::layout;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
-use crate::storage::layout;
-use crate::table::headers::{self, Place};
+use crate::scan::headers::{self, Place};
+use crate::series_index::probe::condition;
+use crate::series_index::quals::Quals;
+use crate::series_index::section::is_null;
 use pgrx::pg_sys::{self, Datum, Oid};
 use varve_columns::vector::filter::Comparison;
 

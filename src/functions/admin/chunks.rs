@@ -2,11 +2,11 @@
 
 use super::codecs::Mix;
 use super::{subject, text};
+use crate::chunk::read::Damage;
+use crate::chunk::reader::Reader;
+use crate::chunk::{inspect, series};
 use crate::pg::relation;
 use crate::pg::tid;
-use crate::storage::read::Damage;
-use crate::storage::reader::Reader;
-use crate::table::{inspect, series};
 use pgrx::iter::TableIterator;
 use pgrx::prelude::*;
 use varve_columns::tuple::header::{Section, FLAG_ONE_SERIES, FLAG_SORTED, FLAG_UNKEYED};

@@ -3,11 +3,11 @@
 use super::chunks::header_bytes;
 use super::codecs::Mix;
 use super::subject;
+use crate::chunk::inspect;
+use crate::chunk::kind::Found;
+use crate::chunk::read::Damage;
+use crate::chunk::reader::Reader;
 use crate::pg::relation;
-use crate::storage::kind::Found;
-use crate::storage::read::Damage;
-use crate::storage::reader::Reader;
-use crate::table::inspect;
 use pgrx::iter::TableIterator;
 use pgrx::prelude::*;
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! The table that an administrative function is called for, and whether the caller may.
 
+use crate::catalog::access_method;
 use crate::pg::error::{self, Code};
 use crate::pg::relation::{self, Open};
-use crate::storage::access_method;
 use pgrx::pg_sys;
 
 /// Opens a varve table with `lock`; raises what is wrong with any other relation.

@@ -1,10 +1,11 @@
 //! `varve.table_state(table)`: what the view `varve.tables` says of a table.
 
 use super::subject;
+use crate::catalog::access_method;
+use crate::catalog::layout;
+use crate::compact::obstacle;
 use crate::pg::relation::{self, Open};
-use crate::storage::access_method;
-use crate::storage::layout;
-use crate::table::{headers, obstacle};
+use crate::scan::headers;
 use pgrx::iter::TableIterator;
 use pgrx::prelude::*;
 

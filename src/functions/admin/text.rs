@@ -1,7 +1,7 @@
 //! Values as text.
 
+use crate::chunk::reader::Reader;
 use crate::pg::relation;
-use crate::storage::reader::Reader;
 use pgrx::pg_sys;
 use std::ffi::CStr;
 

@@ -1,7 +1,7 @@
 //! `varve.verify(table)`: a row for everything that is wrong with a table.
 
 use super::subject;
-use crate::table::verify;
+use crate::verify;
 use pgrx::iter::TableIterator;
 use pgrx::prelude::*;
 

@@ -1,14 +1,14 @@
 //! `varve.create_rollup`: a table for what is stored, a view that gives stored and computed buckets, and their entry.
 
 use super::query::{self, Column, Defined};
+use crate::catalog::access_method;
+use crate::catalog::layout;
 use crate::functions::errors::{raise, Code};
 use crate::functions::fcinfo::{arg_opt, guarded, null, sql_function, text_bytes};
 use crate::pg::error;
 use crate::pg::relation::{self, Open};
 use crate::pg::spi;
 use crate::rollup::catalog::{self, Rollup};
-use crate::storage::access_method;
-use crate::storage::layout;
 use core::ffi::CStr;
 use pgrx::pg_sys::{self, Datum, Oid};
 use std::ffi::CString;

@@ -1,9 +1,9 @@
 //! Which queries the node answers. Whatever is not known to be right is left to core.
 
+use crate::catalog::access_method;
+use crate::catalog::marks;
 use crate::pg::node::{cast, items};
 use crate::pg::relation::Open;
-use crate::storage::access_method;
-use crate::storage::marks;
 use pgrx::pg_sys::{self, Node, NodeTag};
 use pgrx::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Rewrites that write pages past the buffer manager (src/storage/raw.rs): the server is killed as soon as one has
+//! Rewrites that write pages past the buffer manager (src/chunk/raw.rs): the server is killed as soon as one has
 //! committed, with and without the WAL's help. Pages must carry checksums, and the WAL alone must be able to make the file.
 
 use super::{check, create_twins};

@@ -1,0 +1,77 @@
+//! Putting our functions into the places of btree's: in the copies that this process has of the unique indexes'
+//! access method. A copy lasts as long as somebody has the index open, and may be a new one after that; so
+//! it is looked at again by each callback of the table that comes between opening an index and using it.
+
+use super::{insert, ordinary, scan};
+use crate::catalog::keys;
+use crate::unique::resting;
+use pgrx::pg_sys;
+
+/// Sees to it that uses of the table's unique indexes that follow come to us.
+///
+/// # Safety
+/// `table` must be open with a lock.
+pub unsafe fn arm(table: pg_sys::Relation) {
+    if resting::is_resting() {
+        return;
+    }
+    // SAFETY: by contract; an index that is there is kept by the table's lock or by who has it open.
+    unsafe {
+        if (*(*table).rd_rel).relhasindex {
+            let keys = keys::of(table);
+            if keys.concern_chunks() {
+                keys.unique
+                    .iter()
+                    .for_each(|unique| arm_index(unique.index));
+            }
+        }
+    }
+}
+
+/// Sees to it that the table's other indexes, but for series indexes, pass over rows that batches have collected.
+///
+/// # Safety
+/// As `arm`.
+pub unsafe fn arm_ordinary(table: pg_sys::Relation) {
+    // SAFETY: by contract.
+    unsafe {
+        if (*(*table).rd_rel).relhasindex {
+            let keys = keys::of(table);
+            keys.ordinary.iter().for_each(|&oid| ordinary::arm(oid));
+        }
+    }
+}
+
+unsafe fn arm_index(oid: pg_sys::Oid) {
+    // SAFETY: the routine is this entry's own copy.
+    unsafe {
+        with_routine(oid, |_, routine| {
+            (*routine).aminsert = Some(insert::insert);
+            (*routine).amrescan = Some(scan::rescan);
+            (*routine).amgettuple = Some(scan::get_tuple);
+            (*routine).amendscan = Some(scan::end_scan);
+        });
+    }
+}
+
+/// Shows the copy of an index's routine that this process has.
+///
+/// # Safety
+/// `oid` must be of an index of a table that is open.
+pub unsafe fn with_routine(
+    oid: pg_sys::Oid,
+    change: impl FnOnce(pg_sys::Relation, *mut pg_sys::IndexAmRoutine),
+) {
+    // SAFETY: by contract.
+    unsafe {
+        let index = pg_sys::RelationIdGetRelation(oid);
+        if index.is_null() {
+            return;
+        }
+        let routine = (*index).rd_indam;
+        if !routine.is_null() {
+            change(index, routine);
+        }
+        pg_sys::RelationClose(index);
+    }
+}

@@ -1,0 +1,141 @@
+//! A unique index that is built on a table with chunks. btree sees to it that no two rows of the tail have one key; here all
+//! rows, compressed ones too, go through the sort of an index build once more, which raises its own error for two that are
+//! equal. What it sorts is thrown away.
+
+use crate::am::scan;
+use crate::catalog::{layout, marks};
+use crate::chunk::slot;
+use crate::pg::error;
+use crate::pg::nbtree;
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+unsafe extern "C-unwind" {
+    fn tuplesort_putindextuplevalues(
+        sort: *mut pg_sys::Tuplesortstate,
+        index: pg_sys::Relation,
+        item: pg_sys::ItemPointer,
+        values: *mut pg_sys::Datum,
+        nulls: *mut bool,
+    );
+    fn tuplesort_performsort(sort: *mut pg_sys::Tuplesortstate);
+}
+
+/// What a verification works with. Plain values: an error of the sort jumps over the frame that holds them.
+#[repr(C)]
+struct Work {
+    sort: *mut pg_sys::Tuplesortstate,
+    scan: pg_sys::TableScanDesc,
+    slot: *mut pg_sys::TupleTableSlot,
+    item: pg_sys::ItemPointerData,
+    values: [pg_sys::Datum; pg_sys::INDEX_MAX_KEYS as usize],
+    nulls: [bool; pg_sys::INDEX_MAX_KEYS as usize],
+}
+
+/// Raises an error where two rows of the table have the same key in a unique index, one of them or both in chunks. By
+/// `snapshot`; without one nobody else can change the table.
+///
+/// # Safety
+/// Both must be open, and the caller's frames hold nothing that needs dropping.
+pub unsafe fn verify(table: pg_sys::Relation, index: pg_sys::Relation, snapshot: pg_sys::Snapshot) {
+    // SAFETY: by contract; no value here needs dropping.
+    unsafe {
+        let work = begin(table, index, snapshot);
+        if work.is_null() {
+            return;
+        }
+        while next(index, work) {
+            let (values, nulls) = (&raw mut (*work).values, &raw mut (*work).nulls);
+            let item = &raw mut (*work).item;
+            tuplesort_putindextuplevalues((*work).sort, index, item, values.cast(), nulls.cast());
+        }
+        tuplesort_performsort((*work).sort);
+        end(work);
+    }
+}
+
+/// Null where there is nothing to verify.
+#[pg_guard]
+unsafe extern "C-unwind" fn begin(
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+    snapshot: pg_sys::Snapshot,
+) -> *mut Work {
+    // SAFETY: the caller's contract. Workers of a parallel build leave this to their leader.
+    unsafe {
+        let concerned = (*(*index).rd_index).indisunique
+            && pg_sys::ParallelWorkerNumber < 0
+            && marks::is_marked(table)
+            && layout::is_plain_key(index);
+        if !concerned {
+            return core::ptr::null_mut();
+        }
+        let snapshot = if snapshot.is_null() {
+            core::ptr::addr_of_mut!(pg_sys::SnapshotSelfData)
+        } else {
+            snapshot
+        };
+        let work: *mut Work = pg_sys::palloc0(core::mem::size_of::<Work>()).cast();
+        (*work).sort = begin_sort(table, index);
+        let (none, alone) = (core::ptr::null_mut(), core::ptr::null_mut());
+        let flags = pg_sys::ScanOptions::SO_TYPE_SEQSCAN
+            | pg_sys::ScanOptions::SO_ALLOW_STRAT
+            | pg_sys::ScanOptions::SO_ALLOW_PAGEMODE;
+        (*work).scan = scan::scan_begin(table, snapshot, 0, none, alone, flags);
+        (*work).slot = pg_sys::table_slot_create(table, core::ptr::null_mut());
+        work
+    }
+}
+
+unsafe fn begin_sort(
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+) -> *mut pg_sys::Tuplesortstate {
+    let alone = core::ptr::null_mut();
+    // SAFETY: the caller's contract.
+    unsafe {
+        let memory = pg_sys::maintenance_work_mem;
+        #[cfg(feature = "pg14")]
+        return pg_sys::tuplesort_begin_index_btree(table, index, true, memory, alone, false);
+        #[cfg(not(feature = "pg14"))]
+        return pg_sys::tuplesort_begin_index_btree(table, index, true, false, memory, alone, 0);
+    }
+}
+
+/// Goes on to the next row.
+#[pg_guard]
+unsafe extern "C-unwind" fn next(index: pg_sys::Relation, work: *mut Work) -> bool {
+    // SAFETY: made by `begin`; the index is over columns only.
+    unsafe {
+        error::check_interrupts();
+        let (work, forward) = (&mut *work, pg_sys::ScanDirection::ForwardScanDirection);
+        if !scan::scan_getnextslot(work.scan, forward, work.slot) {
+            return false;
+        }
+        slot::deform_all(work.slot);
+        let columns = layout::all_index_columns(index);
+        for (at, column) in columns.iter().enumerate() {
+            let column = usize::from(*column) - 1;
+            work.values[at] = *(*work.slot).tts_values.add(column);
+            work.nulls[at] = *(*work.slot).tts_isnull.add(column);
+        }
+        let count = columns.len();
+        nbtree::expect_short(index, &mut work.values[..count], &mut work.nulls[..count]);
+        // Columns that are only carried along do not matter.
+        let keys = (*(*index).rd_index).indnkeyatts as usize;
+        work.nulls[keys..].fill(true);
+        work.item = (*work.slot).tts_tid;
+        true
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn end(work: *mut Work) {
+    // SAFETY: made by `begin`.
+    unsafe {
+        scan::scan_end((*work).scan);
+        pg_sys::ExecDropSingleTupleTableSlot((*work).slot);
+        pg_sys::tuplesort_end((*work).sort);
+        pg_sys::pfree(work.cast());
+    }
+}

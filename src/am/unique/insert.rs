@@ -1,0 +1,140 @@
+//! Entering a key: `aminsert` of a unique index. A key that is in a chunk is refused before btree gets it, so
+//! that nobody waits for an entry that is to go again. Then btree enters it, and settles it with the tail's:
+//! from here on every inserter of the same key meets it. What has been sealed between the first look and
+//! btree's is found by a second one, which is needed only if some transaction has ended meanwhile, or has told that it
+//! has brought a batch, which is in chunks before it ends. A deferrable key is entered first and looked for once, without waiting; where it may be taken, core asks again when it is due.
+//!
+//! Errors of btree must reach core as they were raised, with constraint and all, and so must ours. They jump
+//! over the unguarded frames here, which hold plain values only.
+
+use crate::pg::constraint;
+use crate::pg::relation;
+use crate::pg::tid;
+use crate::unique::directory::Stamp;
+use crate::unique::find::{self, Answer, Key, Search};
+use crate::unique::resting;
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+unsafe extern "C-unwind" {
+    fn btinsert(
+        index: pg_sys::Relation,
+        values: *mut pg_sys::Datum,
+        nulls: *mut bool,
+        item: pg_sys::ItemPointer,
+        table: pg_sys::Relation,
+        check: pg_sys::IndexUniqueCheck::Type,
+        unchanged: bool,
+        info: *mut pg_sys::IndexInfo,
+    ) -> bool;
+    fn LockRelationOid(relation: pg_sys::Oid, mode: i32);
+}
+
+pub unsafe extern "C-unwind" fn insert(
+    index: pg_sys::Relation,
+    values: *mut pg_sys::Datum,
+    nulls: *mut bool,
+    item: pg_sys::ItemPointer,
+    table: pg_sys::Relation,
+    check: pg_sys::IndexUniqueCheck::Type,
+    unchanged: bool,
+    info: *mut pg_sys::IndexInfo,
+) -> bool {
+    // SAFETY: called by core with open relations and values for each column; no value here needs dropping.
+    unsafe {
+        if tid::read(item) == tid::PENDING {
+            // The batch enters it.
+            return true;
+        }
+        let mut stamp = Stamp::default();
+        let waits = check == pg_sys::IndexUniqueCheck::UNIQUE_CHECK_YES;
+        if waits && look(index, values, nulls, table, true, &mut stamp) == Answer::Taken {
+            raise_taken(index, values, nulls, table);
+        }
+        let rested = resting::set_resting(true);
+        let unique = btinsert(index, values, nulls, item, table, check, unchanged, info);
+        resting::set_resting(rested);
+        // A check of an entry that was made before has been published long since: one look is enough.
+        let existed = check == pg_sys::IndexUniqueCheck::UNIQUE_CHECK_EXISTING;
+        if (existed || waits && is_stale(stamp))
+            && look(index, values, nulls, table, true, &mut stamp) == Answer::Taken
+        {
+            raise_taken(index, values, nulls, table);
+        }
+        if check != pg_sys::IndexUniqueCheck::UNIQUE_CHECK_PARTIAL {
+            return unique;
+        }
+        let free = unique && look(index, values, nulls, table, false, &mut stamp) == Answer::Free;
+        if !free && !(*(*index).rd_index).indimmediate {
+            keep_armed(index);
+        }
+        free
+    }
+}
+
+/// Sees to it that the check that is made later comes to us: it opens the table first and the index then, and while we hold
+/// the lock that it takes, nothing is made known in between that would have the armed routine replaced.
+unsafe fn keep_armed(index: pg_sys::Relation) {
+    // SAFETY: an error jumps over frames of plain values only.
+    unsafe { LockRelationOid((*index).rd_id, pg_sys::RowExclusiveLock as i32) };
+}
+
+/// May new keys have come into chunks since an earlier look, of transactions that are in progress too?
+#[pg_guard]
+unsafe extern "C-unwind" fn is_stale(stamp: Stamp) -> bool {
+    // SAFETY: inside a transaction.
+    unsafe { stamp.is_stale() }
+}
+
+/// Is the key in a chunk?
+#[pg_guard]
+unsafe extern "C-unwind" fn look(
+    index: pg_sys::Relation,
+    values: *mut pg_sys::Datum,
+    nulls: *mut bool,
+    table: pg_sys::Relation,
+    waits: bool,
+    stamp: *mut Stamp,
+) -> Answer {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let count = (*(*index).rd_index).indnkeyatts as usize;
+        let nulls = core::slice::from_raw_parts(nulls, count);
+        if nulls.contains(&true) {
+            return Answer::Free;
+        }
+        let key = Key {
+            values: core::slice::from_raw_parts(values, count),
+            nulls,
+            columns: (0..count).collect(),
+        };
+        let search = Search {
+            table,
+            index,
+            waits,
+        };
+        let (answer, _) = find::find(search, &key, &mut *stamp);
+        if answer == Answer::Taken && waits {
+            // A serialization failure is the better error.
+            relation::check_serializable(table);
+        }
+        answer
+    }
+}
+
+/// The error that btree raises for a key that a tail row has.
+#[pg_guard]
+unsafe extern "C-unwind" fn raise_taken(
+    index: pg_sys::Relation,
+    values: *mut pg_sys::Datum,
+    nulls: *mut bool,
+    table: pg_sys::Relation,
+) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let count = (*(*index).rd_index).indnkeyatts as usize;
+        let values = core::slice::from_raw_parts(values, count);
+        let nulls = core::slice::from_raw_parts(nulls, count);
+        constraint::raise_duplicate(table, index, values, nulls)
+    }
+}

@@ -1,0 +1,178 @@
+//! What a session knows about the unique indexes of a varve table, until the catalogs tell it otherwise.
+
+use crate::catalog::access_method;
+use crate::catalog::{layout, marks};
+use crate::guc;
+use crate::pg::relation::{self, Open};
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use rustc_hash::FxHashMap;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// A unique index whose keys may be in chunks.
+pub struct Unique {
+    pub index: pg_sys::Oid,
+    /// Checked row by row, and never later.
+    pub immediate: bool,
+    /// Table columns of its key, from 0.
+    pub columns: Vec<usize>,
+    /// The series index that finds its keys, and where in the key that one's columns are; without one, the whole table is walked.
+    pub series: Option<(pg_sys::Oid, Vec<usize>)>,
+}
+
+impl Unique {
+    /// Has a row its key whose series and time are those of the key?
+    pub fn is_series_and_time(&self) -> bool {
+        let series = self.series.as_ref();
+        series.is_some_and(|(_, places)| places.len() == self.columns.len())
+    }
+}
+
+/// The unique indexes of a table.
+pub struct Keys {
+    pub unique: Vec<Unique>,
+    /// Indexes that are neither among these nor series indexes.
+    pub ordinary: Vec<pg_sys::Oid>,
+    indexes: Vec<pg_sys::Oid>,
+    /// Others may write the table's first chunk at any time.
+    can_get_chunks: bool,
+    has_chunks: Cell<bool>,
+    /// Found out in torture mode, where more is possible.
+    torture: bool,
+}
+
+impl Keys {
+    /// May the table have chunks, now or at any time before this transaction ends?
+    pub fn concern_chunks(&self) -> bool {
+        !self.unique.is_empty() && (self.can_get_chunks || self.has_chunks.get())
+    }
+
+    /// Has the table chunks at this moment? A table that has had one has; else the marks are asked.
+    ///
+    /// # Safety
+    /// `table` must be open, and the one whose keys these are.
+    pub unsafe fn has_chunks(&self, table: pg_sys::Relation) -> bool {
+        if !self.has_chunks.get() && self.can_get_chunks {
+            // SAFETY: by contract.
+            self.has_chunks.set(unsafe { marks::is_marked(table) });
+        }
+        self.has_chunks.get()
+    }
+
+    pub fn of_index(&self, index: pg_sys::Oid) -> Option<&Unique> {
+        self.unique.iter().find(|unique| unique.index == index)
+    }
+}
+
+thread_local! {
+    static KNOWN: RefCell<FxHashMap<pg_sys::Oid, Rc<Keys>>> = RefCell::default();
+    /// Counts what the catalogs have told.
+    static CHANGES: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Registers for changes of the catalogs. Called once.
+pub fn init() {
+    // SAFETY: the callback lives as long as the library.
+    unsafe {
+        pg_sys::CacheRegisterRelcacheCallback(Some(relation_changed), pg_sys::Datum::from(0usize));
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn relation_changed(_arg: pg_sys::Datum, changed: pg_sys::Oid) {
+    CHANGES.set(CHANGES.get() + 1);
+    KNOWN.with_borrow_mut(|known| {
+        if changed == pg_sys::InvalidOid {
+            known.clear();
+        } else if !known.is_empty() {
+            known.retain(|&table, keys| table != changed && !keys.indexes.contains(&changed));
+        }
+    });
+}
+
+/// The keys of a varve table.
+///
+/// # Safety
+/// `table` must be open with a lock.
+pub unsafe fn of(table: pg_sys::Relation) -> Rc<Keys> {
+    // SAFETY: by contract.
+    let oid = unsafe { relation::oid(table) };
+    if let Some(keys) = KNOWN.with_borrow(|known| known.get(&oid).map(Rc::clone)) {
+        if keys.torture == guc::is_torture() {
+            return keys;
+        }
+    }
+    let before = CHANGES.get();
+    // SAFETY: by contract.
+    let keys = Rc::new(unsafe { look_up(table) });
+    if CHANGES.get() == before {
+        KNOWN.with_borrow_mut(|known| known.insert(oid, Rc::clone(&keys)));
+    }
+    keys
+}
+
+unsafe fn look_up(table: pg_sys::Relation) -> Keys {
+    let mut keys = Keys {
+        unique: Vec::new(),
+        ordinary: Vec::new(),
+        indexes: Vec::new(),
+        can_get_chunks: false,
+        has_chunks: Cell::new(false),
+        torture: guc::is_torture(),
+    };
+    // SAFETY: the caller's contract.
+    unsafe {
+        if !access_method::is_varve(table)
+            || (*(*table).rd_rel).relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE
+        {
+            return keys;
+        }
+        keys.indexes = relation::index_oids(table);
+        let series = layout::series_indexes(table);
+        for &oid in &keys.indexes {
+            let index = Open::index(oid, pg_sys::AccessShareLock);
+            let form = &*(*index.rel()).rd_index;
+            let columns = layout::index_columns(index.rel());
+            let is_btree = (*(*index.rel()).rd_rel).relam == pg_sys::BTREE_AM_OID;
+            if !form.indisunique || !is_btree || columns.contains(&0) {
+                if !layout::is_series(index.rel()) {
+                    keys.ordinary.push(oid);
+                }
+                continue;
+            }
+            keys.unique.push(Unique {
+                index: oid,
+                immediate: form.indimmediate,
+                columns: columns
+                    .iter()
+                    .map(|&column| usize::from(column) - 1)
+                    .collect(),
+                series: layout::series_index_of_key(index.rel(), &series).map(|found| {
+                    let found = Open::index(found, pg_sys::AccessShareLock);
+                    let place = |wanted: &u16| columns.iter().position(|column| column == wanted);
+                    let places = layout::index_columns(found.rel());
+                    (
+                        relation::oid(found.rel()),
+                        places.iter().filter_map(place).collect(),
+                    )
+                }),
+            });
+        }
+        if !keys.unique.is_empty() {
+            keys.can_get_chunks = layout::can_get_chunks(table);
+            // What can get none now gets none before our lock on it ends.
+            keys.has_chunks.set(marks::is_marked(table));
+        }
+    }
+    keys
+}
+
+/// Must changes of compressed rows of the table be announced to those who insert keys?
+///
+/// # Safety
+/// `table` must be open with a lock.
+pub unsafe fn announces_changes(table: pg_sys::Relation) -> bool {
+    // SAFETY: by contract.
+    unsafe { !of(table).unique.is_empty() }
+}

@@ -1,0 +1,82 @@
+//! Looking at every chunk of a table, in the order of their headers.
+
+use crate::chunk::kind::{classify, Found};
+use crate::chunk::read::Damage;
+use crate::chunk::reader::Reader;
+use crate::chunk::registry;
+use crate::pg::error;
+use crate::pg::page::{PageCursor, PageTuple};
+use crate::pg::relation;
+use crate::pg::tid::Tid;
+use pgrx::pg_sys;
+use std::rc::Rc;
+
+/// Shows every tuple that `snapshot` sees to `visit`, page by page under a share lock.
+///
+/// # Safety
+/// `table` must be open, `snapshot` valid; `visit` must not lock buffers.
+pub unsafe fn visible_tuples(
+    table: pg_sys::Relation,
+    snapshot: pg_sys::Snapshot,
+    visit: impl FnMut(Found, PageTuple),
+) {
+    // SAFETY: by contract.
+    unsafe { visible_on(table, snapshot, 0..relation::blocks(table), visit) }
+}
+
+/// The same of some pages; those that the table does not have are passed over.
+///
+/// # Safety
+/// As `visible_tuples`.
+pub unsafe fn visible_on(
+    table: pg_sys::Relation,
+    snapshot: pg_sys::Snapshot,
+    pages: impl Iterator<Item = u32>,
+    mut visit: impl FnMut(Found, PageTuple),
+) {
+    // SAFETY: by contract.
+    unsafe {
+        let oid = relation::oid(table);
+        let blocks = relation::blocks(table);
+        let mut cursor = PageCursor::new(table);
+        for block in pages.filter(|&block| block < blocks) {
+            error::check_interrupts();
+            cursor.go(block);
+            let buffer = cursor.buffer();
+            cursor.locked(|page| {
+                for item in page.tuples() {
+                    let mut heap_tuple = item.to_heap_tuple(oid);
+                    if pg_sys::HeapTupleSatisfiesVisibility(&mut heap_tuple, snapshot, buffer) {
+                        visit(classify(item.header, item.len, item.tid.offset), item);
+                    }
+                }
+            });
+        }
+    }
+}
+
+/// Shows every chunk that `snapshot` sees to `visit`, damaged ones as what is wrong with them.
+///
+/// # Safety
+/// As `visible_tuples`, but `visit` may read the table.
+pub unsafe fn chunks(
+    table: pg_sys::Relation,
+    snapshot: pg_sys::Snapshot,
+    mut visit: impl FnMut(Tid, Result<Rc<Reader>, Damage>),
+) {
+    let mut headers = Vec::new();
+    // SAFETY: by contract.
+    unsafe {
+        visible_tuples(table, snapshot, |found, item| {
+            if found == Found::Header {
+                headers.push(item.tid);
+            }
+        });
+        for at in headers {
+            error::check_interrupts();
+            if let Some(result) = registry::try_reader_at(table, at, snapshot) {
+                visit(at, result);
+            }
+        }
+    }
+}

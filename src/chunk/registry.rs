@@ -1,0 +1,417 @@
+//! Finding chunks: by the TID of a header, with some readers kept per transaction, and by chunk id.
+
+use super::read::{Chunk, Damage};
+use super::reader::Reader;
+use crate::chunk::kind::{classify, raise, Found};
+use crate::guc;
+use crate::pg::error;
+use crate::pg::page::{PageCursor, PageTuple};
+use crate::pg::relation;
+use crate::pg::tid::{self, Tid};
+use crate::pg::transaction::{Access, PerTransaction};
+use crate::pg::tuple;
+use pgrx::pg_sys;
+use rustc_hash::FxHashMap;
+use std::rc::Rc;
+use varve_columns::tuple::header::{self, StorageTuple};
+
+/// Readers that are kept whatever memory they take.
+const LEAST_READERS: usize = 8;
+/// Readers that are kept as long as all that they hold takes no more than twice `varve.batch_memory`: rows that moved together, or
+/// that a statement changes, lie in the chunks of as many series, now in one, now in another.
+const MOST_READERS: usize = 512;
+/// Memory is counted each time that so many readers have come.
+const WEIGHED_EVERY: u64 = 16;
+const KEPT_WRITERS: usize = 16;
+
+/// Where a header is: table, file and place.
+type Place = (pg_sys::Oid, pg_sys::Oid, Tid);
+
+struct Kept {
+    /// The header tuple's bytes: a header version never changes.
+    body: Vec<u8>,
+    reader: Rc<Reader>,
+    /// When it was asked for last, by the count of askings.
+    used: u64,
+}
+
+#[derive(Default)]
+struct Readers {
+    kept: FxHashMap<Place, Kept>,
+    asked: u64,
+    opened: u64,
+}
+
+/// Table, file and transaction, and the headers that this has written.
+type Writer = (
+    (pg_sys::Oid, pg_sys::Oid, pg_sys::TransactionId),
+    Rc<[Written]>,
+);
+
+thread_local! {
+    static KEPT: PerTransaction<Readers> = PerTransaction::default();
+    static WRITERS: PerTransaction<Vec<Writer>> = PerTransaction::default();
+}
+
+/// The reader of the header at `at`, if its tuple is visible to `snapshot`; raises XX001 when the chunk
+/// is damaged.
+///
+/// # Safety
+/// `table` must be open, `snapshot` valid.
+pub unsafe fn reader_at(
+    table: pg_sys::Relation,
+    at: Tid,
+    snapshot: pg_sys::Snapshot,
+) -> Option<Rc<Reader>> {
+    // SAFETY: by contract; the tuple stays pinned for the error's sake.
+    unsafe {
+        with_header(table, at, snapshot, |found| {
+            kept_reader(table, at, found)
+                .unwrap_or_else(|damage| raise(table, at, found.t_data, found.t_len, &damage))
+        })
+    }
+}
+
+/// The same, but returns what is wrong with a damaged chunk.
+///
+/// # Safety
+/// As `reader_at`.
+pub unsafe fn try_reader_at(
+    table: pg_sys::Relation,
+    at: Tid,
+    snapshot: pg_sys::Snapshot,
+) -> Option<Result<Rc<Reader>, Damage>> {
+    // SAFETY: by contract.
+    unsafe { with_header(table, at, snapshot, |found| kept_reader(table, at, found)) }
+}
+
+/// The reader of the header at `at`, if its tuple is visible to `snapshot`, for checks that are no reading: serializable
+/// transactions do not get into conflicts by it.
+///
+/// # Safety
+/// As `reader_at`.
+pub unsafe fn reader_for_check(
+    table: pg_sys::Relation,
+    at: Tid,
+    snapshot: pg_sys::Snapshot,
+) -> Option<Rc<Reader>> {
+    // SAFETY: by contract.
+    unsafe {
+        check(table, at, |found, buffer| {
+            pg_sys::HeapTupleSatisfiesVisibility(found, snapshot, buffer).then_some(())
+        })
+        .map(|((), reader)| reader)
+    }
+}
+
+/// What a header is to those who must know of more than their snapshot shows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Standing {
+    /// The snapshot shows it.
+    Seen,
+    /// Written by this transaction, after the snapshot.
+    Own,
+    /// Written by a transaction that is in progress.
+    Pending(pg_sys::TransactionId),
+    /// It has come into being since the snapshot was taken.
+    Later,
+}
+
+/// The reader of the header at `at`, and what it is; None for one that is not valid any more, or never will be. No reading either.
+///
+/// # Safety
+/// As `reader_at`.
+pub unsafe fn standing_at(
+    table: pg_sys::Relation,
+    at: Tid,
+    snapshot: pg_sys::Snapshot,
+) -> Option<(Standing, Rc<Reader>)> {
+    // SAFETY: by contract.
+    unsafe {
+        check(table, at, |found, buffer| {
+            if pg_sys::HeapTupleSatisfiesVisibility(found, snapshot, buffer) {
+                return Some(Standing::Seen);
+            }
+            let mut dirty = dirty_snapshot();
+            if !pg_sys::HeapTupleSatisfiesVisibility(found, &mut dirty, buffer) {
+                return None;
+            }
+            Some(if dirty.xmin != pg_sys::InvalidTransactionId {
+                Standing::Pending(dirty.xmin)
+            } else if pg_sys::TransactionIdIsCurrentTransactionId(tuple::xmin((*found).t_data)) {
+                Standing::Own
+            } else {
+                Standing::Later
+            })
+        })
+    }
+}
+
+/// The reader of the header at `at`, with what `judge` says of its tuple while the page is locked.
+unsafe fn check<R>(
+    table: pg_sys::Relation,
+    at: Tid,
+    judge: impl FnOnce(pg_sys::HeapTuple, pg_sys::Buffer) -> Option<R>,
+) -> Option<(R, Rc<Reader>)> {
+    // SAFETY: the callers' contract; the tuple stays pinned while it is opened.
+    unsafe {
+        let mut cursor = PageCursor::new(table);
+        let item = cursor.tuple(at, relation::blocks(table))?;
+        let buffer = cursor.buffer();
+        let mut found = item.to_heap_tuple(relation::oid(table));
+        let judged = cursor.locked(|_| {
+            (classify(item.header, item.len, at.offset) == Found::Header)
+                .then(|| judge(&mut found, buffer))
+                .flatten()
+        })?;
+        let reader = kept_reader(table, at, &found)
+            .unwrap_or_else(|damage| raise(table, at, found.t_data, found.t_len, &damage));
+        Some((judged, reader))
+    }
+}
+
+/// Shows the header tuple at `at` to `body` while it is pinned, if it is one and visible.
+unsafe fn with_header<R>(
+    table: pg_sys::Relation,
+    at: Tid,
+    snapshot: pg_sys::Snapshot,
+    body: impl FnOnce(&pg_sys::HeapTupleData) -> R,
+) -> Option<R> {
+    // SAFETY: the callers' contract; the page exists, and heap_fetch pins it when it returns true.
+    unsafe {
+        if at.block >= relation::blocks(table) {
+            return None;
+        }
+        let mut found = pg_sys::HeapTupleData {
+            t_self: tid::to_pg(at),
+            ..Default::default()
+        };
+        let mut buffer: pg_sys::Buffer = 0;
+        if !heap_fetch(table, snapshot, &mut found, &mut buffer) {
+            return None;
+        }
+        let is_header = classify(found.t_data, found.t_len, at.offset) == Found::Header;
+        let result = is_header.then(|| body(&found));
+        pg_sys::ReleaseBuffer(buffer);
+        result
+    }
+}
+
+unsafe fn heap_fetch(
+    table: pg_sys::Relation,
+    snapshot: pg_sys::Snapshot,
+    found: &mut pg_sys::HeapTupleData,
+    buffer: &mut pg_sys::Buffer,
+) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        #[cfg(feature = "pg14")]
+        return pg_sys::heap_fetch(table, snapshot, found, buffer);
+        #[cfg(not(feature = "pg14"))]
+        return pg_sys::heap_fetch(table, snapshot, found, buffer, false);
+    }
+}
+
+unsafe fn kept_reader(
+    table: pg_sys::Relation,
+    at: Tid,
+    found: &pg_sys::HeapTupleData,
+) -> Result<Rc<Reader>, Damage> {
+    // SAFETY: the tuple is pinned.
+    unsafe {
+        let place = (relation::oid(table), relation::file_number(table), at);
+        let body = tuple::body(found.t_data, found.t_len);
+        let known = KEPT.with_borrow_mut(|readers| {
+            readers.asked += 1;
+            let entry = readers.kept.get_mut(&place)?;
+            entry.used = readers.asked;
+            (entry.body == body).then(|| Rc::clone(&entry.reader))
+        });
+        if let Some(reader) = known {
+            reader.chunk.table.set(table);
+            return Ok(reader);
+        }
+        let reader = Reader::new(Chunk::open(table, at, found.t_data, found.t_len)?);
+        KEPT.with_borrow_mut(|readers| {
+            readers.make_room();
+            let entry = Kept {
+                body: body.to_vec(),
+                reader: Rc::clone(&reader),
+                used: readers.asked,
+            };
+            readers.kept.insert(place, entry);
+        });
+        Ok(reader)
+    }
+}
+
+impl Readers {
+    /// Lets go of readers that were not asked for longest.
+    fn make_room(&mut self) {
+        self.opened += 1;
+        let is_full = self.kept.len() >= MOST_READERS;
+        if self.kept.len() < LEAST_READERS || !is_full && !self.opened.is_multiple_of(WEIGHED_EVERY)
+        {
+            return;
+        }
+        let weight =
+            |(place, entry): (&Place, &Kept)| (entry.used, entry.reader.kept_bytes(), *place);
+        let mut entries: Vec<_> = self.kept.iter().map(weight).collect();
+        entries.sort_unstable_by_key(|&(used, ..)| core::cmp::Reverse(used));
+        let (mut bytes, most) = (0, 2 * guc::batch_memory_bytes());
+        for (at, (_, of_entry, place)) in entries.into_iter().enumerate() {
+            bytes += of_entry;
+            // A sixteenth less than would do, so that the next ones find room.
+            let has_room = bytes <= most && at < MOST_READERS - MOST_READERS / 16;
+            if at >= LEAST_READERS && !has_room {
+                self.kept.remove(&place);
+            }
+        }
+    }
+}
+
+/// A header as a transaction wrote it.
+#[derive(Clone, Copy)]
+pub struct Written {
+    pub tid: Tid,
+    pub chunk: u64,
+    pub deleted: u32,
+    pub min_time: i64,
+    pub max_time: i64,
+}
+
+/// The headers of a table that a transaction has written, in the order of their places. Walks over the
+/// table's pages; what a transaction wrote that is over is remembered until this one ends.
+///
+/// That is as long as it is asked for: by a snapshot that does not see the writer's commit, which keeps its
+/// headers in their places.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn headers_by(table: pg_sys::Relation, writer: pg_sys::TransactionId) -> Rc<[Written]> {
+    // SAFETY: by contract.
+    let (oid, file, own) = unsafe {
+        (
+            relation::oid(table),
+            relation::file_number(table),
+            pg_sys::TransactionIdIsCurrentTransactionId(writer),
+        )
+    };
+    let key = (oid, file, writer);
+    let known = WRITERS.with_borrow(|writers| {
+        let known = writers.iter().find(|known| known.0 == key);
+        known.map(|known| Rc::clone(&known.1))
+    });
+    if let (Some(known), false) = (known, own) {
+        return known;
+    }
+    // SAFETY: by contract; the walk pins and locks the page of each tuple. Who is still at work may write more.
+    let (is_over, found) = unsafe {
+        let is_over = !own && !pg_sys::TransactionIdIsInProgress(writer);
+        let by_writer = |item: PageTuple| tuple::xmin(item.header) == writer;
+        (is_over, walk_for_headers(table, by_writer))
+    };
+    let found: Rc<[Written]> = found.into();
+    if is_over {
+        WRITERS.with_borrow_mut(|writers| {
+            if writers.len() == KEPT_WRITERS {
+                writers.remove(0);
+            }
+            writers.push((key, Rc::clone(&found)));
+        });
+    }
+    found
+}
+
+/// The headers of a table that `mover` deleted because their rows moved, in the order of their places.
+///
+/// # Safety
+/// As `headers_by`.
+pub unsafe fn headers_moved_by(
+    table: pg_sys::Relation,
+    mover: pg_sys::TransactionId,
+) -> Vec<Written> {
+    // SAFETY: by contract; the walk pins and locks the page of each tuple.
+    unsafe {
+        walk_for_headers(table, |item| {
+            tuple::ctid(item.header).is_moved_marker() && tuple::update_xid(item.header) == mover
+        })
+    }
+}
+
+unsafe fn walk_for_headers(
+    table: pg_sys::Relation,
+    wanted: impl Fn(PageTuple) -> bool,
+) -> Vec<Written> {
+    let mut found = Vec::new();
+    let mut cursor = PageCursor::new(table);
+    // SAFETY: the caller's contract; pages are pinned and locked while they are looked at.
+    unsafe {
+        for block in 0..relation::blocks(table) {
+            error::check_interrupts();
+            cursor.go(block);
+            cursor.locked(|page| {
+                let wanted = page.tuples().filter(|&item| wanted(item));
+                found.extend(wanted.filter_map(|item| as_written(item)));
+            });
+        }
+    }
+    found
+}
+
+unsafe fn as_written(item: PageTuple) -> Option<Written> {
+    // SAFETY: the caller has pinned and locked the tuple's page.
+    unsafe {
+        if classify(item.header, item.len, item.tid.offset) != Found::Header {
+            return None;
+        }
+        match header::decode(tuple::body(item.header, item.len)) {
+            Ok(StorageTuple::Header(header)) => Some(Written {
+                tid: item.tid,
+                chunk: header.chunk,
+                deleted: header.deleted,
+                min_time: header.min_time,
+                max_time: header.max_time,
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// The header that took the place of the one at `at`, which `replacer` deleted: the last version of the
+/// chunk that `replacer` has inserted since. None when it moved the chunk's rows into others instead.
+///
+/// A transaction can have inserted earlier versions too, between those of its subtransactions. Each version
+/// has more rows deleted than the one before it, or as many, when the chunk was only moved; then by a
+/// transaction that did nothing else to it.
+///
+/// # Safety
+/// As `headers_by`.
+pub unsafe fn replacement(
+    table: pg_sys::Relation,
+    at: Tid,
+    replacer: pg_sys::TransactionId,
+) -> Option<Tid> {
+    // SAFETY: by contract.
+    let (replaced, headers) = unsafe {
+        let mut cursor = PageCursor::new(table);
+        let item = cursor.tuple(at, relation::blocks(table))?;
+        let replaced = cursor.locked(|_| as_written(item))?;
+        (replaced, headers_by(table, replacer))
+    };
+    let (mut newest, mut deleted) = (None, replaced.deleted);
+    for header in headers.iter().filter(|header| header.tid != at) {
+        if header.chunk == replaced.chunk && header.deleted >= deleted {
+            (newest, deleted) = (Some(header.tid), header.deleted);
+        }
+    }
+    newest
+}
+
+/// A dirty snapshot, as InitDirtySnapshot makes it.
+pub fn dirty_snapshot() -> pg_sys::SnapshotData {
+    pg_sys::SnapshotData {
+        snapshot_type: pg_sys::SnapshotType::SNAPSHOT_DIRTY,
+        ..Default::default()
+    }
+}

@@ -1,0 +1,357 @@
+//! Rows in memory on their way into chunks: collected by column, then put into the order of a layout.
+
+use crate::catalog::layout::Layout;
+use crate::chunk::datum;
+use crate::pg::error;
+use pgrx::pg_sys;
+use rustc_hash::FxHashMap;
+use std::borrow::Cow;
+use std::ops::Range;
+use varve_columns::column::{Column, Kind, Values};
+
+/// Cancel is answered at least once in so many rows of a loop.
+const INTERRUPT_ROWS: usize = 16_384;
+
+/// Rows by column. `bytes` is what the values take, near enough for a memory bound.
+pub struct RowSet {
+    pub columns: Vec<Column>,
+    lengths: Vec<i16>,
+    pub rows: usize,
+    pub bytes: usize,
+}
+
+/// The order in which rows of a set go into chunks.
+pub struct Order {
+    /// Row numbers, sorted by (key, time); equal ones keep their order.
+    pub rows: Vec<u32>,
+    /// Where in `rows` each series is.
+    pub series: Vec<Range<usize>>,
+}
+
+impl RowSet {
+    /// # Safety
+    /// `descriptor` must be a table's.
+    pub unsafe fn new(descriptor: pg_sys::TupleDesc) -> RowSet {
+        // SAFETY: by contract.
+        let attributes = unsafe { crate::pg::relation::attributes(descriptor) };
+        RowSet {
+            columns: attributes
+                .iter()
+                .map(|attribute| datum::empty(datum::kind_of(attribute)))
+                .collect(),
+            lengths: attributes
+                .iter()
+                .map(|attribute| attribute.attlen)
+                .collect(),
+            rows: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Appends one row.
+    ///
+    /// # Safety
+    /// `values` and `nulls` must hold a value of the right type for each column.
+    pub unsafe fn push(&mut self, values: *const pg_sys::Datum, nulls: *const bool) {
+        let mut bytes = 0;
+        for (at, column) in self.columns.iter_mut().enumerate() {
+            // SAFETY: by contract.
+            bytes +=
+                unsafe { datum::push(column, *values.add(at), *nulls.add(at), self.lengths[at]) };
+        }
+        self.bytes += bytes;
+        self.rows += 1;
+    }
+
+    /// Appends the row that a slot shows.
+    ///
+    /// # Safety
+    /// The slot must be filled and of this set's descriptor.
+    pub unsafe fn push_slot(&mut self, slot: *mut pg_sys::TupleTableSlot) {
+        // SAFETY: by contract.
+        unsafe {
+            crate::chunk::slot::deform_all(slot);
+            self.push((*slot).tts_values, (*slot).tts_isnull);
+        }
+    }
+
+    /// Counts `rows` rows of `bytes` bytes that were appended column by column.
+    pub fn appended(&mut self, rows: usize, bytes: usize) {
+        self.rows += rows;
+        self.bytes += bytes;
+    }
+
+    /// A set of some of the rows, in the given order.
+    pub fn pick(&self, rows: &[u32]) -> RowSet {
+        RowSet {
+            columns: self.gather(rows).into_owned(),
+            lengths: self.lengths.clone(),
+            rows: rows.len(),
+            bytes: self.bytes / self.rows.max(1) * rows.len(),
+        }
+    }
+
+    /// Bytes that name the series of a row, in the order of series.
+    pub fn series_key(&self, layout: &Layout, row: usize) -> Vec<u8> {
+        let mut key = Vec::new();
+        for &number in &layout.keys {
+            put_ordered(&mut key, &self.columns[usize::from(number) - 1], row);
+        }
+        key
+    }
+
+    /// Puts the rows in the order of `layout`.
+    pub fn order(&self, layout: &Layout) -> Order {
+        let ids = self.series_ids(layout);
+        let mut starts = vec![0usize; ids.count + 1];
+        for &id in &ids.of_row {
+            starts[id as usize + 1] += 1;
+        }
+        for at in 0..ids.count {
+            starts[at + 1] += starts[at];
+        }
+        let mut fill = starts.clone();
+        let mut rows = vec![0u32; self.rows];
+        for (row, &id) in ids.of_row.iter().enumerate() {
+            rows[fill[id as usize]] = row as u32;
+            fill[id as usize] += 1;
+        }
+        let series: Vec<_> = starts.windows(2).map(|pair| pair[0]..pair[1]).collect();
+        if let Some(time) = layout.time {
+            let column = &self.columns[usize::from(time) - 1];
+            let rarely = error::RareCheck::default();
+            let time_of = |row: u32| {
+                rarely.check_interrupts();
+                integer_at(column, row as usize)
+            };
+            for range in &series {
+                error::check_interrupts();
+                let part = &mut rows[range.clone()];
+                if !part.is_sorted_by_key(|&row| time_of(row)) {
+                    part.sort_by_key(|&row| time_of(row));
+                }
+            }
+        }
+        Order { rows, series }
+    }
+
+    /// Numbers the series in the order of their keys.
+    fn series_ids(&self, layout: &Layout) -> SeriesIds {
+        if layout.keys.is_empty() {
+            return SeriesIds {
+                of_row: vec![0; self.rows],
+                count: usize::from(self.rows > 0),
+            };
+        }
+        let keys: Vec<&Column> = layout
+            .keys
+            .iter()
+            .map(|&key| &self.columns[usize::from(key) - 1])
+            .collect();
+        let mut known: FxHashMap<Vec<u8>, u32> = FxHashMap::default();
+        let mut of_row = Vec::with_capacity(self.rows);
+        let mut bytes = Vec::new();
+        for row in 0..self.rows {
+            if row % INTERRUPT_ROWS == 0 {
+                error::check_interrupts();
+            }
+            bytes.clear();
+            keys.iter()
+                .for_each(|key| put_ordered(&mut bytes, key, row));
+            let next = known.len() as u32;
+            let id = match known.get(&bytes) {
+                Some(&id) => id,
+                None => *known.entry(bytes.clone()).or_insert(next),
+            };
+            of_row.push(id);
+        }
+        let mut sorted: Vec<_> = known.into_iter().collect();
+        let rarely = error::RareCheck::default();
+        sorted.sort_unstable_by(|a, b| {
+            rarely.check_interrupts();
+            a.cmp(b)
+        });
+        let mut rank = vec![0u32; sorted.len()];
+        for (at, (_, id)) in sorted.iter().enumerate() {
+            rank[*id as usize] = at as u32;
+        }
+        of_row.iter_mut().for_each(|id| *id = rank[*id as usize]);
+        SeriesIds {
+            of_row,
+            count: rank.len(),
+        }
+    }
+
+    /// The columns of some rows, in the given order. One row that is all there is, and may be a large one, is not copied.
+    pub fn gather(&self, rows: &[u32]) -> Cow<'_, [Column]> {
+        if self.rows == 1 && rows == [0] {
+            return Cow::Borrowed(&self.columns);
+        }
+        Cow::Owned(
+            self.columns
+                .iter()
+                .map(|column| gather(column, rows))
+                .collect(),
+        )
+    }
+}
+
+struct SeriesIds {
+    of_row: Vec<u32>,
+    count: usize,
+}
+
+/// Value of an integer-like column as (is null, value): nulls sort last.
+pub fn integer_at(column: &Column, row: usize) -> (bool, i64) {
+    if column.validity.as_ref().is_some_and(|valid| !valid[row]) {
+        return (true, 0);
+    }
+    let value = match &column.values {
+        Values::I64(v) => v[row],
+        Values::I32(v) => i64::from(v[row]),
+        Values::I16(v) => i64::from(v[row]),
+        _ => 0,
+    };
+    (false, value)
+}
+
+/// Appends bytes whose order is that of the values: integers numerically, all else bytewise, nulls last.
+pub fn put_ordered(out: &mut Vec<u8>, column: &Column, row: usize) {
+    if column.validity.as_ref().is_some_and(|valid| !valid[row]) {
+        out.push(1);
+        return;
+    }
+    out.push(0);
+    let integer = |out: &mut Vec<u8>, value: i64| {
+        out.extend_from_slice(&((value as u64) ^ (1 << 63)).to_be_bytes());
+    };
+    match &column.values {
+        Values::Absent(_) => {}
+        Values::Bool(v) => out.push(u8::from(v[row])),
+        Values::I16(v) => integer(out, i64::from(v[row])),
+        Values::I32(v) => integer(out, i64::from(v[row])),
+        Values::I64(v) => integer(out, v[row]),
+        Values::F32(v) => integer(out, i64::from(v[row].to_bits())),
+        Values::F64(v) => integer(out, v[row].to_bits() as i64),
+        Values::Fixed { width, data } => {
+            let width = usize::from(*width);
+            out.extend_from_slice(&data[row * width..(row + 1) * width]);
+        }
+        Values::Bytes { ends, data } => {
+            let start = if row == 0 { 0 } else { ends[row - 1] as usize };
+            for &byte in &data[start..ends[row] as usize] {
+                out.push(byte);
+                if byte == 0 {
+                    out.push(0xff);
+                }
+            }
+            out.extend_from_slice(&[0, 0]);
+        }
+    }
+}
+
+/// Appends rows `rows` of `from` to `to`, which is of the same kind; returns the bytes that they take.
+pub fn append(to: &mut Column, from: &Column, rows: &[u32]) -> usize {
+    fn extend<T: Copy>(to: &mut Vec<T>, from: &[T], rows: &[u32]) -> usize {
+        to.extend(rows.iter().map(|&row| from[row as usize]));
+        rows.len() * core::mem::size_of::<T>()
+    }
+    let before = to.rows();
+    if to.kind != Kind::Absent && (from.validity.is_some() || to.validity.is_some()) {
+        let valid = to.validity.get_or_insert_with(|| vec![true; before]);
+        match &from.validity {
+            Some(validity) => valid.extend(rows.iter().map(|&row| validity[row as usize])),
+            None => valid.resize(before + rows.len(), true),
+        }
+    }
+    match (&mut to.values, &from.values) {
+        (Values::Absent(count), _) => {
+            *count += rows.len();
+            0
+        }
+        (Values::Bool(to), Values::Bool(from)) => extend(to, from, rows),
+        (Values::I16(to), Values::I16(from)) => extend(to, from, rows),
+        (Values::I32(to), Values::I32(from)) => extend(to, from, rows),
+        (Values::I64(to), Values::I64(from)) => extend(to, from, rows),
+        (Values::F32(to), Values::F32(from)) => extend(to, from, rows),
+        (Values::F64(to), Values::F64(from)) => extend(to, from, rows),
+        (Values::Fixed { width, data }, Values::Fixed { data: from, .. }) => {
+            let width = usize::from(*width);
+            for &row in rows {
+                data.extend_from_slice(&from[row as usize * width..][..width]);
+            }
+            rows.len() * width
+        }
+        (
+            Values::Bytes { ends, data },
+            Values::Bytes {
+                ends: from_ends,
+                data: from,
+            },
+        ) => {
+            let start = data.len();
+            for &row in rows {
+                let row = row as usize;
+                let begin = if row == 0 {
+                    0
+                } else {
+                    from_ends[row - 1] as usize
+                };
+                datum::extend(data, &from[begin..from_ends[row] as usize]);
+                ends.push(data.len() as u32);
+            }
+            data.len() - start + rows.len() * 4
+        }
+        _ => unreachable!("BUG: columns of one kind with other values"),
+    }
+}
+
+fn gather(column: &Column, rows: &[u32]) -> Column {
+    fn pick<T: Copy>(values: &[T], rows: &[u32]) -> Vec<T> {
+        rows.iter().map(|&row| values[row as usize]).collect()
+    }
+    let values = match &column.values {
+        Values::Absent(_) => Values::Absent(rows.len()),
+        Values::Bool(v) => Values::Bool(pick(v, rows)),
+        Values::I16(v) => Values::I16(pick(v, rows)),
+        Values::I32(v) => Values::I32(pick(v, rows)),
+        Values::I64(v) => Values::I64(pick(v, rows)),
+        Values::F32(v) => Values::F32(pick(v, rows)),
+        Values::F64(v) => Values::F64(pick(v, rows)),
+        Values::Fixed { width, data } => {
+            let size = usize::from(*width);
+            let mut picked = Vec::with_capacity(rows.len() * size);
+            for &row in rows {
+                let start = row as usize * size;
+                picked.extend_from_slice(&data[start..start + size]);
+            }
+            Values::Fixed {
+                width: *width,
+                data: picked,
+            }
+        }
+        Values::Bytes { ends, data } => {
+            let (mut picked_ends, mut picked) = (Vec::with_capacity(rows.len()), Vec::new());
+            for &row in rows {
+                let row = row as usize;
+                let start = if row == 0 { 0 } else { ends[row - 1] as usize };
+                datum::extend(&mut picked, &data[start..ends[row] as usize]);
+                picked_ends.push(picked.len() as u32);
+            }
+            Values::Bytes {
+                ends: picked_ends,
+                data: picked,
+            }
+        }
+    };
+    let validity = column
+        .validity
+        .as_ref()
+        .map(|validity| pick(validity, rows))
+        .filter(|validity| column.kind == Kind::Absent || validity.iter().any(|valid| !valid));
+    Column {
+        kind: column.kind,
+        values,
+        validity,
+    }
+}

@@ -1,0 +1,329 @@
+//! Entries of the series indexes of a table. A tail row has one, like in any btree. A chunk has
+//!
+//! * where it is *keyed*, one per series: (key, greatest time of the series in the chunk). Keyed chunks of
+//!   one table never overlap: of two that hold the same series, one has no time below the other's
+//!   greatest; mergers see to that. But a chunk of many short series that share first keys is entered
+//!   as in the next case, which takes far fewer entries;
+//! * otherwise, where it is merged, or of one series: one per value of the first key column, all other
+//!   columns NULL. Scans find it by its first key, but do not learn from the index what times it has;
+//! * else one with all columns NULL, where every scan looks. Few chunks may be there for long.
+//!
+//! The TID of a chunk's entry is its header's with `HEADER_BIT` set in the block number, so that scans
+//! tell entries apart without visiting the table.
+
+use crate::catalog::layout;
+use crate::chunk::read::{Chunk, Damage};
+use crate::chunk::reader::Reader;
+use crate::pg::nbtree;
+use crate::pg::relation::{self, Open};
+use crate::pg::tid::Tid;
+use pgrx::pg_sys;
+use varve_columns::chunk::Layout;
+use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE, FLAG_UNKEYED};
+
+const HEADER_BIT: u32 = 1 << 31;
+/// Where a first key has at most so many series in a shared chunk, it is as good as the whole key.
+const SERIES_PER_FIRST_KEY: usize = 32;
+/// A chunk that is entered by first keys has at most one entry for so many rows.
+const ROWS_PER_ENTRY: usize = 64;
+
+/// TID under which indexes enter the header at `header`.
+pub fn entry_of_header(header: Tid) -> Tid {
+    Tid {
+        block: header.block | HEADER_BIT,
+        ..header
+    }
+}
+
+/// The header that an index entry names; `None` for the entry of a tail row.
+pub fn header_of_entry(entry: Tid) -> Option<Tid> {
+    (entry.block & HEADER_BIT != 0).then_some(Tid {
+        block: entry.block & !HEADER_BIT,
+        ..entry
+    })
+}
+
+/// Values of one index entry.
+pub struct Entry {
+    pub values: Vec<pg_sys::Datum>,
+    pub nulls: Vec<bool>,
+}
+
+/// The open series indexes of a table.
+pub struct SeriesIndexes {
+    table: pg_sys::Relation,
+    indexes: Vec<Open>,
+}
+
+impl SeriesIndexes {
+    /// Opens them for inserting: those that are ready for it, valid or not.
+    ///
+    /// # Safety
+    /// `table` must be open for writing.
+    pub unsafe fn open(table: pg_sys::Relation) -> SeriesIndexes {
+        let series = layout::index_am();
+        // SAFETY: by contract.
+        let indexes = unsafe {
+            relation::index_oids(table)
+                .into_iter()
+                .map(|oid| Open::index(oid, pg_sys::RowExclusiveLock))
+                .filter(|index| {
+                    (*(*index.rel()).rd_rel).relam == series
+                        && (*(*index.rel()).rd_index).indisready
+                })
+                .collect()
+        };
+        SeriesIndexes { table, indexes }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.indexes.is_empty()
+    }
+
+    /// Enters a tail row whose columns are `values` and `nulls`.
+    ///
+    /// # Safety
+    /// Both must have an entry for each column of the table.
+    pub unsafe fn enter_row(&self, values: &[pg_sys::Datum], nulls: &[bool], at: Tid) {
+        for index in &self.indexes {
+            // SAFETY: the index and its table are open for writing.
+            unsafe {
+                let columns = key_columns(index.rel());
+                let mut entry: Vec<_> = columns.iter().map(|&column| values[column]).collect();
+                let mut null: Vec<_> = columns.iter().map(|&column| nulls[column]).collect();
+                nbtree::insert(self.table, index.rel(), &mut entry, &mut null, at);
+            }
+        }
+    }
+
+    /// Can everything be decoded that the entries of a chunk are made of?
+    pub fn try_header(&self, chunk: &Chunk) -> Result<(), Damage> {
+        let stated = chunk.header.has(FLAG_ONE_SERIES);
+        for index in &self.indexes {
+            // SAFETY: the index is open.
+            let columns = unsafe { key_columns(index.rel()) };
+            let keys = columns.len() - usize::from(stated);
+            chunk.try_columns(columns.into_iter().take(keys))?;
+        }
+        Ok(())
+    }
+
+    /// Enters the header at `at` of a chunk.
+    pub fn enter_header(&self, chunk: &Reader, at: Tid) {
+        for index in &self.indexes {
+            // SAFETY: the index and its table are open for writing.
+            unsafe {
+                for mut entry in header_entries(self.table, index.rel(), chunk) {
+                    nbtree::insert(
+                        self.table,
+                        index.rel(),
+                        &mut entry.values,
+                        &mut entry.nulls,
+                        entry_of_header(at),
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Table columns of an index, from 0; the last one is time.
+///
+/// # Safety
+/// `index` must be an open series index.
+pub unsafe fn key_columns(index: pg_sys::Relation) -> Vec<usize> {
+    // SAFETY: by contract.
+    unsafe {
+        let form = (*index).rd_index;
+        let count = (*form).indnkeyatts as usize;
+        let columns = core::slice::from_raw_parts((*form).indkey.values.as_ptr(), count);
+        columns.iter().map(|&number| number as usize - 1).collect()
+    }
+}
+
+/// The entries that an index has for a chunk; their values live as long as the reader. A tombstone has
+/// none: it has no row to be found, and no payload to read a key from.
+///
+/// # Safety
+/// `table` and `index` must be open.
+pub unsafe fn header_entries(
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+    reader: &Reader,
+) -> Vec<Entry> {
+    // SAFETY: by contract.
+    unsafe {
+        let columns = key_columns(index);
+        let chunk = &reader.chunk;
+        if chunk.header.has(FLAG_TOMBSTONE) {
+            return Vec::new();
+        }
+        if !is_keyed(chunk, &columns) {
+            return section_entries(table, reader, &columns);
+        }
+        let descriptor = (*table).rd_att;
+        let (time, keys) = columns.split_last().expect("BUG: an index without columns");
+        let series = if chunk.header.has(FLAG_ONE_SERIES) {
+            core::iter::once(0..chunk.header.rows).collect()
+        } else {
+            let all = runs(reader, descriptor, keys, 0..chunk.header.rows);
+            let firsts = runs(reader, descriptor, &keys[..1], 0..chunk.header.rows).len();
+            let few = firsts * ROWS_PER_ENTRY <= chunk.header.rows as usize;
+            if few && firsts < all.len() && all.len() <= firsts * SERIES_PER_FIRST_KEY {
+                return section_entries(table, reader, &columns);
+            }
+            all
+        };
+        series
+            .into_iter()
+            .map(|rows| {
+                let mut values: Vec<_> = keys
+                    .iter()
+                    .map(|&key| reader.value(descriptor, rows.start, key).0)
+                    .collect();
+                values.push(reader_time(reader, descriptor, *time, rows.end - 1));
+                Entry {
+                    nulls: vec![false; values.len()],
+                    values,
+                }
+            })
+            .collect()
+    }
+}
+
+/// Entries with NULL times, of a chunk that is not keyed.
+unsafe fn section_entries(
+    table: pg_sys::Relation,
+    reader: &Reader,
+    columns: &[usize],
+) -> Vec<Entry> {
+    let header = &reader.chunk.header;
+    let null = pg_sys::Datum::from(0usize);
+    let entry = |first: (pg_sys::Datum, bool)| {
+        let mut values = vec![null; columns.len()];
+        let mut nulls = vec![true; columns.len()];
+        (values[0], nulls[0]) = first;
+        Entry { values, nulls }
+    };
+    let by_first_key = (header.level > 0 || header.has(FLAG_ONE_SERIES))
+        && columns.len() > 1
+        && own_columns(&reader.chunk) == columns;
+    if !by_first_key {
+        return vec![entry((null, true))];
+    }
+    // SAFETY: the caller's contract.
+    unsafe {
+        let descriptor = (*table).rd_att;
+        let series = runs(reader, descriptor, &columns[..1], 0..header.rows);
+        if series.len() > 1 && series.len() * ROWS_PER_ENTRY > header.rows as usize {
+            return vec![entry((null, true))];
+        }
+        series
+            .into_iter()
+            .map(|rows| entry(reader.value(descriptor, rows.start, columns[0])))
+            .collect()
+    }
+}
+
+/// Time of a row, without decoding anything where the header knows it.
+unsafe fn reader_time(
+    reader: &Reader,
+    descriptor: pg_sys::TupleDesc,
+    time: usize,
+    row: u32,
+) -> pg_sys::Datum {
+    let header = &reader.chunk.header;
+    // SAFETY: the caller's contract.
+    unsafe {
+        if header.has(FLAG_ONE_SERIES) {
+            let attribute = &relation::attributes(descriptor)[time];
+            time_datum(header.max_time, attribute.attlen)
+        } else {
+            reader.value(descriptor, row, time).0
+        }
+    }
+}
+
+/// Divides `rows` of a chunk into runs of equal `columns`.
+///
+/// # Safety
+/// `descriptor` must be that of the chunk's table.
+pub unsafe fn runs(
+    reader: &Reader,
+    descriptor: pg_sys::TupleDesc,
+    columns: &[usize],
+    rows: core::ops::Range<u32>,
+) -> Vec<core::ops::Range<u32>> {
+    let varying: Vec<usize> = columns
+        .iter()
+        .copied()
+        .filter(|&column| varies(&reader.chunk, column))
+        .collect();
+    let mut out = Vec::new();
+    let mut start = rows.start;
+    // SAFETY: by contract. Values of blocks that were decoded before stay where they are.
+    unsafe {
+        let attributes = relation::attributes(descriptor);
+        let read = |row: u32| -> Vec<(pg_sys::Datum, bool)> {
+            let value = |&column: &usize| reader.value(descriptor, row, column);
+            varying.iter().map(value).collect()
+        };
+        let mut now = if rows.is_empty() {
+            Vec::new()
+        } else {
+            read(start)
+        };
+        for row in rows.start + 1..rows.end {
+            let same = varying.iter().zip(&now).all(|(&column, old)| {
+                let new = reader.value(descriptor, row, column);
+                let attribute = &attributes[column];
+                new.1 == old.1 && (new.1 || relation::same_image(new.0, old.0, attribute))
+            });
+            if !same {
+                out.push(start..row);
+                start = row;
+                now = read(row);
+            }
+        }
+    }
+    if start < rows.end {
+        out.push(start..rows.end);
+    }
+    out
+}
+
+/// Can a column of a chunk have more than one value?
+fn varies(chunk: &Chunk, column: usize) -> bool {
+    chunk
+        .columns
+        .columns()
+        .get(column)
+        .is_some_and(|head| !matches!(head.layout, Layout::AllNull | Layout::Constant(_)))
+}
+
+/// Is the chunk entered under its keys in an index over `columns` (from 0, the last is time)?
+fn is_keyed(chunk: &Chunk, columns: &[usize]) -> bool {
+    let header = &chunk.header;
+    header.has(FLAG_SORTED) && !header.has(FLAG_UNKEYED) && own_columns(chunk) == columns
+}
+
+/// Columns (from 0) by which the rows of a chunk are sorted, time last.
+pub fn own_columns(chunk: &Chunk) -> Vec<usize> {
+    chunk.statics.columns_of_order()
+}
+
+/// A time as a datum of an attribute of `length` bytes.
+pub fn time_datum(time: i64, length: i16) -> pg_sys::Datum {
+    let value = match length {
+        2 => i64::from(time as i16),
+        4 => i64::from(time as i32),
+        _ => time,
+    };
+    pg_sys::Datum::from(value as usize)
+}
+
+/// Enters a chunk's header at `at` into all series indexes of its table.
+pub fn index_header(table: pg_sys::Relation, chunk: &Reader, at: Tid) {
+    // SAFETY: the table is open for writing.
+    unsafe { SeriesIndexes::open(table) }.enter_header(chunk, at);
+}

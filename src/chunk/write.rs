@@ -1,0 +1,339 @@
+//! Writing chunks: pieces first, then the header that names them. Everything goes through
+//! `heap_insert` and `heap_delete`, so WAL, visibility and free space are heap's.
+
+use super::place;
+use super::read::Chunk;
+use crate::pg::error::{self, Code};
+use crate::pg::relation;
+use crate::pg::replication::UnidentifiedChanges;
+use crate::pg::tid::{self, Tid};
+use crate::pg::tuple::BareTuple;
+use pgrx::pg_sys;
+use std::cell::Cell;
+use varve_columns::tuple::delete_map::DeleteMap;
+use varve_columns::tuple::header::{self, Header, Piece, Section, BODY_BYTES, PIECE_BYTES};
+use varve_columns::tuple::runs::Pieces;
+use varve_columns::tuple::statics::Statics;
+use varve_columns::tuple::tid::{MAX_HEADER_BLOCK, MAX_HEADER_OFFSET};
+
+/// Piece numbers of spilled sections start here; each depth has numbers of its own.
+pub const STATICS_BASE: u32 = 0x4000_0000;
+pub const DELETE_MAP_BASE: u32 = 0x8000_0000;
+pub const DEPTH_STEP: u32 = 0x0100_0000;
+/// What the fixed part of a header and two section heads can take.
+pub const HEADER_ROOM: usize = BODY_BYTES - 45 - 24;
+/// What the static section leaves for the area and for later delete maps.
+pub const DELETE_MAP_ROOM: usize = 320;
+
+/// What a header has left for its delete map.
+pub fn delete_map_room(header: &Header) -> usize {
+    HEADER_ROOM - header.statics.encoded_len() - header.area.encoded_len()
+}
+
+thread_local! {
+    static HEADERS_WRITTEN: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A row of the tail was written at `at`, which must not be what a compressed row is called.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn expect_real(table: pg_sys::Relation, at: Tid) {
+    if at.is_virtual() {
+        // SAFETY: by contract.
+        let name = unsafe { relation::name(table) };
+        error::raise(
+            Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+            format!("no place for a row in table \"{name}\""),
+            "A varve table holds rows in its first 2,147,483,648 pages only.",
+            "Partition the table.",
+        )
+    }
+}
+
+/// Counts the headers that this process has written.
+pub fn headers_written() -> u64 {
+    HEADERS_WRITTEN.get()
+}
+
+/// Where and as what a chunk is written.
+#[derive(Clone, Copy)]
+pub struct Target {
+    pub table: pg_sys::Relation,
+    pub command: pg_sys::CommandId,
+    /// `HEAP_INSERT_*` options of the statement, such as frozen.
+    pub options: i32,
+    pub bulk: pg_sys::BulkInsertState,
+}
+
+impl Target {
+    /// Target for the current command, without options.
+    ///
+    /// # Safety
+    /// `table` must be open with a lock that allows writing, inside a transaction.
+    pub unsafe fn current(table: pg_sys::Relation) -> Self {
+        Target {
+            table,
+            // SAFETY: by contract.
+            command: unsafe { pg_sys::GetCurrentCommandId(true) },
+            options: 0,
+            bulk: core::ptr::null_mut(),
+        }
+    }
+
+    fn insert(&self, body: &[u8], bulk: pg_sys::BulkInsertState) -> Tid {
+        debug_assert!(body.len() <= BODY_BYTES);
+        // SAFETY: the table is open for writing; the tuple lives across the call.
+        unsafe {
+            let tuple = BareTuple::new(relation::oid(self.table), body);
+            pg_sys::heap_insert(
+                self.table,
+                tuple.as_ptr(),
+                self.command,
+                self.options | pg_sys::HEAP_INSERT_NO_LOGICAL as i32,
+                bulk,
+            );
+            place::placed(self.table, body.len(), tuple.tid());
+            tuple.tid()
+        }
+    }
+
+    /// Writes `bytes` in pieces numbered from `base`.
+    pub fn write_bytes(&self, chunk: u64, base: u32, bytes: &[u8], rows: u32) -> Pieces {
+        let count = bytes.len().div_ceil(PIECE_BYTES).max(1);
+        let tids = bytes
+            .chunks(PIECE_BYTES)
+            .enumerate()
+            .map(|(at, data)| {
+                error::check_interrupts();
+                let piece = Piece {
+                    chunk,
+                    number: base + at as u32,
+                    rows_share: rows as f32 / count as f32,
+                    data,
+                };
+                let body = piece.encode();
+                place::aim(self.table, body.len(), false);
+                self.insert(&body, self.bulk)
+            })
+            .collect();
+        Pieces {
+            len: bytes.len() as u32,
+            tids,
+        }
+    }
+
+    /// A section of at most `room` bytes inside the header; what is longer goes into pieces.
+    pub fn write_section(&self, chunk: u64, base: u32, bytes: Vec<u8>, room: usize) -> Section {
+        spill(bytes, room, |depth, bytes| {
+            self.write_bytes(chunk, base + depth * DEPTH_STEP, bytes, 0)
+        })
+    }
+
+    /// Inserts a header at a line pointer that virtual TIDs can name.
+    pub fn insert_header(&self, header: &Header) -> Tid {
+        HEADERS_WRITTEN.set(HEADERS_WRITTEN.get() + 1);
+        let body = header.encode();
+        assert!(
+            body.len() <= BODY_BYTES,
+            "BUG: header of {} bytes",
+            body.len()
+        );
+        place::aim(self.table, body.len(), true);
+        let mut tid = self.insert(&body, core::ptr::null_mut());
+        if tid.offset > MAX_HEADER_OFFSET {
+            self.discard_header(tid);
+            self.use_new_page();
+            tid = self.insert(&body, core::ptr::null_mut());
+            place::added(self.table, tid.block);
+        }
+        if tid.offset > MAX_HEADER_OFFSET || tid.block >= MAX_HEADER_BLOCK {
+            // SAFETY: the table is open.
+            let name = unsafe { relation::name(self.table) };
+            error::raise(
+                Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+                format!("no place for a chunk header in table \"{name}\""),
+                "A varve table holds chunks in its first 134,217,728 pages only.",
+                "Partition the table.",
+            )
+        }
+        tid
+    }
+
+    /// Frees a header that landed at too high a line pointer. Readers ignore headers there, so it does
+    /// not matter that the next command of this transaction could still see the tuple.
+    fn discard_header(&self, tid: Tid) {
+        delete_tuple(self.table, tid, self.command + 1, false);
+    }
+
+    /// Extends the table by a page and makes it the next to be filled by this backend.
+    fn use_new_page(&self) {
+        // SAFETY: the extension lock orders extenders; an empty page is initialised as heap does it,
+        // and the first insertion logs the initialisation.
+        unsafe {
+            pg_sys::LockRelationForExtension(self.table, pg_sys::ExclusiveLock as i32);
+            let buffer = pg_sys::ReadBufferExtended(
+                self.table,
+                pg_sys::ForkNumber::MAIN_FORKNUM,
+                pg_sys::InvalidBlockNumber,
+                pg_sys::ReadBufferMode::RBM_ZERO_AND_LOCK,
+                core::ptr::null_mut(),
+            );
+            pg_sys::UnlockRelationForExtension(self.table, pg_sys::ExclusiveLock as i32);
+            pg_sys::PageInit(pg_sys::BufferGetPage(buffer), pg_sys::BLCKSZ as usize, 0);
+            pg_sys::MarkBufferDirty(buffer);
+            let block = pg_sys::BufferGetBlockNumber(buffer);
+            pg_sys::UnlockReleaseBuffer(buffer);
+            // Reading a page has opened the file.
+            (*(*self.table).rd_smgr).smgr_targblock = block;
+        }
+    }
+
+    /// Writes a whole chunk and returns the TID of its header. `header` comes without sections.
+    pub fn write_chunk(&self, mut header: Header, mut statics: Statics, payload: &[u8]) -> Tid {
+        // SAFETY: the table is open for writing.
+        unsafe { crate::catalog::marks::mark(self.table) };
+        statics.payload = self.write_bytes(header.chunk, 0, payload, header.rows);
+        header.statics = self.write_section(
+            header.chunk,
+            STATICS_BASE,
+            statics.encode(),
+            HEADER_ROOM - DELETE_MAP_ROOM,
+        );
+        header.delete_map = Section::Inline(Vec::new());
+        let tid = self.insert_header(&header);
+        // heap_insert counted tuples; people count rows.
+        let written = statics.payload.tids.len() as i64 + 1;
+        // SAFETY: the table is open.
+        unsafe { pg_sys::pgstat_count_heap_insert(self.table, i64::from(header.rows) - written) };
+        tid
+    }
+
+    /// Writes a chunk again, with its id and delete map, at new places.
+    pub fn copy_chunk(&self, chunk: &Chunk, payload: &[u8]) -> Tid {
+        let mut header = chunk.header.clone();
+        let mut statics = chunk.statics.clone();
+        statics.payload = self.write_bytes(header.chunk, 0, payload, header.rows);
+        header.statics = self.write_section(
+            header.chunk,
+            STATICS_BASE,
+            statics.encode(),
+            HEADER_ROOM - DELETE_MAP_ROOM,
+        );
+        let room = delete_map_room(&header);
+        header.delete_map =
+            self.write_section(header.chunk, DELETE_MAP_BASE, chunk.map.encode(), room);
+        self.insert_header(&header)
+    }
+
+    /// Writes the successor of a header with a new delete map, and deletes the old version.
+    pub fn replace_header(&self, old: Tid, header: &Header, map: &DeleteMap) -> Tid {
+        let mut next = header.clone();
+        next.deleted = map.deleted();
+        next.statics = header.statics.clone();
+        let room = delete_map_room(&next);
+        next.delete_map = self.write_section(header.chunk, DELETE_MAP_BASE, map.encode(), room);
+        let tid = self.insert_header(&next);
+        delete_section(
+            self.table,
+            header.chunk,
+            DELETE_MAP_BASE,
+            &header.delete_map,
+            self.command,
+        );
+        delete_tuple(self.table, old, self.command, true);
+        tid
+    }
+}
+
+/// Deletes one storage tuple, which this transaction has locked or nobody else can change.
+pub fn delete_tuple(table: pg_sys::Relation, tid: Tid, command: pg_sys::CommandId, moved: bool) {
+    // SAFETY: the table is open for writing, and the tuple is there.
+    let result = unsafe { try_delete(table, tid, command, true, moved) };
+    if result != pg_sys::TM_Result::TM_Ok {
+        error::raise(
+            Code::ERRCODE_T_R_SERIALIZATION_FAILURE,
+            "could not change a chunk due to concurrent update",
+            &format!("Storage tuple {tid} was changed by another transaction (result {result})."),
+            "Retry the transaction.",
+        );
+    }
+}
+
+/// Deletes a tuple whose content is no row's end: a storage tuple, or a row that is `moved` into a chunk. Subscribers hear nothing
+/// of it. Without `wait`, a tuple that somebody has locked or is changing stays, and the result says so.
+///
+/// # Safety
+/// `table` must be open for writing; the tuple must be there still, as a snapshot or a lock sees to it.
+pub unsafe fn try_delete(
+    table: pg_sys::Relation,
+    tid: Tid,
+    command: pg_sys::CommandId,
+    wait: bool,
+    moved: bool,
+) -> pg_sys::TM_Result::Type {
+    // SAFETY: by contract.
+    unsafe {
+        let _quiet = UnidentifiedChanges::begin(table);
+        let mut item = tid::to_pg(tid);
+        let mut failure = pg_sys::TM_FailureData::default();
+        pg_sys::heap_delete(
+            table,
+            &mut item,
+            command,
+            core::ptr::null_mut(),
+            wait,
+            &mut failure,
+            moved,
+        )
+    }
+}
+
+/// Deletes the pieces of a section, if it has any.
+pub fn delete_section(
+    table: pg_sys::Relation,
+    chunk: u64,
+    base: u32,
+    section: &Section,
+    command: pg_sys::CommandId,
+) {
+    // SAFETY: the table is open for writing.
+    match unsafe { super::read::section_pieces(table, chunk, base, section) } {
+        Ok(tids) => tids
+            .into_iter()
+            .for_each(|tid| delete_tuple(table, tid, command, false)),
+        // SAFETY: as above.
+        Err(damage) => error::raise_corrupt(&unsafe { relation::name(table) }, damage.to_string()),
+    }
+}
+
+/// A section of at most `room` bytes inside the header: what is longer is written by `write`, and then so
+/// is the list of its pieces, until that fits.
+pub fn spill(
+    mut bytes: Vec<u8>,
+    room: usize,
+    mut write: impl FnMut(u32, &[u8]) -> Pieces,
+) -> Section {
+    if bytes.len() <= room {
+        return Section::Inline(bytes);
+    }
+    let crc = header::section_checksum(&bytes);
+    for depth in 0..8u8 {
+        let pieces = write(u32::from(depth), &bytes);
+        let section = Section::Spilled { depth, crc, pieces };
+        if section.encoded_len() <= room {
+            return section;
+        }
+        let Section::Spilled { pieces, .. } = section else {
+            unreachable!("BUG: just built as spilled")
+        };
+        bytes.clear();
+        pieces.encode(&mut bytes);
+    }
+    error::raise(
+        Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+        "chunk header too large",
+        "The places of its pieces cannot be recorded.",
+        "Run VACUUM on the table, so that free space is less scattered, and try again.",
+    )
+}

@@ -1,0 +1,526 @@
+//! Retention: rows that are older than a rule allows are deleted, in rounds. Chunks of which every row has expired go by their
+//! headers alone, without a value being decoded. The other rows, of the tail and of chunks at the edge, are deleted as
+//! DELETE does it, and so is everything where single deletes matter to somebody: triggers, foreign keys, subscribers, rollups.
+//!
+//! Nobody is waited for: what others have locked stays until the next run.
+
+use super::filter;
+use super::progress::{Watch, Work};
+use crate::catalog::layout::{self, Layout};
+use crate::chunk::read::Chunk;
+use crate::chunk::registry;
+use crate::chunk::write::{self, Target};
+use crate::pg::error::{self, Code};
+use crate::pg::owner;
+use crate::pg::relation;
+use crate::pg::replication;
+use crate::pg::rounds::Rounds;
+use crate::pg::sql;
+use crate::pg::tid::Tid;
+use crate::rollup::catalog;
+use crate::scan::headers;
+use crate::table::changes;
+use crate::table::locks;
+use pgrx::pg_sys;
+use varve_columns::tuple::header::{FLAG_SORTED, FLAG_TOMBSTONE};
+
+/// Storage tuples that a round deletes at most, about: 56 bytes of WAL each.
+const ROUND_TUPLES: u64 = 65_536;
+/// Rows that a round deletes one by one.
+const ROUND_ROWS: u64 = 20_000;
+
+const DAY_US: i64 = 86_400_000_000;
+/// From 1970, where epochs begin, to 2000, where timestamps do.
+const EPOCH_US: i64 = 10_957 * DAY_US;
+
+/// A span of time, as an interval stores it. Nothing of it is negative.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Span {
+    pub months: i32,
+    pub days: i32,
+    pub us: i64,
+}
+
+/// What the numbers of an integer time column count, since 1970.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Unit {
+    Seconds,
+    Milliseconds,
+    Microseconds,
+    Nanoseconds,
+}
+
+impl Unit {
+    const NAMES: [(&'static str, Unit); 4] = [
+        ("s", Unit::Seconds),
+        ("ms", Unit::Milliseconds),
+        ("us", Unit::Microseconds),
+        ("ns", Unit::Nanoseconds),
+    ];
+
+    pub fn name(self) -> &'static str {
+        let mut names = Unit::NAMES.iter();
+        names
+            .find(|known| known.1 == self)
+            .map_or("s", |known| known.0)
+    }
+
+    pub fn named(name: &str) -> Option<Unit> {
+        let mut names = Unit::NAMES.iter();
+        names.find(|known| known.0 == name).map(|known| known.1)
+    }
+
+    /// The first number that is not before a point in time.
+    fn ceiling(self, epoch_us: i64) -> i64 {
+        match self {
+            Unit::Seconds => ceiling(epoch_us, 1_000_000),
+            Unit::Milliseconds => ceiling(epoch_us, 1_000),
+            Unit::Microseconds => epoch_us,
+            Unit::Nanoseconds => epoch_us.saturating_mul(1_000),
+        }
+    }
+}
+
+fn ceiling(value: i64, unit: i64) -> i64 {
+    value.div_euclid(unit) + i64::from(value.rem_euclid(unit) > 0)
+}
+
+/// How long rows are kept, and which.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Rule {
+    pub keep: Span,
+    /// A condition on the series key; None: all rows.
+    pub filter: Option<String>,
+    pub unit: Option<Unit>,
+}
+
+/// The rows of a table that a rule lets go.
+struct Expired<'a> {
+    layout: Layout,
+    time: u16,
+    /// Rows before this value of the time column go.
+    cutoff: i64,
+    rule: &'a Rule,
+}
+
+/// Raises what is in the way of a rule for a table.
+///
+/// # Safety
+/// `table` must be open with a lock, in a transaction with an active snapshot.
+pub unsafe fn check(table: pg_sys::Relation, rule: &Rule) {
+    // SAFETY: by contract.
+    unsafe {
+        owner::as_owner(table, || Expired::of(table, rule, now()));
+    }
+}
+
+fn now() -> i64 {
+    // SAFETY: reads the clock.
+    unsafe { pg_sys::GetCurrentTimestamp() }
+}
+
+/// Deletes what has expired.
+///
+/// # Safety
+/// As `Rounds::run`.
+pub unsafe fn run(rounds: &mut Rounds, rule: &Rule, watch: &dyn Watch) -> Work {
+    let mut work = Work::default();
+    let now = now();
+    // SAFETY: a round's table and snapshot, in each of the rounds.
+    unsafe {
+        let whole = rounds.run(|table, snapshot| {
+            let expired = Expired::of(table, rule, now);
+            watch.progress("expire chunks", 0, 0);
+            if expired.goes_whole(table) {
+                expired.whole_chunks(table, snapshot)
+            } else {
+                Vec::new()
+            }
+        });
+        let (mut at, count) = (0, whole.len() as u64);
+        while at < whole.len() {
+            if rounds.is_in_the_way() {
+                work.gave_way = true;
+                return work;
+            }
+            rounds.run(|table, snapshot| {
+                let expired = Expired::of(table, rule, now);
+                if !expired.goes_whole(table) {
+                    at = whole.len();
+                    return;
+                }
+                at += expired.delete_chunks(table, snapshot, &whole[at..], &mut work);
+                watch.progress("expire chunks", at as u64, count);
+            });
+        }
+        loop {
+            if rounds.is_in_the_way() {
+                work.gave_way = true;
+                return work;
+            }
+            let more = rounds.run(|table, _| {
+                let expired = Expired::of(table, rule, now);
+                let (deleted, more) = expired.delete_rows(table);
+                work.rows += deleted;
+                watch.progress("expire rows", work.rows, 0);
+                more
+            });
+            if !more {
+                return work;
+            }
+        }
+    }
+}
+
+/// What a run would delete.
+#[derive(Default, Debug)]
+pub struct Preview {
+    pub rows: i64,
+    /// Chunks that would go as a whole, and their bytes.
+    pub chunks: i64,
+    pub bytes: i64,
+    pub oldest: Option<String>,
+    pub newest: Option<String>,
+}
+
+/// Says what a run would delete.
+///
+/// # Safety
+/// `table` must be open with a lock, `snapshot` the active one.
+pub unsafe fn preview(table: pg_sys::Relation, snapshot: pg_sys::Snapshot, rule: &Rule) -> Preview {
+    // SAFETY: by contract.
+    unsafe {
+        owner::as_owner(table, || {
+            let expired = Expired::of(table, rule, now());
+            let mut out = Preview::default();
+            if expired.goes_whole(table) {
+                for (at, _) in expired.whole_chunks(table, snapshot) {
+                    if let Some(Ok(reader)) = registry::try_reader_at(table, at, snapshot) {
+                        if expired.has_whole(&reader.chunk) {
+                            out.chunks += 1;
+                            out.bytes += chunk_bytes(&reader.chunk) as i64;
+                        }
+                    }
+                }
+            }
+            let name = expired.time_name(table);
+            let rows = sql::query(
+                &format!(
+                    "SELECT count(*), min({name}), max({name}) FROM ONLY {} WHERE {}",
+                    relation::qualified_name(table),
+                    expired.condition(table),
+                ),
+                &[expired.parameter(table)],
+            );
+            if let Some([count, oldest, newest]) = rows.into_iter().next().as_deref_mut() {
+                out.rows = count.as_deref().and_then(|n| n.parse().ok()).unwrap_or(0);
+                (out.oldest, out.newest) = (oldest.take(), newest.take());
+            }
+            out
+        })
+    }
+}
+
+fn chunk_bytes(chunk: &Chunk) -> u64 {
+    u64::from(chunk.statics.payload.len) + write::DELETE_MAP_ROOM as u64
+}
+
+impl Expired<'_> {
+    unsafe fn of(table: pg_sys::Relation, rule: &Rule, now: i64) -> Expired<'_> {
+        // SAFETY: the callers' contract.
+        unsafe {
+            check_table(table);
+            let layout = layout::of(table);
+            let Some(time) = layout.time else {
+                error::raise(
+                    Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    format!("table \"{}\" has no time column", relation::name(table)),
+                    "Retention goes by the time of rows.",
+                    "CREATE INDEX … USING varve (key, time) states which column it is.",
+                );
+            };
+            if let Some(filter) = &rule.filter {
+                filter::check(table, &layout, filter);
+            }
+            let cutoff = cutoff(table, time, rule, now);
+            Expired {
+                layout,
+                time,
+                cutoff,
+                rule,
+            }
+        }
+    }
+
+    unsafe fn time_name(&self, table: pg_sys::Relation) -> String {
+        // SAFETY: the callers' contract.
+        unsafe { sql::identifier(&relation::attribute_name(attribute(table, self.time))) }
+    }
+
+    /// As SQL; $1 is the `parameter`.
+    unsafe fn condition(&self, table: pg_sys::Relation) -> String {
+        // SAFETY: the callers' contract.
+        let name = unsafe { self.time_name(table) };
+        match &self.rule.filter {
+            // A line of its own ends a comment at the filter's end.
+            Some(filter) => format!("{name} < $1 AND ({filter}\n)"),
+            None => format!("{name} < $1"),
+        }
+    }
+
+    unsafe fn parameter(&self, table: pg_sys::Relation) -> sql::Parameter {
+        // SAFETY: the callers' contract; a date is an int32, the others int64, all passed by value.
+        unsafe {
+            let base = pg_sys::getBaseType(attribute(table, self.time).atttypid);
+            match base {
+                pg_sys::DATEOID => (base, Some(pg_sys::Datum::from(self.cutoff as i32))),
+                pg_sys::TIMESTAMPOID | pg_sys::TIMESTAMPTZOID => {
+                    (base, Some(pg_sys::Datum::from(self.cutoff)))
+                }
+                _ => (pg_sys::INT8OID, Some(pg_sys::Datum::from(self.cutoff))),
+            }
+        }
+    }
+
+    /// May chunks be deleted by their headers, without anybody who wants to know of each row?
+    unsafe fn goes_whole(&self, table: pg_sys::Relation) -> bool {
+        // SAFETY: the callers' contract. With a transaction id, the answer about subscribers stays good.
+        unsafe {
+            let has_rollups = !catalog::of_source(relation::oid(table)).is_empty();
+            if self.rule.filter.is_some() || has_rollups || has_delete_triggers(table) {
+                return false;
+            }
+            pg_sys::GetCurrentTransactionId();
+            !replication::is_streamed(table)
+        }
+    }
+
+    /// The chunks whose headers say that every row has expired, by their places and ids.
+    unsafe fn whole_chunks(
+        &self,
+        table: pg_sys::Relation,
+        snapshot: pg_sys::Snapshot,
+    ) -> Vec<(Tid, u64)> {
+        let mut found = Vec::new();
+        // SAFETY: the callers' contract. A chunk that cannot be read is compact's and verify's business.
+        unsafe {
+            headers::each_header(table, snapshot, |at, result| {
+                if let Ok(header) = result {
+                    if headers::times(&header).is_some_and(|times| times.1 < self.cutoff) {
+                        found.push((at, header.chunk));
+                    }
+                }
+            });
+        }
+        found
+    }
+
+    /// Has every row of a chunk expired, and is no more to it than its rows?
+    fn has_whole(&self, chunk: &Chunk) -> bool {
+        let header = &chunk.header;
+        let at = usize::from(self.time) - 1;
+        header.has(FLAG_SORTED)
+            && !header.has(FLAG_TOMBSTONE)
+            && !chunk.map.has_successors()
+            && chunk.statics.time == self.layout.time
+            && at < chunk.columns.columns().len()
+            && chunk.columns.column(at).count() == header.rows
+            && header.max_time < self.cutoff
+    }
+
+    /// Deletes the first of these chunks, a round's worth; returns how many it has looked at.
+    unsafe fn delete_chunks(
+        &self,
+        table: pg_sys::Relation,
+        snapshot: pg_sys::Snapshot,
+        chunks: &[(Tid, u64)],
+        work: &mut Work,
+    ) -> usize {
+        let mut tuples = 0;
+        // SAFETY: the caller's contract.
+        unsafe {
+            let target = Target::current(table);
+            for (number, &(at, id)) in chunks.iter().enumerate() {
+                error::check_interrupts();
+                if tuples >= ROUND_TUPLES {
+                    return number;
+                }
+                // It may have got another header since, or been merged.
+                let Some(Ok(reader)) = registry::try_reader_at(table, at, snapshot) else {
+                    continue;
+                };
+                let chunk = &reader.chunk;
+                if chunk.header.chunk != id || !self.has_whole(chunk) {
+                    continue;
+                }
+                let is_taken = locks::with_whole_chunk(table, id, || {
+                    write::try_delete(table, at, target.command, false, false)
+                        == pg_sys::TM_Result::TM_Ok
+                });
+                if !is_taken {
+                    continue;
+                }
+                changes::delete_pieces(table, chunk, target.command);
+                tuples += chunk.statics.payload.tids.len() as u64 + 1;
+                work.rows += u64::from(chunk.header.rows - chunk.header.deleted);
+                work.bytes += chunk_bytes(chunk);
+            }
+        }
+        chunks.len()
+    }
+
+    /// Deletes a round's worth of rows one by one; returns how many, and whether there may be more.
+    unsafe fn delete_rows(&self, table: pg_sys::Relation) -> (u64, bool) {
+        // SAFETY: the callers' contract: an active snapshot, the owner's rights.
+        unsafe {
+            owner::set(c"row_security", c"off");
+            let triggers = (*table).trigdesc;
+            if !triggers.is_null() {
+                // At commit nobody runs as the owner any more.
+                sql::execute("SET CONSTRAINTS ALL IMMEDIATE", &[]);
+            }
+            let name = relation::qualified_name(table);
+            let condition = self.condition(table);
+            // A trigger may leave rows, which would be met again and again.
+            let is_filtered = !triggers.is_null() && (*triggers).trig_delete_before_row;
+            let statement = if is_filtered {
+                format!("DELETE FROM ONLY {name} WHERE {condition}")
+            } else {
+                format!(
+                    "DELETE FROM ONLY {name} WHERE ctid = ANY (ARRAY(SELECT ctid FROM ONLY {name} WHERE {condition} \
+                     LIMIT {ROUND_ROWS} FOR UPDATE SKIP LOCKED))"
+                )
+            };
+            let deleted = sql::execute(&statement, &[self.parameter(table)]);
+            (deleted, !is_filtered && deleted == ROUND_ROWS)
+        }
+    }
+}
+
+/// Raises what makes a table unfit for retention.
+unsafe fn check_table(table: pg_sys::Relation) {
+    // SAFETY: the callers' contract.
+    let (name, class, rules) =
+        unsafe { (relation::name(table), &*(*table).rd_rel, (*table).rd_rules) };
+    let refuse = |what: &str, hint: &str| {
+        error::raise(
+            Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+            format!("table \"{name}\" cannot have a retention rule: {what}"),
+            "",
+            hint,
+        )
+    };
+    if class.relkind as u8 != pg_sys::RELKIND_RELATION {
+        refuse(
+            "it is a materialized view",
+            "Give the table that it reads a rule, and refresh it.",
+        );
+    }
+    if class.relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP {
+        refuse("it is temporary", "DELETE its rows by a statement.");
+    }
+    if class.relforcerowsecurity {
+        refuse(
+            "row level security is forced on its owner",
+            "Rules run as the owner: ALTER TABLE … NO FORCE ROW LEVEL SECURITY.",
+        );
+    }
+    // SAFETY: rules of an open relation.
+    let rewrites = !rules.is_null()
+        && unsafe {
+            (0..(*rules).numLocks as usize)
+                .any(|at| (**(*rules).rules.add(at)).event == pg_sys::CmdType::CMD_DELETE)
+        };
+    if rewrites {
+        refuse(
+            "it has a rule ON DELETE",
+            "Use a trigger in place of CREATE RULE.",
+        );
+    }
+}
+
+unsafe fn has_delete_triggers(table: pg_sys::Relation) -> bool {
+    // SAFETY: the callers' contract.
+    unsafe {
+        let triggers = (*table).trigdesc;
+        !triggers.is_null()
+            && ((*triggers).trig_delete_before_row
+                || (*triggers).trig_delete_after_row
+                || (*triggers).trig_delete_before_statement
+                || (*triggers).trig_delete_after_statement
+                || (*triggers).trig_delete_old_table)
+    }
+}
+
+unsafe fn attribute<'a>(table: pg_sys::Relation, number: u16) -> &'a pg_sys::FormData_pg_attribute {
+    // SAFETY: the callers' contract.
+    unsafe { &relation::attributes((*table).rd_att)[usize::from(number) - 1] }
+}
+
+/// The first value of the time column that a rule keeps.
+unsafe fn cutoff(table: pg_sys::Relation, time: u16, rule: &Rule, now: i64) -> i64 {
+    // SAFETY: the callers' contract.
+    unsafe {
+        let attribute = attribute(table, time);
+        let base = pg_sys::getBaseType(attribute.atttypid);
+        let is_calendar = layout::is_calendar_type(base);
+        let name = relation::attribute_name(attribute);
+        match (is_calendar, rule.unit) {
+            (true, Some(_)) => error::raise(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("column \"{name}\" is no integer, so it has no time unit"),
+                "",
+                "Leave time_unit out.",
+            ),
+            (false, None) => error::raise(
+                Code::ERRCODE_INVALID_PARAMETER_VALUE,
+                format!("what the integers of time column \"{name}\" count is not known"),
+                "",
+                "Name the time_unit, counted from 1970: 's', 'ms', 'us' or 'ns'.",
+            ),
+            _ => {}
+        }
+        match (base, rule.unit) {
+            (pg_sys::TIMESTAMPTZOID, _) => {
+                before(now, rule.keep, pg_sys::F_TIMESTAMPTZ_MI_INTERVAL)
+            }
+            (pg_sys::TIMESTAMPOID | pg_sys::DATEOID, _) => {
+                let local = pg_sys::OidFunctionCall1Coll(
+                    pg_sys::Oid::from(pg_sys::F_TIMESTAMP_TIMESTAMPTZ),
+                    pg_sys::InvalidOid,
+                    pg_sys::Datum::from(now),
+                );
+                let local = local.value() as i64;
+                let cutoff = before(local, rule.keep, pg_sys::F_TIMESTAMP_MI_INTERVAL);
+                if base == pg_sys::DATEOID {
+                    ceiling(cutoff, DAY_US)
+                } else {
+                    cutoff
+                }
+            }
+            (_, unit) => {
+                let cutoff = before(now, rule.keep, pg_sys::F_TIMESTAMPTZ_MI_INTERVAL);
+                unit.unwrap_or(Unit::Seconds).ceiling(cutoff + EPOCH_US)
+            }
+        }
+    }
+}
+
+/// A point in time less a span, by one of core's functions.
+unsafe fn before(point: i64, span: Span, minus: u32) -> i64 {
+    let mut interval = pg_sys::Interval {
+        time: span.us,
+        day: span.days,
+        month: span.months,
+    };
+    // SAFETY: the function takes a point in time by value and an interval by reference.
+    unsafe {
+        pg_sys::OidFunctionCall2Coll(
+            pg_sys::Oid::from(minus),
+            pg_sys::InvalidOid,
+            pg_sys::Datum::from(point),
+            pg_sys::Datum::from(core::ptr::addr_of_mut!(interval)),
+        )
+        .value() as i64
+    }
+}

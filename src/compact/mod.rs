@@ -1,0 +1,17 @@
+//! Making large chunks of small ones and of the tail: survey, plan, seal, merge, relocate; and rewrites of whole tables.
+//! May import `ingest` and what is below.
+
+pub mod expire;
+pub mod filter;
+pub mod merge;
+pub mod obstacle;
+pub mod plan;
+pub mod progress;
+pub mod reindex;
+pub mod relocate;
+pub mod rewrite;
+pub mod seal;
+pub mod source;
+pub mod stages;
+pub mod survey;
+pub mod torture;

@@ -1,0 +1,106 @@
+//! Indexes that were large when many rows were in the tail. VACUUM empties their pages, but an index never gives them back. Where little
+//! of one is left, it is built again, under locks that can be had without waiting.
+
+use crate::catalog::layout;
+use crate::pg::error;
+use crate::pg::nbtree::EntryScan;
+use crate::pg::relation::{self, Open};
+use crate::pg::vacuum;
+use pgrx::pg_sys;
+
+/// Fewer pages than this are not worth a new file.
+const LEAST_PAGES: u64 = 16;
+/// What a build walks over, table and index, is at most so many times what is given back.
+const WORTH: u64 = 10;
+/// Bytes of a large entry, for a first look.
+const LARGE_ENTRY_BYTES: f64 = 200.0;
+/// Bytes of a leaf page that a build fills with entries.
+const LEAF_BYTES: u64 = (pg_sys::BLCKSZ as u64 - 40) * 9 / 10;
+/// Entries of a page that leads to others, at the least.
+const FAN_OUT: u64 = 3;
+const ENTRY_LENGTH: u16 = 0x1fff;
+
+/// The indexes of a table that would be much smaller if they were built again. Others than btrees and series indexes are not judged.
+///
+/// # Safety
+/// `table` must be open with a lock, the snapshot be active.
+pub unsafe fn bloated(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Vec<pg_sys::Oid> {
+    // SAFETY: by contract.
+    unsafe {
+        if !vacuum::may_truncate(table) {
+            return Vec::new();
+        }
+        let series = layout::index_am();
+        relation::index_oids(table)
+            .into_iter()
+            .filter(|&oid| {
+                let index = Open::index(oid, pg_sys::AccessShareLock);
+                let index = index.rel();
+                let class = &*(*index).rd_rel;
+                [pg_sys::BTREE_AM_OID, series].contains(&class.relam)
+                    && (*(*index).rd_index).indisvalid
+                    && is_bloated(table, index, snapshot)
+            })
+            .collect()
+    }
+}
+
+unsafe fn is_bloated(
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+    snapshot: pg_sys::Snapshot,
+) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let pages = u64::from(relation::blocks(index));
+        let total = u64::from(relation::blocks(table)) + pages;
+        let is_worth =
+            |needed: u64| pages >= needed + LEAST_PAGES && (pages - needed) * WORTH >= total;
+        // What the last vacuum has counted.
+        let entries = f64::from((*(*index).rd_rel).reltuples);
+        let likely = (entries * LARGE_ENTRY_BYTES / LEAF_BYTES as f64) as u64 + 1;
+        entries >= 0.0 && is_worth(likely) && is_worth(needed_pages(index, snapshot))
+    }
+}
+
+/// Pages of an index that is built of the entries that there are; what equal ones would save is left out.
+unsafe fn needed_pages(index: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> u64 {
+    let mut bytes = 0;
+    // SAFETY: the caller's contract; each tuple stays until the next one is asked for.
+    unsafe {
+        let mut entries = EntryScan::begin(index, snapshot, 0);
+        entries.restart(&[]);
+        while let Some((_, tuple)) = entries.next(true) {
+            error::check_interrupts();
+            let length = u64::from((*tuple).t_info & ENTRY_LENGTH);
+            bytes += length.next_multiple_of(8) + 4;
+        }
+        entries.end();
+    }
+    let leaves = bytes.div_ceil(LEAF_BYTES);
+    1 + leaves + leaves.div_ceil(FAN_OUT)
+}
+
+/// Builds an index of an open table again unless somebody is at the table or the index: next time. Readers wait for the index, and writers for
+/// the table, until the transaction ends.
+///
+/// # Safety
+/// Must run in a transaction of its own, with an active snapshot.
+pub unsafe fn rebuild(table: pg_sys::Relation, index: pg_sys::Oid) {
+    // SAFETY: by contract; nothing of the index stays open.
+    unsafe {
+        let free = |oid, lock: u32| pg_sys::ConditionalLockRelationOid(oid, lock as i32);
+        if !free(relation::oid(table), pg_sys::ShareLock)
+            || !free(index, pg_sys::AccessExclusiveLock)
+            || pg_sys::IndexGetRelation(index, true) != relation::oid(table)
+        {
+            return;
+        }
+        let persistence = (*(*table).rd_rel).relpersistence;
+        let mut params = pg_sys::ReindexParams::default();
+        #[cfg(any(feature = "pg14", feature = "pg15", feature = "pg16"))]
+        pg_sys::reindex_index(index, true, persistence, &mut params);
+        #[cfg(not(any(feature = "pg14", feature = "pg15", feature = "pg16")))]
+        pg_sys::reindex_index(core::ptr::null(), index, true, persistence, &mut params);
+    }
+}

@@ -1,0 +1,216 @@
+//! Copies the chunks of a table into a new file, for VACUUM FULL and CLUSTER.
+//!
+//! Each header version that somebody may still see is copied, with one payload for all versions of a
+//! chunk. Pieces go first, so that headers can name their new places. Three things change:
+//!
+//! * TIDs of pieces. Those of updated rows' successors stay as they are, and lead nowhere: whoever follows
+//!   one has seen the row in a snapshot taken before the update, in READ COMMITTED within one statement.
+//!   Such a statement holds a lock that keeps rewrites out; a REPEATABLE READ transaction that comes later
+//!   learns that its row was updated, and fails as it would on a heap.
+//! * Columns that were added after a chunk was written get their missing value: core forgets it.
+//! * Headers without rows, kept for such followers, go when everybody sees that the rows are gone.
+
+use crate::catalog::marks;
+use crate::chunk::raw::{Lifetime, RawPages};
+use crate::chunk::read::{Chunk, Damage};
+use crate::chunk::reader::Reader;
+use crate::chunk::rows::RowSet;
+use crate::chunk::write::{self, DELETE_MAP_BASE, STATICS_BASE};
+use crate::pg::error;
+use crate::pg::page::PageCursor;
+use crate::pg::relation;
+use crate::pg::tid::Tid;
+use crate::pg::tuple;
+use pgrx::pg_sys;
+use std::rc::Rc;
+use varve_columns::chunk::{self, Options, Tier};
+use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_TOMBSTONE};
+use varve_columns::tuple::runs::Pieces;
+use varve_columns::tuple::statics::Statics;
+
+/// A header version to copy.
+pub struct Version {
+    pub at: Tid,
+    /// Nobody can see the state before it any more.
+    pub settled: bool,
+}
+
+struct Opened {
+    reader: Rc<Reader>,
+    lifetime: Lifetime,
+}
+
+/// Copies one chunk, all its versions; returns how many rows the last of them has left.
+///
+/// # Safety
+/// `table` must be open and locked exclusively; `pages` writes to its new file, whose relation is `new`.
+pub unsafe fn copy_chunk(
+    table: pg_sys::Relation,
+    new: pg_sys::Relation,
+    versions: &[Version],
+    pages: &mut RawPages,
+) -> u32 {
+    let mut opened = Vec::new();
+    for version in versions {
+        // SAFETY: by contract.
+        let version_opened = unsafe { open(table, version.at) };
+        let header = &version_opened.reader.chunk.header;
+        if !(header.has(FLAG_TOMBSTONE) && version.settled) {
+            opened.push(version_opened);
+        }
+    }
+    // The last version that has rows, or else the last.
+    let source = opened
+        .iter()
+        .rev()
+        .find(|version| !version.reader.chunk.header.has(FLAG_TOMBSTONE))
+        .or(opened.last());
+    let Some(source) = source else {
+        return 0;
+    };
+    let chunk = &source.reader.chunk;
+    // SAFETY: by contract.
+    unsafe { marks::mark(new) };
+    // SAFETY: by contract.
+    let result = unsafe { copy_payload(table, source, pages) };
+    let (statics, birth) = match result {
+        Ok(copied) => copied,
+        Err(damage) => chunk.raise(&damage),
+    };
+    let id = chunk.header.chunk;
+    let room = write::HEADER_ROOM - write::DELETE_MAP_ROOM;
+    let statics = write::spill(statics.encode(), room, |depth, bytes| {
+        pages.add_section(&birth, id, STATICS_BASE, depth, bytes)
+    });
+    for version in &opened {
+        error::check_interrupts();
+        let mut header = version.reader.chunk.header.clone();
+        header.statics = statics.clone();
+        let room = write::delete_map_room(&header);
+        let map = version.reader.chunk.map.encode();
+        let lifetime = version.lifetime.unmoved();
+        header.delete_map = write::spill(map, room, |depth, bytes| {
+            pages.add_section(&lifetime, id, DELETE_MAP_BASE, depth, bytes)
+        });
+        pages.add(&version.lifetime, &header.encode(), true);
+    }
+    // A version has the deleted rows of those before it, too.
+    let left = |version: &Opened| {
+        let header = &version.reader.chunk.header;
+        header.rows - header.deleted
+    };
+    opened.iter().map(left).min().unwrap_or(0)
+}
+
+unsafe fn open(table: pg_sys::Relation, at: Tid) -> Opened {
+    // SAFETY: the caller's contract; the page stays pinned while the chunk is opened.
+    unsafe {
+        let mut cursor = PageCursor::new(table);
+        let found = cursor
+            .tuple(at, relation::blocks(table))
+            .expect("BUG: a header went away under an exclusive lock");
+        match Chunk::open(table, at, found.header, found.len) {
+            Ok(chunk) => Opened {
+                reader: Reader::new(chunk),
+                lifetime: Lifetime::of(found.header),
+            },
+            Err(damage) => crate::chunk::kind::raise(table, at, found.header, found.len, &damage),
+        }
+    }
+}
+
+/// Copies the payload; returns the static section that names its new places, and the lifetime of pieces
+/// that belong to the chunk as a whole.
+unsafe fn copy_payload(
+    table: pg_sys::Relation,
+    source: &Opened,
+    pages: &mut RawPages,
+) -> Result<(Statics, Lifetime), Damage> {
+    let chunk = &source.reader.chunk;
+    let mut statics = chunk.statics.clone();
+    let mut birth = source.lifetime.unmoved();
+    if chunk.header.has(FLAG_TOMBSTONE) {
+        statics.payload = Pieces::default();
+        return Ok((statics, birth));
+    }
+    // SAFETY: the caller's contract.
+    unsafe {
+        let mut cursor = PageCursor::new(table);
+        let blocks = relation::blocks(table);
+        let whole = lacks_missing_values(table, chunk);
+        let mut copies = Vec::new();
+        for (number, &at) in chunk.statics.payload.tids.iter().enumerate() {
+            error::check_interrupts();
+            let found = cursor
+                .tuple(at, blocks)
+                .filter(|found| tuple::attribute_count(found.header) == 0)
+                .ok_or_else(|| Damage::new(format!("piece {number} at {at} is missing")))?;
+            let lifetime = cursor.locked(|_| Lifetime::of(found.header)).unmoved();
+            if number == 0 {
+                birth = lifetime;
+            }
+            if whole {
+                break;
+            }
+            let body = tuple::body(found.header, found.len);
+            copies.push(pages.add(&lifetime, body, false));
+        }
+        if whole {
+            let encoded = encode_again(table, &source.reader);
+            let (id, rows) = (chunk.header.chunk, chunk.header.rows);
+            statics.payload = pages.add_bytes(&birth, id, 0, &encoded.payload, rows);
+            statics.columns = encoded.header;
+            statics.attributes = (*(*table).rd_att).natts as u16;
+        } else {
+            statics.payload.tids = copies;
+        }
+    }
+    Ok((statics, birth))
+}
+
+/// Was a column with a default added after the chunk was written?
+unsafe fn lacks_missing_values(table: pg_sys::Relation, chunk: &Chunk) -> bool {
+    // SAFETY: the caller's contract.
+    let attributes = unsafe { relation::attributes((*table).rd_att) };
+    attributes
+        .iter()
+        .skip(usize::from(chunk.statics.attributes))
+        .any(|attribute| attribute.atthasmissing && !attribute.attisdropped)
+}
+
+/// All columns that the table has now, in the order of rows that the chunk has.
+unsafe fn encode_again(table: pg_sys::Relation, reader: &Rc<Reader>) -> chunk::Encoded {
+    // SAFETY: the caller's contract; values are of the table's descriptor.
+    unsafe {
+        let descriptor = (*table).rd_att;
+        let natts = (*descriptor).natts as usize;
+        let mut values = vec![pg_sys::Datum::from(0usize); natts];
+        let mut nulls = vec![true; natts];
+        let mut rows = RowSet::new(descriptor);
+        for row in 0..reader.rows() {
+            reader.fill(
+                descriptor,
+                row,
+                0..natts,
+                values.as_mut_ptr(),
+                nulls.as_mut_ptr(),
+            );
+            rows.push(values.as_ptr(), nulls.as_ptr());
+        }
+        let tier = if reader.chunk.header.level == 0 {
+            Tier::Fresh
+        } else {
+            Tier::Merged(crate::guc::merge_point())
+        };
+        let chunk = &reader.chunk;
+        let keys: Vec<usize> = match chunk.header.has(FLAG_ONE_SERIES) {
+            true => Vec::new(),
+            false => {
+                let keys = chunk.statics.keys.iter();
+                keys.map(|&key| usize::from(key) - 1).collect()
+            }
+        };
+        let options = Options { tier, keys: &keys };
+        varve_columns::chunk::encode(&rows.columns, &options)
+    }
+}

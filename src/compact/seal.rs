@@ -1,0 +1,139 @@
+//! Sealing: rows of the tail become chunks. A row is taken when the round's snapshot sees it and nobody
+//! has locked or changed it; it is deleted with the mark of a moved tuple, so that whoever waits for it
+//! looks for it in the chunks of the same transaction. Rows go in their physical order: equal rows keep
+//! theirs (`follow`).
+
+use super::merge::Done;
+use crate::catalog::layout::{self, Layout};
+use crate::chunk::chunks;
+use crate::chunk::kind::{classify, Found};
+use crate::chunk::rows::RowSet;
+use crate::chunk::series::SeriesIndexes;
+use crate::chunk::write::{self, Target};
+use crate::guc;
+use crate::pg::error;
+use crate::pg::page::PageCursor;
+use crate::pg::relation;
+use crate::pg::tid;
+use pgrx::pg_sys;
+
+/// Pages that one round walks over at most.
+const ROUND_PAGES: u32 = 1 << 17;
+
+/// May the tail of a table be sealed at all?
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn is_allowed(table: pg_sys::Relation, layout: &Layout) -> bool {
+    // SAFETY: by contract.
+    let stays = unsafe { layout::keeps_rows_in_tail(table) || layout::loses_unique_index(table) };
+    // SAFETY: as above.
+    let has_columns = unsafe { (*(*table).rd_att).natts > 0 };
+    !stays && (layout.time.is_some() || guc::compresses_everything() && has_columns)
+}
+
+/// Seals rows from page `start` on; returns what was done and the page to go on with, if any.
+///
+/// # Safety
+/// `table` must be open with the lock of compact, `snapshot` active.
+pub unsafe fn round(
+    table: pg_sys::Relation,
+    layout: &Layout,
+    snapshot: pg_sys::Snapshot,
+    start: u32,
+) -> (Done, Option<u32>) {
+    // SAFETY: by contract.
+    unsafe {
+        let target = Target::current(table);
+        let blocks = relation::blocks(table);
+        let mut rows = RowSet::new((*table).rd_att);
+        let mut cursor = PageCursor::new(table);
+        let mut block = start;
+        let enough = guc::batch_memory_bytes();
+        while block < blocks && block - start < ROUND_PAGES && rows.bytes < enough {
+            error::check_interrupts();
+            cursor.go(block);
+            // Of a page of rows with large values the rest is left to the next round.
+            let mut all = true;
+            for tuple in visible_rows(table, &cursor, snapshot) {
+                all &= rows.bytes < enough;
+                if all && delete_row(table, tuple, target.command) {
+                    push(&mut rows, table, tuple);
+                }
+                pg_sys::heap_freetuple(tuple);
+            }
+            block += u32::from(all);
+        }
+        cursor.release();
+        let done = Done {
+            chunks: 0,
+            freed: rows.rows as u64,
+        };
+        if rows.rows > 0 {
+            let (order, indexes) = (rows.order(layout), SeriesIndexes::open(table));
+            chunks::write_fresh(&target, &rows, &order, layout, &indexes);
+        }
+        (done, (block < blocks).then_some(block))
+    }
+}
+
+/// Copies of the rows of a page that the snapshot sees.
+unsafe fn visible_rows(
+    table: pg_sys::Relation,
+    cursor: &PageCursor,
+    snapshot: pg_sys::Snapshot,
+) -> Vec<pg_sys::HeapTuple> {
+    let buffer = cursor.buffer();
+    cursor.locked(|page| {
+        page.tuples()
+            .filter(|item| {
+                // SAFETY: the page is pinned and locked.
+                unsafe {
+                    let mut heap_tuple = item.to_heap_tuple(relation::oid(table));
+                    classify(item.header, item.len, item.tid.offset) == Found::Row
+                        && pg_sys::HeapTupleSatisfiesVisibility(&mut heap_tuple, snapshot, buffer)
+                }
+            })
+            .map(|item| {
+                // SAFETY: as above.
+                unsafe {
+                    let mut heap_tuple = item.to_heap_tuple(relation::oid(table));
+                    pg_sys::heap_copytuple(&mut heap_tuple)
+                }
+            })
+            .collect()
+    })
+}
+
+/// Deletes a row as one that moves; false when somebody has locked or changed it.
+///
+/// # Safety
+/// `table` must be open for writing, and something keep the tuple where it was seen.
+pub unsafe fn delete_row(
+    table: pg_sys::Relation,
+    tuple: pg_sys::HeapTuple,
+    command: pg_sys::CommandId,
+) -> bool {
+    // SAFETY: by contract.
+    unsafe {
+        let at = tid::from_pg(&(*tuple).t_self);
+        write::try_delete(table, at, command, false, true) == pg_sys::TM_Result::TM_Ok
+    }
+}
+
+/// Adds a row whose tuple was deleted.
+///
+/// # Safety
+/// `tuple` must be of the open `table`.
+pub unsafe fn push(rows: &mut RowSet, table: pg_sys::Relation, tuple: pg_sys::HeapTuple) {
+    // SAFETY: the tuple is a row of the table; its toasted values are still there, since the delete
+    // is ours.
+    unsafe {
+        let descriptor = (*table).rd_att;
+        let natts = (*descriptor).natts as usize;
+        let mut values = vec![pg_sys::Datum::from(0usize); natts];
+        let mut nulls = vec![true; natts];
+        pg_sys::heap_deform_tuple(tuple, descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
+        rows.push(values.as_ptr(), nulls.as_ptr());
+    }
+}

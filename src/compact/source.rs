@@ -1,0 +1,366 @@
+//! A chunk as the input of a merge: which of its live rows lie in a range of (key, time), and their
+//! columns, decoded block by block.
+
+use crate::catalog::layout::Layout;
+use crate::chunk::datum::{self, Datums};
+use crate::chunk::read::{Chunk, Damage};
+use crate::chunk::reader::Reader;
+use crate::chunk::rows::{append, integer_at, put_ordered, RowSet};
+use crate::pg::error;
+use crate::pg::relation;
+use pgrx::pg_sys;
+use rustc_hash::FxHashMap;
+use std::rc::Rc;
+use varve_columns::column::{Column, Kind};
+use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE};
+
+/// Was the chunk written in this layout?
+pub fn has_layout(chunk: &Chunk, layout: &Layout) -> bool {
+    chunk.statics.keys == layout.keys && chunk.statics.time == layout.time
+}
+
+pub struct Source {
+    pub reader: Rc<Reader>,
+    descriptor: pg_sys::TupleDesc,
+    /// Rows are in the order of the layout that is merged to.
+    sorted: bool,
+    /// Bytes that a row takes in memory, about.
+    pub row_bytes: usize,
+}
+
+/// The columns by which rows are sorted.
+pub struct SortColumns {
+    keys: Vec<Column>,
+    time: Option<Column>,
+}
+
+impl SortColumns {
+    /// Replaces `out` by bytes in the order of rows.
+    pub fn put(&self, row: u32, out: &mut Vec<u8>) {
+        out.clear();
+        self.put_key(row, out);
+        if let Some(time) = &self.time {
+            put_ordered(out, time, row as usize);
+        }
+    }
+
+    /// Appends bytes that name the series of a row.
+    pub fn put_key(&self, row: u32, out: &mut Vec<u8>) {
+        self.keys
+            .iter()
+            .for_each(|column| put_ordered(out, column, row as usize));
+    }
+
+    /// Least and greatest time of the first `rows` rows, if any has one.
+    pub fn time_range(&self, rows: u32) -> Option<(i64, i64)> {
+        let times = self.time.as_ref()?;
+        (0..rows as usize)
+            .map(|row| integer_at(times, row))
+            .filter(|(null, _)| !null)
+            .map(|(_, time)| (time, time))
+            .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
+    fn time(&self) -> Option<&Column> {
+        self.time.as_ref()
+    }
+}
+
+/// Rows of one series, and from when to when they are.
+#[derive(Clone, Copy)]
+pub struct Span {
+    pub rows: u64,
+    pub min: i64,
+    pub max: i64,
+}
+
+impl Span {
+    pub fn union(self, other: Span) -> Span {
+        Span {
+            rows: self.rows + other.rows,
+            min: self.min.min(other.min),
+            max: self.max.max(other.max),
+        }
+    }
+
+    pub fn extend(&mut self, other: Span) {
+        *self = self.union(other);
+    }
+
+    /// More than an end in common.
+    pub fn overlaps(&self, other: &Span) -> bool {
+        self.max > other.min && self.min < other.max
+    }
+}
+
+impl Source {
+    /// # Safety
+    /// The reader's table must stay open as long as the source lives.
+    pub unsafe fn new(reader: Rc<Reader>, layout: &Layout) -> Result<Source, Damage> {
+        let chunk = &reader.chunk;
+        // SAFETY: by contract.
+        let descriptor = unsafe { (*chunk.table.get()).rd_att };
+        let sorted = chunk.header.has(FLAG_SORTED) && has_layout(chunk, layout);
+        let mut source = Source {
+            reader,
+            descriptor,
+            sorted,
+            row_bytes: 0,
+        };
+        source.row_bytes = source.estimate_row_bytes()?;
+        Ok(source)
+    }
+
+    fn chunk(&self) -> &Chunk {
+        &self.reader.chunk
+    }
+
+    fn attributes(&self) -> &[pg_sys::FormData_pg_attribute] {
+        // SAFETY: the table is open by the contract of `new`.
+        unsafe { relation::attributes(self.descriptor) }
+    }
+
+    /// Looks at the first block of columns of variable length.
+    fn estimate_row_bytes(&self) -> Result<usize, Damage> {
+        let chunk = self.chunk();
+        let mut bytes = 1;
+        for (at, attribute) in self.attributes().iter().enumerate() {
+            bytes += match datum::kind_of(attribute) {
+                Kind::Absent => 0,
+                Kind::Bool => 1,
+                Kind::I16 => 2,
+                Kind::I32 | Kind::F32 => 4,
+                Kind::I64 | Kind::F64 => 8,
+                Kind::Fixed(width) => usize::from(width),
+                Kind::Bytes | Kind::Numeric => {
+                    let stored = chunk.rows_with_payload();
+                    if at >= chunk.columns.columns().len() || stored == 0 {
+                        32
+                    } else {
+                        let rows: Vec<u32> = (0..stored.min(128)).collect();
+                        let mut column = datum::empty(datum::kind_of(attribute));
+                        self.append_column(&mut column, at, &rows)? / rows.len()
+                    }
+                }
+            };
+        }
+        Ok(bytes)
+    }
+
+    /// Rows that are not deleted.
+    pub fn live_rows(&self) -> Vec<u32> {
+        let chunk = self.chunk();
+        (0..chunk.rows_with_payload())
+            .filter(|&row| !chunk.map.contains(row))
+            .collect()
+    }
+
+    pub fn live_count(&self) -> u32 {
+        match self.chunk().rows_with_payload() {
+            0 => 0,
+            rows => rows - self.chunk().header.deleted,
+        }
+    }
+
+    /// All rows are of one series, and all have a time.
+    pub fn is_one_series(&self, layout: &Layout) -> bool {
+        let chunk = self.chunk();
+        let Some(time) = layout.time else {
+            return false;
+        };
+        let at = usize::from(time) - 1;
+        self.sorted
+            && chunk.header.has(FLAG_ONE_SERIES)
+            && chunk
+                .columns
+                .columns()
+                .get(at)
+                .is_some_and(|column| column.nulls == 0)
+    }
+
+    /// What the chunk holds of each series, as far as rows have a time and are not deleted.
+    pub fn spans(&self, layout: &Layout) -> Result<FxHashMap<Vec<u8>, Span>, Damage> {
+        self.spans_of(layout, &self.live_rows())
+    }
+
+    /// The same with deleted rows: the times by which series indexes know the chunk.
+    pub fn stored_spans(&self, layout: &Layout) -> Result<FxHashMap<Vec<u8>, Span>, Damage> {
+        let all: Vec<u32> = (0..self.reader.rows()).collect();
+        self.spans_of(layout, &all)
+    }
+
+    fn spans_of(&self, layout: &Layout, rows: &[u32]) -> Result<FxHashMap<Vec<u8>, Span>, Damage> {
+        let mut out: FxHashMap<Vec<u8>, Span> = FxHashMap::default();
+        let Some(&first) = rows.first() else {
+            return Ok(out);
+        };
+        let mut key = Vec::new();
+        if self.is_one_series(layout) {
+            self.sort_columns(layout, &[first])?.put_key(0, &mut key);
+            let header = &self.chunk().header;
+            let span = Span {
+                rows: rows.len() as u64,
+                min: header.min_time,
+                max: header.max_time,
+            };
+            out.insert(key, span);
+            return Ok(out);
+        }
+        let columns = self.sort_columns(layout, rows)?;
+        let Some(times) = columns.time() else {
+            return Ok(out);
+        };
+        for row in 0..rows.len() {
+            let (null, time) = integer_at(times, row);
+            if null {
+                continue;
+            }
+            let span = Span {
+                rows: 1,
+                min: time,
+                max: time,
+            };
+            key.clear();
+            columns.put_key(row as u32, &mut key);
+            match out.get_mut(&key) {
+                Some(known) => known.extend(span),
+                None => {
+                    out.insert(key.clone(), span);
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// The sort columns of the given rows.
+    pub fn sort_columns(&self, layout: &Layout, rows: &[u32]) -> Result<SortColumns, Damage> {
+        let column = |number: u16| {
+            let at = usize::from(number) - 1;
+            let mut column = datum::empty(datum::kind_of(&self.attributes()[at]));
+            self.append_column(&mut column, at, rows)?;
+            Ok(column)
+        };
+        Ok(SortColumns {
+            keys: layout
+                .keys
+                .iter()
+                .map(|&key| column(key))
+                .collect::<Result<_, Damage>>()?,
+            time: layout.time.map(column).transpose()?,
+        })
+    }
+
+    /// Live rows that sort at or after `from` and before `to`, where given.
+    pub fn rows_between(
+        &self,
+        layout: &Layout,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+    ) -> Result<Vec<u32>, Damage> {
+        let live = self.live_rows();
+        if from.is_none() && to.is_none() || live.is_empty() {
+            return Ok(live);
+        }
+        let columns = self.sort_columns(layout, &live)?;
+        let mut key = Vec::new();
+        if !self.sorted {
+            let mut keep = |at: u32| {
+                columns.put(at, &mut key);
+                from.is_none_or(|from| key.as_slice() >= from)
+                    && to.is_none_or(|to| key.as_slice() < to)
+            };
+            return Ok((0..live.len())
+                .filter(|&at| keep(at as u32))
+                .map(|at| live[at])
+                .collect());
+        }
+        let mut find = |bound: Option<&[u8]>, otherwise: usize| match bound {
+            None => otherwise,
+            Some(bound) => {
+                let (mut low, mut high) = (0, live.len());
+                while low < high {
+                    let middle = (low + high) / 2;
+                    columns.put(middle as u32, &mut key);
+                    if key.as_slice() < bound {
+                        low = middle + 1;
+                    } else {
+                        high = middle;
+                    }
+                }
+                low
+            }
+        };
+        let (start, end) = (find(from, 0), find(to, live.len()));
+        Ok(live[start..end.max(start)].to_vec())
+    }
+
+    /// Appends rows, which must ascend, to a set of the table's columns.
+    pub fn append(&self, set: &mut RowSet, rows: &[u32]) -> Result<(), Damage> {
+        let mut bytes = 0;
+        for at in 0..set.columns.len() {
+            bytes += self.append_column(&mut set.columns[at], at, rows)?;
+        }
+        set.appended(rows.len(), bytes);
+        Ok(())
+    }
+
+    /// Appends the values of a table column (from 0), whatever the chunk has for it.
+    fn append_column(&self, to: &mut Column, at: usize, rows: &[u32]) -> Result<usize, Damage> {
+        let chunk = self.chunk();
+        let attribute = &self.attributes()[at];
+        if to.kind == Kind::Absent {
+            return Ok(append(to, &Column::empty(), rows));
+        }
+        if at >= chunk.columns.columns().len() {
+            // SAFETY: the descriptor is the open table's.
+            let (value, null) = unsafe { datum::missing(self.descriptor, at + 1) };
+            // SAFETY: a missing value is of its attribute's type.
+            return Ok(rows
+                .iter()
+                .map(|_| unsafe { datum::push(to, value, null, attribute.attlen) })
+                .sum());
+        }
+        let kind = chunk.columns.column(at).kind;
+        if !datum::fits(kind, attribute) {
+            return Err(Damage::new(format!(
+                "column {} has another storage type",
+                at + 1
+            )));
+        }
+        let directory = chunk.directory(at)?;
+        let mut block_values = datum::empty(kind);
+        let (mut bytes, mut next) = (0, 0);
+        let mut within = Vec::new();
+        while next < rows.len() {
+            error::check_interrupts();
+            let block = directory.block_of_row(rows[next]);
+            let covered = chunk.decode_block(at, &directory, block, &mut block_values)?;
+            let end = next + rows[next..].partition_point(|&row| row < covered.end);
+            within.clear();
+            within.extend(rows[next..end].iter().map(|row| row - covered.start));
+            next = end;
+            if kind == to.kind {
+                bytes += append(to, &block_values, &within);
+                continue;
+            }
+            let datums = Datums::from_column(&block_values, attribute.attlen);
+            for &row in &within {
+                let (value, null) = datums.get(row as usize);
+                // SAFETY: the kind fits the attribute, checked above.
+                bytes += unsafe { datum::push(to, value, null, attribute.attlen) };
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+impl Chunk {
+    /// Rows that can be read: none of a tombstone.
+    pub fn rows_with_payload(&self) -> u32 {
+        if self.header.has(FLAG_TOMBSTONE) {
+            0
+        } else {
+            self.header.rows
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Compaction of a table: the tail is sealed, chunks are merged, what that frees is vacuumed, and chunks
+//! at the end of the file move down so that it can be cut. Each step is a round with its own transaction:
+//! it can stop after any of them, by a cancel or a crash, and leaves a table in order.
+
+use super::merge::{self, Done};
+use super::progress::{Watch, Work};
+use super::survey::Survey;
+use super::{obstacle, plan, reindex, relocate, seal};
+use crate::catalog::layout::{self, Layout};
+use crate::catalog::marks;
+use crate::chunk::density;
+use crate::chunk::place::LowFirst;
+use crate::chunk::read::Damage;
+use crate::guc;
+use crate::pg::departure;
+use crate::pg::error;
+use crate::pg::relation;
+use crate::pg::rounds::Rounds;
+use crate::pg::tid::Tid;
+use crate::pg::vacuum;
+use crate::table::locks::{self, Mover};
+use rustc_hash::FxHashSet;
+
+/// Storage tuples that a page holds.
+const PER_PAGE: u64 = 4;
+/// So many dead tuples, and an eighth of the others, are no reason to come back for.
+const FEW_DEAD: u64 = 64;
+/// Moving to the end of the file stops after so many times of moving and vacuuming.
+const MOVES: usize = 4;
+
+/// Compacts a table, as far as nobody waits for it.
+///
+/// # Safety
+/// As `Rounds::run`.
+pub unsafe fn run(rounds: &mut Rounds, watch: &dyn Watch) -> Work {
+    // SAFETY: a round's table.
+    let before = unsafe { rounds.run(|table, _| relation::blocks(table)) };
+    let mut compaction = Compaction {
+        rounds,
+        watch,
+        freed_pages: 0,
+        sealed: 0,
+        has_dead: false,
+        damaged: FxHashSet::default(),
+        outdated_rows: plan::OUTDATED_ROWS,
+    };
+    let gave_way = compaction.seal().is_none()
+        || compaction.merge().is_none()
+        || compaction.shrink().is_none()
+        || compaction.rebuild_indexes().is_none();
+    let (rows, has_dead) = (compaction.sealed, compaction.has_dead);
+    // SAFETY: as above.
+    let after = unsafe { rounds.run(|table, _| relation::blocks(table)) };
+    Work {
+        rows,
+        bytes: u64::from(before.saturating_sub(after)) * u64::from(pgrx::pg_sys::BLCKSZ),
+        gave_way,
+        has_dead,
+    }
+}
+
+/// Tells the owner why rows stay in the tail.
+unsafe fn say_why_not(table: pgrx::pg_sys::Relation) {
+    // SAFETY: a round's table.
+    unsafe {
+        if let Some(obstacle) = obstacle::of(table) {
+            let name = relation::name(table);
+            error::notice(
+                format!(
+                    "rows of table \"{name}\" stay uncompressed: {}",
+                    obstacle.reason
+                ),
+                &obstacle.remedy,
+            );
+        }
+    }
+}
+
+struct Compaction<'a> {
+    rounds: &'a mut Rounds,
+    watch: &'a dyn Watch,
+    /// Pages' worth of tuples that were deleted since the last vacuum.
+    freed_pages: u64,
+    /// Rows of the tail that were sealed.
+    sealed: u64,
+    /// Tuples are left that somebody may still see.
+    has_dead: bool,
+    /// Headers of chunks that are left out.
+    damaged: FxHashSet<Tid>,
+    /// Rows of chunks of older formats that may still be written anew.
+    outdated_rows: u64,
+}
+
+/// `None`: somebody waits for the table's lock.
+type Step = Option<()>;
+
+impl Compaction<'_> {
+    fn give_way(&self) -> Step {
+        (!self.rounds.is_in_the_way()).then_some(())
+    }
+
+    fn seal(&mut self) -> Step {
+        let mut next = Some(0);
+        while let Some(start) = next {
+            self.give_way()?;
+            // A worker waits for nobody.
+            let mut is_early = false;
+            // SAFETY: a round's table and snapshot.
+            let (done, bytes) = unsafe {
+                self.rounds.run(|table, snapshot| {
+                    let layout = layout::of(table);
+                    if !seal::is_allowed(table, &layout) {
+                        next = None;
+                        say_why_not(table);
+                        return (Done::default(), 0);
+                    }
+                    if start == 0 && departure::is_worker() && !marks::has_no_old_plans(table) {
+                        is_early = true;
+                        return (Done::default(), 0);
+                    }
+                    if start == 0 {
+                        marks::await_old_plans(table);
+                    }
+                    locks::begin_moving(table, Mover::Compact);
+                    let _low = LowFirst::begin(table);
+                    let (done, rest) = seal::round(table, &layout, snapshot, start);
+                    let blocks = relation::blocks(table);
+                    let end = rest.unwrap_or(blocks);
+                    let pages = end - start;
+                    next = rest;
+                    self.watch
+                        .progress("seal", u64::from(end), u64::from(blocks));
+                    (done, if done.freed > 0 { u64::from(pages) } else { 0 })
+                })
+            };
+            if is_early {
+                return None;
+            }
+            self.sealed += done.freed;
+            self.freed(done, bytes)?;
+        }
+        Some(())
+    }
+
+    fn merge(&mut self) -> Step {
+        loop {
+            // SAFETY: a round's table and snapshot.
+            let (mut survey, layout, rounds) = unsafe {
+                self.rounds.run(|table, snapshot| {
+                    let layout = layout::of(table);
+                    let mut survey = Survey::take(table, &layout, snapshot);
+                    self.damaged.iter().for_each(|&at| survey.leave_out(at));
+                    let row_bytes = 16 * (*(*table).rd_att).natts as u64;
+                    let pack_rows = guc::batch_memory_bytes() as u64 / row_bytes.max(1);
+                    let rounds = plan::rounds(&survey, pack_rows, &mut self.outdated_rows);
+                    (survey, layout, rounds)
+                })
+            };
+            for (at, damage) in &survey.damaged {
+                self.leave_out(*at, damage);
+            }
+            let mut merged = 0;
+            let count = rounds.len() as u64;
+            for (at, inputs) in rounds.into_iter().enumerate() {
+                self.give_way()?;
+                let progress = (at as u64 + 1, count);
+                let done = self.merge_round(&mut survey, &layout, &inputs, progress);
+                merged += done.chunks;
+                self.freed(done, done.freed / PER_PAGE)?;
+            }
+            if merged == 0 {
+                return Some(());
+            }
+        }
+    }
+
+    /// One round of merging; what it cannot decode is left out, and the others are merged.
+    fn merge_round(
+        &mut self,
+        survey: &mut Survey,
+        layout: &Layout,
+        inputs: &[usize],
+        (at, count): (u64, u64),
+    ) -> Done {
+        let watch = self.watch;
+        loop {
+            // SAFETY: a round's table and snapshot.
+            let result = unsafe {
+                self.rounds.attempt(|table, snapshot| {
+                    locks::begin_moving(table, Mover::Compact);
+                    let _low = LowFirst::begin(table);
+                    let done = merge::round(table, layout, survey, inputs, snapshot);
+                    watch.progress("merge", at, count);
+                    done
+                })
+            };
+            match result {
+                Ok(done) => return done,
+                Err(broken) => {
+                    survey.leave_out(broken.header);
+                    self.leave_out(broken.header, &broken.damage);
+                }
+            }
+        }
+    }
+
+    /// Says once that a chunk stays as it is.
+    fn leave_out(&mut self, at: Tid, damage: &Damage) {
+        if self.damaged.insert(at) {
+            self.watch.damaged(format!(
+                "varve.compact leaves out the chunk at {at}: {damage}"
+            ));
+        }
+    }
+
+    /// Counts what a round has freed, and vacuums when that is a fair part of the table.
+    fn freed(&mut self, done: Done, pages: u64) -> Step {
+        if done.freed > 0 {
+            self.freed_pages += pages.max(1);
+        }
+        // SAFETY: a round's table.
+        let blocks = unsafe { self.rounds.run(|table, _| relation::blocks(table)) };
+        if self.freed_pages >= 256 && self.freed_pages * 4 >= u64::from(blocks) {
+            self.vacuum()?;
+        }
+        Some(())
+    }
+
+    fn vacuum(&mut self) -> Step {
+        self.give_way()?;
+        // SAFETY: a round of its own, that changes nothing itself.
+        unsafe {
+            self.rounds.run(|table, _| {
+                vacuum::run(table);
+                density::store_rows(table);
+                self.watch.progress("vacuum", 0, 0);
+            })
+        };
+        self.freed_pages = 0;
+        Some(())
+    }
+
+    fn survey(&self) -> (Survey, Option<u32>) {
+        // SAFETY: a round's table and snapshot.
+        unsafe {
+            self.rounds.run(|table, snapshot| {
+                let survey = Survey::take(table, &layout::of(table), snapshot);
+                let cut = relocate::cut(table, &survey);
+                (survey, cut)
+            })
+        }
+    }
+
+    /// Builds the indexes again of which little is left.
+    fn rebuild_indexes(&mut self) -> Step {
+        // SAFETY: a round's table and snapshot; each index is built in a round of its own.
+        unsafe {
+            let bloated = self
+                .rounds
+                .run(|table, snapshot| reindex::bloated(table, snapshot));
+            for index in bloated {
+                self.give_way()?;
+                self.rounds.run(|table, _| reindex::rebuild(table, index));
+            }
+        }
+        Some(())
+    }
+
+    /// Vacuums, and moves chunks down while that makes the file smaller.
+    fn shrink(&mut self) -> Step {
+        // SAFETY: a round's table.
+        let may_truncate = unsafe { self.rounds.run(|table, _| vacuum::may_truncate(table)) };
+        let survey = self.survey().0;
+        if self.freed_pages > 0 || survey.dead > 0 || may_truncate && survey.has_empty_end() {
+            self.vacuum()?;
+        }
+        if !may_truncate {
+            return Some(());
+        }
+        for _ in 0..MOVES {
+            let (survey, cut) = self.survey();
+            self.has_dead = survey.dead > FEW_DEAD + survey.live_tuples / 8;
+            let Some(cut) = cut else {
+                break;
+            };
+            let mut moved = 0;
+            loop {
+                self.give_way()?;
+                // SAFETY: a round's table and snapshot.
+                let (done, damaged) = unsafe {
+                    self.rounds.run(|table, snapshot| {
+                        locks::begin_moving(table, Mover::Compact);
+                        self.watch.progress("move", moved as u64, 0);
+                        relocate::round(table, &survey, snapshot, cut)
+                    })
+                };
+                for (at, damage) in &damaged {
+                    self.leave_out(*at, damage);
+                }
+                moved += done.chunks;
+                if done.chunks == 0 {
+                    break;
+                }
+            }
+            if moved == 0 {
+                break;
+            }
+            self.vacuum()?;
+        }
+        Some(())
+    }
+}

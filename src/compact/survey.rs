@@ -1,0 +1,272 @@
+//! What there is to do in a table: one walk over its pages that notes the chunks, by their headers, and
+//! the pages with rows of the tail.
+
+use super::source::{has_layout, Source};
+use crate::catalog::layout::Layout;
+use crate::chunk::chunks::CHUNK_BYTES;
+use crate::chunk::datum;
+use crate::chunk::kind::{classify, Found};
+use crate::chunk::read::{Chunk, Damage};
+use crate::chunk::registry;
+use crate::chunk::rows::put_ordered;
+use crate::guc;
+use crate::pg::error;
+use crate::pg::page::PageCursor;
+use crate::pg::relation;
+use crate::pg::tid::Tid;
+use pgrx::pg_sys;
+use rustc_hash::FxHashMap;
+use varve_columns::chunk::FORMAT_VERSION;
+use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_TOMBSTONE, FLAG_UNKEYED, VERSION};
+
+/// A chunk as its newest committed header describes it.
+pub struct Seen {
+    pub tid: Tid,
+    pub chunk: u64,
+    pub level: u8,
+    pub rows: u32,
+    pub live: u32,
+    pub min_time: i64,
+    pub max_time: i64,
+    pub one_series: bool,
+    /// Found under its own key: overlaps no other such chunk of its series.
+    pub keyed: bool,
+    /// Written in the table's present layout.
+    pub in_layout: bool,
+    /// Written in an older format than this library writes.
+    pub outdated: bool,
+    pub tombstone: bool,
+    /// The transaction that wrote the header is over for everybody.
+    pub settled: bool,
+    pub has_successors: bool,
+    /// A round could not decode it: it stays as it is.
+    pub damaged: bool,
+    /// An own chunk of a series that twice as many rows would fit into.
+    pub small: bool,
+    pub first_key: Vec<u8>,
+    pub last_key: Vec<u8>,
+    pub pieces: u32,
+    /// Highest page of its storage tuples.
+    pub last_block: u32,
+}
+
+#[derive(Default)]
+pub struct Survey {
+    pub chunks: Vec<Seen>,
+    /// Keyed chunks of each series, by time.
+    pub keyed: FxHashMap<Vec<u8>, Vec<usize>>,
+    /// What rows and storage tuples take of their pages.
+    pub live_bytes: u64,
+    pub live_tuples: u64,
+    /// Tuples that nobody sees who starts now.
+    pub dead: u64,
+    pub damaged: Vec<(Tid, Damage)>,
+    pub blocks: u32,
+    /// Pages from here on are empty, or soon will be.
+    pub end: u32,
+}
+
+impl Survey {
+    /// Walks over an open table.
+    ///
+    /// # Safety
+    /// `snapshot` must be an active MVCC snapshot.
+    pub unsafe fn take(
+        table: pg_sys::Relation,
+        layout: &Layout,
+        snapshot: pg_sys::Snapshot,
+    ) -> Survey {
+        let mut survey = Survey::default();
+        // SAFETY: by contract.
+        unsafe {
+            survey.blocks = relation::blocks(table);
+            let horizon = pg_sys::GetOldestNonRemovableTransactionId(table);
+            let mut cursor = PageCursor::new(table);
+            let mut headers = Vec::new();
+            for block in 0..survey.blocks {
+                error::check_interrupts();
+                cursor.go(block);
+                headers.clear();
+                survey.count_page(table, &cursor, snapshot, &mut headers);
+                for &at in &headers {
+                    survey.add_header(table, layout, snapshot, at, horizon);
+                }
+            }
+        }
+        for (at, seen) in survey.chunks.iter().enumerate() {
+            if seen.keyed && seen.one_series {
+                survey
+                    .keyed
+                    .entry(seen.first_key.clone())
+                    .or_default()
+                    .push(at);
+            }
+        }
+        for list in survey.keyed.values_mut() {
+            list.sort_by_key(|&at| (survey.chunks[at].min_time, survey.chunks[at].max_time));
+        }
+        survey
+    }
+
+    /// Would VACUUM cut off the empty end of the file? It does from a sixteenth on.
+    pub fn has_empty_end(&self) -> bool {
+        let empty = self.blocks - self.end;
+        empty > 0 && (empty >= 1000 || empty >= self.blocks / 16)
+    }
+
+    /// Notes that the chunk at `at`, if there is one, cannot be decoded.
+    pub fn leave_out(&mut self, at: Tid) {
+        let found = self.chunks.iter_mut().find(|seen| seen.tid == at);
+        found.into_iter().for_each(|seen| seen.damaged = true);
+    }
+
+    unsafe fn count_page(
+        &mut self,
+        table: pg_sys::Relation,
+        cursor: &PageCursor,
+        snapshot: pg_sys::Snapshot,
+        headers: &mut Vec<Tid>,
+    ) {
+        let buffer = cursor.buffer();
+        cursor.locked(|page| {
+            for item in page.tuples() {
+                // SAFETY: the page is pinned and locked.
+                let (found, visible) = unsafe {
+                    let mut heap_tuple = item.to_heap_tuple(relation::oid(table));
+                    (
+                        classify(item.header, item.len, item.tid.offset),
+                        pg_sys::HeapTupleSatisfiesVisibility(&mut heap_tuple, snapshot, buffer),
+                    )
+                };
+                if !visible {
+                    self.dead += 1;
+                    continue;
+                }
+                self.live_bytes += u64::from(item.len).next_multiple_of(8) + 4;
+                self.live_tuples += 1;
+                self.end = item.tid.block + 1;
+                if found == Found::Header {
+                    headers.push(item.tid);
+                }
+            }
+        });
+    }
+
+    unsafe fn add_header(
+        &mut self,
+        table: pg_sys::Relation,
+        layout: &Layout,
+        snapshot: pg_sys::Snapshot,
+        at: Tid,
+        horizon: pg_sys::TransactionId,
+    ) {
+        // SAFETY: the table is open and the snapshot active.
+        match unsafe { registry::try_reader_at(table, at, snapshot) } {
+            None => {}
+            Some(Err(damage)) => self.damaged.push((at, damage)),
+            // SAFETY: as above.
+            Some(Ok(reader)) => match unsafe { describe(&reader, layout, horizon) } {
+                Ok(seen) => self.chunks.push(seen),
+                Err(damage) => self.damaged.push((at, damage)),
+            },
+        }
+    }
+}
+
+unsafe fn describe(
+    reader: &std::rc::Rc<crate::chunk::reader::Reader>,
+    layout: &Layout,
+    horizon: pg_sys::TransactionId,
+) -> Result<Seen, Damage> {
+    let chunk = &reader.chunk;
+    let header = &chunk.header;
+    let in_layout = has_layout(chunk, layout);
+    let tombstone = header.has(FLAG_TOMBSTONE);
+    let pieces = chunk.piece_tids()?;
+    let (first_key, last_key) = if tombstone || !in_layout {
+        Default::default()
+    } else {
+        key_range(chunk, layout)?
+    };
+    let keyed = in_layout && !tombstone && !header.has(FLAG_UNKEYED);
+    let rows = header.rows as usize * 2;
+    let mut small = keyed && header.has(FLAG_ONE_SERIES) && rows <= guc::chunk_rows();
+    if small {
+        // SAFETY: by contract.
+        let source = unsafe { Source::new(std::rc::Rc::clone(reader), layout) }?;
+        small = rows * source.row_bytes <= CHUNK_BYTES;
+    }
+    Ok(Seen {
+        tid: chunk.tid,
+        chunk: header.chunk,
+        level: header.level,
+        rows: header.rows,
+        live: header.rows - header.deleted,
+        min_time: header.min_time,
+        max_time: header.max_time,
+        one_series: header.has(FLAG_ONE_SERIES),
+        keyed,
+        small,
+        in_layout,
+        outdated: !tombstone && chunk.format() < FORMAT_VERSION.min(VERSION),
+        tombstone,
+        // SAFETY: compares two transaction ids.
+        settled: unsafe { pg_sys::TransactionIdPrecedes(chunk.xmin, horizon) },
+        has_successors: chunk.map.has_successors(),
+        damaged: false,
+        first_key,
+        last_key,
+        pieces: pieces.len() as u32,
+        last_block: pieces
+            .iter()
+            .map(|tid| tid.block)
+            .max()
+            .unwrap_or(0)
+            .max(chunk.tid.block),
+    })
+}
+
+/// Series keys of the first and the last row.
+fn key_range(chunk: &Chunk, layout: &Layout) -> Result<(Vec<u8>, Vec<u8>), Damage> {
+    let last = chunk.header.rows.saturating_sub(1);
+    if chunk.header.has(FLAG_ONE_SERIES) {
+        let key = key_at(chunk, layout, 0)?;
+        return Ok((key.clone(), key));
+    }
+    Ok((key_at(chunk, layout, 0)?, key_at(chunk, layout, last)?))
+}
+
+fn key_at(chunk: &Chunk, layout: &Layout, row: u32) -> Result<Vec<u8>, Damage> {
+    let mut key = Vec::new();
+    for &number in &layout.keys {
+        let at = usize::from(number) - 1;
+        if at >= chunk.columns.columns().len() {
+            continue;
+        }
+        let directory = chunk.directory(at)?;
+        let mut values = datum::empty(chunk.columns.column(at).kind);
+        let rows = chunk.decode_block(at, &directory, directory.block_of_row(row), &mut values)?;
+        put_ordered(&mut key, &values, (row - rows.start) as usize);
+    }
+    Ok(key)
+}
+
+/// The source of a chunk that a survey has seen, if it is still what it was; or what is wrong with it.
+///
+/// # Safety
+/// `table` must be open for writing, `snapshot` active.
+pub unsafe fn open(
+    table: pg_sys::Relation,
+    layout: &Layout,
+    snapshot: pg_sys::Snapshot,
+    seen: &Seen,
+) -> Option<Result<Source, Damage>> {
+    // SAFETY: by contract.
+    unsafe {
+        match registry::try_reader_at(table, seen.tid, snapshot)? {
+            Ok(reader) if reader.chunk.header.chunk != seen.chunk => None,
+            Ok(reader) => Some(Source::new(reader, layout)),
+            Err(damage) => Some(Err(damage)),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Torture mode, for tests alone: what a transaction has put into the tail of tables, by whatever statement, is sealed by itself
+//! when it commits. By then its triggers have run, and it reads nothing any more. Whoever waits for one of the rows follows it as
+//! he would after compact. Rows that others have locked stay.
+
+use super::seal;
+use crate::catalog::layout;
+use crate::chunk::chunks;
+use crate::chunk::kind::{classify, Found};
+use crate::chunk::rows::RowSet;
+use crate::chunk::series::SeriesIndexes;
+use crate::chunk::write::Target;
+use crate::guc;
+use crate::pg::page::PageCursor;
+use crate::pg::relation::{self, Open};
+use crate::pg::replication;
+use crate::pg::tid::Tid;
+use crate::pg::transaction::{Access, PerTransaction};
+use crate::table::locks::{self, Mover};
+use pgrx::pg_sys;
+use std::collections::{BTreeMap, BTreeSet};
+
+thread_local! {
+    /// Rows that this transaction has put into the tails of tables, by table and file.
+    static WRITTEN: PerTransaction<BTreeMap<(u32, u32), BTreeSet<Tid>>> = PerTransaction::default();
+}
+
+/// Remembers a row of the tail that was written at `at`.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn note(table: pg_sys::Relation, at: Tid) {
+    if guc::is_torture() {
+        // SAFETY: by contract.
+        let key = unsafe { (relation::oid(table), relation::file_number(table)) };
+        let key = (key.0.to_u32(), key.1.to_u32());
+        WRITTEN.with_borrow_mut(|written| written.entry(key).or_default().insert(at));
+    }
+}
+
+/// Seals what the transaction has written, which is about to commit.
+pub fn seal() {
+    let written = WRITTEN.replace(BTreeMap::new());
+    if written.is_empty() {
+        return;
+    }
+    // SAFETY: inside a transaction. Rows of this very command could not be deleted, and toasted values are read by a snapshot.
+    unsafe {
+        pg_sys::CommandCounterIncrement();
+        pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
+        for ((table, file), rows) in written {
+            let oid = pg_sys::Oid::from(table);
+            let Some(table) = Open::existing_table(oid, pg_sys::RowExclusiveLock) else {
+                continue;
+            };
+            if relation::file_number(table.rel()).to_u32() == file {
+                seal_rows(table.rel(), rows);
+            }
+        }
+        pg_sys::PopActiveSnapshot();
+    }
+}
+
+unsafe fn seal_rows(table: pg_sys::Relation, written: BTreeSet<Tid>) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let layout = layout::of(table);
+        if !seal::is_allowed(table, &layout) || replication::is_streamed(table) {
+            return;
+        }
+        locks::begin_moving(table, Mover::Inserter);
+        let target = Target::current(table);
+        let mut rows = RowSet::new((*table).rd_att);
+        for at in written {
+            if let Some(tuple) = living(table, at) {
+                if seal::delete_row(table, tuple, target.command) {
+                    seal::push(&mut rows, table, tuple);
+                }
+                pg_sys::heap_freetuple(tuple);
+            }
+        }
+        if rows.rows > 0 {
+            let (order, indexes) = (rows.order(&layout), SeriesIndexes::open(table));
+            chunks::write_fresh(&target, &rows, &order, &layout, &indexes);
+        }
+    }
+}
+
+/// A copy of the row at `at`, if this transaction has written it and not taken it away.
+unsafe fn living(table: pg_sys::Relation, at: Tid) -> Option<pg_sys::HeapTuple> {
+    // SAFETY: the caller's contract; the page is pinned and locked while it is looked at.
+    unsafe {
+        let mut cursor = PageCursor::new(table);
+        let item = cursor.tuple(at, relation::blocks(table))?;
+        let buffer = cursor.buffer();
+        let mut found = item.to_heap_tuple(relation::oid(table));
+        let lives = cursor.locked(|_| {
+            let now = core::ptr::addr_of_mut!(pg_sys::SnapshotSelfData);
+            classify(item.header, item.len, at.offset) == Found::Row
+                && pg_sys::TransactionIdIsCurrentTransactionId(crate::pg::tuple::xmin(item.header))
+                && pg_sys::HeapTupleSatisfiesVisibility(&mut found, now, buffer)
+        });
+        lives.then(|| pg_sys::heap_copytuple(&mut found))
+    }
+}

@@ -1,0 +1,35 @@
+//! Tables and the companions that they have.
+
+use crate::catalog::{access_method, index_options, layout};
+use crate::pg::relation::{self, Open};
+use pgrx::pg_sys;
+
+/// The companions of a table, but for those that have become part of a partitioned index.
+///
+/// # Safety
+/// `table` must be open with a lock.
+pub unsafe fn companions(table: pg_sys::Relation) -> Vec<Open> {
+    // SAFETY: by contract.
+    unsafe {
+        let mut series = layout::series_indexes(table);
+        series.retain(|index| {
+            let index = index.rel();
+            index_options::is_of_key(index) && !(*(*index).rd_rel).relispartition
+        });
+        series
+    }
+}
+
+/// A table that can have chunks, opened.
+pub fn open_varve(table: pg_sys::Oid) -> Option<Open> {
+    // SAFETY: the table is open with a lock.
+    open_table(table).filter(|open| unsafe { access_method::is_varve(open.rel()) })
+}
+
+/// A table with rows, opened.
+pub fn open_table(table: pg_sys::Oid) -> Option<Open> {
+    if !relation::has_rows(table) {
+        return None;
+    }
+    Open::existing_table(table, pg_sys::AccessShareLock)
+}

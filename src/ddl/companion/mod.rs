@@ -1,0 +1,203 @@
+//! A key brings a series index along: its *companion* (docs/design/0009). When a key with a time column comes into being on a
+//! varve table, and no series index finds its rows in chunks, one is made, which goes away with the key. So does a btree of keys and time,
+//! on a table that has no series index; that one stays when the btree goes.
+//!
+//! An object access hook sees keys come (`seen`), whatever statement makes them; an event trigger at the end of the statement
+//! makes the index (`make`) of the columns that it takes (`columns`), and ties it to its key (`tie`). CREATE INDEX asks whether
+//! the index that somebody wants is a companion that is there (`claim`), ALTER TABLE whether one is in the way (`retype`).
+
+pub mod claim;
+pub mod existing;
+pub mod make;
+pub mod retype;
+pub mod seen;
+pub mod statement;
+pub mod tie;
+
+pub use claim::claim;
+pub use seen::init;
+
+use crate::catalog::access_method;
+use crate::catalog::{index_options, layout};
+use crate::pg::event_trigger::statement as statement_of;
+use crate::pg::node;
+use crate::pg::relation::{self, Open};
+use existing::{companions, open_table, open_varve};
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+use std::collections::BTreeMap;
+
+/// Which indexes of a table have to be looked at for keys. Its companions are tied in any case.
+enum Keys {
+    All,
+    These(Vec<pg_sys::Oid>),
+}
+
+/// `varve.after_ddl() → event_trigger`, at ddl_command_end.
+#[no_mangle]
+#[pg_guard]
+pub unsafe extern "C-unwind" fn varve_after_ddl(call: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+    // SAFETY: core calls event triggers with an EventTriggerData as context.
+    unsafe {
+        let statement = statement_of(call);
+        // LIKE copies what nobody has asked for.
+        let is_copy = node::is(statement, pg_sys::NodeTag::T_CreateStmt);
+        for (table, keys) in concerned(statement) {
+            settle(pg_sys::Oid::from(table), keys, is_copy);
+        }
+        if let Some(table) = statement::indexed_concurrently(statement) {
+            make::advise(table);
+        }
+        pg_sys::Datum::from(0usize)
+    }
+}
+
+#[no_mangle]
+pub extern "C-unwind" fn pg_finfo_varve_after_ddl() -> &'static pg_sys::Pg_finfo_record {
+    const RECORD: pg_sys::Pg_finfo_record = pg_sys::Pg_finfo_record { api_version: 1 };
+    &RECORD
+}
+
+/// What has to be done before a statement: companions make way for types that no series index takes, and those that pg_upgrade
+/// brought, which has no event triggers, are tied to the keys that may be dropped.
+///
+/// # Safety
+/// `statement` must be a statement's parse tree.
+pub unsafe fn before(statement: *mut pg_sys::Node) {
+    // SAFETY: by contract.
+    unsafe {
+        retype::make_way(statement);
+        for table in statement::stripped(statement) {
+            if let Some(open) = open_varve(table) {
+                tie::tie(open.rel());
+            }
+        }
+    }
+}
+
+/// The tables whose indexes a statement has changed.
+unsafe fn concerned(statement: *mut pg_sys::Node) -> BTreeMap<u32, Keys> {
+    let seen = seen::take();
+    let mut tables = BTreeMap::new();
+    let none = || Keys::These(Vec::new());
+    // SAFETY: the statement of an event trigger, or null.
+    unsafe {
+        for table in statement::reattached(statement) {
+            tables.insert(table.to_u32(), none());
+        }
+        for index in seen.indexes() {
+            let table = pg_sys::IndexGetRelation(index, true);
+            if let Keys::These(keys) = tables.entry(table.to_u32()).or_insert_with(none) {
+                keys.push(index);
+            }
+        }
+        // A series index that is dropped on its own is not wanted any more.
+        let is_drop = statement::is_drop(statement);
+        let bereft = seen.bereft.into_iter().filter(|_| !is_drop);
+        for table in bereft.chain(statement::converted(statement)) {
+            tables.insert(table.to_u32(), Keys::All);
+        }
+    }
+    tables
+}
+
+/// Ties the companions of a table to their keys, drops those that are not needed, and makes one for each of the keys that needs
+/// one. On a table that is not, or no longer, a varve table there are none, unless somebody has made them by name: a dump, or a tool
+/// that copies definitions.
+fn settle(table: pg_sys::Oid, keys: Keys, is_copy: bool) {
+    // SAFETY: the table and its indexes are open with a lock while they are looked at, and no longer: core insists that nobody
+    // uses what it changes.
+    unsafe {
+        let Some(open) = open_table(table) else {
+            return;
+        };
+        let is_varve = access_method::is_varve(open.rel());
+        let lost: Vec<_> = companions(open.rel())
+            .iter()
+            .filter(|companion| {
+                if is_varve {
+                    is_replaced(open.rel(), companion)
+                } else {
+                    is_copy || matches!(keys, Keys::All)
+                }
+            })
+            .map(|companion| relation::oid(companion.rel()))
+            .collect();
+        if is_varve {
+            tie::tie(open.rel());
+        }
+        let unique = match keys {
+            _ if !is_varve => Vec::new(),
+            Keys::All => relation::index_oids(open.rel()),
+            Keys::These(unique) => unique,
+        };
+        drop(open);
+        for companion in lost {
+            make::unmake(companion);
+        }
+        // pg_upgrade brings all indexes from where they are.
+        if !pg_sys::IsBinaryUpgrade {
+            let (keys, others): (Vec<_>, Vec<_>) =
+                unique.into_iter().partition(|&oid| is_unique(oid));
+            for &key in keys.iter().chain(&others) {
+                make::companion(table, key);
+            }
+            if !keys.is_empty() {
+                drop_replaced(table);
+            }
+        }
+    }
+}
+
+/// Is it a unique btree? One that was noted may have gone since.
+fn is_unique(index: pg_sys::Oid) -> bool {
+    relation::access_method(index) == Some(pg_sys::BTREE_AM_OID) && {
+        let index = Open::index(index, pg_sys::AccessShareLock);
+        // SAFETY: the index is open.
+        unsafe { (*(*index.rel()).rd_index).indisunique }
+    }
+}
+
+/// Drops companions of ordinary indexes where a key has brought its own.
+unsafe fn drop_replaced(table: pg_sys::Oid) {
+    // SAFETY: the caller's contract; nothing is open when indexes are dropped.
+    unsafe {
+        let replaced: Vec<_> = match open_varve(table) {
+            Some(open) => companions(open.rel())
+                .iter()
+                .filter(|companion| is_replaced(open.rel(), companion))
+                .map(|companion| relation::oid(companion.rel()))
+                .collect(),
+            None => Vec::new(),
+        };
+        for companion in replaced {
+            make::unmake(companion);
+        }
+    }
+}
+
+/// Is there a series index that somebody has asked for, for each key that a companion serves, or any other one where it serves an ordinary
+/// index only?
+unsafe fn is_replaced(table: pg_sys::Relation, companion: &Open) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let mut own = layout::series_indexes(table);
+        own.retain(|index| !index_options::is_of_key(index.rel()));
+        let mut keys: Vec<Open> = relation::index_oids(table)
+            .into_iter()
+            .map(|oid| Open::index(oid, pg_sys::AccessShareLock))
+            .collect();
+        let serves =
+            |series: &[Open], key: &Open| layout::series_index_of_key(key.rel(), series).is_some();
+        let columns = layout::index_columns(companion.rel());
+        let is_of_ordinary = keys.iter().any(|index| {
+            crate::catalog::auto_index_columns::of_ordinary(table, index.rel()).as_ref()
+                == Some(&columns)
+        });
+        keys.retain(|key| serves(core::slice::from_ref(companion), key));
+        match keys.is_empty() {
+            true => is_of_ordinary && layout::series_indexes(table).len() > 1,
+            false => keys.iter().all(|key| serves(&own, key)),
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What has happened to indexes since the last statement that was looked at. The hook notes OIDs: what they are of cannot be
+//! asked yet when it is called. Of a transaction, or a subtransaction, that was rolled back nothing exists any more.
+
+use crate::catalog::layout;
+use crate::pg::relation;
+use crate::pg::transaction::{Access, PerTransaction};
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+/// `pg_constraint`
+const CONSTRAINTS: pg_sys::Oid = pg_sys::Oid::from_u32(2606);
+
+#[derive(Default)]
+pub struct Seen {
+    relations: Vec<pg_sys::Oid>,
+    constraints: Vec<pg_sys::Oid>,
+    /// Tables that have lost a series index.
+    pub bereft: Vec<pg_sys::Oid>,
+}
+
+impl Seen {
+    /// The indexes that were made, or made constraints, and exist.
+    pub fn indexes(&self) -> Vec<pg_sys::Oid> {
+        let mut found = self.relations.clone();
+        // SAFETY: syscache look-ups, of any OID.
+        unsafe {
+            let of_keys = self.constraints.iter();
+            found.extend(of_keys.map(|&oid| pg_sys::get_constraint_index(oid)));
+            found.retain(|&oid| pg_sys::IndexGetRelation(oid, true) != pg_sys::InvalidOid);
+        }
+        found
+    }
+}
+
+thread_local! {
+    static SEEN: PerTransaction<Seen> = PerTransaction::default();
+}
+
+static mut NEXT: pg_sys::object_access_hook_type = None;
+
+pub fn init() {
+    // SAFETY: called once, when a backend loads the library.
+    unsafe {
+        NEXT = pg_sys::object_access_hook;
+        pg_sys::object_access_hook = Some(object_access);
+    }
+}
+
+pub fn take() -> Seen {
+    SEEN.replace(Seen::default())
+}
+
+/// Without `#[pg_guard]`, as the executor's hooks (`plan/hooks`): errors of the next hook pass through as they are.
+unsafe extern "C-unwind" fn object_access(
+    access: pg_sys::ObjectAccessType::Type,
+    class: pg_sys::Oid,
+    object: pg_sys::Oid,
+    column: core::ffi::c_int,
+    arg: *mut core::ffi::c_void,
+) {
+    // SAFETY: called by core; no value here needs dropping.
+    unsafe {
+        if let Some(next) = NEXT {
+            next(access, class, object, column, arg);
+        }
+        if column == 0 {
+            note(access, class, object);
+        }
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn note(
+    access: pg_sys::ObjectAccessType::Type,
+    class: pg_sys::Oid,
+    object: pg_sys::Oid,
+) {
+    use pg_sys::ObjectAccessType::{OAT_DROP, OAT_POST_CREATE};
+    SEEN.with_borrow_mut(|seen| match (access, class) {
+        (OAT_POST_CREATE, pg_sys::RelationRelationId) => seen.relations.push(object),
+        (OAT_POST_CREATE, CONSTRAINTS) => seen.constraints.push(object),
+        // SAFETY: what is being dropped is still there.
+        (OAT_DROP, pg_sys::RelationRelationId) => unsafe {
+            if relation::access_method(object) == Some(layout::index_am()) {
+                seen.bereft.push(pg_sys::IndexGetRelation(object, true));
+            }
+        },
+        _ => {}
+    });
+}

@@ -1,0 +1,76 @@
+//! The tie between a companion and its key: an automatic dependency on the key's index. It follows from the storage parameter
+//! `of_key`, which dumps carry, and is renewed whenever indexes of the table were made or attached.
+
+use crate::catalog::{index_options, layout};
+use crate::pg::relation::{self, Open};
+use pgrx::pg_sys;
+
+/// Ties each companion of a table to the first key that it serves. One that has become part of a partitioned index goes with that.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn tie(table: pg_sys::Relation) {
+    let series_am = layout::index_am();
+    // SAFETY: by contract.
+    unsafe {
+        let all = relation::index_oids(table).into_iter();
+        let (series, others): (Vec<_>, Vec<_>) = all
+            .map(|oid| Open::index(oid, pg_sys::AccessShareLock))
+            .partition(|index| (*(*index.rel()).rd_rel).relam == series_am);
+        if series.is_empty() {
+            return;
+        }
+        for index in series {
+            let oid = relation::oid(index.rel());
+            for other in &others {
+                remove(oid, relation::oid(other.rel()));
+            }
+            let is_free = !(*(*index.rel()).rd_rel).relispartition;
+            if is_free && index_options::is_of_key(index.rel()) {
+                let index = core::slice::from_ref(&index);
+                let serves = |key: &&Open| layout::series_index_of_key(key.rel(), index).is_some();
+                if let Some(key) = others.iter().find(serves) {
+                    record(oid, relation::oid(key.rel()));
+                }
+            }
+        }
+        pg_sys::CommandCounterIncrement();
+    }
+}
+
+/// The relation as core's dependencies name it.
+pub fn address(relation: pg_sys::Oid) -> pg_sys::ObjectAddress {
+    pg_sys::ObjectAddress {
+        classId: pg_sys::RelationRelationId,
+        objectId: relation,
+        objectSubId: 0,
+    }
+}
+
+/// # Safety
+/// Both must be OIDs of indexes.
+pub unsafe fn record(companion: pg_sys::Oid, key: pg_sys::Oid) {
+    // SAFETY: by contract.
+    unsafe {
+        pg_sys::recordDependencyOn(
+            &address(companion),
+            &address(key),
+            pg_sys::DependencyType::DEPENDENCY_AUTO,
+        );
+    }
+}
+
+/// # Safety
+/// Both must be OIDs of indexes.
+pub unsafe fn remove(companion: pg_sys::Oid, key: pg_sys::Oid) {
+    // SAFETY: by contract.
+    unsafe {
+        pg_sys::deleteDependencyRecordsForSpecific(
+            pg_sys::RelationRelationId,
+            companion,
+            pg_sys::DependencyType::DEPENDENCY_AUTO as core::ffi::c_char,
+            pg_sys::RelationRelationId,
+            key,
+        );
+    }
+}

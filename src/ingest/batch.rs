@@ -1,0 +1,490 @@
+//! Batches: rows of COPY and INSERT … SELECT go into chunks without ever being tail rows. A batch
+//! belongs to one table, subtransaction and command; it is written when its statement ends, when it is
+//! the largest and memory runs short, or before a scan that must see it. One budget is for all of them.
+
+use crate::catalog::layout::{self, Layout};
+use crate::catalog::marks;
+use crate::chunk::chunks;
+use crate::chunk::datum::Datums;
+use crate::chunk::rows::RowSet;
+use crate::chunk::series::SeriesIndexes;
+use crate::chunk::write::{self, Target};
+use crate::guc;
+use crate::ingest::fresh;
+use crate::ingest::ordinary::OrdinaryIndexes;
+use crate::pg::error::{self, Code};
+use crate::pg::relation::{self, Open};
+use crate::pg::replication;
+use crate::pg::tid::{self, Tid};
+use crate::pg::transaction::{Access, PerTransaction};
+use crate::pg::wake;
+use crate::table::statements;
+use crate::unique::batch as entering;
+use pgrx::pg_sys;
+use rustc_hash::FxHashMap;
+use std::rc::Rc;
+
+struct Batch {
+    name: Name,
+    layout: Layout,
+    rows: RowSet,
+}
+
+/// What tells batches apart.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Name {
+    table: pg_sys::Oid,
+    command: pg_sys::CommandId,
+    sub: pg_sys::SubTransactionId,
+    options: i32,
+}
+
+#[derive(Default)]
+struct State {
+    batches: Vec<Batch>,
+    /// Where in `batches` some of them are: until one is taken out.
+    places: FxHashMap<Name, usize>,
+    /// What all rows take.
+    bytes: usize,
+    /// What was found out about tables that statements in progress fill.
+    answers: FxHashMap<(pg_sys::Oid, pg_sys::CommandId), bool>,
+    /// The command of the INSERT that the executor hook has approved, innermost last.
+    approved: Vec<Option<pg_sys::CommandId>>,
+    /// Nesting depths of executor runs at which COPY statements in progress began, innermost last.
+    copies: Vec<usize>,
+    /// Nesting depths of executor runs and COPY statements at which each open subtransaction began.
+    depths: Vec<(pg_sys::SubTransactionId, usize, usize)>,
+}
+
+impl State {
+    /// The place of a batch, if there is one.
+    fn place(&mut self, name: Name) -> Option<usize> {
+        if let Some(&at) = self.places.get(&name) {
+            return Some(at);
+        }
+        let at = self.batches.iter().position(|batch| batch.name == name)?;
+        self.places.insert(name, at);
+        Some(at)
+    }
+
+    fn add(&mut self, batch: Batch) -> usize {
+        let at = self.batches.len();
+        self.places.insert(batch.name, at);
+        self.batches.push(batch);
+        at
+    }
+
+    fn take(&mut self, at: usize) -> Batch {
+        self.places.clear();
+        let batch = self.batches.swap_remove(at);
+        self.bytes -= batch.rows.bytes;
+        batch
+    }
+}
+
+thread_local! {
+    static STATE: PerTransaction<State> = PerTransaction::default();
+}
+
+/// An executor run begins; `command` is set when it is an INSERT whose rows may be collected.
+pub fn enter_statement(command: Option<pg_sys::CommandId>) {
+    STATE.with_borrow_mut(|state| state.approved.push(command));
+    statements::begin();
+}
+
+/// Nesting depth of executor runs.
+pub fn depth() -> usize {
+    STATE.with_borrow(|state| state.approved.len())
+}
+
+/// The executor run at this depth has ended.
+pub fn truncate_depth(depth: usize) {
+    STATE.with_borrow_mut(|state| {
+        state.approved.truncate(depth);
+        state.answers.clear();
+    });
+}
+
+/// A COPY begins.
+pub fn enter_copy() {
+    STATE.with_borrow_mut(|state| {
+        let depth = state.approved.len();
+        state.copies.push(depth);
+    });
+}
+
+/// A COPY has read all of its rows: what is left of them is written.
+pub fn leave_copy() {
+    flush_all();
+    STATE.with_borrow_mut(|state| {
+        state.copies.pop();
+        state.answers.clear();
+    });
+}
+
+/// Is a row that the executor inserts under `command` to be collected?
+///
+/// # Safety
+/// `table` must be open for writing.
+pub unsafe fn collects(table: pg_sys::Relation, command: pg_sys::CommandId) -> bool {
+    let is_approved = STATE.with_borrow(|state| state.approved.last() == Some(&Some(command)));
+    // SAFETY: by contract.
+    is_approved && unsafe { collects_all(table, command) }
+}
+
+/// May the rows that a statement brings into `table` under `command`, a COPY for example, be collected?
+///
+/// # Safety
+/// `table` must be open for writing.
+pub unsafe fn collects_all(table: pg_sys::Relation, command: pg_sys::CommandId) -> bool {
+    // SAFETY: by contract.
+    unsafe { ask(table, command, || accepts(table)) }
+}
+
+/// Is a row that core inserts under `command` by itself, into a table that the statement makes and fills, to be collected?
+///
+/// # Safety
+/// `table` must be open for writing.
+pub unsafe fn fills(table: pg_sys::Relation, command: pg_sys::CommandId, options: i32) -> bool {
+    // A COPY whose rows go one by one may have its reasons.
+    let is_of_copy = |state: &State| state.copies.last() == Some(&state.approved.len());
+    if options & pg_sys::HEAP_INSERT_SKIP_FSM as i32 == 0 || STATE.with_borrow(is_of_copy) {
+        return false;
+    }
+    // SAFETY: by contract.
+    unsafe { ask(table, command, || fresh::accepts(table, options)) }
+}
+
+/// Asks once for a statement.
+unsafe fn ask(
+    table: pg_sys::Relation,
+    command: pg_sys::CommandId,
+    question: impl FnOnce() -> bool,
+) -> bool {
+    // SAFETY: by contract.
+    let asked = (unsafe { relation::oid(table) }, command);
+    let known = STATE.with_borrow(|state| state.answers.get(&asked).copied());
+    known.unwrap_or_else(|| {
+        let answer = question();
+        STATE.with_borrow_mut(|state| state.answers.insert(asked, answer));
+        answer
+    })
+}
+
+/// Does nothing about the table need rows with real TIDs at once?
+unsafe fn accepts(table: pg_sys::Relation) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        (*(*table).rd_rel).relkind as u8 == pg_sys::RELKIND_RELATION
+            && !replication::is_streamed(table)
+            && !has_insert_triggers(table)
+            && !ancestors_watch_inserts(table)
+            && indexes_allow(table)
+            && !layout::keeps_rows_in_tail(table)
+            && !layout::loses_unique_index(table)
+            && (layout::of(table).time.is_some()
+                || guc::compresses_everything() && (*(*table).rd_att).natts > 0)
+    }
+}
+
+/// Are the indexes, but for series indexes, unique ones whose keys a batch can enter, or ordinary ones that no plan can be using? As long as
+/// a table could get no chunks, plans use these, and only compact waits for such plans; marks tell that it has, or had no need to.
+unsafe fn indexes_allow(table: pg_sys::Relation) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let has_keys = layout::has_constraint_index(table);
+        if has_keys && !entering::takes_batches(table) {
+            return false;
+        }
+        !layout::has_ordinary_index(table)
+            || !has_keys && layout::has_calendar_column(table)
+            || marks::is_marked(table)
+    }
+}
+
+unsafe fn has_insert_triggers(table: pg_sys::Relation) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let triggers = (*table).trigdesc;
+        !triggers.is_null()
+            && ((*triggers).trig_insert_before_row
+                || (*triggers).trig_insert_after_row
+                || (*triggers).trig_insert_instead_row
+                || (*triggers).trig_insert_after_statement
+                || (*triggers).trig_insert_new_table)
+    }
+}
+
+/// Statement triggers of the partitioned tables above may look at the rows.
+unsafe fn ancestors_watch_inserts(table: pg_sys::Relation) -> bool {
+    // SAFETY: the caller's contract; ancestors of an open partition exist.
+    unsafe {
+        if !(*(*table).rd_rel).relispartition {
+            return false;
+        }
+        relation::partition_ancestors(table).into_iter().any(|oid| {
+            let parent = Open::table(oid, pg_sys::AccessShareLock);
+            has_insert_triggers(parent.rel())
+        })
+    }
+}
+
+/// Takes a row into the table's batch; writes batches when they outgrow `varve.batch_memory`.
+///
+/// # Safety
+/// `table` must be open for writing, the slot filled with a row of it.
+pub unsafe fn collect(
+    table: pg_sys::Relation,
+    slot: *mut pg_sys::TupleTableSlot,
+    command: pg_sys::CommandId,
+    options: i32,
+) {
+    // SAFETY: by contract.
+    unsafe {
+        let name = Name {
+            table: relation::oid(table),
+            command,
+            sub: pg_sys::GetCurrentSubTransactionId(),
+            options,
+        };
+        let full = STATE.with_borrow_mut(|state| {
+            let at = match state.place(name) {
+                Some(at) => at,
+                None => state.add(Batch {
+                    name,
+                    layout: fresh::layout_for(table),
+                    rows: RowSet::new((*table).rd_att),
+                }),
+            };
+            let rows = &mut state.batches[at].rows;
+            let before = rows.bytes;
+            rows.push_slot(slot);
+            state.bytes += rows.bytes - before;
+            state.bytes >= guc::batch_memory_bytes()
+        });
+        if full {
+            flush_largest();
+        }
+    }
+}
+
+/// Makes room: writes the batch that takes the most memory.
+fn flush_largest() {
+    let largest = STATE.with_borrow_mut(|state| {
+        let at = (0..state.batches.len()).max_by_key(|&at| state.batches[at].rows.bytes)?;
+        Some(state.take(at))
+    });
+    if let Some(batch) = largest {
+        write(batch);
+    }
+}
+
+/// The end of a bulk load into a table: writes what waits for it. COPY into a partitioned table says so each time that it turns
+/// from one partition to others; its end is told by `leave_copy`.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn finish_table(table: pg_sys::Relation) {
+    // SAFETY: by contract.
+    unsafe {
+        let is_part = (*(*table).rd_rel).relispartition;
+        if !(is_part && STATE.with_borrow(|state| !state.copies.is_empty())) {
+            flush_table(table);
+        }
+    }
+}
+
+/// Writes what waits for a table.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn flush_table(table: pg_sys::Relation) {
+    // SAFETY: by contract.
+    let oid = unsafe { relation::oid(table) };
+    flush_where(|batch| batch.name.table == oid);
+}
+
+/// Writes everything that waits in the current subtransaction.
+pub fn flush_all() {
+    // SAFETY: inside a transaction.
+    let sub = unsafe { pg_sys::GetCurrentSubTransactionId() };
+    flush_where(|batch| batch.name.sub == sub);
+}
+
+fn flush_where(wanted: impl Fn(&Batch) -> bool) {
+    loop {
+        let next = STATE.with_borrow_mut(|state| {
+            let at = state.batches.iter().position(&wanted)?;
+            Some(state.take(at))
+        });
+        match next {
+            Some(batch) => write(batch),
+            None => return,
+        }
+    }
+}
+
+/// Writes the table's batch if a scan with `snapshot` must see it.
+///
+/// # Safety
+/// `table` must be open, `snapshot` null or valid.
+pub unsafe fn flush_before_scan(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) {
+    // SAFETY: by contract.
+    unsafe {
+        let oid = relation::oid(table);
+        let horizon = if snapshot.is_null()
+            || (*snapshot).snapshot_type != pg_sys::SnapshotType::SNAPSHOT_MVCC
+        {
+            pg_sys::CommandId::MAX
+        } else {
+            (*snapshot).curcid
+        };
+        let waits = |batch: &Batch| batch.name.table == oid && batch.name.command < horizon;
+        if STATE.with_borrow(|state| state.batches.iter().any(waits)) {
+            flush_where(waits);
+        }
+    }
+}
+
+fn write(batch: Batch) {
+    if batch.rows.rows == 0 {
+        return;
+    }
+    // SAFETY: inside a transaction.
+    if batch.name.sub != unsafe { pg_sys::GetCurrentSubTransactionId() } {
+        error::raise(
+            Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+            "rows of an unfinished statement cannot be written from within a subtransaction",
+            "A function with an EXCEPTION block, called by a COPY or INSERT, reads the table that the statement fills.",
+            "Load the rows into a temporary table first.",
+        );
+    }
+    wake::note_rows(batch.rows.rows as u64);
+    let table = Open::table(batch.name.table, pg_sys::RowExclusiveLock);
+    let target = Target {
+        table: table.rel(),
+        command: batch.name.command,
+        options: batch.name.options,
+        bulk: core::ptr::null_mut(),
+    };
+    // SAFETY: the table is open for writing.
+    unsafe {
+        let indexes = SeriesIndexes::open(table.rel());
+        let rows = &batch.rows;
+        let to_tail = rows.rows < guc::batch_rows() || became_streamed(table.rel());
+        let order = Rc::new(rows.order(&batch.layout));
+        let keys = entering::Batch::new(table.rel(), rows, &batch.layout, &order);
+        match keys {
+            None if to_tail => write_tail(&target, rows, &indexes, |_, _| {}),
+            None => chunks::write_fresh(&target, rows, &order, &batch.layout, &indexes),
+            Some(keys) if to_tail => keys.enter(|| {
+                let mut tail = Vec::with_capacity(rows.rows);
+                write_tail(&target, rows, &indexes, |row, at| {
+                    keys.enter_tail_row(row as u32, at);
+                    tail.push(at);
+                });
+                entering::Entered {
+                    tail,
+                    ..entering::Entered::default()
+                }
+            }),
+            Some(keys) => {
+                keys.announce();
+                // Others wait while keys are entered: what takes long comes before.
+                let chunks = chunks::encode_all_fresh(rows, &order, &batch.layout);
+                keys.enter(|| entering::Entered {
+                    headers: chunks::write_all(&target, chunks, &indexes),
+                    ..entering::Entered::default()
+                });
+            }
+        }
+    }
+}
+
+/// Has logical replication begun to read the table since the rows were collected? From the transaction's id
+/// on nobody can begin without waiting for the end of the transaction.
+unsafe fn became_streamed(table: pg_sys::Relation) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        pg_sys::GetCurrentTransactionId();
+        fresh::is_streamed(table)
+    }
+}
+
+/// Writes the rows as ordinary tail rows, and shows the place of each to `written`.
+fn write_tail(
+    target: &Target,
+    rows: &RowSet,
+    indexes: &SeriesIndexes,
+    mut written: impl FnMut(usize, Tid),
+) {
+    // SAFETY: the table is open for writing; values are of its columns.
+    unsafe {
+        let descriptor = (*target.table).rd_att;
+        let ordinary = OrdinaryIndexes::open(target.table);
+        let columns: Vec<Datums> = rows
+            .columns
+            .iter()
+            .zip(relation::attributes(descriptor))
+            .map(|(column, attribute)| Datums::from_column(column, attribute.attlen))
+            .collect();
+        for row in 0..rows.rows {
+            error::check_interrupts();
+            let (mut values, mut nulls): (Vec<_>, Vec<_>) =
+                columns.iter().map(|column| column.get(row)).unzip();
+            let tuple =
+                pg_sys::heap_form_tuple(descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
+            (*tuple).t_tableOid = relation::oid(target.table);
+            pg_sys::heap_insert(
+                target.table,
+                tuple,
+                target.command,
+                target.options,
+                target.bulk,
+            );
+            let at = tid::from_pg(&(*tuple).t_self);
+            write::expect_real(target.table, at);
+            indexes.enter_row(&values, &nulls, at);
+            ordinary.enter(tuple);
+            written(row, at);
+            pg_sys::heap_freetuple(tuple);
+        }
+    }
+}
+
+/// Remembers how deep executor runs and COPY statements are nested, for an error that the subtransaction catches.
+pub fn begin_subtransaction(sub: pg_sys::SubTransactionId) {
+    STATE.with_borrow_mut(|state| {
+        let depths = (sub, state.approved.len(), state.copies.len());
+        state.depths.push(depths);
+    });
+}
+
+/// A subtransaction ended: its batches go up to its parent, or away.
+pub fn end_subtransaction(
+    sub: pg_sys::SubTransactionId,
+    parent: pg_sys::SubTransactionId,
+    committed: bool,
+) {
+    STATE.with_borrow_mut(|state| {
+        state.answers.clear();
+        state.places.clear();
+        if let Some(at) = state.depths.iter().position(|known| known.0 == sub) {
+            if !committed {
+                let (_, approved, copies) = state.depths[at];
+                state.approved.truncate(approved);
+                state.copies.truncate(copies);
+            }
+            state.depths.truncate(at);
+        }
+        if committed {
+            let names = state.batches.iter_mut().map(|batch| &mut batch.name);
+            names
+                .filter(|name| name.sub == sub)
+                .for_each(|name| name.sub = parent);
+        } else {
+            state.batches.retain(|batch| batch.name.sub != sub);
+            state.bytes = state.batches.iter().map(|batch| batch.rows.bytes).sum();
+        }
+    });
+}

@@ -1,0 +1,192 @@
+//! Entries of the tail's rows in ordinary indexes, for rows that a batch writes without core.
+
+use crate::catalog::layout;
+use crate::pg::executor;
+use crate::pg::relation::{self, Open};
+use crate::pg::tid;
+use pgrx::pg_sys;
+
+unsafe extern "C-unwind" {
+    fn FormIndexDatum(
+        info: *mut pg_sys::IndexInfo,
+        slot: *mut pg_sys::TupleTableSlot,
+        estate: *mut pg_sys::EState,
+        values: *mut pg_sys::Datum,
+        nulls: *mut bool,
+    );
+}
+
+struct Ordinary {
+    index: Open,
+    info: *mut pg_sys::IndexInfo,
+    predicate: *mut pg_sys::ExprState,
+}
+
+/// What expressions and predicates of indexes are evaluated with.
+struct Evaluation {
+    estate: *mut pg_sys::EState,
+    context: *mut pg_sys::ExprContext,
+    slot: *mut pg_sys::TupleTableSlot,
+    /// Functions may ask for a snapshot, and there was none.
+    pushed: bool,
+}
+
+/// The open indexes of a table that are neither series indexes nor unique.
+pub struct OrdinaryIndexes {
+    table: pg_sys::Relation,
+    indexes: Vec<Ordinary>,
+    evaluation: Option<Evaluation>,
+}
+
+impl OrdinaryIndexes {
+    /// Opens them for inserting: those that are ready for it, valid or not.
+    ///
+    /// # Safety
+    /// `table` must be open for writing as long as the result lives.
+    pub unsafe fn open(table: pg_sys::Relation) -> OrdinaryIndexes {
+        // SAFETY: by contract.
+        unsafe {
+            let mut open = relation::index_oids(table);
+            open.retain(|&oid| {
+                let index = Open::index(oid, pg_sys::RowExclusiveLock);
+                layout::is_ordinary(index.rel()) && (*(*index.rel()).rd_index).indisready
+            });
+            if open.is_empty() {
+                return OrdinaryIndexes {
+                    table,
+                    indexes: Vec::new(),
+                    evaluation: None,
+                };
+            }
+            let evaluation = Evaluation::begin(table);
+            let ordinary = |oid| {
+                let index = Open::index(oid, pg_sys::RowExclusiveLock);
+                let info = pg_sys::BuildIndexInfo(index.rel());
+                let predicate = pg_sys::ExecPrepareQual((*info).ii_Predicate, evaluation.estate);
+                Ordinary {
+                    index,
+                    info,
+                    predicate,
+                }
+            };
+            OrdinaryIndexes {
+                table,
+                indexes: open.into_iter().map(ordinary).collect(),
+                evaluation: Some(evaluation),
+            }
+        }
+    }
+
+    /// Enters a row of the tail.
+    ///
+    /// # Safety
+    /// `tuple` must be a row of the table, with its place.
+    pub unsafe fn enter(&self, tuple: pg_sys::HeapTuple) {
+        let Some(evaluation) = &self.evaluation else {
+            return;
+        };
+        // SAFETY: by contract; the indexes are open for writing.
+        unsafe {
+            pg_sys::ExecForceStoreHeapTuple(tuple, evaluation.slot, false);
+            for ordinary in &self.indexes {
+                if evaluation.holds(ordinary.predicate) {
+                    let (mut values, mut nulls) = evaluation.entry(ordinary.info);
+                    let mut item = tid::to_pg(tid::from_pg(&(*tuple).t_self));
+                    pg_sys::index_insert(
+                        ordinary.index.rel(),
+                        values.as_mut_ptr(),
+                        nulls.as_mut_ptr(),
+                        &mut item,
+                        self.table,
+                        pg_sys::IndexUniqueCheck::UNIQUE_CHECK_NO,
+                        false,
+                        ordinary.info,
+                    );
+                }
+            }
+            executor::clear_tuple(evaluation.slot);
+            pg_sys::MemoryContextReset((*evaluation.context).ecxt_per_tuple_memory);
+        }
+    }
+}
+
+/// Values and nulls of an index entry.
+type Entry = (
+    [pg_sys::Datum; pg_sys::INDEX_MAX_KEYS as usize],
+    [bool; pg_sys::INDEX_MAX_KEYS as usize],
+);
+
+impl Evaluation {
+    unsafe fn begin(table: pg_sys::Relation) -> Evaluation {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let pushed = !pg_sys::ActiveSnapshotSet();
+            if pushed {
+                pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
+            }
+            let estate = pg_sys::CreateExecutorState();
+            let context = pg_sys::MakePerTupleExprContext(estate);
+            let heap = &raw const pg_sys::TTSOpsHeapTuple;
+            let slot = pg_sys::MakeSingleTupleTableSlot((*table).rd_att, heap);
+            (*context).ecxt_scantuple = slot;
+            Evaluation {
+                estate,
+                context,
+                slot,
+                pushed,
+            }
+        }
+    }
+
+    /// Does a partial index have the row?
+    unsafe fn holds(&self, predicate: *mut pg_sys::ExprState) -> bool {
+        let mut isnull = false;
+        // SAFETY: the predicate was prepared for this context; one that is not there holds.
+        unsafe {
+            predicate.is_null()
+                || executor::evaluate(predicate, self.context, &mut isnull).value() != 0
+        }
+    }
+
+    unsafe fn entry(&self, info: *mut pg_sys::IndexInfo) -> Entry {
+        let mut entry: Entry = (
+            [pg_sys::Datum::from(0usize); pg_sys::INDEX_MAX_KEYS as usize],
+            [true; pg_sys::INDEX_MAX_KEYS as usize],
+        );
+        let (values, nulls) = (entry.0.as_mut_ptr(), entry.1.as_mut_ptr());
+        // SAFETY: the index is of the slot's table; errors become panics at the boundary.
+        unsafe {
+            let previous = pg_sys::MemoryContextSwitchTo((*self.context).ecxt_per_tuple_memory);
+            pg_sys::ffi::pg_guard_ffi_boundary(|| {
+                FormIndexDatum(info, self.slot, self.estate, values, nulls);
+            });
+            pg_sys::MemoryContextSwitchTo(previous);
+        }
+        entry
+    }
+}
+
+#[cfg(any(feature = "pg17", feature = "pg18"))]
+impl Drop for Ordinary {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: the index is open still; it may have kept pages for the next row.
+            unsafe { pg_sys::index_insert_cleanup(self.index.rel(), self.info) }
+        }
+    }
+}
+
+impl Drop for Evaluation {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: made by `begin`.
+            unsafe {
+                pg_sys::ExecDropSingleTupleTableSlot(self.slot);
+                pg_sys::FreeExecutorState(self.estate);
+                if self.pushed {
+                    pg_sys::PopActiveSnapshot();
+                }
+            }
+        }
+    }
+}

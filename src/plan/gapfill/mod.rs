@@ -1,0 +1,30 @@
+//! `time_bucket_gapfill`, `locf` and `interpolate`: rows for the buckets that have none.
+//!
+//! Executed by itself, `time_bucket_gapfill` is `time_bucket`. When a query groups by it, a planner hook (`plan`) puts a node of
+//! ours (`node`, `rows`) above the grouping, which sorts by the other group columns and the bucket and inserts the missing buckets of
+//! each group. Aggregates of an inserted row are NULL; `locf` and `interpolate` mark the columns that the node fills (`fill`).
+//! The first and the last bucket come from arguments (`dates`) or from the query's WHERE (`bounds`); `buckets` counts them off.
+mod bounds;
+pub mod buckets;
+mod dates;
+mod fill;
+mod node;
+mod plan;
+mod rows;
+
+use crate::functions::fcinfo::{arg, guarded, sql_function};
+
+sql_function! {
+    /// The planner support function of `time_bucket` and its kin. That the planner calls it while it simplifies expressions
+    /// loads the library, and with it the planner hooks, in time for the same query.
+    fn varve_time_bucket_support(fcinfo) {
+        // SAFETY: declared STRICT, with a node as its argument.
+        guarded(|| unsafe { dates::simplify(arg(fcinfo, 0).cast_mut_ptr()) })
+    }
+}
+
+/// Installs the planner hook.
+pub fn init() {
+    plan::init();
+    node::init();
+}

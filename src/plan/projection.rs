@@ -1,0 +1,165 @@
+//! Which columns a scan needs. The planner is kept from letting scans of varve tables hand out whole
+//! rows where few columns are used; and when a plan starts, the slot of each scan that projects is told
+//! which columns its node can ask for, so that no other is decoded.
+
+use crate::catalog::access_method;
+use crate::chunk::slot;
+use crate::pg::relation::Open;
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+static mut NEXT_PATHLIST: pg_sys::set_rel_pathlist_hook_type = None;
+static mut NEXT_START: pg_sys::ExecutorStart_hook_type = None;
+
+type Walker = unsafe extern "C-unwind" fn(*mut pg_sys::PlanState, *mut core::ffi::c_void) -> bool;
+
+unsafe extern "C-unwind" {
+    #[cfg_attr(
+        not(any(feature = "pg14", feature = "pg15")),
+        link_name = "planstate_tree_walker_impl"
+    )]
+    fn planstate_tree_walker(
+        state: *mut pg_sys::PlanState,
+        walker: Walker,
+        context: *mut core::ffi::c_void,
+    ) -> bool;
+}
+
+pub fn init() {
+    // SAFETY: called once, when a backend loads the library.
+    unsafe {
+        NEXT_PATHLIST = pg_sys::set_rel_pathlist_hook;
+        pg_sys::set_rel_pathlist_hook = Some(set_rel_pathlist);
+        NEXT_START = pg_sys::ExecutorStart_hook;
+        pg_sys::ExecutorStart_hook = Some(executor_start);
+    }
+}
+
+/// Says of a varve table that its whole row is needed above the scan. Nothing is read that would not be
+/// read anyway; but create_plan then builds a target list of the needed columns instead of a physical
+/// one, which an aggregate would copy with all its columns.
+#[pg_guard]
+unsafe extern "C-unwind" fn set_rel_pathlist(
+    root: *mut pg_sys::PlannerInfo,
+    rel: *mut pg_sys::RelOptInfo,
+    index: pg_sys::Index,
+    entry: *mut pg_sys::RangeTblEntry,
+) {
+    // SAFETY: called by core with a complete base relation.
+    unsafe {
+        if let Some(next) = NEXT_PATHLIST {
+            pg_sys::ffi::pg_guard_ffi_boundary(|| next(root, rel, index, entry));
+        }
+        let plain = (*rel).reloptkind == pg_sys::RelOptKind::RELOPT_BASEREL
+            && (*entry).rtekind == pg_sys::RTEKind::RTE_RELATION
+            && (*entry).relkind as u8 == pg_sys::RELKIND_RELATION
+            && !(*rel).attr_needed.is_null();
+        if !plain || !access_method::is_varve(Open::table((*entry).relid, pg_sys::NoLock).rel()) {
+            return;
+        }
+        let whole_row = (*rel).attr_needed.offset(-isize::from((*rel).min_attr));
+        if (*whole_row).is_null() {
+            *whole_row = pg_sys::bms_make_singleton(0);
+        }
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn executor_start(query: *mut pg_sys::QueryDesc, flags: i32) {
+    // SAFETY: called by core; afterwards the plan state tree is complete.
+    unsafe {
+        match NEXT_START {
+            Some(next) => pg_sys::ffi::pg_guard_ffi_boundary(|| next(query, flags)),
+            None => pg_sys::standard_ExecutorStart(query, flags),
+        }
+        let state = (*query).planstate;
+        if !state.is_null() {
+            let context = (*(*query).estate).es_query_cxt;
+            let old = pg_sys::MemoryContextSwitchTo(context);
+            visit(state, core::ptr::null_mut());
+            pg_sys::MemoryContextSwitchTo(old);
+        }
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn visit(
+    state: *mut pg_sys::PlanState,
+    context: *mut core::ffi::c_void,
+) -> bool {
+    // SAFETY: called for each node of a started plan.
+    unsafe {
+        if matches!(
+            (*state).type_,
+            pg_sys::NodeTag::T_SeqScanState
+                | pg_sys::NodeTag::T_SampleScanState
+                | pg_sys::NodeTag::T_IndexScanState
+                | pg_sys::NodeTag::T_BitmapHeapScanState
+                | pg_sys::NodeTag::T_TidScanState
+                | pg_sys::NodeTag::T_TidRangeScanState
+        ) {
+            narrow(state.cast());
+        }
+        pg_sys::ffi::pg_guard_ffi_boundary(|| planstate_tree_walker(state, visit, context))
+    }
+}
+
+/// Tells the scan's slot which columns are asked for. Only where the node projects: then nobody but its
+/// own expressions reads the slot.
+unsafe fn narrow(scan: *mut pg_sys::ScanState) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let table = (*scan).ss_currentRelation;
+        let target = (*scan).ss_ScanTupleSlot;
+        if table.is_null()
+            || (*scan).ps.ps_ProjInfo.is_null()
+            || !access_method::is_varve(table)
+            || !slot::is_ours(target)
+        {
+            return;
+        }
+        let plan = (*scan).ps.plan;
+        let range = (*plan.cast::<pg_sys::Scan>()).scanrelid;
+        let mut used: *mut pg_sys::Bitmapset = core::ptr::null_mut();
+        for list in [(*plan).targetlist, (*plan).qual]
+            .into_iter()
+            .chain(rechecks(plan))
+        {
+            pg_sys::pull_varattnos(list.cast(), range, &mut used);
+        }
+        let first = pg_sys::FirstLowInvalidHeapAttributeNumber;
+        let mut wanted = Vec::new();
+        let mut member = pg_sys::bms_next_member(used, -1);
+        while member >= 0 {
+            match member + first {
+                // A whole-row reference.
+                0 => return,
+                number @ 1.. => wanted.push(number as u16 - 1),
+                _ => {}
+            }
+            member = pg_sys::bms_next_member(used, member);
+        }
+        slot::restrict(target, wanted);
+    }
+}
+
+/// Expressions that a node evaluates on its scan slot besides target list and quals.
+unsafe fn rechecks(plan: *mut pg_sys::Plan) -> Vec<*mut pg_sys::List> {
+    // SAFETY: the node's tag says what it is.
+    unsafe {
+        match (*plan).type_ {
+            pg_sys::NodeTag::T_IndexScan => {
+                let node = plan.cast::<pg_sys::IndexScan>();
+                vec![(*node).indexqualorig, (*node).indexorderbyorig]
+            }
+            pg_sys::NodeTag::T_BitmapHeapScan => {
+                vec![(*plan.cast::<pg_sys::BitmapHeapScan>()).bitmapqualorig]
+            }
+            pg_sys::NodeTag::T_TidScan => vec![(*plan.cast::<pg_sys::TidScan>()).tidquals],
+            pg_sys::NodeTag::T_TidRangeScan => {
+                vec![(*plan.cast::<pg_sys::TidRangeScan>()).tidrangequals]
+            }
+            _ => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Which statements get a sieve: those of which it can do exactly what core would. Before core looks for a row's key, it fires
+//! triggers, computes columns, checks policies, constraints and the bounds of a partition: a table that has any of these
+//! keeps core's way. NOT NULL is seen to by the sieve.
+
+use super::node;
+use crate::catalog::keys::{self, Unique};
+use crate::guc;
+use crate::pg::custom_scan::{Shared, SUPPORTS_PROJECTION};
+use crate::pg::node::{cast, integer_list, items, list, make};
+use crate::pg::relation::Open;
+use pgrx::pg_sys::{self, NodeTag};
+use pgrx::prelude::*;
+use std::collections::BTreeSet;
+
+static mut NEXT: pg_sys::create_upper_paths_hook_type = None;
+
+pub fn init() {
+    // SAFETY: called once, when a backend loads the library.
+    unsafe {
+        NEXT = pg_sys::create_upper_paths_hook;
+        pg_sys::create_upper_paths_hook = Some(create_upper_paths);
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn create_upper_paths(
+    root: *mut pg_sys::PlannerInfo,
+    stage: pg_sys::UpperRelationKind::Type,
+    input: *mut pg_sys::RelOptInfo,
+    output: *mut pg_sys::RelOptInfo,
+    extra: *mut core::ffi::c_void,
+) {
+    // SAFETY: called by the planner with valid arguments.
+    unsafe {
+        if let Some(next) = NEXT {
+            pg_sys::ffi::pg_guard_ffi_boundary(|| next(root, stage, input, output, extra));
+        }
+        if stage != pg_sys::UpperRelationKind::UPPERREL_FINAL || !does_nothing_on_conflict(root) {
+            return;
+        }
+        for path in items::<pg_sys::Node>((*output).pathlist) {
+            let modify = cast::<pg_sys::ModifyTablePath>(path, NodeTag::T_ModifyTablePath);
+            if let Some(modify) = modify {
+                sift(root, modify);
+            }
+        }
+    }
+}
+
+unsafe fn does_nothing_on_conflict(root: *mut pg_sys::PlannerInfo) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let query = (*root).parse;
+        (*query).commandType == pg_sys::CmdType::CMD_INSERT
+            && !(*query).onConflict.is_null()
+            && (*(*query).onConflict).action == pg_sys::OnConflictAction::ONCONFLICT_NOTHING
+    }
+}
+
+/// Puts a sieve above the source of an INSERT, if one can be of use there.
+unsafe fn sift(root: *mut pg_sys::PlannerInfo, modify: *mut pg_sys::ModifyTablePath) {
+    // SAFETY: the caller's contract; all nodes belong to the planner's memory context.
+    unsafe {
+        let source = (*modify).subpath;
+        let few = (*source).rows < guc::batch_rows() as f64;
+        let has_policies = !(*modify).withCheckOptionLists.is_null();
+        if few || has_policies || repeats_volatile((*source).pathtarget) {
+            return;
+        }
+        let entry = *(*root)
+            .simple_rte_array
+            .add((*(*root).parse).resultRelation as usize);
+        // The statement has its lock.
+        let table = Open::table((*entry).relid, pg_sys::NoLock);
+        let keys = keys::of(table.rel());
+        if !keys.concern_chunks() || does_more_than_insert(table.rel()) {
+            return;
+        }
+        // With arbiters, other keys that are taken are errors.
+        let conflict = (*(*root).parse).onConflict;
+        let counts = |unique: &&Unique| is_arbiter(unique, conflict);
+        let asked: Vec<&Unique> = keys.unique.iter().filter(counts).collect();
+        // A deferrable key is no arbiter: an error.
+        if asked.iter().any(|unique| !unique.immediate) {
+            return;
+        }
+        let found: Vec<i32> = asked
+            .iter()
+            .filter(|unique| unique.series.is_some())
+            .map(|unique| unique.index.to_u32() as i32)
+            .collect();
+        if !found.is_empty() {
+            let relid = (*entry).relid.to_u32() as i32;
+            let private = list([integer_list([relid]), integer_list(found)]);
+            (*modify).subpath = sieve_path(source, private).cast();
+        }
+    }
+}
+
+/// Does an INSERT of a row do anything before it looks for the row's keys, or may it end in an error?
+unsafe fn does_more_than_insert(table: pg_sys::Relation) -> bool {
+    // SAFETY: the caller's contract: the table is open.
+    unsafe {
+        let triggers = (*table).trigdesc.as_ref();
+        let fires = triggers.is_some_and(|triggers| {
+            triggers.trig_insert_before_row || triggers.trig_insert_instead_row
+        });
+        let constraints = (*(*table).rd_att).constr.as_ref();
+        let checks = constraints.is_some_and(|constraints| {
+            constraints.num_check > 0 || constraints.has_generated_stored
+        });
+        #[cfg(feature = "pg18")]
+        let checks = checks || constraints.is_some_and(|given| given.has_generated_virtual);
+        fires || checks || (*(*table).rd_rel).relispartition
+    }
+}
+
+/// Has a target list the same volatile expression twice? Its columns are told apart by their expressions, once there is a node
+/// above it.
+unsafe fn repeats_volatile(target: *mut pg_sys::PathTarget) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let is_volatile = |node: &*mut pg_sys::Node| pg_sys::contain_volatile_functions(*node);
+        let volatile: Vec<_> = items((*target).exprs).filter(is_volatile).collect();
+        let repeated = |(at, node): (usize, &*mut pg_sys::Node)| {
+            let before = &volatile[..at];
+            before
+                .iter()
+                .any(|other| pg_sys::equal(other.cast(), node.cast()))
+        };
+        volatile.iter().enumerate().any(repeated)
+    }
+}
+
+/// Does a row do nothing if it has a taken key of this index? Of those of which it does, some may not be recognized.
+unsafe fn is_arbiter(unique: &Unique, conflict: *mut pg_sys::OnConflictExpr) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let index = Open::index(unique.index, pg_sys::AccessShareLock);
+        // One that is being built may not be looked at yet.
+        if !(*(*index.rel()).rd_index).indisvalid {
+            return false;
+        }
+        if (*conflict).constraint != pg_sys::InvalidOid {
+            return pg_sys::get_constraint_index((*conflict).constraint) == unique.index;
+        }
+        if (*conflict).arbiterElems.is_null() {
+            return true;
+        }
+        let column_of = |element: *mut pg_sys::InferenceElem| {
+            let column = cast::<pg_sys::Var>((*element).expr, NodeTag::T_Var)?;
+            let any_order = (*element).infercollid == pg_sys::InvalidOid
+                && (*element).inferopclass == pg_sys::InvalidOid;
+            any_order.then_some((*column).varattno)
+        };
+        let columns: Option<BTreeSet<i16>> =
+            items((*conflict).arbiterElems).map(column_of).collect();
+        let of_index = unique.columns.iter().map(|&column| column as i16 + 1);
+        columns == Some(of_index.collect())
+    }
+}
+
+unsafe fn sieve_path(
+    source: *mut pg_sys::Path,
+    private: *mut pg_sys::List,
+) -> *mut pg_sys::CustomPath {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let path = make::<pg_sys::CustomPath>(NodeTag::T_CustomPath);
+        (*path).path.pathtype = NodeTag::T_CustomScan;
+        (*path).path.parent = (*source).parent;
+        (*path).path.pathtarget = (*source).pathtarget;
+        (*path).path.rows = (*source).rows;
+        (*path).path.startup_cost = (*source).startup_cost;
+        (*path).path.total_cost = (*source).total_cost + pg_sys::cpu_operator_cost * (*source).rows;
+        (*path).path.pathkeys = (*source).pathkeys;
+        (*path).flags = SUPPORTS_PROJECTION;
+        (*path).custom_paths = list([source]);
+        (*path).custom_private = private;
+        (*path).methods = &raw const PATH_METHODS.0;
+        path
+    }
+}
+
+static PATH_METHODS: Shared<pg_sys::CustomPathMethods> = Shared(pg_sys::CustomPathMethods {
+    CustomName: node::NAME.as_ptr(),
+    PlanCustomPath: Some(plan_sieve),
+    ReparameterizeCustomPathByChild: None,
+});
+
+#[pg_guard]
+unsafe extern "C-unwind" fn plan_sieve(
+    _root: *mut pg_sys::PlannerInfo,
+    _rel: *mut pg_sys::RelOptInfo,
+    path: *mut pg_sys::CustomPath,
+    tlist: *mut pg_sys::List,
+    _clauses: *mut pg_sys::List,
+    plans: *mut pg_sys::List,
+) -> *mut pg_sys::Plan {
+    // SAFETY: called by the planner for a path that `sieve_path` made: it has one source.
+    unsafe {
+        let source = items::<pg_sys::Plan>(plans).next();
+        let source = source.expect("BUG: a sieve without a source");
+        let scan = make::<pg_sys::CustomScan>(NodeTag::T_CustomScan);
+        (*scan).scan.plan.targetlist = tlist;
+        (*scan).flags = (*path).flags;
+        (*scan).custom_plans = plans;
+        (*scan).custom_scan_tlist = pg_sys::copyObjectImpl((*source).targetlist.cast()).cast();
+        (*scan).custom_private = (*path).custom_private;
+        (*scan).methods = node::scan_methods();
+        scan.cast()
+    }
+}

@@ -1,0 +1,128 @@
+//! Asking whether a row's key is taken by a compressed row: as core's check would find it, but with everything opened once for a
+//! statement, and without waiting: what is uncertain is left to core.
+
+use crate::catalog::keys::{self, Keys};
+use crate::pg::executor;
+use crate::pg::relation;
+use crate::series_index::entries::Shape;
+use crate::unique::directory::Moment;
+use crate::unique::find::{self, Key, Look, Search, FEW};
+use pgrx::pg_sys;
+use smallvec::SmallVec;
+use std::rc::Rc;
+
+/// The keys of a table. Its relations are closed by `close` alone: an error has them closed by their resource owner.
+pub struct Taken {
+    table: pg_sys::Relation,
+    keys: Rc<Keys>,
+    sides: Vec<Side>,
+    /// Columns, from 0, whose nulls are errors.
+    not_null: Vec<usize>,
+    /// So many columns of a row are looked at.
+    columns: usize,
+}
+
+/// A unique index, with the series index that finds its keys.
+struct Side {
+    /// Among the table's unique indexes.
+    at: usize,
+    index: pg_sys::Relation,
+    shape: Shape,
+}
+
+impl Taken {
+    /// # Safety
+    /// The table must be locked; `indexes` are unique ones of it.
+    pub unsafe fn open(table: pg_sys::Oid, indexes: &[pg_sys::Oid]) -> Taken {
+        let lock = pg_sys::AccessShareLock as i32;
+        // SAFETY: by contract.
+        unsafe {
+            let table = pg_sys::table_open(table, pg_sys::NoLock as i32);
+            let keys = keys::of(table);
+            let sides = keys.unique.iter().enumerate().filter_map(|(at, unique)| {
+                let (series, _) = unique.series.as_ref()?;
+                indexes.contains(&unique.index).then(|| Side {
+                    at,
+                    index: pg_sys::index_open(unique.index, lock),
+                    shape: Shape::new(pg_sys::index_open(*series, lock)),
+                })
+            });
+            let sides: Vec<Side> = sides.collect();
+            let attributes = relation::attributes((*table).rd_att).iter().enumerate();
+            let not_null = attributes.filter(|(_, attribute)| attribute.attnotnull);
+            let not_null: Vec<usize> = not_null.map(|(column, _)| column).collect();
+            let of_keys = sides.iter().flat_map(|side| &keys.unique[side.at].columns);
+            let last = of_keys.chain(&not_null).max();
+            Taken {
+                table,
+                columns: last.map_or(0, |&last| last + 1),
+                sides,
+                not_null,
+                keys,
+            }
+        }
+    }
+
+    /// Closes what is open.
+    pub fn close(self) {
+        let lock = pg_sys::NoLock as i32;
+        for Side { index, shape, .. } in self.sides {
+            // SAFETY: opened by `open`; the locks stay.
+            unsafe {
+                pg_sys::index_close(shape.index, lock);
+                pg_sys::index_close(index, lock);
+            }
+        }
+        // SAFETY: as above.
+        unsafe { pg_sys::table_close(self.table, lock) };
+    }
+
+    /// Has a compressed row a key of this row, whose change nobody is about?
+    ///
+    /// # Safety
+    /// `row` must have a row of the table's columns.
+    pub unsafe fn has_key_of(&self, row: *mut pg_sys::TupleTableSlot) -> bool {
+        // SAFETY: by contract.
+        unsafe {
+            if !self.keys.has_chunks(self.table) {
+                return false;
+            }
+            let (values, nulls) = executor::attributes(row, self.columns);
+            if self.not_null.iter().any(|&column| nulls[column]) {
+                return false;
+            }
+            let moment = Moment::now();
+            self.sides
+                .iter()
+                .any(|side| self.is_taken(side, values, nulls, moment))
+        }
+    }
+
+    unsafe fn is_taken(
+        &self,
+        side: &Side,
+        values: &[pg_sys::Datum],
+        nulls: &[bool],
+        moment: Moment,
+    ) -> bool {
+        let unique = &self.keys.unique[side.at];
+        if unique.columns.iter().any(|&column| nulls[column]) {
+            return false;
+        }
+        let of_key = unique.columns.iter().map(|&column| values[column]);
+        let of_key: SmallVec<[_; FEW]> = of_key.collect();
+        let key = Key {
+            values: &of_key,
+            nulls: &[false; pg_sys::INDEX_MAX_KEYS as usize][..of_key.len()],
+            columns: (0..of_key.len()).collect(),
+        };
+        let search = Search {
+            table: self.table,
+            index: side.index,
+            waits: false,
+        };
+        // SAFETY: the caller's contract.
+        let look = unsafe { find::look_by(search, unique, &side.shape, &key, moment) };
+        matches!(look, Some(Look::Taken(_)))
+    }
+}

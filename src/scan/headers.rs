@@ -1,0 +1,377 @@
+//! Where the chunks and the tail of a table are, without a walk over its pages.
+//!
+//! A series index has an entry for each header version that has rows, and for each row of the tail. The
+//! transaction that writes a header enters it, so what a snapshot sees was entered before the snapshot was
+//! taken, and stays entered while somebody holds it: VACUUM removes entries of what nobody can see. So a
+//! reading of the index that begins after its snapshot was taken comes upon every header that this sees,
+//! whatever compact publishes meanwhile. It also comes upon others (dead, aborted, replaced, too new ones),
+//! and upon a header once for each of its entries. Here each place is named once, and the snapshot decides
+//! when the place is looked at. A place that was emptied and filled again by another header cannot be
+//! shown twice either: it is one place.
+//!
+//! No series index has headers whose rows are all gone (`FLAG_TOMBSTONE`); nobody but compact wants them.
+
+use crate::catalog::layout;
+use crate::chunk::kind::{classify, Found};
+use crate::chunk::read::Damage;
+use crate::chunk::reader::Reader;
+use crate::chunk::registry;
+use crate::chunk::{inspect, series};
+use crate::ingest::batch;
+use crate::pg::error;
+use crate::pg::nbtree::EntryScan;
+use crate::pg::page::PageCursor;
+use crate::pg::relation::{self, Open};
+use crate::pg::tid::Tid;
+use crate::pg::tuple;
+use crate::series_index::entries::Shape;
+use crate::series_index::quals::Quals;
+use crate::series_index::section::is_null;
+use crate::table::changes;
+use pgrx::pg_sys;
+use rustc_hash::FxHashSet;
+use std::rc::Rc;
+use varve_columns::tuple::header::{self, Header, StorageTuple, FLAG_SORTED, FLAG_TOMBSTONE};
+
+/// Where things are that a snapshot may see.
+#[derive(Default)]
+pub struct Places {
+    /// Of headers: each once, in the order of the file.
+    pub headers: Vec<Tid>,
+    /// Pages that may have rows of the tail: each once, ascending.
+    pub tail: Vec<u32>,
+}
+
+/// A place that `in_range` has found.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Place {
+    Header(Tid),
+    /// Of a row of the tail, or of the first version of its HOT chain.
+    Row(Tid),
+}
+
+/// All places of a table that an MVCC snapshot may see something at. Reads a series index from end to end, and none of the
+/// table's pages. `None` where there is no index that tells: the table has none, or none that this snapshot may use;
+/// `inspect::visible_tuples` walks over the pages then. `each_header` and `each_chunk` choose between both by themselves.
+///
+/// What this transaction holds back in memory comes first: rows of a batch are written, and where the transaction
+/// has followed rows that moved after the snapshot, that is a serialization failure, as in every scan. Under SERIALIZABLE the table
+/// counts as read. Changes of few rows stay in memory: who shows rows lays `changes::hidden` over each chunk.
+///
+/// # Safety
+/// `table` must be open, `snapshot` be registered or active.
+pub unsafe fn places(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Option<Places> {
+    // SAFETY: by contract.
+    unsafe {
+        begin_reading(table, snapshot);
+        let index = usable_index(table, snapshot)?;
+        let mut places = Places::default();
+        let mut entries = EntryScan::begin(index.rel(), snapshot, 0);
+        entries.restart(&[]);
+        while let Some((entry, _)) = entries.next(true) {
+            error::check_interrupts();
+            match series::header_of_entry(entry) {
+                Some(header) => add(&mut places.headers, header),
+                None => add(&mut places.tail, entry.block),
+            }
+        }
+        entries.end();
+        settle(&mut places.headers);
+        settle(&mut places.tail);
+        Some(places)
+    }
+}
+
+/// Numbers that are kept before those that come more than once are taken out.
+const MANY: usize = 1 << 16;
+
+fn add<T: Ord + Copy>(all: &mut Vec<T>, next: T) {
+    if all.last() == Some(&next) {
+        return;
+    }
+    if all.len() >= MANY && all.len() == all.capacity() {
+        settle(all);
+        all.reserve(all.len());
+    }
+    all.push(next);
+}
+
+fn settle<T: Ord>(all: &mut Vec<T>) {
+    all.sort_unstable();
+    all.dedup();
+}
+
+/// Shows the header of each chunk with rows that an MVCC snapshot sees to `visit`, in the order of the file, and reads nothing but
+/// the page that it is on. A header says how many rows the chunk has, how many of them its transaction had deleted, and from
+/// when to when they are (`times`); a damaged one is shown as what is wrong with it.
+///
+/// Reads a series index and the pages of headers; all pages where there is no series index. Other things are as for `places`.
+///
+/// # Safety
+/// As `places`.
+pub unsafe fn each_header(
+    table: pg_sys::Relation,
+    snapshot: pg_sys::Snapshot,
+    mut visit: impl FnMut(Tid, Result<Header, Damage>),
+) {
+    // SAFETY: by contract.
+    unsafe {
+        let headers = all_headers(table, snapshot);
+        visit_headers(table, snapshot, &headers, |at, header| match header {
+            Ok(header) if header.has(FLAG_TOMBSTONE) => {}
+            header => visit(at, header),
+        });
+    }
+}
+
+/// Shows each chunk with rows that an MVCC snapshot sees to `visit`, opened, in the order of the file; a damaged one as what is wrong with it.
+/// No payload is read. It visits what `each_header` does, and the pages of delete maps and column headers that a header has no room for.
+///
+/// # Safety
+/// As `places`. `visit` may read the table, and change it.
+pub unsafe fn each_chunk(
+    table: pg_sys::Relation,
+    snapshot: pg_sys::Snapshot,
+    mut visit: impl FnMut(Tid, Result<Rc<Reader>, Damage>),
+) {
+    // SAFETY: by contract.
+    unsafe {
+        for at in all_headers(table, snapshot) {
+            error::check_interrupts();
+            match registry::try_reader_at(table, at, snapshot) {
+                None => {}
+                Some(Ok(reader)) if reader.chunk.header.has(FLAG_TOMBSTONE) => {}
+                Some(found) => visit(at, found),
+            }
+        }
+    }
+}
+
+unsafe fn all_headers(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Vec<Tid> {
+    // SAFETY: the callers' contract.
+    unsafe {
+        if let Some(places) = places(table, snapshot) {
+            return places.headers;
+        }
+        let mut headers = Vec::new();
+        inspect::visible_tuples(table, snapshot, |found, item| {
+            if found == Found::Header {
+                headers.push(item.tid);
+            }
+        });
+        headers
+    }
+}
+
+/// Shows those of the headers at `places`, in their order, that a snapshot sees to `visit`, tombstones too. Each is looked at under a lock on
+/// its page, which is held for no longer.
+///
+/// # Safety
+/// `table` must be open, `snapshot` registered or active.
+pub unsafe fn visit_headers(
+    table: pg_sys::Relation,
+    snapshot: pg_sys::Snapshot,
+    places: &[Tid],
+    mut visit: impl FnMut(Tid, Result<Header, Damage>),
+) {
+    let mut cursor = PageCursor::new(table);
+    // SAFETY: by contract.
+    let blocks = unsafe { relation::blocks(table) };
+    for &at in places {
+        error::check_interrupts();
+        if at.block >= blocks {
+            continue;
+        }
+        cursor.go(at.block);
+        let buffer = cursor.buffer();
+        let found = cursor.locked(|page| {
+            let item = page.tuple(at.offset)?;
+            // SAFETY: the page is pinned and locked.
+            unsafe {
+                let mut heap_tuple = item.to_heap_tuple(relation::oid(table));
+                let seen = classify(item.header, item.len, at.offset) == Found::Header
+                    && pg_sys::HeapTupleSatisfiesVisibility(&mut heap_tuple, snapshot, buffer);
+                seen.then(|| decode(tuple::body(item.header, item.len)))
+            }
+        });
+        if let Some(header) = found {
+            visit(at, header);
+        }
+    }
+}
+
+fn decode(body: &[u8]) -> Result<Header, Damage> {
+    match header::decode(body) {
+        Ok(StorageTuple::Header(header)) => Ok(header),
+        Ok(StorageTuple::Piece(_)) => Err(Damage::new("a piece where a header should be")),
+        Err(header::NEWER_VERSION) => Err(Damage::newer(body[4])),
+        Err(error) => Err(Damage::new(error)),
+    }
+}
+
+/// What a snapshot sees of a table, in numbers. Rows that this transaction has changed and still holds back count as they were.
+#[derive(Default)]
+pub struct Count {
+    pub tail_rows: i64,
+    pub chunks: i64,
+    /// Rows of chunks that are not deleted.
+    pub chunk_rows: i64,
+}
+
+/// Counts rows by headers and the tail's pages. Other things are as for `places`; damaged chunks are left out.
+///
+/// # Safety
+/// As `places`.
+pub unsafe fn count(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Count {
+    let mut count = Count::default();
+    // SAFETY: by contract.
+    unsafe {
+        let mut headers = Vec::new();
+        match places(table, snapshot) {
+            Some(places) => {
+                headers = places.headers;
+                inspect::visible_on(table, snapshot, places.tail.into_iter(), |found, _| {
+                    count.tail_rows += i64::from(found == Found::Row);
+                });
+            }
+            None => inspect::visible_tuples(table, snapshot, |found, item| match found {
+                Found::Row => count.tail_rows += 1,
+                Found::Header => headers.push(item.tid),
+                Found::Skip => {}
+            }),
+        }
+        visit_headers(table, snapshot, &headers, |_, header| match header {
+            Ok(header) if !header.has(FLAG_TOMBSTONE) => {
+                count.chunks += 1;
+                count.chunk_rows += i64::from(header.rows - header.deleted);
+            }
+            _ => {}
+        });
+    }
+    count
+}
+
+/// Least and greatest time of a chunk, in units of the time column; `None` where it is not known: all its rows have none, or some
+/// do, or it was written when the table had another layout.
+pub fn times(header: &Header) -> Option<(i64, i64)> {
+    header
+        .has(FLAG_SORTED)
+        .then_some((header.min_time, header.max_time))
+}
+
+/// Shows the places in `index`, a series index of `table`, that may have rows which satisfy `quals` (`Quals::new` makes them of an
+/// index scan's keys) to `visit`: each header once, each row of the tail once for each of its versions that are entered. First come
+/// headers that are not keyed (`series`), in no order: their rows may be of any key and time that their first key allows. Then, in the
+/// order of the index, headers and rows, a header where its first series stands that is asked for.
+///
+/// It reads index pages only: entries that the quals select. Upper bounds of time do not stop it, since chunks are
+/// entered by their end: `times` of the header tells whether the chunk begins too late. It is up to the caller to look at each place
+/// under the snapshot (`registry::reader_at`, `visit_headers`; a row by `table_index_fetch_tuple`), to leave out tombstones, and to
+/// ask the quals about single rows. Where the table's series index cannot be used under a snapshot (`usable_index`), neither can this.
+///
+/// # Safety
+/// As `places`; `index` must be open, and the quals' arguments alive.
+pub unsafe fn in_range(
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+    snapshot: pg_sys::Snapshot,
+    quals: &Quals,
+    mut visit: impl FnMut(Place),
+) {
+    if quals.impossible {
+        return;
+    }
+    // SAFETY: by contract.
+    unsafe {
+        begin_reading(table, snapshot);
+        let shape = Shape::new(index);
+        let columns = shape.columns.len();
+        let mut seen = FxHashSet::default();
+        let mut entries = EntryScan::begin(index, snapshot, quals.most_keys() + columns);
+        let nulls = |from: usize| (from..=columns).map(is_null);
+        let mut sections = vec![nulls(1).collect::<Vec<_>>()];
+        if shape.key_columns() > 0 {
+            for mut keys in quals.first_keys() {
+                keys.extend(nulls(2));
+                sections.push(keys);
+            }
+        }
+        for keys in sections {
+            entries.restart(&keys);
+            while let Some((entry, _)) = entries.next(true) {
+                error::check_interrupts();
+                if let Some(header) = series::header_of_entry(entry) {
+                    if seen.insert(header) {
+                        visit(Place::Header(header));
+                    }
+                }
+            }
+        }
+        let mut values = vec![pg_sys::Datum::from(0usize); columns];
+        let mut null = vec![true; columns];
+        for sub_scan in 0..quals.sub_scans() {
+            entries.restart(&quals.keys_of(sub_scan));
+            while let Some((entry, tuple)) = entries.next(true) {
+                error::check_interrupts();
+                let (to_values, to_nulls) = (values.as_mut_ptr(), null.as_mut_ptr());
+                pg_sys::index_deform_tuple(tuple, (*index).rd_att, to_values, to_nulls);
+                if !quals.keys_hold(|column| (values[column], null[column])) {
+                    continue;
+                }
+                let last = shape.key_columns();
+                match series::header_of_entry(entry) {
+                    // Those without a time are not keyed.
+                    Some(header) if !null[last] && seen.insert(header) => {
+                        visit(Place::Header(header))
+                    }
+                    None if quals.time_holds(values[last], null[last]) => visit(Place::Row(entry)),
+                    _ => {}
+                }
+            }
+        }
+        entries.end();
+    }
+}
+
+/// What every reading of a table begins with.
+unsafe fn begin_reading(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) {
+    unsafe extern "C-unwind" {
+        fn PredicateLockRelation(relation: pg_sys::Relation, snapshot: pg_sys::Snapshot);
+    }
+    // SAFETY: the callers' contract; errors become panics at the boundary.
+    unsafe {
+        batch::flush_before_scan(table, snapshot);
+        changes::check_readable(table, snapshot);
+        pg_sys::ffi::pg_guard_ffi_boundary(|| PredicateLockRelation(table, snapshot));
+    }
+}
+
+/// The series index by which `places` finds everything that a snapshot sees: that of the table's layout, if there is a choice. An index that
+/// was built while older row versions could be seen must not be used by those who can see them.
+///
+/// # Safety
+/// `table` must be open, `snapshot` valid.
+pub unsafe fn usable_index(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Option<Open> {
+    // SAFETY: by contract; rd_indextuple is the index's row of pg_index.
+    unsafe {
+        if (*snapshot).snapshot_type != pg_sys::SnapshotType::SNAPSHOT_MVCC {
+            return None;
+        }
+        let stated = layout::of(table);
+        let mut usable: Vec<Open> = layout::series_indexes(table)
+            .into_iter()
+            .filter(|index| {
+                let index = index.rel();
+                let made_by = tuple::xmin((*(*index).rd_indextuple).t_data);
+                !(*(*index).rd_index).indcheckxmin
+                    || pg_sys::TransactionIdPrecedes(made_by, (*snapshot).xmin)
+            })
+            .collect();
+        usable.sort_by_key(|index| {
+            let mut columns = layout::index_columns(index.rel());
+            let time = columns.pop();
+            columns != stated.keys || time != stated.time
+        });
+        usable.into_iter().next()
+    }
+}

@@ -1,0 +1,294 @@
+//! Entries of a series index in order, with their series: a stream over all sub-scans of a scan.
+
+use super::quals::Quals;
+use crate::chunk::series;
+use crate::pg::error;
+use crate::pg::nbtree::EntryScan;
+use crate::pg::relation;
+use crate::pg::tid::Tid;
+use pgrx::pg_sys;
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// (is null, time): nulls come last.
+pub type Time = (bool, i64);
+
+/// What a scan knows about its index.
+pub struct Shape {
+    pub index: pg_sys::Relation,
+    /// Table columns of the index, from 0; the last one is time.
+    pub columns: Vec<usize>,
+    pub time_length: i16,
+}
+
+impl Shape {
+    /// # Safety
+    /// `index` must be an open series index, and stay open.
+    pub unsafe fn new(index: pg_sys::Relation) -> Shape {
+        // SAFETY: by contract.
+        unsafe {
+            let columns = series::key_columns(index);
+            Shape {
+                index,
+                time_length: relation::attributes((*index).rd_att)[columns.len() - 1].attlen,
+                columns,
+            }
+        }
+    }
+
+    pub fn key_columns(&self) -> usize {
+        self.columns.len() - 1
+    }
+
+    /// Table column of time.
+    pub fn time_column(&self) -> usize {
+        self.columns[self.key_columns()]
+    }
+
+    pub fn time_of(&self, value: pg_sys::Datum, isnull: bool) -> Time {
+        if isnull {
+            return (true, 0);
+        }
+        let time = match self.time_length {
+            2 => i64::from(value.value() as i16),
+            4 => i64::from(value.value() as i32),
+            _ => value.value() as i64,
+        };
+        (false, time)
+    }
+
+    pub fn time_datum(&self, time: Time) -> (pg_sys::Datum, bool) {
+        (series::time_datum(time.1, self.time_length), time.0)
+    }
+
+    /// Order of two series in the index.
+    pub fn compare(&self, a: &Key, b: &Key) -> Ordering {
+        for (at, (a, b)) in a.values.iter().zip(&b.values).enumerate() {
+            let order = match (a.1, b.1) {
+                (true, true) => Ordering::Equal,
+                (a_null, b_null) if a_null != b_null => a_null.cmp(&b_null),
+                // SAFETY: values are of the index's columns.
+                _ => unsafe {
+                    let function = pg_sys::index_getprocinfo(self.index, at as i16 + 1, 1);
+                    let collation = *(*self.index).rd_indcollation.add(at);
+                    let order = pg_sys::FunctionCall2Coll(function, collation, a.0, b.0);
+                    (order.value() as i32).cmp(&0)
+                },
+            };
+            if order != Ordering::Equal {
+                return order;
+            }
+        }
+        Ordering::Equal
+    }
+}
+
+/// The key of a series: values and nulls of the key columns.
+pub struct Key {
+    pub values: Vec<(pg_sys::Datum, bool)>,
+    /// The index tuple that by-reference values point into, where they are not a reader's.
+    _tuple: Vec<u64>,
+}
+
+impl Key {
+    /// Values that live elsewhere, long enough.
+    pub fn borrowed(values: Vec<(pg_sys::Datum, bool)>) -> Rc<Key> {
+        Rc::new(Key {
+            values,
+            _tuple: Vec::new(),
+        })
+    }
+}
+
+/// An entry of a tail row, or of a series in a chunk.
+#[derive(Clone)]
+pub struct Entry {
+    pub key: Rc<Key>,
+    pub time: Time,
+    /// Of the row or of the header.
+    pub tid: Tid,
+    pub is_header: bool,
+}
+
+/// Entries of all sub-scans in one direction. Entries of one series share their `Key`.
+pub struct Stream {
+    entries: EntryScan,
+    pub forward: bool,
+    /// Sub-scans that are still to come.
+    sub_scans: core::ops::Range<usize>,
+    running: bool,
+    key: Option<Rc<Key>>,
+    /// Entries that were read ahead.
+    ahead: VecDeque<Entry>,
+    values: Vec<pg_sys::Datum>,
+    nulls: Vec<bool>,
+}
+
+impl Stream {
+    pub fn new(entries: EntryScan, shape: &Shape) -> Stream {
+        Stream {
+            entries,
+            forward: true,
+            sub_scans: 0..0,
+            running: false,
+            key: None,
+            ahead: VecDeque::new(),
+            values: vec![pg_sys::Datum::from(0usize); shape.columns.len()],
+            nulls: vec![true; shape.columns.len()],
+        }
+    }
+
+    /// The scan underneath, between two uses of the stream.
+    pub fn entries(&mut self) -> &mut EntryScan {
+        &mut self.entries
+    }
+
+    pub fn end(self) {
+        self.entries.end();
+    }
+
+    /// Starts over.
+    pub fn start(&mut self, forward: bool, sub_scans: usize) {
+        self.forward = forward;
+        self.sub_scans = 0..sub_scans;
+        self.running = false;
+        self.key = None;
+        self.ahead.clear();
+    }
+
+    /// Turns to the next sub-scan, if there is one, and returns its number.
+    pub fn next_sub_scan(&mut self) -> Option<usize> {
+        self.key = None;
+        if self.forward {
+            self.sub_scans.next()
+        } else {
+            self.sub_scans.next_back()
+        }
+    }
+
+    /// Reads the entries that `keys` select from now on.
+    ///
+    /// # Safety
+    /// The keys' arguments must live until the scan starts over.
+    pub unsafe fn run(&mut self, keys: &[pg_sys::ScanKeyData]) {
+        // SAFETY: by contract.
+        unsafe { self.entries.restart(keys) };
+        self.running = true;
+    }
+
+    /// Gives up the rest of the sub-scan, and the page it is on.
+    ///
+    /// # Safety
+    /// The scan's index must be open.
+    pub unsafe fn stop(&mut self) {
+        if self.running {
+            // SAFETY: by contract.
+            unsafe { self.entries.restart(&[]) };
+            self.running = false;
+        }
+        self.ahead.clear();
+    }
+
+    /// Puts an entry in front.
+    pub fn unread(&mut self, entry: Entry) {
+        self.ahead.push_front(entry);
+    }
+
+    /// The next entry of the sub-scan, without taking it.
+    pub fn peek(&mut self, shape: &Shape, quals: &Quals) -> Option<&Entry> {
+        if self.ahead.is_empty() {
+            let entry = self.read(shape, quals)?;
+            self.ahead.push_back(entry);
+        }
+        self.ahead.front()
+    }
+
+    pub fn take(&mut self) -> Option<Entry> {
+        self.ahead.pop_front()
+    }
+
+    /// Reads on, in the direction of the stream or `forward` for its own purposes.
+    fn read(&mut self, shape: &Shape, quals: &Quals) -> Option<Entry> {
+        let forward = self.forward;
+        self.read_towards(forward, shape, quals)
+    }
+
+    /// Reads the next entry in a given direction of the sub-scan that runs.
+    pub fn read_towards(&mut self, forward: bool, shape: &Shape, quals: &Quals) -> Option<Entry> {
+        while self.running {
+            error::check_interrupts();
+            let Some((tid, tuple)) = self.entries.next(forward) else {
+                self.running = false;
+                break;
+            };
+            let header = series::header_of_entry(tid);
+            // SAFETY: the tuple is of this index and stays until the next read.
+            let key = unsafe {
+                pg_sys::index_deform_tuple(
+                    tuple,
+                    (*shape.index).rd_att,
+                    self.values.as_mut_ptr(),
+                    self.nulls.as_mut_ptr(),
+                );
+                if header.is_some() && self.nulls[shape.key_columns()] {
+                    continue; // Not keyed: the section of such chunks is read by itself.
+                }
+                self.key_of(shape, tuple)
+            };
+            // SAFETY: values are of the index's columns.
+            let wanted = unsafe { quals.keys_hold(|column| key.values[column]) };
+            if wanted {
+                let last = shape.key_columns();
+                return Some(Entry {
+                    time: shape.time_of(self.values[last], self.nulls[last]),
+                    key,
+                    tid: header.unwrap_or(tid),
+                    is_header: header.is_some(),
+                });
+            }
+        }
+        None
+    }
+
+    /// The key of the tuple that was just deformed: the one before, if it is the same.
+    unsafe fn key_of(&mut self, shape: &Shape, tuple: pg_sys::IndexTuple) -> Rc<Key> {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let descriptor = (*shape.index).rd_att;
+            let attributes = relation::attributes(descriptor);
+            let same = |key: &Rc<Key>| {
+                key.values.iter().enumerate().all(|(at, &(value, isnull))| {
+                    isnull == self.nulls[at]
+                        && (isnull || relation::same_image(value, self.values[at], &attributes[at]))
+                })
+            };
+            if let Some(key) = self.key.as_ref().filter(|key| same(key)) {
+                return Rc::clone(key);
+            }
+            let bytes = usize::from((*tuple).t_info & INDEX_SIZE_MASK);
+            let mut copy = vec![0u64; bytes.div_ceil(8)];
+            core::ptr::copy_nonoverlapping(
+                tuple.cast::<u8>(),
+                copy.as_mut_ptr().cast::<u8>(),
+                bytes,
+            );
+            pg_sys::index_deform_tuple(
+                copy.as_mut_ptr().cast(),
+                descriptor,
+                self.values.as_mut_ptr(),
+                self.nulls.as_mut_ptr(),
+            );
+            let values = self.values.iter().copied().zip(self.nulls.iter().copied());
+            let key = Rc::new(Key {
+                values: values.take(shape.key_columns()).collect(),
+                _tuple: copy,
+            });
+            self.key = Some(Rc::clone(&key));
+            key
+        }
+    }
+}
+
+/// Bits of `t_info` that hold an index tuple's size.
+const INDEX_SIZE_MASK: u16 = 0x1fff;

@@ -1,0 +1,418 @@
+//! One series after another, each merged from three sources: entries of tail rows, keyed chunks, and
+//! rows of the section of chunks that are not keyed.
+//!
+//! Forward, a chunk's entry sits at its greatest time, behind tail rows that come after the chunk's first
+//! ones. So entries are read up to and including the next chunk before anything is returned: what is
+//! still unread then lies behind that chunk's greatest time, since keyed chunks do not overlap. Backward,
+//! nothing that is unread lies above the time of the next entry. The chunk that reaches over the upper
+//! bound of a backward scan is found by looking forward from there.
+
+use super::entries::{Entry, Key, Shape, Stream, Time};
+use super::quals::Quals;
+use super::rows::{rows_of_series, within_bounds, ChunkRows, View};
+use super::section::Section;
+use crate::chunk::registry;
+use crate::pg::error;
+use crate::pg::tid::Tid;
+use crate::table::fetched;
+use crate::table::open::OpenChunk;
+use pgrx::pg_sys;
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// Keyed chunks that a scan has opened, in this rescan or before: many series share one. Good for one MVCC snapshot and command, to
+/// which a chunk stays what it is.
+#[derive(Default)]
+pub struct Opened {
+    stamp: Option<(pg_sys::Snapshot, pg_sys::CommandId)>,
+    chunks: FxHashMap<Tid, OpenedChunk>,
+}
+
+struct OpenedChunk {
+    open: Rc<OpenChunk>,
+    /// Rows of the series that was looked for last.
+    found: Range<u32>,
+}
+
+/// Keyed chunks that are kept open.
+const MOST_OPENED: usize = 32;
+
+impl Opened {
+    /// Forgets all of them.
+    pub fn clear(&mut self) {
+        self.chunks.clear();
+    }
+
+    /// The chunk whose header is at `header`, if the snapshot sees it.
+    ///
+    /// # Safety
+    /// `table` must be open, `snapshot` valid.
+    unsafe fn open(
+        &mut self,
+        table: pg_sys::Relation,
+        header: Tid,
+        snapshot: pg_sys::Snapshot,
+    ) -> Option<Rc<OpenChunk>> {
+        // SAFETY: by contract.
+        unsafe {
+            let is_mvcc = (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_MVCC;
+            let stamp = is_mvcc.then(|| (snapshot, (*snapshot).curcid));
+            if stamp.is_none() || stamp != self.stamp || self.chunks.len() > MOST_OPENED {
+                self.chunks.clear();
+                self.stamp = stamp;
+            }
+            if let Some(known) = self.chunks.get(&header) {
+                return Some(Rc::clone(&known.open));
+            }
+            let reader = registry::reader_at(table, header, snapshot)?;
+            let open = Rc::new(OpenChunk::new(reader, snapshot));
+            let opened = OpenedChunk {
+                open: Rc::clone(&open),
+                found: 0..0,
+            };
+            self.chunks.insert(header, opened);
+            Some(open)
+        }
+    }
+}
+
+/// What a merge reads from.
+pub struct Sources<'a> {
+    pub shape: &'a Shape,
+    pub quals: &'a Quals,
+    pub table: pg_sys::Relation,
+    pub snapshot: pg_sys::Snapshot,
+    /// Which fetches the rows from the table.
+    pub fetch: *mut pg_sys::IndexFetchTableData,
+    pub stream: &'a mut Stream,
+    /// Keyed chunks that the scan has opened.
+    pub opened: &'a mut Opened,
+    /// For backward scans: the upper bound of time, and the same turned round.
+    pub upper: Option<(pg_sys::ScanKeyData, pg_sys::ScanKeyData)>,
+}
+
+impl Sources<'_> {
+    fn view(&self) -> View<'_> {
+        View {
+            shape: self.shape,
+            quals: self.quals,
+            // SAFETY: the table is open during the scan.
+            descriptor: unsafe { (*self.table).rd_att },
+        }
+    }
+
+    fn forward(&self) -> bool {
+        self.stream.forward
+    }
+
+    /// The next entry of this sub-scan or the first one of a later sub-scan.
+    fn peek_any(&mut self) -> Option<&Entry> {
+        while self.stream.peek(self.shape, self.quals).is_none() {
+            let sub_scan = self.stream.next_sub_scan()?;
+            self.start_sub_scan(sub_scan);
+        }
+        self.stream.peek(self.shape, self.quals)
+    }
+
+    fn start_sub_scan(&mut self, sub_scan: usize) {
+        let mut keys = self.quals.keys_of(sub_scan);
+        // SAFETY: arguments of keys live as long as the scan.
+        unsafe {
+            if self.forward() {
+                return self.stream.run(&keys);
+            }
+            let mut over = VecDeque::new();
+            if let Some((upper, above)) = self.upper {
+                let mut probe = keys.clone();
+                probe.push(above);
+                self.stream.run(&probe);
+                over = self.chunks_over_bound();
+                keys.push(upper);
+            }
+            self.stream.run(&keys);
+            over.into_iter().for_each(|entry| self.stream.unread(entry));
+        }
+    }
+
+    /// The chunks that may begin below the upper bound though they are entered above it, in ascending
+    /// order: the first visible one, and others that end at the same time.
+    fn chunks_over_bound(&mut self) -> VecDeque<Entry> {
+        let mut found: VecDeque<Entry> = VecDeque::new();
+        while let Some(entry) = self.stream.read_towards(true, self.shape, self.quals) {
+            if found.front().is_some_and(|first| first.time != entry.time) {
+                break;
+            }
+            if entry.is_header && self.open(&entry).is_some() {
+                found.push_back(entry);
+            }
+        }
+        found
+    }
+
+    /// The chunk of an entry, if the snapshot sees it.
+    fn open(&mut self, entry: &Entry) -> Option<Rc<OpenChunk>> {
+        // SAFETY: the table is open, the snapshot valid.
+        unsafe { self.opened.open(self.table, entry.tid, self.snapshot) }
+    }
+
+    /// The rows of a series in a keyed chunk that was just opened.
+    fn rows_of(&mut self, header: Tid, open: &OpenChunk, key: &Key) -> Range<u32> {
+        let known = self.opened.chunks.get(&header);
+        let known = known.map_or(0..0, |chunk| chunk.found.clone());
+        // SAFETY: the chunk is of the scan's table, the key of its index.
+        let found = unsafe { rows_of_series(&open.reader, key, self.view(), known) };
+        if let Some(chunk) = self.opened.chunks.get_mut(&header) {
+            chunk.found = found.clone();
+        }
+        found
+    }
+
+    /// Does the time of an entry lie within the upper bounds?
+    fn below_upper(&self, time: Time) -> bool {
+        let (value, isnull) = self.shape.time_datum(time);
+        // SAFETY: a value of the time column.
+        unsafe { !self.quals.is_past(value, isnull, true) }
+    }
+}
+
+/// Rows of one series, in order.
+struct Group {
+    key: Rc<Key>,
+    tail: VecDeque<(Time, Tid)>,
+    chunks: Vec<ChunkRows>,
+    section: VecDeque<(Time, Tid)>,
+    /// Forward: everything up to here has been read.
+    settled: Option<Time>,
+    /// No entries of this series are left that matter.
+    complete: bool,
+}
+
+enum Source {
+    Tail,
+    Section,
+    Chunk(usize),
+}
+
+impl Group {
+    fn next(&mut self, sources: &mut Sources) -> Option<Tid> {
+        loop {
+            error::check_interrupts();
+            let best = self.best(sources);
+            match best {
+                Some((time, tid, source)) if self.is_settled(time, sources) => {
+                    match source {
+                        Source::Tail => drop(self.tail.pop_front()),
+                        Source::Section => drop(self.section.pop_front()),
+                        Source::Chunk(at) => self.chunks[at].take(),
+                    }
+                    return Some(tid);
+                }
+                None if self.complete => return None,
+                _ => self.read_more(sources),
+            }
+        }
+    }
+
+    /// The row that comes first of those that were read.
+    fn best(&mut self, sources: &Sources) -> Option<(Time, Tid, Source)> {
+        let (view, forward) = (sources.view(), sources.forward());
+        let mut best: Option<(Time, Tid, Source)> = None;
+        let mut offer = |row: Option<(Time, Tid)>, source: Source| {
+            let Some((time, tid)) = row else { return };
+            let better = best.as_ref().is_none_or(|best| {
+                if forward {
+                    time < best.0
+                } else {
+                    time > best.0
+                }
+            });
+            if better {
+                best = Some((time, tid, source));
+            }
+        };
+        offer(self.tail.front().copied(), Source::Tail);
+        offer(self.section.front().copied(), Source::Section);
+        let mut exhausted = false;
+        for (at, chunk) in self.chunks.iter_mut().enumerate() {
+            // SAFETY: the chunk is of the scan's table.
+            let row = unsafe { chunk.peek(view, forward) };
+            exhausted |= row.is_none();
+            offer(row, Source::Chunk(at));
+        }
+        if exhausted {
+            // Positions change only where nothing was on offer.
+            let chosen = match best {
+                Some((_, _, Source::Chunk(at))) => Some(at),
+                _ => None,
+            };
+            let mut at = 0;
+            let mut moved = chosen;
+            self.chunks.retain_mut(|chunk| {
+                // SAFETY: as above; nothing is read twice.
+                let keep = unsafe { chunk.peek(view, forward) }.is_some();
+                if !keep {
+                    // SAFETY: a table with chunks is ours, and so is the fetch.
+                    unsafe { fetched::leave(sources.fetch, &chunk.open) };
+                    if chosen.is_some_and(|chosen| at < chosen) {
+                        moved = moved.map(|moved| moved - 1);
+                    }
+                }
+                at += 1;
+                keep
+            });
+            if let (Some((_, _, source)), Some(moved)) = (&mut best, moved) {
+                *source = Source::Chunk(moved);
+            }
+        }
+        best
+    }
+
+    /// Can no row that is still unread come before `time`?
+    fn is_settled(&mut self, time: Time, sources: &mut Sources) -> bool {
+        if self.complete {
+            return true;
+        }
+        if sources.forward() {
+            return self.settled.is_some_and(|settled| time <= settled);
+        }
+        match self.peek(sources) {
+            Some(next) => time >= next,
+            None => true,
+        }
+    }
+
+    /// Time of the next entry of this series.
+    fn peek(&mut self, sources: &mut Sources) -> Option<Time> {
+        let (shape, quals) = (sources.shape, sources.quals);
+        let time = sources
+            .stream
+            .peek(shape, quals)
+            .filter(|entry| Rc::ptr_eq(&entry.key, &self.key))
+            .map(|entry| entry.time);
+        self.complete |= time.is_none();
+        time
+    }
+
+    fn read_more(&mut self, sources: &mut Sources) {
+        let mut chunk_time = None;
+        while let Some(time) = self.peek(sources) {
+            error::check_interrupts();
+            if chunk_time.is_some_and(|chunk_time| chunk_time != time) {
+                break;
+            }
+            let entry = sources.stream.take().expect("BUG: entry just seen");
+            if entry.is_header {
+                if self.add_chunk(&entry, sources) {
+                    chunk_time = Some(time);
+                }
+            } else {
+                self.add_row(&entry, sources);
+            }
+            if !sources.forward() {
+                return;
+            }
+        }
+        let Some(time) = chunk_time else { return };
+        self.settled = Some(time);
+        if !sources.below_upper(time) {
+            self.skip_rest(sources);
+        }
+    }
+
+    fn add_row(&mut self, entry: &Entry, sources: &Sources) {
+        let (value, isnull) = sources.shape.time_datum(entry.time);
+        // SAFETY: a value of the time column.
+        if unsafe { sources.quals.time_holds(value, isnull) } {
+            self.tail.push_back((entry.time, entry.tid));
+        }
+    }
+
+    /// Adds the series' rows of a chunk; false where the snapshot does not see it.
+    fn add_chunk(&mut self, entry: &Entry, sources: &mut Sources) -> bool {
+        let Some(open) = sources.open(entry) else {
+            return false;
+        };
+        // SAFETY: the chunk is of the scan's table, the key of its index.
+        let rows = unsafe {
+            let rows = sources.rows_of(entry.tid, &open, &self.key);
+            within_bounds(&open.reader, rows, sources.view(), sources.forward())
+        };
+        if !rows.is_empty() {
+            // SAFETY: a table with chunks is ours, and so is the fetch.
+            unsafe { fetched::offer(sources.fetch, sources.snapshot, &open) };
+            self.chunks.push(ChunkRows::new(open, rows));
+        }
+        true
+    }
+
+    /// All further entries of the series lie above the upper bound.
+    fn skip_rest(&mut self, sources: &mut Sources) {
+        if sources.quals.names_series() {
+            // SAFETY: the index is open during the scan.
+            unsafe { sources.stream.stop() };
+        } else {
+            while self.peek(sources).is_some() {
+                sources.stream.take();
+            }
+        }
+        self.complete = true;
+    }
+}
+
+/// All rows of a scan, in order.
+#[derive(Default)]
+pub struct Merge {
+    group: Option<Group>,
+    pub section: Section,
+}
+
+impl Merge {
+    /// The next row.
+    pub fn next(&mut self, sources: &mut Sources) -> Option<Tid> {
+        loop {
+            if let Some(group) = &mut self.group {
+                if let Some(tid) = group.next(sources) {
+                    return Some(tid);
+                }
+            }
+            self.group = Some(self.next_group(sources)?);
+        }
+    }
+
+    /// The series that comes next, in the index or in the section or in both.
+    fn next_group(&mut self, sources: &mut Sources) -> Option<Group> {
+        let forward = sources.forward();
+        let shape = sources.shape;
+        let indexed = sources.peek_any().map(|entry| Rc::clone(&entry.key));
+        let sectioned = self.section.peek(forward).map(Rc::clone);
+        let (key, from_index, from_section) = match (indexed, sectioned) {
+            (None, None) => return None,
+            (Some(key), None) => (key, true, false),
+            (None, Some(key)) => (key, false, true),
+            (Some(a), Some(b)) => {
+                let order = shape.compare(&a, &b);
+                let order = if forward { order } else { order.reverse() };
+                if order.is_gt() {
+                    (b, false, true)
+                } else {
+                    (a, true, order.is_eq())
+                }
+            }
+        };
+        let section = if from_section {
+            self.section.take(forward).into()
+        } else {
+            VecDeque::new()
+        };
+        Some(Group {
+            key,
+            tail: VecDeque::new(),
+            chunks: Vec::new(),
+            section,
+            settled: None,
+            complete: !from_index,
+        })
+    }
+}

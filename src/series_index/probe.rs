@@ -1,0 +1,184 @@
+//! Which chunks of a table may have rows of a series in a range of times, by a series index; and which rows of a chunk have one key
+//! and time. It is no reading in the sense of serializable transactions: what is found is judged by whoever asked.
+
+use super::entries::Shape;
+use super::quals::Quals;
+use super::rows::{candidates, View};
+use super::section::is_null;
+use crate::chunk::reader::Reader;
+use crate::chunk::series;
+use crate::pg::error;
+use crate::pg::nbtree::EntryScan;
+use crate::pg::tid::Tid;
+use pgrx::pg_sys;
+
+/// Where a series index enters chunks, other than under their keys: docs/design/0005.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Section {
+    /// Those that may have any series.
+    All,
+    /// Those of one value of the first key column.
+    FirstKey,
+}
+
+/// Shows the header of each chunk in a section of a series index to `visit`. `key` has a value for each key column.
+///
+/// # Safety
+/// The index must be open; `key` of its column types, none of them null.
+pub unsafe fn visit_section(
+    shape: &Shape,
+    key: &[pg_sys::Datum],
+    section: Section,
+    mut visit: impl FnMut(Tid),
+) {
+    let columns = shape.columns.len();
+    let mut keys = Vec::with_capacity(columns);
+    let mut nulls = 1..=columns;
+    // SAFETY: by contract.
+    unsafe {
+        if section == Section::FirstKey {
+            if key.is_empty() {
+                return;
+            }
+            nulls.next();
+            keys.push(condition(shape.index, 0, EQUAL, key[0]));
+        }
+        keys.extend(nulls.map(is_null));
+        let mut entries = begin(shape, &keys);
+        while let Some((entry, _)) = entries.next(true) {
+            error::check_interrupts();
+            if let Some(header) = series::header_of_entry(entry) {
+                visit(header);
+            }
+        }
+        entries.end();
+    }
+}
+
+/// Shows the headers of chunks that are entered under a key to `visit`, which says whether it takes them: those that may have
+/// times of `from..=to`, by the time at which they end. Returns the last time up to which no other one can have any.
+///
+/// Of two keyed chunks of a series one has no time below the other's greatest, so the first that ends behind `to` is the last
+/// one, but for others that end at the same time.
+///
+/// # Safety
+/// As `visit_section`.
+pub unsafe fn visit_keyed(
+    shape: &Shape,
+    key: &[pg_sys::Datum],
+    from: i64,
+    to: i64,
+    mut visit: impl FnMut(Tid) -> bool,
+) -> i64 {
+    let last = shape.key_columns();
+    let mut values = vec![pg_sys::Datum::from(0usize); last + 1];
+    let mut nulls = vec![true; last + 1];
+    let mut last_end = None;
+    // SAFETY: by contract; the tuple stays until the next one is asked for.
+    unsafe {
+        let equal =
+            |(at, &value): (usize, &pg_sys::Datum)| condition(shape.index, at, EQUAL, value);
+        let mut keys: Vec<_> = key.iter().enumerate().map(equal).collect();
+        let lower = shape.time_datum((false, from)).0;
+        keys.push(condition(shape.index, last, GREATER_EQUAL, lower));
+        let mut entries = begin(shape, &keys);
+        while let Some((entry, tuple)) = entries.next(true) {
+            error::check_interrupts();
+            let Some(header) = series::header_of_entry(entry) else {
+                continue;
+            };
+            let descriptor = (*shape.index).rd_att;
+            let (to_values, to_nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
+            pg_sys::index_deform_tuple(tuple, descriptor, to_values, to_nulls);
+            let end = shape.time_of(values[last], nulls[last]).1;
+            if last_end.is_some_and(|last_end| last_end != end) {
+                break;
+            }
+            if visit(header) && end > to {
+                last_end = Some(end);
+            }
+        }
+        entries.end();
+    }
+    last_end.map_or(i64::MAX, |end| end - 1)
+}
+
+/// Rows of a chunk with the given values in the columns of a series index, in whatever order the chunk is. Bounds of the chunk,
+/// then of its blocks, answer for most of it.
+///
+/// # Safety
+/// As `visit_section`; `values` are of all columns of the index.
+pub unsafe fn rows_in(
+    reader: &Reader,
+    shape: &Shape,
+    descriptor: pg_sys::TupleDesc,
+    values: &[pg_sys::Datum],
+) -> Vec<u32> {
+    let mut found = Vec::new();
+    // SAFETY: by contract; the quals do not outlive this call.
+    unsafe {
+        let equal =
+            |(at, &value): (usize, &pg_sys::Datum)| condition(shape.index, at, EQUAL, value);
+        let keys: Vec<_> = values.iter().enumerate().map(equal).collect();
+        let quals = Quals::new(shape.index, &keys, pg_sys::CurrentMemoryContext);
+        let view = View {
+            shape,
+            quals: &quals,
+            descriptor,
+        };
+        let time = shape.time_of(values[shape.key_columns()], false);
+        for row in candidates(reader, view).into_iter().flatten() {
+            let (value, isnull) = reader.value(descriptor, row, shape.time_column());
+            let fits = shape.time_of(value, isnull) == time
+                && quals.keys_hold(|column| reader.value(descriptor, row, shape.columns[column]));
+            if fits {
+                found.push(row);
+            }
+        }
+    }
+    found
+}
+
+const EQUAL: u32 = pg_sys::BTEqualStrategyNumber;
+const GREATER_EQUAL: u32 = pg_sys::BTGreaterEqualStrategyNumber;
+
+/// A scan of entries. They carry real TIDs only for tail rows, and nothing is fetched by them: any snapshot will do.
+unsafe fn begin(shape: &Shape, keys: &[pg_sys::ScanKeyData]) -> EntryScan {
+    // SAFETY: the callers' contract.
+    unsafe {
+        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let mut entries = EntryScan::begin(shape.index, any, keys.len());
+        entries.restart(keys);
+        entries
+    }
+}
+
+/// `column <strategy> value` for a column of a btree-like index, from 0.
+///
+/// # Safety
+/// `index` must be open, `value` of the column's type.
+pub unsafe fn condition(
+    index: pg_sys::Relation,
+    at: usize,
+    strategy: u32,
+    value: pg_sys::Datum,
+) -> pg_sys::ScanKeyData {
+    // SAFETY: by contract; the arrays have an entry for each column.
+    unsafe {
+        let class = *(*index).rd_opcintype.add(at);
+        let family = *(*index).rd_opfamily.add(at);
+        let operator = pg_sys::get_opfamily_member(family, class, class, strategy as i16);
+        let mut key = pg_sys::ScanKeyData::default();
+        pg_sys::ScanKeyEntryInitialize(
+            &mut key,
+            0,
+            at as i16 + 1,
+            strategy as u16,
+            class,
+            *(*index).rd_indcollation.add(at),
+            pg_sys::get_opcode(operator),
+            value,
+        );
+        key
+    }
+}

@@ -1,0 +1,372 @@
+//! The rows of a chunk that a scan wants: found by the bounds of chunk and blocks first, decoding only
+//! key and time columns of blocks that can match.
+
+use super::entries::{Key, Shape, Time};
+use super::quals::{Condition, Quals};
+use crate::catalog::layout;
+use crate::chunk::reader::Reader;
+use crate::chunk::series;
+use crate::pg::relation;
+use crate::pg::tid::Tid;
+use crate::table::open::OpenChunk;
+use pgrx::pg_sys;
+use std::ops::Range;
+use std::rc::Rc;
+use varve_columns::chunk::prefix_excludes;
+use varve_columns::summary::Bound;
+use varve_columns::tuple::header::FLAG_ONE_SERIES;
+
+/// Rows of one series in a chunk, on their way out.
+pub struct ChunkRows {
+    pub open: Rc<OpenChunk>,
+    rows: Range<u32>,
+    /// The row that comes next, with its time; `None` while it is not known.
+    next: Option<(Time, u32)>,
+}
+
+/// What the functions of this module look at: a scan's index, table and quals.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    pub shape: &'a Shape,
+    pub quals: &'a Quals,
+    pub descriptor: pg_sys::TupleDesc,
+}
+
+impl ChunkRows {
+    pub fn new(open: Rc<OpenChunk>, rows: Range<u32>) -> ChunkRows {
+        ChunkRows {
+            open,
+            rows,
+            next: None,
+        }
+    }
+
+    /// Time and TID of the row that comes next. Nothing is read before it is asked for: the executor has
+    /// read all it wants of the row before.
+    ///
+    /// # Safety
+    /// `view` must be of the chunk's table.
+    pub unsafe fn peek(&mut self, view: View, forward: bool) -> Option<(Time, Tid)> {
+        while self.next.is_none() {
+            let row = if forward {
+                self.rows.next()
+            } else {
+                self.rows.next_back()
+            }?;
+            if self.open.is_hidden(row) {
+                continue;
+            }
+            // SAFETY: by contract.
+            unsafe {
+                let column = view.shape.time_column();
+                let (value, isnull) = self.open.reader.value(view.descriptor, row, column);
+                if view.quals.time_holds(value, isnull) {
+                    self.next = Some((view.shape.time_of(value, isnull), row));
+                } else if view.quals.is_past(value, isnull, forward) {
+                    self.rows = 0..0;
+                }
+            }
+        }
+        let (time, row) = self.next?;
+        Some((time, Tid::of_row(self.open.reader.chunk.tid, row)))
+    }
+
+    /// Takes the row that was peeked at.
+    pub fn take(&mut self) {
+        self.next = None;
+    }
+}
+
+/// Rows of `key` in a keyed chunk: all of them, before quals on time. `known` are those of another series, or none: the next one is
+/// beside it more often than not.
+///
+/// # Safety
+/// `view` must be of the chunk's table, and the key of the index.
+pub unsafe fn rows_of_series(
+    reader: &Reader,
+    key: &Key,
+    view: View,
+    known: Range<u32>,
+) -> Range<u32> {
+    if reader.chunk.header.has(FLAG_ONE_SERIES) {
+        return 0..reader.rows();
+    }
+    // SAFETY: by contract.
+    unsafe {
+        let attributes = relation::attributes(view.descriptor);
+        let is_series = |row: u32| {
+            key.values
+                .iter()
+                .zip(&view.shape.columns)
+                .all(|(&(wanted, _), &column)| {
+                    let (value, isnull) = reader.value(view.descriptor, row, column);
+                    !isnull && relation::same_image(value, wanted, &attributes[column])
+                })
+        };
+        if let Some(found) = beside(known, reader.rows(), is_series) {
+            return found;
+        }
+        let mut ranges = Vec::from_iter(core::iter::once(0..reader.rows()));
+        for (at, &(value, _)) in key.values.iter().enumerate() {
+            let column = view.shape.columns[at];
+            let length = attributes[column].attlen;
+            keep_blocks(reader, column, &mut ranges, |min, max| {
+                !excludes(min, max, value, length)
+            });
+        }
+        if let Some(found) = search(reader, key, view, &ranges) {
+            let is_outside = |row: u32| row >= reader.rows() || !is_series(row);
+            let is_all = is_series(found.start)
+                && is_series(found.end - 1)
+                && (found.start == 0 || is_outside(found.start - 1))
+                && is_outside(found.end);
+            if is_all {
+                return found;
+            }
+        }
+        // Rows of a series lie together.
+        let mut found: Option<Range<u32>> = None;
+        for row in ranges.into_iter().flatten() {
+            match (&mut found, is_series(row)) {
+                (None, true) => found = Some(row..row + 1),
+                (Some(rows), true) => rows.end = row + 1,
+                (Some(_), false) => break,
+                (None, false) => {}
+            }
+        }
+        found.unwrap_or(0..0)
+    }
+}
+
+/// Rows of a series among `rows` that lie where those of another one do, or right behind or before them.
+fn beside(known: Range<u32>, rows: u32, is_series: impl Fn(u32) -> bool) -> Option<Range<u32>> {
+    if known.is_empty() {
+        return None;
+    }
+    if is_series(known.start) {
+        return Some(known);
+    }
+    let mut step = 1;
+    if known.end < rows && is_series(known.end) {
+        while step < rows - known.end && is_series(known.end + step) {
+            step *= 2;
+        }
+        let last = rows.min(known.end + step);
+        return Some(known.end..partition_point(known.end + step / 2..last, is_series));
+    }
+    if known.start > 0 && is_series(known.start - 1) {
+        while step < known.start && is_series(known.start - 1 - step) {
+            step *= 2;
+        }
+        let first = (known.start - 1).saturating_sub(step);
+        let is_before = |row| !is_series(row);
+        return Some(partition_point(first..known.start - step / 2, is_before)..known.start);
+    }
+    None
+}
+
+/// Rows of `key` among `ranges` of a keyed chunk, if its columns are integers and sorted as such. What comes out is to be
+/// looked at: rows of a series lie together, so all of them were found if the first and the last one are of it, and those
+/// beside are not.
+unsafe fn search(
+    reader: &Reader,
+    key: &Key,
+    view: View,
+    ranges: &[Range<u32>],
+) -> Option<Range<u32>> {
+    let mut ranges = ranges.to_vec();
+    // SAFETY: the caller's contract.
+    unsafe {
+        let attributes = relation::attributes(view.descriptor);
+        for (&(wanted, _), &column) in key.values.iter().zip(&view.shape.columns) {
+            let attribute = &attributes[column];
+            let wanted = integer(wanted, attribute)?;
+            let at = |row: u32| {
+                let (value, isnull) = reader.value(view.descriptor, row, column);
+                integer(value, attribute).filter(|_| !isnull)
+            };
+            for range in &mut ranges {
+                // Nulls come last.
+                let start = partition_point(range.clone(), |row| {
+                    at(row).is_some_and(|value| value < wanted)
+                });
+                let end = partition_point(start..range.end, |row| at(row) == Some(wanted));
+                *range = start..end;
+            }
+            ranges.retain(|range| !range.is_empty());
+        }
+    }
+    Some(ranges.first()?.start..ranges.last()?.end)
+}
+
+/// The value of a column that is passed as an integer.
+fn integer(value: pg_sys::Datum, attribute: &pg_sys::FormData_pg_attribute) -> Option<i64> {
+    match (attribute.attbyval, attribute.attlen) {
+        (true, 2) => Some(i64::from(value.value() as i16)),
+        (true, 4) => Some(i64::from(value.value() as i32)),
+        (true, 8) => Some(value.value() as i64),
+        _ => None,
+    }
+}
+
+/// Narrows rows that are sorted by time to the bounds of time: exactly where the scan begins, and to
+/// whole blocks where it ends.
+///
+/// # Safety
+/// As `rows_of_series`.
+pub unsafe fn within_bounds(
+    reader: &Reader,
+    rows: Range<u32>,
+    view: View,
+    forward: bool,
+) -> Range<u32> {
+    let column = view.shape.time_column();
+    let quals = view.quals;
+    let mut ranges = vec![rows];
+    // SAFETY: by contract.
+    unsafe {
+        for bound in quals.lowers.iter().chain(&quals.uppers) {
+            narrow(reader, bound, column, view, &mut ranges);
+        }
+        let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else {
+            return 0..0;
+        };
+        let holds = |bounds: &[Condition], row| {
+            let (value, isnull) = reader.value(view.descriptor, row, column);
+            bounds.iter().all(|bound| bound.holds(value, isnull))
+        };
+        let (mut start, mut end) = (first.start, last.end);
+        if forward && !quals.lowers.is_empty() {
+            start = partition_point(first.clone(), |row| !holds(&quals.lowers, row));
+        } else if !forward && !quals.uppers.is_empty() {
+            end = partition_point(last.clone(), |row| holds(&quals.uppers, row));
+        }
+        start..end.max(start)
+    }
+}
+
+/// First row of `rows` for which `before` does not hold; it holds for a prefix.
+pub fn partition_point(rows: Range<u32>, before: impl Fn(u32) -> bool) -> u32 {
+    let (mut low, mut high) = (rows.start, rows.end);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if before(middle) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    low
+}
+
+/// Rows in blocks of which no qual excludes all values.
+///
+/// # Safety
+/// As `rows_of_series`.
+pub unsafe fn candidates(reader: &Reader, view: View) -> Vec<Range<u32>> {
+    let mut ranges = Vec::from_iter(core::iter::once(0..reader.rows()));
+    let quals = view.quals;
+    let conditions = quals
+        .keys
+        .iter()
+        .chain(&quals.lowers)
+        .chain(&quals.uppers)
+        .chain(&quals.times);
+    for condition in conditions {
+        let column = view.shape.columns[condition.column];
+        // SAFETY: by contract.
+        unsafe { narrow(reader, condition, column, view, &mut ranges) };
+        if ranges.is_empty() {
+            break;
+        }
+    }
+    ranges
+}
+
+/// Leaves the blocks of a column in which a condition may hold.
+unsafe fn narrow(
+    reader: &Reader,
+    condition: &Condition,
+    column: usize,
+    view: View,
+    ranges: &mut Vec<Range<u32>>,
+) {
+    // SAFETY: the caller's contract; a syscache look-up.
+    unsafe {
+        let attribute = &relation::attributes(view.descriptor)[column];
+        let is_ordered = layout::is_time_type(pg_sys::getBaseType(attribute.atttypid));
+        let length = attribute.attlen;
+        keep_blocks(reader, column, ranges, |min, max| {
+            if let Some((arguments, argument_length)) = condition.comparable_equals() {
+                return arguments
+                    .iter()
+                    .any(|&argument| !excludes(min, max, argument, argument_length));
+            }
+            match (min, max) {
+                (&Bound::Int(min), &Bound::Int(max)) if is_ordered => condition.may_hold(
+                    series::time_datum(min, length),
+                    series::time_datum(max, length),
+                ),
+                _ => true,
+            }
+        });
+    }
+}
+
+/// Leaves those parts of `ranges` that lie in blocks of a column whose bounds `keep` accepts.
+fn keep_blocks(
+    reader: &Reader,
+    column: usize,
+    ranges: &mut Vec<Range<u32>>,
+    keep: impl Fn(&Bound, &Bound) -> bool,
+) {
+    // A column that was added later has one value in all rows: the quals will tell.
+    let Some(head) = reader.chunk.columns.columns().get(column) else {
+        return;
+    };
+    if ranges.is_empty() {
+        return;
+    }
+    if head.nulls < head.rows && !keep(&head.summary.min, &head.summary.max) {
+        if head.nulls == 0 {
+            ranges.clear();
+        }
+        return;
+    }
+    reader.with_directory(column, |directory| {
+        if directory.len() < 2 {
+            return;
+        }
+        let mut kept = Vec::new();
+        for block in directory.blocks() {
+            if block.nulls > 0 || keep(&block.min, &block.max) {
+                let parts = ranges.iter().filter_map(|range| {
+                    let part = range.start.max(block.rows.start)..range.end.min(block.rows.end);
+                    (!part.is_empty()).then_some(part)
+                });
+                kept.extend(parts);
+            }
+        }
+        *ranges = kept;
+    });
+}
+
+/// Do bounds exclude a value that is stored as an integer or as bytes?
+unsafe fn excludes(min: &Bound, max: &Bound, value: pg_sys::Datum, length: i16) -> bool {
+    match (min, max, length) {
+        (&Bound::Int(min), &Bound::Int(max), 1..=8) => {
+            let raw = match length {
+                1 => i64::from(value.value() as i8),
+                2 => i64::from(value.value() as i16),
+                4 => i64::from(value.value() as i32),
+                _ => value.value() as i64,
+            };
+            raw < min || raw > max
+        }
+        // SAFETY: by contract of the callers a varlena.
+        (_, _, -1) => unsafe {
+            crate::pg::varlena::with_body(value, -1, |body| prefix_excludes(min, max, body))
+        },
+        _ => false,
+    }
+}

@@ -1,0 +1,151 @@
+//! Types of the columns that CREATE INDEX names: an error that says which column cannot be in a series index, why, and what to do.
+
+use crate::catalog::layout;
+use crate::pg::error::{self, Code};
+use crate::pg::node;
+use crate::pg::relation;
+use pgrx::pg_sys;
+use std::ffi::CStr;
+
+pub const SHAPE: &str = "A series index names the columns of the series key, then the time column: CREATE INDEX ON t USING varve (key, time).";
+const TIMES: &str = "Times are of type timestamptz, timestamp, date, bigint, integer or smallint.";
+const KEYS: &str = "Leave the column out, or keep its value in a generated column of type text. Types of keys are boolean, \"char\", name, smallint, integer, bigint, oid, text, varchar, char(n), bytea, uuid, inet, cidr, macaddr, macaddr8, date, timestamp, timestamptz and enums.";
+
+/// Raises the error of what no series index can be.
+pub fn refuse(message: impl Into<String>, detail: &str, hint: &str) -> ! {
+    error::raise(Code::ERRCODE_FEATURE_NOT_SUPPORTED, message, detail, hint)
+}
+
+/// Raises an error where a column is of a type without an operator class for series indexes, before core does.
+///
+/// # Safety
+/// `statement` must be a CREATE INDEX for a series index of `table`, which must be open.
+pub unsafe fn check(statement: *mut pg_sys::IndexStmt, table: pg_sys::Relation) {
+    // SAFETY: by contract; the elements are of the statement.
+    unsafe {
+        let elements = node::of_list::<pg_sys::IndexElem>((*statement).indexParams);
+        let columns: Option<Vec<&pg_sys::FormData_pg_attribute>> = elements
+            .iter()
+            .map(|&element| attribute_of(table, element))
+            .collect();
+        let Some((last, keys)) = columns.as_deref().and_then(|columns| columns.split_last()) else {
+            // Expressions, and columns that are not there, are found by others.
+            return;
+        };
+        if let Some(key) = keys.iter().find(|key| !has_class(key)) {
+            refuse_key(key);
+        }
+        if !has_class(last) {
+            let numbers: Vec<i16> = keys
+                .iter()
+                .chain([last])
+                .map(|column| column.attnum)
+                .collect();
+            refuse_time(table, &numbers, last);
+        }
+    }
+}
+
+/// The column that an element names, if it is one, and no operator class is asked for.
+unsafe fn attribute_of<'a>(
+    table: pg_sys::Relation,
+    element: *mut pg_sys::IndexElem,
+) -> Option<&'a pg_sys::FormData_pg_attribute> {
+    // SAFETY: the caller's contract; names are NUL-terminated.
+    unsafe {
+        let element = &*element;
+        if element.name.is_null() || !element.opclass.is_null() {
+            return None;
+        }
+        let name = CStr::from_ptr(element.name);
+        let is_it = |attribute: &&pg_sys::FormData_pg_attribute| {
+            !attribute.attisdropped && CStr::from_ptr(attribute.attname.data.as_ptr()) == name
+        };
+        relation::attributes((*table).rd_att).iter().find(is_it)
+    }
+}
+
+fn has_class(attribute: &pg_sys::FormData_pg_attribute) -> bool {
+    // SAFETY: look-ups in the catalog.
+    unsafe {
+        pg_sys::GetDefaultOpClass(attribute.atttypid, layout::index_am()) != pg_sys::InvalidOid
+    }
+}
+
+fn refuse_key(attribute: &pg_sys::FormData_pg_attribute) -> ! {
+    // SAFETY: an attribute of an open table; the name of a type is palloc'd.
+    let (name, type_name, base) = unsafe {
+        let type_name = CStr::from_ptr(pg_sys::format_type_be(attribute.atttypid));
+        (
+            relation::attribute_name(attribute),
+            type_name.to_string_lossy(),
+            pg_sys::getBaseType(attribute.atttypid),
+        )
+    };
+    let example = match base {
+        pg_sys::NUMERICOID => "1.0 and 1.00 are equal, but not the same bytes.",
+        pg_sys::FLOAT4OID | pg_sys::FLOAT8OID => "0 and -0 are equal, but not the same bytes.",
+        pg_sys::JSONBOID => "[1.0] and [1.00] are equal, but not the same bytes.",
+        pg_sys::INTERVALOID => "24 hours and 1 day are equal, but not the same bytes.",
+        _ => "nothing says of this type that equal values are the same bytes.",
+    };
+    refuse(
+        format!("key column \"{name}\" of a series index is of type {type_name}"),
+        &format!("Series are told apart by the bytes of their keys, and {example}"),
+        KEYS,
+    )
+}
+
+/// Raises an error for a last column that is not a time, and says how the table's time can be named.
+///
+/// # Safety
+/// `table` must be open, `columns` be numbers of its columns, 0 for an expression.
+pub unsafe fn refuse_time(
+    table: pg_sys::Relation,
+    columns: &[i16],
+    last: &pg_sys::FormData_pg_attribute,
+) -> ! {
+    // SAFETY: by contract.
+    unsafe {
+        let attributes = relation::attributes((*table).rd_att);
+        let is_time = |attribute: &&pg_sys::FormData_pg_attribute| {
+            let base = pg_sys::getBaseType(attribute.atttypid);
+            !attribute.attisdropped && layout::is_calendar_type(base)
+        };
+        let of = |number: &i16| attributes.get((*number as usize).checked_sub(1)?);
+        let named: Vec<_> = columns.iter().filter_map(of).collect();
+        let time = named.iter().copied().find(is_time);
+        let hint = match time.or_else(|| attributes.iter().find(is_time)) {
+            Some(time) => {
+                let keys = named
+                    .iter()
+                    .filter(|key| key.attnum != time.attnum && has_class(key));
+                let list: Vec<_> = keys.copied().chain([time]).map(quoted).collect();
+                format!(
+                    "Name the time column last: CREATE INDEX ON {} USING varve ({}).",
+                    relation::qualified_name(table),
+                    list.join(", ")
+                )
+            }
+            None => format!(
+                "{SHAPE} ALTER TABLE … ALTER COLUMN … TYPE timestamptz USING to_timestamp(…) makes a time of seconds."
+            ),
+        };
+        refuse(
+            format!(
+                "last column \"{}\" of a series index is not a time",
+                relation::attribute_name(last)
+            ),
+            TIMES,
+            &hint,
+        )
+    }
+}
+
+/// The name of a column as SQL.
+fn quoted(attribute: &pg_sys::FormData_pg_attribute) -> String {
+    // SAFETY: a NUL-terminated name; the result is palloc'd, or the name itself.
+    let quoted =
+        unsafe { CStr::from_ptr(pg_sys::quote_identifier(attribute.attname.data.as_ptr())) };
+    quoted.to_string_lossy().into_owned()
+}

@@ -1,0 +1,290 @@
+//! Entering the keys of a batch (`ingest::batch`): rows that go into chunks, or a few of them into the tail, without having been
+//! checked one by one. As for a single row, a key is looked for, then its row is published, then it is looked for again
+//! (docs/design/0009). Of two batches one is entered after the other, so that none waits for one that waits for it.
+
+use super::announced;
+use super::directory::{self, Directory, Moment};
+use super::find::{self, Key, Look, Search};
+use super::quiet::Quiet;
+use super::resting;
+use super::side::Side;
+use super::tail;
+use super::wait::Wait;
+use super::wanted::Wanted;
+use crate::catalog::keys::{self, Keys, Unique};
+use crate::catalog::layout::Layout;
+use crate::chunk::rows::{Order, RowSet};
+use crate::pg::constraint;
+use crate::pg::error;
+use crate::pg::heavy::{self, Tag, Whole};
+use crate::pg::nbtree;
+use crate::pg::news;
+use crate::pg::relation;
+use crate::pg::tid::Tid;
+use crate::series_index::entries::Shape;
+use pgrx::pg_sys;
+use std::rc::Rc;
+
+/// A batch of rows of a table with keys.
+pub struct Batch {
+    table: pg_sys::Relation,
+    keys: Rc<Keys>,
+    sides: Vec<Side>,
+}
+
+/// Where the rows of a batch were written.
+#[derive(Default)]
+pub struct Entered {
+    pub headers: Vec<Tid>,
+    pub tail: Vec<Tid>,
+}
+
+/// A row that cannot be, or not yet.
+struct Conflict {
+    row: u32,
+    side: usize,
+    /// Nothing where the key is taken.
+    wait: Option<Wait>,
+}
+
+/// May rows of the table be entered in batches? It may have chunks, as everybody knows, and its keys are found in them and must be
+/// free when a statement ends.
+///
+/// # Safety
+/// `table` must be open for writing.
+pub unsafe fn takes_batches(table: pg_sys::Relation) -> bool {
+    // SAFETY: by contract.
+    let keys = unsafe { keys::of(table) };
+    // SAFETY: as above.
+    let has_chunks = keys.concern_chunks() && unsafe { keys.has_chunks(table) };
+    let enters = |unique: &Unique| unique.immediate && unique.series.is_some();
+    has_chunks && keys.unique.iter().all(enters)
+}
+
+impl Batch {
+    /// None where the table has no keys. `order` must be that of the rows by `layout`.
+    ///
+    /// # Safety
+    /// `table` must be open for writing; `takes_batches` was true of it, or it has no keys.
+    pub unsafe fn new(
+        table: pg_sys::Relation,
+        rows: &RowSet,
+        layout: &Layout,
+        order: &Rc<Order>,
+    ) -> Option<Batch> {
+        // SAFETY: by contract.
+        unsafe {
+            let keys = keys::of(table);
+            let sides: Vec<_> = keys
+                .unique
+                .iter()
+                .enumerate()
+                .filter_map(|unique| Side::new(table, unique, rows, (layout, order)))
+                .collect();
+            (!sides.is_empty()).then_some(Batch { table, keys, sides })
+        }
+    }
+
+    /// Tells those who enter keys by way of the tail to look into chunks after that, as long as this transaction lasts.
+    ///
+    /// # Safety
+    /// As `new`.
+    pub unsafe fn announce(&self) {
+        // SAFETY: by contract.
+        unsafe {
+            announced::announce(self.table);
+        }
+    }
+
+    /// Writes the rows by `write` such that no two rows of the table have one key.
+    ///
+    /// # Safety
+    /// As `new`, and nothing is locked or pinned.
+    pub unsafe fn enter(&self, write: impl FnOnce() -> Entered) {
+        // SAFETY: by contract.
+        unsafe {
+            self.sides.iter().for_each(Side::expect_short);
+            if let Some(first) = self.first_twin() {
+                self.resolve(first);
+            }
+            let entering = Tag::whole(self.table, Whole::Entering);
+            loop {
+                heavy::take(&entering, pg_sys::ExclusiveLock, true);
+                let Some(conflict) = self.conflict(&Entered::default()) else {
+                    break;
+                };
+                heavy::release(&entering, pg_sys::ExclusiveLock);
+                self.resolve(conflict);
+            }
+            let entered = write();
+            if !entered.headers.is_empty() {
+                // Who enters a key from now on looks for it in these; whom it does not reach is found below.
+                news::tell(self.table);
+            }
+            heavy::release(&entering, pg_sys::ExclusiveLock);
+            while let Some(conflict) = self.conflict(&entered) {
+                self.resolve(conflict);
+            }
+        }
+    }
+
+    /// Enters the key of a row that was written to the tail at `at`. Whether it is the only one is seen afterwards.
+    ///
+    /// # Safety
+    /// As `new`.
+    pub unsafe fn enter_tail_row(&self, row: u32, at: Tid) {
+        let rested = resting::set_resting(true);
+        for side in &self.sides {
+            let (mut values, mut nulls) = side.entry(row);
+            let index = side.index.rel();
+            // SAFETY: by contract.
+            unsafe { nbtree::insert_partial(self.table, index, &mut values, &mut nulls, at) };
+        }
+        resting::set_resting(rested);
+    }
+
+    /// Waits, or raises the error that btree raises for a duplicate key.
+    unsafe fn resolve(&self, conflict: Conflict) {
+        let side = &self.sides[conflict.side];
+        // SAFETY: the caller's contract.
+        unsafe {
+            if let Some(wait) = conflict.wait {
+                return wait.wait(self.table);
+            }
+            // A serialization failure is the better error.
+            relation::check_serializable(self.table);
+            let (values, nulls) = side.key(conflict.row);
+            constraint::raise_duplicate(self.table, side.index.rel(), &values, &nulls)
+        }
+    }
+
+    /// The first row that has the key of one before it.
+    unsafe fn first_twin(&self) -> Option<Conflict> {
+        let twins = self.sides.iter().enumerate().filter_map(|(side, rows)| {
+            // SAFETY: the index is open.
+            let row = rows.twin(&unsafe { Shape::new(rows.series.rel()) })?;
+            let wait = None;
+            Some(Conflict { row, side, wait })
+        });
+        twins.min_by_key(|conflict| conflict.row)
+    }
+
+    /// The first row whose key some row has, or may get, besides those that were `entered`.
+    unsafe fn conflict(&self, entered: &Entered) -> Option<Conflict> {
+        // SAFETY: the caller's contract.
+        unsafe {
+            loop {
+                error::check_interrupts();
+                let quiet = Quiet::begin(self.table);
+                let mut first = First::default();
+                for (side, rows) in self.sides.iter().enumerate() {
+                    let shape = Shape::new(rows.series.rel());
+                    self.look_at_chunks(side, &shape, entered, &mut first);
+                    tail::visit(self.table, rows, &shape, &entered.tail, |row, wait| {
+                        first.add(Conflict { row, side, wait });
+                    });
+                }
+                if quiet.end() && !first.again {
+                    return first.conflict;
+                }
+            }
+        }
+    }
+
+    unsafe fn look_at_chunks(
+        &self,
+        side: usize,
+        shape: &Shape,
+        entered: &Entered,
+        first: &mut First,
+    ) {
+        let rows = &self.sides[side];
+        // SAFETY: the caller's contract.
+        unsafe {
+            let now = Moment::now();
+            let snapshot = pg_sys::RegisterSnapshot(now.snapshot);
+            let moment = Moment { snapshot, ..now };
+            let series = relation::oid(rows.series.rel());
+            directory::lend(self.table, series, moment, |directory| {
+                directory.leave_out(&entered.headers);
+                for number in 0..rows.order.series.len() {
+                    error::check_interrupts();
+                    let Some((key, of_series)) = rows.series(number) else {
+                        continue;
+                    };
+                    let wanted = Wanted::new(self.table, shape, &key);
+                    let time = |row: u32| shape.time_of(rows.time(row), false).1;
+                    let span = (time(of_series[0]), time(of_series[of_series.len() - 1]));
+                    directory.cover(&wanted, span, snapshot);
+                    if directory.may_have(&wanted, span) {
+                        for &row in of_series.iter().filter(|&&row| rows.is_whole(row)) {
+                            self.look_at_row(directory, (side, row), &wanted, first);
+                        }
+                    }
+                }
+            });
+            pg_sys::UnregisterSnapshot(snapshot);
+        }
+    }
+
+    unsafe fn look_at_row(
+        &self,
+        directory: &mut Directory,
+        (side, row): (usize, u32),
+        wanted: &Wanted,
+        first: &mut First,
+    ) {
+        let rows = &self.sides[side];
+        let unique = &self.keys.unique[rows.number];
+        // SAFETY: the caller's contract.
+        unsafe {
+            let mut hits = directory.rows_at(wanted, rows.time(row));
+            if hits.is_empty() {
+                return;
+            }
+            let (values, nulls) = rows.key(row);
+            let key = Key {
+                values: &values,
+                nulls: &nulls,
+                columns: (0..values.len()).collect(),
+            };
+            let search = Search {
+                table: self.table,
+                index: rows.index.rel(),
+                waits: true,
+            };
+            hits.retain(|hit| {
+                let reader = &directory.chunks[hit.chunk].reader;
+                find::has_key(search, unique, &key, reader, hit.row)
+            });
+            let wait = match find::judge_hits(self.table, &directory.chunks, &hits) {
+                Look::Free => return,
+                Look::Again => {
+                    directory.outdated = true;
+                    first.again = true;
+                    return;
+                }
+                Look::Taken(_) => None,
+                Look::Changes(wait) => Some(wait),
+            };
+            first.add(Conflict { row, side, wait });
+        }
+    }
+}
+
+/// The first conflict in the order of rows.
+#[derive(Default)]
+struct First {
+    conflict: Option<Conflict>,
+    /// A row has changed while it was looked at.
+    again: bool,
+}
+
+impl First {
+    fn add(&mut self, conflict: Conflict) {
+        let known = self.conflict.as_ref();
+        if known.is_none_or(|known| conflict.row < known.row) {
+            self.conflict = Some(conflict);
+        }
+    }
+}

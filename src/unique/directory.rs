@@ -1,0 +1,576 @@
+//! Where rows of chunks are, by their keys: what a session has looked up, for as long as no transaction ends, nobody brings a batch, and
+//! the session begins no other statement and writes no chunk. In that time a snapshot shows the same rows, so many keys are found in memory.
+//!
+//! It knows of more than its snapshot shows: chunks of transactions in progress may bring new keys (batches), and so may
+//! those that this transaction has written since.
+
+use super::wanted::{bytes_of, Bytes, Wanted};
+use crate::chunk::kind::{classify, Found};
+use crate::chunk::reader::Reader;
+use crate::chunk::registry::{self, Standing};
+use crate::chunk::series;
+use crate::chunk::write;
+use crate::guc;
+use crate::pg::error;
+use crate::pg::news;
+use crate::pg::page::{Page, PageCursor, PageTuple};
+use crate::pg::relation;
+use crate::pg::tid::Tid;
+use crate::pg::transaction::{Access, PerTransaction};
+use crate::series_index::entries::{Key, Shape, Time};
+use crate::series_index::probe::{self, Section};
+use crate::series_index::quals::Quals;
+use crate::series_index::rows::{partition_point, rows_of_series, View};
+use crate::table::statements;
+use pgrx::pg_sys;
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::SmallVec;
+use std::cell::Cell;
+use std::ops::Range;
+use std::rc::Rc;
+use varve_columns::chunk::BlockEntry;
+use varve_columns::summary::Bound;
+use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE};
+
+/// Directories that are kept, one for each index that finds keys.
+const KEPT: usize = 8;
+/// How often chunks that came are weighed against `varve.batch_memory`, and how often series are.
+const WEIGHED_EVERY: usize = 64;
+const SERIES_WEIGHED_EVERY: usize = 1024;
+/// What a series takes, about: its name, where it was looked for, and one part.
+const SERIES_BYTES: usize = 256;
+/// What the name of a first key takes, about.
+const FIRST_KEY_BYTES: usize = 64;
+
+/// What a directory depends on.
+#[derive(Clone, Copy, PartialEq)]
+struct Epoch {
+    table: pg_sys::Relation,
+    file: pg_sys::Oid,
+    /// The series index.
+    index: pg_sys::Oid,
+    stamp: Stamp,
+    command: pg_sys::CommandId,
+    statement: u64,
+    began: i64,
+    writes: u64,
+}
+
+/// A chunk that may have keys.
+pub struct Known {
+    pub reader: Rc<Reader>,
+    pub standing: Standing,
+    /// Nobody was changing rows of it when that was asked last.
+    pub idle: Cell<bool>,
+}
+
+impl Known {
+    pub fn new(reader: Rc<Reader>, standing: Standing) -> Known {
+        Known {
+            reader,
+            standing,
+            idle: Cell::new(false),
+        }
+    }
+}
+
+/// A row of a chunk of the directory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hit {
+    pub chunk: usize,
+    pub row: u32,
+}
+
+/// Rows of one series in one chunk, in the order of time.
+struct Part {
+    min: i64,
+    max: i64,
+    chunk: usize,
+    rows: Range<u32>,
+    /// One of `rows`, or their end: the row after the one that was found last, which who loads the same rows again asks for next.
+    next: Cell<u32>,
+}
+
+impl Part {
+    fn new((min, max): (i64, i64), chunk: usize, rows: Range<u32>) -> Part {
+        let next = Cell::new(rows.start);
+        Part {
+            min,
+            max,
+            chunk,
+            rows,
+            next,
+        }
+    }
+
+    /// The rows at a time, by `time_of` a row.
+    fn rows_at(
+        &self,
+        reader: &Reader,
+        column: usize,
+        at: Time,
+        time_of: impl Fn(u32) -> Time,
+    ) -> Range<u32> {
+        let start = self.rows.start;
+        let is_first = |row| time_of(row) == at && (row == start || time_of(row - 1) < at);
+        let next = self.next.get();
+        let first = if next < self.rows.end && is_first(next) {
+            next
+        } else {
+            let rows = blocks_with(reader, column, &self.rows, at.1);
+            partition_point(rows, |row| time_of(row) < at)
+        };
+        let mut end = first;
+        while end < self.rows.end && time_of(end) == at {
+            end += 1;
+        }
+        self.next.set(end);
+        first..end
+    }
+}
+
+#[derive(Default)]
+struct Series {
+    /// Times of which all chunks are known.
+    covered: Option<(i64, i64)>,
+    parts: Vec<Part>,
+    /// Chunks of several series that were looked into.
+    resolved: FxHashSet<usize>,
+}
+
+pub struct Directory {
+    epoch: Epoch,
+    /// Headers that are left out.
+    except: Vec<Tid>,
+    pub chunks: Vec<Known>,
+    /// Headers that were looked at, and their chunks.
+    loaded: FxHashMap<Tid, Option<usize>>,
+    series: FxHashMap<Bytes, Series>,
+    /// Chunks of several series, sorted by series and time.
+    shared: Vec<usize>,
+    /// Chunks in another order.
+    loose: Vec<usize>,
+    all_read: bool,
+    first_keys_read: FxHashSet<Bytes>,
+    /// A chunk has come into being since the snapshot, or changed: it is not to be kept.
+    pub outdated: bool,
+}
+
+thread_local! {
+    static KNOWN: PerTransaction<Vec<Directory>> = PerTransaction::until_a_part_ends();
+}
+
+/// When a look happens.
+#[derive(Clone, Copy)]
+pub struct Moment {
+    /// Of this moment; until the directory is asked to cover something, no other is taken, or it is registered.
+    pub snapshot: pg_sys::Snapshot,
+    pub stamp: Stamp,
+}
+
+/// What tells whether new keys may have come into chunks since.
+#[derive(Clone, Copy, Default, PartialEq)]
+#[repr(C)]
+pub struct Stamp {
+    /// How many transactions have ended, as snapshots count them.
+    completions: u64,
+    /// What others have told: who brings chunks with keys does so before his transaction ends, and tells it.
+    heard: u64,
+}
+
+impl Moment {
+    /// This one.
+    ///
+    /// # Safety
+    /// Inside a transaction.
+    pub unsafe fn now() -> Moment {
+        // SAFETY: by contract. What is heard of is in the chunks that are looked at after that.
+        unsafe {
+            let heard = news::heard();
+            let snapshot = pg_sys::GetLatestSnapshot();
+            let completions = (*snapshot).snapXactCompletionCount;
+            Moment {
+                snapshot,
+                stamp: Stamp { completions, heard },
+            }
+        }
+    }
+
+    /// Has any transaction ended since?
+    ///
+    /// # Safety
+    /// Inside a transaction.
+    pub unsafe fn is_over(self) -> bool {
+        let Stamp { completions, .. } = self.stamp;
+        // SAFETY: by contract.
+        completions == 0
+            || unsafe { (*pg_sys::GetLatestSnapshot()).snapXactCompletionCount } != completions
+    }
+}
+
+impl Stamp {
+    /// May new keys have come into chunks since, of transactions that have ended or not?
+    ///
+    /// # Safety
+    /// Inside a transaction.
+    pub unsafe fn is_stale(self) -> bool {
+        // SAFETY: by contract.
+        self.completions == 0 || unsafe { Moment::now() }.stamp != self
+    }
+}
+
+/// Lends the directory of the chunks that a series index finds, or of all where `index` is invalid.
+///
+/// # Safety
+/// `table` must be open, `index` a series index of it or invalid.
+pub unsafe fn lend<R>(
+    table: pg_sys::Relation,
+    index: pg_sys::Oid,
+    moment: Moment,
+    body: impl FnOnce(&mut Directory) -> R,
+) -> R {
+    // SAFETY: by contract.
+    let epoch = unsafe {
+        Epoch {
+            table,
+            file: relation::file_number(table),
+            index,
+            stamp: moment.stamp,
+            command: (*moment.snapshot).curcid,
+            statement: statements::begun(),
+            began: pg_sys::GetCurrentStatementStartTimestamp(),
+            writes: write::headers_written(),
+        }
+    };
+    let kept = KNOWN.with_borrow_mut(|known| {
+        let same =
+            |Directory { epoch, .. }: &Directory| (epoch.table, epoch.index) == (table, index);
+        known.iter().position(same).map(|at| known.swap_remove(at))
+    });
+    let mut directory = match kept {
+        Some(directory) if directory.epoch == epoch => directory,
+        _ => Directory::new(epoch),
+    };
+    let result = body(&mut directory);
+    if directory.except.is_empty() && !directory.outdated {
+        KNOWN.with_borrow_mut(|known| {
+            if known.len() == KEPT {
+                known.remove(0);
+            }
+            known.push(directory);
+        });
+    }
+    result
+}
+
+impl Directory {
+    fn new(epoch: Epoch) -> Directory {
+        Directory {
+            epoch,
+            except: Vec::new(),
+            chunks: Vec::new(),
+            loaded: FxHashMap::default(),
+            series: FxHashMap::default(),
+            shared: Vec::new(),
+            loose: Vec::new(),
+            all_read: false,
+            first_keys_read: FxHashSet::default(),
+            outdated: false,
+        }
+    }
+
+    /// Leaves out the chunks of some headers, as if they were not there. For a directory that nothing was asked yet.
+    pub fn leave_out(&mut self, headers: &[Tid]) {
+        if !headers.is_empty() {
+            *self = Directory::new(self.epoch);
+            self.except = headers.to_vec();
+        }
+    }
+
+    /// Gets to know all chunks that may have rows of a series at times of `from..=to`.
+    ///
+    /// # Safety
+    /// The directory must be that of the index of `wanted`, and the snapshot that of `lend`.
+    pub unsafe fn cover(
+        &mut self,
+        wanted: &Wanted,
+        (from, to): (i64, i64),
+        snapshot: pg_sys::Snapshot,
+    ) {
+        let covered = self
+            .series
+            .get(&wanted.bytes)
+            .and_then(|series| series.covered);
+        if covered.is_some_and(|(start, end)| start <= from && to <= end) {
+            return;
+        }
+        let weighs_series = self.series.len() % SERIES_WEIGHED_EVERY == SERIES_WEIGHED_EVERY - 1;
+        if weighs_series || self.loaded.len() % WEIGHED_EVERY == WEIGHED_EVERY - 1 {
+            self.weigh();
+        }
+        let &Wanted { shape, key, .. } = wanted;
+        // SAFETY: by contract.
+        unsafe {
+            let snapshot = pg_sys::RegisterSnapshot(snapshot);
+            if !self.all_read {
+                probe::visit_section(shape, key, Section::All, |header| {
+                    self.load(shape, header, snapshot);
+                });
+                self.all_read = true;
+            }
+            if let Some(first) = key.first() {
+                let first = core::slice::from_ref(first);
+                let first = bytes_of(self.epoch.table, &shape.columns, first);
+                if !self.first_keys_read.contains(&first) {
+                    probe::visit_section(shape, key, Section::FirstKey, |header| {
+                        self.load(shape, header, snapshot);
+                    });
+                    self.first_keys_read.insert(first);
+                }
+            }
+            let end = probe::visit_keyed(shape, key, from, to, |header| {
+                self.load(shape, header, snapshot) == Some(Standing::Seen)
+            });
+            pg_sys::UnregisterSnapshot(snapshot);
+            let series = self.series.entry(wanted.bytes.clone()).or_default();
+            series.covered = match series.covered {
+                Some((start, last)) if start <= from && from <= last.saturating_add(1) => {
+                    Some((start, end.max(last)))
+                }
+                _ => Some((from, end)),
+            };
+        }
+    }
+
+    /// Gets to know all chunks of the table, of a directory without an index.
+    ///
+    /// # Safety
+    /// As `cover`.
+    pub unsafe fn cover_table(&mut self, snapshot: pg_sys::Snapshot) {
+        self.weigh();
+        if self.all_read {
+            return;
+        }
+        let table = self.epoch.table;
+        // SAFETY: by contract.
+        unsafe {
+            let snapshot = pg_sys::RegisterSnapshot(snapshot);
+            let mut cursor = PageCursor::new(table);
+            for block in 0..relation::blocks(table) {
+                error::check_interrupts();
+                cursor.go(block);
+                for header in cursor.locked(headers) {
+                    match registry::standing_at(table, header, snapshot) {
+                        // What has come since the snapshot, it shows elsewhere.
+                        None | Some((Standing::Later, _)) => {}
+                        Some((standing, reader)) => self.chunks.push(Known::new(reader, standing)),
+                    }
+                }
+            }
+            pg_sys::UnregisterSnapshot(snapshot);
+        }
+        self.all_read = true;
+    }
+
+    /// May a series have rows at times of `from..=to`, which are covered?
+    ///
+    /// # Safety
+    /// As `cover`.
+    pub unsafe fn may_have(&mut self, wanted: &Wanted, (from, to): (i64, i64)) -> bool {
+        // SAFETY: by contract.
+        unsafe { self.resolve(wanted, (from, to)) };
+        let overlaps = |part: &Part| part.min <= to && from <= part.max;
+        let series = self.series.get(&wanted.bytes);
+        !self.loose.is_empty() || series.is_some_and(|series| series.parts.iter().any(overlaps))
+    }
+
+    /// The rows of a series at a time that is covered, those that are gone by their chunk's map excepted.
+    ///
+    /// # Safety
+    /// As `cover`; `time` must be of the index's last column.
+    pub unsafe fn rows_at(&mut self, wanted: &Wanted, time: pg_sys::Datum) -> SmallVec<[Hit; 4]> {
+        let mut hits = SmallVec::new();
+        let shape = wanted.shape;
+        let at = shape.time_of(time, false);
+        // SAFETY: by contract.
+        unsafe {
+            let descriptor = (*self.epoch.table).rd_att;
+            self.resolve(wanted, (at.1, at.1));
+            let column = shape.time_column();
+            let series = self.series.get(&wanted.bytes);
+            for part in series.iter().flat_map(|series| &series.parts) {
+                if !(part.min..=part.max).contains(&at.1) {
+                    continue;
+                }
+                let chunk = part.chunk;
+                let reader = &self.chunks[chunk].reader;
+                let time_of = |row| {
+                    let (value, isnull) = reader.value(descriptor, row, column);
+                    shape.time_of(value, isnull)
+                };
+                let rows = part.rows_at(reader, column, at, time_of);
+                let live = rows.filter(|&row| !reader.chunk.map.contains(row));
+                hits.extend(live.map(|row| Hit { chunk, row }));
+            }
+            for &chunk in &self.loose {
+                let reader = &self.chunks[chunk].reader;
+                let values: Vec<_> = wanted.key.iter().copied().chain([time]).collect();
+                let rows = probe::rows_in(reader, shape, descriptor, &values);
+                let live = rows
+                    .into_iter()
+                    .filter(|&row| !reader.chunk.map.contains(row));
+                hits.extend(live.map(|row| Hit { chunk, row }));
+            }
+        }
+        hits
+    }
+
+    /// Opens the chunk of a header, unless it is known; returns what it is.
+    unsafe fn load(
+        &mut self,
+        shape: &Shape,
+        header: Tid,
+        snapshot: pg_sys::Snapshot,
+    ) -> Option<Standing> {
+        // SAFETY: the callers' contract.
+        unsafe {
+            let chunk = self.open(header, snapshot)?;
+            let standing = self.chunks[chunk.0].standing;
+            if chunk.1 {
+                self.enter(shape, chunk.0);
+            }
+            Some(standing)
+        }
+    }
+
+    /// The chunk of a header, and whether it is new.
+    unsafe fn open(&mut self, header: Tid, snapshot: pg_sys::Snapshot) -> Option<(usize, bool)> {
+        if let Some(known) = self.loaded.get(&header) {
+            return known.map(|at| (at, false));
+        }
+        self.loaded.insert(header, None);
+        if self.except.contains(&header) {
+            return None;
+        }
+        // SAFETY: the callers' contract.
+        let (standing, reader) =
+            unsafe { registry::standing_at(self.epoch.table, header, snapshot) }?;
+        if standing == Standing::Later {
+            self.outdated = true;
+            return None;
+        }
+        self.chunks.push(Known::new(reader, standing));
+        let at = self.chunks.len() - 1;
+        self.loaded.insert(header, Some(at));
+        Some((at, true))
+    }
+
+    /// Sorts a new chunk in.
+    unsafe fn enter(&mut self, shape: &Shape, at: usize) {
+        let reader = Rc::clone(&self.chunks[at].reader);
+        let header = &reader.chunk.header;
+        if header.has(FLAG_TOMBSTONE) {
+            return;
+        }
+        let is_sorted =
+            header.has(FLAG_SORTED) && series::own_columns(&reader.chunk) == shape.columns;
+        if !is_sorted {
+            self.loose.push(at);
+        } else if header.has(FLAG_ONE_SERIES) {
+            // SAFETY: the callers' contract.
+            let bytes = unsafe {
+                let descriptor = (*self.epoch.table).rd_att;
+                let value = |&column: &usize| reader.value(descriptor, 0, column);
+                let keys = &shape.columns[..shape.key_columns()];
+                let values: Vec<_> = keys.iter().map(value).collect();
+                // A key that is null in part is nobody's.
+                if values.iter().any(|&(_, isnull)| isnull) {
+                    return;
+                }
+                let values: Vec<_> = values.into_iter().map(|(value, _)| value).collect();
+                bytes_of(self.epoch.table, &shape.columns, &values)
+            };
+            let times = (header.min_time, header.max_time);
+            let part = Part::new(times, at, 0..reader.rows());
+            self.series.entry(bytes).or_default().parts.push(part);
+        } else {
+            self.shared.push(at);
+        }
+    }
+
+    /// Looks into the chunks of several series that may have a series at times of `from..=to`.
+    unsafe fn resolve(&mut self, wanted: &Wanted, (from, to): (i64, i64)) {
+        if self.shared.is_empty() {
+            return;
+        }
+        let series = self.series.entry(wanted.bytes.clone()).or_default();
+        let quals = Quals::default();
+        let view = View {
+            shape: wanted.shape,
+            quals: &quals,
+            // SAFETY: the callers' contract.
+            descriptor: unsafe { (*self.epoch.table).rd_att },
+        };
+        for &chunk in &self.shared {
+            let reader = &self.chunks[chunk].reader;
+            let (min, max) = (reader.chunk.header.min_time, reader.chunk.header.max_time);
+            if max < from || to < min || !series.resolved.insert(chunk) {
+                continue;
+            }
+            let key = Key::borrowed(wanted.key.iter().map(|&value| (value, false)).collect());
+            // SAFETY: the callers' contract.
+            let rows = unsafe { rows_of_series(reader, &key, view, 0..0) };
+            if !rows.is_empty() {
+                series.parts.push(Part::new((min, max), chunk, rows));
+            }
+        }
+    }
+
+    /// Starts over when what is decoded, and what is known of series, takes too much memory.
+    fn weigh(&mut self) {
+        let of_series =
+            self.series.len() * SERIES_BYTES + self.first_keys_read.len() * FIRST_KEY_BYTES;
+        let decoded: usize = self
+            .chunks
+            .iter()
+            .map(|known| known.reader.kept_bytes())
+            .sum();
+        if of_series + decoded > guc::batch_memory_bytes() {
+            let except = core::mem::take(&mut self.except);
+            *self = Directory::new(self.epoch);
+            self.except = except;
+        }
+    }
+}
+
+fn headers(page: &Page) -> Vec<Tid> {
+    // SAFETY: the item is of the page, which is locked.
+    let found = |item: &PageTuple| unsafe { classify(item.header, item.len, item.tid.offset) };
+    let headers = page.tuples().filter(|item| found(item) == Found::Header);
+    headers.map(|item| item.tid).collect()
+}
+
+/// Those of `rows`, which are in the order of time, that lie in blocks with a time, and what is between them: a search in a whole
+/// chunk would decode a block with each of its steps.
+fn blocks_with(reader: &Reader, column: usize, rows: &Range<u32>, time: i64) -> Range<u32> {
+    // A column that was added later has one value in all rows.
+    if reader.chunk.columns.columns().len() <= column {
+        return rows.clone();
+    }
+    let may_have = |block: &&BlockEntry| match (&block.min, &block.max) {
+        (Bound::Int(min), Bound::Int(max)) => (*min..=*max).contains(&time),
+        _ => true,
+    };
+    reader.with_directory(column, |directory| {
+        let blocks = directory.blocks();
+        let first = blocks.iter().find(may_have);
+        let last = blocks.iter().rfind(may_have);
+        match (first, last) {
+            (Some(first), Some(last)) => {
+                let start = rows.start.max(first.rows.start);
+                start..rows.end.min(last.rows.end).max(start)
+            }
+            _ => rows.start..rows.start,
+        }
+    })
+}

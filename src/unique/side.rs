@@ -1,0 +1,223 @@
+//! The rows of a batch as one unique index has them: their keys, in series and by time.
+
+use super::wanted::{bytes_of, Bytes};
+use crate::catalog::keys::Unique;
+use crate::catalog::layout::{self, Layout};
+use crate::chunk::datum::Datums;
+use crate::chunk::rows::{Order, RowSet};
+use crate::pg::error;
+use crate::pg::nbtree;
+use crate::pg::relation::{self, Open};
+use crate::series_index::entries::Shape;
+use pgrx::pg_sys;
+use rustc_hash::FxHashMap;
+use std::cell::OnceCell;
+use std::cmp::Ordering;
+use std::rc::Rc;
+
+pub struct Side {
+    table: pg_sys::Relation,
+    /// Number of the index in `Keys::unique`.
+    pub number: usize,
+    /// The unique index.
+    pub index: Open,
+    /// The series index that finds its keys in chunks.
+    pub series: Open,
+    /// Where in the key that one's columns are, time last.
+    places: Vec<usize>,
+    columns: Vec<Datums>,
+    /// Columns of the index's entries beyond its key.
+    included: Vec<Datums>,
+    pub order: Rc<Order>,
+    /// Numbers of series by their keys.
+    by_key: OnceCell<FxHashMap<Bytes, usize>>,
+}
+
+impl Side {
+    /// The rows as `unique` has them, which must have a series index; `order` is theirs by `layout`. None for an index that is
+    /// not ready for rows yet.
+    ///
+    /// # Safety
+    /// `table` must be open for writing, and `unique` of it.
+    pub unsafe fn new(
+        table: pg_sys::Relation,
+        (number, unique): (usize, &Unique),
+        rows: &RowSet,
+        (layout, order): (&Layout, &Rc<Order>),
+    ) -> Option<Side> {
+        let (series, places) = unique.series.as_ref()?;
+        let index = Open::index(unique.index, pg_sys::RowExclusiveLock);
+        // SAFETY: the index is open.
+        if !unsafe { (*(*index.rel()).rd_index).indisready } {
+            return None;
+        }
+        // SAFETY: by contract.
+        let attributes = unsafe { relation::attributes((*table).rd_att) };
+        let datums =
+            |&column: &usize| Datums::from_column(&rows.columns[column], attributes[column].attlen);
+        // SAFETY: the index is open. What an index includes is columns, no expressions.
+        let all = unsafe { layout::all_index_columns(index.rel()) };
+        let included = all[unique.columns.len()..]
+            .iter()
+            .map(|&number| usize::from(number) - 1);
+        let mut keys: Vec<u16> = places
+            .iter()
+            .map(|&place| unique.columns[place] as u16 + 1)
+            .collect();
+        let own = Layout {
+            time: keys.pop(),
+            keys,
+        };
+        let same = own == *layout;
+        Some(Side {
+            table,
+            number,
+            index,
+            series: Open::index(*series, pg_sys::AccessShareLock),
+            places: places.clone(),
+            columns: unique.columns.iter().map(datums).collect(),
+            included: included.map(|column| datums(&column)).collect(),
+            order: if same {
+                Rc::clone(order)
+            } else {
+                Rc::new(rows.order(&own))
+            },
+            by_key: OnceCell::new(),
+        })
+    }
+
+    /// Values and nulls of a row's key.
+    pub fn key(&self, row: u32) -> (Vec<pg_sys::Datum>, Vec<bool>) {
+        let value = |column: &Datums| column.get(row as usize);
+        self.columns.iter().map(value).unzip()
+    }
+
+    /// Values and nulls of a row's entry.
+    pub fn entry(&self, row: u32) -> (Vec<pg_sys::Datum>, Vec<bool>) {
+        let columns = self.columns.iter().chain(&self.included);
+        columns.map(|column| column.get(row as usize)).unzip()
+    }
+
+    /// Raises the error that btree would raise for a row whose entry it could not take.
+    pub fn expect_short(&self) {
+        // SAFETY: the index is open.
+        let attributes = unsafe { relation::attributes((*self.index.rel()).rd_att) };
+        if attributes.iter().all(|attribute| attribute.attlen > 0) {
+            return;
+        }
+        for &row in &self.order.rows {
+            error::check_interrupts();
+            let (mut values, mut nulls) = self.entry(row);
+            // SAFETY: values of the index's columns.
+            unsafe { nbtree::expect_short(self.index.rel(), &mut values, &mut nulls) };
+        }
+    }
+
+    /// Has the row a key that another may not have: one without a null?
+    pub fn is_whole(&self, row: u32) -> bool {
+        self.columns
+            .iter()
+            .all(|column| !column.get(row as usize).1)
+    }
+
+    /// The rows of a series, by number: those that have a time, in its order. None where the series has a null in its key.
+    pub fn series(&self, number: usize) -> Option<(Vec<pg_sys::Datum>, &[u32])> {
+        let rows = &self.order.rows[self.order.series[number].clone()];
+        let (time, keys) = self.places.split_last()?;
+        let first = *rows.first()?;
+        let value = |&place: &usize| {
+            let (value, isnull) = self.columns[place].get(first as usize);
+            (!isnull).then_some(value)
+        };
+        let key = keys.iter().map(value).collect::<Option<Vec<_>>>()?;
+        let timed = rows.partition_point(|&row| !self.columns[*time].get(row as usize).1);
+        (timed > 0).then_some((key, &rows[..timed]))
+    }
+
+    /// The time of a row that has one.
+    pub fn time(&self, row: u32) -> pg_sys::Datum {
+        let place = *self.places.last().expect("BUG: an index without columns");
+        self.columns[place].get(row as usize).0
+    }
+
+    /// The first row that has the key of one before it.
+    pub fn twin(&self, shape: &Shape) -> Option<u32> {
+        let rarely = error::RareCheck::default();
+        let mut first: Option<u32> = None;
+        for number in 0..self.order.series.len() {
+            let Some((_, rows)) = self.series(number) else {
+                continue;
+            };
+            let time = |row: &u32| shape.time_of(self.time(*row), false);
+            for same in rows.chunk_by(|a, b| time(a) == time(b)) {
+                rarely.check_interrupts();
+                if same.len() == 1 {
+                    continue;
+                }
+                let mut same: Vec<u32> = same
+                    .iter()
+                    .copied()
+                    .filter(|&row| self.is_whole(row))
+                    .collect();
+                same.sort_by(|&a, &b| {
+                    rarely.check_interrupts();
+                    self.compare(&self.key(a).0, b)
+                });
+                for pair in same.windows(2) {
+                    if self.compare(&self.key(pair[0]).0, pair[1]) == Ordering::Equal {
+                        let later = pair[0].max(pair[1]);
+                        first = Some(first.map_or(later, |first| first.min(later)));
+                    }
+                }
+            }
+        }
+        first
+    }
+
+    /// The row that has a key without nulls, of the index's columns.
+    pub fn find(&self, shape: &Shape, key: &[pg_sys::Datum]) -> Option<u32> {
+        let series: Vec<_> = self.places.iter().map(|&place| key[place]).collect();
+        let (time, series) = series.split_last()?;
+        // SAFETY: values are of the table's columns.
+        let bytes = unsafe { bytes_of(self.table, &shape.columns, series) };
+        let number = *self.by_key(shape).get(&bytes)?;
+        let (_, rows) = self.series(number)?;
+        let at = shape.time_of(*time, false);
+        let time_of = |row: u32| shape.time_of(self.time(row), false);
+        let from = rows.partition_point(|&row| time_of(row) < at);
+        rows[from..]
+            .iter()
+            .take_while(|&&row| time_of(row) == at)
+            .copied()
+            .find(|&row| self.is_whole(row) && self.compare(key, row) == Ordering::Equal)
+    }
+
+    fn by_key(&self, shape: &Shape) -> &FxHashMap<Bytes, usize> {
+        self.by_key.get_or_init(|| {
+            let entry = |number: usize| {
+                let (key, _) = self.series(number)?;
+                // SAFETY: values are of the table's columns.
+                let bytes = unsafe { bytes_of(self.table, &shape.columns, &key) };
+                Some((bytes, number))
+            };
+            (0..self.order.series.len()).filter_map(entry).collect()
+        })
+    }
+
+    /// The order of a key and a row's, neither with a null.
+    fn compare(&self, key: &[pg_sys::Datum], row: u32) -> Ordering {
+        for (at, (&value, column)) in key.iter().zip(&self.columns).enumerate() {
+            // SAFETY: the index is open, and has an order for each of its columns.
+            let order = unsafe {
+                let function = pg_sys::index_getprocinfo(self.index.rel(), at as i16 + 1, 1);
+                let collation = *(*self.index.rel()).rd_indcollation.add(at);
+                let other = column.get(row as usize).0;
+                pg_sys::FunctionCall2Coll(function, collation, value, other).value() as i32
+            };
+            if order != 0 {
+                return order.cmp(&0);
+            }
+        }
+        Ordering::Equal
+    }
+}

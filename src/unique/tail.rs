@@ -1,0 +1,184 @@
+//! Rows of the tail that have keys of a batch: found by the entries of the unique index, and judged as btree does it.
+
+use super::side::Side;
+use super::wait::Wait;
+use crate::catalog::layout;
+use crate::chunk::registry;
+use crate::pg::error;
+use crate::pg::nbtree::EntryScan;
+use crate::pg::relation;
+use crate::pg::tid::{self, Tid};
+use crate::series_index::entries::Shape;
+use crate::series_index::probe::condition;
+use pgrx::pg_sys;
+
+const BUFFER_LOCK_SHARE: i32 = 1;
+
+/// Shows the rows of a batch whose keys rows of the tail have to `visit`: with what to wait for, or without where the key is taken.
+/// `except` are the batch's own rows.
+///
+/// # Safety
+/// `table` must be open, `side` of it, `shape` of the side's series index.
+pub unsafe fn visit(
+    table: pg_sys::Relation,
+    side: &Side,
+    shape: &Shape,
+    except: &[Tid],
+    mut visit: impl FnMut(u32, Option<Wait>),
+) {
+    // SAFETY: by contract.
+    unsafe {
+        // The first page is the root of nothing: a key that the tail has not costs nothing.
+        let blocks = relation::blocks(side.index.rel());
+        if blocks < 2 {
+            return;
+        }
+        let by_series =
+            blocks as usize > side.order.series.len() && starts_with_series(side, shape);
+        if !by_series {
+            let Some(span) = whole_span(side, shape) else {
+                return;
+            };
+            return scan(table, side, shape, &[], span, except, &mut visit);
+        }
+        for number in 0..side.order.series.len() {
+            error::check_interrupts();
+            if let Some((key, rows)) = side.series(number) {
+                let span = (side.time(rows[0]), side.time(rows[rows.len() - 1]));
+                scan(table, side, shape, &key, span, except, &mut visit);
+            }
+        }
+    }
+}
+
+/// Do the unique index's columns begin with those of the series index, in their order?
+unsafe fn starts_with_series(side: &Side, shape: &Shape) -> bool {
+    // SAFETY: the caller's contract.
+    let columns = unsafe { layout::index_columns(side.index.rel()) };
+    let wanted = shape.columns.iter().map(|&column| column as u16 + 1);
+    columns.iter().copied().take(shape.columns.len()).eq(wanted)
+}
+
+/// Least and greatest time of all rows.
+fn whole_span(side: &Side, shape: &Shape) -> Option<(pg_sys::Datum, pg_sys::Datum)> {
+    let ends = (0..side.order.series.len()).filter_map(|number| {
+        let (_, rows) = side.series(number)?;
+        Some((side.time(rows[0]), side.time(rows[rows.len() - 1])))
+    });
+    let time = |datum: pg_sys::Datum| shape.time_of(datum, false);
+    ends.reduce(|all, one| {
+        let from = if time(one.0) < time(all.0) {
+            one.0
+        } else {
+            all.0
+        };
+        let to = if time(one.1) > time(all.1) {
+            one.1
+        } else {
+            all.1
+        };
+        (from, to)
+    })
+}
+
+/// Goes through the entries of a series, or of all where `key` is empty, at times of a span.
+unsafe fn scan(
+    table: pg_sys::Relation,
+    side: &Side,
+    shape: &Shape,
+    key: &[pg_sys::Datum],
+    (from, to): (pg_sys::Datum, pg_sys::Datum),
+    except: &[Tid],
+    visit: &mut impl FnMut(u32, Option<Wait>),
+) {
+    let index = side.index.rel();
+    // SAFETY: the caller's contract.
+    unsafe {
+        let columns = layout::index_columns(index);
+        let time = shape.time_column() as u16 + 1;
+        let time = columns.iter().position(|&column| column == time);
+        let time = time.expect("BUG: a key without the time of its series index");
+        let equal = |(at, &value): (usize, &pg_sys::Datum)| {
+            condition(index, at, pg_sys::BTEqualStrategyNumber, value)
+        };
+        let mut conditions: Vec<_> = key.iter().enumerate().map(equal).collect();
+        conditions.push(condition(
+            index,
+            time,
+            pg_sys::BTGreaterEqualStrategyNumber,
+            from,
+        ));
+        conditions.push(condition(
+            index,
+            time,
+            pg_sys::BTLessEqualStrategyNumber,
+            to,
+        ));
+        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let mut entries = EntryScan::begin(index, any, conditions.len());
+        entries.restart(&conditions);
+        let count = (*(*index).rd_att).natts as usize;
+        let mut values = vec![pg_sys::Datum::from(0usize); count];
+        let mut nulls = vec![true; count];
+        while let Some((at, tuple)) = entries.next(true) {
+            error::check_interrupts();
+            let (to_values, to_nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
+            pg_sys::index_deform_tuple(tuple, (*index).rd_att, to_values, to_nulls);
+            if nulls[..columns.len()].contains(&true) || except.contains(&at) {
+                continue;
+            }
+            let Some(row) = side.find(shape, &values[..columns.len()]) else {
+                continue;
+            };
+            match state(table, at) {
+                State::Dead => {}
+                State::Lives => visit(row, None),
+                State::Changes(wait) => visit(row, Some(wait)),
+            }
+        }
+        entries.end();
+    }
+}
+
+enum State {
+    Dead,
+    Lives,
+    Changes(Wait),
+}
+
+/// What the row of an entry is now.
+unsafe fn state(table: pg_sys::Relation, at: Tid) -> State {
+    // SAFETY: the caller's contract; heap's function wants the page locked.
+    unsafe {
+        if at.block >= relation::blocks(table) {
+            return State::Dead;
+        }
+        let mut item = tid::to_pg(at);
+        let mut found = pg_sys::HeapTupleData::default();
+        let mut dirty = registry::dirty_snapshot();
+        let buffer = pg_sys::ReadBuffer(table, at.block);
+        pg_sys::LockBuffer(buffer, BUFFER_LOCK_SHARE);
+        let lives = pg_sys::heap_hot_search_buffer(
+            &mut item,
+            table,
+            buffer,
+            &mut dirty,
+            &mut found,
+            core::ptr::null_mut(),
+            true,
+        );
+        pg_sys::UnlockReleaseBuffer(buffer);
+        if !lives {
+            State::Dead
+        } else if dirty.xmin != pg_sys::InvalidTransactionId {
+            State::Changes(match dirty.speculativeToken {
+                0 => Wait::Transaction(dirty.xmin, at),
+                token => Wait::Speculation(dirty.xmin, token),
+            })
+        } else if dirty.xmax != pg_sys::InvalidTransactionId {
+            State::Changes(Wait::Transaction(dirty.xmax, at))
+        } else {
+            State::Lives
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! What an inserter waits for whose key somebody else is inserting, or changing the row of.
+
+use crate::chunk::reader::Reader;
+use crate::pg::tid::{self, Tid};
+use crate::table::locks;
+use pgrx::pg_sys;
+use std::rc::Rc;
+
+pub enum Wait {
+    /// Who has announced that he changes a row of a chunk.
+    Change(Rc<Reader>, u32),
+    /// The end of a transaction that changes or inserts the row at a place.
+    Transaction(pg_sys::TransactionId, Tid),
+    /// A transaction's INSERT … ON CONFLICT of a row.
+    Speculation(pg_sys::TransactionId, u32),
+}
+
+impl Wait {
+    /// Waits.
+    ///
+    /// # Safety
+    /// `table` must be open; no page is locked or pinned.
+    pub unsafe fn wait(&self, table: pg_sys::Relation) {
+        // SAFETY: by contract.
+        unsafe {
+            match self {
+                Wait::Change(reader, row) => {
+                    locks::await_change(table, reader.chunk.header.chunk, *row, true);
+                }
+                Wait::Transaction(other, at) => {
+                    let mut item = tid::to_pg(*at);
+                    let why = pg_sys::XLTW_Oper::XLTW_InsertIndex;
+                    pg_sys::XactLockTableWait(*other, table, &mut item, why);
+                }
+                Wait::Speculation(other, token) => {
+                    pg_sys::SpeculativeInsertionWait(*other, *token);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The series that a key is in, and the bytes that tell it from others.
+
+use crate::pg::relation;
+use crate::pg::varlena;
+use crate::series_index::entries::Shape;
+use pgrx::pg_sys;
+use smallvec::SmallVec;
+
+/// Bytes that tell a series from others.
+pub type Bytes = SmallVec<[u8; 32]>;
+
+/// A series that is looked for.
+pub struct Wanted<'a> {
+    pub shape: &'a Shape,
+    /// A value for each key column of the index.
+    pub key: &'a [pg_sys::Datum],
+    pub bytes: Bytes,
+}
+
+impl<'a> Wanted<'a> {
+    /// # Safety
+    /// `table` must be open, `shape` of an index of it, and `key` a value for each of the index's key columns.
+    pub unsafe fn new(table: pg_sys::Relation, shape: &'a Shape, key: &'a [pg_sys::Datum]) -> Self {
+        // SAFETY: by contract.
+        let bytes = unsafe { bytes_of(table, &shape.columns, key) };
+        Wanted { shape, key, bytes }
+    }
+}
+
+/// Bytes that tell keys apart, of types whose equal values are the same bytes. `values` are of the first of `columns`.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn bytes_of(
+    table: pg_sys::Relation,
+    columns: &[usize],
+    values: &[pg_sys::Datum],
+) -> Bytes {
+    let mut bytes = Bytes::new();
+    // SAFETY: by contract.
+    let attributes = unsafe { relation::attributes((*table).rd_att) };
+    for (&value, &column) in values.iter().zip(columns) {
+        let attribute = &attributes[column];
+        let length = attribute.attlen;
+        // SAFETY: by contract.
+        unsafe {
+            match length {
+                1.. if attribute.attbyval => {
+                    bytes.extend_from_slice(&value.value().to_le_bytes()[..length as usize]);
+                }
+                1.. => {
+                    let start: *const u8 = value.cast_mut_ptr();
+                    bytes.extend_from_slice(core::slice::from_raw_parts(start, length as usize));
+                }
+                _ => varlena::with_body(value, length, |body| {
+                    bytes.extend_from_slice(&(body.len() as u32).to_le_bytes());
+                    bytes.extend_from_slice(body);
+                }),
+            }
+        }
+    }
+    bytes
+}

@@ -1,0 +1,237 @@
+//! Series indexes against the table, in both directions: every row of the tail and every chunk has its
+//! entries, and every entry names something that is there.
+
+use super::leaves::{self, KeyHasher};
+use super::Verifier;
+use crate::catalog::layout;
+use crate::chunk::kind::{classify, Found};
+use crate::chunk::series;
+use crate::pg::error;
+use crate::pg::page::{Page, PageCursor};
+use crate::pg::relation::{self, Open};
+use crate::pg::tid::Tid;
+use crate::pg::tuple;
+use pgrx::pg_sys;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// Hashed keys by the TID of their entries. Most have one; a list for each of millions would take so long to free that nobody
+/// could cancel it.
+#[derive(Default)]
+struct Entries {
+    first: FxHashMap<Tid, u64>,
+    more: FxHashMap<Tid, Vec<u64>>,
+}
+
+impl Entries {
+    fn add(&mut self, at: Tid, hash: u64) {
+        if *self.first.entry(at).or_insert(hash) != hash {
+            self.more.entry(at).or_default().push(hash);
+        }
+    }
+
+    /// The hashed keys of the entries with this TID.
+    fn of(&self, at: Tid) -> impl Iterator<Item = u64> + '_ {
+        let more = self.more.get(&at).into_iter().flatten();
+        self.first.get(&at).into_iter().chain(more).copied()
+    }
+}
+
+impl Verifier {
+    /// Compares each valid series index with the table.
+    pub(super) unsafe fn indexes(&mut self) {
+        // SAFETY: the table is open.
+        unsafe {
+            for oid in relation::index_oids(self.table) {
+                let index = Open::index(oid, pg_sys::AccessShareLock);
+                let form = (*index.rel()).rd_index;
+                if (*(*index.rel()).rd_rel).relam == layout::index_am() && (*form).indisvalid {
+                    self.index(index.rel());
+                }
+            }
+        }
+    }
+
+    unsafe fn index(&mut self, index: pg_sys::Relation) {
+        // SAFETY: table and index are open.
+        unsafe {
+            let entries = collect(index);
+            let hasher = KeyHasher::new(index);
+            let name = relation::name(index);
+            self.missing_rows(index, &hasher, &entries, &name);
+            self.missing_headers(index, &hasher, &entries, &name);
+            let suspects = self.dangling(entries.first.keys().copied());
+            if suspects.is_empty() {
+                return;
+            }
+            // A vacuum may have removed both meanwhile.
+            let still = collect(index);
+            let suspects = suspects
+                .into_iter()
+                .filter(|at| still.first.contains_key(at));
+            for at in self.dangling(suspects) {
+                let what = match series::header_of_entry(at) {
+                    Some(header) => format!("an entry of a chunk at {header}, which is not there"),
+                    None => format!("an entry of a row at {at}, which is not there"),
+                };
+                self.note("index", &name, what);
+            }
+        }
+    }
+
+    /// Visible rows of the tail whose entry is missing.
+    unsafe fn missing_rows(
+        &mut self,
+        index: pg_sys::Relation,
+        hasher: &KeyHasher,
+        entries: &Entries,
+        name: &str,
+    ) {
+        // SAFETY: table and index are open.
+        unsafe {
+            let columns = series::key_columns(index);
+            let mut cursor = PageCursor::new(self.table);
+            for block in 0..relation::blocks(self.table) {
+                error::check_interrupts();
+                cursor.go(block);
+                for (at, hash) in self.row_entries(&cursor, &columns, hasher) {
+                    if !entries.of(at).any(|other| other == hash) {
+                        self.note("index", name, format!("no entry of the row at {at}"));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The entries that the rows of a page should have: at the root of each chain of updates.
+    unsafe fn row_entries(
+        &self,
+        cursor: &PageCursor,
+        columns: &[usize],
+        hasher: &KeyHasher,
+    ) -> Vec<(Tid, u64)> {
+        let buffer = cursor.buffer();
+        let mut out = Vec::new();
+        // SAFETY: the page is pinned and, where it is read, locked.
+        unsafe {
+            let descriptor = (*self.table).rd_att;
+            let natts = (*descriptor).natts as usize;
+            let mut values = vec![pg_sys::Datum::from(0usize); natts];
+            let mut nulls = vec![true; natts];
+            cursor.locked(|page| {
+                let mut roots = None;
+                for item in page.tuples() {
+                    let mut row = item.to_heap_tuple(relation::oid(self.table));
+                    if classify(item.header, item.len, item.tid.offset) != Found::Row
+                        || !pg_sys::HeapTupleSatisfiesVisibility(&mut row, self.snapshot, buffer)
+                    {
+                        continue;
+                    }
+                    let mut at = item.tid;
+                    if tuple::is_heap_only(item.header) {
+                        let roots = roots.get_or_insert_with(|| root_offsets(page));
+                        at.offset = roots[usize::from(at.offset) - 1];
+                    }
+                    pg_sys::heap_deform_tuple(
+                        &mut row,
+                        descriptor,
+                        values.as_mut_ptr(),
+                        nulls.as_mut_ptr(),
+                    );
+                    let pick: Vec<_> = columns.iter().map(|&column| values[column]).collect();
+                    let null: Vec<_> = columns.iter().map(|&column| nulls[column]).collect();
+                    out.push((at, hasher.hash(&pick, &null)));
+                }
+            });
+        }
+        out
+    }
+
+    unsafe fn missing_headers(
+        &mut self,
+        index: pg_sys::Relation,
+        hasher: &KeyHasher,
+        entries: &Entries,
+        name: &str,
+    ) {
+        let (table, snapshot) = (self.table, self.snapshot);
+        // SAFETY: table and index are open.
+        unsafe {
+            super::inspect::chunks(table, snapshot, |at, result| {
+                // What is damaged has been noted.
+                let Ok(reader) = result else {
+                    return;
+                };
+                if self.damaged.contains(&at) {
+                    return;
+                }
+                let expected: FxHashSet<u64> = series::header_entries(table, index, &reader)
+                    .iter()
+                    .map(|entry| hasher.hash(&entry.values, &entry.nulls))
+                    .collect();
+                let found: FxHashSet<u64> = entries.of(series::entry_of_header(at)).collect();
+                let missing = expected.iter().filter(|hash| !found.contains(hash)).count();
+                if missing > 0 {
+                    let what = format!("no entry for {missing} series of the chunk at {at}");
+                    self.note("index", name, what);
+                }
+                let wrong = found.iter().filter(|hash| !expected.contains(hash)).count();
+                if wrong > 0 {
+                    let what = format!("{wrong} entries of the chunk at {at} with wrong keys");
+                    self.note("index", name, what);
+                }
+            });
+        }
+    }
+
+    /// Those of the entries that name nothing of their kind.
+    unsafe fn dangling(&self, entries: impl Iterator<Item = Tid>) -> Vec<Tid> {
+        let mut sorted: Vec<Tid> = entries.collect();
+        let rarely = error::RareCheck::default();
+        sorted.sort_by_key(|&at| {
+            rarely.check_interrupts();
+            series::header_of_entry(at).unwrap_or(at)
+        });
+        // SAFETY: the table is open.
+        unsafe {
+            let blocks = relation::blocks(self.table);
+            let mut cursor = PageCursor::new(self.table);
+            sorted.retain(|&entry| {
+                error::check_interrupts();
+                let header = series::header_of_entry(entry);
+                let at = header.unwrap_or(entry);
+                if at.block >= blocks {
+                    return true;
+                }
+                cursor.go(at.block);
+                cursor.locked(|page| {
+                    if !page.is_used(at.offset) {
+                        return true;
+                    }
+                    let kind = page
+                        .tuple(at.offset)
+                        .map(|item| classify(item.header, item.len, at.offset));
+                    match kind {
+                        Some(kind) => (kind == Found::Header) != header.is_some(),
+                        None => false,
+                    }
+                })
+            });
+        }
+        sorted
+    }
+}
+
+unsafe fn collect(index: pg_sys::Relation) -> Entries {
+    let mut entries = Entries::default();
+    // SAFETY: the index is open.
+    unsafe { leaves::entries(index, |at, hash| entries.add(at, hash)) };
+    entries
+}
+
+/// For each line pointer of a heap page the root of its chain.
+unsafe fn root_offsets(page: &Page) -> Vec<u16> {
+    let mut roots = vec![0; pg_sys::BLCKSZ as usize / 24];
+    // SAFETY: the page is locked; a page has fewer line pointers than the array has places.
+    unsafe { pg_sys::heap_get_root_tuples(page.as_ptr(), roots.as_mut_ptr()) };
+    roots
+}

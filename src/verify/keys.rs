@@ -1,0 +1,139 @@
+//! Unique indexes against the rows, of chunks and of the tail alike: no key may be there twice. The keys are sorted by the order of
+//! the index; the entries of its btree are not looked at.
+
+use super::key_sort::KeySort;
+use super::{Verifier, MOST_FINDINGS};
+use crate::catalog::layout;
+use crate::chunk::inspect;
+use crate::chunk::kind::{classify, Found};
+use crate::chunk::slot;
+use crate::pg::error;
+use crate::pg::page::{PageCursor, PageTuple};
+use crate::pg::relation::{self, Open};
+use crate::pg::tuple;
+use crate::table::open::OpenChunk;
+use pgrx::pg_sys;
+use std::rc::Rc;
+
+impl Verifier {
+    /// Looks for keys that more than one row has.
+    pub(super) unsafe fn keys(&mut self) {
+        // SAFETY: the table is open.
+        unsafe {
+            for oid in relation::index_oids(self.table) {
+                let index = Open::index(oid, pg_sys::AccessShareLock);
+                let is_btree = (*(*index.rel()).rd_rel).relam == pg_sys::BTREE_AM_OID;
+                if is_btree && layout::is_key_of_columns(index.rel()) && self.holds(index.rel()) {
+                    self.key(index.rel());
+                }
+            }
+        }
+    }
+
+    /// Is the index valid for what the snapshot sees? A transaction that is not over for it may have made the index, after it had
+    /// deleted rows that the snapshot still sees.
+    unsafe fn holds(&self, index: pg_sys::Relation) -> bool {
+        // SAFETY: the index is open; the snapshot is a statement's.
+        unsafe {
+            let maker = tuple::xmin((*(*index).rd_indextuple).t_data);
+            (*(*index).rd_index).indisvalid
+                && (pg_sys::TransactionIdIsCurrentTransactionId(maker)
+                    || !pg_sys::XidInMVCCSnapshot(maker, self.snapshot))
+        }
+    }
+
+    unsafe fn key(&mut self, index: pg_sys::Relation) {
+        // SAFETY: table and index are open; the slot is asked for columns of the key only.
+        unsafe {
+            let row = pg_sys::table_slot_create(self.table, core::ptr::null_mut());
+            let mut columns: Vec<u16> = layout::index_columns(index);
+            columns.iter_mut().for_each(|column| *column -= 1);
+            columns.sort_unstable();
+            slot::restrict(row, columns);
+            let mut sort = KeySort::begin(self.table, index);
+            let deferrable = !(*(*index).rd_index).indimmediate;
+            self.put_tail(&mut sort, row, deferrable);
+            self.put_chunks(&mut sort, row);
+            sort.perform();
+            let name = relation::name(index);
+            while self.findings.len() < MOST_FINDINGS {
+                error::check_interrupts();
+                let Some((one, other, key)) = sort.next_equal() else {
+                    break;
+                };
+                let which = key.map_or("the same key".to_string(), |key| format!("the key {key}"));
+                let detail = format!("the rows at {one} and {other} have {which}");
+                self.note("key", &name, detail);
+            }
+            sort.end();
+            pg_sys::ExecDropSingleTupleTableSlot(row);
+        }
+    }
+
+    /// Visible rows of the tail. Those of the own transaction may have a deferrable key twice until it is checked.
+    unsafe fn put_tail(
+        &self,
+        sort: &mut KeySort,
+        row: *mut pg_sys::TupleTableSlot,
+        deferrable: bool,
+    ) {
+        // SAFETY: the table is open, and the page pinned while the slot shows rows of it.
+        unsafe {
+            let mut cursor = PageCursor::new(self.table);
+            for block in 0..relation::blocks(self.table) {
+                error::check_interrupts();
+                cursor.go(block);
+                for item in self.visible_rows(&cursor) {
+                    let own =
+                        || pg_sys::TransactionIdIsCurrentTransactionId(tuple::xmin(item.header));
+                    if deferrable && own() {
+                        continue;
+                    }
+                    let mut found = item.to_heap_tuple(relation::oid(self.table));
+                    slot::as_heap(row, || {
+                        pg_sys::ExecStoreBufferHeapTuple(&mut found, row, cursor.buffer())
+                    });
+                    sort.put(row);
+                    slot::clear_slot(row);
+                }
+            }
+        }
+    }
+
+    unsafe fn visible_rows(&self, cursor: &PageCursor) -> Vec<PageTuple> {
+        let buffer = cursor.buffer();
+        cursor.locked(|page| {
+            // SAFETY: the page is pinned and locked.
+            let is_seen = |item: &PageTuple| unsafe {
+                let mut found = item.to_heap_tuple(relation::oid(self.table));
+                classify(item.header, item.len, item.tid.offset) == Found::Row
+                    && pg_sys::HeapTupleSatisfiesVisibility(&mut found, self.snapshot, buffer)
+            };
+            page.tuples().filter(is_seen).collect()
+        })
+    }
+
+    /// Visible rows of all chunks that can be read.
+    unsafe fn put_chunks(&self, sort: &mut KeySort, row: *mut pg_sys::TupleTableSlot) {
+        let (table, snapshot) = (self.table, self.snapshot);
+        // SAFETY: the table is open.
+        unsafe {
+            inspect::chunks(table, snapshot, |at, result| {
+                // What is damaged has been noted.
+                let Ok(reader) = result else {
+                    return;
+                };
+                if self.damaged.contains(&at) {
+                    return;
+                }
+                let open = OpenChunk::new(Rc::clone(&reader), snapshot);
+                for number in (0..reader.rows()).filter(|&number| !open.is_hidden(number)) {
+                    error::check_interrupts();
+                    slot::store_row(row, &reader, number, relation::oid(table));
+                    sort.put(row);
+                }
+                slot::clear_slot(row);
+            });
+        }
+    }
+}

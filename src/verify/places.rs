@@ -1,0 +1,110 @@
+//! What reads a table by way of its series index (`headers`) must come upon all that a walk over its pages does.
+
+use super::Verifier;
+use crate::chunk::inspect;
+use crate::chunk::kind::Found;
+use crate::pg::relation::{self, Open};
+use crate::pg::tid::Tid;
+use crate::scan::headers;
+use crate::series_index::quals::Quals;
+use pgrx::pg_sys;
+use rustc_hash::FxHashSet;
+use std::collections::BTreeSet;
+use varve_columns::tuple::header::FLAG_TOMBSTONE;
+
+impl Verifier {
+    /// Looks for what the index does not lead to; where entries are known to be wrong, that is why.
+    pub(super) unsafe fn places(&mut self) {
+        let (table, snapshot) = (self.table, self.snapshot);
+        // SAFETY: by the contract of `run`.
+        unsafe {
+            if !self.findings.is_empty() {
+                return;
+            }
+            let Some(index) = headers::usable_index(table, snapshot) else {
+                return;
+            };
+            let Some(places) = headers::places(table, snapshot) else {
+                return;
+            };
+            let mut found = In {
+                headers: FxHashSet::default(),
+                tail: places.tail.into_iter().collect(),
+            };
+            let (mut shown, mut opened) = (Vec::new(), Vec::new());
+            headers::each_header(table, snapshot, |at, header| {
+                shown.push((at, header.ok().and_then(|header| headers::times(&header))));
+            });
+            headers::each_chunk(table, snapshot, |at, reader| {
+                let reader = reader.ok();
+                let times = reader.and_then(|reader| headers::times(&reader.chunk.header));
+                opened.push((at, times));
+            });
+            for &(at, _) in &shown {
+                if !found.headers.insert(at) {
+                    self.note("series index", at, "a reading comes upon the header twice");
+                }
+            }
+            if shown != opened {
+                self.note(
+                    "series index",
+                    relation::name(table),
+                    "two readings of the headers differ",
+                );
+            }
+            self.compare(&found, "the whole of");
+            let found = self.everything_in_range(&index);
+            self.compare(&found, "a range of");
+        }
+    }
+
+    unsafe fn everything_in_range(&self, index: &Open) -> In {
+        let mut found = In::default();
+        // SAFETY: by the contract of `run`; the quals have no arguments.
+        unsafe {
+            let quals = Quals::new(index.rel(), &[], pg_sys::CurrentMemoryContext);
+            headers::in_range(self.table, index.rel(), self.snapshot, &quals, |place| {
+                match place {
+                    headers::Place::Header(at) => drop(found.headers.insert(at)),
+                    headers::Place::Row(at) => drop(found.tail.insert(at.block)),
+                };
+            });
+        }
+        found
+    }
+
+    unsafe fn compare(&mut self, found: &In, what: &str) {
+        let (table, snapshot) = (self.table, self.snapshot);
+        let mut walked = Vec::new();
+        let mut lost: BTreeSet<Tid> = BTreeSet::new();
+        // SAFETY: by the contract of `run`; only memory is touched while a page is locked.
+        unsafe {
+            inspect::visible_tuples(table, snapshot, |kind, item| match kind {
+                Found::Header => walked.push(item.tid),
+                Found::Row if !found.tail.contains(&item.tid.block) => {
+                    lost.insert(item.tid);
+                }
+                _ => {}
+            });
+            headers::visit_headers(table, snapshot, &walked, |at, header| {
+                let has_rows = header.is_ok_and(|header| !header.has(FLAG_TOMBSTONE));
+                if has_rows && !found.headers.contains(&at) {
+                    lost.insert(at);
+                }
+            });
+            let name = relation::name(table);
+            for at in lost {
+                let detail =
+                    format!("a reading of {what} \"{name}\" by its series index misses it");
+                self.note("series index", at, detail);
+            }
+        }
+    }
+}
+
+/// What a reading has come upon.
+#[derive(Default)]
+struct In {
+    headers: FxHashSet<Tid>,
+    tail: FxHashSet<u32>,
+}
