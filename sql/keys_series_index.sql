@@ -46,7 +46,7 @@ SELECT count(*) AS differences FROM ((TABLE v EXCEPT ALL TABLE h) UNION ALL (TAB
 SELECT count(*) AS faults FROM varve.verify('v');
 INSERT INTO v VALUES (7, '2026-01-01 00:00:17', 0);
 
--- A type that no series index takes: as without a companion.
+-- A type that no series index takes: as without an automatic index.
 BEGIN;
 ALTER TABLE v ALTER tags_id TYPE numeric, ALTER value TYPE bigint;
 SELECT * FROM series_indexes('v');
@@ -137,7 +137,7 @@ SELECT t, s.* FROM generate_series(1, 8) g, concat('v', g) t, series_indexes(t) 
 DROP TABLE v1, v2, v3, v4, v5, v6, v7, v8;
 DROP COLLATION nowhere;
 
--- A series index of one's own: there before the key it is enough; of the same columns it takes the companion's place. The layout
+-- A series index of one's own: there before the key it is enough; of the same columns it takes the automatic index's place. The layout
 -- stays the key's.
 CREATE TABLE v(site int, device int, time timestamptz, value int) USING varve;
 CREATE INDEX own ON v USING varve (device, time);
@@ -197,7 +197,7 @@ INSERT INTO p SELECT 'd' || g % 3, at(g), g FROM generate_series(0, 3999) g;
 CALL varve.compact('p1');
 INSERT INTO p VALUES ('d0', at(3), 0);
 SELECT t, s.* FROM unnest('{p1,p2,p3,p4_1,p4_2}'::text[]) t, series_indexes(t) s;
--- Part of an index of the whole, a companion goes with that.
+-- Part of an index of the whole, an automatic index goes with that.
 CREATE INDEX p_series ON ONLY p USING varve (device, time);
 ALTER INDEX p_series ATTACH PARTITION p1_pkey_series;
 SELECT * FROM series_indexes('p1');

@@ -105,7 +105,7 @@ CREATE TABLE later(host int NOT NULL, time timestamptz NOT NULL, rack int NOT NU
 CREATE INDEX ON later (host, rack, time);
 ALTER TABLE later ADD PRIMARY KEY (host, time);
 SELECT * FROM indexes('later');
--- All of it in one transaction, with a companion that goes again.
+-- All of it in one transaction, with an automatic index that goes again.
 BEGIN;
 CREATE TABLE together(host int, time timestamptz, rack int, PRIMARY KEY (host, time, rack)) USING varve;
 CREATE INDEX ON together USING varve (host, time);

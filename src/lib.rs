@@ -57,9 +57,9 @@ pub extern "C-unwind" fn _PG_init() {
     catalog::index_options::init();
     pg::transaction::init();
     plan::hooks::init();
-    ddl::companion::init();
+    ddl::auto_index::init();
     catalog::keys::init();
-    plan::sift::init();
+    plan::conflict_filter::init();
     plan::planner::init();
     plan::projection::init();
     plan::utility::init();

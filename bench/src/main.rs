@@ -5,12 +5,12 @@ mod arguments;
 mod commands;
 mod errors;
 mod generate;
-mod lanes;
+mod heap_pair;
 mod measure;
+mod parallel;
 mod random;
 mod report;
 mod server;
-mod twins;
 mod workload;
 
 /// What a program returns: any error ends it with its text.

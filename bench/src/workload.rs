@@ -1,8 +1,8 @@
 //! Random changes that a heap and its varve twin undergo alike.
 
 use crate::errors::{is_conflict, sqlstate};
+use crate::heap_pair::{Pair, PAIRS, PLAIN};
 use crate::random::Random;
-use crate::twins::{Pair, PAIRS, PLAIN};
 use crate::Result;
 use postgres::Client;
 use std::fmt::Write as _;

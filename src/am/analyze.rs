@@ -5,15 +5,15 @@
 //! compact puts a chunk says nothing.
 
 use super::scan::{classify_slot, VarveScan};
-use crate::catalog::{layout, marks};
-use crate::chunk::kind::Found;
-use crate::chunk::registry;
+use crate::catalog::{chunk_marker, layout};
+use crate::chunk::chunk_cache;
 use crate::chunk::slot;
+use crate::chunk::tuple_kind::TupleKind;
 use crate::pg::heap::heap_callback;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::pg::wake;
-use crate::table::open::OpenChunk;
+use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::collections::VecDeque;
@@ -138,7 +138,7 @@ impl Clock {
         unsafe {
             let column = layout::of(table)
                 .time
-                .filter(|_| marks::may_have_chunks(table))?;
+                .filter(|_| chunk_marker::may_have_chunks(table))?;
             let attribute = &relation::attributes((*table).rd_att)[usize::from(column) - 1];
             Some(Clock {
                 column: column as i16,
@@ -287,10 +287,10 @@ pub unsafe extern "C-unwind" fn scan_analyze_next_tuple(
                 break;
             }
             match classify_slot(slot) {
-                Found::Row if choice.takes_next() => return state.show(slot),
-                Found::Row => {}
-                Found::Skip => *live -= 1.0,
-                Found::Header => {
+                TupleKind::Row if choice.takes_next() => return state.show(slot),
+                TupleKind::Row => {}
+                TupleKind::Skip => *live -= 1.0,
+                TupleKind::Header => {
                     *live -= 1.0;
                     let found = &*(*slot::heap_part(slot)).base.tuple;
                     page.headers.push_back(tid::from_pg(&found.t_self));
@@ -313,11 +313,11 @@ pub unsafe extern "C-unwind" fn scan_analyze_next_tuple(
                 return false;
             };
             let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-            if let Some(reader) = registry::reader_at(table, at, any) {
+            if let Some(reader) = chunk_cache::reader_at(table, at, any) {
                 let rows = reader.rows();
                 *live += f64::from(rows - reader.chunk.header.deleted);
                 *dead += f64::from(reader.chunk.header.deleted);
-                let mut self_snapshot = registry::dirty_snapshot();
+                let mut self_snapshot = chunk_cache::dirty_snapshot();
                 let open = OpenChunk::new(reader, &mut self_snapshot);
                 page.chunk = Some((open, 0));
             }

@@ -3,9 +3,9 @@
 
 use super::series_index::build::AsBtree;
 use crate::catalog::layout;
-use crate::chunk::kind::{classify, Found};
 use crate::chunk::raw::{Cutoffs, RawPages};
 use crate::chunk::slot;
+use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::compact::rewrite::{self, Version};
 use crate::pg::error;
 use crate::pg::page::PageCursor;
@@ -143,12 +143,12 @@ unsafe fn copy_chunks(
             cursor.locked(|page| {
                 for item in page.tuples() {
                     let kind = classify(item.header, item.len, item.tid.offset);
-                    if kind == Found::Row {
+                    if kind == TupleKind::Row {
                         continue;
                     }
                     let mut found = item.to_heap_tuple(relation::oid(old));
                     let state = state_of(&mut found, oldest, buffer, counts);
-                    if kind != Found::Header || state == State::Dead {
+                    if kind != TupleKind::Header || state == State::Dead {
                         continue;
                     }
                     let id = header::chunk_id(tuple::body(item.header, item.len));
@@ -247,7 +247,7 @@ impl Rows<'_> {
         unsafe {
             let found = (*slot::heap_part(slot)).base.tuple;
             let buffer = (*slot::heap_part(slot)).buffer;
-            if super::scan::classify_slot(slot) != Found::Row {
+            if super::scan::classify_slot(slot) != TupleKind::Row {
                 return false;
             }
             pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE as i32);

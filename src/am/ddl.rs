@@ -1,6 +1,6 @@
 //! Size estimates and the like: callbacks that concern the table as a whole.
 
-use crate::catalog::marks;
+use crate::catalog::chunk_marker;
 use crate::chunk::density;
 use crate::pg::heap::heap_callback;
 use crate::pg::relation;
@@ -25,7 +25,7 @@ pub unsafe extern "C-unwind" fn relation_copy_data(table: pg_sys::Relation, to: 
         let number = (*to).relNode;
         #[cfg(not(any(feature = "pg14", feature = "pg15")))]
         let number = (*to).relNumber;
-        marks::carry(table, number);
+        chunk_marker::carry(table, number);
         heap_callback!(relation_copy_data, table, to);
     }
 }
@@ -90,7 +90,7 @@ pub unsafe extern "C-unwind" fn relation_estimate_size(
 ) {
     // SAFETY: called by the planner with an open relation.
     unsafe {
-        super::unique::arm::arm(table);
+        super::unique::intercept::intercept(table);
         heap_callback!(
             relation_estimate_size,
             table,

@@ -6,7 +6,7 @@
 use super::series_index;
 use crate::catalog::layout;
 use crate::chunk::density::{self, CountedChunk};
-use crate::chunk::series;
+use crate::chunk::index_entries;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::relation::{self, Open};
 use crate::pg::tid::Tid;
@@ -115,7 +115,9 @@ unsafe fn count_unkeyed(
         let (mut seen, mut headers) = (0, Vec::new());
         while let Some((entry, _)) = entries.next(true) {
             seen += 1;
-            headers.extend(series::header_of_entry(entry).filter(|_| headers.len() < MOST_OPENED));
+            headers.extend(
+                index_entries::header_of_entry(entry).filter(|_| headers.len() < MOST_OPENED),
+            );
             if seen == MOST_ENTRIES {
                 break;
             }
@@ -139,7 +141,7 @@ unsafe fn count_unkeyed(
             } else {
                 f64::from(seen as u32)
             };
-        let columns = series::key_columns(index);
+        let columns = index_entries::key_columns(index);
         Unkeyed {
             chunks,
             rows: (chunks * rows_per_chunk).min(rows),
@@ -263,7 +265,7 @@ unsafe fn count_some(table: pg_sys::Relation, first: u32) -> Vec<CountedChunk> {
                     break;
                 };
                 left -= 1;
-                let header = series::header_of_entry(entry);
+                let header = index_entries::header_of_entry(entry);
                 headers.extend(header.filter(|at| at.block >= first && !headers.contains(at)));
             }
         }

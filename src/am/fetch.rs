@@ -1,9 +1,9 @@
 //! Fetching single rows: by index entry, by TID and snapshot, and checks of TIDs.
 
 use super::scan::{classify_slot, VarveScan};
-use crate::chunk::kind::Found;
-use crate::chunk::registry;
+use crate::chunk::chunk_cache;
 use crate::chunk::slot;
+use crate::chunk::tuple_kind::TupleKind;
 use crate::pg::heap::heap_callback;
 use crate::pg::memory;
 use crate::pg::relation;
@@ -12,7 +12,7 @@ use crate::table::changes;
 use crate::table::crosscheck;
 use crate::table::fetched::{remember, RecentChunk, VarveFetch};
 use crate::table::follow;
-use crate::table::open::{visible_row, OpenChunk};
+use crate::table::visible::{visible_row, OpenChunk};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::rc::Rc;
@@ -25,7 +25,7 @@ pub unsafe extern "C-unwind" fn index_fetch_begin(
     unsafe {
         #[cfg(not(any(feature = "pg14", feature = "pg15")))]
         super::search::refuse_partial_index(table);
-        super::unique::arm::arm(table);
+        super::unique::intercept::intercept(table);
         let fetch: *mut VarveFetch = pg_sys::palloc0(core::mem::size_of::<VarveFetch>()).cast();
         (*fetch).base.rel = table;
         (*fetch).heap = heap_callback!(index_fetch_begin, table);
@@ -83,7 +83,7 @@ pub unsafe extern "C-unwind" fn index_fetch_tuple(
                     all_dead
                 )
             });
-            return found && classify_slot(slot) == Found::Row;
+            return found && classify_slot(slot) == TupleKind::Row;
         }
         *call_again = false;
         if !all_dead.is_null() {
@@ -101,7 +101,7 @@ pub unsafe extern "C-unwind" fn index_fetch_tuple(
         if !recent.last().is_some_and(fits) {
             match recent.iter().position(fits) {
                 Some(known) => recent[known..].rotate_left(1),
-                None => match registry::reader_at(table, header, snapshot) {
+                None => match chunk_cache::reader_at(table, header, snapshot) {
                     Some(reader) => {
                         let chunk = RecentChunk {
                             header,
@@ -170,7 +170,7 @@ pub unsafe extern "C-unwind" fn tuple_fetch_row_version(
             let found = slot::as_heap(slot, || {
                 heap_callback!(tuple_fetch_row_version, table, item, snapshot, slot)
             });
-            if found && classify_slot(slot) != Found::Row {
+            if found && classify_slot(slot) != TupleKind::Row {
                 slot::clear_slot(slot);
                 return false;
             }

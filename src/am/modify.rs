@@ -1,7 +1,7 @@
 //! Inserting, deleting, updating and locking rows. Tail rows are heapam's business, except when a row
 //! turns out to have been sealed; compressed rows go through `table::changes`.
 
-use super::unique::arm::{arm, arm_ordinary};
+use super::unique::intercept::{arm_ordinary, intercept};
 use crate::catalog::keys;
 use crate::chunk::reader::Reader;
 use crate::chunk::slot;
@@ -15,7 +15,7 @@ use crate::pg::wake;
 use crate::rollup::watch;
 use crate::table::key_columns;
 use crate::table::locks::{self, Locked, Request, RowState};
-use crate::table::open;
+use crate::table::visible;
 use crate::table::{changes, crosscheck, deferred, follow, handover, stream};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -33,7 +33,7 @@ pub unsafe extern "C-unwind" fn tuple_insert(
 ) {
     // SAFETY: called by core with a filled slot.
     unsafe {
-        arm(table);
+        intercept(table);
         watch::inserted(table, slot);
         if batch::collects(table, command) || batch::fills(table, command, options) {
             arm_ordinary(table);
@@ -58,7 +58,7 @@ pub unsafe extern "C-unwind" fn tuple_insert_speculative(
 ) {
     // SAFETY: called by core with a filled slot.
     unsafe {
-        arm(table);
+        intercept(table);
         watch::inserted(table, slot);
         heap_callback!(
             tuple_insert_speculative,
@@ -84,7 +84,7 @@ pub unsafe extern "C-unwind" fn multi_insert(
 ) {
     // SAFETY: called by core with `count` filled slots. Only COPY calls it.
     unsafe {
-        arm(table);
+        intercept(table);
         wake::at_statement();
         for at in 0..count as usize {
             watch::inserted(table, *slots.add(at));
@@ -154,7 +154,7 @@ unsafe fn hold(
         (*failure).cmax = pg_sys::InvalidCommandId;
         (*failure).traversed = false;
         let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-        let Some((seen, row)) = open::visible_row(table, at, any) else {
+        let Some((seen, row)) = visible::visible_row(table, at, any) else {
             return Held::Not(pg_sys::TM_Result::TM_Deleted);
         };
         let newest = match locks::lock_row(table, &seen.chunk, row, request) {
@@ -293,7 +293,7 @@ pub unsafe extern "C-unwind" fn tuple_update(
 ) -> Outcome {
     // SAFETY: called by core.
     unsafe {
-        arm(table);
+        intercept(table);
         let known = tid::read(item);
         let mut at = known;
         if !at.is_virtual() {
@@ -531,7 +531,7 @@ unsafe fn lock_compressed(
         let at = tid::read(item);
         let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
         (*failure).ctid = *item;
-        let Some((seen, row)) = open::visible_row(table, at, any) else {
+        let Some((seen, row)) = visible::visible_row(table, at, any) else {
             return pg_sys::TM_Result::TM_Deleted;
         };
         let newest = match locks::lock_row(table, &seen.chunk, row, request) {

@@ -11,7 +11,7 @@ unsafe extern "C-unwind" fn slot_callbacks(
     table: pg_sys::Relation,
 ) -> *const pg_sys::TupleTableSlotOps {
     // SAFETY: called by core with an open relation; ON CONFLICT does so before it looks for a key.
-    unsafe { crate::am::unique::arm::arm(table) };
+    unsafe { crate::am::unique::intercept::intercept(table) };
     slot::ops()
 }
 

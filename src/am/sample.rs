@@ -2,15 +2,15 @@
 //! the block and offset of their virtual TIDs, so each row has the chance that the method gives it.
 
 use super::scan::{classify_slot, VarveScan};
-use crate::chunk::kind::{classify, Found};
-use crate::chunk::registry;
+use crate::chunk::chunk_cache;
 use crate::chunk::slot;
+use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::pg::error;
 use crate::pg::heap::heap_callback;
 use crate::pg::page::PageCursor;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
-use crate::table::open::OpenChunk;
+use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -48,7 +48,9 @@ pub unsafe extern "C-unwind" fn scan_sample_next_block(
         cursor.go(block);
         state.headers = cursor.locked(|page| {
             page.tuples()
-                .filter(|item| classify(item.header, item.len, item.tid.offset) == Found::Header)
+                .filter(|item| {
+                    classify(item.header, item.len, item.tid.offset) == TupleKind::Header
+                })
                 .map(|item| item.tid)
                 .collect()
         });
@@ -72,7 +74,7 @@ pub unsafe extern "C-unwind" fn scan_sample_next_tuple(
                 heap_callback!(scan_sample_next_tuple, heap, sample, slot)
             }) {
                 state.tail_done = true;
-            } else if classify_slot(slot) == Found::Row {
+            } else if classify_slot(slot) == TupleKind::Row {
                 return true;
             }
         }
@@ -90,7 +92,7 @@ pub unsafe extern "C-unwind" fn scan_sample_next_tuple(
                 return false;
             };
             let snapshot = own.base.rs_snapshot;
-            state.chunk = registry::reader_at(own.base.rs_rd, at, snapshot).map(|reader| {
+            state.chunk = chunk_cache::reader_at(own.base.rs_rd, at, snapshot).map(|reader| {
                 let last = reader.rows().saturating_sub(1);
                 SampledChunk {
                     first: Tid::of_row(at, 0),

@@ -2,15 +2,15 @@
 //! they are, a header opens its chunk, pieces are passed over.
 
 use super::search::Search;
-use crate::chunk::kind::{classify, raise, Found};
 use crate::chunk::read::Chunk;
 use crate::chunk::reader::Reader;
 use crate::chunk::slot;
+use crate::chunk::tuple_kind::{classify, raise, TupleKind};
 use crate::pg::error;
 use crate::pg::heap::heap_callback;
 use crate::pg::memory;
 use crate::pg::tid::{self, Tid};
-use crate::table::open::OpenChunk;
+use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::rc::Rc;
@@ -39,7 +39,7 @@ pub struct ScanState {
 /// # Safety
 /// The slot must hold a heap tuple.
 #[inline]
-pub unsafe fn classify_slot(slot: *mut pg_sys::TupleTableSlot) -> Found {
+pub unsafe fn classify_slot(slot: *mut pg_sys::TupleTableSlot) -> TupleKind {
     // SAFETY: by contract.
     unsafe {
         let found = &*(*slot::heap_part(slot)).base.tuple;
@@ -217,9 +217,9 @@ unsafe fn next_row(
                 continue;
             }
             match classify_slot(slot) {
-                Found::Row => return true,
-                Found::Skip => error::check_interrupts(),
-                Found::Header => {
+                TupleKind::Row => return true,
+                TupleKind::Skip => error::check_interrupts(),
+                TupleKind::Header => {
                     let reader = open_from_slot(table, slot);
                     let mut open = OpenChunk::new(reader, own.snapshot());
                     if !forward {
@@ -254,9 +254,9 @@ pub unsafe fn next_part(
         let forward = pg_sys::ScanDirection::ForwardScanDirection;
         while slot::as_heap(slot, || pg_sys::heap_getnextslot(heap, forward, slot)) {
             match classify_slot(slot) {
-                Found::Row => return Some(Part::Row),
-                Found::Skip => error::check_interrupts(),
-                Found::Header => {
+                TupleKind::Row => return Some(Part::Row),
+                TupleKind::Skip => error::check_interrupts(),
+                TupleKind::Header => {
                     let reader = open_from_slot((*heap).rs_rd, slot);
                     return Some(Part::Chunk(OpenChunk::new(reader, own.snapshot())));
                 }
@@ -396,7 +396,7 @@ pub unsafe extern "C-unwind" fn scan_getnextslot_tidrange(
                     slot::clear_slot(slot);
                     return false;
                 }
-                if classify_slot(slot) == Found::Row {
+                if classify_slot(slot) == TupleKind::Row {
                     return true;
                 }
                 error::check_interrupts();
@@ -444,7 +444,7 @@ pub unsafe extern "C-unwind" fn scan_bitmap_next_tuple(
         while slot::as_heap(slot, || {
             heap_callback!(scan_bitmap_next_tuple, heap, page, slot)
         }) {
-            if classify_slot(slot) == Found::Row {
+            if classify_slot(slot) == TupleKind::Row {
                 return true;
             }
         }

@@ -1,5 +1,5 @@
 //! Storage parameters of series indexes: btree's, and `of_key`, by which a dump tells the series index that a key, or an ordinary
-//! index, has brought (`ddl/companion`) from one that somebody asked for.
+//! index, has brought (`ddl/auto_index`) from one that somebody asked for.
 
 use pgrx::pg_sys;
 use std::ffi::CStr;

@@ -1,7 +1,7 @@
 //! What a session knows about the unique indexes of a varve table, until the catalogs tell it otherwise.
 
 use crate::catalog::access_method;
-use crate::catalog::{layout, marks};
+use crate::catalog::{chunk_marker, layout};
 use crate::guc;
 use crate::pg::relation::{self, Open};
 use pgrx::pg_sys;
@@ -55,7 +55,8 @@ impl Keys {
     pub unsafe fn has_chunks(&self, table: pg_sys::Relation) -> bool {
         if !self.has_chunks.get() && self.can_get_chunks {
             // SAFETY: by contract.
-            self.has_chunks.set(unsafe { marks::is_marked(table) });
+            self.has_chunks
+                .set(unsafe { chunk_marker::is_marked(table) });
         }
         self.has_chunks.get()
     }
@@ -162,7 +163,7 @@ unsafe fn look_up(table: pg_sys::Relation) -> Keys {
         if !keys.unique.is_empty() {
             keys.can_get_chunks = layout::can_get_chunks(table);
             // What can get none now gets none before our lock on it ends.
-            keys.has_chunks.set(marks::is_marked(table));
+            keys.has_chunks.set(chunk_marker::is_marked(table));
         }
     }
     keys

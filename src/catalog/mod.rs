@@ -3,7 +3,7 @@
 
 pub mod access_method;
 pub mod auto_index_columns;
+pub mod chunk_marker;
 pub mod index_options;
 pub mod keys;
 pub mod layout;
-pub mod marks;

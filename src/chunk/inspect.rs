@@ -1,9 +1,9 @@
 //! Looking at every chunk of a table, in the order of their headers.
 
-use crate::chunk::kind::{classify, Found};
+use crate::chunk::chunk_cache;
 use crate::chunk::read::Damage;
 use crate::chunk::reader::Reader;
-use crate::chunk::registry;
+use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::pg::error;
 use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation;
@@ -18,7 +18,7 @@ use std::rc::Rc;
 pub unsafe fn visible_tuples(
     table: pg_sys::Relation,
     snapshot: pg_sys::Snapshot,
-    visit: impl FnMut(Found, PageTuple),
+    visit: impl FnMut(TupleKind, PageTuple),
 ) {
     // SAFETY: by contract.
     unsafe { visible_on(table, snapshot, 0..relation::blocks(table), visit) }
@@ -32,7 +32,7 @@ pub unsafe fn visible_on(
     table: pg_sys::Relation,
     snapshot: pg_sys::Snapshot,
     pages: impl Iterator<Item = u32>,
-    mut visit: impl FnMut(Found, PageTuple),
+    mut visit: impl FnMut(TupleKind, PageTuple),
 ) {
     // SAFETY: by contract.
     unsafe {
@@ -68,13 +68,13 @@ pub unsafe fn chunks(
     // SAFETY: by contract.
     unsafe {
         visible_tuples(table, snapshot, |found, item| {
-            if found == Found::Header {
+            if found == TupleKind::Header {
                 headers.push(item.tid);
             }
         });
         for at in headers {
             error::check_interrupts();
-            if let Some(result) = registry::try_reader_at(table, at, snapshot) {
+            if let Some(result) = chunk_cache::try_reader_at(table, at, snapshot) {
                 visit(at, result);
             }
         }

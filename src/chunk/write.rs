@@ -192,7 +192,7 @@ impl Target {
     /// Writes a whole chunk and returns the TID of its header. `header` comes without sections.
     pub fn write_chunk(&self, mut header: Header, mut statics: Statics, payload: &[u8]) -> Tid {
         // SAFETY: the table is open for writing.
-        unsafe { crate::catalog::marks::mark(self.table) };
+        unsafe { crate::catalog::chunk_marker::mark(self.table) };
         statics.payload = self.write_bytes(header.chunk, 0, payload, header.rows);
         header.statics = self.write_section(
             header.chunk,

@@ -7,8 +7,8 @@
 use super::filter;
 use super::progress::{Watch, Work};
 use crate::catalog::layout::{self, Layout};
+use crate::chunk::chunk_cache;
 use crate::chunk::read::Chunk;
-use crate::chunk::registry;
 use crate::chunk::write::{self, Target};
 use crate::pg::error::{self, Code};
 use crate::pg::owner;
@@ -195,7 +195,7 @@ pub unsafe fn preview(table: pg_sys::Relation, snapshot: pg_sys::Snapshot, rule:
             let mut out = Preview::default();
             if expired.goes_whole(table) {
                 for (at, _) in expired.whole_chunks(table, snapshot) {
-                    if let Some(Ok(reader)) = registry::try_reader_at(table, at, snapshot) {
+                    if let Some(Ok(reader)) = chunk_cache::try_reader_at(table, at, snapshot) {
                         if expired.has_whole(&reader.chunk) {
                             out.chunks += 1;
                             out.bytes += chunk_bytes(&reader.chunk) as i64;
@@ -346,7 +346,7 @@ impl Expired<'_> {
                     return number;
                 }
                 // It may have got another header since, or been merged.
-                let Some(Ok(reader)) = registry::try_reader_at(table, at, snapshot) else {
+                let Some(Ok(reader)) = chunk_cache::try_reader_at(table, at, snapshot) else {
                     continue;
                 };
                 let chunk = &reader.chunk;

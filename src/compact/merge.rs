@@ -11,10 +11,10 @@ use super::plan::GROWTH;
 use super::source::{Source, Span};
 use super::survey::{self, Survey};
 use crate::catalog::layout::Layout;
-use crate::chunk::chunks::{self, Encoded, Plan, CHUNK_BYTES, OWN_CHUNK_ROWS};
+use crate::chunk::encode::{self, Encoded, Plan, CHUNK_BYTES, OWN_CHUNK_ROWS};
+use crate::chunk::index_entries::SeriesIndexes;
 use crate::chunk::read::Damage;
-use crate::chunk::rows::{integer_at, RowSet};
-use crate::chunk::series::SeriesIndexes;
+use crate::chunk::row_set::{integer_at, RowSet};
 use crate::chunk::write::{self, Target};
 use crate::guc;
 use crate::pg::error;
@@ -555,6 +555,6 @@ impl Writer<'_, '_> {
         };
         let target = &self.round.target;
         let at = Encoded::new(&columns, self.round.layout, &plan).write(target);
-        chunks::enter(target.table, self.indexes, at);
+        encode::enter(target.table, self.indexes, at);
     }
 }

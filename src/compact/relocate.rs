@@ -3,11 +3,11 @@
 
 use super::merge::{delete_header, Done};
 use super::survey::{Seen, Survey};
+use crate::chunk::chunk_cache;
+use crate::chunk::index_entries::SeriesIndexes;
 use crate::chunk::place::{self, LowFirst};
 use crate::chunk::read::Damage;
 use crate::chunk::reader::Reader;
-use crate::chunk::registry;
-use crate::chunk::series::SeriesIndexes;
 use crate::chunk::write::Target;
 use crate::pg::error;
 use crate::pg::tid::Tid;
@@ -120,7 +120,7 @@ unsafe fn read(
     indexes: &SeriesIndexes,
 ) -> Option<Result<Contents, Damage>> {
     // SAFETY: the caller's contract.
-    let reader = match unsafe { registry::try_reader_at(table, seen.tid, snapshot) }? {
+    let reader = match unsafe { chunk_cache::try_reader_at(table, seen.tid, snapshot) }? {
         Ok(reader) => reader,
         Err(damage) => return Some(Err(damage)),
     };

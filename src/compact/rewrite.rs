@@ -10,11 +10,11 @@
 //! * Columns that were added after a chunk was written get their missing value: core forgets it.
 //! * Headers without rows, kept for such followers, go when everybody sees that the rows are gone.
 
-use crate::catalog::marks;
+use crate::catalog::chunk_marker;
 use crate::chunk::raw::{Lifetime, RawPages};
 use crate::chunk::read::{Chunk, Damage};
 use crate::chunk::reader::Reader;
-use crate::chunk::rows::RowSet;
+use crate::chunk::row_set::RowSet;
 use crate::chunk::write::{self, DELETE_MAP_BASE, STATICS_BASE};
 use crate::pg::error;
 use crate::pg::page::PageCursor;
@@ -70,7 +70,7 @@ pub unsafe fn copy_chunk(
     };
     let chunk = &source.reader.chunk;
     // SAFETY: by contract.
-    unsafe { marks::mark(new) };
+    unsafe { chunk_marker::mark(new) };
     // SAFETY: by contract.
     let result = unsafe { copy_payload(table, source, pages) };
     let (statics, birth) = match result {
@@ -114,7 +114,9 @@ unsafe fn open(table: pg_sys::Relation, at: Tid) -> Opened {
                 reader: Reader::new(chunk),
                 lifetime: Lifetime::of(found.header),
             },
-            Err(damage) => crate::chunk::kind::raise(table, at, found.header, found.len, &damage),
+            Err(damage) => {
+                crate::chunk::tuple_kind::raise(table, at, found.header, found.len, &damage)
+            }
         }
     }
 }

@@ -5,10 +5,10 @@
 
 use super::merge::Done;
 use crate::catalog::layout::{self, Layout};
-use crate::chunk::chunks;
-use crate::chunk::kind::{classify, Found};
-use crate::chunk::rows::RowSet;
-use crate::chunk::series::SeriesIndexes;
+use crate::chunk::encode;
+use crate::chunk::index_entries::SeriesIndexes;
+use crate::chunk::row_set::RowSet;
+use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::chunk::write::{self, Target};
 use crate::guc;
 use crate::pg::error;
@@ -71,7 +71,7 @@ pub unsafe fn round(
         };
         if rows.rows > 0 {
             let (order, indexes) = (rows.order(layout), SeriesIndexes::open(table));
-            chunks::write_fresh(&target, &rows, &order, layout, &indexes);
+            encode::write_fresh(&target, &rows, &order, layout, &indexes);
         }
         (done, (block < blocks).then_some(block))
     }
@@ -90,7 +90,7 @@ unsafe fn visible_rows(
                 // SAFETY: the page is pinned and locked.
                 unsafe {
                     let mut heap_tuple = item.to_heap_tuple(relation::oid(table));
-                    classify(item.header, item.len, item.tid.offset) == Found::Row
+                    classify(item.header, item.len, item.tid.offset) == TupleKind::Row
                         && pg_sys::HeapTupleSatisfiesVisibility(&mut heap_tuple, snapshot, buffer)
                 }
             })

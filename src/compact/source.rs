@@ -5,7 +5,7 @@ use crate::catalog::layout::Layout;
 use crate::chunk::datum::{self, Datums};
 use crate::chunk::read::{Chunk, Damage};
 use crate::chunk::reader::Reader;
-use crate::chunk::rows::{append, integer_at, put_ordered, RowSet};
+use crate::chunk::row_set::{append, integer_at, put_ordered, RowSet};
 use crate::pg::error;
 use crate::pg::relation;
 use pgrx::pg_sys;

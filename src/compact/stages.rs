@@ -6,8 +6,8 @@ use super::merge::{self, Done};
 use super::progress::{Watch, Work};
 use super::survey::Survey;
 use super::{obstacle, plan, reindex, relocate, seal};
+use crate::catalog::chunk_marker;
 use crate::catalog::layout::{self, Layout};
-use crate::catalog::marks;
 use crate::chunk::density;
 use crate::chunk::place::LowFirst;
 use crate::chunk::read::Damage;
@@ -114,12 +114,15 @@ impl Compaction<'_> {
                         say_why_not(table);
                         return (Done::default(), 0);
                     }
-                    if start == 0 && departure::is_worker() && !marks::has_no_old_plans(table) {
+                    if start == 0
+                        && departure::is_worker()
+                        && !chunk_marker::has_no_old_plans(table)
+                    {
                         is_early = true;
                         return (Done::default(), 0);
                     }
                     if start == 0 {
-                        marks::await_old_plans(table);
+                        chunk_marker::await_old_plans(table);
                     }
                     locks::begin_moving(table, Mover::Compact);
                     let _low = LowFirst::begin(table);

@@ -3,12 +3,12 @@
 
 use super::source::{has_layout, Source};
 use crate::catalog::layout::Layout;
-use crate::chunk::chunks::CHUNK_BYTES;
+use crate::chunk::chunk_cache;
 use crate::chunk::datum;
-use crate::chunk::kind::{classify, Found};
+use crate::chunk::encode::CHUNK_BYTES;
 use crate::chunk::read::{Chunk, Damage};
-use crate::chunk::registry;
-use crate::chunk::rows::put_ordered;
+use crate::chunk::row_set::put_ordered;
+use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::guc;
 use crate::pg::error;
 use crate::pg::page::PageCursor;
@@ -145,7 +145,7 @@ impl Survey {
                 self.live_bytes += u64::from(item.len).next_multiple_of(8) + 4;
                 self.live_tuples += 1;
                 self.end = item.tid.block + 1;
-                if found == Found::Header {
+                if found == TupleKind::Header {
                     headers.push(item.tid);
                 }
             }
@@ -161,7 +161,7 @@ impl Survey {
         horizon: pg_sys::TransactionId,
     ) {
         // SAFETY: the table is open and the snapshot active.
-        match unsafe { registry::try_reader_at(table, at, snapshot) } {
+        match unsafe { chunk_cache::try_reader_at(table, at, snapshot) } {
             None => {}
             Some(Err(damage)) => self.damaged.push((at, damage)),
             // SAFETY: as above.
@@ -263,7 +263,7 @@ pub unsafe fn open(
 ) -> Option<Result<Source, Damage>> {
     // SAFETY: by contract.
     unsafe {
-        match registry::try_reader_at(table, seen.tid, snapshot)? {
+        match chunk_cache::try_reader_at(table, seen.tid, snapshot)? {
             Ok(reader) if reader.chunk.header.chunk != seen.chunk => None,
             Ok(reader) => Some(Source::new(reader, layout)),
             Err(damage) => Some(Err(damage)),

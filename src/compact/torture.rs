@@ -4,10 +4,10 @@
 
 use super::seal;
 use crate::catalog::layout;
-use crate::chunk::chunks;
-use crate::chunk::kind::{classify, Found};
-use crate::chunk::rows::RowSet;
-use crate::chunk::series::SeriesIndexes;
+use crate::chunk::encode;
+use crate::chunk::index_entries::SeriesIndexes;
+use crate::chunk::row_set::RowSet;
+use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::chunk::write::Target;
 use crate::guc;
 use crate::pg::page::PageCursor;
@@ -80,7 +80,7 @@ unsafe fn seal_rows(table: pg_sys::Relation, written: BTreeSet<Tid>) {
         }
         if rows.rows > 0 {
             let (order, indexes) = (rows.order(&layout), SeriesIndexes::open(table));
-            chunks::write_fresh(&target, &rows, &order, &layout, &indexes);
+            encode::write_fresh(&target, &rows, &order, &layout, &indexes);
         }
     }
 }
@@ -95,7 +95,7 @@ unsafe fn living(table: pg_sys::Relation, at: Tid) -> Option<pg_sys::HeapTuple> 
         let mut found = item.to_heap_tuple(relation::oid(table));
         let lives = cursor.locked(|_| {
             let now = core::ptr::addr_of_mut!(pg_sys::SnapshotSelfData);
-            classify(item.header, item.len, at.offset) == Found::Row
+            classify(item.header, item.len, at.offset) == TupleKind::Row
                 && pg_sys::TransactionIdIsCurrentTransactionId(crate::pg::tuple::xmin(item.header))
                 && pg_sys::HeapTupleSatisfiesVisibility(&mut found, now, buffer)
         });

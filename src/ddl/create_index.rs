@@ -1,9 +1,9 @@
 //! CREATE INDEX: an event trigger translates `USING varve` to the index access method's own name, since
 //! the name `varve` is the table access method's, and says what an ordinary index covers. The same trigger
-//! lets companions make way for ALTER TABLE.
+//! lets automatic indexes make way for ALTER TABLE.
 
-use crate::catalog::{access_method, layout, marks};
-use crate::ddl::companion;
+use crate::catalog::{access_method, chunk_marker, layout};
+use crate::ddl::auto_index;
 use crate::pg::error;
 use crate::pg::event_trigger::statement;
 use crate::pg::node;
@@ -36,7 +36,7 @@ pub unsafe extern "C-unwind" fn varve_before_ddl(call: pg_sys::FunctionCallInfo)
                 let elements = (*statement.cast::<pg_sys::CreateSchemaStmt>()).schemaElts;
                 for_each_index(elements);
             }
-            _ => companion::before(statement),
+            _ => auto_index::before(statement),
         }
         pg_sys::Datum::from(0usize)
     }
@@ -94,7 +94,7 @@ unsafe fn look_at_table(index: *mut pg_sys::IndexStmt) {
             return;
         }
         match (is_series, access_method::is_varve(table.rel())) {
-            (true, true) => companion::claim(index, table.rel()),
+            (true, true) => auto_index::adopt(index, table.rel()),
             (true, false) => note_plain(table.rel()),
             (false, _) if !(*index).unique => note_ordinary(table.rel()),
             (false, _) => {}
@@ -119,7 +119,7 @@ unsafe fn note_plain(table: pg_sys::Relation) {
 unsafe fn note_ordinary(table: pg_sys::Relation) {
     // SAFETY: the caller's contract.
     unsafe {
-        if access_method::is_varve(table) && marks::may_have_chunks(table) {
+        if access_method::is_varve(table) && chunk_marker::may_have_chunks(table) {
             error::notice(
                 format!(
                     "index on varve table \"{}\" covers rows that are not compressed, and is not used by queries",

@@ -1,4 +1,4 @@
 //! Event triggers, and the series index that a key brings. May import everything but `worker`.
 
-pub mod companion;
+pub mod auto_index;
 pub mod create_index;

@@ -2,12 +2,12 @@
 //! belongs to one table, subtransaction and command; it is written when its statement ends, when it is
 //! the largest and memory runs short, or before a scan that must see it. One budget is for all of them.
 
+use crate::catalog::chunk_marker;
 use crate::catalog::layout::{self, Layout};
-use crate::catalog::marks;
-use crate::chunk::chunks;
 use crate::chunk::datum::Datums;
-use crate::chunk::rows::RowSet;
-use crate::chunk::series::SeriesIndexes;
+use crate::chunk::encode;
+use crate::chunk::index_entries::SeriesIndexes;
+use crate::chunk::row_set::RowSet;
 use crate::chunk::write::{self, Target};
 use crate::guc;
 use crate::ingest::fresh;
@@ -198,7 +198,7 @@ unsafe fn indexes_allow(table: pg_sys::Relation) -> bool {
         }
         !layout::has_ordinary_index(table)
             || !has_keys && layout::has_calendar_column(table)
-            || marks::is_marked(table)
+            || chunk_marker::is_marked(table)
     }
 }
 
@@ -376,7 +376,7 @@ fn write(batch: Batch) {
         let keys = entering::Batch::new(table.rel(), rows, &batch.layout, &order);
         match keys {
             None if to_tail => write_tail(&target, rows, &indexes, |_, _| {}),
-            None => chunks::write_fresh(&target, rows, &order, &batch.layout, &indexes),
+            None => encode::write_fresh(&target, rows, &order, &batch.layout, &indexes),
             Some(keys) if to_tail => keys.enter(|| {
                 let mut tail = Vec::with_capacity(rows.rows);
                 write_tail(&target, rows, &indexes, |row, at| {
@@ -391,9 +391,9 @@ fn write(batch: Batch) {
             Some(keys) => {
                 keys.announce();
                 // Others wait while keys are entered: what takes long comes before.
-                let chunks = chunks::encode_all_fresh(rows, &order, &batch.layout);
+                let chunks = encode::encode_all_fresh(rows, &order, &batch.layout);
                 keys.enter(|| entering::Entered {
-                    headers: chunks::write_all(&target, chunks, &indexes),
+                    headers: encode::write_all(&target, chunks, &indexes),
                     ..entering::Entered::default()
                 });
             }

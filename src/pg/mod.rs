@@ -9,7 +9,7 @@ pub mod error;
 pub mod event_trigger;
 pub mod executor;
 pub mod heap;
-pub mod heavy;
+pub mod lock_tags;
 pub mod memory;
 pub mod nbtree;
 pub mod news;

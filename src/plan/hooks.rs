@@ -94,7 +94,7 @@ struct Run {
 unsafe extern "C-unwind" fn before_run(query: *mut pg_sys::QueryDesc) -> Run {
     // SAFETY: the query is started.
     unsafe {
-        let approved = super::approval::approved_command(query);
+        let approved = super::batch_eligibility::eligible_command(query);
         let depth = batch::depth();
         if depth == 0 {
             wake::at_statement();

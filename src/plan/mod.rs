@@ -2,11 +2,11 @@
 //! below.
 
 pub mod aggregate;
-pub mod approval;
+pub mod batch_eligibility;
+pub mod conflict_filter;
 pub mod gapfill;
 pub mod hooks;
 pub mod planner;
 pub mod projection;
 pub mod ranges;
-pub mod sift;
 pub mod utility;

@@ -2,7 +2,7 @@
 //! its tail only, so no path may be made from them. They stay in the list for uniqueness proofs.
 
 use crate::catalog::access_method;
-use crate::catalog::{layout, marks};
+use crate::catalog::{chunk_marker, layout};
 use crate::pg::relation::Open;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -34,7 +34,7 @@ unsafe extern "C-unwind" fn get_relation_info(
             return;
         }
         let open = Open::table(table, pg_sys::NoLock);
-        if !access_method::is_varve(open.rel()) || !marks::may_have_chunks(open.rel()) {
+        if !access_method::is_varve(open.rel()) || !chunk_marker::may_have_chunks(open.rel()) {
             return;
         }
         let series = layout::index_am();

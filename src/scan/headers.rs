@@ -12,11 +12,11 @@
 //! No series index has headers whose rows are all gone (`FLAG_TOMBSTONE`); nobody but compact wants them.
 
 use crate::catalog::layout;
-use crate::chunk::kind::{classify, Found};
+use crate::chunk::chunk_cache;
 use crate::chunk::read::Damage;
 use crate::chunk::reader::Reader;
-use crate::chunk::registry;
-use crate::chunk::{inspect, series};
+use crate::chunk::tuple_kind::{classify, TupleKind};
+use crate::chunk::{index_entries, inspect};
 use crate::ingest::batch;
 use crate::pg::error;
 use crate::pg::nbtree::EntryScan;
@@ -24,7 +24,7 @@ use crate::pg::page::PageCursor;
 use crate::pg::relation::{self, Open};
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
-use crate::series_index::entries::Shape;
+use crate::series_index::entries::IndexDesc;
 use crate::series_index::quals::Quals;
 use crate::series_index::section::is_null;
 use crate::table::changes;
@@ -70,7 +70,7 @@ pub unsafe fn places(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Opt
         entries.restart(&[]);
         while let Some((entry, _)) = entries.next(true) {
             error::check_interrupts();
-            match series::header_of_entry(entry) {
+            match index_entries::header_of_entry(entry) {
                 Some(header) => add(&mut places.headers, header),
                 None => add(&mut places.tail, entry.block),
             }
@@ -138,7 +138,7 @@ pub unsafe fn each_chunk(
     unsafe {
         for at in all_headers(table, snapshot) {
             error::check_interrupts();
-            match registry::try_reader_at(table, at, snapshot) {
+            match chunk_cache::try_reader_at(table, at, snapshot) {
                 None => {}
                 Some(Ok(reader)) if reader.chunk.header.has(FLAG_TOMBSTONE) => {}
                 Some(found) => visit(at, found),
@@ -155,7 +155,7 @@ unsafe fn all_headers(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Ve
         }
         let mut headers = Vec::new();
         inspect::visible_tuples(table, snapshot, |found, item| {
-            if found == Found::Header {
+            if found == TupleKind::Header {
                 headers.push(item.tid);
             }
         });
@@ -189,7 +189,7 @@ pub unsafe fn visit_headers(
             // SAFETY: the page is pinned and locked.
             unsafe {
                 let mut heap_tuple = item.to_heap_tuple(relation::oid(table));
-                let seen = classify(item.header, item.len, at.offset) == Found::Header
+                let seen = classify(item.header, item.len, at.offset) == TupleKind::Header
                     && pg_sys::HeapTupleSatisfiesVisibility(&mut heap_tuple, snapshot, buffer);
                 seen.then(|| decode(tuple::body(item.header, item.len)))
             }
@@ -231,13 +231,13 @@ pub unsafe fn count(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Coun
             Some(places) => {
                 headers = places.headers;
                 inspect::visible_on(table, snapshot, places.tail.into_iter(), |found, _| {
-                    count.tail_rows += i64::from(found == Found::Row);
+                    count.tail_rows += i64::from(found == TupleKind::Row);
                 });
             }
             None => inspect::visible_tuples(table, snapshot, |found, item| match found {
-                Found::Row => count.tail_rows += 1,
-                Found::Header => headers.push(item.tid),
-                Found::Skip => {}
+                TupleKind::Row => count.tail_rows += 1,
+                TupleKind::Header => headers.push(item.tid),
+                TupleKind::Skip => {}
             }),
         }
         visit_headers(table, snapshot, &headers, |_, header| match header {
@@ -266,7 +266,7 @@ pub fn times(header: &Header) -> Option<(i64, i64)> {
 ///
 /// It reads index pages only: entries that the quals select. Upper bounds of time do not stop it, since chunks are
 /// entered by their end: `times` of the header tells whether the chunk begins too late. It is up to the caller to look at each place
-/// under the snapshot (`registry::reader_at`, `visit_headers`; a row by `table_index_fetch_tuple`), to leave out tombstones, and to
+/// under the snapshot (`chunk_cache::reader_at`, `visit_headers`; a row by `table_index_fetch_tuple`), to leave out tombstones, and to
 /// ask the quals about single rows. Where the table's series index cannot be used under a snapshot (`usable_index`), neither can this.
 ///
 /// # Safety
@@ -284,13 +284,13 @@ pub unsafe fn in_range(
     // SAFETY: by contract.
     unsafe {
         begin_reading(table, snapshot);
-        let shape = Shape::new(index);
-        let columns = shape.columns.len();
+        let desc = IndexDesc::new(index);
+        let columns = desc.columns.len();
         let mut seen = FxHashSet::default();
         let mut entries = EntryScan::begin(index, snapshot, quals.most_keys() + columns);
         let nulls = |from: usize| (from..=columns).map(is_null);
         let mut sections = vec![nulls(1).collect::<Vec<_>>()];
-        if shape.key_columns() > 0 {
+        if desc.key_columns() > 0 {
             for mut keys in quals.first_keys() {
                 keys.extend(nulls(2));
                 sections.push(keys);
@@ -300,7 +300,7 @@ pub unsafe fn in_range(
             entries.restart(&keys);
             while let Some((entry, _)) = entries.next(true) {
                 error::check_interrupts();
-                if let Some(header) = series::header_of_entry(entry) {
+                if let Some(header) = index_entries::header_of_entry(entry) {
                     if seen.insert(header) {
                         visit(Place::Header(header));
                     }
@@ -318,8 +318,8 @@ pub unsafe fn in_range(
                 if !quals.keys_hold(|column| (values[column], null[column])) {
                     continue;
                 }
-                let last = shape.key_columns();
-                match series::header_of_entry(entry) {
+                let last = desc.key_columns();
+                match index_entries::header_of_entry(entry) {
                     // Those without a time are not keyed.
                     Some(header) if !null[last] && seen.insert(header) => {
                         visit(Place::Header(header))

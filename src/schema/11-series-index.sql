@@ -9,7 +9,7 @@ AS 'MODULE_PATHNAME', 'varve_before_ddl' LANGUAGE C;
 CREATE EVENT TRIGGER varve_before_ddl ON ddl_command_start
 WHEN TAG IN ('CREATE INDEX', 'CREATE SCHEMA', 'ALTER TABLE') EXECUTE FUNCTION varve.before_ddl();
 
--- Keys with a time column bring a series index along (src/ddl/companion).
+-- Keys with a time column bring a series index along (src/ddl/auto_index).
 CREATE FUNCTION varve.after_ddl() RETURNS event_trigger
 AS 'MODULE_PATHNAME', 'varve_after_ddl' LANGUAGE C;
 CREATE EVENT TRIGGER varve_after_ddl ON ddl_command_end

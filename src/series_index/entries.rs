@@ -1,7 +1,7 @@
 //! Entries of a series index in order, with their series: a stream over all sub-scans of a scan.
 
 use super::quals::Quals;
-use crate::chunk::series;
+use crate::chunk::index_entries;
 use crate::pg::error;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::relation;
@@ -15,21 +15,21 @@ use std::rc::Rc;
 pub type Time = (bool, i64);
 
 /// What a scan knows about its index.
-pub struct Shape {
+pub struct IndexDesc {
     pub index: pg_sys::Relation,
     /// Table columns of the index, from 0; the last one is time.
     pub columns: Vec<usize>,
     pub time_length: i16,
 }
 
-impl Shape {
+impl IndexDesc {
     /// # Safety
     /// `index` must be an open series index, and stay open.
-    pub unsafe fn new(index: pg_sys::Relation) -> Shape {
+    pub unsafe fn new(index: pg_sys::Relation) -> IndexDesc {
         // SAFETY: by contract.
         unsafe {
-            let columns = series::key_columns(index);
-            Shape {
+            let columns = index_entries::key_columns(index);
+            IndexDesc {
                 index,
                 time_length: relation::attributes((*index).rd_att)[columns.len() - 1].attlen,
                 columns,
@@ -59,7 +59,7 @@ impl Shape {
     }
 
     pub fn time_datum(&self, time: Time) -> (pg_sys::Datum, bool) {
-        (series::time_datum(time.1, self.time_length), time.0)
+        (index_entries::time_datum(time.1, self.time_length), time.0)
     }
 
     /// Order of two series in the index.
@@ -126,7 +126,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    pub fn new(entries: EntryScan, shape: &Shape) -> Stream {
+    pub fn new(entries: EntryScan, desc: &IndexDesc) -> Stream {
         Stream {
             entries,
             forward: true,
@@ -134,8 +134,8 @@ impl Stream {
             running: false,
             key: None,
             ahead: VecDeque::new(),
-            values: vec![pg_sys::Datum::from(0usize); shape.columns.len()],
-            nulls: vec![true; shape.columns.len()],
+            values: vec![pg_sys::Datum::from(0usize); desc.columns.len()],
+            nulls: vec![true; desc.columns.len()],
         }
     }
 
@@ -196,9 +196,9 @@ impl Stream {
     }
 
     /// The next entry of the sub-scan, without taking it.
-    pub fn peek(&mut self, shape: &Shape, quals: &Quals) -> Option<&Entry> {
+    pub fn peek(&mut self, desc: &IndexDesc, quals: &Quals) -> Option<&Entry> {
         if self.ahead.is_empty() {
-            let entry = self.read(shape, quals)?;
+            let entry = self.read(desc, quals)?;
             self.ahead.push_back(entry);
         }
         self.ahead.front()
@@ -209,39 +209,44 @@ impl Stream {
     }
 
     /// Reads on, in the direction of the stream or `forward` for its own purposes.
-    fn read(&mut self, shape: &Shape, quals: &Quals) -> Option<Entry> {
+    fn read(&mut self, desc: &IndexDesc, quals: &Quals) -> Option<Entry> {
         let forward = self.forward;
-        self.read_towards(forward, shape, quals)
+        self.read_towards(forward, desc, quals)
     }
 
     /// Reads the next entry in a given direction of the sub-scan that runs.
-    pub fn read_towards(&mut self, forward: bool, shape: &Shape, quals: &Quals) -> Option<Entry> {
+    pub fn read_towards(
+        &mut self,
+        forward: bool,
+        desc: &IndexDesc,
+        quals: &Quals,
+    ) -> Option<Entry> {
         while self.running {
             error::check_interrupts();
             let Some((tid, tuple)) = self.entries.next(forward) else {
                 self.running = false;
                 break;
             };
-            let header = series::header_of_entry(tid);
+            let header = index_entries::header_of_entry(tid);
             // SAFETY: the tuple is of this index and stays until the next read.
             let key = unsafe {
                 pg_sys::index_deform_tuple(
                     tuple,
-                    (*shape.index).rd_att,
+                    (*desc.index).rd_att,
                     self.values.as_mut_ptr(),
                     self.nulls.as_mut_ptr(),
                 );
-                if header.is_some() && self.nulls[shape.key_columns()] {
+                if header.is_some() && self.nulls[desc.key_columns()] {
                     continue; // Not keyed: the section of such chunks is read by itself.
                 }
-                self.key_of(shape, tuple)
+                self.key_of(desc, tuple)
             };
             // SAFETY: values are of the index's columns.
             let wanted = unsafe { quals.keys_hold(|column| key.values[column]) };
             if wanted {
-                let last = shape.key_columns();
+                let last = desc.key_columns();
                 return Some(Entry {
-                    time: shape.time_of(self.values[last], self.nulls[last]),
+                    time: desc.time_of(self.values[last], self.nulls[last]),
                     key,
                     tid: header.unwrap_or(tid),
                     is_header: header.is_some(),
@@ -252,10 +257,10 @@ impl Stream {
     }
 
     /// The key of the tuple that was just deformed: the one before, if it is the same.
-    unsafe fn key_of(&mut self, shape: &Shape, tuple: pg_sys::IndexTuple) -> Rc<Key> {
+    unsafe fn key_of(&mut self, desc: &IndexDesc, tuple: pg_sys::IndexTuple) -> Rc<Key> {
         // SAFETY: the caller's contract.
         unsafe {
-            let descriptor = (*shape.index).rd_att;
+            let descriptor = (*desc.index).rd_att;
             let attributes = relation::attributes(descriptor);
             let same = |key: &Rc<Key>| {
                 key.values.iter().enumerate().all(|(at, &(value, isnull))| {
@@ -281,7 +286,7 @@ impl Stream {
             );
             let values = self.values.iter().copied().zip(self.nulls.iter().copied());
             let key = Rc::new(Key {
-                values: values.take(shape.key_columns()).collect(),
+                values: values.take(desc.key_columns()).collect(),
                 _tuple: copy,
             });
             self.key = Some(Rc::clone(&key));

@@ -7,15 +7,15 @@
 //! nothing that is unread lies above the time of the next entry. The chunk that reaches over the upper
 //! bound of a backward scan is found by looking forward from there.
 
-use super::entries::{Entry, Key, Shape, Stream, Time};
+use super::entries::{Entry, IndexDesc, Key, Stream, Time};
 use super::quals::Quals;
 use super::rows::{rows_of_series, within_bounds, ChunkRows, View};
 use super::section::Section;
-use crate::chunk::registry;
+use crate::chunk::chunk_cache;
 use crate::pg::error;
 use crate::pg::tid::Tid;
 use crate::table::fetched;
-use crate::table::open::OpenChunk;
+use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -66,7 +66,7 @@ impl Opened {
             if let Some(known) = self.chunks.get(&header) {
                 return Some(Rc::clone(&known.open));
             }
-            let reader = registry::reader_at(table, header, snapshot)?;
+            let reader = chunk_cache::reader_at(table, header, snapshot)?;
             let open = Rc::new(OpenChunk::new(reader, snapshot));
             let opened = OpenedChunk {
                 open: Rc::clone(&open),
@@ -80,7 +80,7 @@ impl Opened {
 
 /// What a merge reads from.
 pub struct Sources<'a> {
-    pub shape: &'a Shape,
+    pub desc: &'a IndexDesc,
     pub quals: &'a Quals,
     pub table: pg_sys::Relation,
     pub snapshot: pg_sys::Snapshot,
@@ -96,7 +96,7 @@ pub struct Sources<'a> {
 impl Sources<'_> {
     fn view(&self) -> View<'_> {
         View {
-            shape: self.shape,
+            desc: self.desc,
             quals: self.quals,
             // SAFETY: the table is open during the scan.
             descriptor: unsafe { (*self.table).rd_att },
@@ -109,11 +109,11 @@ impl Sources<'_> {
 
     /// The next entry of this sub-scan or the first one of a later sub-scan.
     fn peek_any(&mut self) -> Option<&Entry> {
-        while self.stream.peek(self.shape, self.quals).is_none() {
+        while self.stream.peek(self.desc, self.quals).is_none() {
             let sub_scan = self.stream.next_sub_scan()?;
             self.start_sub_scan(sub_scan);
         }
-        self.stream.peek(self.shape, self.quals)
+        self.stream.peek(self.desc, self.quals)
     }
 
     fn start_sub_scan(&mut self, sub_scan: usize) {
@@ -140,7 +140,7 @@ impl Sources<'_> {
     /// order: the first visible one, and others that end at the same time.
     fn chunks_over_bound(&mut self) -> VecDeque<Entry> {
         let mut found: VecDeque<Entry> = VecDeque::new();
-        while let Some(entry) = self.stream.read_towards(true, self.shape, self.quals) {
+        while let Some(entry) = self.stream.read_towards(true, self.desc, self.quals) {
             if found.front().is_some_and(|first| first.time != entry.time) {
                 break;
             }
@@ -171,7 +171,7 @@ impl Sources<'_> {
 
     /// Does the time of an entry lie within the upper bounds?
     fn below_upper(&self, time: Time) -> bool {
-        let (value, isnull) = self.shape.time_datum(time);
+        let (value, isnull) = self.desc.time_datum(time);
         // SAFETY: a value of the time column.
         unsafe { !self.quals.is_past(value, isnull, true) }
     }
@@ -285,10 +285,10 @@ impl Group {
 
     /// Time of the next entry of this series.
     fn peek(&mut self, sources: &mut Sources) -> Option<Time> {
-        let (shape, quals) = (sources.shape, sources.quals);
+        let (desc, quals) = (sources.desc, sources.quals);
         let time = sources
             .stream
-            .peek(shape, quals)
+            .peek(desc, quals)
             .filter(|entry| Rc::ptr_eq(&entry.key, &self.key))
             .map(|entry| entry.time);
         self.complete |= time.is_none();
@@ -322,7 +322,7 @@ impl Group {
     }
 
     fn add_row(&mut self, entry: &Entry, sources: &Sources) {
-        let (value, isnull) = sources.shape.time_datum(entry.time);
+        let (value, isnull) = sources.desc.time_datum(entry.time);
         // SAFETY: a value of the time column.
         if unsafe { sources.quals.time_holds(value, isnull) } {
             self.tail.push_back((entry.time, entry.tid));
@@ -384,7 +384,7 @@ impl Merge {
     /// The series that comes next, in the index or in the section or in both.
     fn next_group(&mut self, sources: &mut Sources) -> Option<Group> {
         let forward = sources.forward();
-        let shape = sources.shape;
+        let desc = sources.desc;
         let indexed = sources.peek_any().map(|entry| Rc::clone(&entry.key));
         let sectioned = self.section.peek(forward).map(Rc::clone);
         let (key, from_index, from_section) = match (indexed, sectioned) {
@@ -392,7 +392,7 @@ impl Merge {
             (Some(key), None) => (key, true, false),
             (None, Some(key)) => (key, false, true),
             (Some(a), Some(b)) => {
-                let order = shape.compare(&a, &b);
+                let order = desc.compare(&a, &b);
                 let order = if forward { order } else { order.reverse() };
                 if order.is_gt() {
                     (b, false, true)

@@ -1,12 +1,12 @@
 //! Which chunks of a table may have rows of a series in a range of times, by a series index; and which rows of a chunk have one key
 //! and time. It is no reading in the sense of serializable transactions: what is found is judged by whoever asked.
 
-use super::entries::Shape;
+use super::entries::IndexDesc;
 use super::quals::Quals;
 use super::rows::{candidates, View};
 use super::section::is_null;
+use crate::chunk::index_entries;
 use crate::chunk::reader::Reader;
-use crate::chunk::series;
 use crate::pg::error;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::tid::Tid;
@@ -26,12 +26,12 @@ pub enum Section {
 /// # Safety
 /// The index must be open; `key` of its column types, none of them null.
 pub unsafe fn visit_section(
-    shape: &Shape,
+    desc: &IndexDesc,
     key: &[pg_sys::Datum],
     section: Section,
     mut visit: impl FnMut(Tid),
 ) {
-    let columns = shape.columns.len();
+    let columns = desc.columns.len();
     let mut keys = Vec::with_capacity(columns);
     let mut nulls = 1..=columns;
     // SAFETY: by contract.
@@ -41,13 +41,13 @@ pub unsafe fn visit_section(
                 return;
             }
             nulls.next();
-            keys.push(condition(shape.index, 0, EQUAL, key[0]));
+            keys.push(condition(desc.index, 0, EQUAL, key[0]));
         }
         keys.extend(nulls.map(is_null));
-        let mut entries = begin(shape, &keys);
+        let mut entries = begin(desc, &keys);
         while let Some((entry, _)) = entries.next(true) {
             error::check_interrupts();
-            if let Some(header) = series::header_of_entry(entry) {
+            if let Some(header) = index_entries::header_of_entry(entry) {
                 visit(header);
             }
         }
@@ -64,33 +64,32 @@ pub unsafe fn visit_section(
 /// # Safety
 /// As `visit_section`.
 pub unsafe fn visit_keyed(
-    shape: &Shape,
+    desc: &IndexDesc,
     key: &[pg_sys::Datum],
     from: i64,
     to: i64,
     mut visit: impl FnMut(Tid) -> bool,
 ) -> i64 {
-    let last = shape.key_columns();
+    let last = desc.key_columns();
     let mut values = vec![pg_sys::Datum::from(0usize); last + 1];
     let mut nulls = vec![true; last + 1];
     let mut last_end = None;
     // SAFETY: by contract; the tuple stays until the next one is asked for.
     unsafe {
-        let equal =
-            |(at, &value): (usize, &pg_sys::Datum)| condition(shape.index, at, EQUAL, value);
+        let equal = |(at, &value): (usize, &pg_sys::Datum)| condition(desc.index, at, EQUAL, value);
         let mut keys: Vec<_> = key.iter().enumerate().map(equal).collect();
-        let lower = shape.time_datum((false, from)).0;
-        keys.push(condition(shape.index, last, GREATER_EQUAL, lower));
-        let mut entries = begin(shape, &keys);
+        let lower = desc.time_datum((false, from)).0;
+        keys.push(condition(desc.index, last, GREATER_EQUAL, lower));
+        let mut entries = begin(desc, &keys);
         while let Some((entry, tuple)) = entries.next(true) {
             error::check_interrupts();
-            let Some(header) = series::header_of_entry(entry) else {
+            let Some(header) = index_entries::header_of_entry(entry) else {
                 continue;
             };
-            let descriptor = (*shape.index).rd_att;
+            let descriptor = (*desc.index).rd_att;
             let (to_values, to_nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
             pg_sys::index_deform_tuple(tuple, descriptor, to_values, to_nulls);
-            let end = shape.time_of(values[last], nulls[last]).1;
+            let end = desc.time_of(values[last], nulls[last]).1;
             if last_end.is_some_and(|last_end| last_end != end) {
                 break;
             }
@@ -110,27 +109,26 @@ pub unsafe fn visit_keyed(
 /// As `visit_section`; `values` are of all columns of the index.
 pub unsafe fn rows_in(
     reader: &Reader,
-    shape: &Shape,
+    desc: &IndexDesc,
     descriptor: pg_sys::TupleDesc,
     values: &[pg_sys::Datum],
 ) -> Vec<u32> {
     let mut found = Vec::new();
     // SAFETY: by contract; the quals do not outlive this call.
     unsafe {
-        let equal =
-            |(at, &value): (usize, &pg_sys::Datum)| condition(shape.index, at, EQUAL, value);
+        let equal = |(at, &value): (usize, &pg_sys::Datum)| condition(desc.index, at, EQUAL, value);
         let keys: Vec<_> = values.iter().enumerate().map(equal).collect();
-        let quals = Quals::new(shape.index, &keys, pg_sys::CurrentMemoryContext);
+        let quals = Quals::new(desc.index, &keys, pg_sys::CurrentMemoryContext);
         let view = View {
-            shape,
+            desc,
             quals: &quals,
             descriptor,
         };
-        let time = shape.time_of(values[shape.key_columns()], false);
+        let time = desc.time_of(values[desc.key_columns()], false);
         for row in candidates(reader, view).into_iter().flatten() {
-            let (value, isnull) = reader.value(descriptor, row, shape.time_column());
-            let fits = shape.time_of(value, isnull) == time
-                && quals.keys_hold(|column| reader.value(descriptor, row, shape.columns[column]));
+            let (value, isnull) = reader.value(descriptor, row, desc.time_column());
+            let fits = desc.time_of(value, isnull) == time
+                && quals.keys_hold(|column| reader.value(descriptor, row, desc.columns[column]));
             if fits {
                 found.push(row);
             }
@@ -143,11 +141,11 @@ const EQUAL: u32 = pg_sys::BTEqualStrategyNumber;
 const GREATER_EQUAL: u32 = pg_sys::BTGreaterEqualStrategyNumber;
 
 /// A scan of entries. They carry real TIDs only for tail rows, and nothing is fetched by them: any snapshot will do.
-unsafe fn begin(shape: &Shape, keys: &[pg_sys::ScanKeyData]) -> EntryScan {
+unsafe fn begin(desc: &IndexDesc, keys: &[pg_sys::ScanKeyData]) -> EntryScan {
     // SAFETY: the callers' contract.
     unsafe {
         let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-        let mut entries = EntryScan::begin(shape.index, any, keys.len());
+        let mut entries = EntryScan::begin(desc.index, any, keys.len());
         entries.restart(keys);
         entries
     }

@@ -1,14 +1,14 @@
 //! The rows of a chunk that a scan wants: found by the bounds of chunk and blocks first, decoding only
 //! key and time columns of blocks that can match.
 
-use super::entries::{Key, Shape, Time};
+use super::entries::{IndexDesc, Key, Time};
 use super::quals::{Condition, Quals};
 use crate::catalog::layout;
+use crate::chunk::index_entries;
 use crate::chunk::reader::Reader;
-use crate::chunk::series;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
-use crate::table::open::OpenChunk;
+use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
 use std::ops::Range;
 use std::rc::Rc;
@@ -27,7 +27,7 @@ pub struct ChunkRows {
 /// What the functions of this module look at: a scan's index, table and quals.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
-    pub shape: &'a Shape,
+    pub desc: &'a IndexDesc,
     pub quals: &'a Quals,
     pub descriptor: pg_sys::TupleDesc,
 }
@@ -58,10 +58,10 @@ impl ChunkRows {
             }
             // SAFETY: by contract.
             unsafe {
-                let column = view.shape.time_column();
+                let column = view.desc.time_column();
                 let (value, isnull) = self.open.reader.value(view.descriptor, row, column);
                 if view.quals.time_holds(value, isnull) {
-                    self.next = Some((view.shape.time_of(value, isnull), row));
+                    self.next = Some((view.desc.time_of(value, isnull), row));
                 } else if view.quals.is_past(value, isnull, forward) {
                     self.rows = 0..0;
                 }
@@ -97,7 +97,7 @@ pub unsafe fn rows_of_series(
         let is_series = |row: u32| {
             key.values
                 .iter()
-                .zip(&view.shape.columns)
+                .zip(&view.desc.columns)
                 .all(|(&(wanted, _), &column)| {
                     let (value, isnull) = reader.value(view.descriptor, row, column);
                     !isnull && relation::same_image(value, wanted, &attributes[column])
@@ -108,7 +108,7 @@ pub unsafe fn rows_of_series(
         }
         let mut ranges = Vec::from_iter(core::iter::once(0..reader.rows()));
         for (at, &(value, _)) in key.values.iter().enumerate() {
-            let column = view.shape.columns[at];
+            let column = view.desc.columns[at];
             let length = attributes[column].attlen;
             keep_blocks(reader, column, &mut ranges, |min, max| {
                 !excludes(min, max, value, length)
@@ -178,7 +178,7 @@ unsafe fn search(
     // SAFETY: the caller's contract.
     unsafe {
         let attributes = relation::attributes(view.descriptor);
-        for (&(wanted, _), &column) in key.values.iter().zip(&view.shape.columns) {
+        for (&(wanted, _), &column) in key.values.iter().zip(&view.desc.columns) {
             let attribute = &attributes[column];
             let wanted = integer(wanted, attribute)?;
             let at = |row: u32| {
@@ -220,7 +220,7 @@ pub unsafe fn within_bounds(
     view: View,
     forward: bool,
 ) -> Range<u32> {
-    let column = view.shape.time_column();
+    let column = view.desc.time_column();
     let quals = view.quals;
     let mut ranges = vec![rows];
     // SAFETY: by contract.
@@ -273,7 +273,7 @@ pub unsafe fn candidates(reader: &Reader, view: View) -> Vec<Range<u32>> {
         .chain(&quals.uppers)
         .chain(&quals.times);
     for condition in conditions {
-        let column = view.shape.columns[condition.column];
+        let column = view.desc.columns[condition.column];
         // SAFETY: by contract.
         unsafe { narrow(reader, condition, column, view, &mut ranges) };
         if ranges.is_empty() {
@@ -304,8 +304,8 @@ unsafe fn narrow(
             }
             match (min, max) {
                 (&Bound::Int(min), &Bound::Int(max)) if is_ordered => condition.may_hold(
-                    series::time_datum(min, length),
-                    series::time_datum(max, length),
+                    index_entries::time_datum(min, length),
+                    index_entries::time_datum(max, length),
                 ),
                 _ => true,
             }

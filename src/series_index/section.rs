@@ -2,15 +2,15 @@
 //! overlap. A scan looks at those under NULL keys and under the first keys that it asks for, takes the
 //! rows that it wants, and sorts them in the order of the index.
 
-use super::entries::{Key, Shape, Time};
+use super::entries::{IndexDesc, Key, Time};
 use super::quals::Quals;
 use super::rows::{candidates, View};
-use crate::chunk::registry;
-use crate::chunk::series;
+use crate::chunk::chunk_cache;
+use crate::chunk::index_entries;
 use crate::pg::error;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::tid::Tid;
-use crate::table::open::OpenChunk;
+use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
 use rustc_hash::FxHashSet;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use varve_columns::tuple::header::FLAG_TOMBSTONE;
 
 /// The chunks under the NULL key that a snapshot sees.
 pub fn open_unkeyed(entries: &mut EntryScan, place: Place) -> Unkeyed {
-    let keys: Vec<_> = (1..=place.shape.columns.len()).map(is_null).collect();
+    let keys: Vec<_> = (1..=place.desc.columns.len()).map(is_null).collect();
     let mut seen = FxHashSet::default();
     let mut chunks = Vec::new();
     open(
@@ -47,9 +47,9 @@ pub fn open_by_first_key(
     let mut chunks = Vec::new();
     let mut seen = FxHashSet::default();
     let mut is_new = |header| !known.seen.contains(&header) && seen.insert(header);
-    if place.shape.key_columns() > 0 {
+    if place.desc.key_columns() > 0 {
         for mut keys in quals.first_keys() {
-            keys.extend((2..=place.shape.columns.len()).map(is_null));
+            keys.extend((2..=place.desc.columns.len()).map(is_null));
             open(entries, place, &keys, &mut is_new, &mut chunks);
         }
     }
@@ -59,7 +59,7 @@ pub fn open_by_first_key(
 /// Where chunks are looked for.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
-    pub shape: &'a Shape,
+    pub desc: &'a IndexDesc,
     pub table: pg_sys::Relation,
     pub snapshot: pg_sys::Snapshot,
 }
@@ -77,13 +77,13 @@ fn open(
         entries.restart(keys);
         while let Some((entry, _)) = entries.next(true) {
             error::check_interrupts();
-            let Some(header) = series::header_of_entry(entry) else {
+            let Some(header) = index_entries::header_of_entry(entry) else {
                 continue;
             };
             if !is_new(header) {
                 continue;
             }
-            let reader = registry::reader_at(place.table, header, place.snapshot);
+            let reader = chunk_cache::reader_at(place.table, header, place.snapshot);
             let reader = reader.filter(|reader| !reader.chunk.header.has(FLAG_TOMBSTONE));
             if let Some(reader) = reader {
                 chunks.push(Rc::new(OpenChunk::new(reader, place.snapshot)));
@@ -98,7 +98,7 @@ fn open(
 /// `index` must be an open series index.
 pub unsafe fn all_null(index: pg_sys::Relation) -> Vec<pg_sys::ScanKeyData> {
     // SAFETY: by contract.
-    let columns = unsafe { series::key_columns(index) }.len();
+    let columns = unsafe { index_entries::key_columns(index) }.len();
     (1..=columns).map(is_null).collect()
 }
 
@@ -145,11 +145,11 @@ impl Section {
             // SAFETY: by contract.
             unsafe { collect_chunk(chunk, view, &mut series) };
         }
-        series.sort_by(|a, b| view.shape.compare(&a.key, &b.key));
+        series.sort_by(|a, b| view.desc.compare(&a.key, &b.key));
         let mut merged: Vec<Series> = Vec::with_capacity(series.len());
         for mut next in series {
             match merged.last_mut() {
-                Some(last) if view.shape.compare(&last.key, &next.key).is_eq() => {
+                Some(last) if view.desc.compare(&last.key, &next.key).is_eq() => {
                     last.rows.append(&mut next.rows);
                 }
                 _ => merged.push(next),
@@ -194,12 +194,12 @@ impl Section {
 /// The wanted rows of one chunk, run by run of equal keys.
 unsafe fn collect_chunk(chunk: &OpenChunk, view: View, out: &mut Vec<Series>) {
     let reader = &chunk.reader;
-    let (shape, descriptor) = (view.shape, view.descriptor);
-    let keys = &shape.columns[..shape.key_columns()];
+    let (desc, descriptor) = (view.desc, view.descriptor);
+    let keys = &desc.columns[..desc.key_columns()];
     // SAFETY: the caller's contract.
     unsafe {
         for range in candidates(reader, view) {
-            for run in series::runs(reader, descriptor, keys, range) {
+            for run in index_entries::runs(reader, descriptor, keys, range) {
                 error::check_interrupts();
                 let read = |&column: &usize| reader.value(descriptor, run.start, column);
                 let key: Vec<_> = keys.iter().map(read).collect();
@@ -209,10 +209,10 @@ unsafe fn collect_chunk(chunk: &OpenChunk, view: View, out: &mut Vec<Series>) {
                 let rows: Vec<_> = run
                     .filter(|&row| !chunk.is_hidden(row))
                     .filter_map(|row| {
-                        let (value, isnull) = reader.value(descriptor, row, shape.time_column());
+                        let (value, isnull) = reader.value(descriptor, row, desc.time_column());
                         let wanted = view.quals.time_holds(value, isnull);
                         let tid = Tid::of_row(reader.chunk.tid, row);
-                        wanted.then(|| (shape.time_of(value, isnull), tid))
+                        wanted.then(|| (desc.time_of(value, isnull), tid))
                     })
                     .collect();
                 if !rows.is_empty() {

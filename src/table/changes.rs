@@ -4,9 +4,9 @@
 
 use super::unwritten::{Overlay, Stamp, Unwritten};
 use super::{handover, locks};
+use crate::chunk::chunk_cache;
+use crate::chunk::index_entries;
 use crate::chunk::read::Chunk;
-use crate::chunk::registry;
-use crate::chunk::series;
 use crate::chunk::write::{self, Target, DELETE_MAP_BASE};
 use crate::pg::error::{self, Code};
 use crate::pg::relation::{self, Open};
@@ -558,7 +558,7 @@ fn write_changes(
     // SAFETY: the table is open.
     let reader = unsafe {
         let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-        registry::reader_at(table.rel(), tid, any)
+        chunk_cache::reader_at(table.rel(), tid, any)
     };
     let reader = reader.expect("BUG: a locked header is gone");
     let chunk = &reader.chunk;
@@ -569,7 +569,7 @@ fn write_changes(
     let target = unsafe { Target::current(table.rel()) };
     let newest = if map.deleted() < chunk.header.rows {
         let tid = target.replace_header(chunk.tid, &chunk.header, &map);
-        series::index_header(table.rel(), &reader, tid);
+        index_entries::index_header(table.rel(), &reader, tid);
         Newest::At(tid)
     } else if map.has_successors() {
         Newest::At(bury(&target, chunk, &map))

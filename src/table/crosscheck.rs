@@ -3,10 +3,10 @@
 //! much for that: it is a new one whenever another row of the chunk is changed. A row that is there has been since its chunk was
 //! written, so what matters is whether the crosscheck sees any version of the chunk.
 
-use super::open;
+use super::visible;
 use crate::chunk::inspect;
-use crate::chunk::kind::Found;
 use crate::chunk::reader::Reader;
+use crate::chunk::tuple_kind::TupleKind;
 use crate::pg::page::PageCursor;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
@@ -39,7 +39,7 @@ pub unsafe fn passes(
     unsafe {
         crosscheck.is_null()
             || !known.is_virtual() && sees_tuple(table, known, crosscheck)
-            || open::visible_row(table, Tid::of_row(newest.chunk.tid, row), crosscheck).is_some()
+            || visible::visible_row(table, Tid::of_row(newest.chunk.tid, row), crosscheck).is_some()
             || sees_chunk(table, newest.chunk.header.chunk, crosscheck)
     }
 }
@@ -59,7 +59,7 @@ pub unsafe fn sees_row_of_newer(
             && pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32;
         let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
         is_of_transaction
-            && open::visible_row(table, at, any)
+            && visible::visible_row(table, at, any)
                 .is_some_and(|(newest, _)| sees_chunk(table, newest.chunk.header.chunk, snapshot))
     }
 }
@@ -86,7 +86,7 @@ unsafe fn sees_chunk(table: pg_sys::Relation, chunk: u64, crosscheck: pg_sys::Sn
         known.unwrap_or_else(|| {
             let mut chunks = FxHashSet::default();
             inspect::visible_tuples(table, crosscheck, |kind, item| {
-                if kind == Found::Header {
+                if kind == TupleKind::Header {
                     chunks.insert(header::chunk_id(tuple::body(item.header, item.len)));
                 }
             });

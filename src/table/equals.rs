@@ -3,9 +3,9 @@
 //! row's fingerprint leads to the rows that are compared in full.
 
 use super::prints::{self, Order, Values};
+use crate::chunk::chunk_cache::{self, Written};
 use crate::chunk::read::Chunk;
 use crate::chunk::reader::Reader;
-use crate::chunk::registry::{self, Written};
 use crate::pg::relation;
 use crate::pg::tid::Tid;
 use pgrx::pg_sys;
@@ -95,7 +95,7 @@ impl ChunkSet {
         unsafe {
             let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
             // A damaged chunk raises its error when somebody must look into it.
-            let reader = registry::try_reader_at(table, header.tid, any).and_then(Result::ok);
+            let reader = chunk_cache::try_reader_at(table, header.tid, any).and_then(Result::ok);
             let Some(reader) = reader else {
                 self.mixed.push(at);
                 return self.members.push(Member { header, time: None });
@@ -169,7 +169,7 @@ impl ChunkSet {
             let order: Order = match prints::kept(key) {
                 Some(order) => order,
                 None => {
-                    let Some(opened) = registry::reader_at(table, header.tid, any) else {
+                    let Some(opened) = chunk_cache::reader_at(table, header.tid, any) else {
                         return;
                     };
                     if excludes(descriptor, &opened.chunk, values) {
@@ -182,7 +182,7 @@ impl ChunkSet {
             };
             for row in prints::rows_with(&order, print) {
                 if reader.is_none() {
-                    reader = registry::reader_at(table, header.tid, any);
+                    reader = chunk_cache::reader_at(table, header.tid, any);
                 }
                 let Some(reader) = &reader else { return };
                 let here = (0..values.len())

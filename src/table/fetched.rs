@@ -1,7 +1,7 @@
 //! The chunks that a fetch of rows by an index keeps open. An index scan that has opened a chunk of which it returns rows offers it
 //! to the fetch, so that this does not look for it.
 
-use super::open::OpenChunk;
+use super::visible::OpenChunk;
 use crate::chunk::reader::Reader;
 use crate::pg::tid::Tid;
 use pgrx::pg_sys;

@@ -1,7 +1,7 @@
 //! Following rows that a sealer or merger moved while somebody waited for them. The move's transaction
 //! is known from the mark that it left: the row is in a chunk that the same transaction wrote (`moves`).
 
-use crate::chunk::registry;
+use crate::chunk::chunk_cache;
 use crate::chunk::slot;
 use crate::pg::error::{self, Code};
 use crate::pg::heap::heap_callback;
@@ -75,7 +75,7 @@ pub unsafe fn moved_row(
     // SAFETY: by contract.
     unsafe {
         let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-        let moved = registry::reader_at(table, last, any)?;
+        let moved = chunk_cache::reader_at(table, last, any)?;
         if moved.chunk.map.contains(row) {
             return None;
         }
@@ -130,7 +130,7 @@ unsafe fn compressed_place(
     // SAFETY: the caller's contract.
     unsafe {
         let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-        let Some(seen) = registry::reader_at(table, header, any) else {
+        let Some(seen) = chunk_cache::reader_at(table, header, any) else {
             return Place::Gone(None);
         };
         let own = match changes::newest(&seen.chunk) {
@@ -138,7 +138,7 @@ unsafe fn compressed_place(
             Some(changes::Newest::Gone) => return Place::Gone(None),
             None => header,
         };
-        if let Some(reader) = registry::reader_at(table, own, snapshot) {
+        if let Some(reader) = chunk_cache::reader_at(table, own, snapshot) {
             if !changes::is_hidden(&reader.chunk, row, snapshot) {
                 return Place::Here(Tid::of_row(own, row));
             }
@@ -147,7 +147,7 @@ unsafe fn compressed_place(
         let Some((taker, true)) = taken(table, header) else {
             return Place::Gone(None);
         };
-        Place::Gone(match registry::replacement(table, header, taker) {
+        Place::Gone(match chunk_cache::replacement(table, header, taker) {
             Some(next) => Some(Tid::of_row(next, row)),
             None => moved_row(table, header, row, taker),
         })
@@ -323,7 +323,7 @@ unsafe fn walk_chain(
             if tuple::xmin(found.header) != writer {
                 return Step::Stop(pg_sys::TM_Result::TM_Deleted);
             }
-            let mut dirty = registry::dirty_snapshot();
+            let mut dirty = chunk_cache::dirty_snapshot();
             let mut heap_tuple = found.to_heap_tuple(relation::oid(table));
             let buffer = cursor.buffer();
             let live = cursor.locked(|_| {

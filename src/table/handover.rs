@@ -3,7 +3,7 @@
 //! xmax, where heap_update would have put them. The new version is nobody else's business until we commit; until then the
 //! compressed row stands for it, whose lock we take first if we touch the new version again.
 
-use crate::pg::heavy::{self, Tag, Taken};
+use crate::pg::lock_tags::{self, Tag, Taken};
 use crate::pg::page::Page;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
@@ -68,7 +68,7 @@ pub unsafe fn lock_origin(table: pg_sys::Relation, at: Tid, mode: u32, wait: boo
     // SAFETY: by contract.
     unsafe {
         origin(table, at).is_none_or(|Origin { chunk, row }| {
-            heavy::take(&Tag::row(table, chunk, row), mode, wait) != Taken::No
+            lock_tags::take(&Tag::row(table, chunk, row), mode, wait) != Taken::No
         })
     }
 }
@@ -90,7 +90,8 @@ pub unsafe fn hand_over(table: pg_sys::Relation, chunk: u64) {
                 .collect()
         });
         for (at, row) in versions {
-            let lockers = heavy::holders(&Tag::row(table, chunk, row), pg_sys::AccessExclusiveLock);
+            let lockers =
+                lock_tags::holders(&Tag::row(table, chunk, row), pg_sys::AccessExclusiveLock);
             if !lockers.is_empty() {
                 lock_for(table, at, &lockers);
             }

@@ -1,6 +1,6 @@
 //! Does an update leave a row's keys as they are? Then others may lock these meanwhile (`handover`).
 
-use super::open;
+use super::visible;
 use crate::chunk::reader::Reader;
 use crate::chunk::slot;
 use crate::pg::relation;
@@ -42,7 +42,7 @@ pub unsafe fn changes_key(
     // SAFETY: by contract.
     unsafe {
         let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-        match open::visible_row(table, at, any) {
+        match visible::visible_row(table, at, any) {
             Some((old, row)) => differs_in_key(table, &old, row, slot),
             None => true,
         }

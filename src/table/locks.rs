@@ -4,13 +4,13 @@
 
 use super::changes::{self, Newest};
 use crate::catalog::layout;
+use crate::chunk::chunk_cache;
 use crate::chunk::inspect;
-use crate::chunk::kind::{classify, Found};
 use crate::chunk::read::Chunk;
 use crate::chunk::reader::Reader;
-use crate::chunk::registry;
+use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::pg::error::{self, Code};
-use crate::pg::heavy::{self, Tag, Taken, Whole};
+use crate::pg::lock_tags::{self, Tag, Taken, Whole};
 use crate::pg::page::PageCursor;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
@@ -84,13 +84,13 @@ impl Count {
 
 /// Takes a share of the lock table, half of which is given out so.
 fn take_share() -> bool {
-    let shares = heavy::capacity() / 2 / SHARE_LOCKS;
+    let shares = lock_tags::capacity() / 2 / SHARE_LOCKS;
     // SAFETY: a global of this process.
     let first = unsafe { pg_sys::MyProcPid } as usize;
     (0..shares).any(|at| {
         let tag = Tag::share((first + at) % shares);
-        !heavy::is_held(&tag, pg_sys::ExclusiveLock)
-            && heavy::take_for_transaction(&tag, pg_sys::ExclusiveLock) == Taken::New
+        !lock_tags::is_held(&tag, pg_sys::ExclusiveLock)
+            && lock_tags::take_for_transaction(&tag, pg_sys::ExclusiveLock) == Taken::New
     })
 }
 
@@ -207,29 +207,29 @@ pub unsafe fn lock_row(
             }
         }
         // A row that is locked already needs no more.
-        let is_held = || heavy::is_held(&Tag::row(table, id, row), request.row_mode());
+        let is_held = || lock_tags::is_held(&Tag::row(table, id, row), request.row_mode());
         if COUNT.with_borrow_mut(Count::is_full) && !is_held() {
             return lock_whole(table, seen, request, request.waits())
                 .unwrap_or_else(|| request.refused(table));
         }
         let (chunk, bulk) = (Tag::chunk(table, id), Tag::whole(table, Whole::Bulk));
-        match heavy::take(&chunk, request.intention(), request.waits()) {
+        match lock_tags::take(&chunk, request.intention(), request.waits()) {
             Taken::No => return request.refused(table),
             Taken::Again => {}
             // Nobody can lock the header from now on without waiting for us; but somebody may have done so.
             Taken::New => {
-                if heavy::take(&bulk, pg_sys::ShareLock, false) == Taken::No {
-                    heavy::release(&chunk, request.intention());
+                if lock_tags::take(&bulk, pg_sys::ShareLock, false) == Taken::No {
+                    lock_tags::release(&chunk, request.intention());
                     return lock_whole(table, seen, request, request.waits())
                         .unwrap_or_else(|| request.refused(table));
                 }
-                heavy::release(&bulk, pg_sys::ShareLock);
+                lock_tags::release(&bulk, pg_sys::ShareLock);
                 COUNT.with_borrow_mut(|count| count.all += 1);
             }
         }
         // Whoever updates the row hands key share locks on by transaction ids.
         pg_sys::GetTopTransactionId();
-        match heavy::take(
+        match lock_tags::take(
             &Tag::row(table, id, row),
             request.row_mode(),
             request.waits(),
@@ -261,15 +261,15 @@ unsafe fn lock_whole(
     unsafe {
         let chunk = Tag::chunk(table, seen.header.chunk);
         let is_first = begin_bulk(table);
-        if heavy::take(&chunk, request.chunk_mode(), waits) == Taken::No {
+        if lock_tags::take(&chunk, request.chunk_mode(), waits) == Taken::No {
             if is_first {
-                heavy::release(&Tag::whole(table, Whole::Bulk), pg_sys::RowExclusiveLock);
+                lock_tags::release(&Tag::whole(table, Whole::Bulk), pg_sys::RowExclusiveLock);
             }
             return None;
         }
         let locked = lock_chunk(table, seen, request);
         // The header's lock keeps others out: they see that somebody locks headers.
-        heavy::release(&chunk, request.chunk_mode());
+        lock_tags::release(&chunk, request.chunk_mode());
         COUNT.with_borrow_mut(|count| count.is_bulk = true);
         Some(locked)
     }
@@ -279,9 +279,9 @@ unsafe fn lock_whole(
 unsafe fn begin_bulk(table: pg_sys::Relation) -> bool {
     // SAFETY: the caller's contract.
     let bulk = unsafe { Tag::whole(table, Whole::Bulk) };
-    let is_first = !heavy::is_held(&bulk, pg_sys::RowExclusiveLock);
+    let is_first = !lock_tags::is_held(&bulk, pg_sys::RowExclusiveLock);
     if is_first {
-        heavy::take(&bulk, pg_sys::RowExclusiveLock, true);
+        lock_tags::take(&bulk, pg_sys::RowExclusiveLock, true);
     }
     is_first
 }
@@ -303,14 +303,14 @@ pub unsafe fn with_whole_chunk(
         if !keeps {
             begin_bulk(table);
         }
-        if heavy::take(&tag, pg_sys::AccessExclusiveLock, false) == Taken::No {
+        if lock_tags::take(&tag, pg_sys::AccessExclusiveLock, false) == Taken::No {
             return false;
         }
         let taken = take();
         if taken && keeps {
             COUNT.with_borrow_mut(|count| count.all += 1);
         } else {
-            heavy::release(&tag, pg_sys::AccessExclusiveLock);
+            lock_tags::release(&tag, pg_sys::AccessExclusiveLock);
         }
         taken
     }
@@ -338,7 +338,7 @@ pub unsafe fn begin_moving(table: pg_sys::Relation, who: Mover) {
                 Mover::Compact => pg_sys::ExclusiveLock,
                 Mover::Inserter => pg_sys::RowExclusiveLock,
             };
-            heavy::take(&Tag::whole(table, Whole::Moving), mode, true);
+            lock_tags::take(&Tag::whole(table, Whole::Moving), mode, true);
         }
     }
 }
@@ -362,7 +362,7 @@ unsafe fn version(table: pg_sys::Relation, at: Tid, chunk: u64) -> Version {
         };
         let buffer = cursor.buffer();
         cursor.locked(|_| {
-            let is_header = classify(item.header, item.len, at.offset) == Found::Header
+            let is_header = classify(item.header, item.len, at.offset) == TupleKind::Header
                 && header::chunk_id(tuple::body(item.header, item.len)) == chunk;
             if !is_header {
                 return Version::Deleted;
@@ -501,7 +501,7 @@ unsafe fn exclusive_members(
 pub unsafe fn announce_change(table: pg_sys::Relation, chunk: u64, row: u32) {
     // SAFETY: by contract.
     let tag = unsafe { Tag::change(table, chunk, row) };
-    if heavy::take(&tag, pg_sys::AccessExclusiveLock, true) == Taken::New {
+    if lock_tags::take(&tag, pg_sys::AccessExclusiveLock, true) == Taken::New {
         COUNT.with_borrow_mut(|count| count.all += 1);
     }
 }
@@ -513,14 +513,14 @@ pub unsafe fn announce_change(table: pg_sys::Relation, chunk: u64, row: u32) {
 pub unsafe fn await_change(table: pg_sys::Relation, chunk: u64, row: u32, waits: bool) -> bool {
     // SAFETY: by contract.
     let tag = unsafe { Tag::change(table, chunk, row) };
-    if heavy::take(&tag, pg_sys::ShareLock, false) == Taken::No {
+    if lock_tags::take(&tag, pg_sys::ShareLock, false) == Taken::No {
         if waits {
-            heavy::take(&tag, pg_sys::ShareLock, true);
-            heavy::release(&tag, pg_sys::ShareLock);
+            lock_tags::take(&tag, pg_sys::ShareLock, true);
+            lock_tags::release(&tag, pg_sys::ShareLock);
         }
         return true;
     }
-    heavy::release(&tag, pg_sys::ShareLock);
+    lock_tags::release(&tag, pg_sys::ShareLock);
     false
 }
 
@@ -531,10 +531,10 @@ pub unsafe fn await_change(table: pg_sys::Relation, chunk: u64, row: u32, waits:
 pub unsafe fn has_changers(table: pg_sys::Relation, chunk: u64) -> bool {
     // SAFETY: by contract.
     let tag = unsafe { Tag::chunk(table, chunk) };
-    if heavy::take(&tag, pg_sys::ShareLock, false) == Taken::No {
+    if lock_tags::take(&tag, pg_sys::ShareLock, false) == Taken::No {
         return true;
     }
-    heavy::release(&tag, pg_sys::ShareLock);
+    lock_tags::release(&tag, pg_sys::ShareLock);
     false
 }
 
@@ -565,11 +565,11 @@ unsafe fn newest_version(
                 }
                 Version::Newest | Version::Leaving(_) => {
                     let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-                    let newest = registry::reader_at(table, at, any)
+                    let newest = chunk_cache::reader_at(table, at, any)
                         .filter(|newest| newest.chunk.header.chunk == id);
                     return newest.map_or(Locked::Deleted(false), Locked::Chunk);
                 }
-                Version::Replaced(by) => match registry::replacement(table, at, by) {
+                Version::Replaced(by) => match chunk_cache::replacement(table, at, by) {
                     Some(next) => at = next,
                     None => return Locked::Moved(at, by),
                 },
@@ -584,8 +584,8 @@ unsafe fn takes_row(table: pg_sys::Relation, at: Tid, row: u32, by: pg_sys::Tran
     // SAFETY: the caller's contract.
     unsafe {
         let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-        registry::replacement(table, at, by)
-            .and_then(|next| registry::reader_at(table, next, any))
+        chunk_cache::replacement(table, at, by)
+            .and_then(|next| chunk_cache::reader_at(table, next, any))
             .is_none_or(|next| next.chunk.map.contains(row))
     }
 }
@@ -623,7 +623,7 @@ unsafe fn is_header_of(table: pg_sys::Relation, at: Tid, chunk: u64) -> bool {
         let mut cursor = PageCursor::new(table);
         let found = cursor.tuple(at, relation::blocks(table));
         found.is_some_and(|item| {
-            classify(item.header, item.len, at.offset) == Found::Header
+            classify(item.header, item.len, at.offset) == TupleKind::Header
                 && header::chunk_id(tuple::body(item.header, item.len)) == chunk
         })
     }
@@ -636,11 +636,11 @@ unsafe fn living_header(table: pg_sys::Relation, chunk: u64) -> Option<Tid> {
     unsafe {
         for _ in 0..TRIES {
             let mut found = None;
-            let mut dirty = registry::dirty_snapshot();
+            let mut dirty = chunk_cache::dirty_snapshot();
             let snapshot = core::ptr::addr_of_mut!(dirty);
             inspect::visible_tuples(table, snapshot, |kind, item| {
                 let body = tuple::body(item.header, item.len);
-                if kind == Found::Header && header::chunk_id(body) == chunk {
+                if kind == TupleKind::Header && header::chunk_id(body) == chunk {
                     // Whoever is writing this tuple; the next one is judged anew.
                     found = Some((item.tid, (*snapshot).xmin));
                 }
@@ -688,7 +688,7 @@ unsafe fn lock_chunk(table: pg_sys::Relation, seen: &Chunk, request: Request) ->
             match result {
                 pg_sys::TM_Result::TM_Ok => {
                     let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-                    let newest = registry::reader_at(table, at, any)
+                    let newest = chunk_cache::reader_at(table, at, any)
                         .filter(|newest| newest.chunk.header.chunk == seen.header.chunk);
                     let Some(newest) = newest else {
                         return Locked::Deleted(false);
@@ -700,7 +700,7 @@ unsafe fn lock_chunk(table: pg_sys::Relation, seen: &Chunk, request: Request) ->
                 }
                 pg_sys::TM_Result::TM_WouldBlock => return Locked::WouldBlock,
                 pg_sys::TM_Result::TM_Updated if tid::from_pg(&failure.ctid).is_moved_marker() => {
-                    match registry::replacement(table, at, failure.xmax) {
+                    match chunk_cache::replacement(table, at, failure.xmax) {
                         Some(next) => at = next,
                         None => return Locked::Moved(at, failure.xmax),
                     }

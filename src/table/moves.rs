@@ -4,8 +4,8 @@
 
 use super::equals::{deform, equal, ChunkSet};
 use super::prints::{self, Values};
-use crate::chunk::kind::{classify, Found};
-use crate::chunk::registry;
+use crate::chunk::chunk_cache;
+use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::pg::error;
 use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation;
@@ -55,7 +55,7 @@ pub unsafe fn of(table: pg_sys::Relation, mover: pg_sys::TransactionId) -> Rc<Mo
     known.unwrap_or_else(|| {
         // SAFETY: by contract. A chunk with deleted rows is the new version of another.
         let written = unsafe {
-            let mut headers = registry::headers_by(table, mover).to_vec();
+            let mut headers = chunk_cache::headers_by(table, mover).to_vec();
             headers.retain(|header| header.deleted == 0);
             ChunkSet::new(table, mover, &headers)
         };
@@ -116,7 +116,7 @@ impl Moves {
         unsafe {
             self.place(table, at, &values, || {
                 let merged = self.merged.get_or_init(|| {
-                    let headers = registry::headers_moved_by(table, self.mover);
+                    let headers = chunk_cache::headers_moved_by(table, self.mover);
                     ChunkSet::new(table, self.mover, &headers)
                 });
                 merged.rows_equal(table, &values)
@@ -205,7 +205,7 @@ unsafe fn sealed_by(table: pg_sys::Relation, mover: pg_sys::TransactionId) -> Ve
 unsafe fn is_sealed_row(item: &PageTuple, mover: pg_sys::TransactionId) -> bool {
     // SAFETY: the page is pinned and locked by the caller.
     unsafe {
-        classify(item.header, item.len, item.tid.offset) == Found::Row
+        classify(item.header, item.len, item.tid.offset) == TupleKind::Row
             && tuple::raw_xmax(item.header) == mover
             && tuple::ctid(item.header).is_moved_marker()
     }

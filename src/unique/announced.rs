@@ -1,6 +1,6 @@
 //! Announcements of batches: a lock on the table that those hold who bring chunks with keys, until their transactions end.
 
-use crate::pg::heavy::{self, Tag, Taken, Whole};
+use crate::pg::lock_tags::{self, Tag, Taken, Whole};
 use pgrx::pg_sys;
 
 /// Announces that this transaction brings batches.
@@ -12,7 +12,7 @@ pub unsafe fn announce(table: pg_sys::Relation) {
     unsafe {
         pg_sys::GetCurrentTransactionId();
         let batches = Tag::whole(table, Whole::Batches);
-        heavy::take(&batches, pg_sys::RowExclusiveLock, true);
+        lock_tags::take(&batches, pg_sys::RowExclusiveLock, true);
     }
 }
 
@@ -23,9 +23,9 @@ pub unsafe fn announce(table: pg_sys::Relation) {
 pub unsafe fn is_announced(table: pg_sys::Relation) -> bool {
     // SAFETY: by contract.
     let batches = unsafe { Tag::whole(table, Whole::Batches) };
-    if heavy::take(&batches, pg_sys::ShareLock, false) == Taken::No {
+    if lock_tags::take(&batches, pg_sys::ShareLock, false) == Taken::No {
         return true;
     }
-    heavy::release(&batches, pg_sys::ShareLock);
+    lock_tags::release(&batches, pg_sys::ShareLock);
     false
 }

@@ -3,25 +3,25 @@
 //! (docs/design/0009). Of two batches one is entered after the other, so that none waits for one that waits for it.
 
 use super::announced;
-use super::directory::{self, Directory, Moment};
+use super::bypass;
 use super::find::{self, Key, Look, Search};
-use super::quiet::Quiet;
-use super::resting;
+use super::key_cache::{self, KeyCache, Moment};
+use super::series_key::SeriesKey;
 use super::side::Side;
+use super::stability_check::StabilityCheck;
 use super::tail;
 use super::wait::Wait;
-use super::wanted::Wanted;
 use crate::catalog::keys::{self, Keys, Unique};
 use crate::catalog::layout::Layout;
-use crate::chunk::rows::{Order, RowSet};
+use crate::chunk::row_set::{Order, RowSet};
 use crate::pg::constraint;
 use crate::pg::error;
-use crate::pg::heavy::{self, Tag, Whole};
+use crate::pg::lock_tags::{self, Tag, Whole};
 use crate::pg::nbtree;
 use crate::pg::news;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
-use crate::series_index::entries::Shape;
+use crate::series_index::entries::IndexDesc;
 use pgrx::pg_sys;
 use std::rc::Rc;
 
@@ -109,11 +109,11 @@ impl Batch {
             }
             let entering = Tag::whole(self.table, Whole::Entering);
             loop {
-                heavy::take(&entering, pg_sys::ExclusiveLock, true);
+                lock_tags::take(&entering, pg_sys::ExclusiveLock, true);
                 let Some(conflict) = self.conflict(&Entered::default()) else {
                     break;
                 };
-                heavy::release(&entering, pg_sys::ExclusiveLock);
+                lock_tags::release(&entering, pg_sys::ExclusiveLock);
                 self.resolve(conflict);
             }
             let entered = write();
@@ -121,7 +121,7 @@ impl Batch {
                 // Who enters a key from now on looks for it in these; whom it does not reach is found below.
                 news::tell(self.table);
             }
-            heavy::release(&entering, pg_sys::ExclusiveLock);
+            lock_tags::release(&entering, pg_sys::ExclusiveLock);
             while let Some(conflict) = self.conflict(&entered) {
                 self.resolve(conflict);
             }
@@ -133,14 +133,14 @@ impl Batch {
     /// # Safety
     /// As `new`.
     pub unsafe fn enter_tail_row(&self, row: u32, at: Tid) {
-        let rested = resting::set_resting(true);
+        let bypassed = bypass::set_bypassed(true);
         for side in &self.sides {
             let (mut values, mut nulls) = side.entry(row);
             let index = side.index.rel();
             // SAFETY: by contract.
             unsafe { nbtree::insert_partial(self.table, index, &mut values, &mut nulls, at) };
         }
-        resting::set_resting(rested);
+        bypass::set_bypassed(bypassed);
     }
 
     /// Waits, or raises the error that btree raises for a duplicate key.
@@ -162,7 +162,7 @@ impl Batch {
     unsafe fn first_twin(&self) -> Option<Conflict> {
         let twins = self.sides.iter().enumerate().filter_map(|(side, rows)| {
             // SAFETY: the index is open.
-            let row = rows.twin(&unsafe { Shape::new(rows.series.rel()) })?;
+            let row = rows.twin(&unsafe { IndexDesc::new(rows.series.rel()) })?;
             let wait = None;
             Some(Conflict { row, side, wait })
         });
@@ -175,16 +175,16 @@ impl Batch {
         unsafe {
             loop {
                 error::check_interrupts();
-                let quiet = Quiet::begin(self.table);
+                let stability = StabilityCheck::begin(self.table);
                 let mut first = First::default();
                 for (side, rows) in self.sides.iter().enumerate() {
-                    let shape = Shape::new(rows.series.rel());
-                    self.look_at_chunks(side, &shape, entered, &mut first);
-                    tail::visit(self.table, rows, &shape, &entered.tail, |row, wait| {
+                    let desc = IndexDesc::new(rows.series.rel());
+                    self.look_at_chunks(side, &desc, entered, &mut first);
+                    tail::visit(self.table, rows, &desc, &entered.tail, |row, wait| {
                         first.add(Conflict { row, side, wait });
                     });
                 }
-                if quiet.end() && !first.again {
+                if stability.end() && !first.again {
                     return first.conflict;
                 }
             }
@@ -194,7 +194,7 @@ impl Batch {
     unsafe fn look_at_chunks(
         &self,
         side: usize,
-        shape: &Shape,
+        desc: &IndexDesc,
         entered: &Entered,
         first: &mut First,
     ) {
@@ -205,20 +205,20 @@ impl Batch {
             let snapshot = pg_sys::RegisterSnapshot(now.snapshot);
             let moment = Moment { snapshot, ..now };
             let series = relation::oid(rows.series.rel());
-            directory::lend(self.table, series, moment, |directory| {
-                directory.leave_out(&entered.headers);
+            key_cache::lend(self.table, series, moment, |cache| {
+                cache.leave_out(&entered.headers);
                 for number in 0..rows.order.series.len() {
                     error::check_interrupts();
                     let Some((key, of_series)) = rows.series(number) else {
                         continue;
                     };
-                    let wanted = Wanted::new(self.table, shape, &key);
-                    let time = |row: u32| shape.time_of(rows.time(row), false).1;
+                    let series_key = SeriesKey::new(self.table, desc, &key);
+                    let time = |row: u32| desc.time_of(rows.time(row), false).1;
                     let span = (time(of_series[0]), time(of_series[of_series.len() - 1]));
-                    directory.cover(&wanted, span, snapshot);
-                    if directory.may_have(&wanted, span) {
+                    cache.cover(&series_key, span, snapshot);
+                    if cache.may_have(&series_key, span) {
                         for &row in of_series.iter().filter(|&&row| rows.is_whole(row)) {
-                            self.look_at_row(directory, (side, row), &wanted, first);
+                            self.look_at_row(cache, (side, row), &series_key, first);
                         }
                     }
                 }
@@ -229,16 +229,16 @@ impl Batch {
 
     unsafe fn look_at_row(
         &self,
-        directory: &mut Directory,
+        cache: &mut KeyCache,
         (side, row): (usize, u32),
-        wanted: &Wanted,
+        series_key: &SeriesKey,
         first: &mut First,
     ) {
         let rows = &self.sides[side];
         let unique = &self.keys.unique[rows.number];
         // SAFETY: the caller's contract.
         unsafe {
-            let mut hits = directory.rows_at(wanted, rows.time(row));
+            let mut hits = cache.rows_at(series_key, rows.time(row));
             if hits.is_empty() {
                 return;
             }
@@ -254,13 +254,13 @@ impl Batch {
                 waits: true,
             };
             hits.retain(|hit| {
-                let reader = &directory.chunks[hit.chunk].reader;
+                let reader = &cache.chunks[hit.chunk].reader;
                 find::has_key(search, unique, &key, reader, hit.row)
             });
-            let wait = match find::judge_hits(self.table, &directory.chunks, &hits) {
+            let wait = match find::judge_hits(self.table, &cache.chunks, &hits) {
                 Look::Free => return,
                 Look::Again => {
-                    directory.outdated = true;
+                    cache.outdated = true;
                     first.again = true;
                     return;
                 }

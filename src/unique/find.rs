@@ -4,16 +4,16 @@
 //! batches, which are seen while their transactions are in progress.
 
 use super::announced;
-use super::directory::{self, Hit, Known, Moment, Stamp};
+use super::key_cache::{self, Hit, Known, Moment, Stamp};
+use super::series_key::SeriesKey;
 use super::wait::Wait;
-use super::wanted::Wanted;
 use crate::catalog::keys::{self, Unique};
+use crate::chunk::chunk_cache::{self, Standing};
 use crate::chunk::reader::Reader;
-use crate::chunk::registry::{self, Standing};
 use crate::pg::error;
 use crate::pg::relation::{self, Open};
 use crate::pg::tid::Tid;
-use crate::series_index::entries::Shape;
+use crate::series_index::entries::IndexDesc;
 use crate::table::changes::{self, Newest};
 use crate::table::locks::{self, Activity};
 use pgrx::pg_sys;
@@ -78,7 +78,7 @@ pub unsafe fn find(search: Search, key: &Key, stamp: &mut Stamp) -> (Answer, Opt
             }
             let by_series = unique.series.as_ref().and_then(|&(series, _)| {
                 let index = Open::index(series, pg_sys::AccessShareLock);
-                look_by(search, unique, &Shape::new(index.rel()), key, moment)
+                look_by(search, unique, &IndexDesc::new(index.rel()), key, moment)
             });
             match by_series.unwrap_or_else(|| walk(search, unique, key, moment, announced)) {
                 Look::Free => return (Answer::Free, None),
@@ -109,30 +109,30 @@ pub enum Look {
 pub unsafe fn look_by(
     search: Search,
     unique: &Unique,
-    shape: &Shape,
+    desc: &IndexDesc,
     key: &Key,
     moment: Moment,
 ) -> Option<Look> {
     let values = series_values(unique, key)?;
     // SAFETY: by contract.
     unsafe {
-        let series = relation::oid(shape.index);
+        let series = relation::oid(desc.index);
         let (time, series_key) = values.split_last().expect("BUG: an index without columns");
-        let wanted = Wanted::new(search.table, shape, series_key);
-        let look = directory::lend(search.table, series, moment, |directory| {
-            let at = shape.time_of(*time, false).1;
-            directory.cover(&wanted, (at, at), moment.snapshot);
-            let mut hits = directory.rows_at(&wanted, *time);
+        let series_key = SeriesKey::new(search.table, desc, series_key);
+        let look = key_cache::lend(search.table, series, moment, |cache| {
+            let at = desc.time_of(*time, false).1;
+            cache.cover(&series_key, (at, at), moment.snapshot);
+            let mut hits = cache.rows_at(&series_key, *time);
             if !unique.is_series_and_time() {
                 hits.retain(|hit| {
-                    let reader = &directory.chunks[hit.chunk].reader;
+                    let reader = &cache.chunks[hit.chunk].reader;
                     has_key(search, unique, key, reader, hit.row)
                 });
             }
-            let look = judge_hits(search.table, &directory.chunks, &hits);
-            directory.outdated |= matches!(look, Look::Again);
+            let look = judge_hits(search.table, &cache.chunks, &hits);
+            cache.outdated |= matches!(look, Look::Again);
             match look {
-                Look::Free if directory.outdated || moment.is_over() => Look::Again,
+                Look::Free if cache.outdated || moment.is_over() => Look::Again,
                 look => look,
             }
         });
@@ -190,9 +190,9 @@ unsafe fn walk(
 ) -> Look {
     // SAFETY: the caller's contract.
     unsafe {
-        directory::lend(search.table, pg_sys::InvalidOid, moment, |directory| {
-            directory.cover_table(moment.snapshot);
-            let chunks = &directory.chunks;
+        key_cache::lend(search.table, pg_sys::InvalidOid, moment, |cache| {
+            cache.cover_table(moment.snapshot);
+            let chunks = &cache.chunks;
             let mut hits = Vec::new();
             for (chunk, known) in chunks.iter().enumerate() {
                 error::check_interrupts();
@@ -301,7 +301,7 @@ unsafe fn judge_own(table: pg_sys::Relation, newest: Tid, row: u32) -> Verdict {
     // SAFETY: the caller's contract.
     unsafe {
         let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-        match registry::reader_for_check(table, newest, any) {
+        match chunk_cache::reader_for_check(table, newest, any) {
             Some(reader) if !reader.chunk.map.contains(row) => Verdict::Lives((reader, row)),
             _ => Verdict::Gone,
         }

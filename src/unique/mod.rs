@@ -4,11 +4,11 @@
 
 pub mod announced;
 pub mod batch;
-pub mod directory;
+pub mod bypass;
 pub mod find;
-pub mod quiet;
-pub mod resting;
+pub mod key_cache;
+pub mod series_key;
 pub mod side;
+pub mod stability_check;
 pub mod tail;
 pub mod wait;
-pub mod wanted;

@@ -1,14 +1,14 @@
 //! The rows of a batch as one unique index has them: their keys, in series and by time.
 
-use super::wanted::{bytes_of, Bytes};
+use super::series_key::{bytes_of, Bytes};
 use crate::catalog::keys::Unique;
 use crate::catalog::layout::{self, Layout};
 use crate::chunk::datum::Datums;
-use crate::chunk::rows::{Order, RowSet};
+use crate::chunk::row_set::{Order, RowSet};
 use crate::pg::error;
 use crate::pg::nbtree;
 use crate::pg::relation::{self, Open};
-use crate::series_index::entries::Shape;
+use crate::series_index::entries::IndexDesc;
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
 use std::cell::OnceCell;
@@ -141,14 +141,14 @@ impl Side {
     }
 
     /// The first row that has the key of one before it.
-    pub fn twin(&self, shape: &Shape) -> Option<u32> {
+    pub fn twin(&self, desc: &IndexDesc) -> Option<u32> {
         let rarely = error::RareCheck::default();
         let mut first: Option<u32> = None;
         for number in 0..self.order.series.len() {
             let Some((_, rows)) = self.series(number) else {
                 continue;
             };
-            let time = |row: &u32| shape.time_of(self.time(*row), false);
+            let time = |row: &u32| desc.time_of(self.time(*row), false);
             for same in rows.chunk_by(|a, b| time(a) == time(b)) {
                 rarely.check_interrupts();
                 if same.len() == 1 {
@@ -175,15 +175,15 @@ impl Side {
     }
 
     /// The row that has a key without nulls, of the index's columns.
-    pub fn find(&self, shape: &Shape, key: &[pg_sys::Datum]) -> Option<u32> {
+    pub fn find(&self, desc: &IndexDesc, key: &[pg_sys::Datum]) -> Option<u32> {
         let series: Vec<_> = self.places.iter().map(|&place| key[place]).collect();
         let (time, series) = series.split_last()?;
         // SAFETY: values are of the table's columns.
-        let bytes = unsafe { bytes_of(self.table, &shape.columns, series) };
-        let number = *self.by_key(shape).get(&bytes)?;
+        let bytes = unsafe { bytes_of(self.table, &desc.columns, series) };
+        let number = *self.by_key(desc).get(&bytes)?;
         let (_, rows) = self.series(number)?;
-        let at = shape.time_of(*time, false);
-        let time_of = |row: u32| shape.time_of(self.time(row), false);
+        let at = desc.time_of(*time, false);
+        let time_of = |row: u32| desc.time_of(self.time(row), false);
         let from = rows.partition_point(|&row| time_of(row) < at);
         rows[from..]
             .iter()
@@ -192,12 +192,12 @@ impl Side {
             .find(|&row| self.is_whole(row) && self.compare(key, row) == Ordering::Equal)
     }
 
-    fn by_key(&self, shape: &Shape) -> &FxHashMap<Bytes, usize> {
+    fn by_key(&self, desc: &IndexDesc) -> &FxHashMap<Bytes, usize> {
         self.by_key.get_or_init(|| {
             let entry = |number: usize| {
                 let (key, _) = self.series(number)?;
                 // SAFETY: values are of the table's columns.
-                let bytes = unsafe { bytes_of(self.table, &shape.columns, &key) };
+                let bytes = unsafe { bytes_of(self.table, &desc.columns, &key) };
                 Some((bytes, number))
             };
             (0..self.order.series.len()).filter_map(entry).collect()

@@ -3,12 +3,12 @@
 use super::side::Side;
 use super::wait::Wait;
 use crate::catalog::layout;
-use crate::chunk::registry;
+use crate::chunk::chunk_cache;
 use crate::pg::error;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
-use crate::series_index::entries::Shape;
+use crate::series_index::entries::IndexDesc;
 use crate::series_index::probe::condition;
 use pgrx::pg_sys;
 
@@ -22,7 +22,7 @@ const BUFFER_LOCK_SHARE: i32 = 1;
 pub unsafe fn visit(
     table: pg_sys::Relation,
     side: &Side,
-    shape: &Shape,
+    desc: &IndexDesc,
     except: &[Tid],
     mut visit: impl FnMut(u32, Option<Wait>),
 ) {
@@ -33,39 +33,38 @@ pub unsafe fn visit(
         if blocks < 2 {
             return;
         }
-        let by_series =
-            blocks as usize > side.order.series.len() && starts_with_series(side, shape);
+        let by_series = blocks as usize > side.order.series.len() && starts_with_series(side, desc);
         if !by_series {
-            let Some(span) = whole_span(side, shape) else {
+            let Some(span) = whole_span(side, desc) else {
                 return;
             };
-            return scan(table, side, shape, &[], span, except, &mut visit);
+            return scan(table, side, desc, &[], span, except, &mut visit);
         }
         for number in 0..side.order.series.len() {
             error::check_interrupts();
             if let Some((key, rows)) = side.series(number) {
                 let span = (side.time(rows[0]), side.time(rows[rows.len() - 1]));
-                scan(table, side, shape, &key, span, except, &mut visit);
+                scan(table, side, desc, &key, span, except, &mut visit);
             }
         }
     }
 }
 
 /// Do the unique index's columns begin with those of the series index, in their order?
-unsafe fn starts_with_series(side: &Side, shape: &Shape) -> bool {
+unsafe fn starts_with_series(side: &Side, desc: &IndexDesc) -> bool {
     // SAFETY: the caller's contract.
     let columns = unsafe { layout::index_columns(side.index.rel()) };
-    let wanted = shape.columns.iter().map(|&column| column as u16 + 1);
-    columns.iter().copied().take(shape.columns.len()).eq(wanted)
+    let wanted = desc.columns.iter().map(|&column| column as u16 + 1);
+    columns.iter().copied().take(desc.columns.len()).eq(wanted)
 }
 
 /// Least and greatest time of all rows.
-fn whole_span(side: &Side, shape: &Shape) -> Option<(pg_sys::Datum, pg_sys::Datum)> {
+fn whole_span(side: &Side, desc: &IndexDesc) -> Option<(pg_sys::Datum, pg_sys::Datum)> {
     let ends = (0..side.order.series.len()).filter_map(|number| {
         let (_, rows) = side.series(number)?;
         Some((side.time(rows[0]), side.time(rows[rows.len() - 1])))
     });
-    let time = |datum: pg_sys::Datum| shape.time_of(datum, false);
+    let time = |datum: pg_sys::Datum| desc.time_of(datum, false);
     ends.reduce(|all, one| {
         let from = if time(one.0) < time(all.0) {
             one.0
@@ -85,7 +84,7 @@ fn whole_span(side: &Side, shape: &Shape) -> Option<(pg_sys::Datum, pg_sys::Datu
 unsafe fn scan(
     table: pg_sys::Relation,
     side: &Side,
-    shape: &Shape,
+    desc: &IndexDesc,
     key: &[pg_sys::Datum],
     (from, to): (pg_sys::Datum, pg_sys::Datum),
     except: &[Tid],
@@ -95,7 +94,7 @@ unsafe fn scan(
     // SAFETY: the caller's contract.
     unsafe {
         let columns = layout::index_columns(index);
-        let time = shape.time_column() as u16 + 1;
+        let time = desc.time_column() as u16 + 1;
         let time = columns.iter().position(|&column| column == time);
         let time = time.expect("BUG: a key without the time of its series index");
         let equal = |(at, &value): (usize, &pg_sys::Datum)| {
@@ -127,7 +126,7 @@ unsafe fn scan(
             if nulls[..columns.len()].contains(&true) || except.contains(&at) {
                 continue;
             }
-            let Some(row) = side.find(shape, &values[..columns.len()]) else {
+            let Some(row) = side.find(desc, &values[..columns.len()]) else {
                 continue;
             };
             match state(table, at) {
@@ -155,7 +154,7 @@ unsafe fn state(table: pg_sys::Relation, at: Tid) -> State {
         }
         let mut item = tid::to_pg(at);
         let mut found = pg_sys::HeapTupleData::default();
-        let mut dirty = registry::dirty_snapshot();
+        let mut dirty = chunk_cache::dirty_snapshot();
         let buffer = pg_sys::ReadBuffer(table, at.block);
         pg_sys::LockBuffer(buffer, BUFFER_LOCK_SHARE);
         let lives = pg_sys::heap_hot_search_buffer(

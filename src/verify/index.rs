@@ -4,8 +4,8 @@
 use super::leaves::{self, KeyHasher};
 use super::Verifier;
 use crate::catalog::layout;
-use crate::chunk::kind::{classify, Found};
-use crate::chunk::series;
+use crate::chunk::index_entries;
+use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::pg::error;
 use crate::pg::page::{Page, PageCursor};
 use crate::pg::relation::{self, Open};
@@ -69,7 +69,7 @@ impl Verifier {
                 .into_iter()
                 .filter(|at| still.first.contains_key(at));
             for at in self.dangling(suspects) {
-                let what = match series::header_of_entry(at) {
+                let what = match index_entries::header_of_entry(at) {
                     Some(header) => format!("an entry of a chunk at {header}, which is not there"),
                     None => format!("an entry of a row at {at}, which is not there"),
                 };
@@ -88,7 +88,7 @@ impl Verifier {
     ) {
         // SAFETY: table and index are open.
         unsafe {
-            let columns = series::key_columns(index);
+            let columns = index_entries::key_columns(index);
             let mut cursor = PageCursor::new(self.table);
             for block in 0..relation::blocks(self.table) {
                 error::check_interrupts();
@@ -121,7 +121,7 @@ impl Verifier {
                 let mut roots = None;
                 for item in page.tuples() {
                     let mut row = item.to_heap_tuple(relation::oid(self.table));
-                    if classify(item.header, item.len, item.tid.offset) != Found::Row
+                    if classify(item.header, item.len, item.tid.offset) != TupleKind::Row
                         || !pg_sys::HeapTupleSatisfiesVisibility(&mut row, self.snapshot, buffer)
                     {
                         continue;
@@ -164,11 +164,12 @@ impl Verifier {
                 if self.damaged.contains(&at) {
                     return;
                 }
-                let expected: FxHashSet<u64> = series::header_entries(table, index, &reader)
+                let expected: FxHashSet<u64> = index_entries::header_entries(table, index, &reader)
                     .iter()
                     .map(|entry| hasher.hash(&entry.values, &entry.nulls))
                     .collect();
-                let found: FxHashSet<u64> = entries.of(series::entry_of_header(at)).collect();
+                let found: FxHashSet<u64> =
+                    entries.of(index_entries::entry_of_header(at)).collect();
                 let missing = expected.iter().filter(|hash| !found.contains(hash)).count();
                 if missing > 0 {
                     let what = format!("no entry for {missing} series of the chunk at {at}");
@@ -189,7 +190,7 @@ impl Verifier {
         let rarely = error::RareCheck::default();
         sorted.sort_by_key(|&at| {
             rarely.check_interrupts();
-            series::header_of_entry(at).unwrap_or(at)
+            index_entries::header_of_entry(at).unwrap_or(at)
         });
         // SAFETY: the table is open.
         unsafe {
@@ -197,7 +198,7 @@ impl Verifier {
             let mut cursor = PageCursor::new(self.table);
             sorted.retain(|&entry| {
                 error::check_interrupts();
-                let header = series::header_of_entry(entry);
+                let header = index_entries::header_of_entry(entry);
                 let at = header.unwrap_or(entry);
                 if at.block >= blocks {
                     return true;
@@ -211,7 +212,7 @@ impl Verifier {
                         .tuple(at.offset)
                         .map(|item| classify(item.header, item.len, at.offset));
                     match kind {
-                        Some(kind) => (kind == Found::Header) != header.is_some(),
+                        Some(kind) => (kind == TupleKind::Header) != header.is_some(),
                         None => false,
                     }
                 })

@@ -5,13 +5,13 @@ use super::key_sort::KeySort;
 use super::{Verifier, MOST_FINDINGS};
 use crate::catalog::layout;
 use crate::chunk::inspect;
-use crate::chunk::kind::{classify, Found};
 use crate::chunk::slot;
+use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::pg::error;
 use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation::{self, Open};
 use crate::pg::tuple;
-use crate::table::open::OpenChunk;
+use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
 use std::rc::Rc;
 
@@ -106,7 +106,7 @@ impl Verifier {
             // SAFETY: the page is pinned and locked.
             let is_seen = |item: &PageTuple| unsafe {
                 let mut found = item.to_heap_tuple(relation::oid(self.table));
-                classify(item.header, item.len, item.tid.offset) == Found::Row
+                classify(item.header, item.len, item.tid.offset) == TupleKind::Row
                     && pg_sys::HeapTupleSatisfiesVisibility(&mut found, self.snapshot, buffer)
             };
             page.tuples().filter(is_seen).collect()

@@ -2,7 +2,7 @@
 //! right. Pages that split meanwhile show entries twice at most, never not at all.
 
 use crate::chunk::datum;
-use crate::chunk::rows::put_ordered;
+use crate::chunk::row_set::put_ordered;
 use crate::pg::error;
 use crate::pg::page::{Page, PageCursor, PageTuple};
 use crate::pg::relation;

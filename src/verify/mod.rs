@@ -10,9 +10,9 @@ mod places;
 use crate::catalog::layout::{self, Layout};
 use crate::chunk::datum;
 use crate::chunk::inspect;
-use crate::chunk::kind::Found;
 use crate::chunk::read::{Chunk, Damage};
 use crate::chunk::reader::Reader;
+use crate::chunk::tuple_kind::TupleKind;
 use crate::compact::source::{SortColumns, Source, Span};
 use crate::pg::error;
 use crate::pg::page::PageTuple;
@@ -118,9 +118,9 @@ impl Verifier {
         // SAFETY: by the contract of `run`; only memory is touched while the page is locked.
         unsafe {
             inspect::visible_tuples(table, snapshot, |found, item| match found {
-                Found::Row => self.row(item),
-                Found::Header => {}
-                Found::Skip => self.piece(item),
+                TupleKind::Row => self.row(item),
+                TupleKind::Header => {}
+                TupleKind::Skip => self.piece(item),
             });
         }
     }

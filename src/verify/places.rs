@@ -2,7 +2,7 @@
 
 use super::Verifier;
 use crate::chunk::inspect;
-use crate::chunk::kind::Found;
+use crate::chunk::tuple_kind::TupleKind;
 use crate::pg::relation::{self, Open};
 use crate::pg::tid::Tid;
 use crate::scan::headers;
@@ -80,8 +80,8 @@ impl Verifier {
         // SAFETY: by the contract of `run`; only memory is touched while a page is locked.
         unsafe {
             inspect::visible_tuples(table, snapshot, |kind, item| match kind {
-                Found::Header => walked.push(item.tid),
-                Found::Row if !found.tail.contains(&item.tid.block) => {
+                TupleKind::Header => walked.push(item.tid),
+                TupleKind::Row if !found.tail.contains(&item.tid.block) => {
                     lost.insert(item.tid);
                 }
                 _ => {}

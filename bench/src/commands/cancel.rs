@@ -2,10 +2,10 @@
 //! SQLSTATE 57014, and leave a table that equals its heap twin and that `varve.verify` finds nothing wrong with. Prints the
 //! longest time to an answer of each; a test cannot be strict about times, so it only fails beyond a second.
 
+use crate::heap_pair;
 use crate::random::Random;
 use crate::report::Report;
 use crate::server::{Cluster, Tree};
-use crate::twins;
 use crate::Result;
 use postgres::{Client, NoTls};
 use std::sync::Arc;
@@ -168,10 +168,11 @@ fn try_cancels(
         if !operation.after.is_empty() {
             client.batch_execute(operation.after)?;
         }
-        twins::expect_verified(&mut client, "work")?;
-        let same = twins::digest(&mut client, "work")? == twins::digest(&mut client, "work_heap")?;
+        heap_pair::expect_verified(&mut client, "work")?;
+        let same =
+            heap_pair::digest(&mut client, "work")? == heap_pair::digest(&mut client, "work_heap")?;
         if !same {
-            twins::expect_equal(&mut client, "work_heap", "work")?;
+            heap_pair::expect_equal(&mut client, "work_heap", "work")?;
         }
     }
     Ok(longest)

@@ -4,9 +4,9 @@
 mod counts;
 mod filter;
 
+use crate::heap_pair;
 use crate::report::Report;
 use crate::server::{self, Cluster, Tree};
-use crate::twins;
 use crate::Result;
 use filter::filtered;
 use std::fs;
@@ -152,7 +152,7 @@ impl Sources {
         suite: Suite,
         torture: Option<Torture>,
     ) -> Result<usize> {
-        let method = twins::access_method();
+        let method = heap_pair::access_method();
         let mut heap = Run::start(self, tree, suite, "heap", torture)?;
         let mut varve = Run::start(self, tree, suite, &method, torture)?;
         let outputs = [heap.finish()?, varve.finish()?];

@@ -4,10 +4,10 @@
 //! Writers change many rows of chunks that they share, so two of them can deadlock (docs/design/0010): one then begins anew.
 
 use crate::errors::{describe, is_conflict, is_end_of_server};
+use crate::heap_pair::{self, PAIRS};
 use crate::random::Random;
 use crate::report::Report;
 use crate::server::{Cluster, Tree};
-use crate::twins::{self, PAIRS};
 use crate::workload::Workload;
 use crate::Result;
 use postgres::{Client, NoTls};
@@ -169,7 +169,7 @@ fn compact_until_killed(conninfo: &str) -> std::result::Result<(), String> {
     loop {
         let outcome = PAIRS
             .iter()
-            .try_for_each(|pair| twins::compact(&mut client, pair.varve));
+            .try_for_each(|pair| heap_pair::compact(&mut client, pair.varve));
         match outcome {
             Ok(()) => thread::sleep(Duration::from_millis(50)),
             Err(error) if is_end_of_server(error.as_ref()) => return Ok(()),

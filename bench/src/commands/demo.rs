@@ -1,8 +1,8 @@
 //! What varve does, on real data in a throw-away cluster: every metric of a Prometheus node exporter, scraped once a second,
 //! goes into a heap and into a varve table; then their sizes side by side, a dashboard query on both, and its plan.
 
+use crate::heap_pair;
 use crate::server::{Cluster, Tree};
-use crate::twins;
 use crate::Result;
 use postgres::{Client, SimpleQueryMessage};
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ pub fn run(tree: &Arc<Tree>) -> Result<()> {
     let rows = scrapes()?;
     let values = rows.lines().count();
     println!("A node exporter's {values} values, as (time, metric, value), into a heap and a varve table:\n");
-    let method = twins::access_method();
+    let method = heap_pair::access_method();
     let index = if method == "varve" { "varve" } else { "btree" };
     say(
         &mut client,
@@ -46,14 +46,14 @@ pub fn run(tree: &Arc<Tree>) -> Result<()> {
         );
     }
     let start = Instant::now();
-    twins::compact(&mut client, "node_varve")?;
+    heap_pair::compact(&mut client, "node_varve")?;
     println!(
         "CALL varve.compact('node_varve');  -- {:.1} s",
         start.elapsed().as_secs_f64()
     );
     client.batch_execute("VACUUM ANALYZE node_heap")?;
     client.batch_execute("ANALYZE node_varve")?;
-    twins::expect_equal(&mut client, "node_heap", "node_varve")?;
+    heap_pair::expect_equal(&mut client, "node_heap", "node_varve")?;
     println!("\nThe same {values} rows are in both (EXCEPT ALL is empty both ways). Their sizes, indexes included:\n");
     sizes(&mut client, values)?;
     println!(

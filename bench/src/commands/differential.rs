@@ -5,10 +5,10 @@ mod schema;
 mod statement;
 
 use crate::errors::describe;
+use crate::heap_pair;
 use crate::random::Random;
 use crate::report::Report;
 use crate::server::{Cluster, Tree};
-use crate::twins;
 use crate::Result;
 use postgres::{Client, SimpleQueryMessage};
 use schema::Table;
@@ -61,7 +61,7 @@ fn one_table(worlds: &mut Worlds, random: &mut Random, steps: usize) -> Result<(
         if number % 20 == 0 {
             worlds.end_transaction(&mut table, &mut history)?;
             worlds.same(&Step::Sql("SELECT t::text FROM t".into()), &mut history)?;
-            twins::expect_verified(&mut worlds.varve, "t")?;
+            heap_pair::expect_verified(&mut worlds.varve, "t")?;
         }
     }
     worlds.end_transaction(&mut table, &mut history)
@@ -81,8 +81,8 @@ impl Worlds {
         let mut heap = world("heap_world", "heap")?;
         // Its answers count, not its plans: some joins would outlast the timeout.
         heap.batch_execute("SET enable_nestloop = off")?;
-        let mut varve = world("varve_world", &twins::access_method())?;
-        if twins::access_method() == "varve" {
+        let mut varve = world("varve_world", &heap_pair::access_method())?;
+        if heap_pair::access_method() == "varve" {
             varve.batch_execute(&format!("SET varve.batch_rows = {batch_rows}"))?;
         }
         Ok(Self { heap, varve })
@@ -127,7 +127,7 @@ fn take(client: &mut Client, step: &Step, is_varve: bool) -> Result<Outcome> {
             writer.finish().map(|count| vec![format!("{count} rows")])
         }),
         Step::Compact if is_varve => {
-            return Ok(twins::compact(client, "t")
+            return Ok(heap_pair::compact(client, "t")
                 .map(|()| Vec::new())
                 .map_err(|e| describe(e.as_ref())))
         }

@@ -2,10 +2,10 @@
 //! without, stay equal through bulk loads, DML, compact on both sides, and kill -9 of either. Those with a key are published
 //! under every kind of replica identity in turn.
 
+use crate::heap_pair;
 use crate::random::Random;
 use crate::report::Report;
 use crate::server::{Cluster, Tree};
-use crate::twins;
 use crate::Result;
 use postgres::Client;
 use std::io::Write as _;
@@ -41,7 +41,7 @@ impl Published {
         let Self { name, .. } = self;
         let is_varve = self.is_varve_at_source == at_source;
         let method = if is_varve {
-            &twins::access_method()
+            &heap_pair::access_method()
         } else {
             "heap"
         };
@@ -120,7 +120,7 @@ impl Pair {
             pair.load(&mut at_source, table)?;
         }
         for table in [OUT, KEYED_OUT] {
-            twins::compact(&mut at_source, table.name)?;
+            heap_pair::compact(&mut at_source, table.name)?;
         }
         at_source.batch_execute("CREATE PUBLICATION everything FOR ALL TABLES")?;
         at_target.batch_execute(&format!(
@@ -142,11 +142,11 @@ impl Pair {
             self.transaction(&mut client, table)?;
             if self.random.one_in(6) {
                 let table = *self.random.pick(&[OUT, KEYED_OUT]);
-                twins::compact(&mut client, table.name)?;
+                heap_pair::compact(&mut client, table.name)?;
             }
             if self.random.one_in(6) {
                 let table = *self.random.pick(&[IN, KEYED_IN]);
-                twins::compact(&mut self.target.connect(DATABASE)?, table.name)?;
+                heap_pair::compact(&mut self.target.connect(DATABASE)?, table.name)?;
             }
         }
         match number % 3 {
@@ -253,7 +253,7 @@ impl Pair {
         // Whatever the rounds have left, there is a row to look for, and it is compressed.
         self.load(&mut source, IN)?;
         self.expect_equal()?;
-        twins::compact(&mut target, name)?;
+        heap_pair::compact(&mut target, name)?;
         target.batch_execute(&format!("CREATE INDEX by_seq ON {name} (seq)"))?;
         let changed = source.execute(
             &format!("UPDATE {name} SET value = 7 WHERE seq = $1"),
@@ -265,7 +265,7 @@ impl Pair {
         let version: i32 = target
             .query_one("SELECT current_setting('server_version_num')::int", &[])?
             .get(0);
-        if version >= 160_000 && twins::access_method() == "varve" {
+        if version >= 160_000 && heap_pair::access_method() == "varve" {
             let deadline = Instant::now() + Duration::from_secs(CATCH_UP_SECONDS);
             while !self.target.log_end()?.contains("cannot find rows of table") {
                 if Instant::now() > deadline {
@@ -305,8 +305,8 @@ impl Pair {
         }
         for Published { name, .. } in TABLES {
             let (here, yonder) = (
-                twins::digest(&mut source, name)?,
-                twins::digest(&mut target, name)?,
+                heap_pair::digest(&mut source, name)?,
+                heap_pair::digest(&mut target, name)?,
             );
             if here != yonder {
                 return Err(
@@ -320,7 +320,7 @@ impl Pair {
             } else {
                 &mut target
             };
-            twins::expect_verified(client, table.name)?;
+            heap_pair::expect_verified(client, table.name)?;
         }
         Ok(())
     }

@@ -8,7 +8,6 @@ mod demo;
 mod differential;
 mod faults;
 mod generate;
-mod hazards;
 mod installcheck;
 mod keys;
 mod logical;
@@ -16,6 +15,7 @@ mod model;
 mod pgbench;
 mod pglogical;
 mod replicate;
+mod resource_limits;
 mod rollups;
 mod soak;
 mod tables;
@@ -76,9 +76,9 @@ pub fn run() -> Result<bool> {
             arguments.option("rounds", 9)?,
             seed,
         )?,
-        "hazards" => {
+        "resource-limits" => {
             let which = arguments.word(0, "all".to_string())?;
-            hazards::run(&tree, &mut report, &which, seed)?;
+            resource_limits::run(&tree, &mut report, &which, seed)?;
         }
         "core-suites" => {
             let suite = arguments.given("suite")?;

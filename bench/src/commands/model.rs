@@ -3,9 +3,9 @@
 //! `varve.verify` ends it.
 
 use crate::errors::{describe, is_conflict};
+use crate::heap_pair::{self, Pair, PAIRS};
 use crate::report::Report;
 use crate::server::{Cluster, Tree};
-use crate::twins::{self, Pair, PAIRS};
 use crate::workload::Workload;
 use crate::Result;
 use postgres::{Client, NoTls};
@@ -84,7 +84,7 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, seconds: u64, seed: u64) -> Re
         );
         report.check(
             &format!("model/{} verified in the end", pair.varve),
-            twins::expect_verified(&mut client, pair.varve),
+            heap_pair::expect_verified(&mut client, pair.varve),
         );
     }
     Ok(())
@@ -157,7 +157,7 @@ fn session_until(
 fn step(client: &mut Client, workload: &mut Workload) -> Result<bool> {
     let pair = *workload.random.pick(&PAIRS);
     match workload.random.integer(0, 40) {
-        0 => twins::compact(client, pair.varve)?,
+        0 => heap_pair::compact(client, pair.varve)?,
         1 => client.batch_execute(&format!("VACUUM {}", pair.varve))?,
         2 => {
             let change = if workload.random.one_in(2) {

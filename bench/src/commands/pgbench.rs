@@ -1,8 +1,8 @@
 //! Stock pgbench on tables of the access method, eight clients: balances must equal history, also after kill -9.
 
+use crate::heap_pair;
 use crate::report::Report;
 use crate::server::{self, Cluster, Tree};
-use crate::twins;
 use crate::Result;
 use postgres::Client;
 use std::process::{Command, Stdio};
@@ -24,7 +24,7 @@ pub fn run(
     drop(cluster.database("pgbench")?);
     let options = format!(
         "-c default_table_access_method={} {settings}",
-        twins::access_method()
+        heap_pair::access_method()
     );
     let title = |what: &str| format!("pgbench/{what} {settings}").trim_end().to_string();
     // A key without a time column is refused on compressed rows: where every row is one at once, keys come first.
@@ -91,7 +91,7 @@ fn killed(cluster: &mut Cluster, options: &str, seconds: u64) -> Result<()> {
         "pgbench_branches",
         "pgbench_history",
     ] {
-        twins::expect_verified(&mut client, table)?;
+        heap_pair::expect_verified(&mut client, table)?;
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! pglogical's subscriber: it looks rows up and locks them by the table AM's callbacks, takes heap tuples out of the slots, and
 //! deletes by heap's own function, which a trigger has to stand in for.
 
+use crate::heap_pair;
 use crate::report::Report;
 use crate::server::{pg_config, Cluster, Tree};
-use crate::twins;
 use crate::Result;
 use postgres::Client;
 use std::path::Path;
@@ -59,7 +59,7 @@ fn replicate(tree: &Arc<Tree>) -> Result<()> {
     trust_plugin(&mut cluster.connect("postgres")?)?;
     let mut source = node(&cluster, "source", "heap")?;
     source.batch_execute("SELECT pglogical.replication_set_add_table('default', 'readings')")?;
-    let mut target = node(&cluster, "target", &twins::access_method())?;
+    let mut target = node(&cluster, "target", &heap_pair::access_method())?;
     target.batch_execute(&format!(
         "{DELETES}
          SELECT pglogical.create_subscription('everything', '{}', synchronize_structure => false, synchronize_data => false)",
@@ -71,11 +71,11 @@ fn replicate(tree: &Arc<Tree>) -> Result<()> {
     )?;
     expect_equal(&cluster, &mut source, &mut target)?;
     for change in CHANGES {
-        twins::compact(&mut target, "readings")?;
+        heap_pair::compact(&mut target, "readings")?;
         source.batch_execute(change)?;
         expect_equal(&cluster, &mut source, &mut target)?;
     }
-    twins::expect_verified(&mut target, "readings")
+    heap_pair::expect_verified(&mut target, "readings")
 }
 
 /// Some packages of the server load output plugins of a list only.
@@ -118,8 +118,8 @@ fn expect_equal(cluster: &Cluster, source: &mut Client, target: &mut Client) -> 
     let deadline = Instant::now() + Duration::from_secs(CATCH_UP_SECONDS);
     loop {
         let (here, yonder) = (
-            twins::digest(source, "readings")?,
-            twins::digest(target, "readings")?,
+            heap_pair::digest(source, "readings")?,
+            heap_pair::digest(target, "readings")?,
         );
         if here == yonder {
             return Ok(());

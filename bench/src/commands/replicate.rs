@@ -1,9 +1,9 @@
 //! A streaming standby, a base backup and a dump hold what their source holds.
 
+use crate::heap_pair::{self, HEAP, VARVE};
 use crate::random::Random;
 use crate::report::Report;
 use crate::server::{self, Cluster, Tree};
-use crate::twins::{self, HEAP, VARVE};
 use crate::workload::Workload;
 use crate::Result;
 use postgres::Client;
@@ -18,8 +18,8 @@ const REPLAY_SECONDS: u64 = 60;
 pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
     let cluster = Cluster::create(tree, &[])?;
     let mut client = cluster.database("replicate")?;
-    twins::create(&mut client)?;
-    client.batch_execute(&keyed_tables(&twins::access_method()))?;
+    heap_pair::create(&mut client)?;
+    client.batch_execute(&keyed_tables(&heap_pair::access_method()))?;
     let mut workload = Workload::new(Random::fresh_seed(), 0, 20);
     report.check(
         "standby/equals its primary over ten cycles",
@@ -52,7 +52,7 @@ fn standby(primary: &Cluster, client: &mut Client, workload: &mut Workload) -> R
     for cycle in 0..CYCLES {
         transaction(client, workload)?;
         if cycle % 3 == 2 {
-            twins::compact(client, VARVE)?;
+            heap_pair::compact(client, VARVE)?;
         }
         if cycle == CYCLES / 2 {
             standby.kill()?;
@@ -63,13 +63,13 @@ fn standby(primary: &Cluster, client: &mut Client, workload: &mut Workload) -> R
         for table in [HEAP, VARVE] {
             expect_same(
                 &format!("{table} in cycle {cycle}"),
-                twins::digest(client, table)?,
-                twins::digest(&mut reader, table)?,
+                heap_pair::digest(client, table)?,
+                heap_pair::digest(&mut reader, table)?,
             )?;
         }
-        twins::expect_verified(&mut reader, VARVE)?;
+        heap_pair::expect_verified(&mut reader, VARVE)?;
     }
-    twins::expect_equal(&mut reader, HEAP, VARVE)
+    heap_pair::expect_equal(&mut reader, HEAP, VARVE)
 }
 
 /// With hot_standby_feedback an old snapshot on the standby sees its rows whatever the primary deletes, compacts and vacuums.
@@ -87,28 +87,28 @@ fn feedback_and_promotion(
     standby.start()?;
     let (mut reader, mut other) = (standby.connect("replicate")?, standby.connect("replicate")?);
     reader.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ")?;
-    let before = twins::digest(&mut reader, VARVE)?;
+    let before = heap_pair::digest(&mut reader, VARVE)?;
     wait_for_feedback(client)?;
     for _ in 0..3 {
         transaction(client, workload)?;
-        twins::both(
+        heap_pair::both(
             client,
             "DELETE FROM {t} WHERE seq % 7 = 3; UPDATE {t} SET seq = seq + 1 WHERE seq % 9 = 4",
         )?;
-        twins::compact(client, VARVE)?;
+        heap_pair::compact(client, VARVE)?;
         client.batch_execute(&format!("VACUUM {VARVE}"))?;
     }
     wait_for_replay(client, &mut other)?;
     expect_same(
         "the old snapshot",
         before,
-        twins::digest(&mut reader, VARVE)?,
+        heap_pair::digest(&mut reader, VARVE)?,
     )?;
     reader.batch_execute("COMMIT")?;
     expect_same(
         "a new snapshot",
-        twins::digest(client, VARVE)?,
-        twins::digest(&mut reader, VARVE)?,
+        heap_pair::digest(client, VARVE)?,
+        heap_pair::digest(&mut reader, VARVE)?,
     )?;
     if !other
         .query_one("SELECT pg_promote()", &[])?
@@ -118,10 +118,10 @@ fn feedback_and_promotion(
     }
     for _ in 0..3 {
         transaction(&mut other, workload)?;
-        twins::compact(&mut other, VARVE)?;
-        twins::expect_equal(&mut other, HEAP, VARVE)?;
+        heap_pair::compact(&mut other, VARVE)?;
+        heap_pair::expect_equal(&mut other, HEAP, VARVE)?;
     }
-    twins::expect_verified(&mut other, VARVE)
+    heap_pair::expect_verified(&mut other, VARVE)
 }
 
 /// Until the primary knows which rows the standby still sees.
@@ -166,10 +166,10 @@ fn base_backup(source: &Cluster, client: &mut Client) -> Result<()> {
     let mut reader = copy.connect("replicate")?;
     expect_same(
         VARVE,
-        twins::digest(client, VARVE)?,
-        twins::digest(&mut reader, VARVE)?,
+        heap_pair::digest(client, VARVE)?,
+        heap_pair::digest(&mut reader, VARVE)?,
     )?;
-    twins::expect_verified(&mut reader, VARVE)
+    heap_pair::expect_verified(&mut reader, VARVE)
 }
 
 fn dump_and_restore(cluster: &Cluster, client: &mut Client, options: &[&str]) -> Result<()> {
@@ -202,11 +202,11 @@ fn dump_and_restore(cluster: &Cluster, client: &mut Client, options: &[&str]) ->
     if options.is_empty() {
         expect_same(
             VARVE,
-            twins::digest(client, VARVE)?,
-            twins::digest(&mut reader, VARVE)?,
+            heap_pair::digest(client, VARVE)?,
+            heap_pair::digest(&mut reader, VARVE)?,
         )?;
     }
-    twins::expect_equal(&mut reader, HEAP, VARVE)?;
+    heap_pair::expect_equal(&mut reader, HEAP, VARVE)?;
     expect_same(
         "constraints",
         constraints(client)?,
@@ -216,10 +216,10 @@ fn dump_and_restore(cluster: &Cluster, client: &mut Client, options: &[&str]) ->
     let method = "SELECT amname::text FROM pg_class c JOIN pg_am a ON a.oid = c.relam WHERE c.oid = $1::text::regclass";
     expect_same(
         "access method",
-        twins::access_method(),
+        heap_pair::access_method(),
         reader.query_one(method, &[&VARVE])?.get(0),
     )?;
-    twins::expect_verified(&mut reader, VARVE)
+    heap_pair::expect_verified(&mut reader, VARVE)
 }
 
 /// Tables with keys. A dump has them without any, then their rows, and then keys before other indexes and foreign keys.

@@ -2,10 +2,10 @@
 //! and in every snapshot, the rollups give what their queries give. The server is killed in between.
 
 use crate::errors::{describe, is_conflict};
+use crate::heap_pair;
 use crate::random::Random;
 use crate::report::Report;
 use crate::server::{Cluster, Tree};
-use crate::twins;
 use crate::Result;
 use postgres::{Client, NoTls};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -78,7 +78,7 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, transactions: u64, seed: u64) 
         let equal = resolve_prepared(&mut client).and_then(|()| expect_equal(&mut client));
         report.check(&format!("rollups/equal at rest {name}"), equal);
         for table in ["readings", "hourly_stored"] {
-            let verified = twins::expect_verified(&mut client, table);
+            let verified = heap_pair::expect_verified(&mut client, table);
             report.check(&format!("rollups/{table} verified {name}"), verified);
         }
     }
@@ -104,7 +104,7 @@ fn create(client: &mut Client) -> Result<()> {
          INSERT INTO readings SELECT '2026-01-01'::timestamptz + i * interval '5 minutes', 'd' || i % 7, i % 29, i % 64 / 4.0
          FROM generate_series(0, 5759) i",
     )?;
-    twins::compact(client, "readings")?;
+    heap_pair::compact(client, "readings")?;
     let mut hourly = String::new();
     for (name, query) in ROLLUPS {
         let view = query.replace("{hourly}", "hourly");
@@ -231,8 +231,8 @@ fn refresh_until(shared: &Shared, seed: u64) -> Ended {
     repeat(shared, |client| {
         let (name, _) = random.pick(&ROLLUPS);
         match random.integer(0, 10) {
-            0 => twins::compact(client, "readings")?,
-            1 => twins::compact(client, "hourly_stored")?,
+            0 => heap_pair::compact(client, "readings")?,
+            1 => heap_pair::compact(client, "hourly_stored")?,
             2 => client.batch_execute(&format!(
                 "CALL varve.refresh_rollup('{name}', '2026-01-05'::timestamptz, '2026-01-07'::timestamptz)"
             ))?,

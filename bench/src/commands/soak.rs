@@ -2,9 +2,9 @@
 //! session's memory may grow once the first quarter is over, and what is there must be what was written.
 
 use crate::errors::{describe, is_conflict};
+use crate::heap_pair;
 use crate::report::Report;
 use crate::server::{self, Cluster, Tree};
-use crate::twins;
 use crate::Result;
 use postgres::{Client, NoTls};
 use std::fmt::Write as _;
@@ -30,7 +30,7 @@ struct Sample {
 pub fn run(tree: &Arc<Tree>, report: &mut Report, minutes: u64, page: &str) -> Result<()> {
     let cluster = Cluster::create(tree, &["autovacuum_naptime = '10s'"])?;
     let mut client = cluster.database("soak")?;
-    let method = twins::access_method();
+    let method = heap_pair::access_method();
     let index = if method == "varve" { "varve" } else { "btree" };
     client.batch_execute(&format!(
         "CREATE TABLE {TABLE}(time timestamptz NOT NULL, device int NOT NULL, seq bigint NOT NULL, value float8) USING {method};
@@ -93,7 +93,7 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, minutes: u64, page: &str) -> R
     );
     report.check(
         "soak/verified in the end",
-        twins::expect_verified(&mut client, TABLE),
+        heap_pair::expect_verified(&mut client, TABLE),
     );
     std::fs::write(page, text(&samples, minutes)?)?;
     println!("written: {page}");
@@ -158,7 +158,7 @@ fn until_done(client: &mut Client, statement: &str) -> Result<u64> {
 fn compact(conninfo: &str, stop: &AtomicBool) -> std::result::Result<(), String> {
     let mut client = Client::connect(conninfo, NoTls).map_err(|e| e.to_string())?;
     while !stop.load(Ordering::Relaxed) {
-        twins::compact(&mut client, TABLE).map_err(|e| describe(e.as_ref()))?;
+        heap_pair::compact(&mut client, TABLE).map_err(|e| describe(e.as_ref()))?;
         thread::sleep(Duration::from_secs(2));
     }
     Ok(())

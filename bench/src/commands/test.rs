@@ -1,10 +1,10 @@
 //! Everything of `make test`, in three lanes of about the same length.
 
 use super::{
-    aggregates, cancel, core_suites, crash, differential, faults, hazards, installcheck, keys,
-    logical, model, pgbench, replicate, rollups, worker,
+    aggregates, cancel, core_suites, crash, differential, faults, installcheck, keys, logical,
+    model, pgbench, replicate, resource_limits, rollups, worker,
 };
-use crate::lanes::{self, Program};
+use crate::parallel::{self, Program};
 use crate::report::Report;
 use crate::server::Tree;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ const FAULTS: &[Program] = &[
     ("cancel", |tree, report, seed| {
         cancel::run(tree, report, 30_000, 2, seed)
     }),
-    ("hazards", |tree, report, seed| {
-        hazards::run(tree, report, "all", seed)
+    ("resource-limits", |tree, report, seed| {
+        resource_limits::run(tree, report, "all", seed)
     }),
     ("faults", |tree, report, seed| {
         faults::run(tree, report, 60, seed)
@@ -61,5 +61,5 @@ const SUITES: &[Program] = &[("core suites", |tree, report, _| {
 })];
 
 pub fn run(tree: &Arc<Tree>, report: &mut Report, seed: u64) {
-    lanes::run(tree, report, seed, &[FAULTS, SESSIONS, SUITES]);
+    parallel::run(tree, report, seed, &[FAULTS, SESSIONS, SUITES]);
 }

@@ -3,7 +3,7 @@
 
 use super::core_suites::{Sources, Suite, Torture};
 use super::{crash, differential, keys, model, pgbench, rollups};
-use crate::lanes::{self, Program};
+use crate::parallel::{self, Program};
 use crate::report::Report;
 use crate::server::{self, Tree};
 use crate::Result;
@@ -51,7 +51,7 @@ const SESSIONS_AND_STATEMENTS: &[Program] = &[
 
 pub fn run(tree: &Arc<Tree>, report: &mut Report, page: &str, seed: u64) -> Result<()> {
     let start = Instant::now();
-    lanes::run(
+    parallel::run(
         tree,
         report,
         seed,

@@ -4,10 +4,10 @@
 use super::core_suites::{Sources, Suite};
 use super::crash;
 use crate::generate::{self, CPU_COLUMNS as COLUMNS};
+use crate::heap_pair;
 use crate::measure::{buffers, file_per_live_byte, total_size, wal_position};
 use crate::report::Report;
 use crate::server::{Cluster, Tree};
-use crate::twins;
 use crate::Result;
 use postgres::Client;
 use std::io::Write as _;
@@ -98,7 +98,7 @@ fn storage(tree: &Arc<Tree>, page: &mut Page) -> Result<()> {
     )?;
     let mut client = cluster.database("vitals")?;
     client.batch_execute("CREATE EXTENSION pageinspect")?;
-    let method = twins::access_method();
+    let method = heap_pair::access_method();
     let index = if method == "varve" { "varve" } else { "btree" };
     client.batch_execute(&format!(
         "CREATE TABLE cpu_heap({COLUMNS}); CREATE INDEX ON cpu_heap (tags_id, time DESC); CREATE INDEX ON cpu_heap (time DESC);
@@ -123,7 +123,7 @@ fn storage(tree: &Arc<Tree>, page: &mut Page) -> Result<()> {
         total_size(&mut client, "cpu_varve")?,
         count * VALUES_PER_ROW,
     );
-    twins::compact(&mut client, "cpu_varve")?;
+    heap_pair::compact(&mut client, "cpu_varve")?;
     client.batch_execute("VACUUM ANALYZE cpu_heap")?;
     client.batch_execute("ANALYZE cpu_varve")?;
     page.ratio(
@@ -151,12 +151,12 @@ fn storage(tree: &Arc<Tree>, page: &mut Page) -> Result<()> {
         page.ratio(&format!("buffers: {name}"), heap, varve, divisor);
     }
     deletes(&mut client, page, count)?;
-    twins::expect_equal(&mut client, "cpu_heap", "cpu_varve")?;
-    twins::expect_verified(&mut client, "cpu_varve")
+    heap_pair::expect_equal(&mut client, "cpu_heap", "cpu_varve")?;
+    heap_pair::expect_verified(&mut client, "cpu_varve")
 }
 
 fn chunks(client: &mut Client, page: &mut Page) -> Result<()> {
-    if twins::access_method() != "varve" {
+    if heap_pair::access_method() != "varve" {
         return Ok(());
     }
     let query = "SELECT count(*), coalesce(avg(rows), 0)::float8, coalesce(avg(header_bytes), 0)::float8, count(*) FILTER (WHERE one_series) FROM varve.chunks('cpu_varve')";

@@ -5,19 +5,19 @@
 //! them must reach core as it was raised, with its context and any SQLSTATE. It jumps over these frames, so
 //! they hold plain values only; all other work is done in guarded functions.
 
-mod judge;
 mod rows;
 mod validate;
+mod visibility;
 
 pub use validate::index_validate_scan;
 
 use super::unique::build;
-use crate::catalog::marks;
+use crate::catalog::chunk_marker;
 use crate::pg::relation;
-use judge::{Judge, Rule};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use rows::{Blocks, Entry, Rows, Step};
+use visibility::{Rule, VisibilityCheck};
 
 unsafe extern "C-unwind" {
     fn FormIndexDatum(
@@ -131,7 +131,7 @@ unsafe extern "C-unwind" fn begin(
         crate::ingest::batch::flush_table(table);
         let checks = is_check(scan);
         if pg_sys::ParallelWorkerNumber < 0 && !checks {
-            marks::mark_if_alone(table);
+            chunk_marker::mark_if_alone(table);
         }
         let concurrent = (*info).ii_Concurrent;
         let range = || start..relation::blocks(table).min(start.saturating_add(count));
@@ -153,7 +153,7 @@ unsafe extern "C-unwind" fn begin(
         } else {
             Rule::Horizon(pg_sys::GetOldestNonRemovableTransactionId(table))
         };
-        let judge = Judge {
+        let visibility = VisibilityCheck {
             table,
             info,
             rule,
@@ -161,7 +161,7 @@ unsafe extern "C-unwind" fn begin(
             checks,
         };
         progress_param(pg_sys::PROGRESS_SCAN_BLOCKS_TOTAL, relation::blocks(table));
-        Rows::begin(index, judge, blocks)
+        Rows::begin(index, visibility, blocks)
     }
 }
 

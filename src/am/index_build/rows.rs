@@ -1,15 +1,15 @@
 //! The rows that an index build delivers: page by page, one entry at a time, so that the caller can compute
 //! expressions and hand entries on without a frame of ours in between that an error would have to unwind.
 
-use super::judge::{raise_without_root, Judge, Verdict};
+use super::visibility::{raise_without_root, Visibility, VisibilityCheck};
 use crate::am::scan::VarveScan;
 use crate::am::series_index::is_series_index;
 use crate::catalog::layout;
-use crate::chunk::kind::{classify, Found};
+use crate::chunk::index_entries;
 use crate::chunk::read::Chunk;
 use crate::chunk::reader::Reader;
-use crate::chunk::series;
 use crate::chunk::slot;
+use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::pg::error::{self, Code};
 use crate::pg::memory;
 use crate::pg::page::{PageCursor, PageTuple};
@@ -82,7 +82,7 @@ struct Waiting {
     _reader: Rc<Reader>,
     at: Tid,
     alive: bool,
-    entries: VecDeque<series::Entry>,
+    entries: VecDeque<index_entries::Entry>,
 }
 
 /// The entry being delivered, and what it is made from. Plain values, for callers that hold nothing else.
@@ -103,7 +103,7 @@ pub struct Entry {
 pub struct Rows {
     pub entry: Entry,
     index: pg_sys::Relation,
-    judge: Judge,
+    visibility: VisibilityCheck,
     blocks: Blocks,
     takes_headers: bool,
     cursor: ManuallyDrop<PageCursor>,
@@ -122,10 +122,14 @@ pub struct Rows {
 impl Rows {
     /// # Safety
     /// The relations must be open; the result lives as long as the current memory context.
-    pub unsafe fn begin(index: pg_sys::Relation, judge: Judge, blocks: Blocks) -> *mut Rows {
+    pub unsafe fn begin(
+        index: pg_sys::Relation,
+        visibility: VisibilityCheck,
+        blocks: Blocks,
+    ) -> *mut Rows {
         // SAFETY: by contract.
         unsafe {
-            let (table, info) = (judge.table, judge.info);
+            let (table, info) = (visibility.table, visibility.info);
             let estate = pg_sys::CreateExecutorState();
             let mut context = (*estate).es_per_tuple_exprcontext;
             if context.is_null() {
@@ -146,7 +150,7 @@ impl Rows {
             let rows = Rows {
                 entry,
                 index,
-                judge,
+                visibility,
                 blocks,
                 takes_headers: is_series_index(index),
                 cursor: ManuallyDrop::new(PageCursor::new(table)),
@@ -222,35 +226,35 @@ impl Rows {
     unsafe fn look_at(&mut self, at: Tid) -> bool {
         // SAFETY: the page stays pinned.
         unsafe {
-            let Some((item, verdict, root)) = self.judge.decide(&self.cursor, at) else {
+            let Some((item, seen, root)) = self.visibility.decide(&self.cursor, at) else {
                 return false;
             };
-            let Verdict::Take { alive, counts } = verdict else {
+            let Visibility::Take { alive, counts } = seen else {
                 return false;
             };
             match classify(item.header, item.len, at.offset) {
-                Found::Skip => false,
-                Found::Header => {
-                    if !self.judge.checks {
+                TupleKind::Skip => false,
+                TupleKind::Header => {
+                    if !self.visibility.checks {
                         self.refuse_chunks();
                     }
                     self.count_chunk(item, counts);
                     if self.takes_headers {
                         let reader = self.open(item);
                         self.wait_for(reader, item.tid, alive);
-                    } else if alive && !self.judge.checks && self.has_expressions() {
+                    } else if alive && !self.visibility.checks && self.has_expressions() {
                         self.tried = Some((self.open(item), 0));
                     }
                     false
                 }
-                Found::Row => {
+                TupleKind::Row => {
                     self.counted += f64::from(u8::from(counts));
                     let Some(offset) = root else {
-                        raise_without_root(self.judge.table, item.tid)
+                        raise_without_root(self.visibility.table, item.tid)
                     };
                     self.entry.at = tid::to_pg(Tid { offset, ..at });
                     self.entry.alive = alive;
-                    self.tuple = item.to_heap_tuple(relation::oid(self.judge.table));
+                    self.tuple = item.to_heap_tuple(relation::oid(self.visibility.table));
                     let (tuple, slot) = (&mut self.tuple, self.entry.slot);
                     let buffer = self.cursor.buffer();
                     slot::as_heap(slot, || {
@@ -271,13 +275,13 @@ impl Rows {
     }
 
     unsafe fn open(&self, item: PageTuple) -> Rc<Reader> {
-        let table = self.judge.table;
+        let table = self.visibility.table;
         // SAFETY: the page is pinned.
         unsafe {
             match Chunk::open(table, item.tid, item.header, item.len) {
                 Ok(chunk) => Reader::new(chunk),
                 Err(damage) => {
-                    crate::chunk::kind::raise(table, item.tid, item.header, item.len, &damage)
+                    crate::chunk::tuple_kind::raise(table, item.tid, item.header, item.len, &damage)
                 }
             }
         }
@@ -286,10 +290,11 @@ impl Rows {
     /// Lets the entries of a chunk be delivered next.
     unsafe fn wait_for(&mut self, reader: Rc<Reader>, header: Tid, alive: bool) {
         // SAFETY: the relations are open.
-        let entries = unsafe { series::header_entries(self.judge.table, self.index, &reader) };
+        let entries =
+            unsafe { index_entries::header_entries(self.visibility.table, self.index, &reader) };
         self.waiting = Some(Waiting {
             _reader: reader,
-            at: series::entry_of_header(header),
+            at: index_entries::entry_of_header(header),
             alive,
             entries: entries.into(),
         });
@@ -298,7 +303,7 @@ impl Rows {
     unsafe fn has_expressions(&self) -> bool {
         // SAFETY: the build's IndexInfo.
         unsafe {
-            let info = &*self.judge.info;
+            let info = &*self.visibility.info;
             !info.ii_Expressions.is_null() || !info.ii_Predicate.is_null()
         }
     }
@@ -315,7 +320,7 @@ impl Rows {
             if !reader.chunk.map.contains(row) && changes::change(&reader.chunk, row).is_none() {
                 // SAFETY: the slot is one of the table's.
                 unsafe {
-                    let table = relation::oid(self.judge.table);
+                    let table = relation::oid(self.visibility.table);
                     slot::store_row(self.entry.slot, reader, row, table);
                 }
                 return true;
@@ -329,7 +334,7 @@ impl Rows {
     unsafe fn refuse_chunks(&self) {
         // SAFETY: the table is open.
         unsafe {
-            let (info, table) = (self.judge.info, self.judge.table);
+            let (info, table) = (self.visibility.info, self.visibility.table);
             let is_exclusion = !(*info).ii_ExclusionOps.is_null();
             let is_key = (*info).ii_Unique && !is_exclusion;
             if !is_exclusion && (!is_key || layout::is_plain_key(self.index)) {
@@ -365,8 +370,8 @@ impl Rows {
         unsafe {
             pg_sys::ExecDropSingleTupleTableSlot(self.entry.slot);
             pg_sys::FreeExecutorState(self.entry.estate);
-            (*self.judge.info).ii_ExpressionsState = core::ptr::null_mut();
-            (*self.judge.info).ii_PredicateState = core::ptr::null_mut();
+            (*self.visibility.info).ii_ExpressionsState = core::ptr::null_mut();
+            (*self.visibility.info).ii_PredicateState = core::ptr::null_mut();
         }
     }
 }

@@ -1,12 +1,12 @@
 //! CREATE INDEX CONCURRENTLY, second half: what the index lacks is found by comparing its TIDs with the table,
 //! and inserted.
 
-use super::judge::{Judge, Rule};
 use super::rows::{Blocks, Entry, Rows, Step};
+use super::visibility::{Rule, VisibilityCheck};
 use super::{form, next, progress_param};
-use crate::am::unique::arm::arm;
 use crate::am::unique::build;
-use crate::chunk::series;
+use crate::am::unique::intercept::intercept;
+use crate::chunk::index_entries;
 use crate::pg::memory;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
@@ -163,8 +163,8 @@ unsafe extern "C-unwind" fn begin(
 ) -> *mut Validation {
     // SAFETY: the callback's contract.
     unsafe {
-        arm(table);
-        let judge = Judge {
+        intercept(table);
+        let visibility = VisibilityCheck {
             table,
             info,
             rule: Rule::Snapshot(snapshot),
@@ -174,7 +174,7 @@ unsafe extern "C-unwind" fn begin(
         let blocks = relation::blocks(table);
         progress_param(pg_sys::PROGRESS_SCAN_BLOCKS_TOTAL, blocks);
         let validation = Validation {
-            rows: Rows::begin(index, judge, Blocks::Range(0..blocks)),
+            rows: Rows::begin(index, visibility, Blocks::Range(0..blocks)),
             known: Known::new((*state).tuplesort),
             block: None,
             there: HashSet::new(),
@@ -199,7 +199,7 @@ unsafe extern "C-unwind" fn is_missing(validation: *mut Validation) -> Missing {
             progress_param(pg_sys::PROGRESS_SCAN_BLOCKS_DONE, block + 1);
         }
         let at = tid::from_pg(&(*own.rows).entry.at);
-        let header = series::header_of_entry(at);
+        let header = index_entries::header_of_entry(at);
         let offset = header.unwrap_or(at).offset;
         if !own.fresh.contains(&offset) && !own.there.insert(offset) {
             return Missing::No;

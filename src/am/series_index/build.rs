@@ -1,6 +1,6 @@
 //! Building a series index with nbtree's own build.
 
-use crate::catalog::marks;
+use crate::catalog::chunk_marker;
 use crate::pg::nbtree;
 use crate::series_index::validate;
 use pgrx::pg_sys;
@@ -42,7 +42,7 @@ pub unsafe extern "C-unwind" fn build(
     // SAFETY: called by core with open relations. Entries come from `index_build_range_scan`.
     unsafe {
         validate::check(table, index, info);
-        marks::mark_if_alone(table);
+        chunk_marker::mark_if_alone(table);
         let _guise = AsBtree::begin(index);
         nbtree::build(table, index, info)
     }

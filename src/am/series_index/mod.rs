@@ -1,5 +1,5 @@
 //! The series index, access method `varve_series`: nbtree's code and pages, with an entry per tail row and
-//! per series of a keyed chunk (`chunk::series`). A scan merges both into rows in index order.
+//! per series of a keyed chunk (`chunk::index_entries`). A scan merges both into rows in index order.
 
 pub mod build;
 pub mod cost;

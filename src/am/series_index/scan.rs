@@ -6,13 +6,13 @@ use crate::pg::error;
 use crate::pg::memory;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::tid::{self, Tid};
-use crate::series_index::entries::{Shape, Stream};
+use crate::series_index::entries::{IndexDesc, Stream};
 use crate::series_index::merge::{Merge, Opened, Sources};
 use crate::series_index::quals::Quals;
 use crate::series_index::rows::View;
 use crate::series_index::section::{self, Place, Section, Unkeyed};
 use crate::table::fetched;
-use crate::table::open::OpenChunk;
+use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ unsafe extern "C-unwind" {
 
 /// What hangs at `IndexScanDescData::opaque`.
 struct State {
-    shape: Shape,
+    desc: IndexDesc,
     /// Arguments that quals are made of; reset at each rescan.
     context: pg_sys::MemoryContext,
     quals: Quals,
@@ -67,7 +67,7 @@ pub unsafe extern "C-unwind" fn begin(
             pg_sys::ALLOCSET_SMALL_MAXSIZE as usize,
         );
         let state = State {
-            shape: Shape::new(index),
+            desc: IndexDesc::new(index),
             context,
             quals: Quals::default(),
             upper: None,
@@ -132,18 +132,18 @@ impl State {
         unsafe {
             let (table, snapshot) = ((*scan).heapRelation, (*scan).xs_snapshot);
             if self.stream.is_none() {
-                let columns = self.shape.columns.len();
+                let columns = self.desc.columns.len();
                 // Bounds of time may become two keys each.
                 let room = 2 * (*scan).numberOfKeys as usize + 2 * columns;
                 let owner = pg_sys::MemoryContextGetParent(self.context);
                 let entries = memory::within(owner, || {
                     EntryScan::begin((*scan).indexRelation, snapshot, room)
                 });
-                self.stream = Some(Stream::new(entries, &self.shape));
+                self.stream = Some(Stream::new(entries, &self.desc));
             }
             let stream = self.stream.as_mut().expect("BUG: stream just made");
             let place = Place {
-                shape: &self.shape,
+                desc: &self.desc,
                 table,
                 snapshot,
             };
@@ -158,7 +158,7 @@ impl State {
                 }
             }
             let view = View {
-                shape: &self.shape,
+                desc: &self.desc,
                 quals: &self.quals,
                 descriptor: (*table).rd_att,
             };
@@ -177,7 +177,7 @@ impl State {
         // SAFETY: called from `get_tuple`, after the start.
         let mut sources = unsafe {
             Sources {
-                shape: &self.shape,
+                desc: &self.desc,
                 quals: &self.quals,
                 table: (*scan).heapRelation,
                 snapshot: (*scan).xs_snapshot,

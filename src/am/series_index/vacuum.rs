@@ -1,6 +1,6 @@
 //! VACUUM of a series index: nbtree's, with header entries shown to core by the TIDs of their headers.
 
-use crate::chunk::series;
+use crate::chunk::index_entries;
 use crate::pg::nbtree;
 use crate::pg::tid;
 use pgrx::pg_sys;
@@ -22,7 +22,7 @@ unsafe extern "C-unwind" fn is_dead(
         let question = &*state.cast::<Question>();
         let callback = question.callback.expect("BUG: no callback");
         let entry = tid::read(item);
-        let mut at = tid::to_pg(series::header_of_entry(entry).unwrap_or(entry));
+        let mut at = tid::to_pg(index_entries::header_of_entry(entry).unwrap_or(entry));
         pg_sys::ffi::pg_guard_ffi_boundary(|| callback(&mut at, question.state))
     }
 }

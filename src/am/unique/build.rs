@@ -3,7 +3,7 @@
 //! equal. What it sorts is thrown away.
 
 use crate::am::scan;
-use crate::catalog::{layout, marks};
+use crate::catalog::{chunk_marker, layout};
 use crate::chunk::slot;
 use crate::pg::error;
 use crate::pg::nbtree;
@@ -65,7 +65,7 @@ unsafe extern "C-unwind" fn begin(
     unsafe {
         let concerned = (*(*index).rd_index).indisunique
             && pg_sys::ParallelWorkerNumber < 0
-            && marks::is_marked(table)
+            && chunk_marker::is_marked(table)
             && layout::is_plain_key(index);
         if !concerned {
             return core::ptr::null_mut();

@@ -10,9 +10,9 @@
 use crate::pg::constraint;
 use crate::pg::relation;
 use crate::pg::tid;
-use crate::unique::directory::Stamp;
+use crate::unique::bypass;
 use crate::unique::find::{self, Answer, Key, Search};
-use crate::unique::resting;
+use crate::unique::key_cache::Stamp;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -51,9 +51,9 @@ pub unsafe extern "C-unwind" fn insert(
         if waits && look(index, values, nulls, table, true, &mut stamp) == Answer::Taken {
             raise_taken(index, values, nulls, table);
         }
-        let rested = resting::set_resting(true);
+        let bypassed = bypass::set_bypassed(true);
         let unique = btinsert(index, values, nulls, item, table, check, unchanged, info);
-        resting::set_resting(rested);
+        bypass::set_bypassed(bypassed);
         // A check of an entry that was made before has been published long since: one look is enough.
         let existed = check == pg_sys::IndexUniqueCheck::UNIQUE_CHECK_EXISTING;
         if (existed || waits && is_stale(stamp))
@@ -66,15 +66,15 @@ pub unsafe extern "C-unwind" fn insert(
         }
         let free = unique && look(index, values, nulls, table, false, &mut stamp) == Answer::Free;
         if !free && !(*(*index).rd_index).indimmediate {
-            keep_armed(index);
+            keep_intercepted(index);
         }
         free
     }
 }
 
 /// Sees to it that the check that is made later comes to us: it opens the table first and the index then, and while we hold
-/// the lock that it takes, nothing is made known in between that would have the armed routine replaced.
-unsafe fn keep_armed(index: pg_sys::Relation) {
+/// the lock that it takes, nothing is made known in between that would have the routine with our functions replaced.
+unsafe fn keep_intercepted(index: pg_sys::Relation) {
     // SAFETY: an error jumps over frames of plain values only.
     unsafe { LockRelationOid((*index).rd_id, pg_sys::RowExclusiveLock as i32) };
 }

@@ -4,7 +4,7 @@
 //!
 //! Errors of the index's own function jump over the unguarded frame here, which holds plain values only.
 
-use super::arm::with_routine;
+use super::intercept::with_routine;
 use crate::pg::tid;
 use pgrx::pg_sys;
 use std::cell::RefCell;
@@ -28,8 +28,8 @@ thread_local! {
 /// Puts our function into the place of the index's own, in the copy of the routine that this process has.
 ///
 /// # Safety
-/// As `arm::arm`.
-pub unsafe fn arm(oid: pg_sys::Oid) {
+/// As `intercept::arm`.
+pub unsafe fn intercept(oid: pg_sys::Oid) {
     // SAFETY: by contract.
     unsafe {
         with_routine(oid, |index, routine| {

@@ -5,8 +5,8 @@
 use crate::pg::tid::{self, Tid};
 use crate::pg::transaction::{Access, PerTransaction};
 use crate::table::fetched;
-use crate::unique::directory::Stamp;
 use crate::unique::find::{self, Answer, Key, Place, Search, FEW};
+use crate::unique::key_cache::Stamp;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use rustc_hash::FxHashSet;

@@ -225,7 +225,7 @@ pub fn is_storage(body: &[u8]) -> bool {
 
 /// What a tuple without attributes is, as far as its first bytes tell; the cheap test before `decode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum BodyKind {
     /// Nothing behind the tuple header: a row of a table that had no columns.
     Row,
     Header,
@@ -235,12 +235,12 @@ pub enum Shape {
 }
 
 #[inline]
-pub fn shape(body: &[u8]) -> Shape {
+pub fn body_kind(body: &[u8]) -> BodyKind {
     match body.get(5) {
-        _ if body.is_empty() => Shape::Row,
-        Some(&KIND_HEADER) if is_storage(body) => Shape::Header,
-        Some(&KIND_PIECE) if is_storage(body) && !is_renamed_header(body) => Shape::Piece,
-        _ => Shape::Damaged,
+        _ if body.is_empty() => BodyKind::Row,
+        Some(&KIND_HEADER) if is_storage(body) => BodyKind::Header,
+        Some(&KIND_PIECE) if is_storage(body) && !is_renamed_header(body) => BodyKind::Piece,
+        _ => BodyKind::Damaged,
     }
 }
 
@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn a_header_comes_back() {
         let body = sample().encode();
-        assert_eq!(shape(&body), Shape::Header);
+        assert_eq!(body_kind(&body), BodyKind::Header);
         assert_eq!(decode(&body), Ok(StorageTuple::Header(sample())));
         let longer = with_area().encode();
         assert_eq!(longer.len() - body.len(), with_area().area.encoded_len());
@@ -379,11 +379,11 @@ mod tests {
             bad[at] ^= 0x10;
             assert!(decode(&bad).is_err(), "byte {at}");
             assert_ne!(decode(&bad), Err(NEWER_VERSION), "byte {at}");
-            assert!([Shape::Header, Shape::Damaged].contains(&shape(&bad)));
+            assert!([BodyKind::Header, BodyKind::Damaged].contains(&body_kind(&bad)));
         }
         let mut renamed = good.clone();
         renamed[5] = KIND_PIECE;
-        assert_eq!(shape(&renamed), Shape::Damaged);
+        assert_eq!(body_kind(&renamed), BodyKind::Damaged);
         assert!(decode(&renamed).is_err());
         for end in 0..good.len() {
             assert!(decode(&good[..end]).is_err(), "cut at {end}");
@@ -401,7 +401,7 @@ mod tests {
         let body = piece.encode();
         assert_eq!(decode(&body), Ok(StorageTuple::Piece(piece)));
         assert_eq!(rows_share(&body), 12.5);
-        assert_eq!(shape(&body), Shape::Piece);
+        assert_eq!(body_kind(&body), BodyKind::Piece);
     }
 
     #[test]
@@ -415,8 +415,11 @@ mod tests {
 
     #[test]
     fn only_rows_without_columns_have_no_body() {
-        assert_eq!(shape(&[]), Shape::Row);
-        assert_eq!(shape(&[0; 3]), Shape::Damaged);
-        assert_eq!(shape(b"WRVE\x01\x02 and so on, and on"), Shape::Damaged);
+        assert_eq!(body_kind(&[]), BodyKind::Row);
+        assert_eq!(body_kind(&[0; 3]), BodyKind::Damaged);
+        assert_eq!(
+            body_kind(b"WRVE\x01\x02 and so on, and on"),
+            BodyKind::Damaged
+        );
     }
 }

@@ -10,7 +10,7 @@ use super::runs::{self, Run, Window};
 use crate::chunk::read::Chunk;
 use crate::pg::error;
 use crate::pg::executor;
-use crate::table::open::OpenChunk;
+use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
 use std::ops::Range;
 use varve_columns::vector::Bitmap;

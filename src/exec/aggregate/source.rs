@@ -4,10 +4,10 @@ use super::conditions::Bounded;
 use super::evaluate::guarded;
 use super::places;
 use crate::am::scan::{self, Part};
-use crate::chunk::registry;
+use crate::chunk::chunk_cache;
 use crate::pg::memory;
 use crate::pg::tid::{self, Tid};
-use crate::table::open::OpenChunk;
+use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
 use varve_columns::tuple::header::FLAG_TOMBSTONE;
 
@@ -97,7 +97,7 @@ impl Source {
             };
             for at in headers {
                 crate::pg::error::check_interrupts();
-                let reader = registry::reader_at(self.table, at, self.snapshot);
+                let reader = chunk_cache::reader_at(self.table, at, self.snapshot);
                 let reader = reader.filter(|reader| !reader.chunk.header.has(FLAG_TOMBSTONE));
                 if let Some(reader) = reader {
                     return Some(Input::Chunk(OpenChunk::new(reader, self.snapshot)));

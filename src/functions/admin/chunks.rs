@@ -4,7 +4,7 @@ use super::codecs::Mix;
 use super::{subject, text};
 use crate::chunk::read::Damage;
 use crate::chunk::reader::Reader;
-use crate::chunk::{inspect, series};
+use crate::chunk::{index_entries, inspect};
 use crate::pg::relation;
 use crate::pg::tid;
 use pgrx::iter::TableIterator;
@@ -127,7 +127,7 @@ unsafe fn describe(table: pg_sys::Relation, reader: &Reader) -> Result<Row, Dama
             let attribute = relation::attributes(descriptor).get(at)?;
             let known = header.has(FLAG_SORTED) && !attribute.attisdropped;
             known.then(|| {
-                let datum = series::time_datum(value, attribute.attlen);
+                let datum = index_entries::time_datum(value, attribute.attlen);
                 text::of_datum(datum, attribute.atttypid)
             })
         };

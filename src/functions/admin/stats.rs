@@ -4,9 +4,9 @@ use super::chunks::header_bytes;
 use super::codecs::Mix;
 use super::subject;
 use crate::chunk::inspect;
-use crate::chunk::kind::Found;
 use crate::chunk::read::Damage;
 use crate::chunk::reader::Reader;
+use crate::chunk::tuple_kind::TupleKind;
 use crate::pg::relation;
 use pgrx::iter::TableIterator;
 use pgrx::prelude::*;
@@ -64,7 +64,7 @@ fn varve_stats(
     let rows = unsafe {
         let snapshot = pg_sys::GetActiveSnapshot();
         inspect::visible_tuples(table.rel(), snapshot, |found, item| {
-            if found == Found::Row {
+            if found == TupleKind::Row {
                 stats.tail_rows += 1;
                 stats.tail_bytes += i64::from(item.len);
             }

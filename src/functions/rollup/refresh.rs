@@ -9,7 +9,7 @@
 use super::live;
 use crate::functions::fcinfo::{arg, guarded, null, sql_function};
 use crate::pg::error::{self, Code};
-use crate::pg::heavy::{self, Tag, Whole};
+use crate::pg::lock_tags::{self, Tag, Whole};
 use crate::pg::relation::{self, Open};
 use crate::pg::spi;
 use crate::rollup::catalog::{self, Limit, Rollup};
@@ -170,7 +170,7 @@ fn exclude_others(rollup: &Rollup) {
     let stored = Open::living_table(rollup.stored, pg_sys::RowExclusiveLock);
     // SAFETY: the table is open.
     let tag = unsafe { Tag::whole(stored.rel(), Whole::Refreshing) };
-    heavy::take(&tag, pg_sys::ExclusiveLock, true);
+    lock_tags::take(&tag, pg_sys::ExclusiveLock, true);
 }
 
 fn begin(rollup: &Rollup) -> i64 {

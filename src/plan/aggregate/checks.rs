@@ -1,7 +1,7 @@
 //! Which queries the node answers. Whatever is not known to be right is left to core.
 
 use crate::catalog::access_method;
-use crate::catalog::marks;
+use crate::catalog::chunk_marker;
 use crate::pg::node::{cast, items};
 use crate::pg::relation::Open;
 use pgrx::pg_sys::{self, Node, NodeTag};
@@ -31,7 +31,8 @@ pub unsafe fn table_of(
         }
         let open = Open::table((*entry).relid, pg_sys::NoLock);
         let table = open.rel();
-        (access_method::is_varve(table) && marks::may_have_chunks(table)).then_some((*entry).relid)
+        (access_method::is_varve(table) && chunk_marker::may_have_chunks(table))
+            .then_some((*entry).relid)
     }
 }
 

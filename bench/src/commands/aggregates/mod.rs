@@ -49,7 +49,7 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, seconds: u64, seed: u64) -> Re
     let enough = counts.by_node * LEAST_SHARE >= counts.queries;
     report.check(
         "aggregates/share of the node",
-        match enough || crate::twins::access_method() != "varve" {
+        match enough || crate::heap_pair::access_method() != "varve" {
             true => Ok(()),
             false => Err("fewer than half of the queries went through the node".into()),
         },

@@ -83,7 +83,7 @@ impl Table {
         let chunk_rows = random.pick(&[7, 40, 300, 3000, 65536]);
         let zone = random.pick(&["UTC", "Europe/Berlin", "America/New_York"]);
         let memory = random.pick(&["64kB", "4MB"]);
-        let method = crate::twins::access_method();
+        let method = crate::heap_pair::access_method();
         table.run(client, &format!(
             "DROP TABLE IF EXISTS h, v, s; CREATE TABLE h ({list}); CREATE TABLE s ({list}); CREATE TABLE v ({list}) USING {method};
              SET timezone = '{zone}'; SET work_mem = '{memory}'; SET enable_partitionwise_aggregate = off"
@@ -160,7 +160,7 @@ impl Table {
             ""
         };
         let batch = if bulk { 1 } else { 1_000_000 };
-        if crate::twins::access_method() == "varve" {
+        if crate::heap_pair::access_method() == "varve" {
             self.run(client, &format!("SET varve.batch_rows = {batch}"))?;
         }
         for to in ["h", "v"] {
@@ -224,7 +224,7 @@ impl Table {
 }
 
 fn compact() -> String {
-    match crate::twins::access_method().as_str() {
+    match crate::heap_pair::access_method().as_str() {
         "varve" => "CALL varve.compact('v')".into(),
         _ => "VACUUM v".into(),
     }

@@ -1,8 +1,8 @@
 //! Sessions whose statements bring many keys at once, beside others that bring and take single ones.
 
 use super::{create_table, ledger, state_of, time, Tally, DEVICES, TIMES};
+use crate::heap_pair::access_method;
 use crate::random::Random;
-use crate::twins::access_method;
 use crate::Result;
 use postgres::{Client, NoTls};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -3,7 +3,7 @@
 //! into chunks, so that statements write those lines themselves.
 
 use super::{create_table, ledger};
-use crate::twins::access_method;
+use crate::heap_pair::access_method;
 use crate::Result;
 use postgres::Client;
 

@@ -3,10 +3,10 @@
 
 use super::round::{work_beside, Failure, Work};
 use super::Mode;
+use crate::heap_pair;
 use crate::random::Random;
 use crate::report::Report;
 use crate::server::Cluster;
-use crate::twins;
 use crate::Result;
 use std::thread;
 use std::time::Duration;
@@ -64,7 +64,7 @@ fn one(
     let mut client = cluster.connect(DATABASE)?;
     mode.expect_right_and_verified(&mut client)?;
     for table in mode.tables {
-        twins::compact(&mut client, table)?;
+        heap_pair::compact(&mut client, table)?;
     }
     mode.expect_right_and_verified(&mut client)
 }

@@ -14,9 +14,9 @@ mod references;
 mod round;
 mod twin;
 
+use crate::heap_pair;
 use crate::report::Report;
 use crate::server::{Cluster, Tree};
-use crate::twins;
 use crate::Result;
 use postgres::{Client, NoTls};
 use std::sync::atomic::AtomicBool;
@@ -177,7 +177,7 @@ impl Mode {
     fn expect_verified(&self, client: &mut Client) -> Result<()> {
         self.tables
             .iter()
-            .try_for_each(|table| twins::expect_verified(client, table))
+            .try_for_each(|table| heap_pair::expect_verified(client, table))
     }
 
     fn expect_right_and_verified(&self, client: &mut Client) -> Result<()> {

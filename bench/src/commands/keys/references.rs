@@ -3,8 +3,8 @@
 use super::family::{Child, CHILDREN};
 use super::{time, Tally, DEVICES, TIMES};
 use crate::errors::{describe, is_end_of_server};
+use crate::heap_pair::access_method;
 use crate::random::Random;
-use crate::twins::access_method;
 use crate::Result;
 use postgres::{Client, NoTls};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -2,7 +2,7 @@
 
 use super::{Mode, Tally, SESSIONS};
 use crate::errors::{describe, is_end_of_server};
-use crate::twins;
+use crate::heap_pair;
 use crate::Result;
 use postgres::{Client, NoTls};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -104,7 +104,7 @@ fn compact_until(
     compactions: &mut Compactions,
 ) -> Result<()> {
     let mut client = Client::connect(conninfo, NoTls)?;
-    let is_varve = twins::access_method() == "varve";
+    let is_varve = heap_pair::access_method() == "varve";
     while !stop.load(Ordering::Relaxed) {
         if is_varve {
             // A series has its rows in one chunk, or in many.
@@ -112,7 +112,7 @@ fn compact_until(
             client.batch_execute(&format!("SET varve.chunk_rows = {rows}"))?;
         }
         for table in tables {
-            twins::compact(&mut client, table)?;
+            heap_pair::compact(&mut client, table)?;
             if is_varve {
                 let count = format!("SELECT count(*) FROM varve.chunks('{table}')");
                 compactions.chunks += client.query_one(&count, &[])?.get::<_, i64>(0);

@@ -1,8 +1,8 @@
 //! Sessions of which one at a time has a key: a statement must end as it ends on a heap.
 
 use super::{create_table, state_of, time, Tally, DEVICES, TIMES};
+use crate::heap_pair::{self, access_method};
 use crate::random::Random;
-use crate::twins::{self, access_method};
 use crate::Result;
 use postgres::{Client, NoTls};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ pub fn create(client: &mut Client) -> Result<()> {
 }
 
 pub fn expect_equal(client: &mut Client) -> Result<()> {
-    twins::expect_equal(client, "twin_heap", "twin")
+    heap_pair::expect_equal(client, "twin_heap", "twin")
 }
 
 pub fn session(conninfo: &str, seed: u64, stop: &AtomicBool, tally: &mut Tally) -> Result<()> {

@@ -5,7 +5,7 @@ use super::page::{Goal, Judge};
 use super::{copy, median, Bench};
 use crate::generate::CPU_COLUMNS;
 use crate::measure::total_size;
-use crate::{twins, Result};
+use crate::{heap_pair, Result};
 use postgres::Client;
 use std::time::Instant;
 
@@ -21,7 +21,7 @@ pub fn run(bench: &mut Bench, client: &mut Client, data: &Cpu) -> Result<()> {
     client.batch_execute(&format!("CREATE TABLE staging({CPU_COLUMNS}) USING heap"))?;
     copy(client, "staging", &data.all)?;
     client.batch_execute("VACUUM ANALYZE staging")?;
-    for (table, method) in TABLES.iter().zip(["heap", &twins::access_method()]) {
+    for (table, method) in TABLES.iter().zip(["heap", &heap_pair::access_method()]) {
         client.batch_execute(&format!(
             "CREATE TABLE {table}({CPU_COLUMNS}, PRIMARY KEY (tags_id, time)) USING {method}"
         ))?;
@@ -37,7 +37,7 @@ pub fn run(bench: &mut Bench, client: &mut Client, data: &Cpu) -> Result<()> {
         }
     }
     let [copies, loads] = [copies, loads].map(|of| of.map(median));
-    twins::compact(client, TABLES[1])?;
+    heap_pair::compact(client, TABLES[1])?;
     let ratio = total_size(client, TABLES[1])? as f64 / total_size(client, "cpu_varve")? as f64;
     for table in TABLES {
         client.batch_execute(&format!("VACUUM ANALYZE {table}"))?;
@@ -93,7 +93,7 @@ pub fn run(bench: &mut Bench, client: &mut Client, data: &Cpu) -> Result<()> {
         (upsert[0], upsert[1]),
         (Judge::Ratio, Goal::Most(3.0)),
     );
-    let equal = twins::expect_equal(client, TABLES[0], TABLES[1]);
+    let equal = heap_pair::expect_equal(client, TABLES[0], TABLES[1]);
     bench
         .report
         .check("tables/A1 with a key is the same in both", equal);

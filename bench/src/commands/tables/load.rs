@@ -4,7 +4,7 @@ use super::data::Cpu;
 use super::page::{Goal, Judge};
 use super::{copy, create, median, watch, Bench};
 use crate::measure::{file_per_live_byte, total_size, wal_position};
-use crate::{twins, Result};
+use crate::{heap_pair, Result};
 use postgres::Client;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -165,7 +165,7 @@ pub fn compact(
     fresh: f64,
 ) -> Result<()> {
     let ((), peaks) = watch::during(&bench.cluster, client, table, |client| {
-        twins::compact(client, table)
+        heap_pair::compact(client, table)
     })?;
     let size = total_size(client, table)? as f64;
     let file: i64 = client
@@ -211,7 +211,7 @@ fn small(bench: &mut Bench, client: &mut Client, data: &Cpu, values: f64) -> Res
     create(client, "other", true)?;
     copy(client, "other", &data.all)?;
     client.batch_execute("SET varve.compression = small")?;
-    twins::compact(client, "other")?;
+    heap_pair::compact(client, "other")?;
     client.batch_execute("RESET varve.compression")?;
     let size = total_size(client, "other")? as f64;
     bench.page.own(
@@ -234,6 +234,6 @@ fn small(bench: &mut Bench, client: &mut Client, data: &Cpu, values: f64) -> Res
         Goal::None,
     );
     compact(bench, client, "a tenth of A1", "other", values, fresh)?;
-    twins::expect_verified(client, "other")?;
+    heap_pair::expect_verified(client, "other")?;
     Ok(client.batch_execute("DROP TABLE other")?)
 }

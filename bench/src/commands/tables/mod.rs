@@ -12,7 +12,7 @@ mod watch;
 use crate::generate::CPU_COLUMNS;
 use crate::report::Report;
 use crate::server::{self, Cluster, Tree};
-use crate::{twins, Result};
+use crate::{heap_pair, Result};
 use page::Page;
 use postgres::Client;
 use std::path::Path;
@@ -67,12 +67,12 @@ impl Bench {
         load::run(self, &mut client, cpu)?;
         changes::read(self, &mut client)?;
         keys::run(self, &mut client, cpu)?;
-        let equal = twins::expect_equal(&mut client, "cpu_heap", "cpu_varve");
+        let equal = heap_pair::expect_equal(&mut client, "cpu_heap", "cpu_varve");
         self.report.check(
             "tables/A1 is the same in both (EXCEPT ALL, both ways)",
             equal,
         );
-        let verified = twins::expect_verified(&mut client, "cpu_varve");
+        let verified = heap_pair::expect_verified(&mut client, "cpu_varve");
         self.report.check("tables/A1 verified", verified);
         drop(client);
         changes::change(self)?;
@@ -90,7 +90,7 @@ impl Bench {
 
 /// A table for the cpu data, heap's with the two indexes that the suite defines.
 fn create(client: &mut Client, table: &str, varve: bool) -> Result<()> {
-    let method = twins::access_method();
+    let method = heap_pair::access_method();
     let statement = match (varve, method.as_str()) {
         (true, "varve") => format!(
             "CREATE TABLE {table}({CPU_COLUMNS}) USING varve; CREATE INDEX ON {table} USING varve (tags_id, time)"

@@ -5,7 +5,7 @@ use super::page::Goal;
 use super::{copy, median, Bench};
 use crate::generate::{billy, churn, noisy};
 use crate::measure::{buffers, total_size};
-use crate::{twins, Result};
+use crate::{heap_pair, Result};
 use postgres::Client;
 use std::path::Path;
 
@@ -50,7 +50,7 @@ pub fn run(bench: &mut Bench, client: &mut Client, days: i64) -> Result<()> {
 }
 
 fn create(client: &mut Client, table: &str, shape: &Shape) -> Result<()> {
-    let method = twins::access_method();
+    let method = heap_pair::access_method();
     let index = if method == "varve" { "varve" } else { "btree" };
     Ok(client.batch_execute(&format!(
         "CREATE TABLE {table}({}) USING {method}; CREATE INDEX ON {table} USING {index} ({})",
@@ -60,7 +60,7 @@ fn create(client: &mut Client, table: &str, shape: &Shape) -> Result<()> {
 
 /// Compacts, and returns the bytes a row.
 fn compacted(client: &mut Client, table: &str, rows: i64) -> Result<f64> {
-    twins::compact(client, table)?;
+    heap_pair::compact(client, table)?;
     Ok(total_size(client, table)? as f64 / rows as f64)
 }
 
@@ -102,7 +102,7 @@ fn short_series(bench: &mut Bench, client: &mut Client) -> Result<()> {
     for table in ["short", "long"] {
         report.check(
             &format!("tables/{table} series verified"),
-            twins::expect_verified(client, table),
+            heap_pair::expect_verified(client, table),
         );
     }
     Ok(client.batch_execute("DROP TABLE short, long")?)
@@ -156,7 +156,7 @@ fn one_point(
     let bytes = compacted(client, "points", rows)?;
     bench.report.check(
         &format!("tables/{name} verified"),
-        twins::expect_verified(client, "points"),
+        heap_pair::expect_verified(client, "points"),
     );
     client.batch_execute("DROP TABLE points")?;
     Ok(bytes)

@@ -140,7 +140,7 @@ fn check(client: &mut Client) -> Result<()> {
     if differing > 0 {
         return Err(format!("{differing} rows differ").into());
     }
-    crate::twins::expect_verified(client, "t")
+    crate::heap_pair::expect_verified(client, "t")
 }
 
 fn settle(cluster: &Cluster) -> Result<()> {

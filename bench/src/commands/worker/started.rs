@@ -63,8 +63,8 @@ fn compressed(cluster: &Cluster) -> Result<()> {
     small_inserts(&mut client)?;
     client.batch_execute("INSERT INTO twin TABLE t")?;
     await_true(&mut client, "compressed", COMPRESSED)?;
-    crate::twins::expect_equal(&mut client, "t", "twin")?;
-    crate::twins::expect_verified(&mut client, "t")?;
+    crate::heap_pair::expect_equal(&mut client, "t", "twin")?;
+    crate::heap_pair::expect_verified(&mut client, "t")?;
     let failures: i64 = client
         .query_one("SELECT sum(failures)::bigint FROM varve.jobs", &[])?
         .get(0);

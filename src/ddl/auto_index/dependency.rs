@@ -1,15 +1,15 @@
-//! The tie between a companion and its key: an automatic dependency on the key's index. It follows from the storage parameter
+//! The dependency of an automatic index and its key: an automatic dependency on the key's index. It follows from the storage parameter
 //! `of_key`, which dumps carry, and is renewed whenever indexes of the table were made or attached.
 
 use crate::catalog::{index_options, layout};
 use crate::pg::relation::{self, Open};
 use pgrx::pg_sys;
 
-/// Ties each companion of a table to the first key that it serves. One that has become part of a partitioned index goes with that.
+/// Ties each automatic index of a table to the first key that it serves. One that has become part of a partitioned index goes with that.
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn tie(table: pg_sys::Relation) {
+pub unsafe fn record_all(table: pg_sys::Relation) {
     let series_am = layout::index_am();
     // SAFETY: by contract.
     unsafe {
@@ -49,11 +49,11 @@ pub fn address(relation: pg_sys::Oid) -> pg_sys::ObjectAddress {
 
 /// # Safety
 /// Both must be OIDs of indexes.
-pub unsafe fn record(companion: pg_sys::Oid, key: pg_sys::Oid) {
+pub unsafe fn record(auto_index: pg_sys::Oid, key: pg_sys::Oid) {
     // SAFETY: by contract.
     unsafe {
         pg_sys::recordDependencyOn(
-            &address(companion),
+            &address(auto_index),
             &address(key),
             pg_sys::DependencyType::DEPENDENCY_AUTO,
         );
@@ -62,12 +62,12 @@ pub unsafe fn record(companion: pg_sys::Oid, key: pg_sys::Oid) {
 
 /// # Safety
 /// Both must be OIDs of indexes.
-pub unsafe fn remove(companion: pg_sys::Oid, key: pg_sys::Oid) {
+pub unsafe fn remove(auto_index: pg_sys::Oid, key: pg_sys::Oid) {
     // SAFETY: by contract.
     unsafe {
         pg_sys::deleteDependencyRecordsForSpecific(
             pg_sys::RelationRelationId,
-            companion,
+            auto_index,
             pg_sys::DependencyType::DEPENDENCY_AUTO as core::ffi::c_char,
             pg_sys::RelationRelationId,
             key,

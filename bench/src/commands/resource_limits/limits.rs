@@ -1,9 +1,9 @@
 //! Limits that a table must not push against: transaction ids that run out, the lock table, and the pages that TIDs can name.
 
 use super::{check, create_twins, rows};
+use crate::heap_pair::{self, VARVE};
 use crate::report::Report;
 use crate::server::{Cluster, Tree};
-use crate::twins::{self, VARVE};
 use crate::Result;
 use postgres::error::SqlState;
 use postgres::Client;
@@ -19,9 +19,12 @@ const MOST_AGE: i64 = 100_000;
 const WAIT: Duration = Duration::from_secs(60);
 
 pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
-    report.check("hazards/autovacuum freezes old chunks", freezing(tree));
-    report.check("hazards/out of locks", out_of_locks(tree));
-    report.check("hazards/out of TIDs", out_of_tids(tree));
+    report.check(
+        "resource-limits/autovacuum freezes old chunks",
+        freezing(tree),
+    );
+    report.check("resource-limits/out of locks", out_of_locks(tree));
+    report.check("resource-limits/out of TIDs", out_of_tids(tree));
     Ok(())
 }
 
@@ -56,11 +59,11 @@ fn freezing(tree: &Arc<Tree>) -> Result<()> {
         thread::sleep(Duration::from_millis(200));
     }
     check(&mut client)?;
-    twins::both(
+    heap_pair::both(
         &mut client,
         "UPDATE {t} SET value = 1 WHERE seq % 30 = 3; DELETE FROM {t} WHERE seq % 90 = 4",
     )?;
-    twins::compact(&mut client, VARVE)?;
+    heap_pair::compact(&mut client, VARVE)?;
     check(&mut client)
 }
 
@@ -82,8 +85,8 @@ fn out_of_locks(tree: &Arc<Tree>) -> Result<()> {
     create_twins(&mut client)?;
     // Chunks of a few rows each.
     client.batch_execute("SET varve.batch_rows = 1; SET varve.chunk_rows = 5")?;
-    twins::both(&mut client, &rows("few", 20_001, 22_000))?;
-    twins::both(
+    heap_pair::both(&mut client, &rows("few", 20_001, 22_000))?;
+    heap_pair::both(
         &mut client,
         "UPDATE {t} SET value = value + 1 WHERE seq > 20000",
     )?;
@@ -115,7 +118,7 @@ fn out_of_locks(tree: &Arc<Tree>) -> Result<()> {
         client.batch_execute("ROLLBACK")?;
     }
     other.batch_execute("ROLLBACK")?;
-    twins::both(
+    heap_pair::both(
         &mut client,
         "DELETE FROM {t} WHERE seq > 20000 AND seq % 3 = 0",
     )?;

@@ -4,9 +4,9 @@
 use crate::catalog::keys::{self, Keys};
 use crate::pg::executor;
 use crate::pg::relation;
-use crate::series_index::entries::Shape;
-use crate::unique::directory::Moment;
+use crate::series_index::entries::IndexDesc;
 use crate::unique::find::{self, Key, Look, Search, FEW};
+use crate::unique::key_cache::Moment;
 use pgrx::pg_sys;
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -27,7 +27,7 @@ struct Side {
     /// Among the table's unique indexes.
     at: usize,
     index: pg_sys::Relation,
-    shape: Shape,
+    desc: IndexDesc,
 }
 
 impl Taken {
@@ -44,7 +44,7 @@ impl Taken {
                 indexes.contains(&unique.index).then(|| Side {
                     at,
                     index: pg_sys::index_open(unique.index, lock),
-                    shape: Shape::new(pg_sys::index_open(*series, lock)),
+                    desc: IndexDesc::new(pg_sys::index_open(*series, lock)),
                 })
             });
             let sides: Vec<Side> = sides.collect();
@@ -66,10 +66,10 @@ impl Taken {
     /// Closes what is open.
     pub fn close(self) {
         let lock = pg_sys::NoLock as i32;
-        for Side { index, shape, .. } in self.sides {
+        for Side { index, desc, .. } in self.sides {
             // SAFETY: opened by `open`; the locks stay.
             unsafe {
-                pg_sys::index_close(shape.index, lock);
+                pg_sys::index_close(desc.index, lock);
                 pg_sys::index_close(index, lock);
             }
         }
@@ -122,7 +122,7 @@ impl Taken {
             waits: false,
         };
         // SAFETY: the caller's contract.
-        let look = unsafe { find::look_by(search, unique, &side.shape, &key, moment) };
+        let look = unsafe { find::look_by(search, unique, &side.desc, &key, moment) };
         matches!(look, Some(Look::Taken(_)))
     }
 }

@@ -4,11 +4,11 @@
 //! It knows of more than its snapshot shows: chunks of transactions in progress may bring new keys (batches), and so may
 //! those that this transaction has written since.
 
-use super::wanted::{bytes_of, Bytes, Wanted};
-use crate::chunk::kind::{classify, Found};
+use super::series_key::{bytes_of, Bytes, SeriesKey};
+use crate::chunk::chunk_cache::{self, Standing};
+use crate::chunk::index_entries;
 use crate::chunk::reader::Reader;
-use crate::chunk::registry::{self, Standing};
-use crate::chunk::series;
+use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::chunk::write;
 use crate::guc;
 use crate::pg::error;
@@ -17,7 +17,7 @@ use crate::pg::page::{Page, PageCursor, PageTuple};
 use crate::pg::relation;
 use crate::pg::tid::Tid;
 use crate::pg::transaction::{Access, PerTransaction};
-use crate::series_index::entries::{Key, Shape, Time};
+use crate::series_index::entries::{IndexDesc, Key, Time};
 use crate::series_index::probe::{self, Section};
 use crate::series_index::quals::Quals;
 use crate::series_index::rows::{partition_point, rows_of_series, View};
@@ -42,7 +42,7 @@ const SERIES_BYTES: usize = 256;
 /// What the name of a first key takes, about.
 const FIRST_KEY_BYTES: usize = 64;
 
-/// What a directory depends on.
+/// What a key cache depends on.
 #[derive(Clone, Copy, PartialEq)]
 struct Epoch {
     table: pg_sys::Relation,
@@ -74,7 +74,7 @@ impl Known {
     }
 }
 
-/// A row of a chunk of the directory.
+/// A row of a chunk of the key cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hit {
     pub chunk: usize,
@@ -138,7 +138,7 @@ struct Series {
     resolved: FxHashSet<usize>,
 }
 
-pub struct Directory {
+pub struct KeyCache {
     epoch: Epoch,
     /// Headers that are left out.
     except: Vec<Tid>,
@@ -157,13 +157,13 @@ pub struct Directory {
 }
 
 thread_local! {
-    static KNOWN: PerTransaction<Vec<Directory>> = PerTransaction::until_a_part_ends();
+    static KNOWN: PerTransaction<Vec<KeyCache>> = PerTransaction::until_a_part_ends();
 }
 
 /// When a look happens.
 #[derive(Clone, Copy)]
 pub struct Moment {
-    /// Of this moment; until the directory is asked to cover something, no other is taken, or it is registered.
+    /// Of this moment; until the key cache is asked to cover something, no other is taken, or it is registered.
     pub snapshot: pg_sys::Snapshot,
     pub stamp: Stamp,
 }
@@ -219,7 +219,7 @@ impl Stamp {
     }
 }
 
-/// Lends the directory of the chunks that a series index finds, or of all where `index` is invalid.
+/// Lends the key cache of the chunks that a series index finds, or of all where `index` is invalid.
 ///
 /// # Safety
 /// `table` must be open, `index` a series index of it or invalid.
@@ -227,7 +227,7 @@ pub unsafe fn lend<R>(
     table: pg_sys::Relation,
     index: pg_sys::Oid,
     moment: Moment,
-    body: impl FnOnce(&mut Directory) -> R,
+    body: impl FnOnce(&mut KeyCache) -> R,
 ) -> R {
     // SAFETY: by contract.
     let epoch = unsafe {
@@ -243,29 +243,28 @@ pub unsafe fn lend<R>(
         }
     };
     let kept = KNOWN.with_borrow_mut(|known| {
-        let same =
-            |Directory { epoch, .. }: &Directory| (epoch.table, epoch.index) == (table, index);
+        let same = |KeyCache { epoch, .. }: &KeyCache| (epoch.table, epoch.index) == (table, index);
         known.iter().position(same).map(|at| known.swap_remove(at))
     });
-    let mut directory = match kept {
-        Some(directory) if directory.epoch == epoch => directory,
-        _ => Directory::new(epoch),
+    let mut cache = match kept {
+        Some(cache) if cache.epoch == epoch => cache,
+        _ => KeyCache::new(epoch),
     };
-    let result = body(&mut directory);
-    if directory.except.is_empty() && !directory.outdated {
+    let result = body(&mut cache);
+    if cache.except.is_empty() && !cache.outdated {
         KNOWN.with_borrow_mut(|known| {
             if known.len() == KEPT {
                 known.remove(0);
             }
-            known.push(directory);
+            known.push(cache);
         });
     }
     result
 }
 
-impl Directory {
-    fn new(epoch: Epoch) -> Directory {
-        Directory {
+impl KeyCache {
+    fn new(epoch: Epoch) -> KeyCache {
+        KeyCache {
             epoch,
             except: Vec::new(),
             chunks: Vec::new(),
@@ -279,10 +278,10 @@ impl Directory {
         }
     }
 
-    /// Leaves out the chunks of some headers, as if they were not there. For a directory that nothing was asked yet.
+    /// Leaves out the chunks of some headers, as if they were not there. For a key cache that nothing was asked yet.
     pub fn leave_out(&mut self, headers: &[Tid]) {
         if !headers.is_empty() {
-            *self = Directory::new(self.epoch);
+            *self = KeyCache::new(self.epoch);
             self.except = headers.to_vec();
         }
     }
@@ -290,16 +289,16 @@ impl Directory {
     /// Gets to know all chunks that may have rows of a series at times of `from..=to`.
     ///
     /// # Safety
-    /// The directory must be that of the index of `wanted`, and the snapshot that of `lend`.
+    /// The key cache must be that of the index of `wanted`, and the snapshot that of `lend`.
     pub unsafe fn cover(
         &mut self,
-        wanted: &Wanted,
+        series_key: &SeriesKey,
         (from, to): (i64, i64),
         snapshot: pg_sys::Snapshot,
     ) {
         let covered = self
             .series
-            .get(&wanted.bytes)
+            .get(&series_key.bytes)
             .and_then(|series| series.covered);
         if covered.is_some_and(|(start, end)| start <= from && to <= end) {
             return;
@@ -308,31 +307,31 @@ impl Directory {
         if weighs_series || self.loaded.len() % WEIGHED_EVERY == WEIGHED_EVERY - 1 {
             self.weigh();
         }
-        let &Wanted { shape, key, .. } = wanted;
+        let &SeriesKey { desc, key, .. } = series_key;
         // SAFETY: by contract.
         unsafe {
             let snapshot = pg_sys::RegisterSnapshot(snapshot);
             if !self.all_read {
-                probe::visit_section(shape, key, Section::All, |header| {
-                    self.load(shape, header, snapshot);
+                probe::visit_section(desc, key, Section::All, |header| {
+                    self.load(desc, header, snapshot);
                 });
                 self.all_read = true;
             }
             if let Some(first) = key.first() {
                 let first = core::slice::from_ref(first);
-                let first = bytes_of(self.epoch.table, &shape.columns, first);
+                let first = bytes_of(self.epoch.table, &desc.columns, first);
                 if !self.first_keys_read.contains(&first) {
-                    probe::visit_section(shape, key, Section::FirstKey, |header| {
-                        self.load(shape, header, snapshot);
+                    probe::visit_section(desc, key, Section::FirstKey, |header| {
+                        self.load(desc, header, snapshot);
                     });
                     self.first_keys_read.insert(first);
                 }
             }
-            let end = probe::visit_keyed(shape, key, from, to, |header| {
-                self.load(shape, header, snapshot) == Some(Standing::Seen)
+            let end = probe::visit_keyed(desc, key, from, to, |header| {
+                self.load(desc, header, snapshot) == Some(Standing::Seen)
             });
             pg_sys::UnregisterSnapshot(snapshot);
-            let series = self.series.entry(wanted.bytes.clone()).or_default();
+            let series = self.series.entry(series_key.bytes.clone()).or_default();
             series.covered = match series.covered {
                 Some((start, last)) if start <= from && from <= last.saturating_add(1) => {
                     Some((start, end.max(last)))
@@ -342,7 +341,7 @@ impl Directory {
         }
     }
 
-    /// Gets to know all chunks of the table, of a directory without an index.
+    /// Gets to know all chunks of the table, of a key cache without an index.
     ///
     /// # Safety
     /// As `cover`.
@@ -360,7 +359,7 @@ impl Directory {
                 error::check_interrupts();
                 cursor.go(block);
                 for header in cursor.locked(headers) {
-                    match registry::standing_at(table, header, snapshot) {
+                    match chunk_cache::standing_at(table, header, snapshot) {
                         // What has come since the snapshot, it shows elsewhere.
                         None | Some((Standing::Later, _)) => {}
                         Some((standing, reader)) => self.chunks.push(Known::new(reader, standing)),
@@ -376,11 +375,11 @@ impl Directory {
     ///
     /// # Safety
     /// As `cover`.
-    pub unsafe fn may_have(&mut self, wanted: &Wanted, (from, to): (i64, i64)) -> bool {
+    pub unsafe fn may_have(&mut self, series_key: &SeriesKey, (from, to): (i64, i64)) -> bool {
         // SAFETY: by contract.
-        unsafe { self.resolve(wanted, (from, to)) };
+        unsafe { self.resolve(series_key, (from, to)) };
         let overlaps = |part: &Part| part.min <= to && from <= part.max;
-        let series = self.series.get(&wanted.bytes);
+        let series = self.series.get(&series_key.bytes);
         !self.loose.is_empty() || series.is_some_and(|series| series.parts.iter().any(overlaps))
     }
 
@@ -388,16 +387,20 @@ impl Directory {
     ///
     /// # Safety
     /// As `cover`; `time` must be of the index's last column.
-    pub unsafe fn rows_at(&mut self, wanted: &Wanted, time: pg_sys::Datum) -> SmallVec<[Hit; 4]> {
+    pub unsafe fn rows_at(
+        &mut self,
+        series_key: &SeriesKey,
+        time: pg_sys::Datum,
+    ) -> SmallVec<[Hit; 4]> {
         let mut hits = SmallVec::new();
-        let shape = wanted.shape;
-        let at = shape.time_of(time, false);
+        let desc = series_key.desc;
+        let at = desc.time_of(time, false);
         // SAFETY: by contract.
         unsafe {
             let descriptor = (*self.epoch.table).rd_att;
-            self.resolve(wanted, (at.1, at.1));
-            let column = shape.time_column();
-            let series = self.series.get(&wanted.bytes);
+            self.resolve(series_key, (at.1, at.1));
+            let column = desc.time_column();
+            let series = self.series.get(&series_key.bytes);
             for part in series.iter().flat_map(|series| &series.parts) {
                 if !(part.min..=part.max).contains(&at.1) {
                     continue;
@@ -406,7 +409,7 @@ impl Directory {
                 let reader = &self.chunks[chunk].reader;
                 let time_of = |row| {
                     let (value, isnull) = reader.value(descriptor, row, column);
-                    shape.time_of(value, isnull)
+                    desc.time_of(value, isnull)
                 };
                 let rows = part.rows_at(reader, column, at, time_of);
                 let live = rows.filter(|&row| !reader.chunk.map.contains(row));
@@ -414,8 +417,8 @@ impl Directory {
             }
             for &chunk in &self.loose {
                 let reader = &self.chunks[chunk].reader;
-                let values: Vec<_> = wanted.key.iter().copied().chain([time]).collect();
-                let rows = probe::rows_in(reader, shape, descriptor, &values);
+                let values: Vec<_> = series_key.key.iter().copied().chain([time]).collect();
+                let rows = probe::rows_in(reader, desc, descriptor, &values);
                 let live = rows
                     .into_iter()
                     .filter(|&row| !reader.chunk.map.contains(row));
@@ -428,7 +431,7 @@ impl Directory {
     /// Opens the chunk of a header, unless it is known; returns what it is.
     unsafe fn load(
         &mut self,
-        shape: &Shape,
+        desc: &IndexDesc,
         header: Tid,
         snapshot: pg_sys::Snapshot,
     ) -> Option<Standing> {
@@ -437,7 +440,7 @@ impl Directory {
             let chunk = self.open(header, snapshot)?;
             let standing = self.chunks[chunk.0].standing;
             if chunk.1 {
-                self.enter(shape, chunk.0);
+                self.enter(desc, chunk.0);
             }
             Some(standing)
         }
@@ -454,7 +457,7 @@ impl Directory {
         }
         // SAFETY: the callers' contract.
         let (standing, reader) =
-            unsafe { registry::standing_at(self.epoch.table, header, snapshot) }?;
+            unsafe { chunk_cache::standing_at(self.epoch.table, header, snapshot) }?;
         if standing == Standing::Later {
             self.outdated = true;
             return None;
@@ -466,14 +469,14 @@ impl Directory {
     }
 
     /// Sorts a new chunk in.
-    unsafe fn enter(&mut self, shape: &Shape, at: usize) {
+    unsafe fn enter(&mut self, desc: &IndexDesc, at: usize) {
         let reader = Rc::clone(&self.chunks[at].reader);
         let header = &reader.chunk.header;
         if header.has(FLAG_TOMBSTONE) {
             return;
         }
         let is_sorted =
-            header.has(FLAG_SORTED) && series::own_columns(&reader.chunk) == shape.columns;
+            header.has(FLAG_SORTED) && index_entries::own_columns(&reader.chunk) == desc.columns;
         if !is_sorted {
             self.loose.push(at);
         } else if header.has(FLAG_ONE_SERIES) {
@@ -481,14 +484,14 @@ impl Directory {
             let bytes = unsafe {
                 let descriptor = (*self.epoch.table).rd_att;
                 let value = |&column: &usize| reader.value(descriptor, 0, column);
-                let keys = &shape.columns[..shape.key_columns()];
+                let keys = &desc.columns[..desc.key_columns()];
                 let values: Vec<_> = keys.iter().map(value).collect();
                 // A key that is null in part is nobody's.
                 if values.iter().any(|&(_, isnull)| isnull) {
                     return;
                 }
                 let values: Vec<_> = values.into_iter().map(|(value, _)| value).collect();
-                bytes_of(self.epoch.table, &shape.columns, &values)
+                bytes_of(self.epoch.table, &desc.columns, &values)
             };
             let times = (header.min_time, header.max_time);
             let part = Part::new(times, at, 0..reader.rows());
@@ -499,14 +502,14 @@ impl Directory {
     }
 
     /// Looks into the chunks of several series that may have a series at times of `from..=to`.
-    unsafe fn resolve(&mut self, wanted: &Wanted, (from, to): (i64, i64)) {
+    unsafe fn resolve(&mut self, series_key: &SeriesKey, (from, to): (i64, i64)) {
         if self.shared.is_empty() {
             return;
         }
-        let series = self.series.entry(wanted.bytes.clone()).or_default();
+        let series = self.series.entry(series_key.bytes.clone()).or_default();
         let quals = Quals::default();
         let view = View {
-            shape: wanted.shape,
+            desc: series_key.desc,
             quals: &quals,
             // SAFETY: the callers' contract.
             descriptor: unsafe { (*self.epoch.table).rd_att },
@@ -517,7 +520,7 @@ impl Directory {
             if max < from || to < min || !series.resolved.insert(chunk) {
                 continue;
             }
-            let key = Key::borrowed(wanted.key.iter().map(|&value| (value, false)).collect());
+            let key = Key::borrowed(series_key.key.iter().map(|&value| (value, false)).collect());
             // SAFETY: the callers' contract.
             let rows = unsafe { rows_of_series(reader, &key, view, 0..0) };
             if !rows.is_empty() {
@@ -537,7 +540,7 @@ impl Directory {
             .sum();
         if of_series + decoded > guc::batch_memory_bytes() {
             let except = core::mem::take(&mut self.except);
-            *self = Directory::new(self.epoch);
+            *self = KeyCache::new(self.epoch);
             self.except = except;
         }
     }
@@ -546,7 +549,9 @@ impl Directory {
 fn headers(page: &Page) -> Vec<Tid> {
     // SAFETY: the item is of the page, which is locked.
     let found = |item: &PageTuple| unsafe { classify(item.header, item.len, item.tid.offset) };
-    let headers = page.tuples().filter(|item| found(item) == Found::Header);
+    let headers = page
+        .tuples()
+        .filter(|item| found(item) == TupleKind::Header);
     headers.map(|item| item.tid).collect()
 }
 
@@ -561,8 +566,8 @@ fn blocks_with(reader: &Reader, column: usize, rows: &Range<u32>, time: i64) -> 
         (Bound::Int(min), Bound::Int(max)) => (*min..=*max).contains(&time),
         _ => true,
     };
-    reader.with_directory(column, |directory| {
-        let blocks = directory.blocks();
+    reader.with_directory(column, |of_column| {
+        let blocks = of_column.blocks();
         let first = blocks.iter().find(may_have);
         let last = blocks.iter().rfind(may_have);
         match (first, last) {

@@ -4,15 +4,15 @@
 
 use super::{insert, ordinary, scan};
 use crate::catalog::keys;
-use crate::unique::resting;
+use crate::unique::bypass;
 use pgrx::pg_sys;
 
 /// Sees to it that uses of the table's unique indexes that follow come to us.
 ///
 /// # Safety
 /// `table` must be open with a lock.
-pub unsafe fn arm(table: pg_sys::Relation) {
-    if resting::is_resting() {
+pub unsafe fn intercept(table: pg_sys::Relation) {
+    if bypass::is_bypassed() {
         return;
     }
     // SAFETY: by contract; an index that is there is kept by the table's lock or by who has it open.
@@ -22,7 +22,7 @@ pub unsafe fn arm(table: pg_sys::Relation) {
             if keys.concern_chunks() {
                 keys.unique
                     .iter()
-                    .for_each(|unique| arm_index(unique.index));
+                    .for_each(|unique| intercept_index(unique.index));
             }
         }
     }
@@ -37,12 +37,14 @@ pub unsafe fn arm_ordinary(table: pg_sys::Relation) {
     unsafe {
         if (*(*table).rd_rel).relhasindex {
             let keys = keys::of(table);
-            keys.ordinary.iter().for_each(|&oid| ordinary::arm(oid));
+            keys.ordinary
+                .iter()
+                .for_each(|&oid| ordinary::intercept(oid));
         }
     }
 }
 
-unsafe fn arm_index(oid: pg_sys::Oid) {
+unsafe fn intercept_index(oid: pg_sys::Oid) {
     // SAFETY: the routine is this entry's own copy.
     unsafe {
         with_routine(oid, |_, routine| {

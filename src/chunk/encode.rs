@@ -1,9 +1,9 @@
 //! From ordered rows to chunks: how rows are divided, encoded, and given their header.
 
-use super::rows::{integer_at, Order, RowSet};
-use super::series::SeriesIndexes;
+use super::index_entries::SeriesIndexes;
+use super::row_set::{integer_at, Order, RowSet};
 use crate::catalog::layout::Layout;
-use crate::chunk::registry;
+use crate::chunk::chunk_cache;
 use crate::chunk::write::Target;
 use crate::guc;
 use crate::pg::error;
@@ -212,7 +212,7 @@ pub fn enter(table: pg_sys::Relation, indexes: &SeriesIndexes, tid: Tid) {
     }
     // SAFETY: the table is open; the header was just written.
     let reader = unsafe {
-        registry::reader_at(table, tid, core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData))
+        chunk_cache::reader_at(table, tid, core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData))
     };
     indexes.enter_header(&reader.expect("BUG: a new header is gone"), tid);
 }

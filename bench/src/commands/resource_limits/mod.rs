@@ -8,16 +8,16 @@ mod limits;
 mod memory;
 mod rewritten;
 
+use crate::heap_pair::{self, HEAP, VARVE};
 use crate::report::Report;
 use crate::server::Tree;
-use crate::twins::{self, HEAP, VARVE};
 use crate::Result;
 use postgres::Client;
 use std::sync::Arc;
 
 /// All of them, or one by its name.
 pub fn run(tree: &Arc<Tree>, report: &mut Report, which: &str, seed: u64) -> Result<()> {
-    println!("hazards: seed {seed}");
+    println!("resource-limits: seed {seed}");
     let wanted = |name: &str| which == "all" || which == name;
     if wanted("rewritten") {
         rewritten::run(tree, report)?;
@@ -39,15 +39,15 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, which: &str, seed: u64) -> Res
 
 /// Twins with some long series; the varve one has large chunks, fresh chunks, changed rows and a tail.
 fn create_twins(client: &mut Client) -> Result<()> {
-    twins::create(client)?;
-    twins::both(client, &rows("s", 1, 9_000))?;
-    twins::compact(client, VARVE)?;
-    twins::both(client, &rows("fresh", 9_001, 12_000))?;
-    twins::both(
+    heap_pair::create(client)?;
+    heap_pair::both(client, &rows("s", 1, 9_000))?;
+    heap_pair::compact(client, VARVE)?;
+    heap_pair::both(client, &rows("fresh", 9_001, 12_000))?;
+    heap_pair::both(
         client,
         "UPDATE {t} SET value = -value WHERE seq % 70 = 1; DELETE FROM {t} WHERE seq % 50 = 2",
     )?;
-    twins::both(
+    heap_pair::both(
         client,
         "INSERT INTO {t} VALUES ('2026-03-01', 1, -1, 0.5, 7, 'tail')",
     )
@@ -64,6 +64,6 @@ fn rows(state: &str, from: u32, to: u32) -> String {
 
 /// The twins are equal, and nothing is wrong with the varve one.
 fn check(client: &mut Client) -> Result<()> {
-    twins::expect_equal(client, HEAP, VARVE)?;
-    twins::expect_verified(client, VARVE)
+    heap_pair::expect_equal(client, HEAP, VARVE)?;
+    heap_pair::expect_verified(client, VARVE)
 }

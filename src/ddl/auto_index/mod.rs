@@ -1,20 +1,20 @@
-//! A key brings a series index along: its *companion* (docs/design/0009). When a key with a time column comes into being on a
+//! A key brings a series index along: its *automatic index* (docs/design/0009). When a key with a time column comes into being on a
 //! varve table, and no series index finds its rows in chunks, one is made, which goes away with the key. So does a btree of keys and time,
 //! on a table that has no series index; that one stays when the btree goes.
 //!
 //! An object access hook sees keys come (`seen`), whatever statement makes them; an event trigger at the end of the statement
-//! makes the index (`make`) of the columns that it takes (`columns`), and ties it to its key (`tie`). CREATE INDEX asks whether
-//! the index that somebody wants is a companion that is there (`claim`), ALTER TABLE whether one is in the way (`retype`).
+//! makes the index (`make`) of the columns that it takes (`columns`), and ties it to its key (`dependency`). CREATE INDEX asks whether
+//! the index that somebody wants is an automatic index that is there (`adopt`), ALTER TABLE whether one is in the way (`retype`).
 
-pub mod claim;
+pub mod adopt;
+pub mod dependency;
 pub mod existing;
 pub mod make;
 pub mod retype;
 pub mod seen;
 pub mod statement;
-pub mod tie;
 
-pub use claim::claim;
+pub use adopt::adopt;
 pub use seen::init;
 
 use crate::catalog::access_method;
@@ -22,12 +22,12 @@ use crate::catalog::{index_options, layout};
 use crate::pg::event_trigger::statement as statement_of;
 use crate::pg::node;
 use crate::pg::relation::{self, Open};
-use existing::{companions, open_table, open_varve};
+use existing::{auto_indexes, open_table, open_varve};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::collections::BTreeMap;
 
-/// Which indexes of a table have to be looked at for keys. Its companions are tied in any case.
+/// Which indexes of a table have to be looked at for keys. Its automatic indexes are tied in any case.
 enum Keys {
     All,
     These(Vec<pg_sys::Oid>),
@@ -58,7 +58,7 @@ pub extern "C-unwind" fn pg_finfo_varve_after_ddl() -> &'static pg_sys::Pg_finfo
     &RECORD
 }
 
-/// What has to be done before a statement: companions make way for types that no series index takes, and those that pg_upgrade
+/// What has to be done before a statement: automatic indexes make way for types that no series index takes, and those that pg_upgrade
 /// brought, which has no event triggers, are tied to the keys that may be dropped.
 ///
 /// # Safety
@@ -69,7 +69,7 @@ pub unsafe fn before(statement: *mut pg_sys::Node) {
         retype::make_way(statement);
         for table in statement::stripped(statement) {
             if let Some(open) = open_varve(table) {
-                tie::tie(open.rel());
+                dependency::record_all(open.rel());
             }
         }
     }
@@ -101,7 +101,7 @@ unsafe fn concerned(statement: *mut pg_sys::Node) -> BTreeMap<u32, Keys> {
     tables
 }
 
-/// Ties the companions of a table to their keys, drops those that are not needed, and makes one for each of the keys that needs
+/// Ties the automatic indexes of a table to their keys, drops those that are not needed, and makes one for each of the keys that needs
 /// one. On a table that is not, or no longer, a varve table there are none, unless somebody has made them by name: a dump, or a tool
 /// that copies definitions.
 fn settle(table: pg_sys::Oid, keys: Keys, is_copy: bool) {
@@ -112,19 +112,19 @@ fn settle(table: pg_sys::Oid, keys: Keys, is_copy: bool) {
             return;
         };
         let is_varve = access_method::is_varve(open.rel());
-        let lost: Vec<_> = companions(open.rel())
+        let lost: Vec<_> = auto_indexes(open.rel())
             .iter()
-            .filter(|companion| {
+            .filter(|auto_index| {
                 if is_varve {
-                    is_replaced(open.rel(), companion)
+                    is_replaced(open.rel(), auto_index)
                 } else {
                     is_copy || matches!(keys, Keys::All)
                 }
             })
-            .map(|companion| relation::oid(companion.rel()))
+            .map(|auto_index| relation::oid(auto_index.rel()))
             .collect();
         if is_varve {
-            tie::tie(open.rel());
+            dependency::record_all(open.rel());
         }
         let unique = match keys {
             _ if !is_varve => Vec::new(),
@@ -132,15 +132,15 @@ fn settle(table: pg_sys::Oid, keys: Keys, is_copy: bool) {
             Keys::These(unique) => unique,
         };
         drop(open);
-        for companion in lost {
-            make::unmake(companion);
+        for auto_index in lost {
+            make::unmake(auto_index);
         }
         // pg_upgrade brings all indexes from where they are.
         if !pg_sys::IsBinaryUpgrade {
             let (keys, others): (Vec<_>, Vec<_>) =
                 unique.into_iter().partition(|&oid| is_unique(oid));
             for &key in keys.iter().chain(&others) {
-                make::companion(table, key);
+                make::auto_index(table, key);
             }
             if !keys.is_empty() {
                 drop_replaced(table);
@@ -158,27 +158,27 @@ fn is_unique(index: pg_sys::Oid) -> bool {
     }
 }
 
-/// Drops companions of ordinary indexes where a key has brought its own.
+/// Drops automatic indexes of ordinary indexes where a key has brought its own.
 unsafe fn drop_replaced(table: pg_sys::Oid) {
     // SAFETY: the caller's contract; nothing is open when indexes are dropped.
     unsafe {
         let replaced: Vec<_> = match open_varve(table) {
-            Some(open) => companions(open.rel())
+            Some(open) => auto_indexes(open.rel())
                 .iter()
-                .filter(|companion| is_replaced(open.rel(), companion))
-                .map(|companion| relation::oid(companion.rel()))
+                .filter(|auto_index| is_replaced(open.rel(), auto_index))
+                .map(|auto_index| relation::oid(auto_index.rel()))
                 .collect(),
             None => Vec::new(),
         };
-        for companion in replaced {
-            make::unmake(companion);
+        for auto_index in replaced {
+            make::unmake(auto_index);
         }
     }
 }
 
-/// Is there a series index that somebody has asked for, for each key that a companion serves, or any other one where it serves an ordinary
+/// Is there a series index that somebody has asked for, for each key that an automatic index serves, or any other one where it serves an ordinary
 /// index only?
-unsafe fn is_replaced(table: pg_sys::Relation, companion: &Open) -> bool {
+unsafe fn is_replaced(table: pg_sys::Relation, auto_index: &Open) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
         let mut own = layout::series_indexes(table);
@@ -189,12 +189,12 @@ unsafe fn is_replaced(table: pg_sys::Relation, companion: &Open) -> bool {
             .collect();
         let serves =
             |series: &[Open], key: &Open| layout::series_index_of_key(key.rel(), series).is_some();
-        let columns = layout::index_columns(companion.rel());
+        let columns = layout::index_columns(auto_index.rel());
         let is_of_ordinary = keys.iter().any(|index| {
             crate::catalog::auto_index_columns::of_ordinary(table, index.rel()).as_ref()
                 == Some(&columns)
         });
-        keys.retain(|key| serves(core::slice::from_ref(companion), key));
+        keys.retain(|key| serves(core::slice::from_ref(auto_index), key));
         match keys.is_empty() {
             true => is_of_ordinary && layout::series_indexes(table).len() > 1,
             false => keys.iter().all(|key| serves(&own, key)),

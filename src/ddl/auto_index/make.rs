@@ -1,7 +1,7 @@
-//! Making the companion of a key, or of an ordinary index.
+//! Making the automatic index of a key, or of an ordinary index.
 
+use super::dependency;
 use super::existing::open_varve;
-use super::tie;
 use crate::catalog::auto_index_columns;
 use crate::catalog::{index_options, layout};
 use crate::pg::error;
@@ -14,13 +14,13 @@ use std::ffi::{CStr, CString};
 ///
 /// # Safety
 /// Both must be OIDs of relations that the statement has locked.
-pub unsafe fn companion(table: pg_sys::Oid, key: pg_sys::Oid) {
+pub unsafe fn auto_index(table: pg_sys::Oid, key: pg_sys::Oid) {
     // SAFETY: the plan closes what it has opened: core insists that nobody uses the table.
     unsafe {
         if Plan::of(table, key).is_none() {
             return;
         }
-        // Somebody else may be making an index of the table, and its companion.
+        // Somebody else may be making an index of the table, and its automatic index.
         let lock = pg_sys::ExclusiveLock as pg_sys::LOCKMODE;
         pg_sys::LockDatabaseObject(pg_sys::RelationRelationId, table, 0, lock);
         let Some(plan) = Plan::of(table, key) else {
@@ -30,7 +30,7 @@ pub unsafe fn companion(table: pg_sys::Oid, key: pg_sys::Oid) {
         let made = define(table, plan.statement());
         pg_sys::CommandCounterIncrement();
         if plan.is_of_key {
-            tie::record(made, key);
+            dependency::record(made, key);
             pg_sys::CommandCounterIncrement();
         }
     }
@@ -242,16 +242,16 @@ unsafe fn define(table: pg_sys::Oid, statement: *mut pg_sys::IndexStmt) -> pg_sy
     }
 }
 
-/// Drops a companion, which depends on its key and nothing on it.
+/// Drops an automatic index, which depends on its key and nothing on it.
 ///
 /// # Safety
-/// `index` must be the OID of a companion.
+/// `index` must be the OID of an automatic index.
 pub unsafe fn unmake(index: pg_sys::Oid) {
     let internal = pg_sys::PERFORM_DELETION_INTERNAL as i32;
     // SAFETY: by contract.
     unsafe {
         let restrict = pg_sys::DropBehavior::DROP_RESTRICT;
-        pg_sys::performDeletion(&tie::address(index), restrict, internal);
+        pg_sys::performDeletion(&dependency::address(index), restrict, internal);
         pg_sys::CommandCounterIncrement();
     }
 }

@@ -1,6 +1,6 @@
-//! Which statements get a sieve: those of which it can do exactly what core would. Before core looks for a row's key, it fires
+//! Which statements get a conflict filter: those of which it can do exactly what core would. Before core looks for a row's key, it fires
 //! triggers, computes columns, checks policies, constraints and the bounds of a partition: a table that has any of these
-//! keeps core's way. NOT NULL is seen to by the sieve.
+//! keeps core's way. NOT NULL is seen to by the conflict filter.
 
 use super::node;
 use crate::catalog::keys::{self, Unique};
@@ -41,7 +41,7 @@ unsafe extern "C-unwind" fn create_upper_paths(
         for path in items::<pg_sys::Node>((*output).pathlist) {
             let modify = cast::<pg_sys::ModifyTablePath>(path, NodeTag::T_ModifyTablePath);
             if let Some(modify) = modify {
-                sift(root, modify);
+                add_filter(root, modify);
             }
         }
     }
@@ -57,8 +57,8 @@ unsafe fn does_nothing_on_conflict(root: *mut pg_sys::PlannerInfo) -> bool {
     }
 }
 
-/// Puts a sieve above the source of an INSERT, if one can be of use there.
-unsafe fn sift(root: *mut pg_sys::PlannerInfo, modify: *mut pg_sys::ModifyTablePath) {
+/// Puts a conflict filter above the source of an INSERT, if one can be of use there.
+unsafe fn add_filter(root: *mut pg_sys::PlannerInfo, modify: *mut pg_sys::ModifyTablePath) {
     // SAFETY: the caller's contract; all nodes belong to the planner's memory context.
     unsafe {
         let source = (*modify).subpath;
@@ -200,7 +200,7 @@ unsafe extern "C-unwind" fn plan_sieve(
     // SAFETY: called by the planner for a path that `sieve_path` made: it has one source.
     unsafe {
         let source = items::<pg_sys::Plan>(plans).next();
-        let source = source.expect("BUG: a sieve without a source");
+        let source = source.expect("BUG: a conflict filter without a source");
         let scan = make::<pg_sys::CustomScan>(NodeTag::T_CustomScan);
         (*scan).scan.plan.targetlist = tlist;
         (*scan).flags = (*path).flags;

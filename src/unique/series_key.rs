@@ -2,7 +2,7 @@
 
 use crate::pg::relation;
 use crate::pg::varlena;
-use crate::series_index::entries::Shape;
+use crate::series_index::entries::IndexDesc;
 use pgrx::pg_sys;
 use smallvec::SmallVec;
 
@@ -10,20 +10,24 @@ use smallvec::SmallVec;
 pub type Bytes = SmallVec<[u8; 32]>;
 
 /// A series that is looked for.
-pub struct Wanted<'a> {
-    pub shape: &'a Shape,
+pub struct SeriesKey<'a> {
+    pub desc: &'a IndexDesc,
     /// A value for each key column of the index.
     pub key: &'a [pg_sys::Datum],
     pub bytes: Bytes,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> SeriesKey<'a> {
     /// # Safety
     /// `table` must be open, `shape` of an index of it, and `key` a value for each of the index's key columns.
-    pub unsafe fn new(table: pg_sys::Relation, shape: &'a Shape, key: &'a [pg_sys::Datum]) -> Self {
+    pub unsafe fn new(
+        table: pg_sys::Relation,
+        desc: &'a IndexDesc,
+        key: &'a [pg_sys::Datum],
+    ) -> Self {
         // SAFETY: by contract.
-        let bytes = unsafe { bytes_of(table, &shape.columns, key) };
-        Wanted { shape, key, bytes }
+        let bytes = unsafe { bytes_of(table, &desc.columns, key) };
+        SeriesKey { desc, key, bytes }
     }
 }
 

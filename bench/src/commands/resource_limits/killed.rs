@@ -2,10 +2,10 @@
 //! prepared before.
 
 use super::{check, create_twins, rows};
+use crate::heap_pair::{self, HEAP, VARVE};
 use crate::random::Random;
 use crate::report::Report;
 use crate::server::{Cluster, Tree};
-use crate::twins::{self, HEAP, VARVE};
 use crate::Result;
 use postgres::{Client, NoTls};
 use std::io::Write as _;
@@ -25,11 +25,14 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, seed: u64) -> Result<()> {
     for work in WORKS {
         for end in ENDS {
             let outcome = one(&cluster, work, end, &mut random);
-            report.check(&format!("hazards/{end} during {work}"), outcome);
+            report.check(&format!("resource-limits/{end} during {work}"), outcome);
         }
     }
     let outcome = prepared(&mut cluster);
-    report.check("hazards/prepared transactions after kill -9", outcome);
+    report.check(
+        "resource-limits/prepared transactions after kill -9",
+        outcome,
+    );
     Ok(())
 }
 
@@ -38,8 +41,8 @@ fn one(cluster: &Cluster, work: &str, end: &str, random: &mut Random) -> Result<
     cluster.await_restart()?;
     let mut client = cluster.connect("killed")?;
     // Something to do for compact.
-    twins::both(&mut client, "DELETE FROM {t} WHERE seq > 12000")?;
-    twins::both(&mut client, &rows("more", 12_001, 40_000))?;
+    heap_pair::both(&mut client, "DELETE FROM {t} WHERE seq > 12000")?;
+    heap_pair::both(&mut client, &rows("more", 12_001, 40_000))?;
     let mut victim = cluster.connect("killed")?;
     let pid: i32 = victim.query_one("SELECT pg_backend_pid()", &[])?.get(0);
     let name = work.to_string();
@@ -66,7 +69,7 @@ fn one(cluster: &Cluster, work: &str, end: &str, random: &mut Random) -> Result<
     cluster.await_restart()?;
     let mut client = cluster.connect("killed")?;
     check(&mut client)?;
-    twins::compact(&mut client, VARVE)?;
+    heap_pair::compact(&mut client, VARVE)?;
     check(&mut client)
 }
 
@@ -89,11 +92,11 @@ fn labour(client: &mut Client, work: &str) -> Result<()> {
                 }
                 client.batch_execute("COMMIT")?;
             }
-            "compact" => twins::compact(client, VARVE)?,
+            "compact" => heap_pair::compact(client, VARVE)?,
             "vacuum full" => client.batch_execute(&format!("VACUUM FULL {VARVE}"))?,
             _ => {
                 client.batch_execute("BEGIN")?;
-                twins::both(client, "UPDATE {t} SET value = value + 1")?;
+                heap_pair::both(client, "UPDATE {t} SET value = value + 1")?;
                 client.batch_execute("COMMIT")?;
             }
         }
@@ -104,22 +107,22 @@ fn labour(client: &mut Client, work: &str) -> Result<()> {
 fn prepared(cluster: &mut Cluster) -> Result<()> {
     cluster.await_restart()?;
     let mut client = cluster.connect("killed")?;
-    twins::both(&mut client, "TRUNCATE {t}")?;
-    twins::both(&mut client, &rows("base", 1, 9_000))?;
-    twins::compact(&mut client, VARVE)?;
+    heap_pair::both(&mut client, "TRUNCATE {t}")?;
+    heap_pair::both(&mut client, &rows("base", 1, 9_000))?;
+    heap_pair::compact(&mut client, VARVE)?;
     for (name, device) in [("commits", 0), ("undone", 1)] {
         client.batch_execute("BEGIN")?;
         let more = rows(name, 20_001, 23_000);
-        twins::both(&mut client, &format!("{more} WHERE g % 3 = {device}"))?;
-        twins::both(
+        heap_pair::both(&mut client, &format!("{more} WHERE g % 3 = {device}"))?;
+        heap_pair::both(
             &mut client,
             &format!("INSERT INTO {{t}} VALUES ('2026-03-01', {device}, -1, 0.5, 7, '{name}')"),
         )?;
-        twins::both(
+        heap_pair::both(
             &mut client,
             &format!("DELETE FROM {{t}} WHERE device = {device} AND seq % 5 = 0"),
         )?;
-        twins::both(
+        heap_pair::both(
             &mut client,
             &format!("UPDATE {{t}} SET value = 1 WHERE device = {device} AND seq % 7 = 0"),
         )?;
@@ -128,7 +131,7 @@ fn prepared(cluster: &mut Cluster) -> Result<()> {
     let conninfo = cluster.conninfo("killed");
     let compacting = thread::spawn(move || -> std::result::Result<(), String> {
         let mut client = Client::connect(&conninfo, NoTls).map_err(|error| error.to_string())?;
-        let _ = (0..100).try_for_each(|_| twins::compact(&mut client, VARVE));
+        let _ = (0..100).try_for_each(|_| heap_pair::compact(&mut client, VARVE));
         Ok(())
     });
     thread::sleep(Duration::from_millis(100));
@@ -137,11 +140,11 @@ fn prepared(cluster: &mut Cluster) -> Result<()> {
     cluster.start()?;
     let mut client = cluster.connect("killed")?;
     check(&mut client)?;
-    twins::compact(&mut client, VARVE)?;
+    heap_pair::compact(&mut client, VARVE)?;
     client.batch_execute("COMMIT PREPARED 'commits'")?;
     check(&mut client)?;
     client.batch_execute("ROLLBACK PREPARED 'undone'")?;
     check(&mut client)?;
-    twins::compact(&mut client, VARVE)?;
+    heap_pair::compact(&mut client, VARVE)?;
     check(&mut client)
 }

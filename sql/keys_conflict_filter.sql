@@ -17,7 +17,7 @@ BEGIN
     IF ended[1] <> ended[2] THEN RAISE EXCEPTION 'heap: %, varve: %', ended[1], ended[2]; END IF;
     RAISE NOTICE '%', ended[1];
 END $$;
--- How many rows the sieve of a statement leaves out; null where it has none.
+-- How many rows the conflict filter of a statement leaves out; null where it has none.
 CREATE FUNCTION left_out(statement text) RETURNS int LANGUAGE plpgsql AS $$
 DECLARE plan json;
 BEGIN

@@ -2,9 +2,9 @@
 //! committed, with and without the WAL's help. Pages must carry checksums, and the WAL alone must be able to make the file.
 
 use super::{check, create_twins};
+use crate::heap_pair::VARVE;
 use crate::report::Report;
 use crate::server::{run as run_program, Cluster, Tree};
-use crate::twins::VARVE;
 use crate::Result;
 use postgres::Client;
 use std::fs;
@@ -39,13 +39,13 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
                 let how = if lose_file { ", file lost" } else { "" };
                 let outcome = one(&mut cluster, rewrite, lose_file);
                 report.check(
-                    &format!("hazards/{name}, then kill -9 ({level}{how})"),
+                    &format!("resource-limits/{name}, then kill -9 ({level}{how})"),
                     outcome,
                 );
             }
         }
         report.check(
-            &format!("hazards/checksums of pages ({level})"),
+            &format!("resource-limits/checksums of pages ({level})"),
             checksums(&mut cluster),
         );
     }

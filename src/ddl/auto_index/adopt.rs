@@ -1,7 +1,7 @@
-//! CREATE INDEX for what a companion already is. A dump makes keys first, and so their companions, and then all indexes by name.
+//! CREATE INDEX for what an automatic index already is. A dump makes keys first, and so their automatic indexes, and then all indexes by name.
 
-use super::existing::companions;
-use super::tie;
+use super::dependency;
+use super::existing::auto_indexes;
 use crate::catalog::{index_options, layout};
 use crate::pg::node;
 use crate::pg::relation::{self, Open};
@@ -9,12 +9,12 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag;
 use std::ffi::{CStr, CString};
 
-/// If the statement wants a companion of the table, as a dump does, there it is; if it wants a series index like it, the
-/// companion becomes that and is tied to its key no more. Either way it gets the name that is wanted, and core finds it there.
+/// If the statement wants an automatic index of the table, as a dump does, there it is; if it wants a series index like it, the
+/// automatic index becomes that and is tied to its key no more. Either way it gets the name that is wanted, and core finds it there.
 ///
 /// # Safety
 /// `statement` must be a CREATE INDEX for a series index of `table`, which must be open.
-pub unsafe fn claim(statement: *mut pg_sys::IndexStmt, table: pg_sys::Relation) {
+pub unsafe fn adopt(statement: *mut pg_sys::IndexStmt, table: pg_sys::Relation) {
     // SAFETY: by contract.
     unsafe {
         let oid = relation::oid(table);
@@ -24,18 +24,18 @@ pub unsafe fn claim(statement: *mut pg_sys::IndexStmt, table: pg_sys::Relation) 
         let Some(wanted) = Wanted::by(statement) else {
             return;
         };
-        let Some(companion) = find(table, &wanted) else {
+        let Some(auto_index) = find(table, &wanted) else {
             return;
         };
         let name = match wanted.name {
             Some(name) => name,
             None => default_name(table, &wanted.columns),
         };
-        if !rename(companion, &name, table) {
+        if !rename(auto_index, &name, table) {
             return;
         }
         if !wanted.of_key {
-            release(companion, table);
+            release(auto_index, table);
         }
         // The statement outlives the event trigger's memory.
         (*statement).idxname =
@@ -44,7 +44,7 @@ pub unsafe fn claim(statement: *mut pg_sys::IndexStmt, table: pg_sys::Relation) 
     }
 }
 
-/// A series index that is defined by nothing but its columns, and perhaps as a companion.
+/// A series index that is defined by nothing but its columns, and perhaps as an automatic index.
 struct Wanted {
     name: Option<CString>,
     columns: Vec<CString>,
@@ -97,14 +97,14 @@ unsafe fn is_plain(element: *mut pg_sys::IndexElem) -> bool {
     }
 }
 
-/// The companion of these columns, by name if there are several.
+/// The automatic index of these columns, by name if there are several.
 unsafe fn find(table: pg_sys::Relation, wanted: &Wanted) -> Option<pg_sys::Oid> {
     // SAFETY: the caller's contract.
     unsafe {
         let oid = relation::oid(table);
         let number = |column: &CString| pg_sys::get_attnum(oid, column.as_ptr()) as u16;
         let columns: Vec<u16> = wanted.columns.iter().map(number).collect();
-        let mut found = companions(table);
+        let mut found = auto_indexes(table);
         found.retain(|index| layout::index_columns(index.rel()) == columns);
         let is_named = |index: &Open| {
             let name = CStr::from_ptr((*(*index.rel()).rd_rel).relname.data.as_ptr());
@@ -134,21 +134,21 @@ unsafe fn default_name(table: pg_sys::Relation, columns: &[CString]) -> CString 
     }
 }
 
-/// Gives the companion a name; false where something else has it.
-unsafe fn rename(companion: pg_sys::Oid, name: &CStr, table: pg_sys::Relation) -> bool {
+/// Gives the automatic index a name; false where something else has it.
+unsafe fn rename(auto_index: pg_sys::Oid, name: &CStr, table: pg_sys::Relation) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
         let other = pg_sys::get_relname_relid(name.as_ptr(), (*(*table).rd_rel).relnamespace);
         if other == pg_sys::InvalidOid {
-            pg_sys::RenameRelationInternal(companion, name.as_ptr(), false, true);
+            pg_sys::RenameRelationInternal(auto_index, name.as_ptr(), false, true);
             pg_sys::CommandCounterIncrement();
         }
-        other == pg_sys::InvalidOid || other == companion
+        other == pg_sys::InvalidOid || other == auto_index
     }
 }
 
-/// Makes an index of its own of a companion.
-unsafe fn release(companion: pg_sys::Oid, table: pg_sys::Relation) {
+/// Makes an index of its own of an automatic index.
+unsafe fn release(auto_index: pg_sys::Oid, table: pg_sys::Relation) {
     // SAFETY: the caller's contract. Event triggers of others hear of CREATE INDEX, not of this.
     unsafe {
         let command: *mut pg_sys::AlterTableCmd = node::make(NodeTag::T_AlterTableCmd);
@@ -157,10 +157,10 @@ unsafe fn release(companion: pg_sys::Oid, table: pg_sys::Relation) {
             pg_sys::makeDefElem(node::name(index_options::OF_KEY), core::ptr::null_mut(), -1);
         (*command).def = node::list([mark]).cast();
         pg_sys::EventTriggerInhibitCommandCollection();
-        pg_sys::AlterTableInternal(companion, node::list([command]), false);
+        pg_sys::AlterTableInternal(auto_index, node::list([command]), false);
         pg_sys::EventTriggerUndoInhibitCommandCollection();
         for key in relation::index_oids(table) {
-            tie::remove(companion, key);
+            dependency::remove(auto_index, key);
         }
         pg_sys::CommandCounterIncrement();
     }

@@ -11,7 +11,7 @@ use std::ffi::CStr;
 ///
 /// # Safety
 /// `query` must be started.
-pub unsafe fn approved_command(query: *mut pg_sys::QueryDesc) -> Option<pg_sys::CommandId> {
+pub unsafe fn eligible_command(query: *mut pg_sys::QueryDesc) -> Option<pg_sys::CommandId> {
     // SAFETY: by contract.
     unsafe {
         if (*query).operation != pg_sys::CmdType::CMD_INSERT {

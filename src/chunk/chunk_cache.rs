@@ -2,7 +2,7 @@
 
 use super::read::{Chunk, Damage};
 use super::reader::Reader;
-use crate::chunk::kind::{classify, raise, Found};
+use crate::chunk::tuple_kind::{classify, raise, TupleKind};
 use crate::guc;
 use crate::pg::error;
 use crate::pg::page::{PageCursor, PageTuple};
@@ -160,7 +160,7 @@ unsafe fn check<R>(
         let buffer = cursor.buffer();
         let mut found = item.to_heap_tuple(relation::oid(table));
         let judged = cursor.locked(|_| {
-            (classify(item.header, item.len, at.offset) == Found::Header)
+            (classify(item.header, item.len, at.offset) == TupleKind::Header)
                 .then(|| judge(&mut found, buffer))
                 .flatten()
         })?;
@@ -190,7 +190,7 @@ unsafe fn with_header<R>(
         if !heap_fetch(table, snapshot, &mut found, &mut buffer) {
             return None;
         }
-        let is_header = classify(found.t_data, found.t_len, at.offset) == Found::Header;
+        let is_header = classify(found.t_data, found.t_len, at.offset) == TupleKind::Header;
         let result = is_header.then(|| body(&found));
         pg_sys::ReleaseBuffer(buffer);
         result
@@ -362,7 +362,7 @@ unsafe fn walk_for_headers(
 unsafe fn as_written(item: PageTuple) -> Option<Written> {
     // SAFETY: the caller has pinned and locked the tuple's page.
     unsafe {
-        if classify(item.header, item.len, item.tid.offset) != Found::Header {
+        if classify(item.header, item.len, item.tid.offset) != TupleKind::Header {
             return None;
         }
         match header::decode(tuple::body(item.header, item.len)) {

@@ -1,8 +1,8 @@
 //! Rows of chunks as a snapshot sees them, with the changes of our own transaction laid over: one by one, and a chunk at a time.
 
 use super::changes::{self, Hidden, Newest};
+use crate::chunk::chunk_cache;
 use crate::chunk::reader::Reader;
-use crate::chunk::registry;
 use crate::pg::tid::Tid;
 use pgrx::pg_sys;
 use std::ops::Range;
@@ -78,9 +78,9 @@ unsafe fn newer_version(
     // SAFETY: the caller's contract.
     unsafe {
         let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-        let old = registry::reader_at(table, header, any)?;
+        let old = chunk_cache::reader_at(table, header, any)?;
         match changes::newest(&old.chunk)? {
-            Newest::At(newest) => registry::reader_at(table, newest, snapshot),
+            Newest::At(newest) => chunk_cache::reader_at(table, newest, snapshot),
             Newest::Gone => None,
         }
     }
@@ -99,7 +99,7 @@ pub unsafe fn visible_row(
     // SAFETY: by contract.
     unsafe {
         let (header, row) = at.row_of()?;
-        let reader = registry::reader_at(table, header, snapshot)
+        let reader = chunk_cache::reader_at(table, header, snapshot)
             .or_else(|| newer_version(table, header, snapshot))?;
         if row >= reader.rows() {
             return None;

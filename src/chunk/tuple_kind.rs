@@ -5,12 +5,12 @@ use crate::pg::relation;
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
 use pgrx::pg_sys;
-use varve_columns::tuple::header::{self, Shape};
+use varve_columns::tuple::header::{self, BodyKind};
 use varve_columns::tuple::tid::MAX_HEADER_OFFSET;
 
 /// What kind of tuple a heap scan came upon.
 #[derive(PartialEq)]
-pub enum Found {
+pub enum TupleKind {
     Row,
     /// Or what cannot be told: whoever opens it is told what is wrong.
     Header,
@@ -21,17 +21,17 @@ pub enum Found {
 /// # Safety
 /// `data` must point to a pinned tuple of `len` bytes.
 #[inline]
-pub unsafe fn classify(data: pg_sys::HeapTupleHeader, len: u32, offset: u16) -> Found {
+pub unsafe fn classify(data: pg_sys::HeapTupleHeader, len: u32, offset: u16) -> TupleKind {
     // SAFETY: by contract.
     unsafe {
         if tuple::attribute_count(data) != 0 {
-            return Found::Row;
+            return TupleKind::Row;
         }
-        match header::shape(tuple::body(data, len)) {
-            Shape::Row => Found::Row,
-            Shape::Piece => Found::Skip,
-            Shape::Header if offset > MAX_HEADER_OFFSET => Found::Skip,
-            Shape::Header | Shape::Damaged => Found::Header,
+        match header::body_kind(tuple::body(data, len)) {
+            BodyKind::Row => TupleKind::Row,
+            BodyKind::Piece => TupleKind::Skip,
+            BodyKind::Header if offset > MAX_HEADER_OFFSET => TupleKind::Skip,
+            BodyKind::Header | BodyKind::Damaged => TupleKind::Header,
         }
     }
 }

@@ -2,13 +2,13 @@
 //! moves while we look; and a transaction that was bringing a batch may end, and others change or move its chunks, before we
 //! come to them.
 
-use crate::pg::heavy::{self, Tag, Taken, Whole};
+use crate::pg::lock_tags::{self, Tag, Taken, Whole};
 use pgrx::pg_sys;
 
 /// Microseconds until we try again to be told who moves rows.
 const PAUSE: i64 = 1_000;
 
-pub struct Quiet {
+pub struct StabilityCheck {
     table: pg_sys::Relation,
     /// Nobody moves rows as long as we have the lock.
     held: bool,
@@ -17,19 +17,19 @@ pub struct Quiet {
     writers: Vec<pg_sys::TransactionId>,
 }
 
-impl Quiet {
+impl StabilityCheck {
     /// # Safety
     /// `table` must be open; locks of others are not waited for.
-    pub unsafe fn begin(table: pg_sys::Relation) -> Quiet {
+    pub unsafe fn begin(table: pg_sys::Relation) -> StabilityCheck {
         // SAFETY: by contract.
         unsafe {
             let moving = Tag::whole(table, Whole::Moving);
             let mut movers = Vec::new();
             let held = loop {
-                if heavy::take(&moving, pg_sys::ShareLock, false) != Taken::No {
+                if lock_tags::take(&moving, pg_sys::ShareLock, false) != Taken::No {
                     break true;
                 }
-                movers = heavy::holders(&moving, pg_sys::ShareLock);
+                movers = lock_tags::holders(&moving, pg_sys::ShareLock);
                 if !movers.is_empty() {
                     break false;
                 }
@@ -37,7 +37,7 @@ impl Quiet {
                 crate::pg::error::check_interrupts();
                 pg_sys::pg_usleep(PAUSE);
             };
-            Quiet {
+            StabilityCheck {
                 table,
                 held,
                 movers,
@@ -55,8 +55,8 @@ impl Quiet {
         unsafe {
             let moving = Tag::whole(self.table, Whole::Moving);
             if self.held {
-                heavy::release(&moving, pg_sys::ShareLock);
-            } else if heavy::holders(&moving, pg_sys::ShareLock) != self.movers {
+                lock_tags::release(&moving, pg_sys::ShareLock);
+            } else if lock_tags::holders(&moving, pg_sys::ShareLock) != self.movers {
                 return false;
             }
             let now = writers(self.table);
@@ -67,5 +67,5 @@ impl Quiet {
 
 unsafe fn writers(table: pg_sys::Relation) -> Vec<pg_sys::TransactionId> {
     // SAFETY: the callers' contract.
-    unsafe { heavy::holders(&Tag::whole(table, Whole::Batches), pg_sys::ShareLock) }
+    unsafe { lock_tags::holders(&Tag::whole(table, Whole::Batches), pg_sys::ShareLock) }
 }

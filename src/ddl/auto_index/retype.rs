@@ -1,6 +1,6 @@
-//! ALTER TABLE … TYPE to a type that no series index takes: a companion that nobody asked for must not stand in its way.
+//! ALTER TABLE … TYPE to a type that no series index takes: an automatic index that nobody asked for must not stand in its way.
 
-use super::existing::{companions, open_varve};
+use super::existing::{auto_indexes, open_varve};
 use super::{make, statement};
 use crate::catalog::layout;
 use crate::pg::relation::{self, Open};
@@ -12,7 +12,7 @@ struct Change {
     to: pg_sys::Oid,
 }
 
-/// Drops the companions that could not be built again.
+/// Drops the automatic indexes that could not be built again.
 ///
 /// # Safety
 /// `statement` must be a statement's parse tree.
@@ -29,8 +29,8 @@ pub unsafe fn make_way(statement: *mut pg_sys::Node) {
             return;
         }
         for table in statement::altered(statement) {
-            for companion in companions_with(table, &changes) {
-                make::unmake(companion);
+            for auto_index in auto_indexes_with(table, &changes) {
+                make::unmake(auto_index);
             }
         }
     }
@@ -60,7 +60,7 @@ fn is_indexable(of_type: pg_sys::Oid) -> bool {
     unsafe { pg_sys::GetDefaultOpClass(of_type, layout::index_am()) != pg_sys::InvalidOid }
 }
 
-unsafe fn companions_with(table: pg_sys::Oid, changes: &[Change]) -> Vec<pg_sys::Oid> {
+unsafe fn auto_indexes_with(table: pg_sys::Oid, changes: &[Change]) -> Vec<pg_sys::Oid> {
     let Some(open) = open_varve(table) else {
         return Vec::new();
     };
@@ -74,7 +74,7 @@ unsafe fn companions_with(table: pg_sys::Oid, changes: &[Change]) -> Vec<pg_sys:
             let columns = layout::index_columns(index.rel());
             columns.iter().any(|column| changed.contains(column))
         };
-        companions(open.rel())
+        auto_indexes(open.rel())
             .iter()
             .filter(|index| has_changed(index))
             .map(|index| relation::oid(index.rel()))

@@ -10,17 +10,17 @@ use pgrx::prelude::*;
 use pgrx::PgMemoryContexts;
 use std::ffi::CStr;
 
-pub const NAME: &CStr = c"VarveSift";
+pub const NAME: &CStr = c"VarveConflictFilter";
 /// Most rows that go unasked after one whose key was free.
 const LONGEST_PAUSE: u32 = 63;
 
 #[repr(C)]
-struct SieveState {
+struct ConflictFilterState {
     base: pg_sys::CustomScanState,
-    sieve: *mut Sieve,
+    filter: *mut ConflictFilter,
 }
 
-struct Sieve {
+struct ConflictFilter {
     source: *mut pg_sys::PlanState,
     /// None where nothing is executed, or where a taken key could be an error.
     taken: Option<Taken>,
@@ -77,7 +77,7 @@ pub fn scan_methods() -> *const pg_sys::CustomScanMethods {
 unsafe extern "C-unwind" fn create(_scan: *mut pg_sys::CustomScan) -> *mut pg_sys::Node {
     // SAFETY: our state begins with the one that the executor knows.
     unsafe {
-        let state = make::<SieveState>(NodeTag::T_CustomScanState);
+        let state = make::<ConflictFilterState>(NodeTag::T_CustomScanState);
         (*state).base.methods = &raw const EXEC_METHODS.0;
         state.cast()
     }
@@ -103,7 +103,7 @@ unsafe extern "C-unwind" fn source_of(node: *mut pg_sys::CustomScanState) -> *mu
     unsafe {
         let scan = (*node).ss.ps.plan.cast::<pg_sys::CustomScan>();
         let source = items::<pg_sys::Plan>((*scan).custom_plans).next();
-        source.expect("BUG: a sieve without a source")
+        source.expect("BUG: a conflict filter without a source")
     }
 }
 
@@ -128,31 +128,31 @@ unsafe extern "C-unwind" fn begin_above(
             let indexes: Vec<_> = lists[1].iter().map(oid).collect();
             Taken::open(oid(&lists[0][0]), &indexes)
         });
-        let sieve = Sieve {
+        let filter = ConflictFilter {
             source,
             taken,
             pauses: Pauses::default(),
             left_out: 0,
         };
         let mut context = PgMemoryContexts::For((*(*node).ss.ps.state).es_query_cxt);
-        (*node.cast::<SieveState>()).sieve = context.leak_and_drop_on_delete(sieve);
+        (*node.cast::<ConflictFilterState>()).filter = context.leak_and_drop_on_delete(filter);
     }
 }
 
-unsafe fn sieve_of<'a>(node: *mut pg_sys::CustomScanState) -> &'a mut Sieve {
+unsafe fn filter_of<'a>(node: *mut pg_sys::CustomScanState) -> &'a mut ConflictFilter {
     // SAFETY: the callers' contract: `begin` initialized the node.
-    unsafe { &mut *(*node.cast::<SieveState>()).sieve }
+    unsafe { &mut *(*node.cast::<ConflictFilterState>()).filter }
 }
 
 #[pg_guard]
 unsafe extern "C-unwind" fn end(node: *mut pg_sys::CustomScanState) {
     // SAFETY: called by the executor for a node that `begin` initialized.
     unsafe {
-        let sieve = sieve_of(node);
-        if let Some(taken) = sieve.taken.take() {
+        let filter = filter_of(node);
+        if let Some(taken) = filter.taken.take() {
             taken.close();
         }
-        pg_sys::ExecEndNode(sieve.source);
+        pg_sys::ExecEndNode(filter.source);
     }
 }
 
@@ -160,7 +160,7 @@ unsafe extern "C-unwind" fn end(node: *mut pg_sys::CustomScanState) {
 unsafe extern "C-unwind" fn rescan(node: *mut pg_sys::CustomScanState) {
     // SAFETY: as above.
     unsafe {
-        custom_scan::rescan_source(node, sieve_of(node).source);
+        custom_scan::rescan_source(node, filter_of(node).source);
     }
 }
 
@@ -169,7 +169,7 @@ unsafe extern "C-unwind" fn exec(
 ) -> *mut pg_sys::TupleTableSlot {
     // SAFETY: called by the executor for a node that `begin` initialized.
     unsafe {
-        let source = (*(*node.cast::<SieveState>()).sieve).source;
+        let source = (*(*node.cast::<ConflictFilterState>()).filter).source;
         loop {
             let slot = hand_on(node, unguarded::next_row(source));
             if !slot.is_null() {
@@ -192,15 +192,15 @@ unsafe extern "C-unwind" fn hand_on(
             executor::clear_tuple(slot);
             return slot;
         }
-        let sieve = sieve_of(node);
+        let filter = filter_of(node);
         let context = (*node).ss.ps.ps_ExprContext;
         pg_sys::MemoryContextReset((*context).ecxt_per_tuple_memory);
         let old = pg_sys::MemoryContextSwitchTo((*context).ecxt_per_tuple_memory);
-        let leaves_out = sieve.leaves_out(row);
+        let leaves_out = filter.leaves_out(row);
         pg_sys::MemoryContextSwitchTo(old);
         if leaves_out {
             error::check_interrupts();
-            sieve.left_out += 1;
+            filter.left_out += 1;
             return core::ptr::null_mut();
         }
         executor::clear_tuple(slot);
@@ -214,7 +214,7 @@ unsafe extern "C-unwind" fn hand_on(
     }
 }
 
-impl Sieve {
+impl ConflictFilter {
     /// # Safety
     /// `row` must have a row of the source.
     unsafe fn leaves_out(&mut self, row: *mut pg_sys::TupleTableSlot) -> bool {
@@ -242,7 +242,7 @@ unsafe extern "C-unwind" fn explain(
         if (*state).analyze {
             let label = c"Rows Removed by Taken Keys".as_ptr();
             let none = core::ptr::null();
-            pg_sys::ExplainPropertyUInteger(label, none, sieve_of(node).left_out, state);
+            pg_sys::ExplainPropertyUInteger(label, none, filter_of(node).left_out, state);
         }
     }
 }

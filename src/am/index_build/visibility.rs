@@ -19,7 +19,7 @@ pub enum Rule {
 }
 
 /// What to do with a tuple.
-pub enum Verdict {
+pub enum Visibility {
     Skip,
     Take {
         alive: bool,
@@ -29,7 +29,7 @@ pub enum Verdict {
     Wait(pg_sys::TransactionId),
 }
 
-pub struct Judge {
+pub struct VisibilityCheck {
     pub table: pg_sys::Relation,
     pub info: *mut pg_sys::IndexInfo,
     pub rule: Rule,
@@ -38,9 +38,9 @@ pub struct Judge {
     pub checks: bool,
 }
 
-impl Judge {
+impl VisibilityCheck {
     /// Judges a tuple whose page is pinned and share-locked.
-    unsafe fn judge(&mut self, item: PageTuple, buffer: pg_sys::Buffer) -> Verdict {
+    unsafe fn visibility(&mut self, item: PageTuple, buffer: pg_sys::Buffer) -> Visibility {
         // SAFETY: by contract.
         unsafe {
             let mut found = item.to_heap_tuple(relation::oid(self.table));
@@ -48,62 +48,64 @@ impl Judge {
                 Rule::Snapshot(snapshot) => {
                     let seen = pg_sys::HeapTupleSatisfiesVisibility(&mut found, snapshot, buffer);
                     return if seen {
-                        Verdict::Take {
+                        Visibility::Take {
                             alive: true,
                             counts: true,
                         }
                     } else {
-                        Verdict::Skip
+                        Visibility::Skip
                     };
                 }
                 Rule::Horizon(horizon) => horizon,
             };
             let hot = tuple::is_hot_updated(item.header);
             match pg_sys::HeapTupleSatisfiesVacuum(&mut found, horizon, buffer) {
-                pg_sys::HTSV_Result::HEAPTUPLE_DEAD => Verdict::Skip,
-                pg_sys::HTSV_Result::HEAPTUPLE_LIVE => Verdict::Take {
+                pg_sys::HTSV_Result::HEAPTUPLE_DEAD => Visibility::Skip,
+                pg_sys::HTSV_Result::HEAPTUPLE_LIVE => Visibility::Take {
                     alive: true,
                     counts: true,
                 },
                 pg_sys::HTSV_Result::HEAPTUPLE_RECENTLY_DEAD if hot => self.broken_chain(),
-                pg_sys::HTSV_Result::HEAPTUPLE_RECENTLY_DEAD => Verdict::Take {
+                pg_sys::HTSV_Result::HEAPTUPLE_RECENTLY_DEAD => Visibility::Take {
                     alive: false,
                     counts: false,
                 },
-                pg_sys::HTSV_Result::HEAPTUPLE_INSERT_IN_PROGRESS => self.judge_insert(item),
-                _ => self.judge_delete(item, hot),
+                pg_sys::HTSV_Result::HEAPTUPLE_INSERT_IN_PROGRESS => {
+                    self.visibility_of_insert(item)
+                }
+                _ => self.visibility_of_delete(item, hot),
             }
         }
     }
 
     /// An old version with a successor on its page that may have other keys: leave it to transactions
     /// that are not allowed to use the index.
-    unsafe fn broken_chain(&mut self) -> Verdict {
+    unsafe fn broken_chain(&mut self) -> Visibility {
         // SAFETY: the build owns the IndexInfo.
         unsafe { (*self.info).ii_BrokenHotChain = true };
-        Verdict::Skip
+        Visibility::Skip
     }
 
-    unsafe fn judge_insert(&self, item: PageTuple) -> Verdict {
+    unsafe fn visibility_of_insert(&self, item: PageTuple) -> Visibility {
         // SAFETY: the caller's contract.
         unsafe {
             let xmin = tuple::xmin(item.header);
             let own = pg_sys::TransactionIdIsCurrentTransactionId(xmin);
             if !own && !self.any_visible && (*self.info).ii_Unique {
-                return Verdict::Wait(xmin);
+                return Visibility::Wait(xmin);
             }
-            Verdict::Take {
+            Visibility::Take {
                 alive: true,
                 counts: own || self.any_visible,
             }
         }
     }
 
-    unsafe fn judge_delete(&mut self, item: PageTuple, hot: bool) -> Verdict {
+    unsafe fn visibility_of_delete(&mut self, item: PageTuple, hot: bool) -> Visibility {
         // SAFETY: the caller's contract.
         unsafe {
             if self.any_visible {
-                return Verdict::Take {
+                return Visibility::Take {
                     alive: false,
                     counts: true,
                 };
@@ -113,16 +115,16 @@ impl Judge {
                 return if hot {
                     self.broken_chain()
                 } else {
-                    Verdict::Take {
+                    Visibility::Take {
                         alive: false,
                         counts: false,
                     }
                 };
             }
             if hot || (*self.info).ii_Unique {
-                return Verdict::Wait(deleter);
+                return Visibility::Wait(deleter);
             }
-            Verdict::Take {
+            Visibility::Take {
                 alive: false,
                 counts: true,
             }
@@ -137,7 +139,7 @@ impl Judge {
         &mut self,
         cursor: &PageCursor,
         at: Tid,
-    ) -> Option<(PageTuple, Verdict, Option<u16>)> {
+    ) -> Option<(PageTuple, Visibility, Option<u16>)> {
         loop {
             error::check_interrupts();
             let buffer = cursor.buffer();
@@ -145,11 +147,11 @@ impl Judge {
                 let item = page.tuple(at.offset)?;
                 // SAFETY: the page is pinned and locked.
                 unsafe {
-                    let verdict = self.judge(item, buffer);
-                    Some((item, verdict, root_of(page.as_ptr(), item)))
+                    let seen = self.visibility(item, buffer);
+                    Some((item, seen, root_of(page.as_ptr(), item)))
                 }
             })?;
-            let Verdict::Wait(other) = judged.1 else {
+            let Visibility::Wait(other) = judged.1 else {
                 return Some(judged);
             };
             let mut place = tid::to_pg(at);

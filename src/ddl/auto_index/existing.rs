@@ -1,14 +1,14 @@
-//! Tables and the companions that they have.
+//! Tables and the automatic indexes that they have.
 
 use crate::catalog::{access_method, index_options, layout};
 use crate::pg::relation::{self, Open};
 use pgrx::pg_sys;
 
-/// The companions of a table, but for those that have become part of a partitioned index.
+/// The automatic indexes of a table, but for those that have become part of a partitioned index.
 ///
 /// # Safety
 /// `table` must be open with a lock.
-pub unsafe fn companions(table: pg_sys::Relation) -> Vec<Open> {
+pub unsafe fn auto_indexes(table: pg_sys::Relation) -> Vec<Open> {
     // SAFETY: by contract.
     unsafe {
         let mut series = layout::series_indexes(table);

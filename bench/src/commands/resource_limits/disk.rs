@@ -2,9 +2,9 @@
 //! compact must end with SQLSTATE 53100 and leave everything as it was; when there is room again, they must succeed.
 
 use super::{check, create_twins, rows};
+use crate::heap_pair::{self, VARVE};
 use crate::report::Report;
 use crate::server::{run as run_program, Cluster, Tree};
-use crate::twins::{self, VARVE};
 use crate::Result;
 use postgres::Client;
 use std::io::Write as _;
@@ -50,14 +50,14 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
         Ok(disk) => disk,
         Err(error) => {
             report.skip(
-                "hazards/full disk",
+                "resource-limits/full disk",
                 &format!("nothing can be mounted here: {error}"),
             );
             return Ok(());
         }
     };
     let cluster = Cluster::create(tree, &["autovacuum = off"])?;
-    report.check("hazards/full disk", fill_up(&cluster, &disk));
+    report.check("resource-limits/full disk", fill_up(&cluster, &disk));
     drop(cluster);
     drop(disk);
     Ok(())
@@ -108,13 +108,13 @@ fn fill_up(cluster: &Cluster, disk: &Disk) -> Result<()> {
     check(&mut client)?;
     client.batch_execute("DROP TABLE ballast")?;
     let before = size(&mut client)?;
-    twins::compact(&mut client, VARVE)?;
+    heap_pair::compact(&mut client, VARVE)?;
     check(&mut client)?;
     let after = size(&mut client)?;
     if after > 2 * before {
         return Err(format!("compact made {after} bytes of {before}").into());
     }
-    twins::both(&mut client, &rows("more", 20_001, 30_000))?;
+    heap_pair::both(&mut client, &rows("more", 20_001, 30_000))?;
     client.batch_execute(&format!("VACUUM FULL {VARVE}"))?;
     check(&mut client)
 }

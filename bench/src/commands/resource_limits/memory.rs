@@ -1,9 +1,9 @@
 //! Little memory: a session that may take only so much address space beyond what it begins with loads, merges, scans and
 //! changes far more rows than fit. What it collects, decodes and merges is bounded by `varve.batch_memory`, so nothing fails.
 
+use crate::heap_pair;
 use crate::report::Report;
 use crate::server::{Cluster, Tree};
-use crate::twins;
 use crate::Result;
 use postgres::Client;
 use std::sync::Arc;
@@ -45,12 +45,12 @@ const STATEMENTS: [(&str, &str); 9] = [
 ];
 
 pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
-    if twins::access_method() != "varve" {
+    if heap_pair::access_method() != "varve" {
         return Ok(());
     }
     let batch = format!("varve.batch_memory = '{BATCH_MEGABYTES}MB'");
     let mut cluster = Cluster::create(tree, &["autovacuum = off", "jit = off", &batch])?;
-    report.check("hazards/little memory", little_memory(&mut cluster));
+    report.check("resource-limits/little memory", little_memory(&mut cluster));
     Ok(())
 }
 
