@@ -1,6 +1,7 @@
 //! Retention: rows that are older than a rule allows are deleted, in rounds. Chunks of which every row has expired go by their
 //! headers alone, without a value being decoded. The other rows, of the tail and of chunks at the edge, are deleted as
-//! DELETE does it, and so is everything where single deletes matter to somebody: triggers, foreign keys, subscribers, rollups.
+//! DELETE does it, and so is everything where single deletes matter to somebody: triggers, foreign keys, subscribers. Rollups keep the
+//! buckets of rows that go, so what they have not stored yet stays.
 //!
 //! Nobody is waited for: what others have locked stays until the next run.
 
@@ -17,7 +18,7 @@ use crate::pg::replication;
 use crate::pg::rounds::Rounds;
 use crate::pg::sql;
 use crate::pg::tid::Tid;
-use crate::rollup::catalog;
+use crate::rollup::watch;
 use crate::scan::headers;
 use crate::table::changes;
 use crate::table::locks;
@@ -243,6 +244,19 @@ impl Expired<'_> {
                 filter::check(table, &layout, filter);
             }
             let cutoff = cutoff(table, time, rule, now);
+            if rule.filter.is_some() && !watch::dependents(relation::oid(table)).is_empty() {
+                error::raise(
+                    Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                    format!(
+                        "table \"{}\" has rollups, and cannot have a retention rule with a filter",
+                        relation::name(table)
+                    ),
+                    "Rollups keep the buckets of rows that go, and a bucket has rows of all series.",
+                    "Leave the filter out, or drop the rollups.",
+                );
+            }
+            // What rollups have not stored yet stays until they have.
+            let cutoff = watch::removable(relation::oid(table), cutoff);
             Expired {
                 layout,
                 time,
@@ -273,7 +287,10 @@ impl Expired<'_> {
         unsafe {
             let base = pg_sys::getBaseType(attribute(table, self.time).atttypid);
             match base {
-                pg_sys::DATEOID => (base, Some(pg_sys::Datum::from(self.cutoff as i32))),
+                pg_sys::DATEOID => {
+                    let days = self.cutoff.clamp(i32::MIN.into(), i32::MAX.into());
+                    (base, Some(pg_sys::Datum::from(days as i32)))
+                }
                 pg_sys::TIMESTAMPOID | pg_sys::TIMESTAMPTZOID => {
                     (base, Some(pg_sys::Datum::from(self.cutoff)))
                 }
@@ -286,8 +303,7 @@ impl Expired<'_> {
     unsafe fn goes_whole(&self, table: pg_sys::Relation) -> bool {
         // SAFETY: the callers' contract. With a transaction id, the answer about subscribers stays good.
         unsafe {
-            let has_rollups = !catalog::of_source(relation::oid(table)).is_empty();
-            if self.rule.filter.is_some() || has_rollups || has_delete_triggers(table) {
+            if self.rule.filter.is_some() || has_delete_triggers(table) {
                 return false;
             }
             pg_sys::GetCurrentTransactionId();
@@ -339,6 +355,7 @@ impl Expired<'_> {
         let mut tuples = 0;
         // SAFETY: the caller's contract.
         unsafe {
+            watch::note_removal(relation::oid(table), self.cutoff);
             let target = Target::current(table);
             for (number, &(at, id)) in chunks.iter().enumerate() {
                 error::check_interrupts();
@@ -373,6 +390,7 @@ impl Expired<'_> {
     unsafe fn delete_rows(&self, table: pg_sys::Relation) -> (u64, bool) {
         // SAFETY: the callers' contract: an active snapshot, the owner's rights.
         unsafe {
+            watch::note_removal(relation::oid(table), self.cutoff);
             owner::set(c"row_security", c"off");
             let triggers = (*table).trigdesc;
             if !triggers.is_null() {

@@ -20,7 +20,6 @@ pub mod places;
 pub mod relation;
 pub mod replication;
 pub mod rounds;
-pub mod spi;
 pub mod sql;
 pub mod tid;
 pub mod transaction;

@@ -41,22 +41,88 @@ pub unsafe fn query(statement: &str, parameters: &[Parameter]) -> Vec<Vec<Option
     }
 }
 
+/// Runs a query; returns the first column of its first row, which must be passed by value; None for NULL and for no row.
+///
+/// # Safety
+/// As `execute`.
+pub unsafe fn value(statement: &str, parameters: &[Parameter]) -> Option<pg_sys::Datum> {
+    // SAFETY: by contract; SPI's table lives until it is disconnected.
+    unsafe {
+        connected(statement, parameters, true, || {
+            if pg_sys::SPI_processed == 0 {
+                return None;
+            }
+            let table = pg_sys::SPI_tuptable;
+            let mut null = false;
+            let found = pg_sys::SPI_getbinval(*(*table).vals, (*table).tupdesc, 1, &mut null);
+            (!null).then_some(found)
+        })
+    }
+}
+
+/// Runs a statement that sees what `snapshot` shows, and what this transaction has done; returns how many rows it has changed.
+///
+/// # Safety
+/// As `execute`; `snapshot` must be active or registered.
+pub unsafe fn execute_in(
+    statement: &str,
+    parameters: &[Parameter],
+    snapshot: pg_sys::Snapshot,
+) -> u64 {
+    let (text, mut types, mut values, nulls) = passed(statement, parameters);
+    let count = types.len() as i32;
+    // SAFETY: by contract; an error cleans SPI up with the transaction.
+    unsafe {
+        pg_sys::SPI_connect();
+        let plan = pg_sys::SPI_prepare(text.as_ptr(), count, types.as_mut_ptr());
+        assert!(!plan.is_null(), "BUG: SPI cannot prepare {statement}");
+        let (none, values) = (core::ptr::null_mut(), values.as_mut_ptr());
+        let code = pg_sys::SPI_execute_snapshot(
+            plan,
+            values,
+            nulls.as_ptr(),
+            snapshot,
+            none,
+            false,
+            true,
+            0,
+        );
+        assert!(code >= 0, "BUG: SPI answers {code} to {statement}");
+        let result = pg_sys::SPI_processed;
+        pg_sys::SPI_finish();
+        result
+    }
+}
+
+type Passed = (
+    CString,
+    Vec<pg_sys::Oid>,
+    Vec<pg_sys::Datum>,
+    Vec<core::ffi::c_char>,
+);
+
+/// A statement and its parameters as SPI takes them.
+fn passed(statement: &str, parameters: &[Parameter]) -> Passed {
+    let text = CString::new(statement).expect("BUG: a statement with a zero byte");
+    let types = parameters.iter().map(|one| one.0).collect();
+    let values = parameters
+        .iter()
+        .map(|one| one.1.unwrap_or(pg_sys::Datum::from(0usize)))
+        .collect();
+    let nulls = parameters
+        .iter()
+        .map(|one| if one.1.is_none() { b'n' } else { b' ' } as core::ffi::c_char)
+        .collect();
+    (text, types, values, nulls)
+}
+
 unsafe fn connected<R>(
     statement: &str,
     parameters: &[Parameter],
     reads: bool,
     result: impl FnOnce() -> R,
 ) -> R {
-    let text = CString::new(statement).expect("BUG: a statement with a zero byte");
-    let mut types: Vec<_> = parameters.iter().map(|one| one.0).collect();
-    let mut values: Vec<_> = parameters
-        .iter()
-        .map(|one| one.1.unwrap_or(pg_sys::Datum::from(0usize)))
-        .collect();
-    let nulls: Vec<_> = parameters
-        .iter()
-        .map(|one| if one.1.is_none() { b'n' } else { b' ' } as core::ffi::c_char)
-        .collect();
+    let (text, mut types, mut values, nulls) = passed(statement, parameters);
     // SAFETY: the caller's contract; an error cleans SPI up with the transaction.
     unsafe {
         pg_sys::SPI_connect();

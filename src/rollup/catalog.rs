@@ -92,10 +92,10 @@ pub fn of_source(source: pg_sys::Oid) -> Vec<Rollup> {
     found
 }
 
-/// A rollup, as a snapshot shows it.
+/// A rollup, as a snapshot shows it; without a snapshot, as it is now.
 ///
 /// # Safety
-/// `snapshot` must be registered or active.
+/// `snapshot` must be null, registered or active.
 pub unsafe fn find(stored: pg_sys::Oid, snapshot: pg_sys::Snapshot) -> Option<Rollup> {
     let mut found = None;
     // SAFETY: by contract.
@@ -107,6 +107,23 @@ pub unsafe fn find(stored: pg_sys::Oid, snapshot: pg_sys::Snapshot) -> Option<Ro
             stored,
             snapshot,
             |row| found = Some(row.rollup()),
+        );
+    }
+    found
+}
+
+/// The rollups that are computed from the stored table of another one, as they are now.
+pub fn of_stored(below: pg_sys::Oid) -> Vec<Rollup> {
+    let mut found = Vec::new();
+    // SAFETY: no snapshot means one that is taken now.
+    unsafe {
+        scan(
+            c"rollup",
+            c"rollup_below",
+            column::BELOW,
+            below,
+            core::ptr::null_mut(),
+            |row| found.push(row.rollup()),
         );
     }
     found
@@ -127,6 +144,12 @@ pub fn of_view(view: pg_sys::Oid) -> Option<Rollup> {
         );
     }
     found
+}
+
+/// The table that a rollup is computed from, in the end; None for a table that stores no rollup's buckets.
+pub fn source_of(stored: pg_sys::Oid) -> Option<pg_sys::Oid> {
+    // SAFETY: no snapshot means one that is taken now.
+    unsafe { find(stored, core::ptr::null_mut()) }.map(|rollup| rollup.source)
 }
 
 /// Times of a rollup's source that have been changed since they were stored, as a snapshot shows them, and the marks that say so.
@@ -196,6 +219,7 @@ unsafe fn insert(table: pg_sys::Relation, values: &mut [pg_sys::Datum], nulls: &
 pub enum Limit {
     Threshold,
     Watermark,
+    Removed,
 }
 
 /// Moves a limit of a rollup.
@@ -203,6 +227,7 @@ pub fn move_on(stored: pg_sys::Oid, limit: Limit, to: i64) {
     let column = match limit {
         Limit::Threshold => column::THRESHOLD,
         Limit::Watermark => column::WATERMARK,
+        Limit::Removed => column::REMOVED,
     };
     // SAFETY: the row is found by a snapshot that is taken now, and no one else changes it: refreshes exclude each other.
     unsafe {

@@ -4,7 +4,7 @@
 //! What is noted may be more than what was changed: a subtransaction that is rolled back leaves its times, and many ranges become
 //! few. A time that is marked without need is computed once more.
 
-use super::catalog::{self, Rollup};
+use super::catalog::{self, Limit, Rollup};
 use super::ranges::Ranges;
 use super::time::TimeType;
 use crate::chunk::reader::Reader;
@@ -235,6 +235,43 @@ fn removed_by_retention(rollups: &[Rollup]) -> Option<i64> {
         .iter()
         .filter(|rollup| rollup.below == pg_sys::InvalidOid);
     direct.map(|rollup| rollup.removed).max()
+}
+
+/// How far retention may remove rows of a table: rollups that are computed from it must have stored what it takes.
+pub fn removable(table: pg_sys::Oid, until: i64) -> i64 {
+    // SAFETY: a snapshot of this moment is enough: the caller keeps refreshes out, and marks that come later are of rows that the
+    // rollups do not have to show.
+    dependents(table)
+        .iter()
+        .fold(until, |until, rollup| unsafe {
+            let (marked, _) = catalog::marks(rollup.stored, pg_sys::GetLatestSnapshot());
+            let mut waiting = marked
+                .iter()
+                .map(|(first, last)| rollup.starts(first, last))
+                .filter(|&(_, last)| last >= rollup.first_computable());
+            let first_waiting = waiting.next().map_or(rollup.watermark, |(first, _)| first);
+            let settled = first_waiting.min(rollup.watermark);
+            until.min(settled.saturating_sub(rollup.over_max))
+        })
+}
+
+/// Retention removes rows of times before `until` from a table, in this transaction.
+pub fn note_removal(table: pg_sys::Oid, until: i64) {
+    for rollup in dependents(table) {
+        if until > rollup.removed {
+            catalog::move_on(rollup.stored, Limit::Removed, until);
+            // SAFETY: the source exists as long as its rollups.
+            unsafe { pg_sys::CacheInvalidateRelcacheByRelid(rollup.source) };
+        }
+    }
+}
+
+/// The rollups that are computed from what a table itself has.
+pub fn dependents(table: pg_sys::Oid) -> Vec<Rollup> {
+    let mut found = catalog::of_source(table);
+    found.retain(|rollup| rollup.below == pg_sys::InvalidOid);
+    found.extend(catalog::of_stored(table));
+    found
 }
 
 /// Before the transaction commits: marks what it has changed for each rollup that may have stored it. A prepared transaction

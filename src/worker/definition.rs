@@ -6,6 +6,7 @@ use crate::catalog::access_method;
 use crate::compact::expire::{Rule, Span, Unit};
 use crate::pg::error::{self, Code};
 use crate::pg::relation::{self, Open};
+use crate::rollup::catalog;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use serde_json::{json, Value};
@@ -16,12 +17,15 @@ const TABLE_AM: &CStr = c"varve";
 
 /// Jobs of one table are numbered from 0; so many can have numbers.
 pub const NUMBERS: i64 = 1000;
+/// The number of a rollup's refresh. Rules of retention have those below.
+pub const REFRESH: i64 = NUMBERS - 1;
 
-/// What a job does: compaction, number 0, or a rule of retention.
+/// What a job does: compaction, number 0; a rule of retention; or the refresh of a rollup, on the table that stores its buckets.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Kind {
     Compact,
     Expire(Rule),
+    Refresh,
 }
 
 impl Kind {
@@ -29,12 +33,13 @@ impl Kind {
         match self {
             Kind::Compact => "compact",
             Kind::Expire(_) => "expire",
+            Kind::Refresh => "refresh",
         }
     }
 
     pub fn rule(&self) -> Option<&Rule> {
         match self {
-            Kind::Compact => None,
+            Kind::Compact | Kind::Refresh => None,
             Kind::Expire(rule) => Some(rule),
         }
     }
@@ -62,6 +67,15 @@ impl Job {
         }
     }
 
+    /// The refresh of a rollup as it is when nobody has said anything.
+    pub fn refreshing(stored: pg_sys::Oid) -> Job {
+        Job {
+            number: REFRESH,
+            kind: Kind::Refresh,
+            ..Job::compaction(stored)
+        }
+    }
+
     /// The number by which users call it: the table's OID and the job's own number.
     pub fn id(&self) -> i64 {
         i64::from(self.table.to_u32()) * NUMBERS + self.number
@@ -84,6 +98,11 @@ pub fn of(table: pg_sys::Oid) -> Vec<Job> {
     if !jobs.iter().any(|job| job.number == 0) {
         jobs.insert(0, Job::compaction(table));
     }
+    let is_stored = catalog::source_of(table).is_some();
+    if is_stored && !jobs.iter().any(|job| job.kind == Kind::Refresh) {
+        jobs.push(Job::refreshing(table));
+    }
+    jobs.retain(|job| is_stored || job.kind != Kind::Refresh);
     jobs
 }
 
@@ -113,7 +132,7 @@ fn stored(table: pg_sys::Oid) -> Vec<Job> {
 pub unsafe fn store(table: pg_sys::Oid, jobs: &[Job]) {
     let said: Vec<Value> = jobs
         .iter()
-        .filter(|job| **job != Job::compaction(table))
+        .filter(|job| **job != Job::compaction(table) && **job != Job::refreshing(table))
         .map(to_json)
         .collect();
     let object = address(table);
@@ -173,7 +192,8 @@ fn job_of(table: pg_sys::Oid, value: &Value) -> Option<Job> {
     };
     let kind = match value["kind"].as_str()? {
         "compact" if number == 0 => Kind::Compact,
-        "expire" if number > 0 => Kind::Expire(Rule {
+        "refresh" if number == REFRESH => Kind::Refresh,
+        "expire" if number > 0 && number < REFRESH => Kind::Expire(Rule {
             keep: span_of(&value["keep"])?,
             filter: text("filter")?,
             unit: match text("unit")? {

@@ -4,11 +4,13 @@ use super::definition::{Job, Kind};
 use crate::chunk::job_states::{self, State};
 use crate::compact::progress::{Watch, Work};
 use crate::compact::{expire, stages};
+use crate::functions::rollup::refresh;
 use crate::guc;
 use crate::pg::departure;
 use crate::pg::error::{self, Code};
 use crate::pg::rounds::Rounds;
 use crate::pg::sql;
+use crate::rollup::catalog;
 use pgrx::pg_sys;
 use std::cell::RefCell;
 
@@ -149,6 +151,10 @@ pub unsafe fn run(rounds: &mut Rounds, job: &Job) -> Work {
         let work = match &job.kind {
             Kind::Compact => stages::run(rounds, &record),
             Kind::Expire(rule) => expire::run(rounds, rule, &record),
+            Kind::Refresh => Work {
+                rows: refresh::run(rounds, job.table),
+                ..Work::default()
+            },
         };
         let mut record = Some(record);
         rounds.run(|_, _| {
@@ -163,25 +169,31 @@ pub unsafe fn run(rounds: &mut Rounds, job: &Job) -> Work {
     }
 }
 
-/// Puts down, after a worker has compacted a table, which changes of it that took care of. Where it has found many rows, more will
+/// Puts down, after a worker has compacted a table or refreshed a rollup, which changes that took care of. Where it has found many rows, more will
 /// have come meanwhile, and it is due again; so it is where space could not be given back.
 ///
 /// # Safety
 /// Inside a transaction of a worker that has reported its own changes.
 pub unsafe fn note_seen(job: &Job, work: Work) {
-    if job.kind != Kind::Compact || work.gave_way {
+    let source = match job.kind {
+        Kind::Compact => Some(job.table),
+        Kind::Refresh => catalog::source_of(job.table),
+        Kind::Expire(_) => None,
+    };
+    let (Some(source), false) = (source, work.gave_way) else {
         return;
-    }
+    };
     // SAFETY: by contract.
     unsafe {
         let mut state = job_states::read(job.id());
         let many = guc::batch_rows() as i64;
-        let more = if work.rows >= many as u64 || work.has_dead {
+        let found_many = work.rows >= many as u64 || work.has_dead;
+        let more = if job.kind == Kind::Compact && found_many {
             many
         } else {
             0
         };
-        state.seen = Some(changes_of(job.table) - more);
+        state.seen = Some(changes_of(source) - more);
         job_states::write(job.id(), &state);
     }
 }

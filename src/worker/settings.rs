@@ -40,8 +40,9 @@ fn varve_set_retention(
         let kind = Kind::Expire(rule);
         let same = jobs.iter().position(|job| has_filter(job, &kind));
         let at = same.unwrap_or_else(|| {
-            let number = jobs.iter().map(|job| job.number).max().unwrap_or(0) + 1;
-            if jobs.len() >= MOST_JOBS || number >= definition::NUMBERS {
+            let rules = jobs.iter().filter(|job| job.kind != Kind::Refresh);
+            let number = rules.map(|job| job.number).max().unwrap_or(0) + 1;
+            if jobs.len() >= MOST_JOBS || number >= definition::REFRESH {
                 error::raise(
                     Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
                     "too many retention rules for one table",

@@ -7,7 +7,7 @@ use crate::functions::errors::{raise, Code};
 use crate::functions::fcinfo::{arg_opt, guarded, null, sql_function, text_bytes};
 use crate::pg::error;
 use crate::pg::relation::{self, Open};
-use crate::pg::spi;
+use crate::pg::sql;
 use crate::rollup::catalog::{self, Rollup};
 use core::ffi::CStr;
 use pgrx::pg_sys::{self, Datum, Oid};
@@ -63,7 +63,7 @@ fn create(name: Datum, text: &str) {
         };
         make_table(&qualified(&stored), &defined);
         let table = pg_sys::get_relname_relid(stored.as_ptr(), schema);
-        spi::utility(&view(&qualified(&name), &qualified(&stored), &defined));
+        sql::execute(&view(&qualified(&name), &qualified(&stored), &defined), &[]);
         let view = pg_sys::get_relname_relid(name.as_ptr(), schema);
         enter(table, view, &defined, &source);
     }
@@ -207,21 +207,21 @@ unsafe fn make_table(name: &str, defined: &Defined) {
     unsafe {
         let mut columns: Vec<_> = defined.columns.iter().map(|c| declaration(c)).collect();
         columns[defined.bucket] += " NOT NULL";
-        spi::utility(&format!(
-            "CREATE TABLE {name} ({}) USING varve",
-            columns.join(", ")
-        ));
-        let bucket = quoted(&defined.columns[defined.bucket].name);
+        sql::execute(
+            &format!("CREATE TABLE {name} ({}) USING varve", columns.join(", ")),
+            &[],
+        );
+        let bucket = sql::identifier(&defined.columns[defined.bucket].name);
         let groups = defined.columns.iter().enumerate();
         let mut key: Vec<_> = groups
             .filter(|(at, column)| *at != defined.bucket && column.is_group && can_be_key(column))
-            .map(|(_, column)| quoted(&column.name))
+            .map(|(_, column)| sql::identifier(&column.name))
             .collect();
         key.push(bucket);
-        spi::utility(&format!(
-            "CREATE INDEX ON {name} USING varve ({})",
-            key.join(", ")
-        ));
+        sql::execute(
+            &format!("CREATE INDEX ON {name} USING varve ({})", key.join(", ")),
+            &[],
+        );
     }
 }
 
@@ -240,7 +240,7 @@ unsafe fn declaration(column: &Column) -> String {
         let kind =
             pg_sys::format_type_extended(column.kind, -1, pg_sys::FORMAT_TYPE_FORCE_QUALIFY as u16);
         let kind = CStr::from_ptr(kind).to_string_lossy();
-        let mut text = format!("{} {kind}", quoted(&column.name));
+        let mut text = format!("{} {kind}", sql::identifier(&column.name));
         if column.collation != pg_sys::InvalidOid {
             let name = pg_sys::generate_collation_name(column.collation);
             text += &format!(" COLLATE {}", CStr::from_ptr(name).to_string_lossy());
@@ -262,11 +262,11 @@ unsafe fn can_be_key(column: &Column) -> bool {
 /// The view: stored buckets below the watermark that nothing has touched, and the query for all others.
 unsafe fn view(name: &str, stored: &str, defined: &Defined) -> String {
     let bucket = &defined.columns[defined.bucket];
-    let start = quoted(&bucket.name);
+    let start = sql::identifier(&bucket.name);
     let select: Vec<_> = defined
         .columns
         .iter()
-        .map(|column| format!("{} AS {}", column.expression, quoted(&column.name)))
+        .map(|column| format!("{} AS {}", column.expression, sql::identifier(&column.name)))
         .collect();
     let groups: Vec<_> = defined
         .columns
@@ -274,7 +274,11 @@ unsafe fn view(name: &str, stored: &str, defined: &Defined) -> String {
         .filter(|column| column.is_group)
         .map(|column| column.expression.clone())
         .collect();
-    let all: Vec<_> = defined.columns.iter().map(|c| quoted(&c.name)).collect();
+    let all: Vec<_> = defined
+        .columns
+        .iter()
+        .map(|c| sql::identifier(&c.name))
+        .collect();
     let of = |prefix: &str| -> String {
         let columns: Vec<_> = all.iter().map(|c| format!("{prefix}.{c}")).collect();
         columns.join(", ")
@@ -290,7 +294,7 @@ unsafe fn view(name: &str, stored: &str, defined: &Defined) -> String {
         let kind = pg_sys::format_type_be(bucket.kind);
         (
             relation::qualified_name(from.rel()),
-            quoted(&relation::attribute_name(attribute)),
+            sql::identifier(&relation::attribute_name(attribute)),
             CStr::from_ptr(kind).to_string_lossy().into_owned(),
         )
     };
@@ -339,14 +343,4 @@ unsafe fn enter(stored: Oid, view: Oid, defined: &Defined, source: &Source) {
         "the rollup computes everything until it is refreshed",
         "CALL varve.refresh_rollup(…) stores what is settled.",
     );
-}
-
-fn quoted(name: &str) -> String {
-    let name = query::text(name);
-    // SAFETY: a terminated string; the result is it or palloc'd.
-    unsafe {
-        CStr::from_ptr(pg_sys::quote_identifier(name.as_ptr()))
-            .to_string_lossy()
-            .into_owned()
-    }
 }

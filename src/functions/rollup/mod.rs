@@ -6,5 +6,5 @@
 mod define;
 mod live;
 mod query;
-mod refresh;
+pub mod refresh;
 pub mod truncate;

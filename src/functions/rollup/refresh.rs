@@ -11,12 +11,14 @@ use crate::functions::fcinfo::{arg, guarded, null, sql_function};
 use crate::pg::error::{self, Code};
 use crate::pg::lock_tags::{self, Tag, Whole};
 use crate::pg::relation::{self, Open};
-use crate::pg::spi;
+use crate::pg::rounds::Rounds;
+use crate::pg::sql;
 use crate::rollup::catalog::{self, Limit, Rollup};
 use crate::rollup::ranges::Ranges;
 use crate::rollup::time::TimeType;
 use core::ffi::CStr;
 use pgrx::pg_sys;
+use std::time::{Duration, Instant};
 
 /// Ranges that a step computes one by one before it closes gaps between them.
 const MOST_RANGES: usize = 16;
@@ -112,6 +114,67 @@ fn named(view: pg_sys::Datum) -> Rollup {
             "The view varve.rollups shows those that there are.",
         )
     })
+}
+
+/// A refresh by the background worker, in rounds on the stored table; how many rows it has stored.
+///
+/// # Safety
+/// As `Rounds::run`.
+pub unsafe fn run(rounds: &Rounds, stored: pg_sys::Oid) -> u64 {
+    const PATIENCE: Duration = Duration::from_secs(60);
+    const NAP: Duration = Duration::from_millis(20);
+    // SAFETY: by contract.
+    unsafe {
+        let (threshold, source) = rounds.run(|_, _| as_owner(stored, |r| (begin(r), r.source)));
+        let waiting = rounds.run(|_, _| writers_of(source));
+        let start = Instant::now();
+        while rounds.run(|_, _| are_running(&waiting)) {
+            if start.elapsed() > PATIENCE {
+                error::raise(
+                    Code::ERRCODE_LOCK_NOT_AVAILABLE,
+                    "refresh gave up waiting for transactions that write to the source of the rollup",
+                    "What has not been stored is computed by whoever reads the rollup.",
+                    "It is tried again later; pg_locks shows the transactions.",
+                );
+            }
+            std::thread::sleep(NAP);
+        }
+        rounds.run(|_, _| as_owner(stored, |rollup| step(rollup, threshold))) as u64
+    }
+}
+
+/// The transactions that can write to a table now, by their virtual ids; prepared ones have marked what they changed.
+unsafe fn writers_of(source: pg_sys::Oid) -> Vec<String> {
+    // SAFETY: within a round.
+    let rows = unsafe {
+        sql::query(
+            "SELECT virtualtransaction FROM pg_catalog.pg_locks
+             WHERE locktype = 'relation' AND relation = $1 AND granted AND pid <> pg_catalog.pg_backend_pid()
+             AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())
+             AND mode IN ('RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')",
+            &[(pg_sys::OIDOID, Some(pg_sys::Datum::from(source)))],
+        )
+    };
+    rows.into_iter().flatten().flatten().collect()
+}
+
+unsafe fn are_running(writers: &[String]) -> bool {
+    if writers.is_empty() {
+        return false;
+    }
+    // Virtual ids are digits and a slash.
+    let list = writers.join(",");
+    // SAFETY: within a round.
+    let found = unsafe {
+        sql::query(
+            &format!(
+                "SELECT 1 FROM pg_catalog.pg_locks
+                 WHERE virtualtransaction = ANY ('{{{list}}}') AND pid IS NOT NULL LIMIT 1"
+            ),
+            &[],
+        )
+    };
+    !found.is_empty()
 }
 
 /// Runs `body` with the rights of the rollup's owner, and no others, if the caller has those of the owner.
@@ -220,7 +283,8 @@ fn newest_time(rollup: &Rollup) -> i64 {
         "SELECT pg_catalog.max({column}) FROM ONLY {name} WHERE {column} >= $1 AND {column} <= {now}"
     );
     let from = time.write(rollup.threshold);
-    let found = spi::value(&query, &[(kind, from)]);
+    // SAFETY: within a statement or a round, which have a snapshot.
+    let found = unsafe { sql::value(&query, &[(kind, Some(from))]) };
     found.map_or(rollup.threshold, |newest| time.read(newest))
 }
 
@@ -284,11 +348,16 @@ unsafe fn store(rollup: &Rollup, snapshot: pg_sys::Snapshot, again: &Ranges, due
         let column = CStr::from_ptr(column).to_string_lossy().into_owned();
         for (first, last) in again.iter() {
             let query = format!("DELETE FROM {stored} WHERE {column} >= $1 AND {column} <= $2");
-            let range = [(kind, time.write(first)), (kind, time.write(last))];
-            spi::execute(&query, &range, snapshot);
+            let range = [
+                (kind, Some(time.write(first))),
+                (kind, Some(time.write(last))),
+            ];
+            sql::execute_in(&query, &range, snapshot);
         }
         let source = relation::qualified_name(view);
         let query = format!("INSERT INTO {stored} SELECT * FROM {source}");
-        live::refreshing(rollup.stored, due, || spi::execute(&query, &[], snapshot))
+        live::refreshing(rollup.stored, due, || {
+            sql::execute_in(&query, &[], snapshot) as i64
+        })
     }
 }

@@ -2,7 +2,7 @@
 //! whoever reads with an older one finds neither rows nor buckets.
 
 use crate::pg::relation::{self, Open};
-use crate::pg::spi;
+use crate::pg::sql;
 use crate::rollup::catalog;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -50,7 +50,7 @@ unsafe extern "C-unwind" fn empty(source: pg_sys::Oid) {
             pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
             let local = pg_sys::SECURITY_LOCAL_USERID_CHANGE as i32;
             pg_sys::SetUserIdAndSecContext(owner, context | local);
-            spi::utility(&format!("TRUNCATE {name}"));
+            sql::execute(&format!("TRUNCATE {name}"), &[]);
             pg_sys::SetUserIdAndSecContext(user, context);
         }
     }

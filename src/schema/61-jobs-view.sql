@@ -1,0 +1,49 @@
+-- Jobs as users and workers see them: docs/reference/worker.md. It asks for rollups, so it comes after them.
+CREATE VIEW varve.jobs AS
+WITH known AS (
+    SELECT d.id, c.oid AS table_oid, c.oid::regclass AS "table", d.kind, d.schedule, d.enabled, d.keep, d.series_filter, d.time_unit,
+        s.next_run, s.last_run, s.duration_us, s.rows, s.bytes, coalesce(s.runs, 0) AS runs, coalesce(s.failures, 0) AS failures,
+        coalesce(s.failing, 0) AS failing, s.last_sqlstate, s.last_error,
+        CASE WHEN d.kind <> 'expire' THEN
+            CASE WHEN varve.changes(w.watched) < s.seen THEN varve.changes(w.watched)
+            ELSE varve.changes(w.watched) - coalesce(s.seen, 0) END
+        END AS pending,
+        coalesce(current_setting('varve.seal_rows', true)::bigint, 16384) AS seal_rows,
+        coalesce(current_setting('varve.batch_rows', true)::bigint, 500) AS least_rows,
+        coalesce(current_setting('varve.seal_after', true)::interval, '10 s') AS seal_after
+    FROM pg_class c
+    JOIN pg_am a ON a.oid = c.relam
+    CROSS JOIN LATERAL varve.job_definitions(c.oid) d
+    LEFT JOIN varve.job_states s ON s.job = d.id
+    -- A rollup is due by what happens to its source.
+    CROSS JOIN LATERAL (SELECT CASE WHEN d.kind = 'refresh' THEN (SELECT r.source FROM varve.rollup r WHERE r.stored = c.oid)
+                               ELSE c.oid END AS watched) w
+    WHERE a.amname = 'varve' AND c.relkind IN ('r', 'm') AND c.relpersistence <> 't' AND pg_has_role(c.relowner, 'USAGE')
+)
+SELECT id, "table", kind, schedule, enabled, keep, series_filter, time_unit,
+    enabled AND CASE
+        WHEN failing > 0 OR schedule IS NOT NULL THEN coalesce(next_run <= clock_timestamp(), true)
+        WHEN kind = 'refresh' THEN pending > 0 AND coalesce(last_run + interval '1 minute' <= clock_timestamp(), true)
+        WHEN pending < least_rows THEN false
+        WHEN pending >= 32 * seal_rows THEN true
+        WHEN next_run > clock_timestamp() THEN false
+        ELSE pending >= seal_rows OR coalesce(last_run + seal_after <= clock_timestamp(), true)
+    END AS due,
+    CASE WHEN kind = 'expire' OR failing > 0 OR schedule IS NOT NULL THEN next_run END AS next_run,
+    pending, last_run, duration_us * interval '1 us' AS duration, rows, bytes, runs, failures, last_sqlstate, last_error
+FROM known;
+COMMENT ON VIEW varve.jobs IS 'jobs of the tables that you own, and what became of them';
+GRANT SELECT ON varve.jobs TO PUBLIC;
+
+-- Ids of the jobs that the worker of this database is to run now.
+CREATE FUNCTION varve.due_jobs(OUT id bigint) RETURNS SETOF bigint LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT j.id FROM varve.jobs j
+    WHERE j.due AND NOT EXISTS (
+        SELECT FROM pg_db_role_setting s JOIN pg_database d ON d.oid = s.setdatabase
+        CROSS JOIN LATERAL unnest(s.setconfig) AS one
+        WHERE d.datname = current_database() AND s.setrole = 0
+        AND lower(one) ~ '^varve\.worker=(of|f|n|0)')
+    ORDER BY j.kind DESC, j.last_run NULLS FIRST, j.id;
+END;
+REVOKE ALL ON FUNCTION varve.due_jobs() FROM PUBLIC;
