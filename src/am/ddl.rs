@@ -6,7 +6,7 @@ use crate::pg::heap::heap_callback;
 use crate::pg::relation;
 use crate::pg::wake;
 use crate::rollup::watch;
-use crate::table::changes;
+use crate::table::{changes, quiet};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -116,6 +116,7 @@ pub unsafe extern "C-unwind" fn relation_vacuum(
 ) {
     // SAFETY: called by core with a locked table in a transaction of its own.
     unsafe {
+        quiet::unsettle(table);
         heap_callback!(relation_vacuum, table, params, strategy);
         density::store_rows(table);
         wake::after_visit();

@@ -4,6 +4,7 @@
 //! (headers, last pieces) into the room that pages of full pieces have left.
 
 use crate::pg::error;
+use crate::pg::free_space::FreeSpace;
 use crate::pg::page::PageCursor;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
@@ -32,6 +33,7 @@ struct Rest {
 
 struct State {
     table: pg_sys::Oid,
+    free_space: FreeSpace,
     end: u32,
     /// No page below has room for a full piece.
     next: u32,
@@ -60,6 +62,7 @@ impl LowFirst {
         let state = unsafe {
             State {
                 table: relation::oid(table),
+                free_space: FreeSpace::new(table),
                 end: relation::blocks(table),
                 next: 0,
                 next_for_header: 0,
@@ -81,9 +84,9 @@ impl LowFirst {
         let mut block = u32::MAX;
         within(table, |state| {
             let mut cursor = PageCursor::new(table);
-            let found = state.seek_for_header(table, &mut cursor, ROOM_BYTES);
+            let found = state.seek_for_header(&mut cursor, ROOM_BYTES);
             state.reserved = found.map(|_| state.next_for_header);
-            state.next_page(table, &mut cursor);
+            state.next_page(&mut cursor);
             block = state.next.max(state.next_for_header);
         });
         block
@@ -111,8 +114,8 @@ pub fn aim(table: pg_sys::Relation, bytes: usize, header: bool) {
         let block = state
             .take_rest(&mut cursor, room, header)
             .or_else(|| match header {
-                true => state.next_page_for_header(table, &mut cursor, room),
-                false => state.next_page(table, &mut cursor),
+                true => state.next_page_for_header(&mut cursor, room),
+                false => state.next_page(&mut cursor),
             });
         if let Some(block) = block {
             // SAFETY: the file was opened by reading from it, or by an insertion.
@@ -185,12 +188,10 @@ impl State {
     }
 
     /// The lowest page with room for a full piece, or the one where the last went.
-    fn next_page(&mut self, table: pg_sys::Relation, cursor: &mut PageCursor) -> Option<u32> {
+    fn next_page(&mut self, cursor: &mut PageCursor) -> Option<u32> {
         while self.next < self.end {
             error::check_interrupts();
-            // SAFETY: the table is open.
-            let recorded = unsafe { pg_sys::GetRecordedFreeSpace(table, self.next) };
-            if recorded >= REST_BYTES {
+            if self.free_space.of(self.next) >= REST_BYTES {
                 let (free, pointers) = look(cursor, self.next);
                 if free >= ROOM_BYTES && self.reserved != Some(self.next) {
                     return Some(self.next);
@@ -205,29 +206,18 @@ impl State {
     }
 
     /// The lowest page with room and a low line pointer for a header; it is remembered with what the header leaves.
-    fn next_page_for_header(
-        &mut self,
-        table: pg_sys::Relation,
-        cursor: &mut PageCursor,
-        room: usize,
-    ) -> Option<u32> {
-        let (free, pointers) = self.seek_for_header(table, cursor, room)?;
+    fn next_page_for_header(&mut self, cursor: &mut PageCursor, room: usize) -> Option<u32> {
+        let (free, pointers) = self.seek_for_header(cursor, room)?;
         self.remember(self.next_for_header, free - room, pointers + 1);
         Some(self.next_for_header)
     }
 
     /// Goes up to a page that can take a header of `room` bytes; its free bytes and line pointers.
-    fn seek_for_header(
-        &mut self,
-        table: pg_sys::Relation,
-        cursor: &mut PageCursor,
-        room: usize,
-    ) -> Option<(usize, u16)> {
+    fn seek_for_header(&mut self, cursor: &mut PageCursor, room: usize) -> Option<(usize, u16)> {
         while self.next_for_header < self.end {
             error::check_interrupts();
             let block = self.next_for_header;
-            // SAFETY: the table is open.
-            if unsafe { pg_sys::GetRecordedFreeSpace(table, block) } >= REST_BYTES {
+            if self.free_space.of(block) >= REST_BYTES {
                 let (free, pointers) = look(cursor, block);
                 if pointers < MAX_HEADER_OFFSET {
                     if free >= room {
@@ -263,17 +253,29 @@ fn look(cursor: &mut PageCursor, block: u32) -> (usize, u16) {
     cursor.locked(|page| (page.free_bytes(), page.line_pointers()))
 }
 
-/// Bytes below page `end` that storage tuples can fill, by the free space map.
+/// Room for storage tuples.
+#[derive(Clone, Copy, Default)]
+pub struct Room {
+    /// How many of the largest size.
+    pub full: u64,
+    /// Bytes for smaller ones.
+    pub bytes: u64,
+}
+
+/// The room that each page below `end` has, by the free space map.
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn room_below(table: pg_sys::Relation, end: u32) -> u64 {
-    (0..end)
-        .map(|block| {
-            error::check_interrupts();
-            // SAFETY: by contract.
-            let free = unsafe { pg_sys::GetRecordedFreeSpace(table, block) };
-            (free / 2032 * 2032) as u64
-        })
-        .sum()
+pub unsafe fn rooms_below(table: pg_sys::Relation, end: u32) -> Vec<Room> {
+    // SAFETY: by contract.
+    let mut free_space = unsafe { FreeSpace::new(table) };
+    let room = |block| {
+        error::check_interrupts();
+        let bytes = free_space.of(block);
+        Room {
+            full: (bytes / ROOM_BYTES) as u64,
+            bytes: if bytes < REST_BYTES { 0 } else { bytes as u64 },
+        }
+    };
+    (0..end).map(room).collect()
 }

@@ -9,7 +9,7 @@
 
 use super::plan::GROWTH;
 use super::source::{Source, Span};
-use super::survey::{self, Survey};
+use super::survey::{self, Seen, Survey};
 use crate::catalog::layout::Layout;
 use crate::chunk::encode::{self, Encoded, Plan, CHUNK_BYTES, OWN_CHUNK_ROWS};
 use crate::chunk::index_entries::SeriesIndexes;
@@ -23,6 +23,8 @@ use crate::table::changes;
 use crate::table::locks;
 use pgrx::pg_sys;
 use rustc_hash::{FxHashMap, FxHashSet};
+use std::collections::BTreeMap;
+use std::ops::Bound::Included;
 use varve_columns::chunk::Tier;
 
 /// Late rows pull in keyed chunks of up to so many times their number.
@@ -62,6 +64,8 @@ struct Round<'a> {
     claimed: FxHashSet<usize>,
     series: FxHashMap<Vec<u8>, Series>,
     level: u8,
+    /// Last keys of keyed chunks of several series that stay.
+    ends: FxHashSet<&'a [u8]>,
 }
 
 /// Merges the chunks `inputs` of a survey.
@@ -86,6 +90,7 @@ pub unsafe fn round(
             claimed: FxHashSet::default(),
             series: FxHashMap::default(),
             level: 1,
+            ends: FxHashSet::default(),
         };
         let mut inputs = inputs.to_vec();
         inputs.sort_by_key(|&at| survey.chunks[at].tid);
@@ -96,6 +101,7 @@ pub unsafe fn round(
         }
         round.count_series()?;
         round.decide()?;
+        round.note_ends();
         round.write()?;
         Ok(round.finish())
     }
@@ -224,6 +230,18 @@ impl Round<'_> {
         Ok(())
     }
 
+    /// Chunks that end at keys where others end are merged with those alone: a merge of large ones falls into as many rounds.
+    fn note_ends(&mut self) {
+        let claimed = &self.claimed;
+        let others = self.survey.chunks.iter().enumerate();
+        self.ends = others
+            .filter(|(at, seen)| {
+                seen.keyed && !seen.one_series && seen.level >= self.level && !claimed.contains(at)
+            })
+            .map(|(_, seen)| seen.last_key.as_slice())
+            .collect();
+    }
+
     fn span(&self, at: usize) -> Span {
         let seen = &self.survey.chunks[at];
         Span {
@@ -233,22 +251,40 @@ impl Round<'_> {
         }
     }
 
+    /// The times that new rows of a series may be written with: those of its own chunks that may be pulled into the round, too.
+    fn reach(&self, key: &[u8], new: Span) -> Span {
+        let own = self.survey.keyed.get(key).map_or(&[][..], Vec::as_slice);
+        let start = own.partition_point(|&at| self.span(at).max <= new.min);
+        let inside = own[start..]
+            .iter()
+            .take_while(|&&at| self.span(at).overlaps(&new));
+        let end = start + inside.count();
+        let is_small = |at: &&usize| self.survey.chunks[**at].small;
+        let before = own[..start].iter().rev().take_while(is_small);
+        let behind = own[end..].iter().take_while(is_small);
+        let pulled = own[start..end].iter().chain(before).chain(behind);
+        pulled.fold(new, |all, &at| all.union(self.span(at)))
+    }
+
     /// What keyed chunks of several series, which are not in the round, hold of its series.
     unsafe fn shared_spans(&self) -> FxHashMap<Vec<u8>, Vec<Span>> {
         let mut out: FxHashMap<Vec<u8>, Vec<Span>> = FxHashMap::default();
-        // Whatever own chunks are pulled in, what is written reaches no further than they do.
-        let own = |key| self.survey.keyed.get(key).into_iter().flatten();
-        let Some(all) = self
-            .series
-            .iter()
-            .flat_map(|(key, series)| own(key).map(|&at| self.span(at)).chain([series.span]))
-            .reduce(Span::union)
-        else {
+        let reach = self.series.iter();
+        let reach: BTreeMap<&[u8], Span> = reach
+            .map(|(key, series)| (key.as_slice(), self.reach(key, series.span)))
+            .collect();
+        let Some(all) = reach.values().copied().reduce(Span::union) else {
             return out;
+        };
+        let may_share = |seen: &Seen, span: &Span| {
+            let keys = (seen.first_key.as_slice(), seen.last_key.as_slice());
+            let mut reach = reach.range::<[u8], _>((Included(keys.0), Included(keys.1)));
+            span.overlaps(&all) && reach.any(|(_, reach)| span.overlaps(reach))
         };
         for (at, seen) in self.survey.chunks.iter().enumerate() {
             let other = seen.keyed && !seen.one_series && !self.claimed.contains(&at);
-            if !other || !self.span(at).overlaps(&all) {
+            error::check_interrupts();
+            if !other || !may_share(seen, &self.span(at)) {
                 continue;
             }
             // SAFETY: the table is open, the snapshot active.
@@ -476,6 +512,9 @@ impl Writer<'_, '_> {
             let keyed =
                 !open && timed == range.end && self.round.series.get(&key).is_some_and(|s| s.keyed);
             self.share(range.clone(), keyed);
+            if self.shared.len() * 2 >= self.limit() && self.round.ends.contains(key.as_slice()) {
+                self.close();
+            }
             return range.end..range.end;
         };
         self.close();

@@ -4,6 +4,7 @@
 //! older format. Rounds hold disjoint ranges of keys.
 
 use super::survey::{Seen, Survey};
+use rustc_hash::FxHashMap;
 
 /// Rows that one round merges at most.
 const ROUND_ROWS: u64 = 8 << 20;
@@ -13,6 +14,8 @@ pub const GROWTH: u64 = 4;
 /// Rows of chunks of older formats that one call of compact writes anew for that reason.
 pub const OUTDATED_ROWS: u64 = 8 << 20;
 
+/// So many keyed chunks of one key and level are merged into one of the next level: each row is rewritten once for each level.
+const FAN_OUT: usize = 11;
 /// Neighbours are merged for their own sake so many times.
 const MOST_NEIGHBOURLY: u8 = 6;
 
@@ -25,21 +28,28 @@ pub fn rounds(survey: &Survey, pack_rows: u64, outdated_rows: &mut u64) -> Vec<V
         (&a.first_key, a.min_time, a.tid).cmp(&(&b.first_key, b.min_time, b.tid))
     });
     let mut rounds: Vec<Vec<usize>> = Vec::new();
-    let mut filled = u64::MAX;
+    // What a round writes is of one level, so its parts are too: the round that is being filled, and its rows.
+    let mut filling: FxHashMap<u8, (usize, u64)> = FxHashMap::default();
     for part in key_ranges(&survey.chunks, &chosen) {
         let part = oldest(&survey.chunks, part);
-        let rows = part
-            .iter()
-            .map(|&at| u64::from(survey.chunks[at].live))
-            .sum::<u64>();
+        let seen = |at: &usize| &survey.chunks[*at];
+        let rows: u64 = part.iter().map(|at| u64::from(seen(at).live)).sum();
+        let level = part.iter().map(|at| seen(at).level).max().unwrap_or(0);
+        let (round, filled) = filling.entry(level).or_insert((0, u64::MAX));
         if filled.saturating_add(rows) > pack_rows {
+            (*round, *filled) = (rounds.len(), 0);
             rounds.push(Vec::new());
-            filled = 0;
         }
-        filled += rows;
-        rounds.last_mut().expect("BUG: no round").extend(part);
+        *filled += rows;
+        rounds[*round].extend(part);
     }
     rounds
+}
+
+/// Would there be something to merge if every transaction that has written a chunk were over for everybody?
+pub fn is_unfinished(survey: &Survey) -> bool {
+    let mut outdated_rows = u64::MAX;
+    survey.chunks.iter().any(|seen| !seen.settled) || !choose(survey, &mut outdated_rows).is_empty()
 }
 
 /// The chunks that are to be merged at all.
@@ -55,33 +65,18 @@ fn choose(survey: &Survey, outdated_rows: &mut u64) -> Vec<usize> {
                 && (seen.level == 0 || seen.settled && (seen.tombstone || worn || !seen.in_layout))
         })
         .collect();
-    let live = |at: &usize| u64::from(chunks[*at].live);
-    let mut new: u64 = (0..chunks.len())
-        .filter(|&at| taken[at])
-        .map(|at| live(&at))
-        .sum();
-    let top = chunks.iter().map(|seen| seen.level).max().unwrap_or(0);
-    for level in 1..=top {
-        let same: Vec<usize> = (0..chunks.len())
-            .filter(|&at| {
-                let seen = &chunks[at];
-                seen.level == level && !(seen.keyed && seen.one_series) && !taken[at]
-            })
-            .collect();
-        let rows: u64 = same.iter().map(live).sum();
-        if new == 0 || new * GROWTH < rows {
-            break;
-        }
-        new += rows;
-        for at in same {
-            taken[at] = usable(&chunks[at]) && chunks[at].settled;
-        }
+    for at in loose_levels(chunks, &taken)
+        .into_iter()
+        .chain(full_levels(chunks, &taken))
+    {
+        taken[at] = usable(&chunks[at]) && chunks[at].settled;
     }
     for series in survey.keyed.values() {
         for at in small_neighbours(chunks, series) {
             taken[at] = true;
         }
     }
+    let live = |at: &usize| u64::from(chunks[*at].live);
     for at in 0..chunks.len() {
         if chunks[at].outdated && usable(&chunks[at]) && !taken[at] && *outdated_rows > 0 {
             *outdated_rows = outdated_rows.saturating_sub(live(&at));
@@ -89,6 +84,100 @@ fn choose(survey: &Survey, outdated_rows: &mut u64) -> Vec<usize> {
         }
     }
     (0..chunks.len()).filter(|&at| taken[at]).collect()
+}
+
+/// Those of a level that pass a test, and are not taken.
+fn of_level(
+    chunks: &[Seen],
+    taken: &[bool],
+    level: u8,
+    test: impl Fn(&Seen) -> bool,
+) -> (Vec<usize>, u64) {
+    let is_of = |at: &usize| !taken[*at] && chunks[*at].level == level && test(&chunks[*at]);
+    let group: Vec<usize> = (0..chunks.len()).filter(is_of).collect();
+    let rows = group.iter().map(|&at| u64::from(chunks[at].live)).sum();
+    (group, rows)
+}
+
+fn rows_taken(chunks: &[Seen], taken: &[bool]) -> u64 {
+    let rows = chunks.iter().zip(taken).filter(|(_, &taken)| taken);
+    rows.map(|(seen, _)| u64::from(seen.live)).sum()
+}
+
+fn top(chunks: &[Seen]) -> u8 {
+    chunks.iter().map(|seen| seen.level).max().unwrap_or(0)
+}
+
+/// Merged chunks that had to stay without a key, which many scans look at: level by level, as long as what is new is a fair part of them.
+fn loose_levels(chunks: &[Seen], taken: &[bool]) -> Vec<usize> {
+    let mut new = rows_taken(chunks, taken);
+    let mut all = Vec::new();
+    for level in 1..=top(chunks) {
+        let (group, rows) = of_level(chunks, taken, level, |seen| !seen.keyed);
+        if new == 0 || new * GROWTH < rows {
+            break;
+        }
+        new += rows;
+        all.extend(group);
+    }
+    all
+}
+
+/// Has a chunk times of half the range that chunks which are taken have?
+fn lies_among(chunks: &[Seen], taken: &[bool], seen: &Seen) -> bool {
+    let new = chunks
+        .iter()
+        .zip(taken)
+        .filter(|(new, &taken)| taken && new.in_layout && !new.tombstone);
+    let ranges = new.map(|(new, _)| (new.min_time, new.max_time));
+    let Some((min, max)) = ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) else {
+        return false;
+    };
+    let common = i128::from(max.min(seen.max_time)) - i128::from(min.max(seen.min_time));
+    common > 0 && common * 2 >= i128::from(max) - i128::from(min)
+}
+
+/// Keyed chunks of several series: level by level, as long as with what is new the level is full, or what is new lies among their
+/// times and is a fair part of them, or they are few beside it.
+fn full_levels(chunks: &[Seen], taken: &[bool]) -> Vec<usize> {
+    let mut new = rows_taken(chunks, taken);
+    let mut all = Vec::new();
+    for level in 1..=top(chunks) {
+        let (group, rows) = of_level(chunks, taken, level, |seen| seen.keyed && !seen.one_series);
+        let is_full = runs(chunks, &group) + 1 >= FAN_OUT;
+        // Rows among older ones would have to stay without a key.
+        let is_among = group
+            .iter()
+            .any(|&at| lies_among(chunks, taken, &chunks[at]));
+        let is_fair = new * GROWTH >= rows && is_among || rows * GROWTH <= new;
+        if new == 0 || !is_full && !is_fair {
+            break;
+        }
+        new += rows;
+        all.extend(group);
+    }
+    all
+}
+
+/// How many chunks of a group have rows of one key, at the most.
+fn runs(chunks: &[Seen], group: &[usize]) -> usize {
+    let mut ends: Vec<(&[u8], bool)> = Vec::new();
+    for &at in group {
+        ends.push((&chunks[at].first_key, false));
+        ends.push((&chunks[at].last_key, true));
+    }
+    // A chunk that begins where another one ends shares that key.
+    ends.sort_unstable();
+    let (mut open, mut most) = (0usize, 0);
+    for (_, is_end) in ends {
+        if is_end {
+            open -= 1;
+        } else {
+            open += 1;
+            most = most.max(open);
+        }
+    }
+    most
 }
 
 /// Chunks of one series, sorted by time, that lie side by side and are of about the same, small size.

@@ -5,7 +5,7 @@ use super::merge::{delete_header, Done};
 use super::survey::{Seen, Survey};
 use crate::chunk::chunk_cache;
 use crate::chunk::index_entries::SeriesIndexes;
-use crate::chunk::place::{self, LowFirst};
+use crate::chunk::place::{self, LowFirst, Room};
 use crate::chunk::read::Damage;
 use crate::chunk::reader::Reader;
 use crate::chunk::write::Target;
@@ -16,17 +16,15 @@ use pgrx::pg_sys;
 use std::rc::Rc;
 use varve_columns::tuple::tid::MAX_HEADER_OFFSET;
 
-/// Storage tuples that one round moves at most: 64 MB.
-const ROUND_TUPLES: u64 = 32_768;
-
-/// Room for a quarter of what could move makes it worth while, or for 64 storage tuples of the largest size.
-const ENOUGH_BYTES: u64 = 64 * 2032;
+/// Storage tuples that one round moves at most: 16 MB.
+const ROUND_TUPLES: u64 = 8_192;
 
 /// What tuples can take of a page.
 const PAGE_BYTES: u64 = pg_sys::BLCKSZ as u64 - 24;
 
-/// The page from which on chunks should move down, if that would make the file clearly smaller: vacuum
-/// cuts off a sixteenth of it or more.
+/// The page from which on chunks should move down: the lowest one below which there is room for all that lies from it on, if nothing
+/// else lies there, and VACUUM will cut off what they leave. It cuts off a sixteenth of the file or more. Where less is gained chunks stay
+/// where they are, or those of a table that changes all the time would be moved for ever.
 ///
 /// # Safety
 /// `table` must be open.
@@ -36,26 +34,58 @@ pub unsafe fn cut(table: pg_sys::Relation, survey: &Survey) -> Option<u32> {
         .live_bytes
         .div_ceil(PAGE_BYTES)
         .max(headers.div_ceil(MAX_HEADER_OFFSET.into()));
-    if u64::from(survey.blocks) <= needed + needed / 16 + 1 {
+    let blocks = u64::from(survey.blocks);
+    if blocks <= needed + needed / 16 + 1 {
         return None;
     }
     // Some holes stay that nothing fits into.
-    let cut = u32::try_from(needed + needed / 64 + 1).ok()?;
-    let (mut moving, mut highest) = (0, 0);
-    for seen in survey.chunks.iter().filter(|seen| is_above(seen, cut)) {
-        moving += u64::from(seen.pieces) + 1;
-        highest = highest.max(seen.last_block);
-    }
-    // What does not fit below the cut can still move down, and moves again the next time.
+    let lowest = u32::try_from(needed + needed / 64 + 1).ok()?;
+    let stays = survey.chunks.iter().filter(|seen| !moves(seen));
+    let lowest = stays
+        .map(|seen| seen.last_block + 1)
+        .fold(lowest.max(survey.chunks_from), u32::max);
     // SAFETY: by contract.
-    let room = unsafe { place::room_below(table, highest) };
-    let moving_bytes = moving * survey.live_bytes / survey.live_tuples.max(1);
-    (moving > 0 && room >= (moving_bytes / 4).min(ENOUGH_BYTES)).then_some(cut)
+    let rooms = unsafe { place::rooms_below(table, survey.blocks) };
+    let mut chunks: Vec<_> = survey.chunks.iter().filter(|seen| moves(seen)).collect();
+    chunks.sort_by_key(|seen| core::cmp::Reverse(seen.last_block));
+    let add = |sum: Room, room: &Room| Room {
+        full: sum.full + room.full,
+        bytes: sum.bytes + room.bytes,
+    };
+    let mut room = rooms.iter().fold(Room::default(), add);
+    let (mut cut, mut moving, mut rest) = (survey.blocks, Room::default(), chunks.as_slice());
+    while cut > lowest {
+        let below = cut - 1;
+        let lost = rooms[below as usize];
+        room.full -= lost.full;
+        room.bytes -= lost.bytes;
+        while let Some((seen, others)) = rest.split_first() {
+            if seen.last_block < below {
+                break;
+            }
+            moving.full += seen.full_pieces;
+            moving.bytes += seen.bytes;
+            rest = others;
+        }
+        let fits = moving.full + moving.full / 32 <= room.full
+            && moving.bytes + moving.bytes / 16 <= room.bytes;
+        if moving.bytes > 0 && !fits {
+            break;
+        }
+        cut = below;
+    }
+    let moves_any = chunks.first().is_some_and(|seen| seen.last_block >= cut);
+    let gained = u64::from(survey.blocks - cut);
+    (moves_any && (gained >= 1000 || gained * 16 >= blocks)).then_some(cut)
 }
 
-/// Should the chunk move down from page `cut` or a higher one?
+fn moves(seen: &Seen) -> bool {
+    seen.settled && !seen.damaged
+}
+
+/// Does the chunk have to move down from page `cut` or a higher one?
 fn is_above(seen: &Seen, cut: u32) -> bool {
-    seen.last_block >= cut && seen.settled
+    seen.last_block >= cut && moves(seen)
 }
 
 /// Moves chunks that reach beyond page `cut`; returns those that cannot be read, too, which stay.
@@ -82,8 +112,7 @@ pub unsafe fn round(
             .collect();
         above.sort_by_key(|seen| core::cmp::Reverse(seen.last_block));
         for seen in above {
-            // What finds no room below the cut goes above it, but never higher than it was.
-            if low.reserve(table) >= seen.last_block || done.freed >= ROUND_TUPLES {
+            if low.reserve(table) >= cut || done.freed >= ROUND_TUPLES {
                 break;
             }
             error::check_interrupts();

@@ -32,7 +32,8 @@ pub unsafe fn is_allowed(table: pg_sys::Relation, layout: &Layout) -> bool {
     !stays && (layout.time.is_some() || guc::compresses_everything() && has_columns)
 }
 
-/// Seals rows from page `start` on; returns what was done and the page to go on with, if any.
+/// Seals rows from page `start` on, of `pages` only where these are given (ascending); returns what was done and the page to go on with,
+/// if any.
 ///
 /// # Safety
 /// `table` must be open with the lock of compact, `snapshot` active.
@@ -41,6 +42,7 @@ pub unsafe fn round(
     layout: &Layout,
     snapshot: pg_sys::Snapshot,
     start: u32,
+    pages: Option<&[u32]>,
 ) -> (Done, Option<u32>) {
     // SAFETY: by contract.
     unsafe {
@@ -48,9 +50,18 @@ pub unsafe fn round(
         let blocks = relation::blocks(table);
         let mut rows = RowSet::new((*table).rd_att);
         let mut cursor = PageCursor::new(table);
-        let mut block = start;
+        let next_from = |block: u32| match pages {
+            None => Some(block),
+            Some(pages) => pages
+                .get(pages.partition_point(|&page| page < block))
+                .copied(),
+        };
+        let mut next = next_from(start).filter(|&block| block < blocks);
         let enough = guc::batch_memory_bytes();
-        while block < blocks && block - start < ROUND_PAGES && rows.bytes < enough {
+        while let Some(block) = next {
+            if block - start >= ROUND_PAGES || rows.bytes >= enough {
+                break;
+            }
             error::check_interrupts();
             cursor.go(block);
             // Of a page of rows with large values the rest is left to the next round.
@@ -62,7 +73,7 @@ pub unsafe fn round(
                 }
                 pg_sys::heap_freetuple(tuple);
             }
-            block += u32::from(all);
+            next = next_from(block + u32::from(all)).filter(|&block| block < blocks);
         }
         cursor.release();
         let done = Done {
@@ -73,7 +84,7 @@ pub unsafe fn round(
             let (order, indexes) = (rows.order(layout), SeriesIndexes::open(table));
             encode::write_fresh(&target, &rows, &order, layout, &indexes);
         }
-        (done, (block < blocks).then_some(block))
+        (done, next)
     }
 }
 

@@ -14,11 +14,14 @@ use crate::chunk::read::Damage;
 use crate::guc;
 use crate::pg::departure;
 use crate::pg::error;
+use crate::pg::page::PageCursor;
 use crate::pg::relation;
 use crate::pg::rounds::Rounds;
 use crate::pg::tid::Tid;
 use crate::pg::vacuum;
+use crate::scan::headers;
 use crate::table::locks::{self, Mover};
+use crate::table::quiet;
 use rustc_hash::FxHashSet;
 
 /// Storage tuples that a page holds.
@@ -41,13 +44,18 @@ pub unsafe fn run(rounds: &mut Rounds, watch: &dyn Watch) -> Work {
         freed_pages: 0,
         sealed: 0,
         has_dead: false,
+        unentered: None,
         damaged: FxHashSet::default(),
         outdated_rows: plan::OUTDATED_ROWS,
     };
-    let gave_way = compaction.seal().is_none()
-        || compaction.merge().is_none()
-        || compaction.shrink().is_none()
-        || compaction.rebuild_indexes().is_none();
+    let gave_way = if compaction.is_idle() {
+        compaction.rebuild_indexes().is_none()
+    } else {
+        compaction.seal().is_none()
+            || compaction.merge().is_none()
+            || compaction.shrink().is_none()
+            || compaction.rebuild_indexes().is_none()
+    };
     let (rows, has_dead) = (compaction.sealed, compaction.has_dead);
     // SAFETY: as above.
     let after = unsafe { rounds.run(|table, _| relation::blocks(table)) };
@@ -57,6 +65,18 @@ pub unsafe fn run(rounds: &mut Rounds, watch: &dyn Watch) -> Work {
         gave_way,
         has_dead,
     }
+}
+
+/// Are pages empty that VACUUM would cut off? Looks at two of them.
+unsafe fn has_empty_end(table: pgrx::pg_sys::Relation) -> bool {
+    // SAFETY: a round's table.
+    let blocks = unsafe { relation::blocks(table) };
+    let mut cursor = PageCursor::new(table);
+    let mut is_empty = |block| {
+        cursor.go(block);
+        cursor.locked(|page| page.tuples().next().is_none())
+    };
+    blocks > 0 && is_empty(blocks - 1) && is_empty(blocks - (blocks / 16).clamp(1, 1000))
 }
 
 /// Tells the owner why rows stay in the tail.
@@ -85,6 +105,8 @@ struct Compaction<'a> {
     sealed: u64,
     /// Tuples are left that somebody may still see.
     has_dead: bool,
+    /// Headers that no series index leads to and the visibility map does not either; not known before all pages were looked at.
+    unentered: Option<Vec<Tid>>,
     /// Headers of chunks that are left out.
     damaged: FxHashSet<Tid>,
     /// Rows of chunks of older formats that may still be written anew.
@@ -99,7 +121,39 @@ impl Compaction<'_> {
         (!self.rounds.is_in_the_way()).then_some(())
     }
 
+    /// Has nothing changed since everything was done? If not, notes what is known.
+    fn is_idle(&mut self) -> bool {
+        // SAFETY: a round's table.
+        let (is_settled, is_idle) = unsafe {
+            self.rounds.run(|table, _| {
+                let is_settled = quiet::is_settled(table);
+                let is_idle = is_settled && quiet::changed_count(table) == 0;
+                let is_idle = is_idle && !(vacuum::may_truncate(table) && has_empty_end(table));
+                if !is_idle {
+                    quiet::unsettle(table);
+                }
+                (is_settled, is_idle)
+            })
+        };
+        if is_settled {
+            self.unentered = Some(Vec::new());
+        }
+        is_idle
+    }
+
+    /// The pages that may have rows of the tail; `None` where no index tells.
+    fn tail_pages(&self) -> Option<Vec<u32>> {
+        // SAFETY: a round's table and snapshot.
+        unsafe {
+            let places = self
+                .rounds
+                .run(|table, snapshot| headers::places(table, snapshot));
+            places.map(|places| places.tail)
+        }
+    }
+
     fn seal(&mut self) -> Step {
+        let pages = self.tail_pages();
         let mut next = Some(0);
         while let Some(start) = next {
             self.give_way()?;
@@ -126,7 +180,8 @@ impl Compaction<'_> {
                     }
                     locks::begin_moving(table, Mover::Compact);
                     let _low = LowFirst::begin(table);
-                    let (done, rest) = seal::round(table, &layout, snapshot, start);
+                    let (done, rest) =
+                        seal::round(table, &layout, snapshot, start, pages.as_deref());
                     let blocks = relation::blocks(table);
                     let end = rest.unwrap_or(blocks);
                     let pages = end - start;
@@ -151,7 +206,8 @@ impl Compaction<'_> {
             let (mut survey, layout, rounds) = unsafe {
                 self.rounds.run(|table, snapshot| {
                     let layout = layout::of(table);
-                    let mut survey = Survey::take(table, &layout, snapshot);
+                    let unentered = self.unentered.as_deref();
+                    let mut survey = Survey::take(table, &layout, snapshot, unentered);
                     self.damaged.iter().for_each(|&at| survey.leave_out(at));
                     let row_bytes = 16 * (*(*table).rd_att).natts as u64;
                     let pack_rows = guc::batch_memory_bytes() as u64 / row_bytes.max(1);
@@ -159,6 +215,7 @@ impl Compaction<'_> {
                     (survey, layout, rounds)
                 })
             };
+            self.unentered = Some(survey.unentered.clone());
             for (at, damage) in &survey.damaged {
                 self.leave_out(*at, damage);
             }
@@ -243,13 +300,37 @@ impl Compaction<'_> {
         Some(())
     }
 
-    fn survey(&self) -> (Survey, Option<u32>) {
+    fn survey(&mut self) -> (Survey, Option<u32>) {
         // SAFETY: a round's table and snapshot.
-        unsafe {
+        let found = unsafe {
             self.rounds.run(|table, snapshot| {
-                let survey = Survey::take(table, &layout::of(table), snapshot);
+                let unentered = self.unentered.as_deref();
+                let mut survey = Survey::take(table, &layout::of(table), snapshot, unentered);
+                self.damaged.iter().for_each(|&at| survey.leave_out(at));
                 let cut = relocate::cut(table, &survey);
                 (survey, cut)
+            })
+        };
+        self.unentered = Some(found.0.unentered.clone());
+        found
+    }
+
+    /// Notes that the table is settled, if a survey that was made since the last vacuum finds nothing that only a walk over all pages
+    /// would find the next time.
+    fn settle(&mut self, survey: &Survey) {
+        // SAFETY: a round's table.
+        unsafe {
+            self.rounds.run(|table, _| {
+                let tombstones: Vec<u32> = survey.unentered.iter().map(|at| at.block).collect();
+                let is_done = survey.tail.is_empty()
+                    && survey.damaged.is_empty()
+                    && self.damaged.is_empty()
+                    && !plan::is_unfinished(survey);
+                let is_found = is_done || quiet::changed_count(table) > 0;
+                let is_allowed = seal::is_allowed(table, &layout::of(table));
+                if is_allowed && is_found && !quiet::is_any_visible(table, &tombstones) {
+                    quiet::settle(table);
+                }
             })
         }
     }
@@ -273,43 +354,48 @@ impl Compaction<'_> {
     fn shrink(&mut self) -> Step {
         // SAFETY: a round's table.
         let may_truncate = unsafe { self.rounds.run(|table, _| vacuum::may_truncate(table)) };
-        let survey = self.survey().0;
-        if self.freed_pages > 0 || survey.dead > 0 || may_truncate && survey.has_empty_end() {
+        let (mut survey, mut cut) = self.survey();
+        // SAFETY: as above.
+        let changed = unsafe { self.rounds.run(|table, _| quiet::changed_count(table)) };
+        if changed > 0 || survey.dead > 0 || may_truncate && survey.has_empty_end() {
             self.vacuum()?;
-        }
-        if !may_truncate {
-            return Some(());
+            (survey, cut) = self.survey();
         }
         for _ in 0..MOVES {
-            let (survey, cut) = self.survey();
-            self.has_dead = survey.dead > FEW_DEAD + survey.live_tuples / 8;
-            let Some(cut) = cut else {
+            let Some(cut_at) = cut.filter(|_| may_truncate) else {
                 break;
             };
-            let mut moved = 0;
-            loop {
-                self.give_way()?;
-                // SAFETY: a round's table and snapshot.
-                let (done, damaged) = unsafe {
-                    self.rounds.run(|table, snapshot| {
-                        locks::begin_moving(table, Mover::Compact);
-                        self.watch.progress("move", moved as u64, 0);
-                        relocate::round(table, &survey, snapshot, cut)
-                    })
-                };
-                for (at, damage) in &damaged {
-                    self.leave_out(*at, damage);
-                }
-                moved += done.chunks;
-                if done.chunks == 0 {
-                    break;
-                }
-            }
-            if moved == 0 {
+            if self.move_down(&survey, cut_at)? == 0 {
                 break;
             }
             self.vacuum()?;
+            (survey, cut) = self.survey();
         }
+        self.has_dead = may_truncate && survey.dead > FEW_DEAD + survey.live_tuples / 8;
+        self.settle(&survey);
         Some(())
+    }
+
+    /// Moves chunks down that reach beyond page `cut`; returns how many.
+    fn move_down(&mut self, survey: &Survey, cut: u32) -> Option<usize> {
+        let mut moved = 0;
+        loop {
+            self.give_way()?;
+            // SAFETY: a round's table and snapshot.
+            let (done, damaged) = unsafe {
+                self.rounds.run(|table, snapshot| {
+                    locks::begin_moving(table, Mover::Compact);
+                    self.watch.progress("move", moved as u64, 0);
+                    relocate::round(table, survey, snapshot, cut)
+                })
+            };
+            for (at, damage) in &damaged {
+                self.leave_out(*at, damage);
+            }
+            moved += done.chunks;
+            if done.chunks == 0 {
+                return Some(moved);
+            }
+        }
     }
 }

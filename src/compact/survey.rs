@@ -1,5 +1,5 @@
-//! What there is to do in a table: one walk over its pages that notes the chunks, by their headers, and
-//! the pages with rows of the tail.
+//! What there is to do in a table: the chunks, by their headers, and the pages with rows of the tail. They are found by a series index
+//! and by the visibility map (`quiet`), where these can tell; else by a walk over all pages.
 
 use super::source::{has_layout, Source};
 use crate::catalog::layout::Layout;
@@ -14,10 +14,14 @@ use crate::pg::error;
 use crate::pg::page::PageCursor;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
+use crate::scan::headers;
+use crate::table::quiet;
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
 use varve_columns::chunk::FORMAT_VERSION;
-use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_TOMBSTONE, FLAG_UNKEYED, VERSION};
+use varve_columns::tuple::header::{
+    BODY_BYTES, FLAG_ONE_SERIES, FLAG_TOMBSTONE, FLAG_UNKEYED, PIECE_BYTES, VERSION,
+};
 
 /// A chunk as its newest committed header describes it.
 pub struct Seen {
@@ -46,6 +50,10 @@ pub struct Seen {
     pub first_key: Vec<u8>,
     pub last_key: Vec<u8>,
     pub pieces: u32,
+    /// Those of the largest size.
+    pub full_pieces: u64,
+    /// Of its storage tuples, with their line pointers.
+    pub bytes: u64,
     /// Highest page of its storage tuples.
     pub last_block: u32,
 }
@@ -57,9 +65,16 @@ pub struct Survey {
     pub keyed: FxHashMap<Vec<u8>, Vec<usize>>,
     /// What rows and storage tuples take of their pages.
     pub live_bytes: u64,
+    /// Rows of the tail and storage tuples.
     pub live_tuples: u64,
     /// Tuples that nobody sees who starts now.
     pub dead: u64,
+    /// Pages that have rows of the tail, ascending.
+    pub tail: Vec<u32>,
+    /// No page from here on has anything but chunks.
+    pub chunks_from: u32,
+    /// Headers that no series index leads to.
+    pub unentered: Vec<Tid>,
     pub damaged: Vec<(Tid, Damage)>,
     pub blocks: u32,
     /// Pages from here on are empty, or soon will be.
@@ -67,7 +82,8 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Walks over an open table.
+    /// Surveys an open table. `unentered` are headers that may be there, and that no series index leads to, on pages with a bit in the
+    /// visibility map; all pages are walked over where they are not known.
     ///
     /// # Safety
     /// `snapshot` must be an active MVCC snapshot.
@@ -75,22 +91,39 @@ impl Survey {
         table: pg_sys::Relation,
         layout: &Layout,
         snapshot: pg_sys::Snapshot,
+        unentered: Option<&[Tid]>,
     ) -> Survey {
         let mut survey = Survey::default();
         // SAFETY: by contract.
         unsafe {
             survey.blocks = relation::blocks(table);
             let horizon = pg_sys::GetOldestNonRemovableTransactionId(table);
+            let entered = headers::places(table, snapshot);
+            let (mut headers, pages) = match (&entered, unentered) {
+                (Some(entered), Some(unentered)) => {
+                    let mut pages = quiet::changed_pages(table);
+                    pages.extend(entered.tail.iter().filter(|&&block| block < survey.blocks));
+                    pages.sort_unstable();
+                    pages.dedup();
+                    ([&entered.headers[..], unentered].concat(), pages)
+                }
+                _ => (Vec::new(), (0..survey.blocks).collect()),
+            };
             let mut cursor = PageCursor::new(table);
-            let mut headers = Vec::new();
-            for block in 0..survey.blocks {
+            for block in pages {
                 error::check_interrupts();
                 cursor.go(block);
-                headers.clear();
                 survey.count_page(table, &cursor, snapshot, &mut headers);
-                for &at in &headers {
-                    survey.add_header(table, layout, snapshot, at, horizon);
-                }
+            }
+            cursor.release();
+            headers.sort_unstable();
+            headers.dedup();
+            for at in headers {
+                error::check_interrupts();
+                survey.add_header(table, layout, snapshot, at, horizon);
+            }
+            for seen in survey.chunks.iter().filter(|seen| seen.tombstone) {
+                survey.unentered.push(seen.tid);
             }
         }
         for (at, seen) in survey.chunks.iter().enumerate() {
@@ -130,6 +163,7 @@ impl Survey {
         let buffer = cursor.buffer();
         cursor.locked(|page| {
             for item in page.tuples() {
+                let block = item.tid.block;
                 // SAFETY: the page is pinned and locked.
                 let (found, visible) = unsafe {
                     let mut heap_tuple = item.to_heap_tuple(relation::oid(table));
@@ -140,13 +174,21 @@ impl Survey {
                 };
                 if !visible {
                     self.dead += 1;
+                    self.chunks_from = self.chunks_from.max(block + 1);
                     continue;
                 }
-                self.live_bytes += u64::from(item.len).next_multiple_of(8) + 4;
-                self.live_tuples += 1;
-                self.end = item.tid.block + 1;
-                if found == TupleKind::Header {
-                    headers.push(item.tid);
+                self.end = self.end.max(block + 1);
+                match found {
+                    TupleKind::Header => headers.push(item.tid),
+                    TupleKind::Skip => {}
+                    TupleKind::Row => {
+                        self.live_bytes += tuple_bytes(item.len as usize);
+                        self.live_tuples += 1;
+                        self.chunks_from = self.chunks_from.max(block + 1);
+                        if self.tail.last() != Some(&block) {
+                            self.tail.push(block);
+                        }
+                    }
                 }
             }
         });
@@ -163,14 +205,45 @@ impl Survey {
         // SAFETY: the table is open and the snapshot active.
         match unsafe { chunk_cache::try_reader_at(table, at, snapshot) } {
             None => {}
-            Some(Err(damage)) => self.damaged.push((at, damage)),
+            Some(Err(damage)) => self.add_damaged(at, damage),
             // SAFETY: as above.
             Some(Ok(reader)) => match unsafe { describe(&reader, layout, horizon) } {
-                Ok(seen) => self.chunks.push(seen),
-                Err(damage) => self.damaged.push((at, damage)),
+                Ok(seen) => {
+                    self.live_bytes += seen.bytes;
+                    self.live_tuples += u64::from(seen.pieces) + 1;
+                    self.end = self.end.max(seen.last_block + 1);
+                    self.chunks.push(seen);
+                }
+                Err(damage) => self.add_damaged(at, damage),
             },
         }
     }
+
+    /// Where its storage tuples are is not known.
+    fn add_damaged(&mut self, at: Tid, damage: Damage) {
+        self.damaged.push((at, damage));
+        self.chunks_from = self.blocks;
+        self.end = self.blocks;
+    }
+}
+
+/// What a tuple takes of its page.
+fn tuple_bytes(len: usize) -> u64 {
+    len.next_multiple_of(8) as u64 + 4
+}
+
+/// What the storage tuples of a chunk take of their pages.
+fn chunk_bytes(chunk: &Chunk, pieces: usize) -> u64 {
+    const TUPLE_HEADER_BYTES: usize = 24;
+    let full = tuple_bytes(BODY_BYTES + TUPLE_HEADER_BYTES);
+    let payload = &chunk.statics.payload;
+    let others = pieces - payload.tids.len();
+    let last = match payload.len as usize % PIECE_BYTES {
+        0 => 0,
+        rest => full - tuple_bytes(BODY_BYTES - PIECE_BYTES + rest + TUPLE_HEADER_BYTES),
+    };
+    let header = tuple_bytes(chunk.header.encode().len() + TUPLE_HEADER_BYTES);
+    (payload.tids.len() + others) as u64 * full - last.min(full) + header
 }
 
 unsafe fn describe(
@@ -216,6 +289,8 @@ unsafe fn describe(
         damaged: false,
         first_key,
         last_key,
+        full_pieces: u64::from(chunk.statics.payload.len) / PIECE_BYTES as u64,
+        bytes: chunk_bytes(chunk, pieces.len()),
         pieces: pieces.len() as u32,
         last_block: pieces
             .iter()

@@ -8,6 +8,7 @@ pub mod departure;
 pub mod error;
 pub mod event_trigger;
 pub mod executor;
+pub mod free_space;
 pub mod heap;
 pub mod lock_tags;
 pub mod memory;

@@ -1,0 +1,152 @@
+//! What has changed in a table since compact was done with it.
+//!
+//! Whoever changes a page clears its bit in the visibility map, so all that is new lies on pages without one, until VACUUM sets it
+//! again. Compact vacuums too. When it is done it writes 0 as `pg_class.relallvisible`, whatever the map says: the table is *settled*.
+//! Everything else that sets bits, or asks for another look, writes the true number there: VACUUM (`unsettle`, before it sets the
+//! first), ANALYZE, CREATE INDEX; a new file has none, and no number of rows. In a settled table
+//!
+//! * there is nothing to do while all pages have their bits, and
+//! * headers without rows, to which no series index leads, are on pages without a bit.
+//!
+//! The planner reads `relallvisible` for index-only scans, which gain nothing on a varve table. Such numbers are written in place and
+//! at once, in the order of the log: no bit outlives a crash that the number before it did not.
+
+use crate::pg::error;
+use crate::pg::relation;
+use pgrx::pg_sys;
+
+/// Has compact left nothing to be done but on pages without a bit in the visibility map?
+///
+/// # Safety
+/// `table` must be open with the lock of VACUUM.
+pub unsafe fn is_settled(table: pg_sys::Relation) -> bool {
+    // SAFETY: by contract.
+    let (pages, rows, all_visible) = unsafe { statistics(table) };
+    all_visible == 0 && pages > 0 && rows >= 0.0
+}
+
+/// Number of pages without a bit in the visibility map.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn changed_count(table: pg_sys::Relation) -> u32 {
+    // SAFETY: by contract.
+    unsafe { relation::blocks(table).saturating_sub(count_visible(table)) }
+}
+
+/// Pages without a bit in the visibility map, ascending.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn changed_pages(table: pg_sys::Relation) -> Vec<u32> {
+    let mut pages = Vec::new();
+    let mut map: pg_sys::Buffer = 0;
+    // SAFETY: by contract; the map's page stays pinned from one block to the next.
+    unsafe {
+        for block in 0..relation::blocks(table) {
+            if block.is_multiple_of(1024) {
+                error::check_interrupts();
+            }
+            let status = pg_sys::visibilitymap_get_status(table, block, &mut map);
+            if u32::from(status) & pg_sys::VISIBILITYMAP_ALL_VISIBLE == 0 {
+                pages.push(block);
+            }
+        }
+        if map != 0 {
+            pg_sys::ReleaseBuffer(map);
+        }
+    }
+    pages
+}
+
+/// Has a page a bit in the visibility map?
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn is_any_visible(table: pg_sys::Relation, pages: &[u32]) -> bool {
+    let mut map: pg_sys::Buffer = 0;
+    // SAFETY: as above.
+    unsafe {
+        let blocks = relation::blocks(table);
+        let found = pages.iter().filter(|&&block| block < blocks).any(|&block| {
+            error::check_interrupts();
+            let status = pg_sys::visibilitymap_get_status(table, block, &mut map);
+            u32::from(status) & pg_sys::VISIBILITYMAP_ALL_VISIBLE != 0
+        });
+        if map != 0 {
+            pg_sys::ReleaseBuffer(map);
+        }
+        found
+    }
+}
+
+/// Writes that there is nothing left to be done.
+///
+/// # Safety
+/// As `is_settled`.
+pub unsafe fn settle(table: pg_sys::Relation) {
+    // SAFETY: by contract.
+    unsafe { store(table, 0) }
+}
+
+/// Writes that somebody has to look at all pages again: before bits are set for other reasons.
+///
+/// # Safety
+/// As `is_settled`.
+pub unsafe fn unsettle(table: pg_sys::Relation) {
+    // SAFETY: by contract.
+    unsafe {
+        if is_settled(table) {
+            store(table, count_visible(table).max(1));
+        }
+    }
+}
+
+unsafe fn count_visible(table: pg_sys::Relation) -> u32 {
+    let (mut all_visible, mut all_frozen) = (0, 0);
+    // SAFETY: the callers' contract.
+    unsafe { pg_sys::visibilitymap_count(table, &mut all_visible, &mut all_frozen) };
+    all_visible
+}
+
+/// `relpages`, `reltuples` and `relallvisible` as the catalog has them now.
+unsafe fn statistics(table: pg_sys::Relation) -> (i32, f32, i32) {
+    // SAFETY: the callers' contract; the row is read before it is released.
+    unsafe {
+        let cache = pg_sys::SysCacheIdentifier::RELOID as i32;
+        let row = pg_sys::SearchSysCache1(cache, relation::oid(table).into());
+        if row.is_null() {
+            return (0, -1.0, 0);
+        }
+        let class: pg_sys::Form_pg_class = pg_sys::GETSTRUCT(row).cast();
+        let found = (
+            (*class).relpages,
+            (*class).reltuples,
+            (*class).relallvisible,
+        );
+        pg_sys::ReleaseSysCache(row);
+        found
+    }
+}
+
+unsafe fn store(table: pg_sys::Relation, all_visible: u32) {
+    // SAFETY: the callers' contract.
+    unsafe {
+        let (pages, rows, _) = statistics(table);
+        if pages <= 0 || rows < 0.0 {
+            return;
+        }
+        pg_sys::vac_update_relstats(
+            table,
+            pages as u32,
+            f64::from(rows),
+            all_visible,
+            !relation::index_oids(table).is_empty(),
+            pg_sys::InvalidTransactionId,
+            pg_sys::MultiXactId::from(0),
+            core::ptr::null_mut(),
+            core::ptr::null_mut(),
+            false,
+        );
+    }
+}
