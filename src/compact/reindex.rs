@@ -2,11 +2,13 @@
 //! of one is left, it is built again, under locks that can be had without waiting.
 
 use crate::catalog::layout;
-use crate::pg::error;
+use crate::pg::error::{self, Code};
 use crate::pg::nbtree::EntryScan;
 use crate::pg::relation::{self, Open};
 use crate::pg::vacuum;
 use pgrx::pg_sys;
+use pgrx::pg_sys::panic::CaughtError;
+use pgrx::PgTryBuilder;
 
 /// Fewer pages than this are not worth a new file.
 const LEAST_PAGES: u64 = 16;
@@ -81,12 +83,34 @@ unsafe fn needed_pages(index: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> u
     1 + leaves + leaves.div_ceil(FAN_OUT)
 }
 
+/// `rebuild`, where the table may be damaged: what is wrong is returned, and the transaction must be rolled back then.
+///
+/// # Safety
+/// As `rebuild`.
+pub unsafe fn try_rebuild(table: pg_sys::Relation, index: pg_sys::Oid) -> Result<(), String> {
+    let body = std::panic::AssertUnwindSafe(move || {
+        // SAFETY: by contract.
+        unsafe { rebuild(table, index) };
+        Ok(())
+    });
+    PgTryBuilder::new(body)
+        .catch_when(Code::ERRCODE_DATA_CORRUPTED, |error| {
+            let (CaughtError::PostgresError(report)
+            | CaughtError::ErrorReport(report)
+            | CaughtError::RustPanic {
+                ereport: report, ..
+            }) = error;
+            Err(report.message().to_string())
+        })
+        .execute()
+}
+
 /// Builds an index of an open table again unless somebody is at the table or the index: next time. Readers wait for the index, and writers for
 /// the table, until the transaction ends.
 ///
 /// # Safety
 /// Must run in a transaction of its own, with an active snapshot.
-pub unsafe fn rebuild(table: pg_sys::Relation, index: pg_sys::Oid) {
+unsafe fn rebuild(table: pg_sys::Relation, index: pg_sys::Oid) {
     // SAFETY: by contract; nothing of the index stays open.
     unsafe {
         let free = |oid, lock: u32| pg_sys::ConditionalLockRelationOid(oid, lock as i32);

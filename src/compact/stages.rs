@@ -344,7 +344,15 @@ impl Compaction<'_> {
                 .run(|table, snapshot| reindex::bloated(table, snapshot));
             for index in bloated {
                 self.give_way()?;
-                self.rounds.run(|table, _| reindex::rebuild(table, index));
+                let built = self
+                    .rounds
+                    .attempt(|table, _| reindex::try_rebuild(table, index));
+                if let Err(what) = built {
+                    self.watch.damaged(format!(
+                        "varve.compact leaves an index as large as it is: {what}"
+                    ));
+                    return Some(());
+                }
             }
         }
         Some(())

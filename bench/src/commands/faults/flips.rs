@@ -291,6 +291,8 @@ struct Examination<'a> {
     table: &'a str,
     spot: &'a Spot,
     refusals: usize,
+    /// What the server said to the last of them.
+    refusal: String,
 }
 
 fn examine(cluster: &Cluster, table: &str, spot: &Spot, truth: &Truth) -> Result<()> {
@@ -299,6 +301,7 @@ fn examine(cluster: &Cluster, table: &str, spot: &Spot, truth: &Truth) -> Result
         table,
         spot,
         refusals: 0,
+        refusal: String::new(),
     };
     examination.reads(truth)?;
     let before = examination.hosts(truth)?;
@@ -312,7 +315,8 @@ fn examine(cluster: &Cluster, table: &str, spot: &Spot, truth: &Truth) -> Result
     ] {
         let is_compact = rewrite.starts_with("CALL");
         if examination.statement(rewrite)? == Outcome::Refused && is_compact {
-            return Err("compact does not leave out what is damaged".into());
+            let said = &examination.refusal;
+            return Err(format!("compact does not leave out what is damaged: {said}").into());
         }
         let after = examination.hosts(truth)?;
         if let Some(host) = before.iter().find(|host| !after.contains(host)) {
@@ -347,6 +351,7 @@ impl Examination<'_> {
             }
         }
         self.refusals += 1;
+        self.refusal = describe();
         Ok(Outcome::Refused)
     }
 
