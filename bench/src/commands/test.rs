@@ -30,6 +30,12 @@ const FAULTS: &[Program] = &[
     ("crash", |tree, report, seed| {
         crash::run(tree, report, 5, seed)
     }),
+    ("aggregates", |tree, report, seed| {
+        aggregates::run(tree, report, 120, seed)
+    }),
+    ("rollups", |tree, report, seed| {
+        rollups::run(tree, report, 2_000, seed)
+    }),
 ];
 
 const SESSIONS: &[Program] = &[
@@ -42,17 +48,11 @@ const SESSIONS: &[Program] = &[
     ("keys", |tree, report, seed| {
         keys::run(tree, report, 13, seed, "all")
     }),
-    ("aggregates", |tree, report, seed| {
-        aggregates::run(tree, report, 120, seed)
-    }),
     ("worker", |tree, report, seed| {
         worker::run(tree, report, 5, seed)
     }),
     ("pgbench", |tree, report, _| {
         pgbench::run(tree, report, 2, 3, "")
-    }),
-    ("rollups", |tree, report, seed| {
-        rollups::run(tree, report, 2_000, seed)
     }),
 ];
 
