@@ -1,4 +1,4 @@
-//! `VarveAggregate`: partial states of the groups of one table, folded from decoded columns (docs/design/0014).
+//! `VarveAggregate`: partial states of the groups of one table, folded from decoded columns (docs/design/0017).
 //!
 //! `node` is what the executor calls; `source` finds chunks and rows of the tail, by an index where `places` says so; `chunk` walks over a chunk, window by window;
 //! `lanes` decode columns, `conditions` choose rows, `runs` and `groups` tell groups apart; `fold` has the states that are kept

@@ -1,5 +1,5 @@
 //! Grouping over one varve table: a path that emits partial states of groups, below core's own final step. The planner's hook
-//! for groupings offers it beside core's paths (docs/design/0014).
+//! for groupings offers it beside core's paths (docs/design/0017).
 
 mod checks;
 mod cost;
