@@ -57,7 +57,8 @@ pub fn init() {
 /// A refresh that moves a threshold invalidates its source, and waits for those who may have read the old one.
 unsafe extern "C-unwind" fn invalidate(_: pg_sys::Datum, _: pg_sys::Oid) {
     UNWATCHED.set(0);
-    // A message may come while a look-up is under way; what that finds is not kept then.
+    // A message may come while a look-up reads the types of columns. The threshold that it keeps is an old one then, which decides only
+    // where a time is noted: `publish` reads the thresholds again. That a table has rollups at all is read after all messages.
     WATCHED.with(|watched| {
         if let Ok(mut watched) = watched.try_borrow_mut() {
             watched.clear();
