@@ -3,6 +3,7 @@
 use pgrx::pg_sys;
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
 use varve_columns::chunk::Point;
+use varve_columns::tuple::tid::MAX_HEADER_BLOCK;
 
 /// `varve.compression`
 #[derive(Clone, Copy, PostgresGucEnum)]
@@ -25,10 +26,13 @@ static SEAL_AFTER: GucSetting<i32> = GucSetting::<i32>::new(10);
 static WORKER_COST_DELAY: GucSetting<i32> = GucSetting::<i32>::new(2);
 static WORKER_COST_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(5_000);
 
+static HEADER_PAGES: GucSetting<i32> = GucSetting::<i32>::new(MAX_HEADER_BLOCK as i32);
+
 static ENABLE_AGGREGATE: GucSetting<bool> = GucSetting::<bool>::new(true);
 
 pub fn init() {
     init_worker();
+    init_developer();
     GucRegistry::define_bool_guc(
         c"varve.enable_aggregate",
         c"Lets the planner aggregate compressed columns without making rows of them.",
@@ -136,6 +140,25 @@ fn init_worker() {
         GucContext::Suset,
         GucFlags::default(),
     );
+}
+
+/// Settings for tests of this extension.
+fn init_developer() {
+    GucRegistry::define_int_guc(
+        c"varve.debug_header_pages",
+        c"First pages of a table that take headers of chunks.",
+        c"For tests.",
+        &HEADER_PAGES,
+        1,
+        MAX_HEADER_BLOCK as i32,
+        GucContext::Suset,
+        GucFlags::NO_SHOW_ALL,
+    );
+}
+
+/// The block that headers of chunks must be below, so that virtual TIDs can name them.
+pub fn header_pages() -> u32 {
+    HEADER_PAGES.get() as u32
 }
 
 /// May background workers run?

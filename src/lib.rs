@@ -58,6 +58,7 @@ pub extern "C-unwind" fn _PG_init() {
     pg::transaction::init();
     plan::hooks::init();
     ddl::auto_index::init();
+    ddl::dropped::init();
     catalog::keys::init();
     plan::conflict_filter::init();
     plan::planner::init();

@@ -1,6 +1,7 @@
 //! Size estimates and the like: callbacks that concern the table as a whole.
 
 use crate::catalog::chunk_marker;
+use crate::catalog::marker_file::File;
 use crate::chunk::density;
 use crate::pg::heap::heap_callback;
 use crate::pg::relation;
@@ -22,10 +23,11 @@ pub unsafe extern "C-unwind" fn relation_copy_data(table: pg_sys::Relation, to: 
     unsafe {
         changes::flush_before_rewrite(table);
         #[cfg(any(feature = "pg14", feature = "pg15"))]
-        let number = (*to).relNode;
+        let (number, tablespace) = ((*to).relNode, (*to).spcNode);
         #[cfg(not(any(feature = "pg14", feature = "pg15")))]
-        let number = (*to).relNumber;
-        chunk_marker::carry(table, number);
+        let (number, tablespace) = ((*to).relNumber, (*to).spcOid);
+        let to_file = File::at(number, tablespace, (*table).rd_backend);
+        chunk_marker::carry(table, to_file);
         heap_callback!(relation_copy_data, table, to);
     }
 }
@@ -42,6 +44,13 @@ pub unsafe extern "C-unwind" fn relation_set_new_file(
     // SAFETY: called by core with the table locked exclusively.
     unsafe {
         watch::emptied(table);
+        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        let number = (*name).relNode;
+        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        let number = (*name).relNumber;
+        if number != relation::file_number(table) {
+            chunk_marker::drop_marker(table);
+        }
         #[cfg(any(feature = "pg14", feature = "pg15"))]
         heap_callback!(
             relation_set_new_filenode,

@@ -1,16 +1,18 @@
 //! Marks of files that have chunks. Ordinary indexes cover tail rows only, so the planner may use them as
 //! long as a table has no chunk; a mark tells it that at the price of one index look-up. A mark is made in
 //! the transaction of the first chunk, and seen by whoever can see that chunk. It names the file, so that
-//! TRUNCATE and rewrites start afresh, and goes with the data when the file moves; it is never taken back.
+//! TRUNCATE and rewrites start afresh, and goes with the data when the file moves. The transaction that drops or
+//! replaces a file takes its mark away (`drop_marker`); what is left over is swept (`marker_sweep`).
 
 use super::layout;
+use super::marker_file::{File, COLUMNS};
 use crate::pg::relation::{self, Open};
 use crate::pg::transaction::{Access, PerTransaction};
 use pgrx::pg_sys;
 
 thread_local! {
     /// Files that this transaction has marked. What a part of it marked may be gone when that ends.
-    static MARKED: PerTransaction<Vec<pg_sys::Oid>> = PerTransaction::until_a_part_ends();
+    static MARKED: PerTransaction<Vec<File>> = PerTransaction::until_a_part_ends();
 }
 
 /// May the table have chunks, now or before its layout is changed by somebody who locks it?
@@ -27,27 +29,15 @@ pub unsafe fn may_have_chunks(table: pg_sys::Relation) -> bool {
 /// # Safety
 /// `table` must be open with a lock.
 pub unsafe fn is_marked(table: pg_sys::Relation) -> bool {
-    // SAFETY: by contract; the marks live in a heap with one index over an OID column.
+    // SAFETY: by contract.
     unsafe {
-        let file = relation::file_number(table);
-        let Some((marks, index)) = marks_and_index() else {
-            return true;
-        };
-        let marks = pg_sys::table_open(marks, pg_sys::AccessShareLock as i32);
-        let mut key = pg_sys::ScanKeyData::default();
-        pg_sys::ScanKeyInit(
-            &mut key,
-            1,
-            pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber,
-            pg_sys::Oid::from(pg_sys::F_OIDEQ),
-            file.into(),
-        );
-        let scan =
-            pg_sys::systable_beginscan(marks, index, true, core::ptr::null_mut(), 1, &mut key);
-        let found = !pg_sys::systable_getnext(scan).is_null();
-        pg_sys::systable_endscan(scan);
-        pg_sys::table_close(marks, pg_sys::AccessShareLock as i32);
-        found
+        let file = File::of(table);
+        marks_and_index().is_none_or(|(marks, index)| {
+            let marks = Marks::open(marks, index, pg_sys::AccessShareLock);
+            let found = marks.any(&file);
+            marks.close(true);
+            found
+        })
     }
 }
 
@@ -58,16 +48,19 @@ pub unsafe fn is_marked(table: pg_sys::Relation) -> bool {
 pub unsafe fn mark(table: pg_sys::Relation) {
     // SAFETY: by contract.
     unsafe {
-        let file = relation::file_number(table);
+        let file = File::of(table);
         if MARKED.with_borrow(|marked| marked.contains(&file)) {
             return;
         }
-        if !is_marked(table) {
-            if let Some((marks, index)) = marks_and_index() {
-                insert(marks, index, file);
+        if let Some((marks, index)) = marks_and_index() {
+            // Who sweeps waits for the end of this transaction, even if the mark is an old one.
+            let marks = Marks::open(marks, index, pg_sys::RowExclusiveLock);
+            if !marks.any(&file) {
+                marks.insert(&file);
                 // Plans that use an ordinary index are to be made anew.
                 pg_sys::CacheInvalidateRelcache(table);
             }
+            marks.close(false);
         }
         MARKED.with_borrow_mut(|marked| marked.push(file));
     }
@@ -150,52 +143,174 @@ unsafe fn lock_tag(table: pg_sys::Relation) -> pg_sys::LOCKTAG {
     }
 }
 
-/// Marks the file that the table's data is about to be copied to, where its present one is marked.
+/// The file that the table's data is about to be copied to has the mark from now on, where its present one is marked.
 ///
 /// # Safety
 /// `table` must be open and locked exclusively.
-pub unsafe fn carry(table: pg_sys::Relation, to: pg_sys::Oid) {
+pub unsafe fn carry(table: pg_sys::Relation, to: File) {
     // SAFETY: by contract.
     unsafe {
-        let from = relation::file_number(table);
-        if MARKED.with_borrow(|marked| marked.contains(&from)) || is_marked(table) {
-            if let Some((marks, index)) = marks_and_index() {
-                insert(marks, index, to);
-            }
+        let from = File::of(table);
+        if from == to || !MARKED.with_borrow(|marked| marked.contains(&from)) && !is_marked(table) {
+            return;
+        }
+        if let Some((marks, index)) = marks_and_index() {
+            let marks = Marks::open(marks, index, pg_sys::RowExclusiveLock);
+            marks.insert(&to);
+            marks.delete(&from);
+            marks.close(false);
         }
     }
 }
 
-/// Inserts a mark that logical decoding does not see: marks are no subscriber's business.
-unsafe fn insert(marks: pg_sys::Oid, index: pg_sys::Oid, file: pg_sys::Oid) {
-    // SAFETY: the marks are a heap of one column, without triggers, with one index over it.
+/// Takes away the mark of a table's file, which goes when the transaction commits.
+///
+/// # Safety
+/// `table` must be open and locked exclusively.
+pub unsafe fn drop_marker(table: pg_sys::Relation) {
+    // SAFETY: by contract.
     unsafe {
-        let marks = Open::table(marks, pg_sys::RowExclusiveLock);
-        let index = Open::index(index, pg_sys::RowExclusiveLock);
-        let (mut value, mut null) = (pg_sys::Datum::from(file), false);
-        let tuple = pg_sys::heap_form_tuple((*marks.rel()).rd_att, &mut value, &mut null);
-        pg_sys::heap_insert(
-            marks.rel(),
-            tuple,
-            pg_sys::GetCurrentCommandId(true),
-            pg_sys::HEAP_INSERT_NO_LOGICAL as i32,
-            core::ptr::null_mut(),
-        );
-        pg_sys::index_insert(
-            index.rel(),
-            &mut value,
-            &mut null,
-            &mut (*tuple).t_self,
-            marks.rel(),
-            pg_sys::IndexUniqueCheck::UNIQUE_CHECK_NO,
-            false,
-            pg_sys::BuildIndexInfo(index.rel()),
-        );
+        if let Some((marks, index)) = marks_and_index() {
+            let marks = Marks::open(marks, index, pg_sys::RowExclusiveLock);
+            marks.delete(&File::of(table));
+            marks.close(false);
+        }
+    }
+}
+
+/// The table of marks, open with its index.
+pub struct Marks {
+    table: pg_sys::Relation,
+    index: pg_sys::Oid,
+    lock: i32,
+}
+
+impl Marks {
+    /// # Safety
+    /// Both must be OIDs of `marks_and_index`. To be closed, but for errors.
+    unsafe fn open(marks: pg_sys::Oid, index: pg_sys::Oid, lock: u32) -> Marks {
+        Marks {
+            // SAFETY: by contract.
+            table: unsafe { pg_sys::table_open(marks, lock as i32) },
+            index,
+            lock: lock as i32,
+        }
+    }
+
+    /// Those that exist, for who has locked them already.
+    pub fn locked() -> Option<Marks> {
+        // SAFETY: the extension's own table.
+        let (marks, index) = marks_and_index()?;
+        // SAFETY: as above; the caller has the lock.
+        Some(unsafe { Marks::open(marks, index, pg_sys::NoLock) })
+    }
+
+    pub fn close(self, unlock: bool) {
+        let lock = if unlock { self.lock } else { 0 };
+        // SAFETY: opened by `open`.
+        unsafe { pg_sys::table_close(self.table, lock) };
+    }
+
+    /// Is the file marked?
+    pub fn any(&self, file: &File) -> bool {
+        let mut found = false;
+        self.each(Some(file), |_, _| {
+            found = true;
+            false
+        });
+        found
+    }
+
+    /// Shows the marks that can be seen now, of one file or of all, with their places, as long as `visit` wants more.
+    pub fn each(
+        &self,
+        file: Option<&File>,
+        mut visit: impl FnMut(pg_sys::ItemPointerData, File) -> bool,
+    ) {
+        let mut keys = file.map(File::scan_keys).unwrap_or_default();
+        // SAFETY: the marks are a heap of `COLUMNS` columns, none null, with one index over all of them.
+        unsafe {
+            let scan = pg_sys::systable_beginscan(
+                self.table,
+                self.index,
+                file.is_some(),
+                core::ptr::null_mut(),
+                keys.len() as i32,
+                keys.as_mut_ptr(),
+            );
+            loop {
+                let tuple = pg_sys::systable_getnext(scan);
+                if tuple.is_null() || !visit((*tuple).t_self, File::read(self.table, tuple)) {
+                    break;
+                }
+            }
+            pg_sys::systable_endscan(scan);
+        }
+    }
+
+    /// Takes away what marks a file.
+    fn delete(&self, file: &File) {
+        let mut places = Vec::new();
+        self.each(Some(file), |at, _| {
+            places.push(at);
+            true
+        });
+        for at in places {
+            self.delete_at(at);
+        }
+    }
+
+    /// Takes a mark away, if nobody else has done so.
+    pub fn delete_at(&self, mut at: pg_sys::ItemPointerData) {
+        // SAFETY: the tuple was seen by a snapshot of this command; the table is open for writing.
+        unsafe {
+            let mut failure = pg_sys::TM_FailureData::default();
+            pg_sys::heap_delete(
+                self.table,
+                &mut at,
+                pg_sys::GetCurrentCommandId(true),
+                core::ptr::null_mut(),
+                true,
+                &mut failure,
+                false,
+            );
+        }
+    }
+
+    /// Inserts a mark that logical decoding does not see: marks are no subscriber's business.
+    unsafe fn insert(&self, file: &File) {
+        // SAFETY: the marks are a heap without triggers, with one index over all columns.
+        unsafe {
+            let index = Open::index(self.index, pg_sys::RowExclusiveLock);
+            let (mut values, mut nulls) = (file.values(), [false; COLUMNS]);
+            let tuple = pg_sys::heap_form_tuple(
+                (*self.table).rd_att,
+                values.as_mut_ptr(),
+                nulls.as_mut_ptr(),
+            );
+            pg_sys::heap_insert(
+                self.table,
+                tuple,
+                pg_sys::GetCurrentCommandId(true),
+                pg_sys::HEAP_INSERT_NO_LOGICAL as i32,
+                core::ptr::null_mut(),
+            );
+            pg_sys::index_insert(
+                index.rel(),
+                values.as_mut_ptr(),
+                nulls.as_mut_ptr(),
+                &mut (*tuple).t_self,
+                self.table,
+                pg_sys::IndexUniqueCheck::UNIQUE_CHECK_NO,
+                false,
+                pg_sys::BuildIndexInfo(index.rel()),
+            );
+        }
     }
 }
 
 /// The table of marks and its index; nothing while the extension is being created.
-unsafe fn marks_and_index() -> Option<(pg_sys::Oid, pg_sys::Oid)> {
+pub fn marks_and_index() -> Option<(pg_sys::Oid, pg_sys::Oid)> {
     // SAFETY: syscache look-ups by name.
     unsafe {
         let schema = pg_sys::get_namespace_oid(c"varve".as_ptr(), true);

@@ -7,3 +7,5 @@ pub mod chunk_marker;
 pub mod index_options;
 pub mod keys;
 pub mod layout;
+pub mod marker_file;
+pub mod marker_sweep;

@@ -8,6 +8,7 @@ pub mod encode;
 pub mod index_entries;
 pub mod inspect;
 pub mod job_states;
+pub mod low_page;
 pub mod place;
 pub mod raw;
 pub mod read;

@@ -1,8 +1,10 @@
 //! Writing chunks: pieces first, then the header that names them. Everything goes through
 //! `heap_insert` and `heap_delete`, so WAL, visibility and free space are heap's.
 
+use super::low_page;
 use super::place;
 use super::read::Chunk;
+use crate::guc;
 use crate::pg::error::{self, Code};
 use crate::pg::relation;
 use crate::pg::replication::UnidentifiedChanges;
@@ -14,7 +16,7 @@ use varve_columns::tuple::delete_map::DeleteMap;
 use varve_columns::tuple::header::{self, Header, Piece, Section, BODY_BYTES, PIECE_BYTES};
 use varve_columns::tuple::runs::Pieces;
 use varve_columns::tuple::statics::Statics;
-use varve_columns::tuple::tid::{MAX_HEADER_BLOCK, MAX_HEADER_OFFSET};
+use varve_columns::tuple::tid::MAX_HEADER_OFFSET;
 
 /// Piece numbers of spilled sections start here; each depth has numbers of its own.
 pub const STATICS_BASE: u32 = 0x4000_0000;
@@ -141,23 +143,37 @@ impl Target {
         );
         place::aim(self.table, body.len(), true);
         let mut tid = self.insert(&body, core::ptr::null_mut());
-        if tid.offset > MAX_HEADER_OFFSET {
+        let end = guc::header_pages();
+        let mut low_from = 0;
+        while tid.offset > MAX_HEADER_OFFSET || tid.block >= end {
+            error::check_interrupts();
             self.discard_header(tid);
-            self.use_new_page();
+            // SAFETY: the table is open for writing.
+            if unsafe { relation::blocks(self.table) } < end {
+                self.use_new_page();
+                tid = self.insert(&body, core::ptr::null_mut());
+                place::added(self.table, tid.block);
+                continue;
+            }
+            // SAFETY: as above.
+            match unsafe { low_page::aim(self.table, body.len(), low_from, end) } {
+                Some(block) => low_from = block + 1,
+                None => self.refuse_header(end),
+            }
             tid = self.insert(&body, core::ptr::null_mut());
-            place::added(self.table, tid.block);
-        }
-        if tid.offset > MAX_HEADER_OFFSET || tid.block >= MAX_HEADER_BLOCK {
-            // SAFETY: the table is open.
-            let name = unsafe { relation::name(self.table) };
-            error::raise(
-                Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
-                format!("no place for a chunk header in table \"{name}\""),
-                "A varve table holds chunks in its first 134,217,728 pages only.",
-                "Partition the table.",
-            )
         }
         tid
+    }
+
+    fn refuse_header(&self, end: u32) -> ! {
+        // SAFETY: the table is open.
+        let name = unsafe { relation::name(self.table) };
+        error::raise(
+            Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+            format!("no place for a chunk header in table \"{name}\""),
+            &format!("A varve table holds headers of chunks in its first {end} pages only, and none of them has room."),
+            "VACUUM finds the room that deleted rows have left. Partition a table that is full.",
+        )
     }
 
     /// Frees a header that landed at too high a line pointer. Readers ignore headers there, so it does

@@ -8,6 +8,7 @@ use super::survey::Survey;
 use super::{obstacle, plan, reindex, relocate, seal};
 use crate::catalog::chunk_marker;
 use crate::catalog::layout::{self, Layout};
+use crate::catalog::marker_sweep;
 use crate::chunk::density;
 use crate::chunk::place::LowFirst;
 use crate::chunk::read::Damage;
@@ -58,7 +59,12 @@ pub unsafe fn run(rounds: &mut Rounds, watch: &dyn Watch) -> Work {
     };
     let (rows, has_dead) = (compaction.sealed, compaction.has_dead);
     // SAFETY: as above.
-    let after = unsafe { rounds.run(|table, _| relation::blocks(table)) };
+    let after = unsafe {
+        rounds.run(|table, _| {
+            marker_sweep::sweep();
+            relation::blocks(table)
+        })
+    };
     Work {
         rows,
         bytes: u64::from(before.saturating_sub(after)) * u64::from(pgrx::pg_sys::BLCKSZ),

@@ -2,3 +2,4 @@
 
 pub mod auto_index;
 pub mod create_index;
+pub mod dropped;

@@ -13,7 +13,6 @@ const INNER_NODES: usize = BLOCK_BYTES / 2 - 1;
 const LEAVES: usize = NODES - INNER_NODES;
 /// Levels of pages in the map.
 const DEPTH: u32 = 3;
-const STEP_BYTES: usize = BLOCK_BYTES / 256;
 
 /// What the map says, a page of it at a time. It may be out of date: look at the page before you rely on it.
 pub struct FreeSpace {
@@ -23,6 +22,9 @@ pub struct FreeSpace {
 }
 
 impl FreeSpace {
+    /// The map's unit.
+    pub const STEP_BYTES: usize = BLOCK_BYTES / 256;
+
     /// # Safety
     /// `table` must stay open while the value is used.
     pub unsafe fn new(table: pg_sys::Relation) -> FreeSpace {
@@ -40,7 +42,7 @@ impl FreeSpace {
         let leaves = self.kept.as_ref().map_or(&[][..], |kept| &kept.1);
         leaves
             .get(leaf)
-            .map_or(0, |&step| usize::from(step) * STEP_BYTES)
+            .map_or(0, |&step| usize::from(step) * Self::STEP_BYTES)
     }
 
     /// The leaves of a page; none where the map is shorter.

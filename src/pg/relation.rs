@@ -114,6 +114,33 @@ pub unsafe fn file_number(relation: pg_sys::Relation) -> pg_sys::Oid {
     }
 }
 
+/// The tablespace that the relation's file is in.
+///
+/// # Safety
+/// See `oid`.
+pub unsafe fn file_tablespace(relation: pg_sys::Relation) -> pg_sys::Oid {
+    // SAFETY: by contract.
+    unsafe {
+        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        return (*relation).rd_node.spcNode;
+        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        return (*relation).rd_locator.spcOid;
+    }
+}
+
+/// What inserts leave free on each page of a table: its `fillfactor`.
+///
+/// # Safety
+/// See `oid`.
+pub unsafe fn kept_free_bytes(table: pg_sys::Relation) -> usize {
+    // SAFETY: by contract; the options of a table are heap's.
+    unsafe {
+        let options: *const pg_sys::StdRdOptions = (*table).rd_options.cast();
+        let percent = options.as_ref().map_or(100, |options| options.fillfactor);
+        pg_sys::BLCKSZ as usize * (100 - percent.clamp(0, 100)) as usize / 100
+    }
+}
+
 /// # Safety
 /// See `oid`.
 pub unsafe fn blocks(relation: pg_sys::Relation) -> u32 {

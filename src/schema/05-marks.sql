@@ -1,6 +1,7 @@
 -- Which files of tables have, or once had, chunks: as long as a table has none, its ordinary indexes are complete and may
--- be used. Written by the library only; a number that outlives its file does no harm (catalog/chunk_marker.rs).
+-- be used. Written by the library only; a mark that outlives its file does no harm (catalog/chunk_marker.rs).
 -- A materialized view in name only: publications FOR ALL TABLES must not ask subscribers for it. It cannot be refreshed.
-CREATE MATERIALIZED VIEW varve.chunk_files USING heap AS SELECT (1 / 0)::oid AS file WITH NO DATA;
-CREATE INDEX chunk_files_file ON varve.chunk_files (file);
+CREATE MATERIALIZED VIEW varve.chunk_files USING heap
+AS SELECT (1 / 0)::oid AS file, 0::oid AS tablespace, 0 AS backend WITH NO DATA;
+CREATE INDEX chunk_files_file ON varve.chunk_files (file, tablespace, backend);
 REVOKE ALL ON varve.chunk_files FROM PUBLIC;
