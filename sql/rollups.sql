@@ -183,6 +183,16 @@ SELECT count(*) FROM varve.rollups;
 
 -- Rights: of the view as of any other; the rest is its owner's.
 SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, count(*) c FROM m GROUP BY b');
+-- What dumps say of a rollup is not for others to say.
+CREATE VIEW no_rollup AS SELECT time_bucket('1 hour', time) b, count(*) c FROM m GROUP BY b;
+SELECT objname, label::json ->> 'removed' AS removed FROM pg_seclabels WHERE objname = 'r';
+SECURITY LABEL FOR varve ON VIEW r IS '{"watermark": 0, "removed": 0, "stored_has_index": true, "source_has_index": true}';
+SECURITY LABEL FOR varve ON VIEW no_rollup IS '{"watermark": 0, "removed": 0, "stored_has_index": true, "source_has_index": true}';
+SECURITY LABEL FOR varve ON VIEW no_rollup IS '[]';
+CREATE VIEW thief AS SELECT l.low, c.* FROM varve.rollup_live('r_stored', NULL::timestamptz) l,
+    LATERAL (SELECT time_bucket('1 hour', time) b, count(*) c FROM m GROUP BY b) c;
+SECURITY LABEL FOR varve ON VIEW thief IS '{"watermark": 0, "removed": 0, "stored_has_index": true, "source_has_index": true}';
+DROP VIEW no_rollup, thief;
 CREATE ROLE regress_rollup_reader;
 GRANT SELECT ON r TO regress_rollup_reader;
 SET ROLE regress_rollup_reader;

@@ -230,6 +230,12 @@ pub fn has_rows(relation: pg_sys::Oid) -> bool {
     [pg_sys::RELKIND_RELATION, pg_sys::RELKIND_MATVIEW].contains(&kind)
 }
 
+/// Is it a view?
+pub fn is_view(relation: pg_sys::Oid) -> bool {
+    // SAFETY: a syscache look-up, of any OID.
+    unsafe { pg_sys::get_rel_relkind(relation) as u8 == pg_sys::RELKIND_VIEW }
+}
+
 /// Is it a partitioned table?
 pub fn is_partitioned(relation: pg_sys::Oid) -> bool {
     // SAFETY: a syscache look-up.

@@ -1,6 +1,7 @@
 //! What `varve.rollup` and `varve.rollup_mark` say, read and written without the rights of whoever is asking: the tables are
 //! the extension's, and nobody else may read them.
 
+use super::label::Label;
 use super::ranges::Ranges;
 use crate::pg::relation::Open;
 use core::ffi::CStr;
@@ -40,6 +41,11 @@ impl Rollup {
             first.saturating_sub(self.width_max - 1),
             last.saturating_add(self.over_max),
         )
+    }
+
+    /// Was it restored from a dump, and never refreshed since? It has stored buckets then, of which no writer knows.
+    pub fn is_restored(&self) -> bool {
+        self.threshold == i64::MIN && self.watermark > i64::MIN
     }
 
     /// The first start of a bucket that can be computed: all its rows are there, as far as retention goes.
@@ -222,7 +228,7 @@ pub enum Limit {
     Removed,
 }
 
-/// Moves a limit of a rollup.
+/// Moves a limit of a rollup, and says so in its label where a dump has to know.
 pub fn move_on(stored: pg_sys::Oid, limit: Limit, to: i64) {
     let column = match limit {
         Limit::Threshold => column::THRESHOLD,
@@ -235,14 +241,23 @@ pub fn move_on(stored: pg_sys::Oid, limit: Limit, to: i64) {
         let now = core::ptr::null_mut();
         let mut changed = None;
         scan(table, index, by, stored, now, |row| {
-            changed = Some(row.with(column, to))
+            changed = Some((row.with(column, to), row.rollup()))
         });
-        let (Some(tuple), Some((table, _))) = (changed, table_and_index(table, index)) else {
+        let (Some((tuple, mut rollup)), Some((table, _))) =
+            (changed, table_and_index(table, index))
+        else {
             return;
         };
         let table = Open::table(table, pg_sys::RowExclusiveLock);
         pg_sys::CatalogTupleUpdate(table.rel(), &mut (*tuple).t_self, tuple);
         pg_sys::heap_freetuple(tuple);
+        match limit {
+            Limit::Threshold => return,
+            Limit::Watermark => rollup.watermark = to,
+            Limit::Removed => rollup.removed = to,
+        }
+        Label::of(&rollup).write(rollup.view);
+        pg_sys::CommandCounterIncrement();
     }
 }
 

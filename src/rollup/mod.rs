@@ -2,6 +2,7 @@
 //! (docs/design/0016). The SQL functions are in `functions/rollup`. Imports `pg` and `storage` alone.
 
 pub mod catalog;
+pub mod label;
 pub mod ranges;
 pub mod time;
 pub mod watch;

@@ -230,11 +230,12 @@ unsafe fn of_rollups(table: pg_sys::Relation, rollups: &[Rollup]) -> Option<Rc<W
     }))
 }
 
-/// Rows of earlier times have been removed from the source itself, not from a rollup in between.
+/// Rows of earlier times have been removed from the source itself, not from a rollup in between. A dump may have rows that
+/// retention was about to remove.
 fn removed_by_retention(rollups: &[Rollup]) -> Option<i64> {
     let direct = rollups
         .iter()
-        .filter(|rollup| rollup.below == pg_sys::InvalidOid);
+        .filter(|rollup| rollup.below == pg_sys::InvalidOid && !rollup.is_restored());
     direct.map(|rollup| rollup.removed).max()
 }
 

@@ -4,6 +4,7 @@
 
 use crate::catalog::access_method;
 use crate::compact::expire::{Rule, Span, Unit};
+use crate::functions::rollup::restored;
 use crate::pg::error::{self, Code};
 use crate::pg::relation::{self, Open};
 use crate::rollup::catalog;
@@ -246,6 +247,13 @@ unsafe extern "C-unwind" fn check_label(
         (*object, label)
     };
     let is_table = object.classId == pg_sys::RelationRelationId && object.objectSubId == 0;
+    if is_table && relation::is_view(object.objectId) {
+        if let Some(label) = label {
+            // SAFETY: core has locked the view.
+            unsafe { restored::attach(object.objectId, &label) };
+        }
+        return;
+    }
     let table = if is_table && relation::has_rows(object.objectId) {
         Open::existing_table(object.objectId, pg_sys::AccessShareLock)
     } else {

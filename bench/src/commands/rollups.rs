@@ -1,5 +1,7 @@
 //! Sessions of random changes to a table with rollups, two of them stacked, beside refreshes and compact: after every transaction,
-//! and in every snapshot, the rollups give what their queries give. The server is killed in between.
+//! and in every snapshot, the rollups give what their queries give. The server is killed in between. Dumps carry what is stored.
+
+mod dumped;
 
 use crate::errors::{describe, is_conflict};
 use crate::heap_pair;
@@ -49,6 +51,7 @@ struct Shared {
 
 pub fn run(tree: &Arc<Tree>, report: &mut Report, transactions: u64, seed: u64) -> Result<()> {
     println!("rollups: seed {seed}, {transactions} transactions");
+    dumped::run(tree, report)?;
     let settings = [
         "deadlock_timeout = '100ms'",
         "max_prepared_transactions = 20",

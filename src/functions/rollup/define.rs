@@ -9,6 +9,7 @@ use crate::pg::error;
 use crate::pg::relation::{self, Open};
 use crate::pg::sql;
 use crate::rollup::catalog::{self, Rollup};
+use crate::rollup::label::Label;
 use core::ffi::CStr;
 use pgrx::pg_sys::{self, Datum, Oid};
 use std::ffi::CString;
@@ -36,15 +37,15 @@ sql_function! {
 }
 
 /// Where the rows of a rollup come from.
-struct Source {
+pub struct Source {
     /// The varve table, in the end.
-    root: Oid,
+    pub root: Oid,
     /// Its time column.
-    time_column: i16,
+    pub time_column: i16,
     /// The stored table of the rollup in between, if there is one, and its buckets.
-    below: Oid,
-    width: i64,
-    over: i64,
+    pub below: Oid,
+    pub width: i64,
+    pub over: i64,
 }
 
 fn create(name: Datum, text: &str) {
@@ -52,7 +53,7 @@ fn create(name: Datum, text: &str) {
     unsafe {
         let text = query::text(text);
         let defined = query::define(&text);
-        let source = source_of(&defined);
+        let source = source_of(defined.from, defined.time);
         check_names(&defined.columns);
         let (schema, name) = place(name);
         let stored = stored_name(&name, schema);
@@ -65,7 +66,26 @@ fn create(name: Datum, text: &str) {
         let table = pg_sys::get_relname_relid(stored.as_ptr(), schema);
         sql::execute(&view(&qualified(&name), &qualified(&stored), &defined), &[]);
         let view = pg_sys::get_relname_relid(name.as_ptr(), schema);
-        enter(table, view, &defined, &source);
+        let nothing = i64::MIN;
+        let rollup = Rollup {
+            stored: table,
+            view,
+            source: source.root,
+            time_column: source.time_column,
+            width_max: defined.width.saturating_add(source.width),
+            over_max: defined.over.saturating_add(source.over),
+            threshold: nothing,
+            watermark: nothing,
+            bucket_column: defined.bucket as i16 + 1,
+            removed: nothing,
+            below: source.below,
+        };
+        enter(&rollup);
+        Label::of(&rollup).write(view);
+        error::notice(
+            "the rollup computes everything until it is refreshed",
+            "CALL varve.refresh_rollup(…) stores what is settled.",
+        );
     }
 }
 
@@ -100,13 +120,16 @@ unsafe fn stored_name(name: &CStr, schema: Oid) -> CString {
     }
 }
 
-/// Finds what the query is computed from, and whether a rollup of it can be right.
-unsafe fn source_of(defined: &Defined) -> Source {
+/// Finds what a query of the column `time` of a relation is computed from, and whether a rollup of it can be right.
+///
+/// # Safety
+/// Within a statement; the relation must be locked.
+pub unsafe fn source_of(relation: Oid, time: i16) -> Source {
     // SAFETY: the relation was locked when the query was analysed.
     unsafe {
-        let from = Open::table(defined.from, pg_sys::AccessShareLock);
-        if let Some(below) = catalog::of_view(defined.from) {
-            return stacked(&below, defined);
+        let from = Open::table(relation, pg_sys::AccessShareLock);
+        if let Some(below) = catalog::of_view(relation) {
+            return stacked(&below, time);
         }
         let name = relation::name(from.rel());
         let class = &*(*from.rel()).rd_rel;
@@ -142,7 +165,7 @@ unsafe fn source_of(defined: &Defined) -> Source {
                 "Use a view with a condition of its own on the rollup of a table without policies.",
             );
         }
-        let attribute = &relation::attributes((*from.rel()).rd_att)[defined.time as usize - 1];
+        let attribute = &relation::attributes((*from.rel()).rd_att)[time as usize - 1];
         if !attribute.attnotnull {
             raise(
                 Code::ERRCODE_NOT_NULL_VIOLATION,
@@ -155,8 +178,8 @@ unsafe fn source_of(defined: &Defined) -> Source {
             );
         }
         Source {
-            root: defined.from,
-            time_column: defined.time,
+            root: relation,
+            time_column: time,
             below: pg_sys::InvalidOid,
             width: 0,
             over: 0,
@@ -165,9 +188,9 @@ unsafe fn source_of(defined: &Defined) -> Source {
 }
 
 /// A rollup of a rollup is computed from that one's source, in the end.
-unsafe fn stacked(below: &Rollup, defined: &Defined) -> Source {
+unsafe fn stacked(below: &Rollup, time: i16) -> Source {
     // The bucket of a view has the number that it has in the stored table.
-    if defined.time != below.bucket_column {
+    if time != below.bucket_column {
         raise(
             Code::ERRCODE_FEATURE_NOT_SUPPORTED,
             "a rollup of a rollup must bucket its bucket",
@@ -318,29 +341,27 @@ unsafe fn view(name: &str, stored: &str, defined: &Defined) -> String {
     )
 }
 
-/// Enters the rollup. Nothing is stored yet, so no writer has to know of it.
-unsafe fn enter(stored: Oid, view: Oid, defined: &Defined, source: &Source) {
+/// Enters a rollup.
+///
+/// # Safety
+/// Within a statement; what is stored no writer may have to know of yet.
+pub unsafe fn enter(rollup: &Rollup) {
     // SAFETY: one value for each column; the source is there.
     unsafe {
-        let nothing = i64::MIN;
         let mut values: [Datum; 11] = [
-            stored.into(),
-            view.into(),
-            source.root.into(),
-            source.time_column.into(),
-            defined.width.saturating_add(source.width).into(),
-            defined.over.saturating_add(source.over).into(),
-            nothing.into(),
-            nothing.into(),
-            (defined.bucket as i16 + 1).into(),
-            nothing.into(),
-            source.below.into(),
+            rollup.stored.into(),
+            rollup.view.into(),
+            rollup.source.into(),
+            rollup.time_column.into(),
+            rollup.width_max.into(),
+            rollup.over_max.into(),
+            rollup.threshold.into(),
+            rollup.watermark.into(),
+            rollup.bucket_column.into(),
+            rollup.removed.into(),
+            rollup.below.into(),
         ];
         catalog::add(&mut values, &mut [false; 11]);
-        pg_sys::CacheInvalidateRelcacheByRelid(source.root);
+        pg_sys::CacheInvalidateRelcacheByRelid(rollup.source);
     }
-    error::notice(
-        "the rollup computes everything until it is refreshed",
-        "CALL varve.refresh_rollup(…) stores what is settled.",
-    );
 }

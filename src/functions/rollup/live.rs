@@ -1,6 +1,7 @@
 //! Which buckets a rollup's view computes from its source, and which it takes from what is stored: the functions in the view's
 //! definition. Both halves of the view ask here, at execution and by the query's snapshot, so they always agree.
 
+use super::restored;
 use crate::functions::fcinfo::{arg, guarded, raw_arg, sql_function, Fcinfo};
 use crate::pg::error::{self, Code};
 use crate::pg::transaction::{Access, PerTransaction};
@@ -120,7 +121,7 @@ unsafe fn look(stored: pg_sys::Oid, snapshot: pg_sys::Snapshot) -> Shown {
     // SAFETY: the caller's snapshot is active.
     unsafe {
         let Some(rollup) = catalog::find(stored, snapshot) else {
-            // Restored without its row in varve.rollup, or not committed for this snapshot: all is computed.
+            // Restored without its label, or not committed for this snapshot: all is computed.
             let mut live = Ranges::default();
             live.add(i64::MIN, i64::MAX);
             return Shown {
@@ -129,6 +130,7 @@ unsafe fn look(stored: pg_sys::Oid, snapshot: pg_sys::Snapshot) -> Shown {
                 live,
             };
         };
+        let rollup = restored::with_what_is_kept(rollup);
         let (marked, _) = catalog::marks(stored, snapshot);
         let own = watch::touched(rollup.source);
         let mut live = Ranges::default();

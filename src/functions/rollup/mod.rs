@@ -7,4 +7,5 @@ mod define;
 mod live;
 mod query;
 pub mod refresh;
+pub mod restored;
 pub mod truncate;

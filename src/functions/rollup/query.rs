@@ -305,10 +305,10 @@ unsafe fn deparse(node: *mut Node, context: *mut pg_sys::List) -> String {
 
 /// A group by bucket of time.
 #[derive(Clone, Copy)]
-struct Bucket {
-    time: i16,
-    width: i64,
-    over: i64,
+pub struct Bucket {
+    pub time: i16,
+    pub width: i64,
+    pub over: i64,
 }
 
 /// The clock of a zone may be set by this much, at most.
@@ -398,6 +398,101 @@ unsafe fn width_of(kind: TimeType, width: *mut pg_sys::Const) -> i64 {
             },
         };
         checked.unwrap_or_else(|error| time_bucket::raise_bucket_error(error))
+    }
+}
+
+/// What the view of a rollup is made of.
+pub struct Parts {
+    pub stored: Oid,
+    /// The relation that is grouped.
+    pub from: Oid,
+    pub bucket: Bucket,
+    /// Which of the view's columns, from 0, is the bucket.
+    pub bucket_column: usize,
+}
+
+/// Looks for a rollup's parts in a view; None in any other view.
+///
+/// # Safety
+/// `view` must be open.
+pub unsafe fn of_view(view: pg_sys::Relation) -> Option<Parts> {
+    // SAFETY: by contract; a view has a rule with its query.
+    unsafe {
+        let is_view = (*(*view).rd_rel).relkind as u8 == pg_sys::RELKIND_VIEW;
+        let mut found = InView::default();
+        if is_view {
+            found.look(pg_sys::get_view_query(view));
+        }
+        let (from, (bucket_column, bucket)) = found.grouped?;
+        Some(Parts {
+            stored: found.stored?,
+            from,
+            bucket,
+            bucket_column,
+        })
+    }
+}
+
+#[derive(Default)]
+struct InView {
+    stored: Option<Oid>,
+    grouped: Option<(Oid, (usize, Bucket))>,
+}
+
+impl InView {
+    /// Looks through the subqueries of a query.
+    unsafe fn look(&mut self, query: *mut pg_sys::Query) {
+        // SAFETY: the caller's contract: an analysed query.
+        unsafe {
+            for table in items::<pg_sys::RangeTblEntry>((*query).rtable) {
+                match (*table).rtekind {
+                    pg_sys::RTEKind::RTE_SUBQUERY => self.look((*table).subquery),
+                    pg_sys::RTEKind::RTE_FUNCTION => {
+                        let functions = items::<pg_sys::RangeTblFunction>((*table).functions);
+                        self.stored = functions
+                            .filter_map(|function| stored_of((*function).funcexpr))
+                            .next()
+                            .or(self.stored);
+                    }
+                    pg_sys::RTEKind::RTE_RELATION => {
+                        let grouped = bucket_in(query).map(|bucket| ((*table).relid, bucket));
+                        self.grouped = grouped.or(self.grouped);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+/// The bucket that a query is grouped by, and its column.
+unsafe fn bucket_in(query: *mut pg_sys::Query) -> Option<(usize, Bucket)> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let groups: Vec<u32> = items::<pg_sys::SortGroupClause>((*query).groupClause)
+            .map(|clause| (*clause).tleSortGroupRef)
+            .collect();
+        items::<pg_sys::TargetEntry>((*query).targetList)
+            .enumerate()
+            .filter(|(_, entry)| groups.contains(&(**entry).ressortgroupref))
+            .find_map(|(at, entry)| Some((at, bucket_of((*entry).expr.cast())?)))
+    }
+}
+
+/// The first argument of a call of varve.rollup_live.
+unsafe fn stored_of(node: *mut Node) -> Option<Oid> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let call = cast::<pg_sys::FuncExpr>(node, NodeTag::T_FuncExpr)?;
+        let schema = pg_sys::get_namespace_oid(c"varve".as_ptr(), true);
+        let name = pg_sys::get_func_name((*call).funcid);
+        let is_ours = !name.is_null()
+            && CStr::from_ptr(name) == c"rollup_live"
+            && pg_sys::get_func_namespace((*call).funcid) == schema;
+        let first = items::<Node>((*call).args).next()?;
+        let stored = cast::<pg_sys::Const>(first, NodeTag::T_Const)?;
+        (is_ours && !(*stored).constisnull)
+            .then(|| Oid::from_u32((*stored).constvalue.value() as u32))
     }
 }
 

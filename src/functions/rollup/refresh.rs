@@ -7,6 +7,7 @@
 //!    that the snapshot shows; and moves the watermark. Marks that come later stay, and so their times are computed by readers.
 
 use super::live;
+use super::restored;
 use crate::functions::fcinfo::{arg, guarded, null, sql_function};
 use crate::pg::error::{self, Code};
 use crate::pg::lock_tags::{self, Tag, Whole};
@@ -244,7 +245,8 @@ fn begin(rollup: &Rollup) -> i64 {
     let Some(rollup) = rollup else {
         return i64::MIN;
     };
-    let newest = newest_time(&rollup);
+    // SAFETY: within a statement or a round, which have a snapshot.
+    let newest = unsafe { restored::begin(&rollup, newest_time(&rollup)) };
     if newest <= rollup.threshold {
         return rollup.threshold;
     }

@@ -1,0 +1,177 @@
+//! Rollups that come out of a dump: view and stored table are restored as such, and then the view gets its label, which says how far
+//! the table had been stored. With that the rollup is entered again. What the marks were nobody knows any more, so all buckets are
+//! computed again but for those of rows that retention has taken: those stay as they were.
+
+use super::define::{self, Source};
+use super::query;
+use crate::functions::errors::{raise, Code};
+use crate::pg::relation::{self, Open};
+use crate::pg::sql;
+use crate::rollup::catalog::{self, Limit, Rollup};
+use crate::rollup::label::{self, Label};
+use crate::rollup::ranges::Ranges;
+use crate::rollup::time::TimeType;
+use pgrx::pg_sys::{self, Oid};
+
+/// SECURITY LABEL FOR varve ON VIEW, as a dump has it. The right of the view's owner core has checked.
+///
+/// # Safety
+/// `view` must be locked.
+pub unsafe fn attach(view: Oid, text: &str) {
+    let Some(label) = Label::parse(text) else {
+        raise(
+            Code::ERRCODE_INVALID_PARAMETER_VALUE,
+            "invalid label of a rollup",
+            "",
+            "Refreshes of a rollup write this label; it is for dumps alone.",
+        );
+    };
+    if catalog::of_view(view).is_some() {
+        raise(
+            Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!("\"{}\" is a rollup already", relation::name_of(view)),
+            "",
+            "Refreshes of a rollup write its label; it is for dumps alone.",
+        );
+    }
+    // SAFETY: by contract.
+    unsafe {
+        let open = Open::table(view, pg_sys::AccessShareLock);
+        let Some(parts) = query::of_view(open.rel()) else {
+            not_a_rollup(view);
+        };
+        check_stored(open.rel(), parts.stored);
+        let source = define::source_of(parts.from, parts.bucket.time);
+        enter(view, &parts, &source, &label);
+    }
+}
+
+fn not_a_rollup(view: Oid) -> ! {
+    raise(
+        Code::ERRCODE_WRONG_OBJECT_TYPE,
+        format!(
+            "\"{}\" is not the view of a rollup",
+            relation::name_of(view)
+        ),
+        "",
+        "varve.create_rollup makes rollups.",
+    )
+}
+
+/// The rollup owns its table: it is emptied, written and dropped with it.
+unsafe fn check_stored(view: pg_sys::Relation, stored: Oid) {
+    // SAFETY: the view is open.
+    unsafe {
+        let table = Open::living_table(stored, pg_sys::AccessShareLock);
+        let is_fit = crate::catalog::access_method::is_varve(table.rel())
+            && (*(*table.rel()).rd_rel).relowner == (*(*view).rd_rel).relowner
+            && catalog::source_of(stored).is_none();
+        if !is_fit {
+            raise(
+                Code::ERRCODE_WRONG_OBJECT_TYPE,
+                format!(
+                    "table \"{}\" cannot store a rollup",
+                    relation::name(table.rel())
+                ),
+                "It must be a varve table of the view's owner, and store no other rollup.",
+                "",
+            );
+        }
+    }
+}
+
+unsafe fn enter(view: Oid, parts: &query::Parts, source: &Source, label: &Label) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        define::enter(&Rollup {
+            stored: parts.stored,
+            view,
+            source: source.root,
+            time_column: source.time_column,
+            width_max: parts.bucket.width.saturating_add(source.width),
+            over_max: parts.bucket.over.saturating_add(source.over),
+            threshold: i64::MIN,
+            watermark: label.watermark,
+            bucket_column: parts.bucket_column as i16 + 1,
+            removed: label.removed,
+            below: source.below,
+        });
+    }
+    if label.watermark > i64::MIN {
+        let mut all = Ranges::default();
+        all.add(i64::MIN, i64::MAX);
+        catalog::add_marks(parts.stored, &all);
+    }
+}
+
+/// The rollup as it is to be read, or refreshed: one that was restored without its rows has nothing to keep.
+///
+/// # Safety
+/// Inside a statement or a round, with an active snapshot.
+pub unsafe fn with_what_is_kept(mut rollup: Rollup) -> Rollup {
+    // SAFETY: by contract.
+    unsafe {
+        if rollup.is_restored() && rollup.removed > i64::MIN && !keeps_some(&rollup) {
+            rollup.removed = i64::MIN;
+        }
+    }
+    rollup
+}
+
+/// Does the stored table have buckets that can no longer be computed?
+unsafe fn keeps_some(rollup: &Rollup) -> bool {
+    let Some(table) = Open::existing_table(rollup.stored, pg_sys::AccessShareLock) else {
+        return false;
+    };
+    // SAFETY: the table is open, and has the column; readers of the view need no right on it.
+    unsafe {
+        let (name, kind) = {
+            let all = relation::attributes((*table.rel()).rd_att);
+            let bucket = &all[rollup.bucket_column as usize - 1];
+            (relation::attribute_name(bucket), bucket.atttypid)
+        };
+        let time = TimeType::of(kind).unwrap_or(TimeType::Int8);
+        let statement = format!(
+            "SELECT 1 FROM {} WHERE {} OPERATOR(pg_catalog.<) $1 LIMIT 1",
+            relation::qualified_name(table.rel()),
+            sql::identifier(&name)
+        );
+        let first = [(kind, Some(time.write(rollup.first_computable())))];
+        let (mut user, mut context) = (pg_sys::InvalidOid, 0);
+        pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
+        let restricted =
+            pg_sys::SECURITY_RESTRICTED_OPERATION | pg_sys::SECURITY_LOCAL_USERID_CHANGE;
+        let owner = (*(*table.rel()).rd_rel).relowner;
+        pg_sys::SetUserIdAndSecContext(owner, context | restricted as i32);
+        let found = !sql::query(&statement, &first).is_empty();
+        pg_sys::SetUserIdAndSecContext(user, context);
+        found
+    }
+}
+
+/// Gets a restored rollup ready for its first refresh: from `threshold` on writers mark what they change, so that has to be past all
+/// that is stored. Raises an error where the restore is not through.
+///
+/// # Safety
+/// As `with_what_is_kept`, with refreshes of the rollup excluded.
+pub unsafe fn begin(rollup: &Rollup, threshold: i64) -> i64 {
+    if !rollup.is_restored() {
+        return threshold;
+    }
+    if label::is_being_restored(rollup) {
+        raise(
+            Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            format!(
+                "rollup \"{}\" is being restored from a dump",
+                relation::name_of(rollup.view)
+            ),
+            "Its stored table and its source have no indexes yet.",
+            "Refresh it when the restore is through, or create the indexes.",
+        );
+    }
+    // SAFETY: by contract.
+    if unsafe { with_what_is_kept(rollup.clone()) }.removed < rollup.removed {
+        catalog::move_on(rollup.stored, Limit::Removed, i64::MIN);
+    }
+    threshold.max(rollup.watermark.saturating_add(rollup.width_max))
+}
