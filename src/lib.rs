@@ -66,6 +66,8 @@ pub extern "C-unwind" fn _PG_init() {
     plan::utility::init();
     exec::aggregate::init();
     plan::aggregate::init();
+    exec::chunk_delete::init();
+    plan::chunk_delete::init();
     // A session loads the library when the planner first calls the support function of one of our functions: before any of
     // their hooks is due.
     plan::gapfill::init();

@@ -222,6 +222,9 @@ unsafe fn next_row(
                 TupleKind::Header => {
                     let reader = open_from_slot(table, slot);
                     let mut open = OpenChunk::new(reader, own.snapshot());
+                    if open.is_empty() {
+                        continue;
+                    }
                     if !forward {
                         open.row = i64::from(open.reader.rows());
                     }

@@ -1,3 +1,4 @@
 //! Plan nodes of ours.
 
 pub mod aggregate;
+pub mod chunk_delete;

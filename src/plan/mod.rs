@@ -3,6 +3,7 @@
 
 pub mod aggregate;
 pub mod batch_eligibility;
+pub mod chunk_delete;
 pub mod conflict_filter;
 pub mod gapfill;
 pub mod hooks;

@@ -68,6 +68,9 @@ impl Opened {
             }
             let reader = chunk_cache::reader_at(table, header, snapshot)?;
             let open = Rc::new(OpenChunk::new(reader, snapshot));
+            if open.is_empty() {
+                return None;
+            }
             let opened = OpenedChunk {
                 open: Rc::clone(&open),
                 found: 0..0,

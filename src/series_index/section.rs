@@ -85,9 +85,8 @@ fn open(
             }
             let reader = chunk_cache::reader_at(place.table, header, place.snapshot);
             let reader = reader.filter(|reader| !reader.chunk.header.has(FLAG_TOMBSTONE));
-            if let Some(reader) = reader {
-                chunks.push(Rc::new(OpenChunk::new(reader, place.snapshot)));
-            }
+            let chunk = reader.map(|reader| OpenChunk::new(reader, place.snapshot));
+            chunks.extend(chunk.filter(|chunk| !chunk.is_empty()).map(Rc::new));
         }
     }
 }

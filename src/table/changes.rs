@@ -14,7 +14,7 @@ use crate::pg::tid::Tid;
 use crate::pg::transaction::{Access, PerTransaction};
 use pgrx::pg_sys;
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use varve_columns::tuple::delete_map::DeleteMap;
 use varve_columns::tuple::header::{Section, FLAG_TOMBSTONE};
@@ -119,6 +119,7 @@ struct State {
 
 thread_local! {
     static STATE: PerTransaction<State> = PerTransaction::default();
+    static PASSED_BY: PerTransaction<PassedBy> = PerTransaction::until_a_part_ends();
 }
 
 fn key_of(chunk: &Chunk) -> Key {
@@ -156,6 +157,8 @@ pub enum Hidden {
     /// More than that.
     Also(Overlay),
     Nothing,
+    /// All of it: `pass_by`.
+    All,
 }
 
 /// What a snapshot does not see of a chunk, be it written or not.
@@ -176,7 +179,11 @@ pub unsafe fn hidden(chunk: &Chunk, snapshot: pg_sys::Snapshot) -> Hidden {
         if state.touched.is_empty() {
             return Hidden::Deleted;
         }
-        let touched = state.touched.get(&key_of(chunk));
+        let key = key_of(chunk);
+        if PASSED_BY.with_borrow(|passed| passed.has(key, snapshot)) {
+            return Hidden::All;
+        }
+        let touched = state.touched.get(&key);
         match touched.map(|touched| touched.laid_over(chunk.tid)) {
             Some(changes) if changes.borrow().count() > 0 => {
                 Hidden::Also(Overlay::new(Rc::clone(changes), horizon))
@@ -184,6 +191,40 @@ pub unsafe fn hidden(chunk: &Chunk, snapshot: pg_sys::Snapshot) -> Hidden {
             _ => Hidden::Deleted,
         }
     })
+}
+
+/// Chunks that the scan of a statement passes by: the statement has deleted the rows that it wants of them already.
+#[derive(Default)]
+struct PassedBy {
+    /// The address of the statement's own snapshot, of which no other scan has this copy.
+    snapshot: usize,
+    chunks: HashSet<Key>,
+}
+
+impl PassedBy {
+    fn has(&self, key: Key, snapshot: pg_sys::Snapshot) -> bool {
+        snapshot as usize == self.snapshot && self.chunks.contains(&key)
+    }
+}
+
+/// Hides a chunk, which this transaction has changed, from the scan of a statement that reads by its own copy of a snapshot. Others that
+/// read by a snapshot of the same command, as cursors do, go on seeing it.
+///
+/// # Safety
+/// `snapshot` must stay where it is until `pass_by_nothing` is called, or an error ends the subtransaction.
+pub unsafe fn pass_by(chunk: &Chunk, snapshot: pg_sys::Snapshot) {
+    PASSED_BY.with_borrow_mut(|passed| {
+        if passed.snapshot != snapshot as usize {
+            passed.chunks.clear();
+            passed.snapshot = snapshot as usize;
+        }
+        passed.chunks.insert(key_of(chunk));
+    });
+}
+
+/// Ends what `pass_by` has begun.
+pub fn pass_by_nothing() {
+    PASSED_BY.replace(PassedBy::default());
 }
 
 /// Is one row hidden from a snapshot that sees its chunk's header?

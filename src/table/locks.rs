@@ -193,10 +193,7 @@ pub unsafe fn lock_row(
     let id = seen.header.chunk;
     // SAFETY: by contract.
     unsafe {
-        // What we wrote ourselves nobody else can lock before we end, nor rows of temporary tables.
-        let own = pg_sys::TransactionIdIsCurrentTransactionId(seen.xmin)
-            || (*(*table).rd_rel).relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP;
-        if own || changes::newest(seen).is_some() {
+        if is_own(table, seen) {
             return lock_chunk(table, seen, request);
         }
         let key = (relation::oid(table), id);
@@ -247,6 +244,40 @@ pub unsafe fn lock_row(
             }),
         }
         newest_version(table, seen, row, request)
+    }
+}
+
+/// Locks all rows of a chunk, to delete some of them, where nobody else has any of them; the chunk's newest version then.
+///
+/// # Safety
+/// As `lock_row`.
+pub unsafe fn lock_all(table: pg_sys::Relation, seen: &Chunk) -> Option<Rc<Reader>> {
+    let request = Request {
+        mode: pg_sys::LockTupleMode::LockTupleExclusive,
+        policy: pg_sys::LockWaitPolicy::LockWaitSkip,
+        to_change: true,
+    };
+    // SAFETY: by contract.
+    let locked = unsafe {
+        if is_own(table, seen) {
+            lock_chunk(table, seen, request)
+        } else {
+            lock_whole(table, seen, request, false)?
+        }
+    };
+    match locked {
+        Locked::Chunk(newest) => Some(newest),
+        _ => None,
+    }
+}
+
+/// Has this transaction the chunk to itself? What it wrote itself nobody else can lock before it ends, nor rows of temporary tables.
+unsafe fn is_own(table: pg_sys::Relation, seen: &Chunk) -> bool {
+    // SAFETY: the callers' contract.
+    unsafe {
+        pg_sys::TransactionIdIsCurrentTransactionId(seen.xmin)
+            || (*(*table).rd_rel).relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP
+            || changes::newest(seen).is_some()
     }
 }
 

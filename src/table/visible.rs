@@ -32,7 +32,11 @@ impl OpenChunk {
     /// Has the chunk no row that is there? Then it may have no payload.
     pub fn is_empty(&self) -> bool {
         let header = &self.reader.chunk.header;
-        !matches!(self.hidden, Hidden::Nothing) && header.deleted >= header.rows
+        match self.hidden {
+            Hidden::Nothing => false,
+            Hidden::All => true,
+            Hidden::Deleted | Hidden::Also(_) => header.deleted >= header.rows,
+        }
     }
 
     /// Does the snapshot see all rows of a range?
@@ -41,6 +45,7 @@ impl OpenChunk {
             Hidden::Deleted => self.reader.chunk.map.is_clear(rows),
             Hidden::Also(_) => !rows.into_iter().any(|row| self.is_hidden(row)),
             Hidden::Nothing => true,
+            Hidden::All => rows.is_empty(),
         }
     }
 
@@ -50,6 +55,7 @@ impl OpenChunk {
             Hidden::Deleted => self.reader.chunk.map.contains(row),
             Hidden::Also(overlay) => self.reader.chunk.map.contains(row) || overlay.hides(row),
             Hidden::Nothing => false,
+            Hidden::All => true,
         }
     }
 

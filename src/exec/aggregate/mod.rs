@@ -6,16 +6,16 @@
 
 mod chunk;
 mod compile;
-mod conditions;
+pub mod conditions;
 mod emit;
-mod evaluate;
+pub mod evaluate;
 mod explain;
 mod fold;
 mod groups;
-mod lanes;
+pub mod lanes;
 mod monotone;
 mod node;
-mod places;
+pub mod places;
 mod runs;
 mod source;
 mod transition;

@@ -1,0 +1,243 @@
+//! What the executor calls.
+
+use super::chunks::{Counters, Deletion};
+use crate::exec::aggregate::conditions::Condition;
+use crate::exec::aggregate::evaluate::Evaluation;
+use crate::pg::custom_scan::{self, Shared};
+use crate::pg::executor::{self, unguarded};
+use crate::pg::node::{integers, items, list, make};
+use crate::pg::relation::Open;
+use crate::rollup::watch;
+use crate::table::{changes, stream};
+use pgrx::pg_sys::{self, Node, NodeTag};
+use pgrx::prelude::*;
+use pgrx::PgMemoryContexts;
+use std::ffi::CStr;
+
+pub const NAME: &CStr = c"VarveChunkDelete";
+
+#[repr(C)]
+struct ChunkDeleteState {
+    base: pg_sys::CustomScanState,
+    own: *mut Own,
+}
+
+struct Own {
+    source: *mut pg_sys::PlanState,
+    /// None once it has deleted, or where it must not.
+    conditions: Option<Vec<Condition>>,
+    counters: Counters,
+}
+
+static SCAN_METHODS: Shared<pg_sys::CustomScanMethods> = Shared(pg_sys::CustomScanMethods {
+    CustomName: NAME.as_ptr(),
+    CreateCustomScanState: Some(create),
+});
+
+static EXEC_METHODS: Shared<pg_sys::CustomExecMethods> = Shared(pg_sys::CustomExecMethods {
+    ExplainCustomScan: Some(explain),
+    ..custom_scan::exec_methods(NAME, begin, exec, end, rescan)
+});
+
+pub fn init() {
+    // SAFETY: runs once, while the library is loaded; the methods live as long as the process.
+    unsafe { pg_sys::RegisterCustomScanMethods(scan_methods()) };
+}
+
+pub fn scan_methods() -> *const pg_sys::CustomScanMethods {
+    &raw const SCAN_METHODS.0
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn create(_scan: *mut pg_sys::CustomScan) -> *mut pg_sys::Node {
+    // SAFETY: our state begins with the one that the executor knows.
+    unsafe {
+        let state = make::<ChunkDeleteState>(NodeTag::T_CustomScanState);
+        (*state).base.methods = &raw const EXEC_METHODS.0;
+        state.cast()
+    }
+}
+
+// Where the source runs, there is no guard: an error of its expressions must reach the user as it was raised.
+
+unsafe extern "C-unwind" fn begin(
+    node: *mut pg_sys::CustomScanState,
+    estate: *mut pg_sys::EState,
+    flags: i32,
+) {
+    // SAFETY: called by the executor for a node of ours; the plan is what the planner's hook made.
+    unsafe {
+        let source = unguarded::ExecInitNode(source_of(node), estate, flags);
+        begin_above(node, source, estate, flags);
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn source_of(node: *mut pg_sys::CustomScanState) -> *mut pg_sys::Plan {
+    // SAFETY: as above.
+    unsafe {
+        let scan = (*node).ss.ps.plan.cast::<pg_sys::CustomScan>();
+        let source = items::<pg_sys::Plan>((*scan).custom_plans).next();
+        source.expect("BUG: a delete of chunks without a source")
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn begin_above(
+    node: *mut pg_sys::CustomScanState,
+    source: *mut pg_sys::PlanState,
+    estate: *mut pg_sys::EState,
+    flags: i32,
+) {
+    // SAFETY: as above.
+    unsafe {
+        (*node).custom_ps = list([source]);
+        // Neither to show the plan, nor to look at one row again, nor for a check of a foreign key with a snapshot of its own.
+        let deletes = flags & pg_sys::EXEC_FLAG_EXPLAIN_ONLY as i32 == 0
+            && (*estate).es_epq_active.is_null()
+            && (*estate).es_crosscheck_snapshot.is_null();
+        let conditions = deletes.then(|| {
+            let conditions = clauses_of(node).into_iter().map(|clause| {
+                let condition = Condition::of(clause);
+                let mut condition = condition.expect("BUG: a condition of another kind");
+                condition.begin(&raw mut (*node).ss.ps);
+                condition
+            });
+            conditions.collect()
+        });
+        let own = Own {
+            source,
+            conditions,
+            counters: Counters::default(),
+        };
+        let mut context = PgMemoryContexts::For((*estate).es_query_cxt);
+        (*node.cast::<ChunkDeleteState>()).own = context.leak_and_drop_on_delete(own);
+    }
+}
+
+/// The plan's private data: the place of the table in the range table, and the conditions.
+unsafe fn private_of(node: *mut pg_sys::CustomScanState) -> Vec<*mut pg_sys::List> {
+    // SAFETY: the callers' contract.
+    unsafe {
+        let scan = (*node).ss.ps.plan.cast::<pg_sys::CustomScan>();
+        items((*scan).custom_private).collect()
+    }
+}
+
+unsafe fn clauses_of(node: *mut pg_sys::CustomScanState) -> Vec<*mut Node> {
+    // SAFETY: the callers' contract.
+    unsafe { items(private_of(node)[1]).collect() }
+}
+
+unsafe fn own_of<'a>(node: *mut pg_sys::CustomScanState) -> &'a mut Own {
+    // SAFETY: the callers' contract: `begin` initialized the node.
+    unsafe { &mut *(*node.cast::<ChunkDeleteState>()).own }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn end(node: *mut pg_sys::CustomScanState) {
+    // SAFETY: called by the executor for a node that `begin` initialized.
+    unsafe {
+        changes::pass_by_nothing();
+        pg_sys::ExecEndNode(own_of(node).source);
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn rescan(node: *mut pg_sys::CustomScanState) {
+    // SAFETY: as above.
+    unsafe {
+        custom_scan::rescan_source(node, own_of(node).source);
+    }
+}
+
+unsafe extern "C-unwind" fn exec(
+    node: *mut pg_sys::CustomScanState,
+) -> *mut pg_sys::TupleTableSlot {
+    // SAFETY: called by the executor for a node that `begin` initialized.
+    unsafe {
+        delete(node);
+        let source = (*(*node.cast::<ChunkDeleteState>()).own).source;
+        hand_on(node, unguarded::next_row(source))
+    }
+}
+
+/// At the first call: deletes what it can.
+#[pg_guard]
+unsafe extern "C-unwind" fn delete(node: *mut pg_sys::CustomScanState) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let own = own_of(node);
+        let Some(conditions) = own.conditions.take() else {
+            return;
+        };
+        let estate = (*node).ss.ps.state;
+        let number = integers(private_of(node)[0])[0] as usize;
+        let entry = items::<pg_sys::RangeTblEntry>((*estate).es_range_table).nth(number - 1);
+        let table = (*entry.expect("BUG: a range table without the table")).relid;
+        // The statement has its lock.
+        let open = Open::table(table, pg_sys::NoLock);
+        let command = (*estate).es_output_cid;
+        if !watch::dependents(table).is_empty() || stream::is_streamed(open.rel(), command) {
+            return;
+        }
+        let context = (*node).ss.ps.ps_ExprContext;
+        let evaluation = Evaluation {
+            context,
+            row: core::ptr::null_mut(),
+        };
+        let bound = conditions
+            .iter()
+            .map(|condition| (condition.bind(&evaluation), condition.at))
+            .collect();
+        let snapshot = (*estate).es_snapshot;
+        let mut deletion = Deletion::new(open.rel(), snapshot, command, bound);
+        own.counters = deletion.run((*context).ecxt_per_tuple_memory);
+        evaluation.forget();
+        (*estate).es_processed += own.counters.rows;
+    }
+}
+
+/// Hands on a row of the source, or that there is none.
+#[pg_guard]
+unsafe extern "C-unwind" fn hand_on(
+    node: *mut pg_sys::CustomScanState,
+    row: *mut pg_sys::TupleTableSlot,
+) -> *mut pg_sys::TupleTableSlot {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let slot = (*node).ss.ss_ScanTupleSlot;
+        executor::clear_tuple(slot);
+        if executor::is_empty(row) {
+            return slot;
+        }
+        executor::borrow_attributes(slot, row);
+        let projection = (*node).ss.ps.ps_ProjInfo;
+        if projection.is_null() {
+            return slot;
+        }
+        let context = (*node).ss.ps.ps_ExprContext;
+        pg_sys::MemoryContextReset((*context).ecxt_per_tuple_memory);
+        (*context).ecxt_scantuple = slot;
+        executor::project(projection)
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn explain(
+    node: *mut pg_sys::CustomScanState,
+    _ancestors: *mut pg_sys::List,
+    state: *mut pg_sys::ExplainState,
+) {
+    // SAFETY: called by EXPLAIN for a node that `begin` initialized.
+    unsafe {
+        if (*state).analyze {
+            let count = |label: &CStr, value: u64| {
+                pg_sys::ExplainPropertyUInteger(label.as_ptr(), core::ptr::null(), value, state);
+            };
+            let counters = own_of(node).counters;
+            count(c"Chunks", counters.chunks);
+            count(c"Rows Deleted Together", counters.rows);
+        }
+    }
+}

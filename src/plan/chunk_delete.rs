@@ -1,0 +1,167 @@
+//! Which DELETEs take rows of chunks together: those from one table, with conditions that are decided over vectors, and of which
+//! nobody wants to know row by row: no RETURNING, no triggers on rows, no transition tables. Foreign keys that refer to the table are
+//! such triggers. What is found out when the statement runs keeps core's way too: rollups and logical replication.
+
+use crate::catalog::access_method;
+use crate::catalog::chunk_marker;
+use crate::exec::aggregate::conditions::Condition;
+use crate::exec::chunk_delete as node;
+use crate::guc;
+use crate::pg::custom_scan::{Shared, SUPPORTS_PROJECTION};
+use crate::pg::node::{cast, integer_list, items, list, make};
+use crate::pg::relation::Open;
+use pgrx::pg_sys::{self, Node, NodeTag};
+use pgrx::prelude::*;
+
+static mut NEXT: pg_sys::create_upper_paths_hook_type = None;
+
+pub fn init() {
+    // SAFETY: called once, when a backend loads the library.
+    unsafe {
+        NEXT = pg_sys::create_upper_paths_hook;
+        pg_sys::create_upper_paths_hook = Some(create_upper_paths);
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn create_upper_paths(
+    root: *mut pg_sys::PlannerInfo,
+    stage: pg_sys::UpperRelationKind::Type,
+    input: *mut pg_sys::RelOptInfo,
+    output: *mut pg_sys::RelOptInfo,
+    extra: *mut core::ffi::c_void,
+) {
+    // SAFETY: called by the planner with valid arguments.
+    unsafe {
+        if let Some(next) = NEXT {
+            pg_sys::ffi::pg_guard_ffi_boundary(|| next(root, stage, input, output, extra));
+        }
+        if stage != pg_sys::UpperRelationKind::UPPERREL_FINAL || !is_plain_delete(root) {
+            return;
+        }
+        for path in items::<Node>((*output).pathlist) {
+            let modify = cast::<pg_sys::ModifyTablePath>(path, NodeTag::T_ModifyTablePath);
+            if let Some(modify) = modify {
+                add_node(root, modify);
+            }
+        }
+    }
+}
+
+/// Is the statement a DELETE from one table, and nothing besides?
+unsafe fn is_plain_delete(root: *mut pg_sys::PlannerInfo) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let query = (*root).parse;
+        if (*query).commandType != pg_sys::CmdType::CMD_DELETE
+            || !(*root).parent_root.is_null()
+            || !(*query).returningList.is_null()
+            || !(*query).cteList.is_null()
+            || !(*(*root).glob).subplans.is_null()
+            || (*root).hasPseudoConstantQuals
+        {
+            return false;
+        }
+        let from: Vec<*mut Node> = items((*(*query).jointree).fromlist).collect();
+        let [only] = from[..] else {
+            return false;
+        };
+        let only = cast::<pg_sys::RangeTblRef>(only, NodeTag::T_RangeTblRef);
+        only.is_some_and(|only| (*only).rtindex == (*query).resultRelation)
+    }
+}
+
+/// Puts the node above the scan of a DELETE, if it can be of use there.
+unsafe fn add_node(root: *mut pg_sys::PlannerInfo, modify: *mut pg_sys::ModifyTablePath) {
+    // SAFETY: the caller's contract; all nodes belong to the planner's memory context.
+    unsafe {
+        let source = (*modify).subpath;
+        let few = (*source).rows < guc::batch_rows() as f64;
+        let number = (*(*root).parse).resultRelation;
+        let entry = *(*root).simple_rte_array.add(number as usize);
+        if few || !(*modify).canSetTag || (*entry).inh {
+            return;
+        }
+        // The statement has its lock.
+        let table = Open::table((*entry).relid, pg_sys::NoLock);
+        if !access_method::is_varve(table.rel())
+            || !chunk_marker::may_have_chunks(table.rel())
+            || concerns_rows(table.rel())
+        {
+            return;
+        }
+        let rel = *(*root).simple_rel_array.add(number as usize);
+        let infos = items::<pg_sys::RestrictInfo>((*rel).baserestrictinfo);
+        let clauses: Vec<*mut Node> = infos.map(|info| (*info).clause.cast()).collect();
+        let is_decided = |clause: &*mut Node| {
+            Condition::of(*clause).is_some() && !pg_sys::contain_volatile_functions(*clause)
+        };
+        if clauses.iter().all(is_decided) {
+            let private = list([integer_list([number]), list(clauses)]);
+            (*modify).subpath = node_path(source, private).cast();
+        }
+    }
+}
+
+/// Does anybody want to know of each row that is deleted?
+unsafe fn concerns_rows(table: pg_sys::Relation) -> bool {
+    // SAFETY: the caller's contract: the table is open.
+    unsafe {
+        (*table).trigdesc.as_ref().is_some_and(|triggers| {
+            triggers.trig_delete_before_row
+                || triggers.trig_delete_after_row
+                || triggers.trig_delete_old_table
+        })
+    }
+}
+
+unsafe fn node_path(
+    source: *mut pg_sys::Path,
+    private: *mut pg_sys::List,
+) -> *mut pg_sys::CustomPath {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let path = make::<pg_sys::CustomPath>(NodeTag::T_CustomPath);
+        (*path).path.pathtype = NodeTag::T_CustomScan;
+        (*path).path.parent = (*source).parent;
+        (*path).path.pathtarget = (*source).pathtarget;
+        (*path).path.rows = (*source).rows;
+        (*path).path.startup_cost = (*source).startup_cost;
+        (*path).path.total_cost = (*source).total_cost;
+        (*path).flags = SUPPORTS_PROJECTION;
+        (*path).custom_paths = list([source]);
+        (*path).custom_private = private;
+        (*path).methods = &raw const PATH_METHODS.0;
+        path
+    }
+}
+
+static PATH_METHODS: Shared<pg_sys::CustomPathMethods> = Shared(pg_sys::CustomPathMethods {
+    CustomName: node::NAME.as_ptr(),
+    PlanCustomPath: Some(plan),
+    ReparameterizeCustomPathByChild: None,
+});
+
+#[pg_guard]
+unsafe extern "C-unwind" fn plan(
+    _root: *mut pg_sys::PlannerInfo,
+    _rel: *mut pg_sys::RelOptInfo,
+    path: *mut pg_sys::CustomPath,
+    tlist: *mut pg_sys::List,
+    _clauses: *mut pg_sys::List,
+    plans: *mut pg_sys::List,
+) -> *mut pg_sys::Plan {
+    // SAFETY: called by the planner for a path that `node_path` made: it has one source.
+    unsafe {
+        let source = items::<pg_sys::Plan>(plans).next();
+        let source = source.expect("BUG: a delete of chunks without a source");
+        let scan = make::<pg_sys::CustomScan>(NodeTag::T_CustomScan);
+        (*scan).scan.plan.targetlist = tlist;
+        (*scan).flags = (*path).flags;
+        (*scan).custom_plans = plans;
+        (*scan).custom_scan_tlist = pg_sys::copyObjectImpl((*source).targetlist.cast()).cast();
+        (*scan).custom_private = (*path).custom_private;
+        (*scan).methods = node::scan_methods();
+        scan.cast()
+    }
+}
