@@ -16,6 +16,7 @@ enum Compression {
 
 static BATCH_MEMORY: GucSetting<i32> = GucSetting::<i32>::new(64 * 1024);
 static BATCH_ROWS: GucSetting<i32> = GucSetting::<i32>::new(500);
+static FRESH_CHUNKS: GucSetting<i32> = GucSetting::<i32>::new(32);
 static CHUNK_ROWS: GucSetting<i32> = GucSetting::<i32>::new(65_536);
 static COMPRESSION: GucSetting<Compression> = GucSetting::<Compression>::new(Compression::Fast);
 
@@ -66,6 +67,16 @@ pub fn init() {
         &BATCH_ROWS,
         1,
         i32::MAX,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"varve.fresh_chunks",
+        c"Chunks of small batches that may wait for compact.",
+        c"More small batches go to the tail of the table. Twice as many chunks may wait for batches of sixteen times as many rows.",
+        &FRESH_CHUNKS,
+        0,
+        1_000_000,
         GucContext::Userset,
         GucFlags::default(),
     );
@@ -181,6 +192,11 @@ pub fn batch_memory_bytes() -> usize {
 
 pub fn batch_rows() -> usize {
     BATCH_ROWS.get() as usize
+}
+
+/// Chunks of batches of `batch_rows` that may wait for compact.
+pub fn fresh_chunks() -> usize {
+    FRESH_CHUNKS.get() as usize
 }
 
 /// What chunks that compact merges prefer.

@@ -65,8 +65,8 @@ pub unsafe fn reader_at(
 ) -> Option<Rc<Reader>> {
     // SAFETY: by contract; the tuple stays pinned for the error's sake.
     unsafe {
-        with_header(table, at, snapshot, |found| {
-            kept_reader(table, at, found)
+        with_header(table, at, snapshot, |found, buffer| {
+            kept_reader(table, at, found, buffer)
                 .unwrap_or_else(|damage| raise(table, at, found.t_data, found.t_len, &damage))
         })
     }
@@ -82,7 +82,11 @@ pub unsafe fn try_reader_at(
     snapshot: pg_sys::Snapshot,
 ) -> Option<Result<Rc<Reader>, Damage>> {
     // SAFETY: by contract.
-    unsafe { with_header(table, at, snapshot, |found| kept_reader(table, at, found)) }
+    unsafe {
+        with_header(table, at, snapshot, |found, buffer| {
+            kept_reader(table, at, found, buffer)
+        })
+    }
 }
 
 /// The reader of the header at `at`, if its tuple is visible to `snapshot`, for checks that are no reading: serializable
@@ -164,7 +168,7 @@ unsafe fn check<R>(
                 .then(|| judge(&mut found, buffer))
                 .flatten()
         })?;
-        let reader = kept_reader(table, at, &found)
+        let reader = kept_reader(table, at, &found, buffer)
             .unwrap_or_else(|damage| raise(table, at, found.t_data, found.t_len, &damage));
         Some((judged, reader))
     }
@@ -175,7 +179,7 @@ unsafe fn with_header<R>(
     table: pg_sys::Relation,
     at: Tid,
     snapshot: pg_sys::Snapshot,
-    body: impl FnOnce(&pg_sys::HeapTupleData) -> R,
+    body: impl FnOnce(&pg_sys::HeapTupleData, pg_sys::Buffer) -> R,
 ) -> Option<R> {
     // SAFETY: the callers' contract; the page exists, and heap_fetch pins it when it returns true.
     unsafe {
@@ -191,7 +195,7 @@ unsafe fn with_header<R>(
             return None;
         }
         let is_header = classify(found.t_data, found.t_len, at.offset) == TupleKind::Header;
-        let result = is_header.then(|| body(&found));
+        let result = is_header.then(|| body(&found, buffer));
         pg_sys::ReleaseBuffer(buffer);
         result
     }
@@ -216,8 +220,9 @@ unsafe fn kept_reader(
     table: pg_sys::Relation,
     at: Tid,
     found: &pg_sys::HeapTupleData,
+    buffer: pg_sys::Buffer,
 ) -> Result<Rc<Reader>, Damage> {
-    // SAFETY: the tuple is pinned.
+    // SAFETY: the tuple is on the page in `buffer`, which is pinned.
     unsafe {
         let place = (relation::oid(table), relation::file_number(table), at);
         let body = tuple::body(found.t_data, found.t_len);
@@ -231,7 +236,9 @@ unsafe fn kept_reader(
             reader.chunk.table.set(table);
             return Ok(reader);
         }
-        let reader = Reader::new(Chunk::open(table, at, found.t_data, found.t_len)?);
+        let chunk = Chunk::open(table, at, found.t_data, found.t_len)?;
+        chunk.cache_beside_header(buffer);
+        let reader = Reader::new(chunk);
         KEPT.with_borrow_mut(|readers| {
             readers.make_room();
             let entry = Kept {

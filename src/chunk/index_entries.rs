@@ -2,8 +2,8 @@
 //!
 //! * where it is *keyed*, one per series: (key, greatest time of the series in the chunk). Keyed chunks of
 //!   one table never overlap: of two that hold the same series, one has no time below the other's
-//!   greatest; mergers see to that. But a chunk of many short series that share first keys is entered
-//!   as in the next case, which takes far fewer entries;
+//!   greatest; mergers see to that. Besides, one with NULL keys: the chunk's greatest time, the *end*. But a chunk
+//!   of many short series that share first keys is entered as in the next case, which takes far fewer entries;
 //! * otherwise, where it is merged, or of one series: one per value of the first key column, all other
 //!   columns NULL. Scans find it by its first key, but do not learn from the index what times it has;
 //! * else one with all columns NULL, where every scan looks. Few chunks may be there for long.
@@ -174,20 +174,27 @@ pub unsafe fn header_entries(
             }
             all
         };
-        series
-            .into_iter()
-            .map(|rows| {
-                let mut values: Vec<_> = keys
-                    .iter()
-                    .map(|&key| reader.value(descriptor, rows.start, key).0)
-                    .collect();
-                values.push(reader_time(reader, descriptor, *time, rows.end - 1));
-                Entry {
-                    nulls: vec![false; values.len()],
-                    values,
-                }
-            })
-            .collect()
+        let of_series = series.into_iter().map(|rows| {
+            let mut values: Vec<_> = keys
+                .iter()
+                .map(|&key| reader.value(descriptor, rows.start, key).0)
+                .collect();
+            values.push(reader_time(reader, descriptor, *time, rows.end - 1));
+            Entry {
+                nulls: vec![false; values.len()],
+                values,
+            }
+        });
+        let end = (!keys.is_empty()).then(|| {
+            let attribute = &relation::attributes(descriptor)[*time];
+            let mut values = vec![pg_sys::Datum::from(0usize); columns.len()];
+            let mut nulls = vec![true; columns.len()];
+            let last = keys.len();
+            values[last] = time_datum(chunk.header.max_time, attribute.attlen);
+            nulls[last] = false;
+            Entry { values, nulls }
+        });
+        of_series.chain(end).collect()
     }
 }
 

@@ -4,7 +4,7 @@
 use super::datum;
 use super::write::{DELETE_MAP_BASE, DEPTH_STEP, STATICS_BASE};
 use crate::pg::error;
-use crate::pg::page::PageCursor;
+use crate::pg::page::{self, Page, PageCursor, PageTuple};
 use crate::pg::relation;
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
@@ -140,7 +140,16 @@ fn read_piece<'a>(
     let tid = pieces.tids[number];
     let missing = || Damage::new(format!("piece {number} at {tid} is missing"));
     let found = cursor.tuple(tid, blocks).ok_or_else(missing)?;
-    // SAFETY: pinned by the cursor; a tuple's body does not change while it is pinned.
+    // SAFETY: pinned by the cursor.
+    unsafe { piece_data(found, chunk, base + number as u32) }.ok_or_else(missing)
+}
+
+/// The data of a tuple if it is the piece that is looked for.
+///
+/// # Safety
+/// The tuple must be pinned, and stay so: its body does not change.
+unsafe fn piece_data<'a>(found: PageTuple, chunk: u64, number: u32) -> Option<&'a [u8]> {
+    // SAFETY: by contract.
     let (body, zero) = unsafe {
         (
             tuple::body(found.header, found.len),
@@ -149,11 +158,11 @@ fn read_piece<'a>(
     };
     match header::decode(body) {
         Ok(StorageTuple::Piece(piece))
-            if zero && piece.chunk == chunk && piece.number == base + number as u32 =>
+            if zero && piece.chunk == chunk && piece.number == number =>
         {
-            Ok(piece.data)
+            Some(piece.data)
         }
-        _ => Err(missing()),
+        _ => None,
     }
 }
 
@@ -185,6 +194,8 @@ fn append(
 struct PieceCache(Vec<(usize, Vec<u8>)>);
 
 const CACHED_PIECES: usize = 32;
+/// Pieces of a chunk that is small.
+const MOST_PIECES_BESIDE_HEADER: usize = 2;
 
 impl PieceCache {
     fn get(&self, number: usize) -> Option<&[u8]> {
@@ -391,6 +402,36 @@ impl Chunk {
         }
         cache.add(number, wanted);
         Ok(())
+    }
+
+    /// Reads the pieces of a small chunk that lie on the page of its header: who opens it will most likely ask for them, and need
+    /// not come back for the page.
+    ///
+    /// # Safety
+    /// `buffer` must be that page, pinned.
+    pub unsafe fn cache_beside_header(&self, buffer: pg_sys::Buffer) {
+        let pieces = &self.statics.payload;
+        if pieces.tids.len() > MOST_PIECES_BESIDE_HEADER {
+            return;
+        }
+        let block = self.tid.block;
+        let mut cache = self.cache.borrow_mut();
+        let read = |number: usize, page: &Page| {
+            let tid = pieces.tids[number];
+            let found = page.tuple(tid.offset).filter(|_| tid.block == block)?;
+            // SAFETY: the page is pinned.
+            unsafe { piece_data(found, self.header.chunk, number as u32) }
+        };
+        let keep = |page: &Page| {
+            for number in 0..pieces.tids.len() {
+                // Damage of pieces that nobody has asked for is not reported yet.
+                if let Some(data) = read(number, page) {
+                    cache.add(number, data.to_vec());
+                }
+            }
+        };
+        // SAFETY: by contract.
+        unsafe { page::locked(buffer, block, keep) }
     }
 
     /// Memory that pieces of the payload take.

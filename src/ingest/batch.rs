@@ -10,6 +10,7 @@ use crate::chunk::index_entries::SeriesIndexes;
 use crate::chunk::row_set::RowSet;
 use crate::chunk::write::{self, Target};
 use crate::guc;
+use crate::ingest::crowd;
 use crate::ingest::fresh;
 use crate::ingest::ordinary::OrdinaryIndexes;
 use crate::pg::error::{self, Code};
@@ -371,8 +372,10 @@ fn write(batch: Batch) {
     unsafe {
         let indexes = SeriesIndexes::open(table.rel());
         let rows = &batch.rows;
-        let to_tail = rows.rows < guc::batch_rows() || became_streamed(table.rel());
         let order = Rc::new(rows.order(&batch.layout));
+        let to_tail = rows.rows < guc::batch_rows()
+            || became_streamed(table.rel())
+            || crowd::is_crowded(table.rel(), rows, &batch.layout, &order);
         let keys = entering::Batch::new(table.rel(), rows, &batch.layout, &order);
         match keys {
             None if to_tail => write_tail(&target, rows, &indexes, |_, _| {}),

@@ -81,16 +81,8 @@ impl PageCursor {
 
     /// Runs `body` with the pinned page share-locked.
     pub fn locked<R>(&self, body: impl FnOnce(&Page) -> R) -> R {
-        // SAFETY: the buffer is pinned; should `body` raise an error, abort releases the lock.
-        unsafe {
-            pg_sys::LockBuffer(self.buffer, BUFFER_LOCK_SHARE);
-            let result = body(&Page {
-                data: pg_sys::BufferGetPage(self.buffer),
-                block: self.block,
-            });
-            pg_sys::LockBuffer(self.buffer, BUFFER_LOCK_UNLOCK);
-            result
-        }
+        // SAFETY: the buffer is pinned.
+        unsafe { locked(self.buffer, self.block, body) }
     }
 
     /// The tuple at `tid`, if there is a normal line pointer; its page stays pinned.
@@ -100,6 +92,23 @@ impl PageCursor {
         }
         self.go(tid.block);
         self.locked(|page| page.tuple(tid.offset))
+    }
+}
+
+/// Runs `body` with a pinned page share-locked.
+///
+/// # Safety
+/// `buffer` must be pinned, and have page `block`.
+pub unsafe fn locked<R>(buffer: pg_sys::Buffer, block: u32, body: impl FnOnce(&Page) -> R) -> R {
+    // SAFETY: by contract; should `body` raise an error, abort releases the lock.
+    unsafe {
+        pg_sys::LockBuffer(buffer, BUFFER_LOCK_SHARE);
+        let result = body(&Page {
+            data: pg_sys::BufferGetPage(buffer),
+            block,
+        });
+        pg_sys::LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+        result
     }
 }
 

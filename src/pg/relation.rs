@@ -352,6 +352,18 @@ pub unsafe fn same_image(
     }
 }
 
+/// A datum as core makes it of a stored value: short ones that are passed by value with their sign, whoever has made them.
+pub fn as_stored(value: pg_sys::Datum, attribute: &pg_sys::FormData_pg_attribute) -> pg_sys::Datum {
+    let bits = value.value();
+    let signed = match (attribute.attbyval, attribute.attlen) {
+        (true, 1) => i64::from(bits as i8),
+        (true, 2) => i64::from(bits as i16),
+        (true, 4) => i64::from(bits as i32),
+        _ => return value,
+    };
+    pg_sys::Datum::from(signed as usize)
+}
+
 /// The bytes of a varlena that is neither compressed nor kept elsewhere.
 unsafe fn plain_body<'a>(value: pg_sys::Datum) -> Option<&'a [u8]> {
     // SAFETY: the caller's contract.

@@ -24,7 +24,7 @@ use crate::pg::page::PageCursor;
 use crate::pg::relation::{self, Open};
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
-use crate::series_index::entries::IndexDesc;
+use crate::series_index::entries::{is_keyed, IndexDesc};
 use crate::series_index::quals::Quals;
 use crate::series_index::section::is_null;
 use crate::table::changes;
@@ -320,8 +320,7 @@ pub unsafe fn in_range(
                 }
                 let last = desc.key_columns();
                 match index_entries::header_of_entry(entry) {
-                    // Those without a time are not keyed.
-                    Some(header) if !null[last] && seen.insert(header) => {
+                    Some(header) if is_keyed(&null) && seen.insert(header) => {
                         visit(Place::Header(header))
                     }
                     None if quals.time_holds(values[last], null[last]) => visit(Place::Row(entry)),

@@ -111,6 +111,11 @@ pub struct Entry {
     pub is_header: bool,
 }
 
+/// Is the entry of a chunk, with these nulls, that of a series?
+pub fn is_keyed(nulls: &[bool]) -> bool {
+    !nulls.contains(&true)
+}
+
 /// Entries of all sub-scans in one direction. Entries of one series share their `Key`.
 pub struct Stream {
     entries: EntryScan,
@@ -236,8 +241,8 @@ impl Stream {
                     self.values.as_mut_ptr(),
                     self.nulls.as_mut_ptr(),
                 );
-                if header.is_some() && self.nulls[desc.key_columns()] {
-                    continue; // Not keyed: the section of such chunks is read by itself.
+                if header.is_some() && !is_keyed(&self.nulls) {
+                    continue; // The section of chunks that are not keyed is read by itself.
                 }
                 self.key_of(desc, tuple)
             };

@@ -7,6 +7,7 @@
 //! nothing that is unread lies above the time of the next entry. The chunk that reaches over the upper
 //! bound of a backward scan is found by looking forward from there.
 
+use super::ends::{self, Ends};
 use super::entries::{Entry, IndexDesc, Key, Stream, Time};
 use super::quals::Quals;
 use super::rows::{rows_of_series, within_bounds, ChunkRows, View};
@@ -92,6 +93,8 @@ pub struct Sources<'a> {
     pub stream: &'a mut Stream,
     /// Keyed chunks that the scan has opened.
     pub opened: &'a mut Opened,
+    /// Where the keyed chunks end.
+    pub ends: &'a mut Ends,
     /// For backward scans: the upper bound of time, and the same turned round.
     pub upper: Option<(pg_sys::ScanKeyData, pg_sys::ScanKeyData)>,
 }
@@ -143,8 +146,13 @@ impl Sources<'_> {
     /// order: the first visible one, and others that end at the same time.
     fn chunks_over_bound(&mut self) -> VecDeque<Entry> {
         let mut found: VecDeque<Entry> = VecDeque::new();
+        let mut rows = 0;
         while let Some(entry) = self.stream.read_towards(true, self.desc, self.quals) {
             if found.front().is_some_and(|first| first.time != entry.time) {
+                break;
+            }
+            rows += usize::from(!entry.is_header);
+            if rows > ends::PATIENCE && self.none_behind(entry.time) {
                 break;
             }
             if entry.is_header && self.open(&entry).is_some() {
@@ -172,6 +180,15 @@ impl Sources<'_> {
         found
     }
 
+    /// Has the snapshot no keyed chunk with times behind this one?
+    fn none_behind(&mut self, time: Time) -> bool {
+        // SAFETY: table and index are open, the snapshot valid; what it sees was entered before it was taken.
+        unsafe {
+            let is_mvcc = (*self.snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_MVCC;
+            is_mvcc && self.ends.none_behind(self.desc, time)
+        }
+    }
+
     /// Does the time of an entry lie within the upper bounds?
     fn below_upper(&self, time: Time) -> bool {
         let (value, isnull) = self.desc.time_datum(time);
@@ -188,6 +205,8 @@ struct Group {
     section: VecDeque<(Time, Tid)>,
     /// Forward: everything up to here has been read.
     settled: Option<Time>,
+    /// Entries of the tail that were read since the last chunk.
+    rows_read: usize,
     /// No entries of this series are left that matter.
     complete: bool,
 }
@@ -309,12 +328,19 @@ impl Group {
             if entry.is_header {
                 if self.add_chunk(&entry, sources) {
                     chunk_time = Some(time);
+                    self.rows_read = 0;
                 }
             } else {
                 self.add_row(&entry, sources);
+                self.rows_read += 1;
             }
             if !sources.forward() {
                 return;
+            }
+            let waits_long = chunk_time.is_none() && self.rows_read > ends::PATIENCE;
+            if waits_long && sources.none_behind(time) {
+                chunk_time = Some(time);
+                break;
             }
         }
         let Some(time) = chunk_time else { return };
@@ -415,6 +441,7 @@ impl Merge {
             chunks: Vec::new(),
             section,
             settled: None,
+            rows_read: 0,
             complete: !from_index,
         })
     }

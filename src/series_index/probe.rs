@@ -1,6 +1,7 @@
 //! Which chunks of a table may have rows of a series in a range of times, by a series index; and which rows of a chunk have one key
 //! and time. It is no reading in the sense of serializable transactions: what is found is judged by whoever asked.
 
+use super::ends::{self, Ends};
 use super::entries::IndexDesc;
 use super::quals::Quals;
 use super::rows::{candidates, View};
@@ -81,15 +82,24 @@ pub unsafe fn visit_keyed(
         let lower = desc.time_datum((false, from)).0;
         keys.push(condition(desc.index, last, GREATER_EQUAL, lower));
         let mut entries = begin(desc, &keys);
+        let (mut rows, mut ends) = (0, Ends::default());
         while let Some((entry, tuple)) = entries.next(true) {
             error::check_interrupts();
-            let Some(header) = index_entries::header_of_entry(entry) else {
+            let header = index_entries::header_of_entry(entry);
+            rows += usize::from(header.is_none());
+            if header.is_none() && rows <= ends::PATIENCE {
                 continue;
-            };
+            }
             let descriptor = (*desc.index).rd_att;
             let (to_values, to_nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
             pg_sys::index_deform_tuple(tuple, descriptor, to_values, to_nulls);
             let end = desc.time_of(values[last], nulls[last]).1;
+            let Some(header) = header else {
+                if ends.none_behind(desc, (nulls[last], end)) {
+                    break;
+                }
+                continue;
+            };
             if last_end.is_some_and(|last_end| last_end != end) {
                 break;
             }

@@ -263,6 +263,23 @@ impl Quals {
         self.dimensions.len() == self.key_columns
     }
 
+    /// The values that equalities give all key columns, where there is one for each and it is of the column's own type.
+    ///
+    /// # Safety
+    /// `index` must be the quals' index.
+    pub unsafe fn series(&self, index: pg_sys::Relation) -> Option<Vec<pg_sys::Datum>> {
+        if !self.names_series() || self.sub_scans() != 1 {
+            return None;
+        }
+        let only = |values: &Vec<pg_sys::ScanKeyData>| {
+            let key = values.first().filter(|key| key.sk_strategy == EQUAL)?;
+            // SAFETY: by contract.
+            let (_, left, right) = unsafe { types_of(index, key) };
+            (left == right).then_some(key.sk_argument)
+        };
+        self.dimensions.iter().map(only).collect()
+    }
+
     pub fn sub_scans(&self) -> usize {
         self.dimensions.iter().map(Vec::len).product()
     }

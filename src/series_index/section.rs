@@ -4,17 +4,20 @@
 
 use super::entries::{IndexDesc, Key, Time};
 use super::quals::Quals;
-use super::rows::{candidates, View};
+use super::rows::{candidates, rows_of_series, within_bounds, View};
 use crate::chunk::chunk_cache;
 use crate::chunk::index_entries;
+use crate::chunk::reader::Reader;
 use crate::pg::error;
 use crate::pg::nbtree::EntryScan;
+use crate::pg::relation;
 use crate::pg::tid::Tid;
 use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
 use rustc_hash::FxHashSet;
+use std::ops::Range;
 use std::rc::Rc;
-use varve_columns::tuple::header::FLAG_TOMBSTONE;
+use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE};
 
 /// The chunks under the NULL key that a snapshot sees.
 pub fn open_unkeyed(entries: &mut EntryScan, place: Place) -> Unkeyed {
@@ -197,14 +200,19 @@ unsafe fn collect_chunk(chunk: &OpenChunk, view: View, out: &mut Vec<Series>) {
     let keys = &desc.columns[..desc.key_columns()];
     // SAFETY: the caller's contract.
     unsafe {
-        for range in candidates(reader, view) {
-            for run in index_entries::runs(reader, descriptor, keys, range) {
-                error::check_interrupts();
-                let read = |&column: &usize| reader.value(descriptor, run.start, column);
-                let key: Vec<_> = keys.iter().map(read).collect();
-                if !view.quals.keys_hold(|column| key[column]) {
-                    continue;
-                }
+        let runs = match rows_of_one(reader, view) {
+            Some(rows) if rows.is_empty() => return,
+            Some(rows) => vec![rows],
+            None => candidates(reader, view)
+                .into_iter()
+                .flat_map(|range| index_entries::runs(reader, descriptor, keys, range))
+                .collect(),
+        };
+        for run in runs {
+            error::check_interrupts();
+            let read = |&column: &usize| reader.value(descriptor, run.start, column);
+            let key: Vec<_> = keys.iter().map(read).collect();
+            if view.quals.keys_hold(|column| key[column]) {
                 let rows: Vec<_> = run
                     .filter(|&row| !chunk.is_hidden(row))
                     .filter_map(|row| {
@@ -222,5 +230,41 @@ unsafe fn collect_chunk(chunk: &OpenChunk, view: View, out: &mut Vec<Series>) {
                 }
             }
         }
+    }
+}
+
+/// The rows, besides others, that a scan for one series wants of a chunk that is sorted as the index is; found by search.
+unsafe fn rows_of_one(reader: &Reader, view: View) -> Option<Range<u32>> {
+    let header = &reader.chunk.header;
+    let is_sorted = header.has(FLAG_SORTED)
+        && !header.has(FLAG_ONE_SERIES)
+        && index_entries::own_columns(&reader.chunk) == view.desc.columns;
+    if !is_sorted {
+        return None;
+    }
+    // SAFETY: the caller's contract.
+    unsafe {
+        let series = view.quals.series(view.desc.index)?;
+        let (first, last) = (header.min_time, header.max_time);
+        let head = reader.chunk.columns.columns().get(view.desc.time_column());
+        let has_times = head.is_some_and(|head| head.nulls == 0);
+        let time = |at| index_entries::time_datum(at, view.desc.time_length);
+        let mut bounds = view.quals.lowers.iter().chain(&view.quals.uppers);
+        if has_times && !bounds.all(|bound| bound.may_hold(time(first), time(last))) {
+            return Some(0..0);
+        }
+        let attributes = relation::attributes(view.descriptor);
+        let columns = view.desc.columns.iter();
+        let own = |(value, &column): (pg_sys::Datum, &usize)| {
+            (relation::as_stored(value, &attributes[column]), false)
+        };
+        let key = Key::borrowed(series.into_iter().zip(columns).map(own).collect());
+        let rows = rows_of_series(reader, &key, view, 0..0);
+        // Null times come last.
+        Some(if rows.is_empty() || !has_times {
+            rows
+        } else {
+            within_bounds(reader, rows, view, true)
+        })
     }
 }

@@ -151,6 +151,7 @@ fn storage(tree: &Arc<Tree>, page: &mut Page) -> Result<()> {
         page.ratio(&format!("buffers: {name}"), heap, varve, divisor);
     }
     deletes(&mut client, page, count)?;
+    small_batches(&mut client, page)?;
     heap_pair::expect_equal(&mut client, "cpu_heap", "cpu_varve")?;
     heap_pair::expect_verified(&mut client, "cpu_varve")
 }
@@ -172,6 +173,30 @@ fn chunks(client: &mut Client, page: &mut Page) -> Result<()> {
         "–",
         &format!("{:.1}", row.get::<_, f64>(2)),
     );
+    Ok(())
+}
+
+/// What a point query touches after many small batches without a compact.
+fn small_batches(client: &mut Client, page: &mut Page) -> Result<()> {
+    const BATCHES: i64 = 500;
+    let mut touched = Vec::new();
+    for method in ["heap", &heap_pair::access_method()] {
+        client.batch_execute(&format!(
+            "CREATE TABLE small(time timestamptz, host int, value int, PRIMARY KEY (host, time)) USING {method}"
+        ))?;
+        for batch in 0..BATCHES {
+            client.batch_execute(&format!(
+                "INSERT INTO small SELECT '2026-01-01'::timestamptz + ({batch} * 5 + g / 100) * interval '1 s', g % 100, g
+                 FROM generate_series(0, 499) g"
+            ))?;
+        }
+        client.batch_execute("ANALYZE small")?;
+        let query = "SELECT value FROM small WHERE host = 17 AND time = '2026-01-01'::timestamptz + interval '20 s'";
+        touched.push(buffers(client, query)?);
+        client.batch_execute("DROP TABLE small")?;
+    }
+    let name = format!("buffers: one row, after {BATCHES} batches of 500 rows");
+    page.ratio(&name, touched[0], touched[1], 1);
     Ok(())
 }
 

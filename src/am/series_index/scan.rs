@@ -6,6 +6,7 @@ use crate::pg::error;
 use crate::pg::memory;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::tid::{self, Tid};
+use crate::series_index::ends::Ends;
 use crate::series_index::entries::{IndexDesc, Stream};
 use crate::series_index::merge::{Merge, Opened, Sources};
 use crate::series_index::quals::Quals;
@@ -34,6 +35,8 @@ struct State {
     unkeyed: Option<Unkeyed>,
     /// Chunks that entries of series have led to.
     opened: Opened,
+    /// Where the keyed chunks end.
+    ends: Ends,
     /// All chunks that the section's rows are in.
     chunks: Vec<Rc<OpenChunk>>,
     started: bool,
@@ -75,6 +78,7 @@ pub unsafe extern "C-unwind" fn begin(
             merge: Merge::default(),
             unkeyed: None,
             opened: Opened::default(),
+            ends: Ends::default(),
             chunks: Vec::new(),
             started: false,
             forward: true,
@@ -184,6 +188,7 @@ impl State {
                 fetch: (*scan).xs_heapfetch,
                 stream: self.stream.as_mut().expect("BUG: scan not started"),
                 opened: &mut self.opened,
+                ends: &mut self.ends,
                 upper: self.upper,
             }
         };

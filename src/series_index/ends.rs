@@ -1,0 +1,82 @@
+//! The greatest time of all keyed chunks of an index: behind it there are tail rows only, in order. So who looks for the next chunk of a
+//! series need not walk over its tail to the end. Each keyed chunk has an entry for that: NULL keys, and the chunk's greatest time
+//! (`index_entries`).
+
+use super::entries::{IndexDesc, Time};
+use super::section::is_null;
+use crate::chunk::index_entries;
+use crate::pg::error;
+use crate::pg::nbtree::EntryScan;
+use pgrx::pg_sys;
+
+/// Tail rows of a series that are walked over before it is asked whether a chunk can follow: a page of entries or two. The answer takes three.
+pub const PATIENCE: usize = 256;
+/// Entries that are read for the answer: rows whose keys are null lie among the ends.
+const MOST_ENTRIES: usize = 256;
+
+/// What is known of the ends of an index's chunks.
+#[derive(Clone, Copy, Default)]
+pub enum Ends {
+    #[default]
+    Unasked,
+    /// A chunk may follow whatever time.
+    Unknown,
+    /// None follows this time.
+    Last(Option<i64>),
+}
+
+impl Ends {
+    /// Is there no keyed chunk with times behind `time` that a snapshot sees which was taken before this is asked first? The answer
+    /// may be no where it is yes.
+    ///
+    /// # Safety
+    /// The index must be open. The chunks that matter were entered before.
+    pub unsafe fn none_behind(&mut self, desc: &IndexDesc, time: Time) -> bool {
+        if matches!(self, Ends::Unasked) {
+            // SAFETY: by contract.
+            *self = unsafe { ask(desc) };
+        }
+        match self {
+            Ends::Last(Some(end)) => time > (false, *end),
+            Ends::Last(None) => true,
+            _ => false,
+        }
+    }
+}
+
+unsafe fn ask(desc: &IndexDesc) -> Ends {
+    let keys = desc.key_columns();
+    if keys == 0 {
+        return Ends::Unknown;
+    }
+    let mut conditions: Vec<_> = (1..=keys).map(is_null).collect();
+    let mut has_time = is_null(keys + 1);
+    has_time.sk_flags = (pg_sys::SK_ISNULL | pg_sys::SK_SEARCHNOTNULL) as i32;
+    conditions.push(has_time);
+    let mut values = vec![pg_sys::Datum::from(0usize); keys + 1];
+    let mut nulls = vec![true; keys + 1];
+    let mut ends = Ends::Last(None);
+    // SAFETY: the caller's contract. Nothing is fetched by the entries, so any snapshot will do.
+    unsafe {
+        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let mut entries = EntryScan::begin(desc.index, any, conditions.len());
+        entries.restart(&conditions);
+        let mut read = 0;
+        while let Some((entry, tuple)) = entries.next(false) {
+            error::check_interrupts();
+            if index_entries::header_of_entry(entry).is_some() {
+                let (to_values, to_nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
+                pg_sys::index_deform_tuple(tuple, (*desc.index).rd_att, to_values, to_nulls);
+                ends = Ends::Last(Some(desc.time_of(values[keys], nulls[keys]).1));
+                break;
+            }
+            read += 1;
+            if read == MOST_ENTRIES {
+                ends = Ends::Unknown;
+                break;
+            }
+        }
+        entries.end();
+    }
+    ends
+}
