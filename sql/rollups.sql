@@ -165,7 +165,7 @@ SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, count(*
 SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, random() * count(*) c FROM m GROUP BY b');
 SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, count(*) c FROM m WHERE time < now() GROUP BY b');
 SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 month 1 day'', time) b, count(*) c FROM m GROUP BY b');
-SELECT varve.create_rollup('r', 'SELECT time_bucket(v * interval ''1 hour'', time) b, count(*) c FROM m GROUP BY b, v');
+SELECT varve.create_rollup('r', 'SELECT time_bucket(v * interval ''1 hour'', time) b, v, count(*) c FROM m GROUP BY b, v');
 SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, count(*) c FROM m JOIN h USING (time) GROUP BY b');
 SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, count(*) c FROM h GROUP BY b');
 SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', maybe) b, count(*) c FROM m GROUP BY b');
@@ -186,12 +186,12 @@ SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, count(*
 -- What dumps say of a rollup is not for others to say.
 CREATE VIEW no_rollup AS SELECT time_bucket('1 hour', time) b, count(*) c FROM m GROUP BY b;
 SELECT objname, label::json ->> 'removed' AS removed FROM pg_seclabels WHERE objname = 'r';
-SECURITY LABEL FOR varve ON VIEW r IS '{"watermark": 0, "removed": 0, "stored_has_index": true, "source_has_index": true}';
-SECURITY LABEL FOR varve ON VIEW no_rollup IS '{"watermark": 0, "removed": 0, "stored_has_index": true, "source_has_index": true}';
+SECURITY LABEL FOR varve ON VIEW r IS '{"watermark": 0, "removed": 0, "ignores_late": false, "stored_has_index": true, "source_has_index": true}';
+SECURITY LABEL FOR varve ON VIEW no_rollup IS '{"watermark": 0, "removed": 0, "ignores_late": false, "stored_has_index": true, "source_has_index": true}';
 SECURITY LABEL FOR varve ON VIEW no_rollup IS '[]';
 CREATE VIEW thief AS SELECT l.low, c.* FROM varve.rollup_live('r_stored', NULL::timestamptz) l,
     LATERAL (SELECT time_bucket('1 hour', time) b, count(*) c FROM m GROUP BY b) c;
-SECURITY LABEL FOR varve ON VIEW thief IS '{"watermark": 0, "removed": 0, "stored_has_index": true, "source_has_index": true}';
+SECURITY LABEL FOR varve ON VIEW thief IS '{"watermark": 0, "removed": 0, "ignores_late": false, "stored_has_index": true, "source_has_index": true}';
 DROP VIEW no_rollup, thief;
 CREATE ROLE regress_rollup_reader;
 GRANT SELECT ON r TO regress_rollup_reader;

@@ -5,7 +5,7 @@ use super::label::Label;
 use super::ranges::Ranges;
 use crate::pg::relation::Open;
 use core::ffi::CStr;
-use pgrx::pg_sys;
+use pgrx::{pg_sys, FromDatum, IntoDatum};
 
 /// A row of `varve.rollup`. Times are in the unit of the source's time column.
 #[derive(Clone, Debug)]
@@ -32,6 +32,11 @@ pub struct Rollup {
     pub removed: i64,
     /// The stored table of the rollup that it is computed from; invalid for one that is computed from its source.
     pub below: pg_sys::Oid,
+    /// The column of the source that tells series apart, and where the rollup has it, both from 1; 0: none does.
+    pub key_column: i16,
+    pub key_stored: i16,
+    /// Rows of a time that retention has removed are counted, and not refused.
+    pub ignores_late: bool,
 }
 
 impl Rollup {
@@ -75,10 +80,16 @@ mod column {
     pub const BUCKET_COLUMN: i32 = 9;
     pub const REMOVED: i32 = 10;
     pub const BELOW: i32 = 11;
-    pub const COUNT: usize = 11;
+    pub const KEY_COLUMN: i32 = 12;
+    pub const KEY_STORED: i32 = 13;
+    pub const IGNORES_LATE: i32 = 14;
+    pub const COUNT: usize = 14;
     pub const MARK_STORED: i32 = 1;
     pub const MARK_FIRST: i32 = 2;
     pub const MARK_LAST: i32 = 3;
+    pub const MARK_SERIES: i32 = 4;
+    pub const LATE_STORED: i32 = 1;
+    pub const LATE_ROWS: i32 = 2;
 }
 
 /// The rollups that are computed from a table, in the end, as they are now.
@@ -158,15 +169,22 @@ pub fn source_of(stored: pg_sys::Oid) -> Option<pg_sys::Oid> {
     unsafe { find(stored, core::ptr::null_mut()) }.map(|rollup| rollup.source)
 }
 
-/// Times of a rollup's source that have been changed since they were stored, as a snapshot shows them, and the marks that say so.
+/// What has been changed in a rollup's source since it was stored.
+#[derive(Default)]
+pub struct Marks {
+    /// The times of all marks.
+    pub times: Ranges,
+    /// Each mark: first and last time, and the series that it is of; None: of any.
+    pub all: Vec<(i64, i64, Option<String>)>,
+    pub places: Vec<pg_sys::ItemPointerData>,
+}
+
+/// The marks of a rollup, as a snapshot shows them.
 ///
 /// # Safety
 /// `snapshot` must be registered or active.
-pub unsafe fn marks(
-    stored: pg_sys::Oid,
-    snapshot: pg_sys::Snapshot,
-) -> (Ranges, Vec<pg_sys::ItemPointerData>) {
-    let (mut times, mut marks) = (Ranges::default(), Vec::new());
+pub unsafe fn marks(stored: pg_sys::Oid, snapshot: pg_sys::Snapshot) -> Marks {
+    let mut marks = Marks::default();
     // SAFETY: by contract.
     unsafe {
         scan(
@@ -176,27 +194,74 @@ pub unsafe fn marks(
             stored,
             snapshot,
             |row| {
-                times.add(row.int8(column::MARK_FIRST), row.int8(column::MARK_LAST));
-                marks.push((*row.tuple).t_self);
+                let (first, last) = (row.int8(column::MARK_FIRST), row.int8(column::MARK_LAST));
+                marks.times.add(first, last);
+                marks.all.push((first, last, row.text(column::MARK_SERIES)));
+                marks.places.push((*row.tuple).t_self);
             },
         );
     }
-    (times, marks)
+    marks
 }
 
-/// Adds marks, in the current transaction. Whoever replicates the source has rollups of its own, or none.
-pub fn add_marks(stored: pg_sys::Oid, times: &Ranges) {
-    // SAFETY: a heap of three columns.
+/// Adds marks, of one series or of any, in the current transaction. Whoever replicates the source has rollups of its own, or none.
+pub fn add_marks(stored: pg_sys::Oid, series: Option<&str>, times: &Ranges) {
+    let series = series.map(|series| series.into_datum());
+    // SAFETY: a heap of four columns.
     unsafe {
         let Some((marks, _)) = table_and_index(c"rollup_mark", c"rollup_mark_stored") else {
             return;
         };
         let marks = Open::table(marks, pg_sys::RowExclusiveLock);
         for (first, last) in times.iter() {
-            let mut values: [pg_sys::Datum; 3] = [stored.into(), first.into(), last.into()];
-            insert(marks.rel(), &mut values, &mut [false; 3]);
+            let none = pg_sys::Datum::from(0usize);
+            let text = series.flatten().unwrap_or(none);
+            let mut values = [stored.into(), first.into(), last.into(), text];
+            let mut nulls = [false, false, false, series.flatten().is_none()];
+            insert(marks.rel(), &mut values, &mut nulls);
         }
     }
+}
+
+/// How many rows a rollup has ignored, as a snapshot shows it, and where that is counted.
+///
+/// # Safety
+/// `snapshot` must be registered or active.
+pub unsafe fn late_rows(
+    stored: pg_sys::Oid,
+    snapshot: pg_sys::Snapshot,
+) -> (i64, Vec<pg_sys::ItemPointerData>) {
+    let (mut rows, mut places) = (0, Vec::new());
+    // SAFETY: by contract.
+    unsafe {
+        let (table, index, by) = (c"rollup_late", c"rollup_late_stored", column::LATE_STORED);
+        scan(table, index, by, stored, snapshot, |row| {
+            rows += row.int8(column::LATE_ROWS);
+            places.push((*row.tuple).t_self);
+        });
+    }
+    (rows, places)
+}
+
+/// Counts rows that a rollup ignores, in the current transaction.
+pub fn add_late_rows(stored: pg_sys::Oid, rows: i64) {
+    // SAFETY: a heap of two columns.
+    unsafe {
+        if let Some((table, _)) = table_and_index(c"rollup_late", c"rollup_late_stored") {
+            let table = Open::table(table, pg_sys::RowExclusiveLock);
+            let mut values: [pg_sys::Datum; 2] = [stored.into(), rows.into()];
+            insert(table.rel(), &mut values, &mut [false; 2]);
+        }
+    }
+}
+
+/// Removes counts that `late_rows` has read.
+///
+/// # Safety
+/// As `remove_marks`.
+pub unsafe fn remove_late_rows(places: &mut [pg_sys::ItemPointerData]) {
+    // SAFETY: by contract.
+    unsafe { remove_from(c"rollup_late", c"rollup_late_stored", places) };
 }
 
 /// Enters a new rollup: the columns of `varve.rollup` in their order.
@@ -226,6 +291,8 @@ pub enum Limit {
     Threshold,
     Watermark,
     Removed,
+    /// 1: rows of times that retention has removed are counted, and not refused.
+    IgnoresLate,
 }
 
 /// Moves a limit of a rollup, and says so in its label where a dump has to know.
@@ -234,6 +301,7 @@ pub fn move_on(stored: pg_sys::Oid, limit: Limit, to: i64) {
         Limit::Threshold => column::THRESHOLD,
         Limit::Watermark => column::WATERMARK,
         Limit::Removed => column::REMOVED,
+        Limit::IgnoresLate => column::IGNORES_LATE,
     };
     // SAFETY: the row is found by a snapshot that is taken now, and no one else changes it: refreshes exclude each other.
     unsafe {
@@ -255,6 +323,7 @@ pub fn move_on(stored: pg_sys::Oid, limit: Limit, to: i64) {
             Limit::Threshold => return,
             Limit::Watermark => rollup.watermark = to,
             Limit::Removed => rollup.removed = to,
+            Limit::IgnoresLate => rollup.ignores_late = to != 0,
         }
         Label::of(&rollup).write(rollup.view);
         pg_sys::CommandCounterIncrement();
@@ -277,8 +346,8 @@ pub fn remove(stored: pg_sys::Oid) {
                 pg_sys::simple_heap_delete(table.rel(), entry);
             }
         }
-        let (_, mut marks) = marks(stored, now);
-        remove_marks(&mut marks);
+        remove_marks(&mut marks(stored, now).places);
+        remove_late_rows(&mut late_rows(stored, now).1);
     }
 }
 
@@ -288,13 +357,18 @@ pub fn remove(stored: pg_sys::Oid) {
 /// `marks` must come from `marks`, in this transaction, with a lock that keeps other refreshes out.
 pub unsafe fn remove_marks(marks: &mut [pg_sys::ItemPointerData]) {
     // SAFETY: by contract.
+    unsafe { remove_from(c"rollup_mark", c"rollup_mark_stored", marks) };
+}
+
+unsafe fn remove_from(table: &CStr, index: &CStr, places: &mut [pg_sys::ItemPointerData]) {
+    // SAFETY: the callers' contract.
     unsafe {
-        let Some((table, _)) = table_and_index(c"rollup_mark", c"rollup_mark_stored") else {
+        let Some((table, _)) = table_and_index(table, index) else {
             return;
         };
         let table = Open::table(table, pg_sys::RowExclusiveLock);
-        for mark in marks {
-            pg_sys::simple_heap_delete(table.rel(), mark);
+        for place in places {
+            pg_sys::simple_heap_delete(table.rel(), place);
         }
     }
 }
@@ -304,12 +378,19 @@ struct Row {
     tuple: pg_sys::HeapTuple,
     descriptor: pg_sys::TupleDesc,
     values: Vec<pg_sys::Datum>,
+    nulls: Vec<bool>,
 }
 
 impl Row {
     /// A column that is never null.
     fn int8(&self, column: i32) -> i64 {
         self.values[column as usize - 1].value() as i64
+    }
+
+    fn text(&self, column: i32) -> Option<String> {
+        let at = column as usize - 1;
+        // SAFETY: a column of texts; the tuple is pinned.
+        unsafe { String::from_datum(self.values[at], self.nulls[at]) }
     }
 
     fn oid(&self, column: i32) -> pg_sys::Oid {
@@ -329,6 +410,9 @@ impl Row {
             bucket_column: self.int8(column::BUCKET_COLUMN) as i16,
             removed: self.int8(column::REMOVED),
             below: self.oid(column::BELOW),
+            key_column: self.int8(column::KEY_COLUMN) as i16,
+            key_stored: self.int8(column::KEY_STORED) as i16,
+            ignores_late: self.int8(column::IGNORES_LATE) != 0,
         }
     }
 
@@ -389,6 +473,7 @@ unsafe fn scan(
                 tuple,
                 descriptor,
                 values,
+                nulls,
             });
         }
         pg_sys::systable_endscan(scan);

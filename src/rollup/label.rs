@@ -15,6 +15,7 @@ pub struct Label {
     /// As of `Rollup`.
     pub watermark: i64,
     pub removed: i64,
+    pub ignores_late: bool,
     /// Do the stored table and the source have indexes? A dump is restored once they have them again.
     pub stored_has_index: bool,
     pub source_has_index: bool,
@@ -26,6 +27,7 @@ impl Label {
         Some(Label {
             watermark: value["watermark"].as_i64()?,
             removed: value["removed"].as_i64()?,
+            ignores_late: value["ignores_late"].as_bool()?,
             stored_has_index: value["stored_has_index"].as_bool()?,
             source_has_index: value["source_has_index"].as_bool()?,
         })
@@ -35,6 +37,7 @@ impl Label {
         let value = json!({
             "watermark": self.watermark,
             "removed": self.removed,
+            "ignores_late": self.ignores_late,
             "stored_has_index": self.stored_has_index,
             "source_has_index": self.source_has_index,
         });
@@ -46,6 +49,7 @@ impl Label {
         Label {
             watermark: rollup.watermark,
             removed: rollup.removed,
+            ignores_late: rollup.ignores_late,
             stored_has_index: has_index(rollup.stored),
             source_has_index: has_index(rollup.source),
         }
@@ -123,6 +127,7 @@ mod tests {
         let label = Label {
             watermark: i64::MAX,
             removed: i64::MIN,
+            ignores_late: true,
             stored_has_index: true,
             source_has_index: false,
         };

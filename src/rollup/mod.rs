@@ -4,5 +4,6 @@
 pub mod catalog;
 pub mod label;
 pub mod ranges;
+pub mod series;
 pub mod time;
 pub mod watch;

@@ -32,6 +32,12 @@ impl Ranges {
         self.0.splice(from..to, [joined]);
     }
 
+    /// Has a range of the set a time in common with this one?
+    pub fn overlaps(&self, first: i64, last: i64) -> bool {
+        let at = self.0.partition_point(|range| range.1 < first);
+        self.0.get(at).is_some_and(|range| range.0 <= last)
+    }
+
     /// Leaves out all times before `first`.
     pub fn start_at(&mut self, first: i64) {
         self.0.retain_mut(|range| {
@@ -91,5 +97,6 @@ mod tests {
         some.limit(2);
         assert_eq!(some.0, vec![(0, 14), (30, 31)]);
         assert!(!some.contains(20) && some.contains(5));
+        assert!(some.overlaps(14, 29) && some.overlaps(15, 30) && !some.overlaps(15, 29));
     }
 }

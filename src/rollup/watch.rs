@@ -6,6 +6,7 @@
 
 use super::catalog::{self, Limit, Rollup};
 use super::ranges::Ranges;
+use super::series;
 use super::time::TimeType;
 use crate::chunk::reader::Reader;
 use crate::chunk::slot;
@@ -20,6 +21,9 @@ use std::rc::Rc;
 
 /// Ranges that a transaction notes for a table before it closes gaps between them.
 const MOST_RANGES: usize = 64;
+/// Series that a transaction tells apart, and ranges of each.
+const MOST_SERIES: usize = 16;
+const MOST_RANGES_OF_SERIES: usize = 8;
 
 /// What has to be known of a table whose rows rollups are computed from.
 struct Watched {
@@ -27,14 +31,23 @@ struct Watched {
     time: TimeType,
     /// No rollup has stored a bucket of this time or later.
     threshold: i64,
-    /// Retention has removed rows of earlier times, whose buckets rollups keep as they are.
+    /// Retention has removed rows of earlier times, whose buckets rollups keep as they are: such rows are refused.
     removed: i64,
+    /// Rows of earlier times are counted.
+    ignored: i64,
+    /// The column that tells series apart, from 1, and its type.
+    key: Option<(i16, pg_sys::Oid)>,
 }
 
 /// The times that a transaction has changed in a table.
 #[derive(Default)]
 struct Touched {
     earlier: Ranges,
+    /// What of `earlier` is of which series, by the column that tells them apart; None: any may be of any.
+    series: Option<BTreeMap<String, Ranges>>,
+    key_column: i16,
+    /// Rows of times that retention has removed.
+    late_rows: i64,
     /// First and last of the times that were not below any threshold when they were noted.
     newest: Option<(i64, i64)>,
 }
@@ -91,9 +104,11 @@ pub unsafe fn removed(table: pg_sys::Relation, reader: &Reader, row: u32) {
     unsafe {
         if relation::oid(table).to_u32() != UNWATCHED.get() {
             if let Some(watched) = watched(table) {
-                let column = watched.column as usize - 1;
-                let (value, null) = reader.value((*table).rd_att, row, column);
-                note(table, &watched, value, null);
+                let value = |column: i16| {
+                    let (value, null) = reader.value((*table).rd_att, row, column as usize - 1);
+                    (!null).then_some(value)
+                };
+                note(table, &watched, value);
             }
         }
     }
@@ -124,6 +139,9 @@ pub unsafe fn emptied(table: pg_sys::Relation) {
         TOUCHED.with_borrow_mut(|all| {
             let touched = all.entry(table.to_u32()).or_default();
             touched.earlier.add(i64::MIN, i64::MAX);
+            touched.series = None;
+            // Nothing is told apart from here on.
+            touched.key_column = -1;
         });
     }
 }
@@ -134,12 +152,19 @@ unsafe fn note_slot(table: pg_sys::Relation, slot: *mut pg_sys::TupleTableSlot) 
         let Some(watched) = watched(table) else {
             return;
         };
-        let mut null = false;
-        let value = slot::attribute(slot, watched.column, &mut null);
-        if !null && watched.time.read(value) < watched.removed {
+        let value = |column: i16| {
+            let mut null = false;
+            let value = slot::attribute(slot, column, &mut null);
+            (!null).then_some(value)
+        };
+        let time = value(watched.column).map(|time| watched.time.read(time));
+        if time.is_some_and(|time| time < watched.removed) {
             refuse(table);
         }
-        note(table, &watched, value, null);
+        if time.is_some_and(|time| time < watched.ignored) {
+            count_late(table);
+        }
+        note(table, &watched, value);
     }
 }
 
@@ -150,8 +175,14 @@ unsafe fn refuse(table: pg_sys::Relation) -> ! {
         Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
         format!("row of table \"{name}\" is older than what retention has kept"),
         "Rollups keep the buckets of that time, and would not show the row.",
-        "Drop the rollups to insert such rows.",
+        "SELECT varve.alter_rollup(…, ignore_late_rows => true) lets such rows in, and counts them.",
     )
+}
+
+unsafe fn count_late(table: pg_sys::Relation) {
+    // SAFETY: the caller's contract.
+    let table = unsafe { relation::oid(table) }.to_u32();
+    TOUCHED.with_borrow_mut(|all| all.entry(table).or_default().late_rows += 1);
 }
 
 unsafe fn note_tail_row(table: pg_sys::Relation, at: Tid) {
@@ -169,22 +200,27 @@ unsafe fn note_tail_row(table: pg_sys::Relation, at: Tid) {
         if !pg_sys::heap_fetch(table, any, &mut tuple, &mut buffer, false) {
             return;
         }
-        let count = (*(*table).rd_att).natts as usize;
-        let (mut values, mut nulls) = (vec![pg_sys::Datum::from(0); count], vec![false; count]);
-        let (row, descriptor) = (&mut tuple, (*table).rd_att);
-        pg_sys::heap_deform_tuple(row, descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
-        let column = watched.column as usize - 1;
-        note(table, &watched, values[column], nulls[column]);
+        let row = &raw mut tuple;
+        note(table, &watched, |column| {
+            let mut null = false;
+            let value = pg_sys::heap_getattr(row, column.into(), (*table).rd_att, &mut null);
+            (!null).then_some(value)
+        });
         pg_sys::ReleaseBuffer(buffer);
     }
 }
 
-unsafe fn note(table: pg_sys::Relation, watched: &Watched, value: pg_sys::Datum, null: bool) {
+/// Notes a row, of which `value` gives columns.
+unsafe fn note(
+    table: pg_sys::Relation,
+    watched: &Watched,
+    value: impl Fn(i16) -> Option<pg_sys::Datum>,
+) {
     // No bucket of a rollup is without time.
-    if null {
+    let Some(time) = value(watched.column) else {
         return;
-    }
-    let time = watched.time.read(value);
+    };
+    let time = watched.time.read(time);
     // SAFETY: the callers' contract.
     let table = unsafe { relation::oid(table) };
     TOUCHED.with_borrow_mut(|all| {
@@ -192,7 +228,11 @@ unsafe fn note(table: pg_sys::Relation, watched: &Watched, value: pg_sys::Datum,
         if time >= watched.threshold {
             let (first, last) = touched.newest.unwrap_or((time, time));
             touched.newest = Some((first.min(time), last.max(time)));
-        } else if !touched.earlier.contains(time) {
+            return;
+        }
+        // SAFETY: as above: the value is one of the row's.
+        unsafe { touched.note_series(watched, time, &value) };
+        if !touched.earlier.contains(time) {
             touched.earlier.add(time, time);
             touched.earlier.limit(MOST_RANGES);
         }
@@ -226,17 +266,28 @@ unsafe fn of_rollups(table: pg_sys::Relation, rollups: &[Rollup]) -> Option<Rc<W
         column,
         time,
         threshold: rollups.iter().map(|rollup| rollup.threshold).max()?,
-        removed: removed_by_retention(rollups).unwrap_or(i64::MIN),
+        removed: removed_by_retention(rollups, false).unwrap_or(i64::MIN),
+        ignored: removed_by_retention(rollups, true).unwrap_or(i64::MIN),
+        key: rollups
+            .iter()
+            .find(|rollup| rollup.key_column > 0)
+            .and_then(|rollup| {
+                let column = attributes.get(rollup.key_column as usize - 1)?;
+                Some((rollup.key_column, column.atttypid))
+            }),
     }))
 }
 
 /// Rows of earlier times have been removed from the source itself, not from a rollup in between. A dump may have rows that
 /// retention was about to remove.
-fn removed_by_retention(rollups: &[Rollup]) -> Option<i64> {
+fn removed_by_retention(rollups: &[Rollup], ignored: bool) -> Option<i64> {
     let direct = rollups
         .iter()
         .filter(|rollup| rollup.below == pg_sys::InvalidOid && !rollup.is_restored());
-    direct.map(|rollup| rollup.removed).max()
+    direct
+        .filter(|rollup| rollup.ignores_late == ignored)
+        .map(|rollup| rollup.removed)
+        .max()
 }
 
 /// How far retention may remove rows of a table: rollups that are computed from it must have stored what it takes.
@@ -246,8 +297,9 @@ pub fn removable(table: pg_sys::Oid, until: i64) -> i64 {
     dependents(table)
         .iter()
         .fold(until, |until, rollup| unsafe {
-            let (marked, _) = catalog::marks(rollup.stored, pg_sys::GetLatestSnapshot());
+            let marked = catalog::marks(rollup.stored, pg_sys::GetLatestSnapshot());
             let mut waiting = marked
+                .times
                 .iter()
                 .map(|(first, last)| rollup.starts(first, last))
                 .filter(|&(_, last)| last >= rollup.first_computable());
@@ -283,9 +335,9 @@ pub fn publish(prepares: bool) {
     for (source, times) in &touched {
         for rollup in catalog::of_source(pg_sys::Oid::from_u32(*source)) {
             let limit = if prepares { i64::MAX } else { rollup.threshold };
-            let marks = times.below(limit);
-            if !marks.is_empty() {
-                catalog::add_marks(rollup.stored, &marks);
+            times.mark(&rollup, limit);
+            if times.late_rows > 0 && rollup.ignores_late && rollup.below == pg_sys::InvalidOid {
+                catalog::add_late_rows(rollup.stored, times.late_rows);
             }
         }
     }
@@ -300,6 +352,68 @@ pub fn touched(source: pg_sys::Oid) -> Ranges {
 }
 
 impl Touched {
+    /// Notes the series of a row of `earlier`.
+    unsafe fn note_series(
+        &mut self,
+        watched: &Watched,
+        time: i64,
+        value: &impl Fn(i16) -> Option<pg_sys::Datum>,
+    ) {
+        let Some((column, kind)) = watched.key else {
+            self.series = None;
+            return;
+        };
+        if self.key_column == 0 && self.earlier.is_empty() {
+            self.key_column = column;
+            self.series = Some(BTreeMap::new());
+        }
+        let Some(known) = self.series.as_mut() else {
+            return;
+        };
+        let key = value(column).filter(|_| self.key_column == column);
+        let Some(key) = key else {
+            self.series = None;
+            return;
+        };
+        // SAFETY: by contract.
+        let key = unsafe { series::text(key, kind) };
+        let times = known.entry(key).or_default();
+        if !times.contains(time) {
+            times.add(time, time);
+            times.limit(MOST_RANGES_OF_SERIES);
+        }
+        if known.len() > MOST_SERIES {
+            self.series = None;
+        }
+    }
+
+    /// Marks what a rollup may have stored: what was changed of times before `limit`.
+    fn mark(&self, rollup: &Rollup, limit: i64) {
+        let is_told = rollup.key_column > 0 && rollup.key_column == self.key_column;
+        let Some(series) = self.series.as_ref().filter(|_| is_told) else {
+            let times = self.below(limit);
+            catalog::add_marks(rollup.stored, None, &times);
+            return;
+        };
+        let mut newest = Ranges::default();
+        if let Some((first, last)) = self
+            .newest
+            .filter(|newest| newest.0 < limit || limit == i64::MAX)
+        {
+            newest.add(first, last);
+        }
+        catalog::add_marks(rollup.stored, None, &newest);
+        for (key, times) in series {
+            let mut due = Ranges::default();
+            for (first, last) in times.iter() {
+                if first < limit || limit == i64::MAX {
+                    due.add(first, last);
+                }
+            }
+            catalog::add_marks(rollup.stored, Some(key), &due);
+        }
+    }
+
     /// The times below `limit`; ranges are taken whole.
     fn below(&self, limit: i64) -> Ranges {
         let mut times = Ranges::default();

@@ -4,16 +4,18 @@
 CREATE MATERIALIZED VIEW varve.rollup USING heap AS
 SELECT 0::regclass AS stored, 0::regclass AS view, 0::regclass AS source, 0::int2 AS time_column, 0::bigint AS width_max,
     0::bigint AS over_max, 0::bigint AS threshold, 0::bigint AS watermark, 0::int2 AS bucket_column, 0::bigint AS removed,
-    0::regclass AS below
+    0::regclass AS below, 0::int2 AS key_column, 0::int2 AS key_stored, false AS ignores_late
 WHERE false;
 CREATE UNIQUE INDEX rollup_stored ON varve.rollup USING btree (stored);
 CREATE INDEX rollup_source ON varve.rollup USING btree (source);
 CREATE INDEX rollup_below ON varve.rollup USING btree (below);
 CREATE INDEX rollup_view ON varve.rollup USING btree (view);
 CREATE MATERIALIZED VIEW varve.rollup_mark USING heap AS
-SELECT 0::regclass AS stored, 0::bigint AS first, 0::bigint AS last WHERE false;
+SELECT 0::regclass AS stored, 0::bigint AS first, 0::bigint AS last, NULL::text AS series WHERE false;
 CREATE INDEX rollup_mark_stored ON varve.rollup_mark USING btree (stored);
-REVOKE ALL ON varve.rollup, varve.rollup_mark FROM PUBLIC;
+CREATE MATERIALIZED VIEW varve.rollup_late USING heap AS SELECT 0::regclass AS stored, 0::bigint AS rows WHERE false;
+CREATE INDEX rollup_late_stored ON varve.rollup_late USING btree (stored);
+REVOKE ALL ON varve.rollup, varve.rollup_mark, varve.rollup_late FROM PUBLIC;
 
 CREATE FUNCTION varve.create_rollup(name text, query text) RETURNS void
 AS 'MODULE_PATHNAME', 'varve_create_rollup' LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -95,6 +97,14 @@ $$;
 COMMENT ON PROCEDURE varve.refresh_rollup(regclass) IS
 'stores what is settled of a rollup, and what has been changed since it was stored; not inside a transaction block';
 
+CREATE FUNCTION varve.rollup_ignore_late(stored regclass, ignore bool) RETURNS void
+AS 'MODULE_PATHNAME', 'varve_rollup_ignore_late' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+CREATE FUNCTION varve.alter_rollup(name regclass, ignore_late_rows bool) RETURNS void
+LANGUAGE sql STRICT VOLATILE PARALLEL UNSAFE
+RETURN varve.rollup_ignore_late(varve.rollup_stored(name), ignore_late_rows);
+COMMENT ON FUNCTION varve.alter_rollup(regclass, bool) IS
+'says whether rows of times that retention has removed are counted, or refused';
+
 CREATE FUNCTION varve.drop_rollup(name regclass) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
@@ -173,6 +183,7 @@ CREATE VIEW varve.rollups AS
         CASE WHEN r.watermark > -9223372036854775808 AND t.name = 'timestamptz'
              THEN now() - (t.zero + r.watermark * interval '1 microsecond') END AS lag,
         (SELECT count(*) FROM varve.rollup_mark m WHERE m.stored = r.stored) AS marked_ranges,
+        (SELECT coalesce(sum(l.rows), 0)::bigint FROM varve.rollup_late l WHERE l.stored = r.stored) AS ignored_rows,
         (SELECT greatest(c.reltuples, 0)::bigint FROM pg_class c WHERE c.oid = r.stored) AS rows,
         pg_total_relation_size(r.stored) AS bytes
     FROM varve.rollup r

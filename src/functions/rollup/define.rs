@@ -10,6 +10,7 @@ use crate::pg::relation::{self, Open};
 use crate::pg::sql;
 use crate::rollup::catalog::{self, Rollup};
 use crate::rollup::label::Label;
+use crate::rollup::series;
 use core::ffi::CStr;
 use pgrx::pg_sys::{self, Datum, Oid};
 use std::ffi::CString;
@@ -46,6 +47,9 @@ pub struct Source {
     pub below: Oid,
     pub width: i64,
     pub over: i64,
+    /// The column that tells series apart, in the varve table and in the relation in between; 0: there is none yet.
+    pub key_column: i16,
+    pub key_below: i16,
 }
 
 fn create(name: Datum, text: &str) {
@@ -66,20 +70,7 @@ fn create(name: Datum, text: &str) {
         let table = pg_sys::get_relname_relid(stored.as_ptr(), schema);
         sql::execute(&view(&qualified(&name), &qualified(&stored), &defined), &[]);
         let view = pg_sys::get_relname_relid(name.as_ptr(), schema);
-        let nothing = i64::MIN;
-        let rollup = Rollup {
-            stored: table,
-            view,
-            source: source.root,
-            time_column: source.time_column,
-            width_max: defined.width.saturating_add(source.width),
-            over_max: defined.over.saturating_add(source.over),
-            threshold: nothing,
-            watermark: nothing,
-            bucket_column: defined.bucket as i16 + 1,
-            removed: nothing,
-            below: source.below,
-        };
+        let rollup = rollup(table, view, &defined, &source);
         enter(&rollup);
         Label::of(&rollup).write(view);
         error::notice(
@@ -183,6 +174,8 @@ pub unsafe fn source_of(relation: Oid, time: i16) -> Source {
             below: pg_sys::InvalidOid,
             width: 0,
             over: 0,
+            key_column: 0,
+            key_below: 0,
         }
     }
 }
@@ -204,6 +197,8 @@ unsafe fn stacked(below: &Rollup, time: i16) -> Source {
         below: below.stored,
         width: below.width_max,
         over: below.over_max,
+        key_column: below.key_column,
+        key_below: below.key_stored,
     }
 }
 
@@ -286,17 +281,6 @@ unsafe fn can_be_key(column: &Column) -> bool {
 unsafe fn view(name: &str, stored: &str, defined: &Defined) -> String {
     let bucket = &defined.columns[defined.bucket];
     let start = sql::identifier(&bucket.name);
-    let select: Vec<_> = defined
-        .columns
-        .iter()
-        .map(|column| format!("{} AS {}", column.expression, sql::identifier(&column.name)))
-        .collect();
-    let groups: Vec<_> = defined
-        .columns
-        .iter()
-        .filter(|column| column.is_group)
-        .map(|column| column.expression.clone())
-        .collect();
     let all: Vec<_> = defined
         .columns
         .iter()
@@ -306,23 +290,15 @@ unsafe fn view(name: &str, stored: &str, defined: &Defined) -> String {
         let columns: Vec<_> = all.iter().map(|c| format!("{prefix}.{c}")).collect();
         columns.join(", ")
     };
-    let filter = match &defined.filter {
-        Some(filter) => format!("({filter}) AND "),
-        None => String::new(),
-    };
-    // SAFETY: the relation exists, and has the column.
-    let (from, time, kind) = unsafe {
-        let from = Open::table(defined.from, pg_sys::AccessShareLock);
-        let attribute = &relation::attributes((*from.rel()).rd_att)[defined.time as usize - 1];
+    // SAFETY: the caller's contract; the type exists.
+    let (query, kind) = unsafe {
         let kind = pg_sys::format_type_be(bucket.kind);
         (
-            relation::qualified_name(from.rel()),
-            sql::identifier(&relation::attribute_name(attribute)),
+            defined.select("live.low", "live.high", "live.first", "live.last"),
             CStr::from_ptr(kind).to_string_lossy().into_owned(),
         )
     };
     let literal = stored.replace('\'', "''");
-    let expression = &bucket.expression;
     format!(
         "CREATE VIEW {name} AS \
          SELECT {kept} FROM {stored} kept \
@@ -330,15 +306,49 @@ unsafe fn view(name: &str, stored: &str, defined: &Defined) -> String {
          AND NOT varve.rollup_is_live('{literal}'::regclass, kept.{start}) \
          UNION ALL \
          SELECT {computed} FROM varve.rollup_live('{literal}'::regclass, NULL::{kind}) live, \
-         LATERAL (SELECT {select} FROM {from} src \
-         WHERE {filter}src.{time} >= live.low AND src.{time} <= live.high \
-         AND {expression} >= live.first AND {expression} <= live.last \
-         GROUP BY {groups}) computed",
+         LATERAL ({query}) computed",
         kept = of("kept"),
         computed = of("computed"),
-        select = select.join(", "),
-        groups = groups.join(", "),
     )
+}
+
+/// A rollup of which nothing is stored.
+pub fn rollup(stored: Oid, view: Oid, defined: &Defined, source: &Source) -> Rollup {
+    let (key_column, key_stored) = key(defined, source);
+    Rollup {
+        stored,
+        view,
+        source: source.root,
+        time_column: source.time_column,
+        width_max: defined.width.saturating_add(source.width),
+        over_max: defined.over.saturating_add(source.over),
+        threshold: i64::MIN,
+        watermark: i64::MIN,
+        bucket_column: defined.bucket as i16 + 1,
+        removed: i64::MIN,
+        below: source.below,
+        key_column,
+        key_stored,
+        ignores_late: false,
+    }
+}
+
+/// The column that tells series apart: of the source, and of the rollup; 0 where no group does.
+fn key(defined: &Defined, source: &Source) -> (i16, i16) {
+    let groups = defined.columns.iter().enumerate();
+    let mut keys = groups.filter(|(_, column)| {
+        column.is_group && column.attribute > 0 && series::can_tell(column.kind, column.collation)
+    });
+    let is_direct = source.below == pg_sys::InvalidOid;
+    let found = keys.find(|(_, column)| is_direct || column.attribute == source.key_below);
+    found.map_or((0, 0), |(at, column)| {
+        let of_source = if is_direct {
+            column.attribute
+        } else {
+            source.key_column
+        };
+        (of_source, at as i16 + 1)
+    })
 }
 
 /// Enters a rollup.
@@ -348,7 +358,7 @@ unsafe fn view(name: &str, stored: &str, defined: &Defined) -> String {
 pub unsafe fn enter(rollup: &Rollup) {
     // SAFETY: one value for each column; the source is there.
     unsafe {
-        let mut values: [Datum; 11] = [
+        let mut values: [Datum; 14] = [
             rollup.stored.into(),
             rollup.view.into(),
             rollup.source.into(),
@@ -360,8 +370,11 @@ pub unsafe fn enter(rollup: &Rollup) {
             rollup.bucket_column.into(),
             rollup.removed.into(),
             rollup.below.into(),
+            rollup.key_column.into(),
+            rollup.key_stored.into(),
+            rollup.ignores_late.into(),
         ];
-        catalog::add(&mut values, &mut [false; 11]);
+        catalog::add(&mut values, &mut [false; 14]);
         pg_sys::CacheInvalidateRelcacheByRelid(rollup.source);
     }
 }

@@ -11,7 +11,6 @@ use crate::rollup::time::TimeType;
 use crate::rollup::watch;
 use pgrx::prelude::*;
 use pgrx::{pg_sys, AnyElement};
-use std::cell::RefCell;
 use std::rc::Rc;
 
 /// Ranges of marks that a view computes one by one before it closes gaps between them.
@@ -38,41 +37,13 @@ struct Moment {
 thread_local! {
     /// The answers given last: the two halves of a view must get the same.
     static SHOWN: PerTransaction<Vec<(Moment, Rc<Shown>)>> = PerTransaction::default();
-    /// What a refresh computes, in place of what is live.
-    static REFRESHED: RefCell<Option<(pg_sys::Oid, Ranges)>> = const { RefCell::new(None) };
 }
 
 /// Rollups whose answers are kept: a query reads few, stacked ones included.
 const MOST_SHOWN: usize = 16;
 
-/// Lets the view of a rollup give some buckets, all computed, and no others, while `body` runs.
-pub fn refreshing<R>(stored: pg_sys::Oid, starts: Ranges, body: impl FnOnce() -> R) -> R {
-    /// Errors unwind.
-    struct End;
-    impl Drop for End {
-        fn drop(&mut self) {
-            REFRESHED.take();
-        }
-    }
-    REFRESHED.set(Some((stored, starts)));
-    let _end = End;
-    body()
-}
-
 /// What the active snapshot shows of a rollup.
 fn shown(stored: pg_sys::Oid) -> Rc<Shown> {
-    if let Some(starts) = REFRESHED.with_borrow(|all| match all {
-        Some((refreshed, starts)) if *refreshed == stored => Some(starts.clone()),
-        _ => None,
-    }) {
-        // SAFETY: as below.
-        let rollup = unsafe { catalog::find(stored, pg_sys::GetActiveSnapshot()) };
-        return Rc::new(Shown {
-            rollup,
-            watermark: i64::MIN,
-            live: starts,
-        });
-    }
     // SAFETY: functions are called with an active snapshot.
     unsafe {
         let snapshot = pg_sys::GetActiveSnapshot();
@@ -131,7 +102,7 @@ unsafe fn look(stored: pg_sys::Oid, snapshot: pg_sys::Snapshot) -> Shown {
             };
         };
         let rollup = restored::with_what_is_kept(rollup);
-        let (marked, _) = catalog::marks(stored, snapshot);
+        let marked = catalog::marks(stored, snapshot).times;
         let own = watch::touched(rollup.source);
         let mut live = Ranges::default();
         live.add(rollup.watermark, i64::MAX);

@@ -4,6 +4,8 @@ use crate::functions::bucket::{Width, DAY_US};
 use crate::functions::errors::{raise, Code};
 use crate::functions::time_bucket;
 use crate::pg::node::{cast, items};
+use crate::pg::relation::{self, Open};
+use crate::pg::sql;
 use crate::rollup::time::TimeType;
 use core::ffi::CStr;
 use pgrx::pg_sys::{self, Node, NodeTag, Oid};
@@ -30,6 +32,8 @@ pub struct Column {
     pub kind: Oid,
     pub collation: Oid,
     pub is_group: bool,
+    /// The column of the relation after FROM that it is, from 1; 0: it is an expression.
+    pub attribute: i16,
 }
 
 const UNSUPPORTED: Code = Code::ERRCODE_FEATURE_NOT_SUPPORTED;
@@ -53,23 +57,46 @@ pub unsafe fn define(text: &CStr) -> Defined {
         let query = parse(text);
         check_clauses(query);
         let from = source(query);
-        let groups: Vec<u32> = items::<pg_sys::SortGroupClause>((*query).groupClause)
-            .map(|clause| (*clause).tleSortGroupRef)
-            .collect();
-        let context = pg_sys::deparse_context_for(c"src".as_ptr(), from);
-        let entries: Vec<_> = items::<pg_sys::TargetEntry>((*query).targetList).collect();
-        let mut columns = Vec::new();
-        let mut buckets = Vec::new();
-        for &entry in &entries {
-            let is_group = groups.contains(&(*entry).ressortgroupref);
+        for entry in items::<pg_sys::TargetEntry>((*query).targetList) {
             if (*entry).resjunk {
                 refuse(
                     "a group that is no column",
                     "Add each expression of GROUP BY to the select list.",
                 );
             }
+            let is_group = groups(query).contains(&(*entry).ressortgroupref);
+            check_expression((*entry).expr.cast(), is_group);
+        }
+        let quals = (*(*query).jointree).quals;
+        if !quals.is_null() {
+            check_expression(quals, true);
+        }
+        take_apart(query, from)
+    }
+}
+
+/// The groups of a query.
+unsafe fn groups(query: *mut pg_sys::Query) -> Vec<u32> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        items::<pg_sys::SortGroupClause>((*query).groupClause)
+            .map(|clause| (*clause).tleSortGroupRef)
+            .collect()
+    }
+}
+
+/// What a query over the one relation `from` is made of. Conditions on what is around the query, where it is part of another,
+/// are left out.
+unsafe fn take_apart(query: *mut pg_sys::Query, from: Oid) -> Defined {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let groups = groups(query);
+        let context = pg_sys::deparse_context_for(c"src".as_ptr(), from);
+        let mut columns = Vec::new();
+        let mut buckets = Vec::new();
+        for entry in items::<pg_sys::TargetEntry>((*query).targetList) {
+            let is_group = groups.contains(&(*entry).ressortgroupref);
             let node = (*entry).expr.cast();
-            check_expression(node, is_group);
             if is_group {
                 buckets.extend(bucket_of(node).map(|found| (columns.len(), found)));
             }
@@ -81,13 +108,16 @@ pub unsafe fn define(text: &CStr) -> Defined {
                 kind: pg_sys::exprType(node),
                 collation: pg_sys::exprCollation(node),
                 is_group,
+                attribute: cast::<pg_sys::Var>(node, NodeTag::T_Var)
+                    .map_or(0, |column| (*column).varattno),
             });
         }
-        let quals = (*(*query).jointree).quals;
-        let filter = (!quals.is_null()).then(|| {
-            check_expression(quals, true);
-            deparse(quals, context)
-        });
+        let filters: Vec<_> = conjuncts((*(*query).jointree).quals)
+            .into_iter()
+            .filter(|&part| !pg_sys::contain_vars_of_level(part, 1))
+            .map(|part| deparse(part, context))
+            .collect();
+        let filter = (!filters.is_empty()).then(|| filters.join(") AND ("));
         match buckets[..] {
             [(bucket, Bucket { time, width, over })] => Defined {
                 from,
@@ -108,6 +138,20 @@ pub unsafe fn define(text: &CStr) -> Defined {
                 "two time_buckets",
                 "Make a rollup for each width; one can be made from the other.",
             ),
+        }
+    }
+}
+
+/// The parts of a condition that must all hold.
+unsafe fn conjuncts(node: *mut Node) -> Vec<*mut Node> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        match cast::<pg_sys::BoolExpr>(node, NodeTag::T_BoolExpr) {
+            Some(all) if (*all).boolop == pg_sys::BoolExprType::AND_EXPR => items((*all).args)
+                .flat_map(|part| conjuncts(part))
+                .collect(),
+            _ if node.is_null() => Vec::new(),
+            _ => vec![node],
         }
     }
 }
@@ -305,10 +349,10 @@ unsafe fn deparse(node: *mut Node, context: *mut pg_sys::List) -> String {
 
 /// A group by bucket of time.
 #[derive(Clone, Copy)]
-pub struct Bucket {
-    pub time: i16,
-    pub width: i64,
-    pub over: i64,
+struct Bucket {
+    time: i16,
+    width: i64,
+    over: i64,
 }
 
 /// The clock of a zone may be set by this much, at most.
@@ -401,21 +445,11 @@ unsafe fn width_of(kind: TimeType, width: *mut pg_sys::Const) -> i64 {
     }
 }
 
-/// What the view of a rollup is made of.
-pub struct Parts {
-    pub stored: Oid,
-    /// The relation that is grouped.
-    pub from: Oid,
-    pub bucket: Bucket,
-    /// Which of the view's columns, from 0, is the bucket.
-    pub bucket_column: usize,
-}
-
-/// Looks for a rollup's parts in a view; None in any other view.
+/// Looks for a rollup's stored table, and its query, in a view; None in any other view.
 ///
 /// # Safety
 /// `view` must be open.
-pub unsafe fn of_view(view: pg_sys::Relation) -> Option<Parts> {
+pub unsafe fn of_view(view: pg_sys::Relation) -> Option<(Oid, Defined)> {
     // SAFETY: by contract; a view has a rule with its query.
     unsafe {
         let is_view = (*(*view).rd_rel).relkind as u8 == pg_sys::RELKIND_VIEW;
@@ -423,20 +457,15 @@ pub unsafe fn of_view(view: pg_sys::Relation) -> Option<Parts> {
         if is_view {
             found.look(pg_sys::get_view_query(view));
         }
-        let (from, (bucket_column, bucket)) = found.grouped?;
-        Some(Parts {
-            stored: found.stored?,
-            from,
-            bucket,
-            bucket_column,
-        })
+        let (query, from) = found.grouped?;
+        Some((found.stored?, take_apart(query, from)))
     }
 }
 
 #[derive(Default)]
 struct InView {
     stored: Option<Oid>,
-    grouped: Option<(Oid, (usize, Bucket))>,
+    grouped: Option<(*mut pg_sys::Query, Oid)>,
 }
 
 impl InView {
@@ -454,9 +483,8 @@ impl InView {
                             .next()
                             .or(self.stored);
                     }
-                    pg_sys::RTEKind::RTE_RELATION => {
-                        let grouped = bucket_in(query).map(|bucket| ((*table).relid, bucket));
-                        self.grouped = grouped.or(self.grouped);
+                    pg_sys::RTEKind::RTE_RELATION if has_bucket(query) => {
+                        self.grouped = Some((query, (*table).relid));
                     }
                     _ => {}
                 }
@@ -465,17 +493,15 @@ impl InView {
     }
 }
 
-/// The bucket that a query is grouped by, and its column.
-unsafe fn bucket_in(query: *mut pg_sys::Query) -> Option<(usize, Bucket)> {
+/// Is a query of one relation grouped by a bucket?
+unsafe fn has_bucket(query: *mut pg_sys::Query) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
-        let groups: Vec<u32> = items::<pg_sys::SortGroupClause>((*query).groupClause)
-            .map(|clause| (*clause).tleSortGroupRef)
-            .collect();
-        items::<pg_sys::TargetEntry>((*query).targetList)
-            .enumerate()
-            .filter(|(_, entry)| groups.contains(&(**entry).ressortgroupref))
-            .find_map(|(at, entry)| Some((at, bucket_of((*entry).expr.cast())?)))
+        let groups = groups(query);
+        let mut entries = items::<pg_sys::TargetEntry>((*query).targetList)
+            .filter(|entry| groups.contains(&(**entry).ressortgroupref));
+        items::<Node>((*query).rtable).count() == 1
+            && entries.any(|entry| bucket_of((*entry).expr.cast()).is_some())
     }
 }
 
@@ -493,6 +519,60 @@ unsafe fn stored_of(node: *mut Node) -> Option<Oid> {
         let stored = cast::<pg_sys::Const>(first, NodeTag::T_Const)?;
         (is_ours && !(*stored).constisnull)
             .then(|| Oid::from_u32((*stored).constvalue.value() as u32))
+    }
+}
+
+impl Defined {
+    /// The query for the buckets from `first` to `last`, whose rows have times from `low` to `high`; all of these are SQL.
+    ///
+    /// # Safety
+    /// Within a statement.
+    pub unsafe fn select(&self, low: &str, high: &str, first: &str, last: &str) -> String {
+        // SAFETY: by contract.
+        unsafe { self.select_of([low, high, first, last], None) }
+    }
+
+    /// The same, with another condition.
+    ///
+    /// # Safety
+    /// As `select`.
+    pub unsafe fn select_of(
+        &self,
+        [low, high, first, last]: [&str; 4],
+        condition: Option<&str>,
+    ) -> String {
+        let select: Vec<_> = self
+            .columns
+            .iter()
+            .map(|column| format!("{} AS {}", column.expression, sql::identifier(&column.name)))
+            .collect();
+        let groups: Vec<_> = self
+            .columns
+            .iter()
+            .filter(|column| column.is_group)
+            .map(|column| column.expression.clone())
+            .collect();
+        // SAFETY: the relation exists, and has the column.
+        let (from, time) = unsafe {
+            let from = Open::table(self.from, pg_sys::AccessShareLock);
+            let attribute = &relation::attributes((*from.rel()).rd_att)[self.time as usize - 1];
+            (
+                relation::qualified_name(from.rel()),
+                sql::identifier(&relation::attribute_name(attribute)),
+            )
+        };
+        let filter: String = [self.filter.as_deref(), condition]
+            .into_iter()
+            .flatten()
+            .map(|condition| format!("({condition}) AND "))
+            .collect();
+        let start = &self.columns[self.bucket].expression;
+        format!(
+            "SELECT {} FROM {from} src WHERE {filter}src.{time} >= {low} AND src.{time} <= {high} \
+             AND {start} >= {first} AND {start} <= {last} GROUP BY {}",
+            select.join(", "),
+            groups.join(", "),
+        )
     }
 }
 

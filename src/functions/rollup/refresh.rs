@@ -6,7 +6,7 @@
 //! 3. `step` computes in one snapshot what is marked, and what lies between watermark and threshold; stores it; removes the marks
 //!    that the snapshot shows; and moves the watermark. Marks that come later stay, and so their times are computed by readers.
 
-use super::live;
+use super::query::{self, Column, Defined};
 use super::restored;
 use crate::functions::fcinfo::{arg, guarded, null, sql_function};
 use crate::pg::error::{self, Code};
@@ -14,15 +14,19 @@ use crate::pg::lock_tags::{self, Tag, Whole};
 use crate::pg::relation::{self, Open};
 use crate::pg::rounds::Rounds;
 use crate::pg::sql;
-use crate::rollup::catalog::{self, Limit, Rollup};
+use crate::rollup::catalog::{self, Limit, Marks, Rollup};
 use crate::rollup::ranges::Ranges;
+use crate::rollup::series;
 use crate::rollup::time::TimeType;
 use core::ffi::CStr;
 use pgrx::pg_sys;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Ranges that a step computes one by one before it closes gaps between them.
 const MOST_RANGES: usize = 16;
+/// Ranges of single series that a step computes one by one.
+const MOST_OF_SERIES: usize = 64;
 
 sql_function! {
     /// `varve.rollup_begin(stored regclass) → bigint`, strict: moves the threshold to the newest time, and tells it.
@@ -69,7 +73,7 @@ sql_function! {
                     }
                     let mut times = Ranges::default();
                     times.add(time.read(first), time.read(last));
-                    catalog::add_marks(stored, &times);
+                    catalog::add_marks(stored, None, &times);
                 });
                 null(fcinfo)
             }
@@ -90,6 +94,23 @@ sql_function! {
     fn varve_rollup_source(fcinfo) {
         // SAFETY: declared STRICT with this argument.
         guarded(|| unsafe { named(arg(fcinfo, 0)).source.into() })
+    }
+}
+
+sql_function! {
+    /// `varve.rollup_ignore_late(stored regclass, ignore bool)`, strict: what becomes of rows of times that retention has removed.
+    fn varve_rollup_ignore_late(fcinfo) {
+        // SAFETY: declared STRICT with these arguments.
+        guarded(|| unsafe {
+            let stored = pg_sys::Oid::from_u32(arg(fcinfo, 0).value() as u32);
+            let ignore = arg(fcinfo, 1).value() as u8 != 0;
+            as_owner(stored, |rollup| {
+                exclude_others(rollup);
+                catalog::move_on(stored, Limit::IgnoresLate, ignore.into());
+                pg_sys::CacheInvalidateRelcacheByRelid(rollup.source);
+            });
+            null(fcinfo)
+        })
     }
 }
 
@@ -309,25 +330,29 @@ unsafe fn work(stored: pg_sys::Oid, threshold: i64) -> i64 {
         let Some(rollup) = catalog::find(stored, snapshot) else {
             return 0;
         };
-        let (times, mut marks) = catalog::marks(stored, snapshot);
+        let mut marks = catalog::marks(stored, snapshot);
         // A time from the threshold on is not in a bucket that starts before this.
         let watermark = rollup.starts(threshold, threshold).0.max(rollup.watermark);
-        let mut again = Ranges::default();
-        for (first, last) in times.iter() {
-            let (first, last) = rollup.starts(first, last);
-            again.add(first, last.min(rollup.watermark.saturating_sub(1)));
+        let mut due = Due::of(&rollup, &marks);
+        let mut rows = 0;
+        if let Some(table) = Tables::open(&rollup) {
+            for (first, last) in due.again.iter() {
+                table.delete(first, last, None, snapshot);
+            }
+            due.again.add(
+                rollup.watermark.max(rollup.first_computable()),
+                watermark.saturating_sub(1),
+            );
+            for (first, last) in due.again.iter() {
+                rows += table.insert(first, last, None, snapshot);
+            }
+            for (series, first, last) in &due.of_series {
+                table.delete(*first, *last, Some(series), snapshot);
+                rows += table.insert(*first, *last, Some(series), snapshot);
+            }
         }
-        again.start_at(rollup.first_computable());
-        again.limit(MOST_RANGES);
-        let mut due = again.clone();
-        due.add(rollup.watermark, watermark.saturating_sub(1));
-        due.start_at(rollup.first_computable());
-        let rows = if due.is_empty() {
-            0
-        } else {
-            store(&rollup, snapshot, &again, due)
-        };
-        catalog::remove_marks(&mut marks);
+        catalog::remove_marks(&mut marks.places);
+        settle_late_rows(stored, snapshot);
         if watermark > rollup.watermark {
             catalog::move_on(stored, Limit::Watermark, watermark);
         }
@@ -335,31 +360,174 @@ unsafe fn work(stored: pg_sys::Oid, threshold: i64) -> i64 {
     }
 }
 
-/// Puts the buckets that are due into the stored table, in place of those of `again`.
-unsafe fn store(rollup: &Rollup, snapshot: pg_sys::Snapshot, again: &Ranges, due: Ranges) -> i64 {
-    let table = Open::living_table(rollup.stored, pg_sys::RowExclusiveLock);
-    let view = Open::table(rollup.view, pg_sys::AccessShareLock);
-    // SAFETY: both are open; the bucket is a column of the stored table.
+/// Counts of rows that were ignored become one.
+unsafe fn settle_late_rows(stored: pg_sys::Oid, snapshot: pg_sys::Snapshot) {
+    // SAFETY: the caller excludes other refreshes.
     unsafe {
-        let (table, view) = (table.rel(), view.rel());
-        let stored = relation::qualified_name(table);
-        let attribute = &relation::attributes((*table).rd_att)[rollup.bucket_column as usize - 1];
-        let kind = attribute.atttypid;
-        let time = TimeType::of(kind).unwrap_or(TimeType::Int8);
-        let column = pg_sys::quote_identifier(attribute.attname.data.as_ptr());
-        let column = CStr::from_ptr(column).to_string_lossy().into_owned();
-        for (first, last) in again.iter() {
-            let query = format!("DELETE FROM {stored} WHERE {column} >= $1 AND {column} <= $2");
-            let range = [
-                (kind, Some(time.write(first))),
-                (kind, Some(time.write(last))),
-            ];
+        let (rows, mut places) = catalog::late_rows(stored, snapshot);
+        if places.len() > 1 {
+            catalog::remove_late_rows(&mut places);
+            catalog::add_late_rows(stored, rows);
+        }
+    }
+}
+
+/// Starts of buckets that are stored and have to be computed again: of all series, and of single ones besides.
+struct Due {
+    again: Ranges,
+    of_series: Vec<(String, i64, i64)>,
+}
+
+impl Due {
+    fn of(rollup: &Rollup, marks: &Marks) -> Due {
+        let mut again = Ranges::default();
+        let mut series: BTreeMap<&str, Ranges> = BTreeMap::new();
+        for (first, last, key) in &marks.all {
+            let (first, last) = rollup.starts(*first, *last);
+            let last = last.min(rollup.watermark.saturating_sub(1));
+            match key {
+                Some(key) if rollup.key_stored > 0 => {
+                    series.entry(key).or_default().add(first, last)
+                }
+                _ => again.add(first, last),
+            }
+        }
+        again.start_at(rollup.first_computable());
+        again.limit(MOST_RANGES);
+        let mut of_series: Vec<_> = series
+            .into_iter()
+            .flat_map(|(key, mut ranges)| {
+                ranges.start_at(rollup.first_computable());
+                ranges.limit(MOST_RANGES);
+                let ranges: Vec<_> = ranges.iter().collect();
+                let with_key = move |(first, last)| (key.to_string(), first, last);
+                ranges.into_iter().map(with_key)
+            })
+            .collect();
+        if of_series.len() > MOST_OF_SERIES {
+            for (_, first, last) in of_series.drain(..) {
+                again.add(first, last);
+            }
+            again.limit(MOST_RANGES);
+        }
+        // A bucket is stored once: where a series meets a range of all, it goes with them.
+        while let Some(at) = of_series
+            .iter()
+            .position(|(_, first, last)| again.overlaps(*first, *last))
+        {
+            let (_, first, last) = of_series.swap_remove(at);
+            again.add(first, last);
+        }
+        Due { again, of_series }
+    }
+}
+
+/// What a refresh reads and writes.
+struct Tables {
+    rollup: Rollup,
+    stored: String,
+    defined: Defined,
+    /// The bucket's name and type, and what its values are.
+    bucket: (String, pg_sys::Oid, TimeType),
+    /// The type of the times that it is computed from.
+    times: pg_sys::Oid,
+    _table: Open,
+}
+
+impl Tables {
+    unsafe fn open(rollup: &Rollup) -> Option<Tables> {
+        let table = Open::living_table(rollup.stored, pg_sys::RowExclusiveLock);
+        let view = Open::table(rollup.view, pg_sys::AccessShareLock);
+        // SAFETY: both are open; the bucket is a column of the stored table.
+        unsafe {
+            let (_, defined) = query::of_view(view.rel())?;
+            let bucket =
+                &relation::attributes((*table.rel()).rd_att)[rollup.bucket_column as usize - 1];
+            let time = TimeType::of(bucket.atttypid).unwrap_or(TimeType::Int8);
+            let from = Open::table(defined.from, pg_sys::AccessShareLock);
+            let times =
+                relation::attributes((*from.rel()).rd_att)[defined.time as usize - 1].atttypid;
+            Some(Tables {
+                rollup: rollup.clone(),
+                stored: relation::qualified_name(table.rel()),
+                bucket: (
+                    sql::identifier(&relation::attribute_name(bucket)),
+                    bucket.atttypid,
+                    time,
+                ),
+                times,
+                defined,
+                _table: table,
+            })
+        }
+    }
+
+    /// The column that tells series apart.
+    fn key(&self) -> &Column {
+        &self.defined.columns[self.rollup.key_stored as usize - 1]
+    }
+
+    unsafe fn series(&self, series: Option<&String>) -> Option<sql::Parameter> {
+        // SAFETY: the text is of a value of this column.
+        series.map(|series| unsafe {
+            let kind = self.key().kind;
+            (kind, Some(series::value(series, kind)))
+        })
+    }
+
+    /// Deletes the stored buckets with starts `first` to `last`, of a series or of all.
+    unsafe fn delete(
+        &self,
+        first: i64,
+        last: i64,
+        series: Option<&String>,
+        snapshot: pg_sys::Snapshot,
+    ) {
+        let (column, kind, time) = &self.bucket;
+        let mut query = format!(
+            "DELETE FROM {} WHERE {column} >= $1 AND {column} <= $2",
+            self.stored
+        );
+        if series.is_some() {
+            query += &format!(" AND {} = $3", sql::identifier(&self.key().name));
+        }
+        let mut range = vec![
+            (*kind, Some(time.write(first))),
+            (*kind, Some(time.write(last))),
+        ];
+        // SAFETY: the caller's contract: an active snapshot.
+        unsafe {
+            range.extend(self.series(series));
             sql::execute_in(&query, &range, snapshot);
         }
-        let source = relation::qualified_name(view);
-        let query = format!("INSERT INTO {stored} SELECT * FROM {source}");
-        live::refreshing(rollup.stored, due, || {
-            sql::execute_in(&query, &[], snapshot) as i64
-        })
+    }
+
+    /// Computes these buckets and stores them.
+    unsafe fn insert(
+        &self,
+        first: i64,
+        last: i64,
+        series: Option<&String>,
+        snapshot: pg_sys::Snapshot,
+    ) -> i64 {
+        let (_, kind, time) = &self.bucket;
+        let (low, high) = self.rollup.times(first, last);
+        let ends = [
+            (self.times, low),
+            (self.times, high),
+            (*kind, first),
+            (*kind, last),
+        ];
+        let mut ends = ends.map(|(kind, at)| (kind, Some(time.write(at)))).to_vec();
+        let condition = series.map(|_| format!("{} = $5", self.key().expression));
+        // SAFETY: the caller's contract: an active snapshot.
+        unsafe {
+            ends.extend(self.series(series));
+            let select = self
+                .defined
+                .select_of(["$1", "$2", "$3", "$4"], condition.as_deref());
+            let query = format!("INSERT INTO {} {select}", self.stored);
+            sql::execute_in(&query, &ends, snapshot) as i64
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! the table had been stored. With that the rollup is entered again. What the marks were nobody knows any more, so all buckets are
 //! computed again but for those of rows that retention has taken: those stay as they were.
 
-use super::define::{self, Source};
+use super::define;
 use super::query;
 use crate::functions::errors::{raise, Code};
 use crate::pg::relation::{self, Open};
@@ -37,12 +37,23 @@ pub unsafe fn attach(view: Oid, text: &str) {
     // SAFETY: by contract.
     unsafe {
         let open = Open::table(view, pg_sys::AccessShareLock);
-        let Some(parts) = query::of_view(open.rel()) else {
+        let Some((stored, defined)) = query::of_view(open.rel()) else {
             not_a_rollup(view);
         };
-        check_stored(open.rel(), parts.stored);
-        let source = define::source_of(parts.from, parts.bucket.time);
-        enter(view, &parts, &source, &label);
+        check_stored(open.rel(), stored);
+        let source = define::source_of(defined.from, defined.time);
+        let rollup = Rollup {
+            watermark: label.watermark,
+            removed: label.removed,
+            ignores_late: label.ignores_late,
+            ..define::rollup(stored, view, &defined, &source)
+        };
+        define::enter(&rollup);
+        if label.watermark > i64::MIN {
+            let mut all = Ranges::default();
+            all.add(i64::MIN, i64::MAX);
+            catalog::add_marks(stored, None, &all);
+        }
     }
 }
 
@@ -77,30 +88,6 @@ unsafe fn check_stored(view: pg_sys::Relation, stored: Oid) {
                 "",
             );
         }
-    }
-}
-
-unsafe fn enter(view: Oid, parts: &query::Parts, source: &Source, label: &Label) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        define::enter(&Rollup {
-            stored: parts.stored,
-            view,
-            source: source.root,
-            time_column: source.time_column,
-            width_max: parts.bucket.width.saturating_add(source.width),
-            over_max: parts.bucket.over.saturating_add(source.over),
-            threshold: i64::MIN,
-            watermark: label.watermark,
-            bucket_column: parts.bucket_column as i16 + 1,
-            removed: label.removed,
-            below: source.below,
-        });
-    }
-    if label.watermark > i64::MIN {
-        let mut all = Ranges::default();
-        all.add(i64::MIN, i64::MAX);
-        catalog::add_marks(parts.stored, &all);
     }
 }
 
