@@ -350,10 +350,15 @@ impl Cluster {
         Ok(client)
     }
 
+    /// All that the server has logged.
+    pub fn log(&self) -> Result<String> {
+        let text = fs::read(self.home.join("log"))?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+
     /// The last lines of the server's log.
     pub fn log_end(&self) -> Result<String> {
-        let text = fs::read(self.home.join("log"))?;
-        let text = String::from_utf8_lossy(&text);
+        let text = self.log()?;
         let lines: Vec<&str> = text.lines().collect();
         Ok(lines[lines.len().saturating_sub(20)..].join("\n"))
     }

@@ -7,6 +7,7 @@ pub mod estimate;
 pub mod fetch;
 pub mod index_build;
 pub mod modify;
+pub mod past_delete;
 pub mod routine;
 pub mod sample;
 pub mod scan;

@@ -1,6 +1,7 @@
 //! Inserting, deleting, updating and locking rows. Tail rows are heapam's business, except when a row
 //! turns out to have been sealed; compressed rows go through `table::changes`.
 
+use super::past_delete;
 use super::unique::intercept::{arm_ordinary, intercept};
 use crate::catalog::keys;
 use crate::chunk::reader::Reader;
@@ -399,6 +400,7 @@ pub unsafe extern "C-unwind" fn tuple_lock(
             table, item, snapshot, slot, command, request, flags, failure,
         );
         if held_tuple && result == pg_sys::TM_Result::TM_Ok {
+            past_delete::warn(table, item);
             slot::form_row(slot);
         }
         result

@@ -49,6 +49,14 @@ pub fn warning(code: Code, message: impl Into<String>) {
     ErrorReport::new(code, message.into(), "varve").report(PgLogLevel::WARNING);
 }
 
+/// Emits a WARNING with a detail and a hint.
+pub fn warning_with(code: Code, message: impl Into<String>, detail: &str, hint: &str) {
+    ErrorReport::new(code, message.into(), "varve")
+        .set_detail(detail.to_string())
+        .set_hint(hint.to_string())
+        .report(PgLogLevel::WARNING);
+}
+
 /// Raises XX001 for bytes that cannot be what was written.
 pub fn raise_corrupt(table: &str, what: impl Into<String>) -> ! {
     raise(

@@ -69,6 +69,16 @@ fn has_other_readers() -> bool {
     }
 }
 
+/// Does this process apply changes for pglogical, which deletes rows by a function of heap's?
+pub fn applies_past_tables() -> bool {
+    // SAFETY: set once, when a background worker starts; null in other processes.
+    unsafe {
+        let entry = pg_sys::MyBgworkerEntry;
+        !entry.is_null()
+            && core::ffi::CStr::from_ptr((*entry).bgw_library_name.as_ptr()) == c"pglogical"
+    }
+}
+
 /// While it lives, deletes in `relation` carry no replica identity, so that logical decoding has
 /// nothing to send for them. Used for storage tuples and for rows that merely move.
 pub struct UnidentifiedChanges {

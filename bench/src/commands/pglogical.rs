@@ -61,8 +61,7 @@ fn replicate(tree: &Arc<Tree>) -> Result<()> {
     source.batch_execute("SELECT pglogical.replication_set_add_table('default', 'readings')")?;
     let mut target = node(&cluster, "target", &heap_pair::access_method())?;
     target.batch_execute(&format!(
-        "{DELETES}
-         SELECT pglogical.create_subscription('everything', '{}', synchronize_structure => false, synchronize_data => false)",
+        "SELECT pglogical.create_subscription('everything', '{}', synchronize_structure => false, synchronize_data => false)",
         cluster.conninfo("source")
     ))?;
     await_subscription(&cluster, &mut target)?;
@@ -70,12 +69,45 @@ fn replicate(tree: &Arc<Tree>) -> Result<()> {
         "INSERT INTO readings SELECT g % 5, '2026-01-01'::timestamptz + g * interval '1 s', g, 'n' || g FROM generate_series(1, 5000) g",
     )?;
     expect_equal(&cluster, &mut source, &mut target)?;
+    if heap_pair::access_method() == "varve" {
+        delete_without_trigger(&cluster, &mut source, &mut target)?;
+    }
+    target.batch_execute(DELETES)?;
+    expect_equal(&cluster, &mut source, &mut target)?;
     for change in CHANGES {
         heap_pair::compact(&mut target, "readings")?;
         source.batch_execute(change)?;
         expect_equal(&cluster, &mut source, &mut target)?;
     }
     heap_pair::expect_verified(&mut target, "readings")
+}
+
+/// The first DELETE of a compressed row stops the subscription, of which the log has been told why, until there is a trigger.
+fn delete_without_trigger(
+    cluster: &Cluster,
+    source: &mut Client,
+    target: &mut Client,
+) -> Result<()> {
+    heap_pair::compact(target, "readings")?;
+    source.batch_execute("UPDATE readings SET value = value + 1 WHERE host = 0 AND value < 100")?;
+    expect_equal(cluster, source, target)?;
+    expect_logged(
+        cluster,
+        "pglogical cannot delete compressed rows of varve table",
+    )?;
+    source.batch_execute("DELETE FROM readings WHERE host = 0 AND value > 4900")?;
+    expect_logged(cluster, "could not open file")
+}
+
+fn expect_logged(cluster: &Cluster, text: &str) -> Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(CATCH_UP_SECONDS);
+    while !cluster.log()?.contains(text) {
+        if Instant::now() > deadline {
+            return Err(format!("the log lacks: {text}\n{}", cluster.log_end()?).into());
+        }
+        thread::sleep(Duration::from_millis(200));
+    }
+    Ok(())
 }
 
 /// Some packages of the server load output plugins of a list only.
