@@ -1,8 +1,10 @@
 //! Why the rows of a table cannot be compressed, in words for its owner, and what can be done about it. The rule itself is
-//! `seal::is_allowed`; here is which part of it says no.
+//! `seal::is_allowed`; here is which part of it says no. Told by compact, and by DDL where it is known then.
 
 use super::seal;
 use crate::catalog::layout;
+use crate::pg::citus;
+use crate::pg::error;
 use crate::pg::relation::{self, Open};
 use pgrx::pg_sys;
 
@@ -20,10 +22,19 @@ pub unsafe fn of(table: pg_sys::Relation) -> Option<Obstacle> {
     // SAFETY: by contract.
     unsafe {
         let layout = layout::of(table);
+        let name = relation::qualified_name(table);
+        if citus::is_distributed(table) {
+            return Some(Obstacle {
+                reason: "Citus keeps them in shards, which are tables of their own".into(),
+                remedy: format!(
+                    "SELECT run_command_on_shards('{}', $$CALL varve.compact('%s')$$);",
+                    name.replace('\'', "''")
+                ),
+            });
+        }
         if seal::is_allowed(table, &layout) {
             return None;
         }
-        let name = relation::qualified_name(table);
         let of_index = relation::index_oids(table)
             .into_iter()
             .map(|oid| Open::index(oid, pg_sys::AccessShareLock))
@@ -44,6 +55,26 @@ pub unsafe fn of(table: pg_sys::Relation) -> Option<Obstacle> {
             reason: "there is no time column".into(),
             remedy: "Rows are compressed in the order of a timestamptz, timestamp or date column, or of a last column of a series index: CREATE INDEX … USING varve (…, number).".into(),
         })
+    }
+}
+
+/// Tells the owner of a table why its rows stay in the tail, if they do.
+///
+/// # Safety
+/// As `of`.
+pub unsafe fn tell(table: pg_sys::Relation) {
+    // SAFETY: by contract.
+    unsafe {
+        if let Some(obstacle) = of(table) {
+            let name = relation::name(table);
+            error::notice(
+                format!(
+                    "rows of table \"{name}\" stay uncompressed: {}",
+                    obstacle.reason
+                ),
+                &obstacle.remedy,
+            );
+        }
     }
 }
 

@@ -14,7 +14,6 @@ use crate::chunk::place::LowFirst;
 use crate::chunk::read::Damage;
 use crate::guc;
 use crate::pg::departure;
-use crate::pg::error;
 use crate::pg::page::PageCursor;
 use crate::pg::relation;
 use crate::pg::rounds::Rounds;
@@ -85,23 +84,6 @@ unsafe fn has_empty_end(table: pgrx::pg_sys::Relation) -> bool {
     blocks > 0 && is_empty(blocks - 1) && is_empty(blocks - (blocks / 16).clamp(1, 1000))
 }
 
-/// Tells the owner why rows stay in the tail.
-unsafe fn say_why_not(table: pgrx::pg_sys::Relation) {
-    // SAFETY: a round's table.
-    unsafe {
-        if let Some(obstacle) = obstacle::of(table) {
-            let name = relation::name(table);
-            error::notice(
-                format!(
-                    "rows of table \"{name}\" stay uncompressed: {}",
-                    obstacle.reason
-                ),
-                &obstacle.remedy,
-            );
-        }
-    }
-}
-
 struct Compaction<'a> {
     rounds: &'a mut Rounds,
     watch: &'a dyn Watch,
@@ -169,9 +151,11 @@ impl Compaction<'_> {
             let (done, bytes) = unsafe {
                 self.rounds.run(|table, snapshot| {
                     let layout = layout::of(table);
+                    if start == 0 && !departure::is_worker() {
+                        obstacle::tell(table);
+                    }
                     if !seal::is_allowed(table, &layout) {
                         next = None;
-                        say_why_not(table);
                         return (Done::default(), 0);
                     }
                     if start == 0

@@ -3,3 +3,4 @@
 pub mod auto_index;
 pub mod create_index;
 pub mod dropped;
+pub mod obstacles;

@@ -2,6 +2,7 @@
 //! contexts and errors. Nearly all unsafe code of the extension lives here or at C entry points.
 
 pub mod background;
+pub mod citus;
 pub mod constraint;
 pub mod custom_scan;
 pub mod departure;

@@ -9,11 +9,12 @@ AS 'MODULE_PATHNAME', 'varve_before_ddl' LANGUAGE C;
 CREATE EVENT TRIGGER varve_before_ddl ON ddl_command_start
 WHEN TAG IN ('CREATE INDEX', 'CREATE SCHEMA', 'ALTER TABLE') EXECUTE FUNCTION varve.before_ddl();
 
--- Keys with a time column bring a series index along (src/ddl/auto_index).
+-- Keys with a time column bring a series index along, and tables whose rows will stay uncompressed are named (src/ddl).
 CREATE FUNCTION varve.after_ddl() RETURNS event_trigger
 AS 'MODULE_PATHNAME', 'varve_after_ddl' LANGUAGE C;
 CREATE EVENT TRIGGER varve_after_ddl ON ddl_command_end
-WHEN TAG IN ('CREATE TABLE', 'ALTER TABLE', 'CREATE INDEX', 'ALTER INDEX', 'DROP INDEX', 'CREATE SCHEMA')
+WHEN TAG IN ('CREATE TABLE', 'CREATE TABLE AS', 'SELECT INTO', 'CREATE MATERIALIZED VIEW', 'ALTER TABLE', 'CREATE INDEX', 'ALTER INDEX',
+             'DROP INDEX', 'CREATE SCHEMA')
 EXECUTE FUNCTION varve.after_ddl();
 
 -- Operator classes are btree's, for types whose equal values are the same bytes.

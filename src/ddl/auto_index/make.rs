@@ -37,19 +37,20 @@ pub unsafe fn auto_index(table: pg_sys::Oid, key: pg_sys::Oid) {
 }
 
 /// Tells who made a key, or an index like a series index, CONCURRENTLY, and so wants nobody to wait for an index to be built, what it takes to compress its table.
+/// Is there anything to tell?
 ///
 /// # Safety
 /// `table` must be the OID of a relation.
-pub unsafe fn advise(table: pg_sys::Oid) {
+pub unsafe fn advise(table: pg_sys::Oid) -> bool {
     let Some(open) = open_varve(table) else {
-        return;
+        return false;
     };
     // SAFETY: the table is open, and these are its indexes.
     let plans: Vec<_> = unsafe {
         let keys = relation::index_oids(open.rel()).into_iter();
         keys.filter_map(|key| Plan::of(table, key)).collect()
     };
-    for plan in plans {
+    for plan in &plans {
         let (kind, so) = match plan.is_of_key {
             true => ("unique index", ", so its rows stay uncompressed"),
             false => ("index", " beside it, which queries of its chunks could use"),
@@ -66,6 +67,7 @@ pub unsafe fn advise(table: pg_sys::Oid) {
             ),
         );
     }
+    !plans.is_empty()
 }
 
 struct Plan {

@@ -19,12 +19,14 @@ pub use seen::init;
 
 use crate::catalog::access_method;
 use crate::catalog::{index_options, layout};
+use crate::ddl::obstacles;
 use crate::pg::event_trigger::statement as statement_of;
 use crate::pg::node;
 use crate::pg::relation::{self, Open};
 use existing::{auto_indexes, open_table, open_varve};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
+use seen::Seen;
 use std::collections::BTreeMap;
 
 /// Which indexes of a table have to be looked at for keys. Its automatic indexes are tied in any case.
@@ -42,11 +44,19 @@ pub unsafe extern "C-unwind" fn varve_after_ddl(call: pg_sys::FunctionCallInfo) 
         let statement = statement_of(call);
         // LIKE copies what nobody has asked for.
         let is_copy = node::is(statement, pg_sys::NodeTag::T_CreateStmt);
-        for (table, keys) in concerned(statement) {
+        let seen = seen::take();
+        let mut made = obstacles::concerned(statement, &seen);
+        for (table, keys) in concerned(statement, seen) {
             settle(pg_sys::Oid::from(table), keys, is_copy);
         }
         if let Some(table) = statement::indexed_concurrently(statement) {
-            make::advise(table);
+            // Who is told how to make a series index knows what for.
+            if make::advise(table) {
+                made.remove(&table.to_u32());
+            }
+        }
+        if !pg_sys::IsBinaryUpgrade {
+            obstacles::tell(made);
         }
         pg_sys::Datum::from(0usize)
     }
@@ -76,8 +86,7 @@ pub unsafe fn before(statement: *mut pg_sys::Node) {
 }
 
 /// The tables whose indexes a statement has changed.
-unsafe fn concerned(statement: *mut pg_sys::Node) -> BTreeMap<u32, Keys> {
-    let seen = seen::take();
+unsafe fn concerned(statement: *mut pg_sys::Node, seen: Seen) -> BTreeMap<u32, Keys> {
     let mut tables = BTreeMap::new();
     let none = || Keys::These(Vec::new());
     // SAFETY: the statement of an event trigger, or null.

@@ -32,6 +32,14 @@ impl Seen {
     }
 }
 
+impl Seen {
+    /// The tables that were made, and exist.
+    pub fn tables(&self) -> impl Iterator<Item = pg_sys::Oid> + '_ {
+        let relations = self.relations.iter().copied();
+        relations.filter(|&oid| relation::has_rows(oid))
+    }
+}
+
 thread_local! {
     static SEEN: PerTransaction<Seen> = PerTransaction::default();
 }

@@ -1,5 +1,5 @@
 //! What may differ between two access methods without being wrong is taken out of psql's and isolationtester's output: plans,
-//! ctids, the order of rows that no ORDER BY asks for, and the NOTICEs about indexes of varve tables.
+//! ctids, the order of rows that no ORDER BY asks for, and the NOTICEs that DDL gives about varve tables.
 
 /// The output with plans dropped, ctids masked, blanks in result tables squeezed, and unordered results sorted.
 pub fn filtered(output: &str) -> String {
@@ -13,7 +13,7 @@ pub fn filtered(output: &str) -> String {
             }
             statement.push_str(&lines[i].to_lowercase());
             statement.push('\n');
-            if !is_index_notice(lines[i]) {
+            if !is_ddl_notice(lines[i]) {
                 kept.push(mask_ctids(lines[i]));
             }
             i += 1;
@@ -69,18 +69,33 @@ fn is_plan(header: &str, statement: &str) -> bool {
         || statement.starts_with("explain")
 }
 
-/// What CREATE INDEX says about an ordinary index on a varve table, and a key about its series index.
-fn is_index_notice(line: &str) -> bool {
+/// What a hint says of a table whose rows stay uncompressed.
+const REMEDIES: [&str; 5] = [
+    "Put the series and the time column into the key",
+    "CREATE INDEX … USING varve (series, time)",
+    "Rows are compressed in the order of",
+    "Do without the constraint.",
+    "Make the key one of plain columns",
+];
+
+/// What CREATE INDEX says about an ordinary index on a varve table, a key about its series index, and DDL about rows that stay
+/// uncompressed.
+fn is_ddl_notice(line: &str) -> bool {
     let is_notice = |line: &str| {
         let names_companion =
             line.contains(" of varve table ") && line.contains(" brings series index ");
         let is_of_index = line.starts_with("NOTICE:  key ") || line.starts_with("NOTICE:  index ");
-        is_of_index && names_companion || line.starts_with("NOTICE:  index on varve table")
+        let is_of_table = line.starts_with("NOTICE:  rows of table ");
+        is_of_index && names_companion
+            || line.starts_with("NOTICE:  index on varve table")
+            || is_of_table && line.contains(" stay uncompressed: ")
     };
+    let hint = line.strip_prefix("HINT:  ").unwrap_or_default();
     let of_session = line.split_once(": ").map_or("", |(_, said)| said);
     is_notice(line)
         || is_notice(of_session)
-        || line.starts_with("HINT:  Chunks are found by a series index")
+        || hint.starts_with("Chunks are found by a series index")
+        || REMEDIES.iter().any(|remedy| hint.starts_with(remedy))
 }
 
 /// `(block,offset)` becomes `(ctid)`.
