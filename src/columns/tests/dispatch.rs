@@ -155,7 +155,7 @@ impl Record {
     fn chunk(&mut self, name: &str, column: &Column) {
         for tier in tiers() {
             let encoded = encode(std::slice::from_ref(column), &Options { tier, keys: &[] });
-            let back = read_chunk(&encoded.header, &encoded.payload).unwrap();
+            let back = read_chunk(&encoded.header, &encoded.payload).expect("a chunk");
             assert_same(column, &back[0]);
             self.bytes(&format!("{name}, {tier:?}, header"), &encoded.header);
             self.bytes(&format!("{name}, {tier:?}, payload"), &encoded.payload);

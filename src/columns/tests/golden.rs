@@ -396,7 +396,7 @@ fn golden_tuples_are_read_and_written() {
 }
 
 fn split(bytes: &[u8]) -> (&[u8], &[u8]) {
-    let (length, rest) = bytes.split_first_chunk::<2>().unwrap();
+    let (length, rest) = bytes.split_first_chunk::<2>().expect("two bytes");
     rest.split_at(u16::from_le_bytes(*length) as usize)
 }
 

@@ -169,10 +169,13 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
         .join(target);
     let mut files: Vec<_> = fs::read_dir(folder)
         .expect("a corpus")
-        .map(|entry| entry.unwrap().path())
+        .map(|entry| entry.expect("a directory entry").path())
         .collect();
     files.sort();
-    let mut seeds: Vec<Vec<u8>> = files.iter().map(|path| fs::read(path).unwrap()).collect();
+    let mut seeds: Vec<Vec<u8>> = files
+        .iter()
+        .map(|path| fs::read(path).expect("a file of the corpus"))
+        .collect();
     if target == "chunk" {
         for tier in tiers() {
             let columns: Vec<Column> = sample();

@@ -15,7 +15,7 @@ fn check(columns: &[Column]) {
         .flat_map(|tier| [(tier, &[][..]), (tier, keys)])
     {
         let encoded = encode(columns, &Options { tier, keys });
-        let back = read_chunk(&encoded.header, &encoded.payload).unwrap();
+        let back = read_chunk(&encoded.header, &encoded.payload).expect("a chunk");
         assert_eq!(back.len(), columns.len());
         for (column, back) in columns.iter().zip(&back) {
             assert_same(column, back);
