@@ -20,7 +20,7 @@ SUITE ?=
 
 export PG PG_CONFIG TARGET PROFILE LIBRARY
 
-.PHONY: all build sql programs bench install installcheck check test test-here aggregates faults cancel resource-limits replicate logical differential model keys worker pgbench crash rollups core-suites vitals torture soak fuzz demo clean prerequisites
+.PHONY: all build sql programs bench install installcheck check test test-here aggregates faults cancel resource-limits replicate logical differential model keys worker pgbench crash readme rollups core-suites vitals torture soak fuzz demo clean prerequisites
 
 all: build
 
@@ -75,7 +75,7 @@ installcheck: prerequisites build programs
 	$(BENCH) installcheck
 
 # One of the programs of `make test`; SEED=n repeats a run. `make core-suites CHUNK_ROWS=7 SUITE=isolation` is torture mode.
-aggregates faults cancel resource-limits replicate logical differential model keys worker pgbench crash rollups core-suites: prerequisites build programs
+aggregates faults cancel resource-limits replicate logical differential model keys worker pgbench crash readme rollups core-suites: prerequisites build programs
 	$(BENCH) $@ $(if $(SEED),--seed $(SEED)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(TRANSACTIONS),--transactions $(TRANSACTIONS)) $(if $(CHUNK_ROWS),--chunk-rows $(CHUNK_ROWS)) $(if $(SUITE),--suite $(SUITE))
 
 # Exact counters, no times; the page is docs/vitals.md.

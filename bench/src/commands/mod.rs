@@ -14,6 +14,7 @@ mod logical;
 mod model;
 mod pgbench;
 mod pglogical;
+mod readme;
 mod replicate;
 mod resource_limits;
 mod rollups;
@@ -49,6 +50,7 @@ pub fn run() -> Result<bool> {
         "installcheck" => installcheck::run(&tree, &mut report)?,
         "replicate" => replicate::run(&tree, &mut report)?,
         "logical" => logical::run(&tree, &mut report, arguments.option("rounds", 9)?, seed)?,
+        "readme" => readme::run(&tree, &mut report)?,
         "rollups" => rollups::run(
             &tree,
             &mut report,

@@ -2,7 +2,7 @@
 
 use super::{
     aggregates, cancel, core_suites, crash, differential, faults, installcheck, keys, logical,
-    model, pgbench, replicate, resource_limits, rollups, worker,
+    model, pgbench, readme, replicate, resource_limits, rollups, worker,
 };
 use crate::parallel::{self, Program};
 use crate::report::Report;
@@ -42,6 +42,7 @@ const SESSIONS: &[Program] = &[
     ("installcheck", |tree, report, _| {
         installcheck::run(tree, report)
     }),
+    ("readme", |tree, report, _| readme::run(tree, report)),
     ("model", |tree, report, seed| {
         model::run(tree, report, 120, seed)
     }),
