@@ -2,6 +2,7 @@
 //! they are, a header opens its chunk, pieces are passed over.
 
 use super::search::Search;
+use crate::chunk::notes::View;
 use crate::chunk::read::Chunk;
 use crate::chunk::reader::Reader;
 use crate::chunk::slot;
@@ -50,16 +51,23 @@ pub unsafe fn classify_slot(slot: *mut pg_sys::TupleTableSlot) -> TupleKind {
 /// Opens the chunk whose header is in the slot; raises XX001 when it is damaged.
 ///
 /// # Safety
-/// The slot must hold a header tuple of `table`.
+/// The slot must hold a header tuple of `table`, the snapshot must be valid.
 pub unsafe fn open_from_slot(
     table: pg_sys::Relation,
     slot: *mut pg_sys::TupleTableSlot,
+    snapshot: pg_sys::Snapshot,
 ) -> Rc<Reader> {
     // SAFETY: by contract.
     unsafe {
         let found = &*(*slot::heap_part(slot)).base.tuple;
         let at = tid::from_pg(&found.t_self);
-        match Chunk::open(table, at, found.t_data, found.t_len) {
+        match Chunk::open(
+            table,
+            at,
+            found.t_data,
+            found.t_len,
+            View::Snapshot(snapshot),
+        ) {
             Ok(chunk) => Reader::new(chunk),
             Err(damage) => raise(table, at, found.t_data, found.t_len, &damage),
         }
@@ -220,7 +228,7 @@ unsafe fn next_row(
                 TupleKind::Row => return true,
                 TupleKind::Skip => error::check_interrupts(),
                 TupleKind::Header => {
-                    let reader = open_from_slot(table, slot);
+                    let reader = open_from_slot(table, slot, own.snapshot());
                     let mut open = OpenChunk::new(reader, own.snapshot());
                     if open.is_empty() {
                         continue;
@@ -260,7 +268,7 @@ pub unsafe fn next_part(
                 TupleKind::Row => return Some(Part::Row),
                 TupleKind::Skip => error::check_interrupts(),
                 TupleKind::Header => {
-                    let reader = open_from_slot((*heap).rs_rd, slot);
+                    let reader = open_from_slot((*heap).rs_rd, slot, own.snapshot());
                     return Some(Part::Chunk(OpenChunk::new(reader, own.snapshot())));
                 }
             }

@@ -1,5 +1,6 @@
 //! Finding chunks: by the TID of a header, with some readers kept per transaction, and by chunk id.
 
+use super::notes::{self, Notes, View};
 use super::read::{Chunk, Damage};
 use super::reader::Reader;
 use crate::chunk::tuple_kind::{classify, raise, TupleKind};
@@ -11,7 +12,8 @@ use crate::pg::tid::{self, Tid};
 use crate::pg::transaction::{Access, PerTransaction};
 use crate::pg::tuple;
 use pgrx::pg_sys;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHasher};
+use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use varve_columns::tuple::header::{self, StorageTuple};
 
@@ -27,8 +29,11 @@ const KEPT_WRITERS: usize = 16;
 /// Where a header is: table, file and place.
 type Place = (pg_sys::Oid, pg_sys::Oid, Tid);
 
+/// A header with some of its notes: the hash of where they are.
+type Version = (Place, u64);
+
 struct Kept {
-    /// The header tuple's bytes: a header version never changes.
+    /// The header tuple's bytes but for its slots: these never change.
     body: Vec<u8>,
     reader: Rc<Reader>,
     /// When it was asked for last, by the count of askings.
@@ -37,7 +42,7 @@ struct Kept {
 
 #[derive(Default)]
 struct Readers {
-    kept: FxHashMap<Place, Kept>,
+    kept: FxHashMap<Version, Kept>,
     asked: u64,
     opened: u64,
 }
@@ -48,8 +53,13 @@ type Writer = (
     Rc<[Written]>,
 );
 
+/// Headers whose notes are kept.
+const KEPT_NOTES: usize = 1024;
+
 thread_local! {
     static KEPT: PerTransaction<Readers> = PerTransaction::default();
+    /// The slots of headers and the notes that were in them, of transactions that have ended.
+    static NOTES: PerTransaction<FxHashMap<Place, (Vec<u8>, Notes)>> = PerTransaction::default();
     static WRITERS: PerTransaction<Vec<Writer>> = PerTransaction::default();
 }
 
@@ -66,7 +76,7 @@ pub unsafe fn reader_at(
     // SAFETY: by contract; the tuple stays pinned for the error's sake.
     unsafe {
         with_header(table, at, snapshot, |found, buffer| {
-            kept_reader(table, at, found, buffer)
+            kept_reader(table, at, found, buffer, View::Snapshot(snapshot))
                 .unwrap_or_else(|damage| raise(table, at, found.t_data, found.t_len, &damage))
         })
     }
@@ -82,9 +92,34 @@ pub unsafe fn try_reader_at(
     snapshot: pg_sys::Snapshot,
 ) -> Option<Result<Rc<Reader>, Damage>> {
     // SAFETY: by contract.
+    unsafe { try_reader_of(table, at, snapshot, View::Snapshot(snapshot)) }
+}
+
+/// The same of the chunk as its header was written, without notes, if the header's tuple is there at all.
+///
+/// # Safety
+/// As `reader_at`.
+pub unsafe fn try_reader_as_written(
+    table: pg_sys::Relation,
+    at: Tid,
+) -> Option<Result<Rc<Reader>, Damage>> {
+    // SAFETY: by contract.
+    unsafe {
+        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        try_reader_of(table, at, any, View::Written)
+    }
+}
+
+unsafe fn try_reader_of(
+    table: pg_sys::Relation,
+    at: Tid,
+    snapshot: pg_sys::Snapshot,
+    view: View,
+) -> Option<Result<Rc<Reader>, Damage>> {
+    // SAFETY: the callers' contract.
     unsafe {
         with_header(table, at, snapshot, |found, buffer| {
-            kept_reader(table, at, found, buffer)
+            kept_reader(table, at, found, buffer, view)
         })
     }
 }
@@ -101,7 +136,7 @@ pub unsafe fn reader_for_check(
 ) -> Option<Rc<Reader>> {
     // SAFETY: by contract.
     unsafe {
-        check(table, at, |found, buffer| {
+        check(table, at, View::Check(snapshot), |found, buffer| {
             pg_sys::HeapTupleSatisfiesVisibility(found, snapshot, buffer).then_some(())
         })
         .map(|((), reader)| reader)
@@ -132,7 +167,7 @@ pub unsafe fn standing_at(
 ) -> Option<(Standing, Rc<Reader>)> {
     // SAFETY: by contract.
     unsafe {
-        check(table, at, |found, buffer| {
+        check(table, at, View::Check(snapshot), |found, buffer| {
             if pg_sys::HeapTupleSatisfiesVisibility(found, snapshot, buffer) {
                 return Some(Standing::Seen);
             }
@@ -155,6 +190,7 @@ pub unsafe fn standing_at(
 unsafe fn check<R>(
     table: pg_sys::Relation,
     at: Tid,
+    view: View,
     judge: impl FnOnce(pg_sys::HeapTuple, pg_sys::Buffer) -> Option<R>,
 ) -> Option<(R, Rc<Reader>)> {
     // SAFETY: the callers' contract; the tuple stays pinned while it is opened.
@@ -168,7 +204,7 @@ unsafe fn check<R>(
                 .then(|| judge(&mut found, buffer))
                 .flatten()
         })?;
-        let reader = kept_reader(table, at, &found, buffer)
+        let reader = kept_reader(table, at, &found, buffer, view)
             .unwrap_or_else(|damage| raise(table, at, found.t_data, found.t_len, &damage));
         Some((judged, reader))
     }
@@ -221,11 +257,15 @@ unsafe fn kept_reader(
     at: Tid,
     found: &pg_sys::HeapTupleData,
     buffer: pg_sys::Buffer,
+    view: View,
 ) -> Result<Rc<Reader>, Damage> {
     // SAFETY: the tuple is on the page in `buffer`, which is pinned.
     unsafe {
         let place = (relation::oid(table), relation::file_number(table), at);
         let body = tuple::body(found.t_data, found.t_len);
+        let notes = kept_notes(table, place, body, view)?;
+        let body = &body[..header::slots_start(body)];
+        let place = (place, stamp(&notes));
         let known = KEPT.with_borrow_mut(|readers| {
             readers.asked += 1;
             let entry = readers.kept.get_mut(&place)?;
@@ -236,7 +276,7 @@ unsafe fn kept_reader(
             reader.chunk.table.set(table);
             return Ok(reader);
         }
-        let chunk = Chunk::open(table, at, found.t_data, found.t_len)?;
+        let chunk = Chunk::open_with(table, at, found.t_data, found.t_len, notes)?;
         chunk.cache_beside_header(buffer);
         let reader = Reader::new(chunk);
         KEPT.with_borrow_mut(|readers| {
@@ -252,6 +292,61 @@ unsafe fn kept_reader(
     }
 }
 
+/// The notes of a header. Those of transactions that have ended stay what they are as long as the slots do.
+unsafe fn kept_notes(
+    table: pg_sys::Relation,
+    place: Place,
+    body: &[u8],
+    view: View,
+) -> Result<Notes, Damage> {
+    let slots = &body[header::slots_start(body)..];
+    if slots.iter().all(|&byte| byte == 0) {
+        return Ok(Notes::default());
+    }
+    // SAFETY: the caller's contract.
+    unsafe {
+        let of_now = match view {
+            View::Snapshot(snapshot) | View::Check(snapshot) => {
+                !snapshot.is_null()
+                    && (*snapshot).snapshot_type != pg_sys::SnapshotType::SNAPSHOT_MVCC
+            }
+            View::Written => false,
+        };
+        if of_now {
+            let known = NOTES.with_borrow(|kept| {
+                let known = kept.get(&place).filter(|known| known.0 == slots);
+                known.map(|known| known.1.clone())
+            });
+            if let Some(known) = known {
+                return Ok(known);
+            }
+        }
+        let slots = slots.to_vec();
+        let notes = notes::of_header(table, place.2, body, header::row_count(body), view)?;
+        if of_now && notes.is_final {
+            NOTES.with_borrow_mut(|kept| {
+                if kept.len() == KEPT_NOTES {
+                    kept.clear();
+                }
+                kept.insert(place, (slots, notes.clone()));
+            });
+        }
+        Ok(notes)
+    }
+}
+
+/// Tells apart what was opened with one set of notes and with another.
+fn stamp(notes: &Notes) -> u64 {
+    let mut hasher = FxHasher::default();
+    for note in notes.seen.iter() {
+        note.tid.hash(&mut hasher);
+    }
+    // Nothing is at the place where a set ends.
+    notes.seen.len().hash(&mut hasher);
+    notes.pending.hash(&mut hasher);
+    hasher.finish()
+}
+
 impl Readers {
     /// Lets go of readers that were not asked for longest.
     fn make_room(&mut self) {
@@ -262,7 +357,7 @@ impl Readers {
             return;
         }
         let weight =
-            |(place, entry): (&Place, &Kept)| (entry.used, entry.reader.kept_bytes(), *place);
+            |(place, entry): (&Version, &Kept)| (entry.used, entry.reader.kept_bytes(), *place);
         let mut entries: Vec<_> = self.kept.iter().map(weight).collect();
         entries.sort_unstable_by_key(|&(used, ..)| core::cmp::Reverse(used));
         let (mut bytes, most) = (0, 2 * guc::batch_memory_bytes());

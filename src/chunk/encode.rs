@@ -163,6 +163,7 @@ impl Encoded {
             max_time: 0,
             statics: Section::Inline(Vec::new()),
             delete_map: Section::Inline(Vec::new()),
+            slots: Vec::new(),
             area: Area::default(),
         };
         let times = layout.time.and_then(|time| {

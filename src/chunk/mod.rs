@@ -9,6 +9,7 @@ pub mod index_entries;
 pub mod inspect;
 pub mod job_states;
 pub mod low_page;
+pub mod notes;
 pub mod place;
 pub mod raw;
 pub mod read;

@@ -2,6 +2,7 @@
 //! they are.
 
 use super::datum;
+use super::notes::{self, Notes, View};
 use super::write::{DELETE_MAP_BASE, DEPTH_STEP, STATICS_BASE};
 use crate::pg::error;
 use crate::pg::page::{self, Page, PageCursor, PageTuple};
@@ -272,6 +273,26 @@ pub unsafe fn section_pieces(
     }
 }
 
+/// A delete map with the rows of notes, which are none of its own.
+fn with_notes(base: &DeleteMap, notes: &Notes) -> Result<DeleteMap, Damage> {
+    let mut map = base.clone();
+    for note in notes.seen.iter() {
+        for &(row, successor) in &note.rows {
+            let is_new = match successor {
+                Some(successor) => map.update(row, successor),
+                None => map.delete(row),
+            };
+            if !is_new {
+                return Err(Damage::new(format!(
+                    "note at {}: row {row} was gone already",
+                    note.tid
+                )));
+            }
+        }
+    }
+    Ok(map)
+}
+
 /// A header version with what it names, without any column data yet.
 pub struct Chunk {
     pub table: Cell<pg_sys::Relation>,
@@ -282,20 +303,43 @@ pub struct Chunk {
     pub header: Header,
     pub statics: Statics,
     pub columns: ChunkHeader,
+    /// Which rows are gone: by the delete map of the header, `base`, and by notes.
     pub map: Rc<DeleteMap>,
+    pub base: Rc<DeleteMap>,
+    pub notes: Notes,
     cache: RefCell<PieceCache>,
 }
 
 impl Chunk {
-    /// Opens a header from its tuple body.
+    /// Opens a header from its tuple body, with the notes that belong to a view. `header.deleted` counts their rows, too.
     ///
     /// # Safety
-    /// `table` must be open; `tuple` must be pinned.
+    /// `table` must be open; `tuple` must be pinned; the view's snapshot valid.
     pub unsafe fn open(
         table: pg_sys::Relation,
         tid: Tid,
         data: pg_sys::HeapTupleHeader,
         len: u32,
+        view: View,
+    ) -> Result<Chunk, Damage> {
+        // SAFETY: by contract.
+        unsafe {
+            let body = tuple::body(data, len);
+            let notes = notes::of_header(table, tid, body, header::row_count(body), view)?;
+            Chunk::open_with(table, tid, data, len, notes)
+        }
+    }
+
+    /// The same with these notes.
+    ///
+    /// # Safety
+    /// As `open`.
+    pub unsafe fn open_with(
+        table: pg_sys::Relation,
+        tid: Tid,
+        data: pg_sys::HeapTupleHeader,
+        len: u32,
+        notes: Notes,
     ) -> Result<Chunk, Damage> {
         // SAFETY: by contract.
         let (body, xmin, raw_command) = unsafe {
@@ -305,11 +349,9 @@ impl Chunk {
                 (*data).t_choice.t_heap.t_field3.t_cid,
             )
         };
-        let header = match header::decode(body) {
+        let mut header = match header::decode(body) {
             Ok(StorageTuple::Header(header)) => header,
-            Ok(StorageTuple::Piece(_)) => {
-                return Err(Damage::new("a piece where a header should be"))
-            }
+            Ok(_) => return Err(Damage::new("a piece where a header should be")),
             Err(header::NEWER_VERSION) => return Err(Damage::newer(body[4])),
             Err(error) => return Err(Damage::new(error)),
         };
@@ -323,6 +365,13 @@ impl Chunk {
         if map.deleted() != header.deleted {
             return Err(Damage::new("number of deleted rows"));
         }
+        let base = Rc::new(map);
+        let map = if notes.seen.is_empty() {
+            Rc::clone(&base)
+        } else {
+            Rc::new(with_notes(&base, &notes)?)
+        };
+        header.deleted = map.deleted();
         let columns = ChunkHeader::parse(&statics.columns).map_err(Damage::of)?;
         if columns.rows() != header.rows
             || columns.columns().len() != usize::from(statics.attributes)
@@ -337,7 +386,9 @@ impl Chunk {
             header,
             statics,
             columns,
-            map: Rc::new(map),
+            map,
+            base,
+            notes,
             cache: RefCell::default(),
         })
     }

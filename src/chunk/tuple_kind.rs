@@ -14,7 +14,7 @@ pub enum TupleKind {
     Row,
     /// Or what cannot be told: whoever opens it is told what is wrong.
     Header,
-    /// A piece, or a header that was given up because of its line pointer.
+    /// A piece, a note, or a header that was given up because of its line pointer.
     Skip,
 }
 
@@ -29,7 +29,7 @@ pub unsafe fn classify(data: pg_sys::HeapTupleHeader, len: u32, offset: u16) -> 
         }
         match header::body_kind(tuple::body(data, len)) {
             BodyKind::Row => TupleKind::Row,
-            BodyKind::Piece => TupleKind::Skip,
+            BodyKind::Piece | BodyKind::Note => TupleKind::Skip,
             BodyKind::Header if offset > MAX_HEADER_OFFSET => TupleKind::Skip,
             BodyKind::Header | BodyKind::Damaged => TupleKind::Header,
         }

@@ -2,6 +2,7 @@
 //! `heap_insert` and `heap_delete`, so WAL, visibility and free space are heap's.
 
 use super::low_page;
+use super::notes::Note;
 use super::place;
 use super::read::Chunk;
 use crate::guc;
@@ -14,6 +15,7 @@ use pgrx::pg_sys;
 use std::cell::Cell;
 use varve_columns::tuple::delete_map::DeleteMap;
 use varve_columns::tuple::header::{self, Header, Piece, Section, BODY_BYTES, PIECE_BYTES};
+use varve_columns::tuple::note;
 use varve_columns::tuple::runs::Pieces;
 use varve_columns::tuple::statics::Statics;
 use varve_columns::tuple::tid::MAX_HEADER_OFFSET;
@@ -24,12 +26,23 @@ pub const DELETE_MAP_BASE: u32 = 0x8000_0000;
 pub const DEPTH_STEP: u32 = 0x0100_0000;
 /// What the fixed part of a header and two section heads can take.
 pub const HEADER_ROOM: usize = BODY_BYTES - 45 - 24;
-/// What the static section leaves for the area and for later delete maps.
+/// What the static section leaves for the area, for slots and for later delete maps.
 pub const DELETE_MAP_ROOM: usize = 320;
+/// What slots leave for it.
+const LEAST_DELETE_MAP_ROOM: usize = 36;
 
 /// What a header has left for its delete map.
 pub fn delete_map_room(header: &Header) -> usize {
-    HEADER_ROOM - header.statics.encoded_len() - header.area.encoded_len()
+    HEADER_ROOM - header.statics.encoded_len() - header.area.encoded_len() - header.slot_bytes()
+}
+
+/// The slots of a header whose static section and area are known: as many as leave room for a delete map in pieces.
+pub fn empty_slots(header: &Header) -> Vec<u8> {
+    let taken = header.statics.encoded_len() + header.area.encoded_len() + LEAST_DELETE_MAP_ROOM;
+    let room = HEADER_ROOM.saturating_sub(taken + 1) / note::SLOT_BYTES;
+    let mut slots = note::empty_slots(header.rows);
+    slots.truncate(room * note::SLOT_BYTES);
+    slots
 }
 
 thread_local! {
@@ -217,6 +230,7 @@ impl Target {
             HEADER_ROOM - DELETE_MAP_ROOM,
         );
         header.delete_map = Section::Inline(Vec::new());
+        header.slots = empty_slots(&header);
         let tid = self.insert_header(&header);
         // heap_insert counted tuples; people count rows.
         let written = statics.payload.tids.len() as i64 + 1;
@@ -225,7 +239,17 @@ impl Target {
         tid
     }
 
-    /// Writes a chunk again, with its id and delete map, at new places.
+    /// Writes a note; its chunk's header does not name it yet.
+    pub fn insert_note(&self, body: &[u8]) -> Tid {
+        place::aim(self.table, body.len(), false);
+        let tid = self.insert(body, core::ptr::null_mut());
+        // heap_insert counted a tuple; people count rows.
+        // SAFETY: the table is open.
+        unsafe { pg_sys::pgstat_count_heap_insert(self.table, -1) };
+        tid
+    }
+
+    /// Writes a chunk again, with its id and all that is gone in its delete map, at new places.
     pub fn copy_chunk(&self, chunk: &Chunk, payload: &[u8]) -> Tid {
         let mut header = chunk.header.clone();
         let mut statics = chunk.statics.clone();
@@ -236,16 +260,25 @@ impl Target {
             statics.encode(),
             HEADER_ROOM - DELETE_MAP_ROOM,
         );
+        header.slots = empty_slots(&header);
         let room = delete_map_room(&header);
         header.delete_map =
             self.write_section(header.chunk, DELETE_MAP_BASE, chunk.map.encode(), room);
         self.insert_header(&header)
     }
 
-    /// Writes the successor of a header with a new delete map, and deletes the old version.
-    pub fn replace_header(&self, old: Tid, header: &Header, map: &DeleteMap) -> Tid {
+    /// Writes the successor of a header with a new delete map, and deletes the old version with its notes, which the map says, too.
+    /// Notes of transactions in progress go on being named.
+    pub fn replace_header(&self, chunk: &Chunk, header: &Header, map: &DeleteMap) -> Tid {
+        let old = chunk.tid;
         let mut next = header.clone();
         next.deleted = map.deleted();
+        next.slots = if map.deleted() < header.rows {
+            empty_slots(header)
+        } else {
+            Vec::new()
+        };
+        note::fill(&mut next.slots, header.chunk, &chunk.notes.pending);
         next.statics = header.statics.clone();
         let room = delete_map_room(&next);
         next.delete_map = self.write_section(header.chunk, DELETE_MAP_BASE, map.encode(), room);
@@ -257,7 +290,23 @@ impl Target {
             &header.delete_map,
             self.command,
         );
+        delete_notes(self.table, &chunk.notes.seen, self.command);
         delete_tuple(self.table, old, self.command, true);
+        tid
+    }
+
+    /// Writes one note in place of all that a header names, and the successor of the header with it. The delete map stays where it
+    /// is, in its pieces.
+    pub fn gather_notes(&self, chunk: &Chunk, body: &[u8]) -> Tid {
+        let mut next = chunk.header.clone();
+        next.deleted = chunk.base.deleted();
+        next.slots = empty_slots(&next);
+        let mut notes = vec![self.insert_note(body)];
+        notes.extend_from_slice(&chunk.notes.pending);
+        note::fill(&mut next.slots, next.chunk, &notes);
+        let tid = self.insert_header(&next);
+        delete_notes(self.table, &chunk.notes.seen, self.command);
+        delete_tuple(self.table, chunk.tid, self.command, true);
         tid
     }
 }
@@ -273,6 +322,13 @@ pub fn delete_tuple(table: pg_sys::Relation, tid: Tid, command: pg_sys::CommandI
             &format!("Storage tuple {tid} was changed by another transaction (result {result})."),
             "Retry the transaction.",
         );
+    }
+}
+
+/// Deletes the notes of a header that is deleted, too.
+pub fn delete_notes(table: pg_sys::Relation, notes: &[Note], command: pg_sys::CommandId) {
+    for note in notes {
+        delete_tuple(table, note.tid, command, false);
     }
 }
 

@@ -9,6 +9,7 @@ use super::filter;
 use super::progress::{Watch, Work};
 use crate::catalog::layout::{self, Layout};
 use crate::chunk::chunk_cache;
+use crate::chunk::notes;
 use crate::chunk::read::Chunk;
 use crate::chunk::write::{self, Target};
 use crate::pg::error::{self, Code};
@@ -371,8 +372,9 @@ impl Expired<'_> {
                     continue;
                 }
                 let is_taken = locks::with_whole_chunk(table, id, || {
-                    write::try_delete(table, at, target.command, false, false)
-                        == pg_sys::TM_Result::TM_Ok
+                    !notes::has_others(chunk, None)
+                        && write::try_delete(table, at, target.command, false, false)
+                            == pg_sys::TM_Result::TM_Ok
                 });
                 if !is_taken {
                     continue;

@@ -13,7 +13,8 @@ use super::survey::{self, Seen, Survey};
 use crate::catalog::layout::Layout;
 use crate::chunk::encode::{self, Encoded, Plan, CHUNK_BYTES, OWN_CHUNK_ROWS};
 use crate::chunk::index_entries::SeriesIndexes;
-use crate::chunk::read::Damage;
+use crate::chunk::notes;
+use crate::chunk::read::{Chunk, Damage};
 use crate::chunk::row_set::{integer_at, RowSet};
 use crate::chunk::write::{self, Target};
 use crate::guc;
@@ -107,17 +108,18 @@ pub unsafe fn round(
     }
 }
 
-/// Deletes the header at `at`, as one whose rows move on; false when somebody has locked or changed it or a row.
+/// Deletes the header of a chunk, as one whose rows move on; false when somebody has locked or changed it or a row since it was opened.
 pub unsafe fn delete_header(
     table: pg_sys::Relation,
-    at: Tid,
-    chunk: u64,
+    chunk: &Chunk,
     command: pg_sys::CommandId,
 ) -> bool {
     // SAFETY: the caller has just seen the header under its snapshot.
     unsafe {
-        locks::with_whole_chunk(table, chunk, || {
-            write::try_delete(table, at, command, false, true) == pg_sys::TM_Result::TM_Ok
+        locks::with_whole_chunk(table, chunk.header.chunk, || {
+            !notes::has_others(chunk, None)
+                && write::try_delete(table, chunk.tid, command, false, true)
+                    == pg_sys::TM_Result::TM_Ok
         })
     }
 }
@@ -140,7 +142,7 @@ impl Round<'_> {
                     damage,
                 })?,
             };
-            let claimed = delete_header(table, seen.tid, seen.chunk, self.target.command);
+            let claimed = delete_header(table, &source.reader.chunk, self.target.command);
             if claimed {
                 self.sources.push(source);
                 self.claimed.insert(at);

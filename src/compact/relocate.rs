@@ -125,7 +125,7 @@ pub unsafe fn round(
                 None => continue,
             };
             let chunk = &reader.chunk;
-            if !delete_header(table, seen.tid, seen.chunk, target.command) {
+            if !delete_header(table, chunk, target.command) {
                 continue;
             }
             let at = target.copy_chunk(chunk, &payload);

@@ -11,6 +11,7 @@
 //! * Headers without rows, kept for such followers, go when everybody sees that the rows are gone.
 
 use crate::catalog::chunk_marker;
+use crate::chunk::notes::View;
 use crate::chunk::raw::{Lifetime, RawPages};
 use crate::chunk::read::{Chunk, Damage};
 use crate::chunk::reader::Reader;
@@ -22,9 +23,11 @@ use crate::pg::relation;
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
 use pgrx::pg_sys;
+use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use varve_columns::chunk::{self, Options, Tier};
 use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_TOMBSTONE};
+use varve_columns::tuple::note;
 use varve_columns::tuple::runs::Pieces;
 use varve_columns::tuple::statics::Statics;
 
@@ -82,12 +85,22 @@ pub unsafe fn copy_chunk(
     let statics = write::spill(statics.encode(), room, |depth, bytes| {
         pages.add_section(&birth, id, STATICS_BASE, depth, bytes)
     });
+    let mut copied = FxHashMap::default();
     for version in &opened {
         error::check_interrupts();
-        let mut header = version.reader.chunk.header.clone();
+        let of_version = &version.reader.chunk;
+        let mut header = of_version.header.clone();
+        header.deleted = of_version.base.deleted();
         header.statics = statics.clone();
+        header.slots = match header.has(FLAG_TOMBSTONE) {
+            true => Vec::new(),
+            false => write::empty_slots(&header),
+        };
+        // SAFETY: by contract.
+        let notes = unsafe { copy_notes(table, of_version, pages, &mut copied) };
+        note::fill(&mut header.slots, id, &notes);
         let room = write::delete_map_room(&header);
-        let map = version.reader.chunk.map.encode();
+        let map = of_version.base.encode();
         let lifetime = version.lifetime.unmoved();
         header.delete_map = write::spill(map, room, |depth, bytes| {
             pages.add_section(&lifetime, id, DELETE_MAP_BASE, depth, bytes)
@@ -109,7 +122,8 @@ unsafe fn open(table: pg_sys::Relation, at: Tid) -> Opened {
         let found = cursor
             .tuple(at, relation::blocks(table))
             .expect("BUG: a header went away under an exclusive lock");
-        match Chunk::open(table, at, found.header, found.len) {
+        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        match Chunk::open(table, at, found.header, found.len, View::Snapshot(any)) {
             Ok(chunk) => Opened {
                 reader: Reader::new(chunk),
                 lifetime: Lifetime::of(found.header),
@@ -119,6 +133,34 @@ unsafe fn open(table: pg_sys::Relation, at: Tid) -> Opened {
             }
         }
     }
+}
+
+/// Copies the notes of a header version that were not `copied` with another one; returns their new places.
+unsafe fn copy_notes(
+    table: pg_sys::Relation,
+    chunk: &Chunk,
+    pages: &mut RawPages,
+    copied: &mut FxHashMap<Tid, Tid>,
+) -> Vec<Tid> {
+    let mut cursor = PageCursor::new(table);
+    let mut places = Vec::new();
+    // SAFETY: the caller's contract; nobody else changes the table.
+    unsafe {
+        for note in chunk.notes.seen.iter() {
+            if let Some(&known) = copied.get(&note.tid) {
+                places.push(known);
+                continue;
+            }
+            let found = cursor
+                .tuple(note.tid, relation::blocks(table))
+                .expect("BUG: a note went away under an exclusive lock");
+            let lifetime = cursor.locked(|_| Lifetime::of(found.header)).unmoved();
+            let place = pages.add(&lifetime, tuple::body(found.header, found.len), false);
+            copied.insert(note.tid, place);
+            places.push(place);
+        }
+    }
+    places
 }
 
 /// Copies the payload; returns the static section that names its new places, and the lifetime of pieces

@@ -6,6 +6,7 @@ use crate::catalog::layout::Layout;
 use crate::chunk::chunk_cache;
 use crate::chunk::datum;
 use crate::chunk::encode::CHUNK_BYTES;
+use crate::chunk::notes;
 use crate::chunk::read::{Chunk, Damage};
 use crate::chunk::row_set::put_ordered;
 use crate::chunk::tuple_kind::{classify, TupleKind};
@@ -40,7 +41,7 @@ pub struct Seen {
     /// Written in an older format than this library writes.
     pub outdated: bool,
     pub tombstone: bool,
-    /// The transaction that wrote the header is over for everybody.
+    /// The transactions that wrote the header and its notes are over for everybody.
     pub settled: bool,
     pub has_successors: bool,
     /// A round could not decode it: it stays as it is.
@@ -283,17 +284,18 @@ unsafe fn describe(
         in_layout,
         outdated: !tombstone && chunk.format() < FORMAT_VERSION.min(VERSION),
         tombstone,
-        // SAFETY: compares two transaction ids.
-        settled: unsafe { pg_sys::TransactionIdPrecedes(chunk.xmin, horizon) },
+        // SAFETY: a horizon.
+        settled: unsafe { notes::is_settled(chunk, horizon) },
         has_successors: chunk.map.has_successors(),
         damaged: false,
         first_key,
         last_key,
         full_pieces: u64::from(chunk.statics.payload.len) / PIECE_BYTES as u64,
-        bytes: chunk_bytes(chunk, pieces.len()),
-        pieces: pieces.len() as u32,
+        bytes: chunk_bytes(chunk, pieces.len()) + chunk.notes.bytes(),
+        pieces: (pieces.len() + chunk.notes.seen.len()) as u32,
         last_block: pieces
             .iter()
+            .chain(chunk.notes.seen.iter().map(|note| &note.tid))
             .map(|tid| tid.block)
             .max()
             .unwrap_or(0)

@@ -175,10 +175,11 @@ unsafe extern "C-unwind" fn transaction_event(
     match event {
         pg_sys::XactEvent::XACT_EVENT_PRE_COMMIT | pg_sys::XactEvent::XACT_EVENT_PRE_PREPARE => {
             batch::flush_all();
-            changes::flush_finally();
+            let prepares = event == pg_sys::XactEvent::XACT_EVENT_PRE_PREPARE;
+            changes::flush_finally(prepares);
             torture::seal();
             deferred::release();
-            watch::publish(event == pg_sys::XactEvent::XACT_EVENT_PRE_PREPARE);
+            watch::publish(prepares);
         }
         pg_sys::XactEvent::XACT_EVENT_COMMIT => wake::end_transaction(true),
         pg_sys::XactEvent::XACT_EVENT_ABORT | pg_sys::XactEvent::XACT_EVENT_PREPARE => {

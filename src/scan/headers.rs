@@ -13,6 +13,7 @@
 
 use crate::catalog::layout;
 use crate::chunk::chunk_cache;
+use crate::chunk::notes::{self, View};
 use crate::chunk::read::Damage;
 use crate::chunk::reader::Reader;
 use crate::chunk::tuple_kind::{classify, TupleKind};
@@ -191,10 +192,20 @@ pub unsafe fn visit_headers(
                 let mut heap_tuple = item.to_heap_tuple(relation::oid(table));
                 let seen = classify(item.header, item.len, at.offset) == TupleKind::Header
                     && pg_sys::HeapTupleSatisfiesVisibility(&mut heap_tuple, snapshot, buffer);
-                seen.then(|| decode(tuple::body(item.header, item.len)))
+                let body = tuple::body(item.header, item.len);
+                seen.then(|| (decode(body), body.to_vec()))
             }
         });
-        if let Some(header) = found {
+        if let Some((header, body)) = found {
+            // SAFETY: by contract; the page is still pinned, and not locked any more.
+            let header = header.and_then(|header| unsafe {
+                let view = View::Snapshot(snapshot);
+                let notes = notes::of_header(table, at, &body, header.rows, view)?;
+                Ok(Header {
+                    deleted: header.deleted + notes.count(),
+                    ..header
+                })
+            });
             visit(at, header);
         }
     }
@@ -203,7 +214,7 @@ pub unsafe fn visit_headers(
 fn decode(body: &[u8]) -> Result<Header, Damage> {
     match header::decode(body) {
         Ok(StorageTuple::Header(header)) => Ok(header),
-        Ok(StorageTuple::Piece(_)) => Err(Damage::new("a piece where a header should be")),
+        Ok(_) => Err(Damage::new("a piece where a header should be")),
         Err(header::NEWER_VERSION) => Err(Damage::newer(body[4])),
         Err(error) => Err(Damage::new(error)),
     }

@@ -2,6 +2,7 @@
 //! new header version when the outermost statement ends; until then our own scans overlay them
 //! (docs/design/0001). Each entry knows its command and subtransaction.
 
+use super::publish::{self, Published};
 use super::unwritten::{Overlay, Stamp, Unwritten};
 use super::{handover, locks};
 use crate::chunk::chunk_cache;
@@ -18,6 +19,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use varve_columns::tuple::delete_map::DeleteMap;
 use varve_columns::tuple::header::{Section, FLAG_TOMBSTONE};
+use varve_columns::tuple::note::{self, SLOT_BYTES};
 
 /// Rows of a chunk from which on the end of a statement writes them; twice as many for each version that this transaction has written
 /// already, since each of them is one more for its scans to pass by.
@@ -469,15 +471,18 @@ pub fn flush() {
         (ripe, state.rows >= MOST_ROWS)
     });
     if all {
-        flush_where(|touched| !touched.foreign && touched.is_whole());
+        flush_where(
+            |touched| !touched.foreign && touched.is_whole(),
+            When::Before,
+        );
     } else if !ripe.is_empty() {
-        write_chunks(ripe);
+        write_chunks(ripe, When::Before);
     }
 }
 
-/// Writes everything before the transaction ends: nothing is read after this.
-pub fn flush_finally() {
-    flush_where(|_| true);
+/// Writes everything before the transaction commits, or is prepared: nothing is read after this.
+pub fn flush_finally(prepares: bool) {
+    flush_where(|_| true, When::AtEnd { prepares });
 }
 
 /// Writes all changes of a table that is about to get another file.
@@ -485,7 +490,7 @@ pub fn flush_finally() {
 /// # Safety
 /// `table` must be open and locked exclusively.
 pub unsafe fn flush_before_rewrite(table: pg_sys::Relation) {
-    flush_finally();
+    flush_where(|_| true, When::Before);
     // SAFETY: by contract.
     let oid = unsafe { relation::oid(table) };
     let is_left = STATE.with_borrow(|state| {
@@ -504,19 +509,30 @@ pub unsafe fn flush_before_rewrite(table: pg_sys::Relation) {
     }
 }
 
-fn flush_where(wanted: impl Fn(&Touched) -> bool) {
+/// When changes are written.
+#[derive(Clone, Copy)]
+enum When {
+    /// The transaction may read them.
+    Before,
+    AtEnd {
+        prepares: bool,
+    },
+}
+
+fn flush_where(wanted: impl Fn(&Touched) -> bool, when: When) {
     if !any_unwritten() {
         return;
     }
-    write_chunks(STATE.with_borrow(|state| {
+    let work = STATE.with_borrow(|state| {
         let touched = state.touched.iter();
         let wanted = touched.filter(|(_, touched)| wanted(touched));
         wanted.map(|(key, _)| *key).collect()
-    }));
+    });
+    write_chunks(work, when);
 }
 
 /// Writes what the current subtransaction has changed of chunks.
-fn write_chunks(mut work: Vec<Key>) {
+fn write_chunks(mut work: Vec<Key>, when: When) {
     // SAFETY: inside a transaction.
     let sub = unsafe { pg_sys::GetCurrentSubTransactionId() };
     STATE.with_borrow(|state| {
@@ -530,12 +546,12 @@ fn write_chunks(mut work: Vec<Key>) {
     work.dedup();
     for key in work {
         error::check_interrupts();
-        write_chunk(key, sub);
+        write_chunk(key, sub, when);
     }
 }
 
 /// Writes what a subtransaction has changed of a chunk.
-fn write_chunk(key: Key, sub: pg_sys::SubTransactionId) {
+fn write_chunk(key: Key, sub: pg_sys::SubTransactionId, when: When) {
     let (changed, before, file, newest, is_whole) = STATE.with_borrow_mut(|state| {
         let touched = state
             .touched
@@ -568,7 +584,20 @@ fn write_chunk(key: Key, sub: pg_sys::SubTransactionId) {
     let Newest::At(mut tid) = newest else {
         return;
     };
-    if !is_whole {
+    let mut is_locked = is_whole;
+    if let (false, When::AtEnd { prepares }) = (is_whole, when) {
+        // SAFETY: the table is open for writing, the transaction about to end.
+        match unsafe { publish::publish(table.rel(), tid, key.chunk, &changed, prepares) } {
+            Published::Done => {
+                // SAFETY: as above.
+                unsafe { handover::hand_over(table.rel(), key.chunk) };
+                return count_deleted(&table, &changed);
+            }
+            Published::No(None) => {}
+            Published::No(Some(at)) => (tid, is_locked) = (at, true),
+        }
+    }
+    if !is_locked {
         // SAFETY: the table is open for writing.
         tid = unsafe { locks::lock_to_write(table.rel(), key.chunk, tid) }
             .expect("BUG: a chunk with locked rows is gone");
@@ -608,8 +637,12 @@ fn write_changes(
     advance_past_own_header(chunk);
     // SAFETY: the table is open with RowExclusiveLock.
     let target = unsafe { Target::current(table.rel()) };
-    let newest = if map.deleted() < chunk.header.rows {
-        let tid = target.replace_header(chunk.tid, &chunk.header, &map);
+    let newest = if let Some(note) = gathered(chunk, changed, &map) {
+        let tid = target.gather_notes(chunk, &note);
+        index_entries::index_header(table.rel(), &reader, tid);
+        Newest::At(tid)
+    } else if map.deleted() < chunk.header.rows {
+        let tid = target.replace_header(chunk, &chunk.header, &map);
         index_entries::index_header(table.rel(), &reader, tid);
         Newest::At(tid)
     } else if map.has_successors() {
@@ -618,10 +651,7 @@ fn write_changes(
         delete_chunk(table.rel(), chunk, target.command, false);
         Newest::Gone
     };
-    for _ in 0..changed.deleted() {
-        // SAFETY: the table is open.
-        unsafe { pg_sys::pgstat_count_heap_delete(table.rel()) };
-    }
+    count_deleted(table, changed);
     STATE.with_borrow_mut(|state| {
         let sub = state.enter(key);
         if let Some(touched) = state.touched.get_mut(&key) {
@@ -635,6 +665,30 @@ fn write_changes(
             touched.locked.get_or_insert(sub);
         }
     });
+}
+
+/// One note for all that the notes of a chunk and new changes say, where that is far less than to write its map, too.
+fn gathered(chunk: &Chunk, changed: &DeleteMap, map: &DeleteMap) -> Option<Vec<u8>> {
+    let is_long = matches!(chunk.header.delete_map, Section::Spilled { .. });
+    let slots = chunk.header.slots.len() / SLOT_BYTES;
+    if !is_long || map.deleted() == chunk.header.rows || chunk.notes.pending.len() >= slots {
+        return None;
+    }
+    let mut recent = changed.clone();
+    for &(row, successor) in chunk.notes.seen.iter().flat_map(|note| &note.rows) {
+        match successor {
+            Some(successor) => recent.update(row, successor),
+            None => recent.delete(row),
+        };
+    }
+    note::encode(chunk.header.chunk, &recent)
+}
+
+fn count_deleted(table: &Open, changed: &DeleteMap) {
+    for _ in 0..changed.deleted() {
+        // SAFETY: the table is open.
+        unsafe { pg_sys::pgstat_count_heap_delete(table.rel()) };
+    }
 }
 
 /// A header that this very command inserted cannot be deleted by it: start a new command.
@@ -653,7 +707,7 @@ fn advance_past_own_header(chunk: &Chunk) {
 fn bury(target: &Target, chunk: &Chunk, map: &DeleteMap) -> Tid {
     let mut header = chunk.header.clone();
     header.flags |= FLAG_TOMBSTONE;
-    let tid = target.replace_header(chunk.tid, &header, map);
+    let tid = target.replace_header(chunk, &header, map);
     for &piece in &chunk.statics.payload.tids {
         write::delete_tuple(target.table, piece, target.command, false);
     }
@@ -671,7 +725,7 @@ pub fn delete_chunk(
     delete_pieces(table, chunk, command);
 }
 
-/// Deletes the pieces of a chunk whose header is gone.
+/// Deletes the pieces and notes of a chunk whose header is gone.
 pub fn delete_pieces(table: pg_sys::Relation, chunk: &Chunk, command: pg_sys::CommandId) {
     let id = chunk.header.chunk;
     if !chunk.header.has(FLAG_TOMBSTONE) {
@@ -686,6 +740,7 @@ pub fn delete_pieces(table: pg_sys::Relation, chunk: &Chunk, command: pg_sys::Co
     for (base, section) in sections {
         write::delete_section(table, id, base, section, command);
     }
+    write::delete_notes(table, &chunk.notes.seen, command);
 }
 
 /// A subtransaction ended: its changes and locks go up to its parent, or away.

@@ -5,6 +5,7 @@
 use super::prints::{self, Order, Values};
 use crate::chunk::chunk_cache::{self, Written};
 use crate::chunk::read::Chunk;
+use crate::chunk::read::Damage;
 use crate::chunk::reader::Reader;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
@@ -51,10 +52,20 @@ struct Member {
     time: Option<u16>,
 }
 
+/// Which rows of header versions count.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Rows {
+    /// All that were there when it was written.
+    Written,
+    /// Those that were there when it was deleted.
+    Left,
+}
+
 /// Header versions that one transaction wrote, or deleted.
 pub struct ChunkSet {
     file: pg_sys::Oid,
     by: pg_sys::TransactionId,
+    rows: Rows,
     members: Vec<Member>,
     /// Attribute numbers of the series key, as most chunks have it.
     keys: Vec<u16>,
@@ -72,11 +83,13 @@ impl ChunkSet {
         table: pg_sys::Relation,
         by: pg_sys::TransactionId,
         headers: &[Written],
+        rows: Rows,
     ) -> ChunkSet {
         let mut set = ChunkSet {
             // SAFETY: by contract.
             file: unsafe { relation::file_number(table) },
             by,
+            rows,
             members: Vec::with_capacity(headers.len()),
             keys: Vec::new(),
             of_series: FxHashMap::default(),
@@ -89,13 +102,39 @@ impl ChunkSet {
         set
     }
 
+    unsafe fn open(
+        &self,
+        table: pg_sys::Relation,
+        header: Tid,
+    ) -> Option<Result<Rc<Reader>, Damage>> {
+        // SAFETY: the callers' contract.
+        unsafe {
+            match self.rows {
+                Rows::Written => chunk_cache::try_reader_as_written(table, header),
+                Rows::Left => {
+                    let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+                    chunk_cache::try_reader_at(table, header, any)
+                }
+            }
+        }
+    }
+
+    /// The reader of a header, if its tuple is still there.
+    unsafe fn reader(&self, table: pg_sys::Relation, header: &Written) -> Option<Rc<Reader>> {
+        // SAFETY: the callers' contract.
+        unsafe {
+            self.open(table, header.tid)?
+                .map_err(|damage| damage.raise(&relation::name(table), header.chunk, header.tid))
+                .ok()
+        }
+    }
+
     unsafe fn add(&mut self, table: pg_sys::Relation, header: Written) {
         let at = self.members.len();
         // SAFETY: the caller's contract.
         unsafe {
-            let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
             // A damaged chunk raises its error when somebody must look into it.
-            let reader = chunk_cache::try_reader_at(table, header.tid, any).and_then(Result::ok);
+            let reader = self.open(table, header.tid).and_then(Result::ok);
             let Some(reader) = reader else {
                 self.mixed.push(at);
                 return self.members.push(Member { header, time: None });
@@ -163,13 +202,12 @@ impl ChunkSet {
             if time.is_some_and(|time| !(header.min_time..=header.max_time).contains(&time)) {
                 return;
             }
-            let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
             let mut reader: Option<Rc<Reader>> = None;
             let key = (self.file, self.by, header.tid);
             let order: Order = match prints::kept(key) {
                 Some(order) => order,
                 None => {
-                    let Some(opened) = chunk_cache::reader_at(table, header.tid, any) else {
+                    let Some(opened) = self.reader(table, header) else {
                         return;
                     };
                     if excludes(descriptor, &opened.chunk, values) {
@@ -182,7 +220,7 @@ impl ChunkSet {
             };
             for row in prints::rows_with(&order, print) {
                 if reader.is_none() {
-                    reader = chunk_cache::reader_at(table, header.tid, any);
+                    reader = self.reader(table, header);
                 }
                 let Some(reader) = &reader else { return };
                 let here = (0..values.len())

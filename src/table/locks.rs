@@ -6,6 +6,7 @@ use super::changes::{self, Newest};
 use crate::catalog::layout;
 use crate::chunk::chunk_cache;
 use crate::chunk::inspect;
+use crate::chunk::notes;
 use crate::chunk::read::Chunk;
 use crate::chunk::reader::Reader;
 use crate::chunk::tuple_kind::{classify, TupleKind};
@@ -595,6 +596,18 @@ unsafe fn newest_version(
                     pg_sys::XactLockTableWait(by, table, &mut item, why);
                 }
                 Version::Newest | Version::Leaving(_) => {
+                    if request.mode == pg_sys::LockTupleMode::LockTupleKeyShare {
+                        // Who has noted an update of it handed on the locks that there were then.
+                        if let Some(by) = notes::changer_of(table, at, id, row) {
+                            if !request.waits() && !pg_sys::ConditionalXactLockTableWait(by) {
+                                return request.refused(table);
+                            }
+                            let mut item = tid::to_pg(at);
+                            let why = pg_sys::XLTW_Oper::XLTW_Lock;
+                            pg_sys::XactLockTableWait(by, table, &mut item, why);
+                            continue;
+                        }
+                    }
                     let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
                     let newest = chunk_cache::reader_at(table, at, any)
                         .filter(|newest| newest.chunk.header.chunk == id);
@@ -648,7 +661,7 @@ pub unsafe fn lock_to_write(table: pg_sys::Relation, chunk: u64, mut at: Tid) ->
     }
 }
 
-unsafe fn is_header_of(table: pg_sys::Relation, at: Tid, chunk: u64) -> bool {
+pub(super) unsafe fn is_header_of(table: pg_sys::Relation, at: Tid, chunk: u64) -> bool {
     // SAFETY: the caller's contract; the page stays pinned.
     unsafe {
         let mut cursor = PageCursor::new(table);

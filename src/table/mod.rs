@@ -12,6 +12,7 @@ pub mod key_columns;
 pub mod locks;
 pub mod moves;
 pub mod prints;
+mod publish;
 pub mod quiet;
 pub mod statements;
 pub mod stream;

@@ -2,7 +2,7 @@
 //! Of equal rows, the n-th of those that moved is the n-th of those written, each in the order of their TIDs:
 //! everybody who follows gets to the same row, and no two rows to one.
 
-use super::equals::{deform, equal, ChunkSet};
+use super::equals::{deform, equal, ChunkSet, Rows};
 use super::prints::{self, Values};
 use crate::chunk::chunk_cache;
 use crate::chunk::tuple_kind::{classify, TupleKind};
@@ -57,7 +57,7 @@ pub unsafe fn of(table: pg_sys::Relation, mover: pg_sys::TransactionId) -> Rc<Mo
         let written = unsafe {
             let mut headers = chunk_cache::headers_by(table, mover).to_vec();
             headers.retain(|header| header.deleted == 0);
-            ChunkSet::new(table, mover, &headers)
+            ChunkSet::new(table, mover, &headers, Rows::Written)
         };
         let moves = Rc::new(Moves {
             mover,
@@ -117,7 +117,7 @@ impl Moves {
             self.place(table, at, &values, || {
                 let merged = self.merged.get_or_init(|| {
                     let headers = chunk_cache::headers_moved_by(table, self.mover);
-                    ChunkSet::new(table, self.mover, &headers)
+                    ChunkSet::new(table, self.mover, &headers, Rows::Left)
                 });
                 merged.rows_equal(table, &values)
             })

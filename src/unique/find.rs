@@ -9,6 +9,7 @@ use super::series_key::SeriesKey;
 use super::wait::Wait;
 use crate::catalog::keys::{self, Unique};
 use crate::chunk::chunk_cache::{self, Standing};
+use crate::chunk::notes;
 use crate::chunk::reader::Reader;
 use crate::pg::error;
 use crate::pg::relation::{self, Open};
@@ -164,9 +165,9 @@ pub unsafe fn judge_hits(table: pg_sys::Relation, chunks: &[Known], hits: &[Hit]
                 Verdict::Lives(place) => {
                     let chunk = &known.reader.chunk;
                     if !known.idle.get() {
-                        known
-                            .idle
-                            .set(!locks::has_changers(table, chunk.header.chunk));
+                        let is_idle = !locks::has_changers(table, chunk.header.chunk)
+                            && !notes::has_others(chunk, None);
+                        known.idle.set(is_idle);
                     }
                     return Look::Taken(place);
                 }
@@ -266,6 +267,9 @@ unsafe fn judge(table: pg_sys::Relation, reader: &Rc<Reader>, row: u32) -> Verdi
         // First the lock, then the header: who has written the header meanwhile is noticed by it.
         if locks::await_change(table, chunk.header.chunk, row, false) {
             return Verdict::Changes(Wait::Change(Rc::clone(reader), row));
+        }
+        if notes::has_others(chunk, Some(row)) {
+            return Verdict::Again;
         }
         match locks::activity(table, chunk.tid) {
             Activity::None => Verdict::Lives((Rc::clone(reader), row)),

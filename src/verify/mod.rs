@@ -61,6 +61,8 @@ pub struct Verifier {
     pub findings: Vec<Finding>,
     /// Pieces that are in the table, by chunk.
     present: FxHashMap<u64, Pieces>,
+    /// Notes that are in the table, by chunk.
+    notes: FxHashMap<u64, Vec<Tid>>,
     headers: FxHashMap<u64, Tid>,
     /// Times of each series in keyed chunks.
     keyed: FxHashMap<Vec<u8>, Vec<(Span, Tid)>>,
@@ -81,6 +83,7 @@ pub unsafe fn run(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Vec<Fi
             layout: layout::of(table),
             findings: Vec::new(),
             present: FxHashMap::default(),
+            notes: FxHashMap::default(),
             headers: FxHashMap::default(),
             keyed: FxHashMap::default(),
             damaged: FxHashSet::default(),
@@ -161,6 +164,9 @@ impl Verifier {
                 self.present.entry(piece.chunk).or_default().add(item.tid);
             }
             Ok(StorageTuple::Header(_)) if is_discarded => {}
+            Ok(StorageTuple::Note { chunk }) => {
+                self.notes.entry(chunk).or_default().push(item.tid);
+            }
             Ok(StorageTuple::Header(header)) => self.note(
                 "header",
                 item.tid,
@@ -187,6 +193,7 @@ impl Verifier {
             self.note("header", at, detail);
         }
         self.pieces(chunk);
+        self.unnamed_notes(chunk);
         if chunk.rows_with_payload() == 0 {
             if chunk.header.has(FLAG_TOMBSTONE) && chunk.header.deleted != chunk.header.rows {
                 self.note("header", at, "a chunk without payload has live rows");
@@ -234,6 +241,19 @@ impl Verifier {
                 }
             );
             self.note("pieces", chunk.tid, detail);
+        }
+    }
+
+    /// The header must name all notes of its chunk that there are.
+    fn unnamed_notes(&mut self, chunk: &Chunk) {
+        let mut present = self.notes.remove(&chunk.header.chunk).unwrap_or_default();
+        present.retain(|&at| !chunk.notes.seen.iter().any(|note| note.tid == at));
+        for at in present {
+            let detail = format!(
+                "chunk {:016x}: the header does not name it",
+                chunk.header.chunk
+            );
+            self.note("note", at, detail);
         }
     }
 
@@ -304,13 +324,19 @@ impl Verifier {
         })
     }
 
-    /// Pieces of chunks that have no header.
+    /// Pieces and notes of chunks that have no header.
     fn orphans(&mut self) {
         let mut left: Vec<_> = self.present.drain().collect();
         left.sort_by_key(|entry| entry.0);
         for (chunk, pieces) in left {
             let detail = format!("{} pieces without a header", pieces.count);
             self.note("pieces", format!("chunk {chunk:016x}"), detail);
+        }
+        let mut left: Vec<_> = self.notes.drain().collect();
+        left.sort_by_key(|entry| entry.0);
+        for (chunk, notes) in left {
+            let detail = format!("{} notes without a header", notes.len());
+            self.note("note", format!("chunk {chunk:016x}"), detail);
         }
     }
 

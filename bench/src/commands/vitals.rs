@@ -9,6 +9,7 @@ use crate::measure::{buffers, file_per_live_byte, total_size, wal_position};
 use crate::report::Report;
 use crate::server::{Cluster, Tree};
 use crate::Result;
+use postgres::error::SqlState;
 use postgres::Client;
 use std::io::Write as _;
 use std::sync::Arc;
@@ -152,6 +153,8 @@ fn storage(tree: &Arc<Tree>, page: &mut Page) -> Result<()> {
     }
     deletes(&mut client, page, count)?;
     small_batches(&mut client, page)?;
+    single_updates(&mut client, page)?;
+    upserts(&cluster, page)?;
     heap_pair::expect_equal(&mut client, "cpu_heap", "cpu_varve")?;
     heap_pair::expect_verified(&mut client, "cpu_varve")
 }
@@ -197,6 +200,99 @@ fn small_batches(client: &mut Client, page: &mut Page) -> Result<()> {
     }
     let name = format!("buffers: one row, after {BATCHES} batches of 500 rows");
     page.ratio(&name, touched[0], touched[1], 1);
+    Ok(())
+}
+
+/// Updates of one row of a chunk each, in transactions of their own: what the first and the last hundred of a thousand cost.
+fn single_updates(client: &mut Client, page: &mut Page) -> Result<()> {
+    const ROWS: i64 = 60_000;
+    let mut figures = Vec::new();
+    for method in ["heap", &heap_pair::access_method()] {
+        // No page is logged whole that is only a moment old.
+        client.batch_execute("CHECKPOINT")?;
+        client.batch_execute(&format!(
+            "CREATE TABLE single(time timestamptz, host int, value float8, PRIMARY KEY (host, time)) USING {method};
+             INSERT INTO single SELECT '2026-01-01'::timestamptz + g * interval '1 s', 1, g FROM generate_series(1, {ROWS}) g"
+        ))?;
+        if method != "heap" {
+            heap_pair::compact(client, "single")?;
+        }
+        for hundred in 0..10 {
+            let (wal, size) = (wal_position(client)?, total_size(client, "single")?);
+            for update in hundred * 100..(hundred + 1) * 100 {
+                let row = update * 7_919 % ROWS + 1;
+                client.batch_execute(&format!(
+                    "UPDATE single SET value = -value WHERE host = 1 AND time = '2026-01-01'::timestamptz + {row} * interval '1 s'"
+                ))?;
+            }
+            let wal = wal_position(client)? - wal;
+            figures.push((wal, total_size(client, "single")? - size));
+        }
+        client.batch_execute("DROP TABLE single")?;
+    }
+    for (name, at) in [("first", 0), ("last", 9)] {
+        let (heap, varve) = (figures[at], figures[10 + at]);
+        let name = format!("of 1,000 single-row updates of a chunk, {name} 100");
+        page.ratio(&format!("WAL bytes, each {name}"), heap.0, varve.0, 100);
+        page.ratio(&format!("growth, each {name}"), heap.1, varve.1, 100);
+    }
+    Ok(())
+}
+
+/// Upserts of different rows by four sessions at a time, in orders of their own.
+fn upserts(cluster: &Cluster, page: &mut Page) -> Result<()> {
+    const SESSIONS: i64 = 4;
+    const STATEMENTS: i64 = 20;
+    let mut client = cluster.connect("vitals")?;
+    let mut deadlocks = Vec::new();
+    for method in ["heap", &heap_pair::access_method()] {
+        client.batch_execute(&format!(
+            "CREATE TABLE upserted(time timestamptz, host int, value int, PRIMARY KEY (host, time)) USING {method};
+             INSERT INTO upserted SELECT '2026-01-01'::timestamptz + g * interval '1 s', h, 0
+             FROM generate_series(1, 20) h, generate_series(1, 2000) g"
+        ))?;
+        if method != "heap" {
+            heap_pair::compact(&mut client, "upserted")?;
+        }
+        let session = |number: i64| -> std::result::Result<i64, String> {
+            let mut client = cluster
+                .connect("vitals")
+                .map_err(|error| error.to_string())?;
+            let mut failed = 0;
+            for statement in 0..STATEMENTS {
+                // 50 rows that no other statement has, over all hosts.
+                let done = client.batch_execute(&format!(
+                    "INSERT INTO upserted SELECT '2026-01-01'::timestamptz + (1 + ({number} + {SESSIONS} * ({statement} * 50 + g)) / 20) * interval '1 s',
+                         1 + ({number} + {SESSIONS} * ({statement} * 50 + g)) % 20, 1
+                     FROM generate_series(0, 49) g ORDER BY hashint4(g + {number})
+                     ON CONFLICT (host, time) DO UPDATE SET value = excluded.value"
+                ));
+                match done {
+                    Err(error) if error.code() == Some(&SqlState::T_R_DEADLOCK_DETECTED) => {
+                        failed += 1;
+                    }
+                    other => other.map_err(|error| error.to_string())?,
+                }
+            }
+            Ok(failed)
+        };
+        let failed = std::thread::scope(|scope| {
+            let sessions: Vec<_> = (0..SESSIONS)
+                .map(|number| scope.spawn(move || session(number)))
+                .collect();
+            let ended = sessions
+                .into_iter()
+                .map(|one| one.join().expect("no panic"));
+            ended.sum::<std::result::Result<i64, String>>()
+        })?;
+        deadlocks.push(failed);
+        client.batch_execute("DROP TABLE upserted")?;
+    }
+    let name = format!(
+        "deadlocks of {} upserts of different rows, {SESSIONS} sessions",
+        SESSIONS * STATEMENTS
+    );
+    page.add(&name, &deadlocks[0].to_string(), &deadlocks[1].to_string());
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use crate::am::scan::VarveScan;
 use crate::am::series_index::is_series_index;
 use crate::catalog::layout;
 use crate::chunk::index_entries;
+use crate::chunk::notes::View;
 use crate::chunk::read::Chunk;
 use crate::chunk::reader::Reader;
 use crate::chunk::slot;
@@ -278,7 +279,8 @@ impl Rows {
         let table = self.visibility.table;
         // SAFETY: the page is pinned.
         unsafe {
-            match Chunk::open(table, item.tid, item.header, item.len) {
+            let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+            match Chunk::open(table, item.tid, item.header, item.len, View::Snapshot(any)) {
                 Ok(chunk) => Reader::new(chunk),
                 Err(damage) => {
                     crate::chunk::tuple_kind::raise(table, item.tid, item.header, item.len, &damage)

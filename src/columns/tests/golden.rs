@@ -13,7 +13,9 @@ use varve_columns::area::Area;
 use varve_columns::chunk::{encode, ChunkHeader, ColumnDirectory, Options};
 use varve_columns::codec::id;
 use varve_columns::column::{Column, Kind, Values};
-use varve_columns::tuple::header::{decode, FLAG_SORTED, VERSION};
+use varve_columns::tuple::delete_map::DeleteMap;
+use varve_columns::tuple::header::{decode, FLAG_SORTED};
+use varve_columns::tuple::note;
 use varve_columns::tuple::tid::Tid;
 use varve_columns::tuple::{runs::Pieces, Header, Piece, Section, StorageTuple, PIECE_BYTES};
 
@@ -337,7 +339,7 @@ fn golden_files_with_an_unknown_field_are_read() {
     assert_eq!(again, header);
 }
 
-/// Storage tuples: a header, one with a field that no reader knows, a piece.
+/// Storage tuples: a header, one with a field that no reader knows, one with slots, a piece, a note.
 fn tuples() -> Vec<(PathBuf, Vec<u8>)> {
     let pieces = |len: u32, block| Pieces {
         len,
@@ -349,7 +351,7 @@ fn tuples() -> Vec<(PathBuf, Vec<u8>)> {
             .collect(),
     };
     let header = Header {
-        version: VERSION,
+        version: 1,
         chunk: 0x0123_4567_89AB_CDEF,
         flags: FLAG_SORTED,
         level: 3,
@@ -364,6 +366,7 @@ fn tuples() -> Vec<(PathBuf, Vec<u8>)> {
         },
         delete_map: Section::Inline(vec![0, 2, 5, 9, 0]),
         area: Area::default(),
+        slots: Vec::new(),
     };
     let mut later = header.clone();
     later.area.set(4_000, b"of a later version".to_vec());
@@ -373,12 +376,23 @@ fn tuples() -> Vec<(PathBuf, Vec<u8>)> {
         rows_share: 150.5,
         data: b"a slice of the payload",
     };
+    let at = |block| Tid { block, offset: 12 };
+    let mut slotted = header.clone();
+    slotted.version = 2;
+    slotted.slots = note::empty_slots(slotted.rows);
+    note::fill(&mut slotted.slots, slotted.chunk, &[at(70_000), at(3)]);
+    let mut gone = DeleteMap::default();
+    gone.delete(6);
+    gone.update(59_999, at(70_001));
+    let note = note::encode(slotted.chunk, &gone).expect("a small note");
     [
-        ("header", header.encode()),
-        ("header_later_field", later.encode()),
-        ("piece", piece.encode()),
+        ("header.v1", header.encode()),
+        ("header_later_field.v1", later.encode()),
+        ("header_slots.v2", slotted.encode()),
+        ("piece.v1", piece.encode()),
+        ("note.v2", note),
     ]
-    .map(|(name, bytes)| (folder().join(format!("{name}.v1.tuple")), bytes))
+    .map(|(name, bytes)| (folder().join(format!("{name}.tuple")), bytes))
     .into()
 }
 
@@ -389,6 +403,16 @@ fn golden_tuples_are_read_and_written() {
         let again = match decode(&golden).unwrap() {
             StorageTuple::Header(header) => header.encode(),
             StorageTuple::Piece(piece) => piece.encode(),
+            StorageTuple::Note { chunk } => {
+                let mut map = DeleteMap::default();
+                for (row, successor) in note::decode(&golden, 60_000).unwrap() {
+                    match successor {
+                        Some(successor) => map.update(row, successor),
+                        None => map.delete(row),
+                    };
+                }
+                note::encode(chunk, &map).unwrap()
+            }
         };
         assert_eq!(again, golden);
         assert_eq!(bytes, golden);

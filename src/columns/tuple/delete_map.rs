@@ -109,6 +109,15 @@ impl DeleteMap {
         })
     }
 
+    /// The rows that are gone, in order, and where updated ones went.
+    pub fn entries(&self) -> impl Iterator<Item = (u32, Option<Tid>)> + '_ {
+        let mut updated = self.updated.iter().peekable();
+        self.rows().map(move |row| {
+            let successor = updated.next_if(|entry| entry.0 == row);
+            (row, successor.map(|entry| entry.1))
+        })
+    }
+
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         if self.is_empty() {

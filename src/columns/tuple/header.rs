@@ -4,12 +4,16 @@
 //! every storage tuple   0 magic "VRVE"   4 version   5 kind   6 flags (u16)   8 chunk id (u64)
 //! piece                16 piece number (u32)   20 rows that this piece stands for (f32)   24 data
 //! header               16 rows (u32)   20 deleted rows (u32)   24 min time (i64)   32 max time (i64)
-//!                      40 crc32 of the tuple without these four bytes (u32)   44 level   45 sections
+//!                      40 crc32 of the tuple without these four bytes and the slots (u32)   44 level
+//!                      [45 number of slots]   45 or 46 sections   [slots, to the end]
 //! ```
+//!
+//! A header with slots (`note`), and a note, are of version 2, everything else of version 1. Slots are filled in place.
 //!
 //! Sections are `static` and `delete map`, each either inline or in pieces (see `Section`). Behind them lies the area, to the end
 //! of the header (see `area`).
 
+use super::note::{self, SLOT_BYTES};
 use super::runs::{get_varint, put_varint, Pieces};
 use crate::area::Area;
 
@@ -21,10 +25,13 @@ const CHECKSUM_AT: usize = 40;
 /// Data bytes of a full piece; every piece of a byte string but the last is full.
 pub const PIECE_BYTES: usize = BODY_BYTES - PIECE_HEAD;
 pub const MAGIC: u32 = u32::from_le_bytes(*b"VRVE");
-/// Version of the storage tuple layout that this code writes, and the newest that it reads.
-pub const VERSION: u8 = 1;
+/// The newest version of the storage tuple layout that this code writes and reads.
+pub const VERSION: u8 = 2;
+/// That of headers without slots, and of pieces.
+const PLAIN_VERSION: u8 = 1;
 const KIND_HEADER: u8 = 1;
 const KIND_PIECE: u8 = 2;
+pub(super) const KIND_NOTE: u8 = 3;
 
 /// All rows have the same series key.
 pub const FLAG_ONE_SERIES: u16 = 1;
@@ -127,6 +134,8 @@ pub struct Header {
     pub statics: Section,
     pub delete_map: Section,
     pub area: Area,
+    /// Where notes are (`note`), as the bytes of the slots.
+    pub slots: Vec<u8>,
 }
 
 /// A slice of a byte string of chunk `chunk`.
@@ -144,11 +153,15 @@ pub struct Piece<'a> {
 pub enum StorageTuple<'a> {
     Header(Header),
     Piece(Piece<'a>),
+    /// `note::decode` reads it.
+    Note {
+        chunk: u64,
+    },
 }
 
-fn put_prefix(out: &mut Vec<u8>, kind: u8, flags: u16, chunk: u64) {
+pub(super) fn put_prefix(out: &mut Vec<u8>, version: u8, kind: u8, flags: u16, chunk: u64) {
     out.extend_from_slice(&MAGIC.to_le_bytes());
-    out.extend_from_slice(&[VERSION, kind]);
+    out.extend_from_slice(&[version, kind]);
     out.extend_from_slice(&flags.to_le_bytes());
     out.extend_from_slice(&chunk.to_le_bytes());
 }
@@ -156,7 +169,7 @@ fn put_prefix(out: &mut Vec<u8>, kind: u8, flags: u16, chunk: u64) {
 impl Piece<'_> {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(PIECE_HEAD + self.data.len());
-        put_prefix(&mut out, KIND_PIECE, 0, self.chunk);
+        put_prefix(&mut out, PLAIN_VERSION, KIND_PIECE, 0, self.chunk);
         out.extend_from_slice(&self.number.to_le_bytes());
         out.extend_from_slice(&self.rows_share.to_le_bytes());
         out.extend_from_slice(self.data);
@@ -168,19 +181,33 @@ impl Header {
     /// Bytes of the header tuple's body; `BODY_BYTES` at most when the caller has spilled enough.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(512);
-        put_prefix(&mut out, KIND_HEADER, self.flags, self.chunk);
+        let version = if self.slots.is_empty() {
+            PLAIN_VERSION
+        } else {
+            VERSION
+        };
+        put_prefix(&mut out, version, KIND_HEADER, self.flags, self.chunk);
         out.extend_from_slice(&self.rows.to_le_bytes());
         out.extend_from_slice(&self.deleted.to_le_bytes());
         out.extend_from_slice(&self.min_time.to_le_bytes());
         out.extend_from_slice(&self.max_time.to_le_bytes());
         out.extend_from_slice(&[0; 4]);
         out.push(self.level);
+        if !self.slots.is_empty() {
+            out.push((self.slots.len() / SLOT_BYTES) as u8);
+        }
         self.statics.encode(&mut out);
         self.delete_map.encode(&mut out);
         self.area.write(&mut out);
         let crc = checksum(&out);
         out[CHECKSUM_AT..CHECKSUM_AT + 4].copy_from_slice(&crc.to_le_bytes());
+        out.extend_from_slice(&self.slots);
         out
+    }
+
+    /// Bytes that the slots take inside the header tuple.
+    pub fn slot_bytes(&self) -> usize {
+        self.slots.len() + usize::from(!self.slots.is_empty())
     }
 
     pub fn has(&self, flag: u16) -> bool {
@@ -188,6 +215,17 @@ impl Header {
     }
 }
 
+/// Where the slots of a header begin, which ends with them. Nothing else of it ever changes.
+pub fn slots_start(body: &[u8]) -> usize {
+    match (body.get(4), body.get(HEADER_HEAD)) {
+        (Some(&VERSION), Some(&count)) => {
+            body.len().saturating_sub(usize::from(count) * SLOT_BYTES)
+        }
+        _ => body.len(),
+    }
+}
+
+/// Of what a header is but for its slots.
 fn checksum(body: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&body[..CHECKSUM_AT]);
@@ -195,17 +233,27 @@ fn checksum(body: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Is `body` a header of this version, but for its bytes of version and kind?
+/// Is `body` a header of a known version, but for its bytes of version and kind?
 fn is_header_but_for_its_name(body: &[u8]) -> bool {
     if body.len() < HEADER_HEAD {
         return false;
     }
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&body[..4]);
-    hasher.update(&[VERSION, KIND_HEADER]);
-    hasher.update(&body[6..CHECKSUM_AT]);
-    hasher.update(&body[CHECKSUM_AT + 4..]);
-    u32::from_le_bytes(array(body, CHECKSUM_AT)) == hasher.finalize()
+    (PLAIN_VERSION..=VERSION).any(|version| {
+        let slots = match (version, body.get(HEADER_HEAD)) {
+            (VERSION, Some(&count)) => usize::from(count) * SLOT_BYTES,
+            _ => 0,
+        };
+        let end = body.len().saturating_sub(slots);
+        if end < HEADER_HEAD {
+            return false;
+        }
+        let mut hasher = crc32fast::Hasher::new();
+        hasher.update(&body[..4]);
+        hasher.update(&[version, KIND_HEADER]);
+        hasher.update(&body[6..CHECKSUM_AT]);
+        hasher.update(&body[CHECKSUM_AT + 4..end]);
+        u32::from_le_bytes(array(body, CHECKSUM_AT)) == hasher.finalize()
+    })
 }
 
 /// Checksum of a spilled section: of its own bytes, however deep they lie.
@@ -213,7 +261,7 @@ pub fn section_checksum(bytes: &[u8]) -> u32 {
     crc32fast::hash(bytes)
 }
 
-fn array<const N: usize>(body: &[u8], at: usize) -> [u8; N] {
+pub(super) fn array<const N: usize>(body: &[u8], at: usize) -> [u8; N] {
     body[at..at + N].try_into().expect("BUG: array length")
 }
 
@@ -230,7 +278,8 @@ pub enum BodyKind {
     Row,
     Header,
     Piece,
-    /// Neither: `decode` says what is wrong.
+    Note,
+    /// None of them: `decode` says what is wrong.
     Damaged,
 }
 
@@ -240,6 +289,7 @@ pub fn body_kind(body: &[u8]) -> BodyKind {
         _ if body.is_empty() => BodyKind::Row,
         Some(&KIND_HEADER) if is_storage(body) => BodyKind::Header,
         Some(&KIND_PIECE) if is_storage(body) && !is_renamed_header(body) => BodyKind::Piece,
+        Some(&KIND_NOTE) if is_storage(body) && note::is_sound(body) => BodyKind::Note,
         _ => BodyKind::Damaged,
     }
 }
@@ -258,6 +308,14 @@ pub fn chunk_id(body: &[u8]) -> u64 {
     body.get(8..16).map_or(0, |id| {
         u64::from_le_bytes(id.try_into().expect("BUG: eight bytes"))
     })
+}
+
+/// Rows of the chunk whose header `body` is, as far as it is one.
+pub fn row_count(body: &[u8]) -> u32 {
+    match body.get(16..20) {
+        Some(rows) => u32::from_le_bytes(array(rows, 0)),
+        None => 0,
+    }
 }
 
 /// Rows that a sampled storage tuple stands for: a piece's share, nothing for a header.
@@ -286,11 +344,14 @@ pub fn decode(body: &[u8]) -> Result<StorageTuple<'_>, FormatError> {
             rows_share: f32::from_le_bytes(array(body, 20)),
             data: &body[PIECE_HEAD..],
         })),
+        KIND_NOTE if note::is_sound(body) => Ok(StorageTuple::Note { chunk }),
         KIND_HEADER if body.len() >= HEADER_HEAD => {
+            let (body, slots) = body.split_at(slots_start(body).max(HEADER_HEAD));
             if u32::from_le_bytes(array(body, CHECKSUM_AT)) != checksum(body) {
                 return Err(FormatError("header checksum"));
             }
-            let mut input = &body[HEADER_HEAD..];
+            let count = usize::from(body[4] == VERSION);
+            let mut input = body.get(HEADER_HEAD + count..).unwrap_or_default();
             let header = Header {
                 version: body[4],
                 chunk,
@@ -303,6 +364,7 @@ pub fn decode(body: &[u8]) -> Result<StorageTuple<'_>, FormatError> {
                 statics: Section::decode(&mut input)?,
                 delete_map: Section::decode(&mut input)?,
                 area: Area::parse(input).map_err(|_| FormatError("area"))?,
+                slots: slots.to_vec(),
             };
             if header.rows > 65_536 || header.deleted > header.rows {
                 return Err(FormatError("number of rows"));
@@ -320,7 +382,7 @@ mod tests {
 
     fn sample() -> Header {
         Header {
-            version: VERSION,
+            version: PLAIN_VERSION,
             chunk: 0x0123_4567_89ab_cdef,
             flags: FLAG_ONE_SERIES | FLAG_SORTED,
             level: 2,
@@ -347,7 +409,20 @@ mod tests {
                 },
             },
             area: Area::default(),
+            slots: Vec::new(),
         }
+    }
+
+    fn with_slots() -> Header {
+        let mut header = with_area();
+        header.version = VERSION;
+        header.slots = note::empty_slots(header.rows);
+        let at = Tid {
+            block: 3,
+            offset: 4,
+        };
+        note::fill(&mut header.slots, header.chunk, &[at]);
+        header
     }
 
     fn with_area() -> Header {
@@ -364,17 +439,35 @@ mod tests {
         let longer = with_area().encode();
         assert_eq!(longer.len() - body.len(), with_area().area.encoded_len());
         assert_eq!(decode(&longer), Ok(StorageTuple::Header(with_area())));
+        let with_slots = with_slots();
+        let body = with_slots.encode();
+        assert_eq!(body.len() - longer.len(), with_slots.slot_bytes());
+        assert_eq!(body[slots_start(&body)..], with_slots.slots);
+        assert_eq!(decode(&body), Ok(StorageTuple::Header(with_slots)));
+    }
+
+    #[test]
+    fn slots_are_filled_without_anything_else_of_a_header() {
+        let mut body = with_slots().encode();
+        let start = slots_start(&body);
+        body[start + 7..start + 14].copy_from_slice(&[7; 7]);
+        let Ok(StorageTuple::Header(header)) = decode(&body) else {
+            panic!("a header");
+        };
+        assert!(note::all_named(header.chunk, &header.slots).is_err());
+        assert_eq!(header.slots[7..14], [7; 7]);
     }
 
     #[test]
     fn every_flipped_byte_of_a_header_is_noticed() {
         every_flipped_byte_is_noticed(&sample());
         every_flipped_byte_is_noticed(&with_area());
+        every_flipped_byte_is_noticed(&with_slots());
     }
 
     fn every_flipped_byte_is_noticed(header: &Header) {
         let good = header.encode();
-        for at in 0..good.len() {
+        for at in 0..slots_start(&good) {
             let mut bad = good.clone();
             bad[at] ^= 0x10;
             assert!(decode(&bad).is_err(), "byte {at}");

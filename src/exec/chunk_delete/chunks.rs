@@ -132,7 +132,9 @@ impl Deletion {
                 return 0;
             };
             // Others have changed rows of it since the snapshot: one by one, they are followed, or raise an error.
-            if newest.chunk.tid != chunk.tid {
+            let is_same =
+                newest.chunk.tid == chunk.tid && newest.chunk.map.deleted() == chunk.map.deleted();
+            if !is_same {
                 return 0;
             }
             let mut rows = 0;

@@ -111,7 +111,8 @@ unsafe fn describe(table: pg_sys::Relation, reader: &Reader) -> Result<Row, Dama
             codecs.count(block.codec);
         }
     }
-    let pieces = chunk.piece_tids()?;
+    let mut pieces = chunk.piece_tids()?;
+    pieces.extend(chunk.notes.seen.iter().map(|note| note.tid));
     let blocks = || {
         pieces
             .iter()

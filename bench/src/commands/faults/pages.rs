@@ -51,7 +51,7 @@ impl Tuple<'_> {
     pub fn header(&self) -> Option<Header> {
         match self.storage()? {
             StorageTuple::Header(header) => Some(header),
-            StorageTuple::Piece(_) => None,
+            _ => None,
         }
     }
 
@@ -63,7 +63,7 @@ impl Tuple<'_> {
     pub fn piece(&self) -> Option<(u64, u32)> {
         match self.storage()? {
             StorageTuple::Piece(piece) => Some((piece.chunk, piece.number)),
-            StorageTuple::Header(_) => None,
+            _ => None,
         }
     }
 

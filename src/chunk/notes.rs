@@ -1,0 +1,360 @@
+//! Notes of a chunk: storage tuples that say which rows are gone besides those of the delete map. The slots at the end of the header
+//! name them, and are filled in place (`table::publish`), so the header and the TIDs of its rows stay. A note is seen by who sees its
+//! tuple. It goes with the version of the header that names it, so whoever sees that need not ask whether the note was deleted.
+
+use super::read::{Chunk, Damage};
+use crate::pg::page::{PageCursor, PageTuple};
+use crate::pg::relation;
+use crate::pg::tid::Tid;
+use crate::pg::tuple;
+use pgrx::pg_sys;
+use std::rc::Rc;
+use varve_columns::tuple::header::{self, StorageTuple};
+use varve_columns::tuple::note;
+
+/// A change of rows, which no other note and no map names.
+pub struct Note {
+    pub tid: Tid,
+    /// Who wrote it.
+    xmin: pg_sys::TransactionId,
+    pub rows: Vec<(u32, Option<Tid>)>,
+}
+
+/// By what notes are judged.
+#[derive(Clone, Copy)]
+pub enum View {
+    /// By an MVCC snapshot; any other shows what has been committed by now, and what this transaction did.
+    Snapshot(pg_sys::Snapshot),
+    /// The same, but it is no reading: serializable transactions do not get into conflicts by it.
+    Check(pg_sys::Snapshot),
+    /// The header as it was written, without any.
+    Written,
+}
+
+/// The notes of a chunk as somebody sees them.
+#[derive(Clone)]
+pub struct Notes {
+    pub seen: Rc<[Note]>,
+    /// Those of other transactions in progress, where what has been committed by now was asked for.
+    pub pending: Vec<Tid>,
+    /// None of them will be judged otherwise later on.
+    pub is_final: bool,
+}
+
+impl Default for Notes {
+    fn default() -> Self {
+        Notes {
+            seen: Rc::new([]),
+            pending: Vec::new(),
+            is_final: true,
+        }
+    }
+}
+
+impl Notes {
+    /// What they take of their pages, about.
+    pub fn bytes(&self) -> u64 {
+        const NOTE_BYTES: u64 = 56;
+        const ROW_BYTES: u64 = 6;
+        self.seen.len() as u64 * NOTE_BYTES + u64::from(self.count()) * ROW_BYTES
+    }
+
+    /// Rows that the notes name.
+    pub fn count(&self) -> u32 {
+        self.seen.iter().map(|note| note.rows.len() as u32).sum()
+    }
+}
+
+/// Were the header of a chunk and all of its notes written before `horizon`?
+///
+/// # Safety
+/// `horizon` must be a transaction id.
+pub unsafe fn is_settled(chunk: &Chunk, horizon: pg_sys::TransactionId) -> bool {
+    // SAFETY: by contract.
+    let is_over = |xid| unsafe { pg_sys::TransactionIdPrecedes(xid, horizon) };
+    is_over(chunk.xmin) && chunk.notes.seen.iter().all(|note| is_over(note.xmin))
+}
+
+/// What became of who wrote a note.
+#[derive(Clone, Copy, PartialEq)]
+enum Writer {
+    Committed,
+    Own,
+    InProgress(pg_sys::TransactionId),
+    Aborted,
+}
+
+unsafe fn writer(header: pg_sys::HeapTupleHeader) -> Writer {
+    const COMMITTED: u16 = 0x0100;
+    const INVALID: u16 = 0x0200;
+    // SAFETY: the caller has locked the tuple's page. Who is not in progress has ended for good.
+    unsafe {
+        let mask = (*header).t_infomask;
+        if mask & COMMITTED != 0 {
+            return Writer::Committed;
+        }
+        if mask & INVALID != 0 {
+            return Writer::Aborted;
+        }
+        let xid = tuple::xmin(header);
+        if pg_sys::TransactionIdIsCurrentTransactionId(xid) {
+            Writer::Own
+        } else if pg_sys::TransactionIdIsInProgress(xid) {
+            Writer::InProgress(xid)
+        } else if pg_sys::TransactionIdDidCommit(xid) {
+            Writer::Committed
+        } else {
+            Writer::Aborted
+        }
+    }
+}
+
+/// The places that the slots of the header `body` at `at` name. Somebody may be filling one while we look: what was read so is read
+/// again with the page locked.
+///
+/// # Safety
+/// `table` must be open, the tuple pinned.
+unsafe fn named(table: pg_sys::Relation, at: Tid, body: &[u8]) -> Result<Vec<Tid>, Damage> {
+    let slots = &body[header::slots_start(body)..];
+    if slots.iter().all(|&byte| byte == 0) {
+        return Ok(Vec::new());
+    }
+    let chunk = header::chunk_id(body);
+    if let Ok(named) = note::all_named(chunk, slots) {
+        return Ok(named);
+    }
+    // SAFETY: by contract.
+    let slots = unsafe { slots_at(table, at, chunk) }.unwrap_or_default();
+    note::all_named(chunk, &slots).map_err(Damage::new)
+}
+
+/// The slots of the header at `at`, if it is one of the chunk.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn slots_at(table: pg_sys::Relation, at: Tid, chunk: u64) -> Option<Vec<u8>> {
+    // SAFETY: by contract; the page is pinned and locked while it is looked at.
+    unsafe {
+        let mut cursor = PageCursor::new(table);
+        let item = cursor.tuple(at, relation::blocks(table))?;
+        cursor.locked(|_| {
+            let body = tuple::body(item.header, item.len);
+            let is_header = tuple::attribute_count(item.header) == 0
+                && header::body_kind(body) == header::BodyKind::Header
+                && header::chunk_id(body) == chunk;
+            is_header.then(|| body[header::slots_start(body)..].to_vec())
+        })
+    }
+}
+
+/// Shows the notes of a chunk at some places to `visit` while their pages are locked. What is at the place of a note that nobody can
+/// see is none.
+unsafe fn visit(
+    table: pg_sys::Relation,
+    chunk: u64,
+    places: &[Tid],
+    mut visit: impl FnMut(PageTuple, &[u8], pg_sys::Buffer),
+) {
+    // SAFETY: the callers' contract.
+    unsafe {
+        let mut cursor = PageCursor::new(table);
+        let blocks = relation::blocks(table);
+        for &at in places.iter().filter(|at| at.block < blocks) {
+            cursor.go(at.block);
+            let buffer = cursor.buffer();
+            cursor.locked(|page| {
+                let Some(item) = page.tuple(at.offset) else {
+                    return;
+                };
+                if tuple::attribute_count(item.header) != 0 {
+                    return;
+                }
+                let body = tuple::body(item.header, item.len);
+                if header::decode(body) == Ok(StorageTuple::Note { chunk }) {
+                    visit(item, body, buffer);
+                }
+            });
+        }
+    }
+}
+
+/// The notes of the chunk whose header `body` is at `at`, of `rows` rows.
+///
+/// # Safety
+/// `table` must be open, the tuple pinned, the view's snapshot valid.
+pub unsafe fn of_header(
+    table: pg_sys::Relation,
+    at: Tid,
+    body: &[u8],
+    rows: u32,
+    view: View,
+) -> Result<Notes, Damage> {
+    let (snapshot, reads) = match view {
+        View::Snapshot(snapshot) => (snapshot, true),
+        View::Check(snapshot) => (snapshot, false),
+        View::Written => return Ok(Notes::default()),
+    };
+    // SAFETY: by contract.
+    let places = unsafe { named(table, at, body)? };
+    if places.is_empty() {
+        return Ok(Notes::default());
+    }
+    // SAFETY: by contract.
+    let is_mvcc = unsafe {
+        !snapshot.is_null() && (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_MVCC
+    };
+    let (mut seen, mut pending, mut is_final, mut damage) = (Vec::new(), Vec::new(), true, None);
+    // SAFETY: by contract; the page of each tuple is locked.
+    unsafe {
+        visit(
+            table,
+            header::chunk_id(body),
+            &places,
+            |item, body, buffer| {
+                let is_seen = if is_mvcc {
+                    is_visible(table, item, buffer, snapshot, reads)
+                } else {
+                    match writer(item.header) {
+                        Writer::Committed => true,
+                        Writer::Own => {
+                            is_final = false;
+                            true
+                        }
+                        Writer::InProgress(_) => {
+                            is_final = false;
+                            pending.push(item.tid);
+                            false
+                        }
+                        Writer::Aborted => false,
+                    }
+                };
+                if !is_seen {
+                    return;
+                }
+                match note::decode(body, rows) {
+                    Ok(rows) => seen.push(Note {
+                        tid: item.tid,
+                        xmin: tuple::xmin(item.header),
+                        rows,
+                    }),
+                    Err(error) => {
+                        damage = Some(Damage::new(error).at(format!("note at {}", item.tid)))
+                    }
+                }
+            },
+        );
+    }
+    match damage {
+        Some(damage) => Err(damage),
+        None => Ok(Notes {
+            seen: seen.into(),
+            pending,
+            is_final,
+        }),
+    }
+}
+
+/// Does an MVCC snapshot see a note? What it does not see a serializable transaction has missed.
+unsafe fn is_visible(
+    table: pg_sys::Relation,
+    item: PageTuple,
+    buffer: pg_sys::Buffer,
+    snapshot: pg_sys::Snapshot,
+    reads: bool,
+) -> bool {
+    // SAFETY: the caller has locked the tuple's page.
+    unsafe {
+        let mut found = item.to_heap_tuple(relation::oid(table));
+        let is_seen = pg_sys::HeapTupleSatisfiesVisibility(&mut found, snapshot, buffer);
+        if reads && pg_sys::XactIsoLevel == pg_sys::XACT_SERIALIZABLE as i32 {
+            pg_sys::HeapCheckForSerializableConflictOut(
+                is_seen, table, &mut found, buffer, snapshot,
+            );
+        }
+        is_seen
+    }
+}
+
+/// Has the chunk got a note that `chunk` was opened without, valid or in progress, of `row` or of any?
+///
+/// # Safety
+/// The chunk's table must be open, its header protected by a snapshot.
+pub unsafe fn has_others(chunk: &Chunk, row: Option<u32>) -> bool {
+    let (table, id) = (chunk.table.get(), chunk.header.chunk);
+    // SAFETY: by contract.
+    unsafe {
+        let Some(slots) = slots_at(table, chunk.tid, id) else {
+            return false;
+        };
+        let mut others = match note::all_named(id, &slots) {
+            Ok(named) => named,
+            Err(error) => chunk.raise(&Damage::new(error)),
+        };
+        others.retain(|&at| !chunk.notes.seen.iter().any(|note| note.tid == at));
+        let mut found = false;
+        visit(table, id, &others, |item, body, _| {
+            found |= writer(item.header) != Writer::Aborted
+                && row.is_none_or(|row| names(body, chunk.header.rows, row));
+        });
+        found
+    }
+}
+
+/// The transaction in progress, other than this one, that has noted a change of a row.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn changer_of(
+    table: pg_sys::Relation,
+    header: Tid,
+    chunk: u64,
+    row: u32,
+) -> Option<pg_sys::TransactionId> {
+    // SAFETY: by contract. A slot that cannot be read is reported by who opens the chunk.
+    unsafe {
+        let slots = slots_at(table, header, chunk)?;
+        let places = note::all_named(chunk, &slots).unwrap_or_default();
+        let mut changer = None;
+        visit(table, chunk, &places, |item, body, _| {
+            if let Writer::InProgress(xid) = writer(item.header) {
+                if names(body, u32::MAX, row) {
+                    changer = Some(xid);
+                }
+            }
+        });
+        changer
+    }
+}
+
+fn names(body: &[u8], rows: u32, row: u32) -> bool {
+    note::decode(body, rows).is_ok_and(|rows| rows.iter().any(|&(other, _)| other == row))
+}
+
+/// The slots of a header that a new note may be written to, by their numbers, as they are now: the empty ones, and those of notes
+/// that nobody will ever see.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn free_slots(table: pg_sys::Relation, chunk: u64, slots: &[u8]) -> Vec<usize> {
+    let mut free: Vec<usize> = (0..slots.len() / note::SLOT_BYTES).collect();
+    let named = |at: &usize| {
+        let start = at * note::SLOT_BYTES;
+        note::named(chunk, &slots[start..start + note::SLOT_BYTES])
+    };
+    let places = note::all_named(chunk, slots).unwrap_or_default();
+    let mut used = Vec::new();
+    // SAFETY: by contract.
+    unsafe {
+        visit(table, chunk, &places, |item, _, _| {
+            if writer(item.header) != Writer::Aborted {
+                used.push(item.tid);
+            }
+        });
+    }
+    // One that cannot be read is not free.
+    free.retain(|at| match named(at) {
+        Ok(place) => place.is_none_or(|place| !used.contains(&place)),
+        Err(_) => false,
+    });
+    free
+}

@@ -1,0 +1,163 @@
+//! Publishing changes of few rows of a chunk when their transaction commits: they become a note (`chunk::notes`), whose place is
+//! written to an empty slot of the header, under the lock of the header's page alone. Nobody waits for it but who replaces the header,
+//! and nothing is held while anything is waited for: so transactions that change different rows of a chunk do not meet.
+
+use super::locks;
+use crate::chunk::chunk_cache;
+use crate::chunk::notes;
+use crate::chunk::tuple_kind::{classify, TupleKind};
+use crate::chunk::write::{self, Target};
+use crate::pg::page::Page;
+use crate::pg::relation;
+use crate::pg::tid::Tid;
+use crate::pg::tuple::{self, Xmax};
+use pgrx::pg_sys;
+use varve_columns::tuple::delete_map::DeleteMap;
+use varve_columns::tuple::header;
+use varve_columns::tuple::note::{self, SLOT_BYTES};
+
+const BUFFER_LOCK_EXCLUSIVE: i32 = 2;
+/// Of the slots of a header one in so many is left to transactions that are prepared: these would keep the header that they replace.
+const PREPARED_SHARE: usize = 8;
+
+/// What came of an attempt.
+pub enum Published {
+    Done,
+    /// The header has to be replaced: it has no slot left, or no row. It is at this place, and locked if that is known.
+    No(Option<Tid>),
+}
+
+/// Publishes the changes of a chunk of which this transaction has locked the rows; `at` is where the header was then.
+///
+/// # Safety
+/// `table` must be open for writing; the transaction must be about to commit or to be prepared.
+pub unsafe fn publish(
+    table: pg_sys::Relation,
+    at: Tid,
+    chunk: u64,
+    changed: &DeleteMap,
+    prepares: bool,
+) -> Published {
+    // SAFETY: by contract.
+    unsafe {
+        let Some(body) = note_for(table, at, chunk, changed, prepares) else {
+            return Published::No(None);
+        };
+        let target = Target::current(table);
+        let place = target.insert_note(&body);
+        if enter(table, at, chunk, place) {
+            return Published::Done;
+        }
+        // Somebody replaces the header, or has it locked, or was faster.
+        let at =
+            locks::lock_to_write(table, chunk, at).expect("BUG: a chunk with locked rows is gone");
+        if enter(table, at, chunk, place) {
+            return Published::Done;
+        }
+        // What this very command inserted it cannot delete.
+        pg_sys::CommandCounterIncrement();
+        let command = pg_sys::GetCurrentCommandId(true);
+        write::delete_tuple(table, place, command, false);
+        Published::No(Some(at))
+    }
+}
+
+/// The note to write, if there is room for one and a row is left.
+unsafe fn note_for(
+    table: pg_sys::Relation,
+    at: Tid,
+    chunk: u64,
+    changed: &DeleteMap,
+    prepares: bool,
+) -> Option<Vec<u8>> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let slots = notes::slots_at(table, at, chunk)?;
+        let count = slots.len() / SLOT_BYTES;
+        let left = if prepares { 0 } else { count / PREPARED_SHARE };
+        if notes::free_slots(table, chunk, &slots).len() <= left {
+            return None;
+        }
+        let reader = chunk_cache::reader_at(table, at, any)?;
+        let header = &reader.chunk.header;
+        if header.deleted + changed.deleted() >= header.rows {
+            return None;
+        }
+        note::encode(chunk, changed)
+    }
+}
+
+/// Writes the place of a note to a slot of the header at `at`, unless somebody else has that to himself, or no slot is free.
+unsafe fn enter(table: pg_sys::Relation, at: Tid, chunk: u64, place: Tid) -> bool {
+    // SAFETY: the caller's contract; the buffer is pinned and locked while the page's copy is changed.
+    unsafe {
+        let Some(before) = notes::slots_at(table, at, chunk) else {
+            return false;
+        };
+        // Found without the lock: other pages are read for it. A slot that is used meanwhile is not what it was.
+        let free = notes::free_slots(table, chunk, &before);
+        let buffer = pg_sys::ReadBuffer(table, at.block);
+        pg_sys::LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+        let page = Page::of(pg_sys::BufferGetPage(buffer), at.block);
+        let slot = mine(table, &page, at, chunk, buffer).and_then(|start| {
+            let same = |number: &usize| {
+                let bytes = number * SLOT_BYTES..(number + 1) * SLOT_BYTES;
+                let now = start + bytes.start..start + bytes.end;
+                let now = core::slice::from_raw_parts(
+                    page.as_ptr().cast::<u8>().add(now.start),
+                    SLOT_BYTES,
+                );
+                before.get(bytes) == Some(now)
+            };
+            let free = free.into_iter().find(same)?;
+            Some(start + free * SLOT_BYTES)
+        });
+        if let Some(offset) = slot {
+            let change = pg_sys::GenericXLogStart(table);
+            let copy = pg_sys::GenericXLogRegisterBuffer(change, buffer, 0);
+            let bytes = note::slot(chunk, place);
+            let to = copy.cast::<u8>().add(offset);
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, SLOT_BYTES);
+            pg_sys::GenericXLogFinish(change);
+        }
+        pg_sys::UnlockReleaseBuffer(buffer);
+        slot.is_some()
+    }
+}
+
+/// Where on its page the slots of the header at `at` begin, if it is the chunk's and nobody else has replaced or locked it.
+unsafe fn mine(
+    table: pg_sys::Relation,
+    page: &Page,
+    at: Tid,
+    chunk: u64,
+    buffer: pg_sys::Buffer,
+) -> Option<usize> {
+    const LOCK_ONLY: u16 = 0x0080;
+    // SAFETY: the caller has locked the page.
+    unsafe {
+        let item = page.tuple(at.offset)?;
+        let body = tuple::body(item.header, item.len);
+        if classify(item.header, item.len, at.offset) != TupleKind::Header
+            || header::chunk_id(body) != chunk
+        {
+            return None;
+        }
+        let mut found = item.to_heap_tuple(relation::oid(table));
+        let command = pg_sys::GetCurrentCommandId(false) + 1;
+        let is_mine = match pg_sys::HeapTupleSatisfiesUpdate(&mut found, command, buffer) {
+            pg_sys::TM_Result::TM_Ok => true,
+            pg_sys::TM_Result::TM_BeingModified => match tuple::xmax(item.header) {
+                Xmax::One(xid) => {
+                    (*item.header).t_infomask & LOCK_ONLY != 0
+                        && pg_sys::TransactionIdIsCurrentTransactionId(xid)
+                }
+                _ => false,
+            },
+            _ => false,
+        };
+        let start = body.as_ptr().add(header::slots_start(body));
+        is_mine.then(|| start.offset_from(page.as_ptr().cast::<u8>()) as usize)
+    }
+}
