@@ -1,6 +1,6 @@
 -- Jobs as users and workers see them: docs/reference/worker.md. It asks for rollups, so it comes after them.
 CREATE VIEW varve.jobs AS
-WITH known AS (
+WITH known AS MATERIALIZED (
     SELECT d.id, c.oid AS table_oid, c.oid::regclass AS "table", d.kind, d.schedule, d.enabled, d.keep, d.series_filter, d.time_unit,
         s.next_run, s.last_run, s.duration_us, s.rows, s.bytes, coalesce(s.runs, 0) AS runs, coalesce(s.failures, 0) AS failures,
         coalesce(s.failing, 0) AS failing, s.last_sqlstate, s.last_error,
@@ -17,7 +17,7 @@ WITH known AS (
     LEFT JOIN varve.job_states s ON s.job = d.id
     -- A rollup is due by what happens to its source.
     CROSS JOIN LATERAL (SELECT CASE WHEN d.kind = 'refresh' THEN (SELECT r.source FROM varve.rollup r WHERE r.stored = c.oid)
-                               ELSE c.oid END AS watched) w
+                               ELSE c.oid END AS watched OFFSET 0) w
     WHERE a.amname = 'varve' AND c.relkind IN ('r', 'm') AND c.relpersistence <> 't' AND pg_has_role(c.relowner, 'USAGE')
 )
 SELECT id, "table", kind, schedule, enabled, keep, series_filter, time_unit,
@@ -30,15 +30,16 @@ SELECT id, "table", kind, schedule, enabled, keep, series_filter, time_unit,
         ELSE pending >= seal_rows OR coalesce(last_run + seal_after <= clock_timestamp(), true)
     END AS due,
     CASE WHEN kind = 'expire' OR failing > 0 OR schedule IS NOT NULL THEN next_run END AS next_run,
-    pending, last_run, duration_us * interval '1 us' AS duration, rows, bytes, runs, failures, last_sqlstate, last_error
+    pending, CASE WHEN kind = 'compact' THEN pending / greatest(seal_rows, 1) END AS rounds_behind,
+    CASE WHEN kind = 'compact' AND pending > 0 THEN clock_timestamp() - last_run END AS oldest, last_run, duration_us * interval '1 us' AS duration, rows, bytes, runs, failures, last_sqlstate, last_error
 FROM known;
 COMMENT ON VIEW varve.jobs IS 'jobs of the tables that you own, and what became of them';
 GRANT SELECT ON varve.jobs TO PUBLIC;
 
--- Ids of the jobs that the worker of this database is to run now.
-CREATE FUNCTION varve.due_jobs(OUT id bigint) RETURNS SETOF bigint LANGUAGE sql STABLE
+-- The jobs that the worker of this database is to run now, and how far it has fallen behind.
+CREATE FUNCTION varve.due_jobs(OUT id bigint, OUT pending bigint, OUT rounds_behind bigint) RETURNS SETOF record LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT j.id FROM varve.jobs j
+    SELECT j.id, j.pending, j.rounds_behind FROM varve.jobs j
     WHERE j.due AND NOT EXISTS (
         SELECT FROM pg_db_role_setting s JOIN pg_database d ON d.oid = s.setdatabase
         CROSS JOIN LATERAL unnest(s.setconfig) AS one

@@ -1,17 +1,19 @@
 //! The background worker of one database. It runs what `varve.jobs` shows as due, one job after another, looks again every
 //! second, and ends when there has been nothing to do for a while. Errors of a job are recorded with it, and concern no other.
 
-use super::definition::Job;
+use super::definition::{Job, NUMBERS};
 use super::run;
 use crate::guc;
 use crate::pg::departure;
 use crate::pg::error;
 use crate::pg::places;
+use crate::pg::relation;
 use crate::pg::rounds::Rounds;
 use crate::pg::sql;
 use pgrx::pg_sys;
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
+use std::collections::HashMap;
 use std::ffi::CString;
 use std::time::{Duration, Instant};
 
@@ -21,6 +23,18 @@ const NAP: Duration = Duration::from_secs(1);
 const LINGER: Duration = Duration::from_secs(15);
 /// Looking for jobs takes at most one in so many parts of the time.
 const LOOKING: u32 = 20;
+/// So many rounds of rows that wait are worth a line in the log, once in a while.
+const BEHIND: i64 = 32;
+const COMPLAINT: Duration = Duration::from_secs(600);
+
+/// A job that is due.
+#[derive(Clone, Copy)]
+struct Due {
+    id: i64,
+    /// Changes that it would take care of, and of how many rounds they are.
+    pending: i64,
+    behind: i64,
+}
 
 /// Why a worker ends.
 enum End {
@@ -67,16 +81,18 @@ pub unsafe extern "C-unwind" fn varve_database_worker(database: pg_sys::Datum) {
 }
 
 /// What a round has changed of a chunk is written when it commits, which waits for whoever is writing that chunk: for a
-/// prepared transaction not for ever.
+/// prepared transaction not for ever. To look for jobs is a matter of milliseconds, and to compile that of seconds.
 unsafe fn limit_waits() {
-    // SAFETY: the names and values are those of core's parameters.
-    unsafe {
-        pg_sys::SetConfigOption(
-            c"lock_timeout".as_ptr(),
-            c"2s".as_ptr(),
-            pg_sys::GucContext::PGC_SUSET,
-            pg_sys::GucSource::PGC_S_OVERRIDE,
-        );
+    for (name, value) in [(c"lock_timeout", c"2s"), (c"jit", c"off")] {
+        // SAFETY: the names and values are those of core's parameters.
+        unsafe {
+            pg_sys::SetConfigOption(
+                name.as_ptr(),
+                value.as_ptr(),
+                pg_sys::GucContext::PGC_SUSET,
+                pg_sys::GucSource::PGC_S_OVERRIDE,
+            );
+        }
     }
 }
 
@@ -96,6 +112,7 @@ unsafe fn report(what: &std::ffi::CStr) {
 
 unsafe fn work() -> End {
     let mut idle = Instant::now();
+    let mut complaints = HashMap::new();
     loop {
         let looked = Instant::now();
         // SAFETY: a worker between transactions.
@@ -107,13 +124,17 @@ unsafe fn work() -> End {
             None if departure::is_wanted_away() => return End::Wanted,
             None => Vec::new(),
         };
-        for id in jobs {
+        for due in jobs {
             departure::reload();
             if !guc::has_worker() {
                 return End::Off;
             }
+            if due.behind >= BEHIND {
+                // SAFETY: as above.
+                unsafe { complain(due, &mut complaints) };
+            }
             // SAFETY: as above.
-            if unsafe { run_job(id) } {
+            if unsafe { run_job(due.id) } {
                 idle = Instant::now();
             }
             if departure::is_wanted_away() {
@@ -151,7 +172,7 @@ fn nap(time: Duration) -> bool {
 }
 
 /// The jobs that are due, in a transaction of its own.
-unsafe fn look() -> Result<Vec<i64>, End> {
+unsafe fn look() -> Result<Vec<Due>, End> {
     // SAFETY: a worker between transactions.
     unsafe {
         pg_sys::StartTransactionCommand();
@@ -159,14 +180,52 @@ unsafe fn look() -> Result<Vec<i64>, End> {
             Err(End::NoExtension)
         } else {
             pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
-            let rows = sql::query("SELECT id FROM varve.due_jobs()", &[]);
+            let rows = sql::query(
+                "SELECT id, pending, rounds_behind FROM varve.due_jobs()",
+                &[],
+            );
             pg_sys::PopActiveSnapshot();
-            let ids = rows.into_iter().flatten().flatten();
-            Ok(ids.filter_map(|id| id.parse().ok()).collect())
+            Ok(rows.iter().filter_map(|row| due(row)).collect())
         };
         pg_sys::CommitTransactionCommand();
         result
     }
+}
+
+fn due(row: &[Option<String>]) -> Option<Due> {
+    let number = |at: usize| row.get(at)?.as_ref()?.parse().ok();
+    Some(Due {
+        id: number(0)?,
+        pending: number(1).unwrap_or(0),
+        behind: number(2).unwrap_or(0),
+    })
+}
+
+/// Says that writers outrun the worker.
+unsafe fn complain(due: Due, said: &mut HashMap<i64, Instant>) {
+    let is_said = said
+        .get(&due.id)
+        .is_some_and(|last| last.elapsed() < COMPLAINT);
+    if is_said {
+        return;
+    }
+    said.insert(due.id, Instant::now());
+    let table = pg_sys::Oid::from_u32((due.id / NUMBERS) as u32);
+    // SAFETY: a worker between transactions.
+    let name = unsafe {
+        guarded(|| {
+            pg_sys::StartTransactionCommand();
+            let name = relation::name_of(table);
+            pg_sys::CommitTransactionCommand();
+            name
+        })
+    };
+    pgrx::log!(
+        "varve: {} changes of table \"{}\" wait for compaction, which is {} rounds behind; if that stays so, lower varve.worker_cost_delay",
+        due.pending,
+        name.unwrap_or_default(),
+        due.behind
+    );
 }
 
 /// Runs a job if its table is free; true where it was.

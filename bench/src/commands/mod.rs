@@ -55,6 +55,7 @@ pub fn run() -> Result<bool> {
             &tree,
             &mut report,
             arguments.option("transactions", 2_000)?,
+            arguments.option("seconds", 7_200)?,
             seed,
         )?,
         "crash" => crash::run(&tree, &mut report, arguments.option("rounds", 5)?, seed)?,
@@ -116,6 +117,7 @@ pub fn run() -> Result<bool> {
             arguments.option("runs", 3)?,
             arguments.option("days", 90)?,
             &arguments.word(0, "docs/tables.md".to_string())?,
+            arguments.given("section")?,
         )?,
         "torture" => torture::run(
             &tree,

@@ -49,7 +49,14 @@ struct Shared {
     refreshed: AtomicU64,
 }
 
-pub fn run(tree: &Arc<Tree>, report: &mut Report, transactions: u64, seed: u64) -> Result<()> {
+/// So many transactions, or as many as `seconds` allow.
+pub fn run(
+    tree: &Arc<Tree>,
+    report: &mut Report,
+    transactions: u64,
+    seconds: u64,
+    seed: u64,
+) -> Result<()> {
     println!("rollups: seed {seed}, {transactions} transactions");
     dumped::run(tree, report)?;
     let settings = [
@@ -72,7 +79,14 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, transactions: u64, seed: u64) 
         let until = transactions * (half + 1) / 2;
         let killed = half == 0;
         let name = ["before kill -9", "after kill -9"][half as usize];
-        let outcome = work(&mut cluster, &shared, seed + half * 100, until, killed);
+        let time = Duration::from_secs(seconds / 2);
+        let outcome = work(
+            &mut cluster,
+            &shared,
+            seed + half * 100,
+            (until, time),
+            killed,
+        );
         report.check(&format!("rollups/equal at any time {name}"), outcome);
         if killed {
             cluster.start()?;
@@ -91,7 +105,8 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, transactions: u64, seed: u64) 
         shared.compared.load(Ordering::Relaxed),
         shared.refreshed.load(Ordering::Relaxed)
     );
-    let many = shared.refreshed.load(Ordering::Relaxed) > transactions / 100;
+    let many =
+        shared.refreshed.load(Ordering::Relaxed) > shared.committed.load(Ordering::Relaxed) / 100;
     let refreshed = many.then_some(()).ok_or("hardly a refresh came to its end");
     report.check(
         "rollups/refreshed all the while",
@@ -156,8 +171,14 @@ fn resolve_prepared(client: &mut Client) -> Result<()> {
     Ok(())
 }
 
-/// All sessions until so many transactions are committed in all, or something is wrong.
-fn work(cluster: &mut Cluster, shared: &Shared, seed: u64, until: u64, kill: bool) -> Result<()> {
+/// All sessions until so many transactions are committed in all, the time is over, or something is wrong.
+fn work(
+    cluster: &mut Cluster,
+    shared: &Shared,
+    seed: u64,
+    (until, time): (u64, Duration),
+    kill: bool,
+) -> Result<()> {
     shared.stop.store(false, Ordering::Relaxed);
     thread::scope(|scope| {
         let mut sessions: Vec<_> = (0..SESSIONS)
@@ -165,7 +186,7 @@ fn work(cluster: &mut Cluster, shared: &Shared, seed: u64, until: u64, kill: boo
             .collect();
         sessions.push(scope.spawn(move || refresh_until(shared, seed + 50)));
         sessions.push(scope.spawn(move || compare_until(shared)));
-        let deadline = Instant::now() + Duration::from_secs(3600);
+        let deadline = Instant::now() + time;
         while shared.committed.load(Ordering::Relaxed) < until
             && !sessions.iter().any(|session| session.is_finished())
             && Instant::now() < deadline

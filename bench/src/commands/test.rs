@@ -34,7 +34,7 @@ const FAULTS: &[Program] = &[
         aggregates::run(tree, report, 120, seed)
     }),
     ("rollups", |tree, report, seed| {
-        rollups::run(tree, report, 2_000, seed)
+        rollups::run(tree, report, 2_000, 600, seed)
     }),
 ];
 

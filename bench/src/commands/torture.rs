@@ -2,7 +2,7 @@
 //! hour's worth of sessions against the model. Its page, with the commit it was run on, is kept under docs/.
 
 use super::core_suites::{Sources, Suite, Torture};
-use super::{crash, differential, keys, model, pgbench, rollups};
+use super::{crash, differential, keys, model, pgbench, rollups, worker};
 use crate::parallel::{self, Program};
 use crate::report::Report;
 use crate::server::{self, Tree};
@@ -18,12 +18,18 @@ const MODEL_SECONDS: u64 = 900;
 /// Of each of its four modes.
 const KEYS_SECONDS: u64 = 110;
 const ROLLUP_TRANSACTIONS: u64 = 50_000;
+/// Fewer on a machine that is too slow.
+const ROLLUP_SECONDS: u64 = 1_800;
+const KILLED_WORKERS: u64 = 200;
 const TABLES: u64 = 30;
 const STATEMENTS: usize = 1_000;
 
 const CRASHES_AND_SUITES: &[Program] = &[
     ("crash", |tree, report, seed| {
         crash::run(tree, report, CRASHES, seed)
+    }),
+    ("worker", |tree, report, seed| {
+        worker::run(tree, report, KILLED_WORKERS, seed)
     }),
     ("core suites", |tree, report, _| core_suites(tree, report)),
 ];
@@ -42,7 +48,7 @@ const SESSIONS_AND_STATEMENTS: &[Program] = &[
         pgbench::run(tree, report, 10, 20, "")
     }),
     ("rollups", |tree, report, seed| {
-        rollups::run(tree, report, ROLLUP_TRANSACTIONS, seed)
+        rollups::run(tree, report, ROLLUP_TRANSACTIONS, ROLLUP_SECONDS, seed)
     }),
     ("pgbench in torture mode", |tree, report, _| {
         pgbench::run(tree, report, 10, 20, &SEVEN.settings())

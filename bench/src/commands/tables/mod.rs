@@ -6,7 +6,9 @@ mod data;
 mod keys;
 mod load;
 mod page;
+mod rollups;
 mod shapes;
+mod small;
 mod watch;
 
 use crate::generate::CPU_COLUMNS;
@@ -27,13 +29,14 @@ struct Bench {
     runs: usize,
 }
 
-/// `runs` of each COPY; gen_billy of so many `days`; the page goes to `path`.
+/// `runs` of each COPY; gen_billy of so many `days`; the page goes to `path`. With a `section` it has that one alone: rollups, small.
 pub fn run(
     tree: &Arc<Tree>,
     report: &mut Report,
     runs: usize,
     days: i64,
     path: &str,
+    section: Option<String>,
 ) -> Result<()> {
     let directory = data::directory(tree)?;
     let cpu = data::cpu(&directory)?;
@@ -53,9 +56,15 @@ pub fn run(
         runs,
     };
     let head = head(&cpu.source)?;
-    let outcome = bench
-        .all(&cpu, days)
-        .and_then(|()| bench.page.write(path, &head));
+    let figures = match section.as_deref() {
+        None => bench.all(&cpu, days),
+        Some("rollups") => bench
+            .loaded(&cpu)
+            .and_then(|()| rollups::run(&mut bench, &cpu)),
+        Some("small") => small::run(&mut bench),
+        Some(other) => Err(format!("there is no section \"{other}\" to be run alone").into()),
+    };
+    let outcome = figures.and_then(|()| bench.page.write(path, &head));
     *report = std::mem::take(&mut bench.report);
     outcome
 }
@@ -76,8 +85,20 @@ impl Bench {
         self.report.check("tables/A1 verified", verified);
         drop(client);
         changes::change(self)?;
+        rollups::run(self, cpu)?;
+        small::run(self)?;
         let mut client = self.cluster.database("shapes")?;
         shapes::run(self, &mut client, days)
+    }
+
+    /// A1 in both tables, for sections that begin with it.
+    fn loaded(&self, cpu: &data::Cpu) -> Result<()> {
+        let mut client = self.cluster.database("tables")?;
+        for (table, varve) in [("cpu_heap", false), ("cpu_varve", true)] {
+            create(&mut client, table, varve)?;
+            copy(&mut client, table, &cpu.all)?;
+        }
+        heap_pair::compact(&mut client, "cpu_varve")
     }
 
     /// A copy of the database with A1 in it, and a connection to it.

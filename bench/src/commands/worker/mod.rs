@@ -1,6 +1,7 @@
 //! The background worker and its jobs, in servers as they are and in those that preload the library: small inserts get
 //! compressed, retention is kept, jobs go through dumps, databases can be dropped, and kill -9 of worker or server loses nothing.
 
+mod around;
 mod dumped;
 mod killed;
 mod started;
@@ -18,6 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 pub fn run(tree: &Arc<Tree>, report: &mut Report, rounds: u64, seed: u64) -> Result<()> {
     println!("worker: seed {seed}");
     started::run(tree, report)?;
+    around::run(tree, report)?;
     dumped::run(tree, report)?;
     killed::run(tree, report, rounds, seed)
 }

@@ -20,6 +20,8 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
     let settings = [
         "varve.worker = on",
         "varve.seal_after = '1 s'",
+        // Those of other databases linger.
+        "varve.max_workers = 8",
         "synchronous_commit = off",
     ];
     let cluster = Cluster::create(tree, &settings)?;

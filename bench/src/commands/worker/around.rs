@@ -1,0 +1,178 @@
+//! What goes on around workers: a standby, a server without room for them, the extension that comes and goes, signals.
+
+use super::{await_true, await_worker};
+use crate::report::Report;
+use crate::server::{Cluster, Tree};
+use crate::Result;
+use postgres::Client;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const TABLE: &str =
+    "CREATE TABLE t(time timestamptz NOT NULL, host text NOT NULL, value float8) USING varve;
+     CREATE INDEX ON t USING varve (host, time)";
+const ROWS: &str = "DO $$ BEGIN FOR i IN 1..3000 LOOP
+     INSERT INTO t VALUES ('2026-01-01'::timestamptz + i * interval '1 s', 'h' || i % 5, i); COMMIT;
+     END LOOP; END $$";
+const COMPRESSED: &str = "SELECT rows < 500 FROM varve.stats('t') WHERE part = 'tail'";
+const WORKERS: &str = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'varve worker'";
+/// A signal is answered within a tenth of a second; the machine may be busy with other things.
+const PROMPTLY: Duration = Duration::from_millis(1_000);
+
+pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
+    report.check("worker/standby", standby(tree));
+    report.check("worker/no room", no_room(tree));
+    report.check("worker/behind", behind(tree));
+    report.check("worker/signals", signals(tree));
+    report.check("worker/extension comes and goes", extension(tree));
+    Ok(())
+}
+
+/// Nothing runs on a standby, with the library preloaded; once promoted and written to, it compacts what the primary had left too.
+/// What was written before, statistics of a standby do not know.
+fn standby(tree: &Arc<Tree>) -> Result<()> {
+    let preloaded = [
+        "varve.worker = off",
+        "shared_preload_libraries = 'varve'",
+        "varve.seal_after = '0'",
+    ];
+    let primary = Cluster::create(tree, &preloaded)?;
+    let mut client = primary.database("sleeping")?;
+    client.batch_execute(TABLE)?;
+    client.batch_execute(ROWS)?;
+    let mut standby = primary.base_backup(true)?;
+    standby.configure(&["varve.worker = on"])?;
+    standby.start()?;
+    let mut reader = standby.connect("sleeping")?;
+    reader.batch_execute("SELECT count(*) FROM t")?;
+    std::thread::sleep(Duration::from_secs(3));
+    let workers: i64 = reader.query_one(WORKERS, &[])?.get(0);
+    if workers > 0 || reader.query_one(COMPRESSED, &[])?.get(0) {
+        return Err("a standby has a worker".into());
+    }
+    reader.execute("SELECT pg_promote()", &[])?;
+    reader.batch_execute(ROWS)?;
+    await_true(&mut reader, "compressed once promoted", COMPRESSED)
+}
+
+/// Without a free process the log says what to do, once, and writers go on.
+fn no_room(tree: &Arc<Tree>) -> Result<()> {
+    let full = [
+        "varve.worker = on",
+        "max_worker_processes = 0",
+        "varve.seal_after = '0'",
+    ];
+    let cluster = Cluster::create(tree, &full)?;
+    let mut client = cluster.database("crowded")?;
+    client.batch_execute(TABLE)?;
+    client.batch_execute(ROWS)?;
+    client.batch_execute("ANALYZE t")?;
+    client.batch_execute(ROWS)?;
+    let log = cluster.log_end()?;
+    let lines = log.matches("raise max_worker_processes").count();
+    let rows: i64 = client.query_one("SELECT count(*) FROM t", &[])?.get(0);
+    match (lines, rows) {
+        (1, 6_000) => Ok(()),
+        _ => Err(format!("{lines} lines in the log, {rows} rows").into()),
+    }
+}
+
+/// Where rows have piled up, the gauge shows it and the log says it.
+fn behind(tree: &Arc<Tree>) -> Result<()> {
+    let slow = ["varve.worker = off", "varve.seal_rows = 100"];
+    let cluster = Cluster::create(tree, &slow)?;
+    let mut client = cluster.database("behind")?;
+    client.batch_execute(TABLE)?;
+    for _ in 0..2 {
+        client.batch_execute(ROWS)?;
+    }
+    client.batch_execute("SELECT pg_stat_force_next_flush()")?;
+    await_true(
+        &mut client,
+        "a gauge",
+        "SELECT rounds_behind = 60 AND oldest IS NULL FROM varve.jobs WHERE kind = 'compact'",
+    )?;
+    client.batch_execute("ALTER SYSTEM SET varve.worker = on")?;
+    client.batch_execute("SELECT pg_reload_conf()")?;
+    let mut other = cluster.connect("behind")?;
+    other.batch_execute("ANALYZE t")?;
+    await_true(&mut other, "compressed", COMPRESSED)?;
+    let log = cluster.log_end()?;
+    if !log.contains("6000 changes of table \"t\" wait for compaction, which is 60 rounds behind") {
+        return Err(format!("not in the log: {log}").into());
+    }
+    Ok(())
+}
+
+/// SIGTERM ends a worker, and a configuration that switches it off does.
+fn signals(tree: &Arc<Tree>) -> Result<()> {
+    let cluster = Cluster::create(tree, &["varve.worker = on", "varve.seal_after = '0'"])?;
+    let mut client = cluster.database("signals")?;
+    client.batch_execute(TABLE)?;
+    client.batch_execute(ROWS)?;
+    client.batch_execute("ANALYZE t")?;
+    let worker = await_worker(&mut client)?;
+    let start = Instant::now();
+    client.execute("SELECT pg_terminate_backend($1)", &[&worker])?;
+    await_gone(&mut client, worker, start, "SIGTERM")?;
+    let mut other = cluster.connect("signals")?;
+    other.batch_execute("ANALYZE t")?;
+    let worker = await_worker(&mut other)?;
+    await_true(
+        &mut other,
+        "idle",
+        "SELECT NOT EXISTS (SELECT FROM varve.jobs WHERE due)",
+    )?;
+    client.batch_execute("ALTER SYSTEM SET varve.worker = off")?;
+    let start = Instant::now();
+    client.batch_execute("SELECT pg_reload_conf()")?;
+    // It looks when it wakes up to look for jobs, each second.
+    await_gone(
+        &mut client,
+        worker,
+        start + Duration::from_secs(1),
+        "SIGHUP",
+    )
+}
+
+fn await_gone(client: &mut Client, worker: i32, start: Instant, signal: &str) -> Result<()> {
+    let gone = format!("SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = {worker}");
+    loop {
+        if client.query_one(&gone, &[])?.get(0) {
+            return Ok(());
+        }
+        if start.elapsed() > PROMPTLY {
+            return Err(format!("the worker is there {:?} after {signal}", start.elapsed()).into());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The extension goes and comes while there is a worker, and is updated.
+fn extension(tree: &Arc<Tree>) -> Result<()> {
+    let cluster = Cluster::create(tree, &["varve.worker = on", "varve.seal_after = '0'"])?;
+    let mut client = cluster.database("coming")?;
+    for _ in 0..3 {
+        client.batch_execute(TABLE)?;
+        client.batch_execute(ROWS)?;
+        let mut other = cluster.connect("coming")?;
+        other.batch_execute("ANALYZE t")?;
+        await_worker(&mut other)?;
+        client.batch_execute("ALTER EXTENSION varve UPDATE")?;
+        client.batch_execute("DROP EXTENSION varve CASCADE")?;
+        client.batch_execute("CREATE EXTENSION varve")?;
+    }
+    client.batch_execute(TABLE)?;
+    client.batch_execute(ROWS)?;
+    let mut other = cluster.connect("coming")?;
+    other.batch_execute("ANALYZE t")?;
+    await_true(&mut other, "compressed after all", COMPRESSED)?;
+    let log = cluster.log_end()?;
+    match log
+        .lines()
+        .find(|line| line.contains("PANIC") || line.contains("terminated by signal"))
+    {
+        Some(line) => Err(line.into()),
+        None => Ok(()),
+    }
+}
