@@ -14,6 +14,17 @@ enum Compression {
     Small,
 }
 
+/// `varve.debug_compress`
+#[derive(Clone, Copy, PartialEq, PostgresGucEnum)]
+enum DebugCompress {
+    #[name = c"off"]
+    Off,
+    #[name = c"timeless"]
+    Timeless,
+    #[name = c"torture"]
+    Torture,
+}
+
 static BATCH_MEMORY: GucSetting<i32> = GucSetting::<i32>::new(64 * 1024);
 static BATCH_ROWS: GucSetting<i32> = GucSetting::<i32>::new(500);
 static FRESH_CHUNKS: GucSetting<i32> = GucSetting::<i32>::new(32);
@@ -27,6 +38,8 @@ static SEAL_AFTER: GucSetting<i32> = GucSetting::<i32>::new(10);
 static WORKER_COST_DELAY: GucSetting<i32> = GucSetting::<i32>::new(2);
 static WORKER_COST_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(5_000);
 
+static DEBUG_COMPRESS: GucSetting<DebugCompress> =
+    GucSetting::<DebugCompress>::new(DebugCompress::Off);
 static HEADER_PAGES: GucSetting<i32> = GucSetting::<i32>::new(MAX_HEADER_BLOCK as i32);
 
 static ENABLE_AGGREGATE: GucSetting<bool> = GucSetting::<bool>::new(true);
@@ -155,6 +168,14 @@ fn init_worker() {
 
 /// Settings for tests of this extension.
 fn init_developer() {
+    GucRegistry::define_enum_guc(
+        c"varve.debug_compress",
+        c"Compresses what is not compressed otherwise: tables without a time column, or all rows as soon as they are committed.",
+        c"For tests. All sessions of a database must have the same.",
+        &DEBUG_COMPRESS,
+        GucContext::Suset,
+        GucFlags::NO_SHOW_ALL,
+    );
     GucRegistry::define_int_guc(
         c"varve.debug_header_pages",
         c"First pages of a table that take headers of chunks.",
@@ -217,15 +238,11 @@ pub fn chunk_rows() -> usize {
 
 /// For tests: tables without a time column are compressed too, in insertion order.
 pub fn compresses_everything() -> bool {
-    BATCH_ROWS.get() == 1
+    DEBUG_COMPRESS.get() != DebugCompress::Off
 }
 
 /// Torture mode, for tests: besides, whatever its key, and whatever statement its rows come from, a table's rows are compressed as soon
-/// as they are committed. All sessions must be in it, so superusers' only.
+/// as they are committed. All sessions must be in it.
 pub fn is_torture() -> bool {
-    const FEW_ROWS: usize = 16;
-    // SAFETY: inside a transaction; the answer is remembered.
-    compresses_everything()
-        && chunk_rows() < FEW_ROWS
-        && unsafe { pg_sys::superuser_arg(pg_sys::GetAuthenticatedUserId()) }
+    DEBUG_COMPRESS.get() == DebugCompress::Torture
 }

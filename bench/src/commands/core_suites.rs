@@ -60,15 +60,19 @@ pub struct Torture {
 }
 
 impl Torture {
-    /// As the server's command line wants it.
+    /// As the server's command line wants it, for superusers.
     pub fn settings(self) -> String {
+        format!("-c varve.debug_compress=torture{}", self.sizes())
+    }
+
+    fn sizes(self) -> String {
         format!(
-            "-c varve.batch_rows=1 -c varve.chunk_rows={}",
+            " -c varve.batch_rows=1 -c varve.chunk_rows={}",
             self.chunk_rows
         )
     }
 
-    /// Which transactions get into serialization conflicts is a matter of their plans: heap's sessions leave indexes aside too.
+    /// Those of any user; the database has the rest. Which transactions get into serialization conflicts is a matter of their plans: heap's sessions leave indexes aside too.
     fn settings_of(self, suite: Suite) -> String {
         let plans = match suite {
             Suite::Regression => "",
@@ -76,7 +80,7 @@ impl Torture {
                 " -c enable_indexscan=off -c enable_indexonlyscan=off -c enable_bitmapscan=off"
             }
         };
-        self.settings() + plans
+        self.sizes() + plans
     }
 }
 
@@ -241,7 +245,7 @@ impl Run {
                 "isolation_regression",
             ),
         };
-        prepare_database(&cluster, database, method)?;
+        prepare_database(&cluster, database, method, torture.is_some())?;
         let driver = tree
             .test_driver_as_server(program)
             .arg(format!("--inputdir={}", home.display()))
@@ -325,7 +329,7 @@ fn without_tids(spec: &str) -> String {
 }
 
 /// The database that the driver would make, but with the extension and the access method from the first connection on.
-fn prepare_database(cluster: &Cluster, name: &str, method: &str) -> Result<()> {
+fn prepare_database(cluster: &Cluster, name: &str, method: &str, torture: bool) -> Result<()> {
     let mut client = cluster.connect("postgres")?;
     client.batch_execute(&format!("CREATE DATABASE {name} TEMPLATE = template0"))?;
     cluster
@@ -339,6 +343,10 @@ fn prepare_database(cluster: &Cluster, name: &str, method: &str) -> Result<()> {
         ("bytea_output", "hex"),
         ("timezone_abbreviations", "Default"),
         ("default_table_access_method", method),
+        (
+            "varve.debug_compress",
+            if torture { "torture" } else { "off" },
+        ),
         ("statement_timeout", &format!("{STATEMENT_SECONDS}s")),
     ];
     for (setting, value) in settings {
