@@ -51,7 +51,85 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
     let batch = format!("varve.batch_memory = '{BATCH_MEGABYTES}MB'");
     let mut cluster = Cluster::create(tree, &["autovacuum = off", "jit = off", &batch])?;
     report.check("resource-limits/little memory", little_memory(&mut cluster));
+    drop(cluster);
+    let mut cluster = Cluster::create(tree, &["autovacuum = off", "jit = off", &batch])?;
+    report.check("resource-limits/large values", large_values(&mut cluster));
+    drop(cluster);
+    let mut cluster = Cluster::create(tree, &["autovacuum = off", "jit = off", &batch])?;
+    report.check("resource-limits/many series", many_series(&mut cluster));
     Ok(())
+}
+
+/// What a server needs for a statement beside rows: its catalogs' caches, the library, allocators' arenas.
+const BESIDE_BYTES: u64 = 64 << 20;
+/// A large value, as SQL, and how much it takes.
+const LARGE: &str = "repeat(md5(g::text), 2000000)";
+const LARGE_BYTES: u64 = 64_000_000;
+const LARGE_ROWS: i64 = 6;
+/// Series of one row each.
+const SERIES: i64 = 200_000;
+
+/// Compact may take the budget and three times the largest value, however many rows have one.
+fn large_values(cluster: &mut Cluster) -> Result<()> {
+    let mut client = cluster.database("memory")?;
+    client.batch_execute(&format!(
+        "CREATE TABLE documents(time timestamptz NOT NULL, device int NOT NULL, document text) USING varve;
+         ALTER TABLE documents ALTER document SET STORAGE EXTERNAL;
+         CREATE INDEX ON documents USING varve (device, time);
+         INSERT INTO documents SELECT '2026-01-01'::timestamptz + g * interval '1 s', 1, {LARGE} FROM generate_series(1, {LARGE_ROWS}) g"
+    ))?;
+    let most = (BATCH_MEGABYTES << 20) + 3 * LARGE_BYTES + BESIDE_BYTES;
+    limit(cluster, client, most)?;
+    let mut client = cluster.connect("memory")?;
+    client.batch_execute("CALL varve.compact('documents')")?;
+    // Comparing with what it should be is not what is limited.
+    limit(cluster, client, 16 * LARGE_BYTES)?;
+    let mut client = cluster.connect("memory")?;
+    let chunks = "SELECT count(*) FROM varve.chunks('documents') WHERE rows = 1";
+    let same = format!(
+        "SELECT count(*) FROM documents d JOIN generate_series(1, {LARGE_ROWS}) g
+         ON d.time = '2026-01-01'::timestamptz + g * interval '1 s' AND md5(d.document) = md5({LARGE})"
+    );
+    for query in [chunks, &same] {
+        let found: i64 = client.query_one(query, &[])?.get(0);
+        if found != LARGE_ROWS {
+            return Err(format!("{found} of {LARGE_ROWS}: {query}").into());
+        }
+    }
+    Ok(())
+}
+
+/// Loads one row for each of many series, under a key, twice, and compacts: what is kept of a series must not add up.
+fn many_series(cluster: &mut Cluster) -> Result<()> {
+    let mut client = cluster.database("memory")?;
+    client.batch_execute(
+        "CREATE TABLE many(host int, time timestamptz, value int, PRIMARY KEY (host, time)) USING varve",
+    )?;
+    limit(cluster, client, (BATCH_MEGABYTES << 20) * 8 + BESIDE_BYTES)?;
+    let mut client = cluster.connect("memory")?;
+    for day in [1, 2] {
+        client.batch_execute(&format!(
+            "INSERT INTO many SELECT g, '2026-01-{day}', g FROM generate_series(1, {SERIES}) g"
+        ))?;
+    }
+    client.batch_execute("CALL varve.compact('many')")?;
+    let query = "SELECT count(*), count(DISTINCT host), sum(value) FROM many";
+    let row = client.query_one(query, &[])?;
+    let found: (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
+    let right = (2 * SERIES, SERIES, SERIES * (SERIES + 1));
+    if found != right {
+        return Err(format!("{found:?}, not {right:?}").into());
+    }
+    heap_pair::expect_verified(&mut client, "many")
+}
+
+/// From now on sessions may take so many bytes beyond what one begins with.
+fn limit(cluster: &mut Cluster, client: Client, bytes: u64) -> Result<()> {
+    let most = memory_at_start(cluster)? + bytes;
+    drop(client);
+    cluster.stop()?;
+    cluster.limit_memory(most);
+    cluster.start()
 }
 
 fn little_memory(cluster: &mut Cluster) -> Result<()> {
@@ -60,11 +138,7 @@ fn little_memory(cluster: &mut Cluster) -> Result<()> {
         "CREATE TABLE wide(time timestamptz NOT NULL, device int NOT NULL, seq bigint, state text) USING varve;
          CREATE INDEX ON wide USING varve (device, time)",
     )?;
-    let most = memory_at_start(cluster)? + MOST_BYTES;
-    drop(client);
-    cluster.stop()?;
-    cluster.limit_memory(most);
-    cluster.start()?;
+    limit(cluster, client, MOST_BYTES)?;
     let mut client = cluster.connect("memory")?;
     load(&mut client)?;
     let rows = rows(ROWS + 1, ROWS + MORE_ROWS);
