@@ -75,12 +75,14 @@ SELECT * FROM all_differences('region, name, host');
 CREATE TABLE fresh (time timestamptz NOT NULL, host int NOT NULL, v float8) USING varve WITH (autovacuum_enabled = off);
 CREATE INDEX fresh_series ON fresh USING varve (host, time);
 SET varve.batch_rows = 1;
+SET varve.debug_compress = timeless;
 DO $$ BEGIN
     FOR n IN 1..200 LOOP
         INSERT INTO fresh SELECT '2026-01-01'::timestamptz + n * interval '1 min', h, n + h / 100.0 FROM generate_series(1, 20) h;
     END LOOP;
 END $$;
 RESET varve.batch_rows;
+RESET varve.debug_compress;
 SELECT count(*) > 100 AS many FROM varve.chunks('fresh');
 SELECT count(*), sum(l.v)::numeric(10, 2) FROM generate_series(1, 20) h, LATERAL (SELECT v FROM fresh WHERE host = h ORDER BY time DESC LIMIT 1) l;
 DROP TABLE shared, shared_heap, fresh;

@@ -236,7 +236,7 @@ pub fn chunk_rows() -> usize {
     CHUNK_ROWS.get() as usize
 }
 
-/// For tests: tables without a time column are compressed too, in insertion order.
+/// For tests: tables without a time column are compressed too, in insertion order, and small batches however many there are.
 pub fn compresses_everything() -> bool {
     DEBUG_COMPRESS.get() != DebugCompress::Off
 }
