@@ -1,6 +1,5 @@
 //! Settings.
 
-use pgrx::pg_sys;
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
 use varve_columns::chunk::Point;
 use varve_columns::tuple::tid::MAX_HEADER_BLOCK;
