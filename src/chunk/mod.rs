@@ -15,6 +15,7 @@ pub mod raw;
 pub mod read;
 pub mod reader;
 pub mod row_set;
+pub mod series_runs;
 pub mod slot;
 pub mod tuple_kind;
 pub mod write;

@@ -2,6 +2,7 @@
 
 use super::datum::{self, Datums};
 use super::read::{Chunk, Damage};
+use super::series_runs::SeriesRuns;
 use crate::pg::error;
 use crate::pg::relation;
 use pgrx::pg_sys;
@@ -13,6 +14,12 @@ use varve_columns::column::Column;
 
 /// Blocks that are left for others stay decoded up to this many bytes of each reader: rows may be fetched in any order.
 const RETIRED_BYTES: usize = 4 << 20;
+
+/// Blocks of each column of values that are passed by value that stay decoded besides the current one.
+const RETIRED_BY_VALUE: usize = 8;
+
+/// Searches for series of a chunk from which on it pays to know where all of them are.
+const SEARCHES: u32 = 3;
 
 /// Decoded rows of one column.
 #[derive(Default)]
@@ -36,17 +43,24 @@ struct ColumnState {
     block: Block,
     /// Blocks decoded before whose by-reference values somebody may still point to.
     retired: Vec<Block>,
+    /// A row whose value, passed by value and not null, is known without its block.
+    known: Option<(u32, pg_sys::Datum)>,
 }
 
 impl ColumnState {
-    /// Makes `block` the current one; returns the bytes that retire.
-    fn switch(&mut self, block: Block, by_value: bool) -> usize {
+    /// Makes `block` the current one; returns how many more bytes have retired. Values that are passed by value are copied by
+    /// whoever wants them: blocks of theirs retire, some of them, where rows are not read one after the other.
+    fn switch(&mut self, block: Block, by_value: bool) -> isize {
+        let is_next = block.rows.start == self.block.rows.end;
         let left = core::mem::replace(&mut self.block, block);
-        if by_value || left.rows.is_empty() {
+        if left.rows.is_empty() || by_value && is_next {
             return 0;
         }
-        let bytes = left.datums.bytes();
+        let mut bytes = left.datums.bytes() as isize;
         self.retired.push(left);
+        if by_value && self.retired.len() > RETIRED_BY_VALUE {
+            bytes -= self.retired.remove(0).datums.bytes() as isize;
+        }
         bytes
     }
 }
@@ -59,6 +73,9 @@ pub struct Reader {
     /// Slots that show a row of it. What each may point to is in the blocks of its row.
     slots: Cell<usize>,
     retired_bytes: Cell<usize>,
+    /// How often a series was searched for, and where all of them are.
+    searches: Cell<u32>,
+    series: RefCell<Option<Rc<SeriesRuns>>>,
 }
 
 impl Reader {
@@ -72,6 +89,8 @@ impl Reader {
             scratch: RefCell::new(None),
             slots: Cell::new(0),
             retired_bytes: Cell::new(0),
+            searches: Cell::new(0),
+            series: RefCell::new(None),
         })
     }
 
@@ -96,7 +115,33 @@ impl Reader {
             .iter()
             .flat_map(|state| state.retired.iter().chain([&state.block]));
         let bytes = blocks.map(|block| block.datums.bytes()).sum::<usize>();
-        bytes + self.chunk.kept_bytes()
+        let series = self.series.borrow();
+        let of_series = series.as_ref().map_or(0, |series| series.bytes());
+        bytes + of_series + self.chunk.kept_bytes()
+    }
+
+    /// Where the series of these key columns (from 0) are, once it was asked a few times.
+    pub fn series(&self, columns: &[usize]) -> Option<Rc<SeriesRuns>> {
+        let searches = self.searches.get() + 1;
+        self.searches.set(searches.min(SEARCHES + 1));
+        if searches == SEARCHES {
+            match SeriesRuns::read(self, columns) {
+                Ok(series) => *self.series.borrow_mut() = series.map(Rc::new),
+                Err(damage) => self.chunk.raise(&damage),
+            }
+        }
+        let series = self.series.borrow();
+        series
+            .as_ref()
+            .filter(|series| series.is_of(columns))
+            .cloned()
+    }
+
+    /// Says the value of a row in a column (from 0) that is passed by value.
+    pub fn know(&self, at: usize, row: u32, value: pg_sys::Datum) {
+        if let Some(state) = self.columns.borrow_mut().get_mut(at) {
+            state.known = Some((row, value));
+        }
     }
 
     /// Lets go of everything decoded that nobody points to.
@@ -274,6 +319,9 @@ impl Reader {
         lend: bool,
     ) -> (pg_sys::Datum, bool) {
         if !state.block.rows.contains(&row) {
+            if let Some((_, value)) = state.known.filter(|&(known, _)| known == row) {
+                return (value, false);
+            }
             if let Some(last) = self.last_value(at, row, attribute) {
                 return (last, false);
             }
@@ -326,8 +374,7 @@ impl Reader {
             let block = state.retired.swap_remove(known);
             let back = block.datums.bytes();
             let retired = state.switch(block, attribute.attbyval);
-            self.retired_bytes
-                .set(self.retired_bytes.get() + retired - back);
+            self.count_retired(retired - back as isize);
             return;
         }
         if let Err(damage) = self.try_decode(state, at, row, attribute) {
@@ -365,7 +412,12 @@ impl Reader {
             lent: false,
         };
         let retired = state.switch(block, attribute.attbyval);
-        self.retired_bytes.set(self.retired_bytes.get() + retired);
+        self.count_retired(retired);
         Ok(())
+    }
+
+    fn count_retired(&self, more: isize) {
+        let bytes = self.retired_bytes.get().saturating_add_signed(more);
+        self.retired_bytes.set(bytes);
     }
 }

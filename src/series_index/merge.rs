@@ -366,6 +366,12 @@ impl Group {
         // SAFETY: the chunk is of the scan's table, the key of its index.
         let rows = unsafe {
             let rows = sources.rows_of(entry.tid, &open, &self.key);
+            if !sources.forward() && !rows.is_empty() {
+                // The entry has the time of the series' last row, which comes first: no block is decoded for it.
+                let (time, _) = sources.desc.time_datum(entry.time);
+                open.reader
+                    .know(sources.desc.time_column(), rows.end - 1, time);
+            }
             within_bounds(&open.reader, rows, sources.view(), sources.forward())
         };
         if !rows.is_empty() {

@@ -10,6 +10,7 @@ use crate::pg::relation;
 use crate::pg::tid::Tid;
 use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
+use smallvec::SmallVec;
 use std::ops::Range;
 use std::rc::Rc;
 use varve_columns::chunk::prefix_excludes;
@@ -105,6 +106,16 @@ pub unsafe fn rows_of_series(
         };
         if let Some(found) = beside(known, reader.rows(), is_series) {
             return found;
+        }
+        let columns = &view.desc.columns[..view.desc.key_columns()];
+        let wanted = |(&(value, isnull), &column): (&(pg_sys::Datum, bool), &usize)| {
+            integer(value, &attributes[column]).filter(|_| !isnull)
+        };
+        let wanted: Option<SmallVec<[i64; 4]>> =
+            key.values.iter().zip(columns).map(wanted).collect();
+        if let Some((wanted, series)) = wanted.and_then(|key| Some((key, reader.series(columns)?)))
+        {
+            return series.rows(&wanted);
         }
         let mut ranges = Vec::from_iter(core::iter::once(0..reader.rows()));
         for (at, &(value, _)) in key.values.iter().enumerate() {

@@ -6,6 +6,7 @@ mod data;
 mod keys;
 mod load;
 mod page;
+mod probes;
 mod rollups;
 mod shapes;
 mod small;
@@ -88,7 +89,8 @@ impl Bench {
         rollups::run(self, cpu)?;
         small::run(self)?;
         let mut client = self.cluster.database("shapes")?;
-        shapes::run(self, &mut client, days)
+        shapes::run(self, &mut client, days)?;
+        probes::run(self, &mut client)
     }
 
     /// A1 in both tables, for sections that begin with it.
