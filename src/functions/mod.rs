@@ -31,16 +31,7 @@ pub fn is_monotone_bucket(function: pgrx::pg_sys::Oid) -> bool {
     use time_bucket::{varve_time_bucket, varve_time_bucket_date, varve_time_bucket_date_offset};
     use time_bucket::{varve_time_bucket_int2, varve_time_bucket_int4, varve_time_bucket_int8};
     use time_bucket::{varve_time_bucket_offset, varve_time_bucket_origin};
-    if function.to_u32() < pgrx::pg_sys::FirstNormalObjectId {
-        return false;
-    }
-    let mut call = pgrx::pg_sys::FmgrInfo::default();
-    // SAFETY: a function of a plan exists.
-    unsafe { pgrx::pg_sys::fmgr_info(function, &mut call) };
-    let Some(address) = call.fn_addr else {
-        return false;
-    };
-    let ours: [unsafe extern "C-unwind" fn(fcinfo::Fcinfo) -> pgrx::pg_sys::Datum; 13] = [
+    let ours: [Function; 13] = [
         varve_time_bucket,
         varve_time_bucket_origin,
         varve_time_bucket_offset,
@@ -55,5 +46,38 @@ pub fn is_monotone_bucket(function: pgrx::pg_sys::Oid) -> bool {
         varve_gapfill_date,
         varve_gapfill_time,
     ];
-    ours.iter().any(|own| *own as usize == address as usize)
+    is_one_of(function, &ours)
+}
+
+/// Is a function one of ours whose second argument, a time, it puts into a bucket by the clock of its third, a zone?
+pub fn is_zoned_bucket(function: pgrx::pg_sys::Oid) -> bool {
+    let ours: [Function; 2] = [
+        time_bucket::varve_time_bucket_zone,
+        gapfill_calls::varve_gapfill_zone,
+    ];
+    is_one_of(function, &ours)
+}
+
+type Function = unsafe extern "C-unwind" fn(fcinfo::Fcinfo) -> pgrx::pg_sys::Datum;
+
+fn is_one_of(function: pgrx::pg_sys::Oid, ours: &[Function]) -> bool {
+    if function.to_u32() < pgrx::pg_sys::FirstNormalObjectId {
+        return false;
+    }
+    let mut call = pgrx::pg_sys::FmgrInfo::default();
+    // SAFETY: a function of a plan exists.
+    unsafe { pgrx::pg_sys::fmgr_info(function, &mut call) };
+    call.fn_addr
+        .is_some_and(|address| ours.iter().any(|own| *own as usize == address as usize))
+}
+
+/// The zone of a name, abbreviation or offset; None where there is none.
+///
+/// # Safety
+/// Inside a guarded entry point.
+pub unsafe fn zone_by_name(name: &[u8]) -> Option<*mut pgrx::pg_sys::pg_tz> {
+    let name = std::ffi::CString::new(name).ok()?;
+    // SAFETY: by contract.
+    let zone = unsafe { timezone::zone_by_name(&name) };
+    (!zone.is_null()).then_some(zone)
 }

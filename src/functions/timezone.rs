@@ -250,7 +250,7 @@ impl Zone {
 ///
 /// # Safety
 /// Calls into PostgreSQL; must run inside a guarded entry point.
-unsafe fn zone_by_name(name: &CString) -> *mut pg_sys::pg_tz {
+pub unsafe fn zone_by_name(name: &CString) -> *mut pg_sys::pg_tz {
     let mut lower: Vec<u8> = name.as_bytes().to_ascii_lowercase();
     lower.push(0);
     let (mut offset, mut tz) = (0, std::ptr::null_mut());

@@ -306,7 +306,7 @@ impl Constant {
     }
 
     /// The summary of `rows` rows of this value.
-    pub(super) fn summary(&self, kind: Kind, rows: u32) -> Summary {
+    pub fn summary(&self, kind: Kind, rows: u32) -> Summary {
         let (bound, max, sum, squares) = match self {
             Constant::Int(value) => {
                 let (wide, rows) = (i128::from(*value), i128::from(rows));

@@ -1,10 +1,12 @@
 //! Work on the groups: a chunk, window by window, or a row of the tail. A window is rows that lie in one block of every lane.
 
-use super::compile::{Aggregate, Compiled, Keep, Way};
-use super::conditions::{Bounded, Verdict};
+use super::clauses::{intersect, Bound, Clause};
+use super::compile::{Aggregate, Compiled, Keep, Way, ROWS};
+use super::conditions::Verdict;
 use super::evaluate::{guarded, Evaluation};
-use super::fold::Cell;
+use super::fold::{Cell, Slice};
 use super::groups::Groups;
+use super::known::{covers, has_small_values, Known};
 use super::lanes::{Lane, WINDOW_ROWS};
 use super::runs::{self, Run, Window};
 use crate::chunk::read::Chunk;
@@ -21,8 +23,11 @@ const SHORT_RUN: usize = 8;
 /// What was done, for EXPLAIN.
 #[derive(Default, Clone, Copy)]
 pub struct Counters {
+    /// Chunks that the scan came upon; those that bounds exclude, that were answered without values, and of which blocks were decoded.
     pub chunks: u64,
     pub skipped: u64,
+    pub known: u64,
+    pub decoded: u64,
     pub blocks: u64,
     pub tail_rows: u64,
 }
@@ -30,8 +35,8 @@ pub struct Counters {
 /// An execution.
 pub struct Work {
     pub compiled: Compiled,
-    /// Conditions whose arguments are known, each with its lane.
-    pub conditions: Vec<(Bounded, usize)>,
+    /// Conditions whose arguments are known; last, where there is a join, the values that it names.
+    pub clauses: Vec<Bound>,
     pub groups: Groups,
     pub evaluation: Evaluation,
     /// Where states and columns of groups live.
@@ -39,6 +44,12 @@ pub struct Work {
     /// Group columns in the order in which they split windows, and the place of each in that order.
     order: Vec<usize>,
     places: Vec<usize>,
+    /// Of the chunk that is taken in: the aggregates that its header has answered, its one group, the conditions that are to be decided, and the
+    /// lanes whose blocks bound windows.
+    pub answered: Vec<bool>,
+    pub whole: Option<u32>,
+    undecided: Vec<usize>,
+    needed: Vec<bool>,
     pub counters: Counters,
 }
 
@@ -47,7 +58,7 @@ impl Work {
         let mut order: Vec<usize> = (0..compiled.groups.len()).collect();
         order.sort_by_key(|&at| match compiled.groups[at].way {
             Way::Column(_) => 0,
-            Way::Rising(_) => 1,
+            Way::Rising(_) | Way::Zoned(..) => 1,
             Way::Each => 2,
             Way::Same => 3,
         });
@@ -58,8 +69,12 @@ impl Work {
         let types = compiled.groups.iter().map(|group| group.typ).collect();
         let groups = Groups::new(types, compiled.aggregates.len());
         Work {
+            answered: vec![false; compiled.aggregates.len()],
+            whole: None,
+            undecided: Vec::new(),
+            needed: vec![false; compiled.lanes.len()],
             compiled,
-            conditions: Vec::new(),
+            clauses: Vec::new(),
             groups,
             evaluation,
             states,
@@ -87,13 +102,54 @@ impl Work {
         let ranges = self.candidates(chunk);
         if ranges.is_empty() {
             self.counters.skipped += 1;
+            return;
         }
+        self.answered.fill(false);
+        self.whole = None;
+        let untouched = self.undecided.is_empty() && self.compiled.residual.is_null();
+        let before = self.counters.blocks;
+        // SAFETY: by contract.
+        unsafe {
+            let is_whole = untouched && open.is_clear(0..chunk.header.rows);
+            if !is_whole || !self.answer_chunk(chunk) {
+                self.choose_lanes();
+                self.walk(open, ranges);
+            }
+        }
+        match self.counters.blocks == before {
+            true => self.counters.known += 1,
+            false => self.counters.decoded += 1,
+        }
+    }
+
+    /// The lanes that what is left of the chunk needs.
+    fn choose_lanes(&mut self) {
+        let (compiled, needed) = (&self.compiled, &mut self.needed);
+        needed.fill(false);
+        for &at in &self.undecided {
+            self.clauses[at].visit(&mut |(_, lane)| needed[*lane] = true);
+        }
+        let groups = compiled.groups.iter().filter(|_| self.whole.is_none());
+        let groups = groups.flat_map(|group| &group.lanes);
+        let aggregates = compiled.aggregates.iter().zip(&self.answered);
+        let aggregates = aggregates
+            .filter(|(_, answered)| !**answered)
+            .flat_map(|(aggregate, _)| &aggregate.lanes);
+        groups
+            .chain(aggregates)
+            .chain(&compiled.residual_lanes)
+            .for_each(|&lane| needed[lane] = true);
+    }
+
+    unsafe fn walk(&mut self, open: &OpenChunk, ranges: Vec<Range<u32>>) {
+        let chunk = &open.reader.chunk;
         for range in ranges {
             let mut row = range.start;
             while row < range.end {
                 error::check_interrupts();
                 let mut end = range.end.min(row + WINDOW_ROWS);
-                for lane in &mut self.compiled.lanes {
+                let lanes = self.compiled.lanes.iter_mut().zip(&self.needed);
+                for (lane, _) in lanes.filter(|(_, needed)| **needed) {
                     if let Some(block) = lane.block(chunk, row) {
                         end = end.min(block.rows.end);
                     }
@@ -107,34 +163,16 @@ impl Work {
 
     /// Rows of blocks of which no condition excludes all.
     fn candidates(&mut self, chunk: &Chunk) -> Vec<Range<u32>> {
-        let rows = chunk.header.rows;
-        let mut ranges = Vec::from_iter(core::iter::once(0..rows));
-        for (condition, lane) in &self.conditions {
-            let lane = &mut self.compiled.lanes[*lane];
-            let Some(head) = chunk.columns.columns().get(lane.at) else {
-                continue;
-            };
-            let summary = &head.summary;
-            match condition.judge(&summary.min, &summary.max, head.nulls, rows) {
+        let mut ranges = Vec::from_iter(core::iter::once(0..chunk.header.rows));
+        self.undecided.clear();
+        for (at, clause) in self.clauses.iter().enumerate() {
+            let (verdict, left) = clause.candidates(&mut self.compiled.lanes, chunk);
+            match verdict {
                 Verdict::None => return Vec::new(),
                 Verdict::All => continue,
-                Verdict::Some => {}
+                Verdict::Some => self.undecided.push(at),
             }
-            if lane.is_constant() {
-                continue;
-            }
-            let mut kept: Vec<Range<u32>> = Vec::new();
-            for block in lane.directory(chunk).blocks() {
-                let length = block.rows.len() as u32;
-                if condition.judge(&block.min, &block.max, block.nulls, length) == Verdict::None {
-                    continue;
-                }
-                match kept.last_mut() {
-                    Some(last) if last.end == block.rows.start => last.end = block.rows.end,
-                    _ => kept.push(block.rows.clone()),
-                }
-            }
-            ranges = intersect(&ranges, &kept);
+            ranges = intersect(&ranges, &left);
             if ranges.is_empty() {
                 break;
             }
@@ -155,22 +193,10 @@ impl Work {
                 return;
             }
         }
-        for (condition, lane) in &self.conditions {
-            let lane = &mut self.compiled.lanes[*lane];
-            let verdict = match lane.block(chunk, rows.start) {
-                Some(block) => {
-                    let length = block.rows.len() as u32;
-                    condition.judge(&block.min, &block.max, block.nulls, length)
-                }
-                None => Verdict::Some,
-            };
-            match verdict {
-                Verdict::None => return,
-                Verdict::All => continue,
-                Verdict::Some => {}
-            }
-            self.counters.blocks += u64::from(lane.decode(chunk, &rows));
-            condition.keep(lane, &rows, &mut selected);
+        for &at in &self.undecided {
+            let lanes = &mut self.compiled.lanes;
+            let decoded = &mut self.counters.blocks;
+            self.clauses[at].keep(lanes, chunk, &rows, &mut selected, decoded);
             if selected.is_none() {
                 return;
             }
@@ -180,10 +206,17 @@ impl Work {
             if !self.compiled.residual.is_null() {
                 self.keep_residual(chunk, &rows, &mut selected);
             }
-            if !selected.is_none() {
-                let all = selected.is_all();
-                self.fold(chunk, &rows, (!all).then_some(&selected));
+            let (Some(first), Some(last)) = (selected.first(), selected.last()) else {
+                return;
+            };
+            if selected.is_all() {
+                return self.fold(chunk, &rows, None);
             }
+            // Times choose rows side by side: then all that is left of the window is wanted.
+            let selected = selected.slice(first..last + 1);
+            let rows = rows.start + first as u32..rows.start + last as u32 + 1;
+            let all = selected.is_all();
+            self.fold(chunk, &rows, (!all).then_some(&selected));
         }
     }
 
@@ -225,6 +258,24 @@ impl Work {
     unsafe fn fold(&mut self, chunk: &Chunk, rows: &Range<u32>, selected: Option<&Bitmap>) {
         // SAFETY: the caller's contract.
         unsafe {
+            let found = match self.whole {
+                Some(group) => vec![(0..rows.len(), group)],
+                None => self.runs(chunk, rows, selected),
+            };
+            self.fold_vectors(chunk, rows, selected, &found);
+            self.fold_rows(chunk, rows, selected, &found);
+        }
+    }
+
+    /// The runs of a window that have rows which are wanted, with their groups.
+    unsafe fn runs(
+        &mut self,
+        chunk: &Chunk,
+        rows: &Range<u32>,
+        selected: Option<&Bitmap>,
+    ) -> Vec<(Range<usize>, u32)> {
+        // SAFETY: the caller's contract.
+        unsafe {
             self.evaluation.forget();
             let grouped: Vec<usize> = self
                 .compiled
@@ -252,13 +303,12 @@ impl Work {
                 values.extend(self.places.iter().map(|&place| own[place]));
                 found.push((rows, self.group(&values)));
             }
-            self.fold_vectors(chunk, rows, selected, &found);
-            self.fold_rows(chunk, rows, selected, &found);
+            found
         }
     }
 
     /// The group with these columns.
-    unsafe fn group(&mut self, values: &[(pg_sys::Datum, bool)]) -> u32 {
+    pub unsafe fn group(&mut self, values: &[(pg_sys::Datum, bool)]) -> u32 {
         let aggregates = &self.compiled.aggregates;
         // SAFETY: the caller's contract.
         unsafe {
@@ -273,7 +323,7 @@ impl Work {
         }
     }
 
-    /// Folds the aggregates of columns, run by run.
+    /// Folds the aggregates of columns, run by run. A run that is a block is not decoded where the block's bounds will do.
     fn fold_vectors(
         &mut self,
         chunk: &Chunk,
@@ -285,7 +335,10 @@ impl Work {
             let (Some(lane), Keep::Fold { fold, .. }) = (aggregate.vector, &aggregate.keep) else {
                 continue;
             };
-            if lane == usize::MAX {
+            if self.answered[at] {
+                continue;
+            }
+            if lane == ROWS {
                 for (range, group) in runs {
                     let count = match selected {
                         None => range.len(),
@@ -297,6 +350,19 @@ impl Work {
                 continue;
             }
             let lane = &mut self.compiled.lanes[lane];
+            let block = lane.block(chunk, rows.start);
+            let is_light = aggregate.mean_only && block.is_some_and(has_small_values);
+            if let (None, [(range, group)]) = (selected, runs) {
+                let block = block.filter(|block| covers(block, rows.start, range));
+                let cell = self.groups.first_cell(*group) + at;
+                let cell = &mut self.groups.cells[cell];
+                let known = block.map(Known::of_block);
+                let with = known.and_then(|known| fold.with(cell, &known, aggregate.mean_only));
+                if let Some(with) = with {
+                    *cell = with;
+                    continue;
+                }
+            }
             self.counters.blocks += u64::from(lane.decode(chunk, rows));
             let values = lane.slice(rows);
             let mut usable = lane.valid(rows);
@@ -307,16 +373,23 @@ impl Work {
             for (range, group) in runs {
                 let cell = self.groups.first_cell(*group) + at;
                 let cell = &mut self.groups.cells[cell];
+                let mut add = |values: Slice, rows: Option<&Bitmap>| match is_light
+                    .then(|| fold.mean(cell, values, rows))
+                    .flatten()
+                {
+                    Some(with) => *cell = with,
+                    None => fold.vector(cell, values, rows),
+                };
                 match usable {
-                    None => fold.vector(cell, values.part(range.clone()), None),
+                    None => add(values.part(range.clone()), None),
                     Some(rows) if range.len() <= SHORT_RUN => {
                         for row in range.clone().filter(|&row| rows.contains(row)) {
-                            fold.vector(cell, values.part(row..row + 1), None);
+                            add(values.part(row..row + 1), None);
                         }
                     }
                     Some(rows) => {
                         let part = rows.slice(range.clone());
-                        fold.vector(cell, values.part(range.clone()), Some(&part));
+                        add(values.part(range.clone()), Some(&part));
                     }
                 }
             }
@@ -385,6 +458,14 @@ impl Work {
             let (values, nulls) = executor::attributes(slot, attributes);
             for at in 0..attributes {
                 evaluation.set(at, (values[at], nulls[at]));
+            }
+            if let (Some(lane), Some(Clause::One((named, _)))) =
+                (self.compiled.joined, self.clauses.last())
+            {
+                let lane = &self.compiled.lanes[lane];
+                if !named.lists((values[lane.at], nulls[lane.at]), lane.length) {
+                    return;
+                }
             }
             if !guarded(|| evaluation.holds(self.compiled.every)) {
                 return;
@@ -456,22 +537,4 @@ unsafe fn take_row(
             }
         }
     }
-}
-
-/// Rows that are in both of two ascending lists of ranges.
-fn intersect(a: &[Range<u32>], b: &[Range<u32>]) -> Vec<Range<u32>> {
-    let (mut at, mut other) = (0, 0);
-    let mut both = Vec::new();
-    while at < a.len() && other < b.len() {
-        let (left, right) = (&a[at], &b[other]);
-        let part = left.start.max(right.start)..left.end.min(right.end);
-        if !part.is_empty() {
-            both.push(part);
-        }
-        match left.end < right.end {
-            true => at += 1,
-            false => other += 1,
-        }
-    }
-    both
 }

@@ -1,12 +1,15 @@
 //! From the plan's expressions to what the node does with them: which columns it decodes, which aggregates it folds itself, how it
 //! tells groups apart, and which conditions it decides over vectors.
 
+use super::clauses::Clause;
 use super::conditions::Condition;
 use super::fold::{Fold, SumOf, Width};
 use super::groups::KeyType;
+use super::joined::JoinPart;
 use super::lanes::{class_of, Class, Lane};
 use super::monotone::rises_with;
 use super::transition::{Definition, Transition};
+use super::zoned::Zoned;
 use crate::pg::node::{cast, items, list};
 use crate::pg::relation;
 use pgrx::pg_sys::{self, Node, NodeTag, Oid};
@@ -16,8 +19,10 @@ pub struct Compiled {
     pub lanes: Vec<Lane>,
     pub groups: Vec<GroupColumn>,
     pub aggregates: Vec<Aggregate>,
-    /// Decided over vectors, each with its lane.
-    pub conditions: Vec<(Condition, usize)>,
+    /// Decided over vectors, each condition with its lane.
+    pub clauses: Vec<Clause<(Condition, usize)>>,
+    /// The lane of the column whose values a join names.
+    pub joined: Option<usize>,
     /// Evaluated once for an execution.
     pub once: *mut pg_sys::ExprState,
     /// Evaluated for the rows that are left, over these lanes.
@@ -47,16 +52,23 @@ pub enum Way {
     Column(usize),
     /// By an expression that never falls where a column rises.
     Rising(usize),
+    /// By a bucket of a zone's clock, of a column.
+    Zoned(usize, Zoned),
     /// By an expression's value for each row.
     Each,
 }
+
+/// In place of the lane of an aggregate that counts rows.
+pub const ROWS: usize = usize::MAX;
 
 /// An aggregate.
 pub struct Aggregate {
     pub keep: Keep,
     pub filter: *mut pg_sys::ExprState,
-    /// Its argument is this column, and there is no filter: vectors are folded.
+    /// Its argument is this column (`ROWS`: it has none), and there is no filter: vectors are folded.
     pub vector: Option<usize>,
+    /// Of its state nothing but a mean of doubles is wanted.
+    pub mean_only: bool,
     /// What its expressions need.
     pub lanes: Vec<usize>,
 }
@@ -140,6 +152,7 @@ pub struct Parts {
     pub groups: Vec<*mut Node>,
     pub aggregates: Vec<*mut pg_sys::Aggref>,
     pub conditions: Vec<*mut Node>,
+    pub join: Option<JoinPart>,
 }
 
 impl Parts {
@@ -161,6 +174,7 @@ impl Parts {
                 groups: above[..groups].to_vec(),
                 aggregates: above[groups..].iter().map(|node| node.cast()).collect(),
                 conditions: conditions.to_vec(),
+                join: JoinPart::of(&numbers[2..]),
             }
         }
     }
@@ -224,28 +238,32 @@ impl Compiled {
                 .iter()
                 .map(|&group| group_column(group, parent, &mut lanes))
                 .collect();
-            let aggregates = parts
+            let mut aggregates: Vec<Aggregate> = parts
                 .aggregates
                 .iter()
                 .map(|&aggregate| compile_aggregate(aggregate, parent, executor, &mut lanes))
                 .collect();
+            for (at, own) in aggregates.iter_mut().enumerate() {
+                own.mean_only = is_mean_only(&parts.aggregates, at);
+            }
             let (mut once, mut every, mut rest) = (Vec::new(), Vec::new(), Vec::new());
-            let mut conditions = Vec::new();
+            let mut clauses = Vec::new();
             for &clause in &parts.conditions {
                 if !pg_sys::contain_var_clause(clause) {
                     once.push(clause);
                     continue;
                 }
                 every.push(clause);
-                match Condition::of(clause) {
-                    Some(mut condition) => {
+                match Clause::of(clause) {
+                    Some(found) => clauses.push(found.map(&mut |mut condition: Condition| {
                         condition.begin(parent);
                         let lane = lanes.at(condition.at);
-                        conditions.push((condition, lane));
-                    }
+                        (condition, lane)
+                    })),
                     None => rest.push(clause),
                 }
             }
+            let joined = parts.join.map(|join| lanes.at(join.at));
             let residual_lanes = lanes.of(list(rest.iter().copied()).cast());
             let quals = |clauses: Vec<*mut Node>| pg_sys::ExecInitQual(list(clauses), parent);
             let attributes = lanes.lanes.iter().map(|lane| lane.at + 1).max();
@@ -253,7 +271,8 @@ impl Compiled {
                 lanes: lanes.lanes,
                 groups,
                 aggregates,
-                conditions,
+                clauses,
+                joined,
                 once: quals(once),
                 residual: quals(rest),
                 residual_lanes,
@@ -273,13 +292,17 @@ unsafe fn group_column(
     unsafe {
         let needed = lanes.of(group);
         let rising = rises_with(group).map(|column| lanes.at(column as usize - 1));
+        let zoned = Zoned::of(group).map(|(column, zoned)| (lanes.at(column as usize - 1), zoned));
         let way = match (&needed[..], rising) {
             ([], _) => Way::Same,
             ([lane], _) if cast::<pg_sys::Var>(group, NodeTag::T_Var).is_some() => {
                 Way::Column(*lane)
             }
             ([lane], Some(rising)) if *lane == rising => Way::Rising(rising),
-            _ => Way::Each,
+            _ => match zoned {
+                Some((lane, zoned)) => Way::Zoned(lane, zoned),
+                None => Way::Each,
+            },
         };
         GroupColumn {
             state: pg_sys::ExecInitExpr(group.cast(), parent),
@@ -310,7 +333,7 @@ unsafe fn compile_aggregate(
             .collect();
         let fold = fold_of(aggregate, &definition);
         let vector = match (fold, filter.is_null()) {
-            (Some(Fold::Rows), true) => Some(usize::MAX),
+            (Some(Fold::Rows), true) => Some(ROWS),
             (Some(_), true) => cast::<pg_sys::Var>(arguments[0], NodeTag::T_Var)
                 .map(|var| lanes.at((*var).varattno as usize - 1)),
             _ => None,
@@ -329,8 +352,22 @@ unsafe fn compile_aggregate(
             keep,
             filter: pg_sys::ExecInitExpr(filter.cast(), parent),
             vector,
+            mean_only: false,
             lanes: needed,
         }
+    }
+}
+
+/// Is the state of an aggregate read by `avg(float8)` alone? Aggregates of the same argument share theirs.
+unsafe fn is_mean_only(aggregates: &[*mut pg_sys::Aggref], at: usize) -> bool {
+    // SAFETY: the caller's contract: nodes of the plan.
+    unsafe {
+        let state = (*aggregates[at]).aggtransno;
+        let sharing = aggregates
+            .iter()
+            .filter(|other| state >= 0 && (***other).aggtransno == state);
+        let mut finish = sharing.map(|other| Definition::of((**other).aggfnoid).finish.to_u32());
+        state >= 0 && finish.all(|function| function == pg_sys::F_FLOAT8_AVG)
     }
 }
 

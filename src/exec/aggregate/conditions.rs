@@ -52,6 +52,7 @@ pub enum Bounded {
     /// Ascending.
     Ints(Vec<i64>),
     Floats(Vec<f64>),
+    /// Ascending.
     Bytes(Vec<Vec<u8>>),
 }
 
@@ -182,7 +183,9 @@ impl Condition {
                     // SAFETY: as above; texts.
                     unsafe { crate::pg::varlena::with_body(element, -1, <[u8]>::to_vec) }
                 };
-                Bounded::Bytes(elements.iter().map(body).collect())
+                let mut values: Vec<Vec<u8>> = elements.iter().map(body).collect();
+                values.sort_unstable();
+                Bounded::Bytes(values)
             }
         }
     }
@@ -272,6 +275,42 @@ unsafe fn membership(list: *mut pg_sys::ScalarArrayOpExpr) -> Option<Condition> 
             typ,
         };
         (comparison == Comparison::Equal).then(|| Condition::on(var, Test::Any(argument)))
+    }
+}
+
+/// The column of table `table`, from 1, and the one of another relation of which a clause says that they are equal, if the node can
+/// choose rows by that.
+///
+/// # Safety
+/// `operator` must be a condition of a query.
+pub unsafe fn joinable(
+    operator: *mut pg_sys::OpExpr,
+    table: u32,
+) -> Option<(i16, *mut pg_sys::Var)> {
+    // SAFETY: by contract.
+    unsafe {
+        let arguments: Vec<*mut Node> = items((*operator).args).collect();
+        let [left, right] = arguments[..] else {
+            return None;
+        };
+        let (left, right) = (column(left)?, column(right)?);
+        let (own, other, number) = match (
+            (*left).varno as u32 == table,
+            (*right).varno as u32 == table,
+        ) {
+            (true, false) => (left, right, (*operator).opno),
+            (false, true) => {
+                let commutator = pg_sys::get_commutator((*operator).opno);
+                (right, left, commutator)
+            }
+            _ => return None,
+        };
+        let collation = (*operator).inputcollid;
+        let (comparison, _) = meaning(number, (*own).vartype, collation)?;
+        let is_plain = (*own).varattno > 0
+            && comparison == Comparison::Equal
+            && matches!(class_of((*own).vartype), Class::Int | Class::Other);
+        is_plain.then_some(((*own).varattno, other))
     }
 }
 
@@ -402,6 +441,22 @@ impl Bounded {
         }
     }
 
+    /// Is a value, of so many bytes where it is an integer, one of a list?
+    ///
+    /// # Safety
+    /// The value must be of the condition's column.
+    pub unsafe fn lists(&self, (value, isnull): (pg_sys::Datum, bool), length: i16) -> bool {
+        match self {
+            _ if isnull => false,
+            Bounded::Ints(wanted) => wanted.binary_search(&int_of(value, length)).is_ok(),
+            // SAFETY: by contract: a text.
+            Bounded::Bytes(wanted) => unsafe {
+                crate::pg::varlena::with_body(value, -1, |body| has(wanted, body))
+            },
+            other => panic!("BUG: {other:?} is no list"),
+        }
+    }
+
     /// Keeps the rows of a window for which the condition holds.
     pub fn keep(&self, lane: &Lane, window: &Range<u32>, rows: &mut Bitmap) {
         let valid = lane.valid(window);
@@ -429,14 +484,16 @@ impl Bounded {
             }),
             (Bounded::Bytes(wanted), _) => {
                 if lane.is_constant() {
-                    let value = lane.bytes(window, 0);
-                    if !wanted.iter().any(|wanted| value == Some(wanted)) {
+                    if !lane
+                        .bytes(window, 0)
+                        .is_some_and(|value| has(wanted, value))
+                    {
                         *rows = Bitmap::none(window.len());
                     }
                 } else {
                     keep_where(rows, |row| {
-                        let value = lane.bytes(window, row);
-                        wanted.iter().any(|wanted| value == Some(wanted))
+                        lane.bytes(window, row)
+                            .is_some_and(|value| has(wanted, value))
                     });
                 }
             }
@@ -446,6 +503,12 @@ impl Bounded {
             rows.intersect(&valid);
         }
     }
+}
+
+fn has(wanted: &[Vec<u8>], value: &[u8]) -> bool {
+    wanted
+        .binary_search_by(|one| one.as_slice().cmp(value))
+        .is_ok()
 }
 
 fn keep_where(rows: &mut Bitmap, holds: impl Fn(usize) -> bool) {

@@ -3,6 +3,7 @@
 use super::chunk::Work;
 use super::compile::Parts;
 use crate::pg::node::list;
+use crate::pg::relation;
 use pgrx::pg_sys;
 
 /// Shows conditions, and with ANALYZE what was read.
@@ -19,6 +20,13 @@ pub unsafe fn explain(
     unsafe {
         let plan = (*node).ss.ps.plan;
         let parts = Parts::of(plan.cast());
+        if let Some(join) = parts.join {
+            let descriptor = (*(*node).ss.ss_currentRelation).rd_att;
+            let column = &relation::attributes(descriptor)[join.at];
+            let name = relation::attribute_name(column);
+            let name = pg_sys::pnstrdup(name.as_ptr().cast(), name.len());
+            pg_sys::ExplainPropertyText(c"Rows Named by".as_ptr(), name, state);
+        }
         if !parts.conditions.is_empty() {
             let context = pg_sys::set_deparse_context_plan((*state).deparse_cxt, plan, ancestors);
             let prefix = (*(*state).rtable).length > 1 || (*state).verbose;
@@ -36,6 +44,8 @@ pub unsafe fn explain(
             let counters = &work.counters;
             count(c"Chunks", counters.chunks);
             count(c"Chunks Skipped", counters.skipped);
+            count(c"Chunks Answered by Summaries", counters.known);
+            count(c"Chunks Decoded", counters.decoded);
             count(c"Blocks Decoded", counters.blocks);
             count(c"Tail Rows", counters.tail_rows);
         }

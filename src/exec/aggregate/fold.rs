@@ -4,9 +4,11 @@
 //! Doubles are added in lanes, block by block, and blocks are combined as core combines the states of parallel workers. Where a
 //! result is not finite, the block is added again row by row, as core would, so that it raises what core raises.
 
+use super::known::{are_small, Known};
 use crate::pg::error::{self, Code};
 use pgrx::pg_sys;
 use std::ops::Range;
+use varve_columns::summary::{compare_floats, Bound, Sum};
 use varve_columns::vector::aggregate;
 use varve_columns::vector::Bitmap;
 
@@ -112,6 +114,17 @@ impl Fold {
         }
     }
 
+    /// Adds the selected values to a state of which nothing but the mean is wanted; None where that is not finite.
+    pub fn mean(self, cell: &Cell, values: Slice, rows: Option<&Bitmap>) -> Option<Cell> {
+        let (Fold::Moments, Slice::Floats(values)) = (self, values) else {
+            return None;
+        };
+        match aggregate::count(values.len(), rows) {
+            0 => Some(*cell),
+            count => with_moments(cell, count as u64, aggregate::sum_f64(values, rows), 0.0),
+        }
+    }
+
     /// Adds one value that is not null.
     pub fn value(self, cell: &mut Cell, value: pg_sys::Datum, bytes: i16) {
         match self {
@@ -148,15 +161,62 @@ impl Fold {
 
     /// Core keeps the later one of equal values, and those of different sign are equal.
     fn offer_float(self, cell: &mut Cell, value: f64) {
-        let kept = f64::from_bits(cell[0]);
-        let order = varve_columns::summary::compare_floats(kept, value);
-        let stays = match self {
-            Fold::LeastFloat(_) => order.is_lt(),
-            _ => order.is_gt(),
-        };
-        if cell[1] == 0 || !stays {
+        if !self.beats(cell, value) {
             *cell = [value.to_bits(), 1, 0];
         }
+    }
+
+    /// Is there a value already that stays, whatever the sign of `value` is if that is zero?
+    fn beats(self, cell: &Cell, value: f64) -> bool {
+        let order = compare_floats(f64::from_bits(cell[0]), value);
+        cell[1] != 0
+            && match self {
+                Fold::LeastFloat(_) => order.is_lt(),
+                _ => order.is_gt(),
+            }
+    }
+
+    /// The state with what is known of some values, instead of themselves; None where that does not say what they do: of zeroes
+    /// the bounds do not tell the sign, of sums that are not finite not what core would raise, and `float4pl` rounds each one. The mean alone needs
+    /// no squares, as long as these could not overflow.
+    pub fn with(self, cell: &Cell, known: &Known, mean_only: bool) -> Option<Cell> {
+        let mut cell = *cell;
+        let values = known.rows - known.nulls;
+        match (self, &known.min, &known.max, &known.sum) {
+            (Fold::Rows, ..) => cell[0] += u64::from(known.rows),
+            (Fold::Values, ..) => cell[0] += u64::from(values),
+            _ if values == 0 => {}
+            (Fold::SumInt(_), _, _, &Sum::Int(sum)) => add_ints(&mut cell, sum, values.into()),
+            (Fold::LeastInt, &Bound::Int(min), ..) => self.offer_int(&mut cell, min),
+            (Fold::GreatestInt, _, &Bound::Int(max), _) => self.offer_int(&mut cell, max),
+            (Fold::LeastFloat(_), &Bound::Float(bound), ..)
+            | (Fold::GreatestFloat(_), _, &Bound::Float(bound), _) => {
+                if bound == 0.0 && !self.beats(&cell, bound) {
+                    return None;
+                }
+                self.offer_float(&mut cell, bound);
+            }
+            (Fold::SumFloat(Width::Double), _, _, &Sum::Float(sum)) => {
+                let total = match cell[1] {
+                    0 => sum,
+                    _ => f64::from_bits(cell[0]) + sum,
+                };
+                if !total.is_finite() {
+                    return None;
+                }
+                cell = [total.to_bits(), 1, 0];
+            }
+            (Fold::Moments, &Bound::Float(min), &Bound::Float(max), &Sum::Float(sum)) => {
+                let squares = match known.squares {
+                    Sum::Float(squares) => squares,
+                    _ if mean_only && are_small(min, max) => 0.0,
+                    _ => return None,
+                };
+                cell = with_moments(&cell, values.into(), sum, squares)?;
+            }
+            _ => return None,
+        }
+        Some(cell)
     }
 }
 
@@ -242,25 +302,26 @@ fn add_moments(cell: &mut Cell, values: &[f64], rows: Option<&Bitmap>) {
     if block.count == 0 {
         return;
     }
+    match with_moments(cell, block.count, block.sum, block.square_deviations) {
+        Some(combined) => *cell = combined,
+        None => each(values, rows, |value| accumulate(cell, value)),
+    }
+}
+
+/// A state of moments and that of other values, combined as float8_combine does it; None where that is not finite.
+fn with_moments(cell: &Cell, count: u64, other: f64, deviations: f64) -> Option<Cell> {
     let [n, sum, squares] = cell.map(f64::from_bits);
-    let (m, block_sum) = (block.count as f64, block.sum);
+    let m = count as f64;
     let combined = if n == 0.0 {
-        [m, block_sum, block.square_deviations]
+        [m, other, deviations]
     } else {
         let total = n + m;
-        let gap = sum / n - block_sum / m;
+        let gap = sum / n - other / m;
         let between = n * m * gap * gap / total;
-        [
-            total,
-            sum + block_sum,
-            squares + block.square_deviations + between,
-        ]
+        [total, sum + other, squares + deviations + between]
     };
-    if combined.iter().all(|part| part.is_finite()) {
-        *cell = combined.map(f64::to_bits);
-    } else {
-        each(values, rows, |value| accumulate(cell, value));
-    }
+    let is_finite = combined.iter().all(|part| part.is_finite());
+    is_finite.then(|| combined.map(f64::to_bits))
 }
 
 /// float8_accum.

@@ -68,6 +68,22 @@ impl KeyType {
         left == right
     }
 
+    /// The same, of values or nulls.
+    ///
+    /// # Safety
+    /// As `same`.
+    pub unsafe fn same_or_null(
+        self,
+        (a, a_null): (pg_sys::Datum, bool),
+        (b, b_null): (pg_sys::Datum, bool),
+    ) -> bool {
+        if a_null || b_null {
+            return a_null == b_null;
+        }
+        // SAFETY: by contract.
+        unsafe { self.same(a, b) }
+    }
+
     /// A copy in the current memory context, detoasted.
     unsafe fn copy(self, value: pg_sys::Datum) -> pg_sys::Datum {
         // SAFETY: the caller's contract.

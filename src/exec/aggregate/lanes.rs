@@ -92,6 +92,28 @@ impl Lane {
         };
     }
 
+    /// The only value of a chunk's rows, where the header tells it, or nobody has to decode much for it. By-reference ones live until the
+    /// next block.
+    pub fn only_value(&mut self, chunk: &Chunk) -> Option<(pg_sys::Datum, bool)> {
+        let head = chunk.columns.columns().get(self.at);
+        if let Some(head) = head.filter(|_| self.class == Class::Int) {
+            if head.nulls == head.rows {
+                return Some((pg_sys::Datum::from(0usize), true));
+            }
+            if head.nulls == 0 && head.summary.min == head.summary.max {
+                let fits = datum::fits(head.kind, attribute_of(chunk, self.at));
+                let value = fits.then(|| datum::of_bound(head.kind, head.summary.min));
+                return value.flatten().map(|value| (value, false));
+            }
+        }
+        if !self.state.constant {
+            return None;
+        }
+        self.decode(chunk, &(0..1));
+        self.make_datums();
+        Some(self.datum(&(0..1), 0))
+    }
+
     /// Has every row of the chunk the same value?
     pub fn is_constant(&self) -> bool {
         self.state.constant
@@ -176,17 +198,15 @@ impl Lane {
                 one
             }
         };
-        let first = Datums::from_column(&column, attribute.attlen);
-        let isnull = first.get(0).1;
-        let mut many = datum::empty(column.kind);
-        let (value, _) = first.get(0);
-        for _ in 0..rows {
-            // SAFETY: a value of the column's type, or null.
-            unsafe { datum::push(&mut many, value, isnull, attribute.attlen) };
-        }
-        self.state.column = many;
+        self.state.column = column;
         self.state.rows = 0..u32::MAX;
         self.widen();
+        let state = &mut self.state;
+        match self.class {
+            Class::Int => repeat(&mut state.ints, rows),
+            Class::Single | Class::Double => repeat(&mut state.floats, rows),
+            Class::Other => {}
+        }
     }
 
     fn widen(&mut self) {
@@ -194,6 +214,8 @@ impl Lane {
         state.datums = None;
         match (self.class, &state.column.values) {
             (Class::Other, _) => {}
+            // Wide already: `ints` and `floats` take them from there.
+            (Class::Int, Values::I64(_)) | (Class::Double, Values::F64(_)) if !state.constant => {}
             (Class::Int, values) => {
                 let out = &mut state.ints;
                 out.clear();
@@ -236,12 +258,28 @@ impl Lane {
         first..first + window.len()
     }
 
+    #[inline]
+    fn ints(&self) -> &[i64] {
+        match &self.state.column.values {
+            Values::I64(values) if !self.state.constant => values,
+            _ => &self.state.ints,
+        }
+    }
+
+    #[inline]
+    fn floats(&self) -> &[f64] {
+        match &self.state.column.values {
+            Values::F64(values) if !self.state.constant => values,
+            _ => &self.state.floats,
+        }
+    }
+
     /// The values of a window that is decoded.
     pub fn slice(&self, window: &Range<u32>) -> Slice<'_> {
         let range = self.range(window);
         match self.class {
-            Class::Int => Slice::Ints(&self.state.ints[range]),
-            Class::Single | Class::Double => Slice::Floats(&self.state.floats[range]),
+            Class::Int => Slice::Ints(&self.ints()[range]),
+            Class::Single | Class::Double => Slice::Floats(&self.floats()[range]),
             Class::Other => Slice::Others(range.len()),
         }
     }
@@ -317,9 +355,9 @@ impl Lane {
             return (pg_sys::Datum::from(0usize), true);
         }
         let bits = match self.class {
-            Class::Int => state.ints[at],
-            Class::Double => state.floats[at].to_bits() as i64,
-            Class::Single => i64::from((state.floats[at] as f32).to_bits() as i32),
+            Class::Int => self.ints()[at],
+            Class::Double => self.floats()[at].to_bits() as i64,
+            Class::Single => i64::from((self.floats()[at] as f32).to_bits() as i32),
             Class::Other => {
                 let datums = state.datums.as_ref().expect("BUG: no datums were made");
                 return datums.get(at);
@@ -329,7 +367,14 @@ impl Lane {
     }
 }
 
-fn attribute_of(chunk: &Chunk, at: usize) -> &pg_sys::FormData_pg_attribute {
+/// Makes so many copies of the only value; of a null's place as well.
+fn repeat<T: Copy + Default>(values: &mut Vec<T>, rows: u32) {
+    let only = values.first().copied().unwrap_or_default();
+    values.clear();
+    values.resize(rows as usize, only);
+}
+
+pub fn attribute_of(chunk: &Chunk, at: usize) -> &pg_sys::FormData_pg_attribute {
     // SAFETY: the table is open while its chunk is used.
     unsafe { &relation::attributes((*chunk.table.get()).rd_att)[at] }
 }

@@ -1,10 +1,11 @@
 //! `VarveAggregate`: partial states of the groups of one table, folded from decoded columns (docs/design/0017).
 //!
-//! `node` is what the executor calls; `source` finds chunks and rows of the tail, by an index where `places` says so; `chunk` walks over a chunk, window by window;
-//! `lanes` decode columns, `conditions` choose rows, `runs` and `groups` tell groups apart; `fold` has the states that are kept
+//! `node` is what the executor calls; `joined` runs the other side of a join; `source` finds chunks and rows of the tail, by an index where `places` says so; `chunk` walks over a chunk, window by window;
+//! `summaries` answer from headers and blocks' bounds; `lanes` decode columns, `clauses` of `conditions` choose rows, `runs` and `groups` tell groups apart; `fold` has the states that are kept
 //! here, `transition` those of any other aggregate.
 
 mod chunk;
+mod clauses;
 mod compile;
 pub mod conditions;
 mod emit;
@@ -12,15 +13,21 @@ pub mod evaluate;
 mod explain;
 mod fold;
 mod groups;
+mod joined;
+mod known;
 pub mod lanes;
 mod monotone;
 mod node;
 pub mod places;
 mod runs;
 mod source;
+mod summaries;
 mod transition;
+mod zoned;
 
 pub use compile::is_folded;
+pub use conditions::joinable;
+pub use monotone::is_bucket;
 pub use node::{scan_methods, NAME};
 
 /// Registers the node. Called once, when the library is loaded.

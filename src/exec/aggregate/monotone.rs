@@ -32,6 +32,18 @@ pub unsafe fn rises_with(expression: *mut Node) -> Option<i16> {
     }
 }
 
+/// Is it an expression, and no column, that never falls along a column?
+///
+/// # Safety
+/// As `rises_with`.
+pub unsafe fn is_bucket(expression: *mut Node) -> bool {
+    // SAFETY: by contract.
+    unsafe {
+        cast::<pg_sys::Var>(expression, NodeTag::T_Var).is_none()
+            && rises_with(expression).is_some()
+    }
+}
+
 unsafe fn of_call(function: Oid, arguments: &[*mut Node]) -> Option<i16> {
     // SAFETY: the caller's contract.
     unsafe {

@@ -2,9 +2,11 @@
 //! they come again: core's final step brings them together.
 
 use super::chunk::Work;
+use super::clauses::Clause;
 use super::compile::{Compiled, Parts};
 use super::emit::Emitter;
 use super::evaluate::{guarded, Evaluation};
+use super::joined::Joined;
 use super::source::{Input, Source};
 use super::transition::executor_of;
 use crate::pg::custom_scan::{self, Shared};
@@ -32,6 +34,7 @@ struct Own {
     /// Whose memory has the states.
     states: *mut pg_sys::ExprContext,
     source: Option<Source>,
+    joined: Option<Joined>,
     phase: Phase,
 }
 
@@ -77,7 +80,7 @@ unsafe extern "C-unwind" fn create(_scan: *mut pg_sys::CustomScan) -> *mut pg_sy
 unsafe extern "C-unwind" fn begin(
     node: *mut pg_sys::CustomScanState,
     estate: *mut pg_sys::EState,
-    _flags: i32,
+    flags: i32,
 ) {
     // SAFETY: called by the executor for a node of ours; the plan is what the planner's hook made.
     unsafe {
@@ -89,6 +92,8 @@ unsafe extern "C-unwind" fn begin(
         let states = pg_sys::CreateExprContext(estate);
         let executor = executor_of(states);
         let parts = Parts::of((*node).ss.ps.plan.cast());
+        let join = parts.join;
+        let joined = join.map(|part| Joined::begin(node, part, estate, flags));
         let compiled = Compiled::new(node, &parts, executor);
         let evaluation = Evaluation {
             context: (*node).ss.ps.ps_ExprContext,
@@ -101,6 +106,7 @@ unsafe extern "C-unwind" fn begin(
             slot,
             states,
             source: None,
+            joined,
             phase: Phase::Start,
         };
         let mut context = PgMemoryContexts::For((*estate).es_query_cxt);
@@ -116,7 +122,13 @@ unsafe fn own_of<'a>(node: *mut pg_sys::CustomScanState) -> &'a mut Own {
 #[pg_guard]
 unsafe extern "C-unwind" fn end(node: *mut pg_sys::CustomScanState) {
     // SAFETY: called by the executor for a node that `begin` initialized.
-    unsafe { own_of(node).stop() }
+    unsafe {
+        let own = own_of(node);
+        own.stop();
+        if let Some(joined) = &mut own.joined {
+            joined.end();
+        }
+    }
 }
 
 #[pg_guard]
@@ -126,6 +138,9 @@ unsafe extern "C-unwind" fn rescan(node: *mut pg_sys::CustomScanState) {
         let own = own_of(node);
         own.stop();
         own.forget_groups();
+        if let Some(joined) = &mut own.joined {
+            joined.rescan(node);
+        }
         own.phase = Phase::Start;
     }
 }
@@ -141,7 +156,7 @@ unsafe extern "C-unwind" fn exec(
         loop {
             match own.phase {
                 Phase::Start => own.start(node),
-                Phase::Read => own.read(),
+                Phase::Read => own.read(node),
                 Phase::Emit(group, more) if group < own.work.groups.count() => {
                     own.phase = Phase::Emit(group + 1, more);
                     own.emitter.emit(&own.work, group, slot);
@@ -181,17 +196,43 @@ impl Own {
                 self.phase = Phase::Done;
                 return;
             }
-            let conditions = self.work.compiled.conditions.iter();
-            self.work.conditions = conditions
-                .map(|(condition, lane)| (condition.bind(&evaluation), *lane))
+            let clauses = core::mem::take(&mut self.work.compiled.clauses);
+            self.work.clauses = clauses
+                .iter()
+                .map(|clause| clause.bind(&evaluation))
                 .collect();
+            self.work.compiled.clauses = clauses;
             evaluation.forget();
+            if let Some(joined) = &mut self.joined {
+                joined.read();
+            }
+            let more = self.next_pass(node);
+            self.phase = if more { Phase::Read } else { Phase::Done };
+        }
+    }
+
+    /// Opens the source, for the next values that a join names; false where there are none.
+    unsafe fn next_pass(&mut self, node: *mut pg_sys::CustomScanState) -> bool {
+        // SAFETY: the caller's contract.
+        unsafe {
+            if let (Some(joined), Some(lane)) = (&mut self.joined, self.work.compiled.joined) {
+                let Some(named) = joined.next_pass() else {
+                    return false;
+                };
+                let known = self.work.compiled.clauses.len();
+                self.work.clauses.truncate(known);
+                self.work.clauses.push(Clause::One((named, lane)));
+            }
+            let evaluation = self.work.evaluation;
             let table = (*node).ss.ss_currentRelation;
             let snapshot = (*(*node).ss.ps.state).es_snapshot;
             let lanes = &self.work.compiled.lanes;
-            let conditions = self.work.conditions.iter();
+            let conditions = self.work.clauses.iter();
             let conditions: Vec<_> = conditions
-                .map(|(bounded, lane)| (bounded, lanes[*lane].at))
+                .filter_map(|clause| match clause {
+                    Clause::One((bounded, lane)) => Some((bounded, lanes[*lane].at)),
+                    _ => None,
+                })
                 .collect();
             let memory = (*evaluation.context).ecxt_per_tuple_memory;
             let old = pg_sys::MemoryContextSwitchTo((*(*node).ss.ps.state).es_query_cxt);
@@ -204,12 +245,12 @@ impl Own {
             ));
             pg_sys::MemoryContextSwitchTo(old);
             pg_sys::MemoryContextReset(memory);
-            self.phase = Phase::Read;
+            true
         }
     }
 
     /// Reads on until the end, or until memory is full.
-    unsafe fn read(&mut self) {
+    unsafe fn read(&mut self, node: *mut pg_sys::CustomScanState) {
         // SAFETY: the caller's contract.
         unsafe {
             let context = self.work.evaluation.context;
@@ -221,6 +262,9 @@ impl Own {
                 match source.next() {
                     None => {
                         self.stop();
+                        if self.joined.is_some() && self.next_pass(node) {
+                            continue;
+                        }
                         self.phase = Phase::Emit(0, false);
                         return;
                     }

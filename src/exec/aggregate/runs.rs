@@ -5,8 +5,8 @@
 use super::compile::{GroupColumn, Way};
 use super::evaluate::{guarded, Evaluation};
 use super::fold::Slice;
-use super::groups::KeyType;
 use super::lanes::Lane;
+use super::zoned::Zoned;
 use crate::pg::error;
 use pgrx::pg_sys::Datum;
 use std::ops::Range;
@@ -91,7 +91,11 @@ pub unsafe fn split(window: &Window, columns: &[GroupColumn], order: &[usize]) -
                     Way::Same => split_same(window, column, run, &mut next),
                     Way::Column(lane) => split_column(window, &window.lanes[lane], run, &mut next),
                     Way::Rising(lane) => split_rising(window, column, lane, run, &mut next),
-                    Way::Each => split_each(window, column, run, &mut next),
+                    Way::Zoned(lane, zoned) => {
+                        let lane = &window.lanes[lane];
+                        split_zoned(window, column, (lane, zoned), run, &mut next);
+                    }
+                    Way::Each => split_each(window, column, run.rows, &run.values, &mut next),
                 }
             }
         }
@@ -160,10 +164,18 @@ fn rising_end(window: &Window, lane: &Lane, rows: Range<usize>) -> usize {
         };
         return (rows.start + 1..rows.end).find(falls).unwrap_or(rows.end);
     }
-    let falls = values[rows.clone()]
-        .windows(2)
-        .position(|pair| pair[1] < pair[0]);
-    falls.map_or(rows.end, |at| rows.start + at + 1)
+    // Piece by piece, without a branch for each pair.
+    let (values, mut at) = (&values[rows.clone()], 1);
+    while at < values.len() {
+        let end = values.len().min(at + 256);
+        let pairs = || values[at - 1..end].windows(2);
+        if pairs().fold(false, |falls, pair| falls | (pair[1] < pair[0])) {
+            let first = pairs().position(|pair| pair[1] < pair[0]);
+            return rows.start + at + first.unwrap_or(0);
+        }
+        at = end;
+    }
+    rows.end
 }
 
 /// Splits rows along which an expression never falls.
@@ -182,7 +194,7 @@ unsafe fn gallop(
         let at_end = window.evaluate(column, last);
         loop {
             let value = window.evaluate(column, start);
-            if same(column.typ, value, at_end) {
+            if column.typ.same_or_null(value, at_end) {
                 return push(out, start..rows.end, before, value);
             }
             // `low` has the value, `high` has not.
@@ -192,7 +204,10 @@ unsafe fn gallop(
                 if probe >= high {
                     break;
                 }
-                if same(column.typ, window.evaluate(column, probe), value) {
+                if column
+                    .typ
+                    .same_or_null(window.evaluate(column, probe), value)
+                {
                     low = probe;
                     step *= 2;
                 } else {
@@ -206,7 +221,10 @@ unsafe fn gallop(
                     high = low + (high - low) / 2;
                     continue;
                 }
-                if same(column.typ, window.evaluate(column, middle), value) {
+                if column
+                    .typ
+                    .same_or_null(window.evaluate(column, middle), value)
+                {
                     low = middle;
                 } else {
                     high = middle;
@@ -218,9 +236,44 @@ unsafe fn gallop(
     }
 }
 
-unsafe fn split_each(window: &Window, column: &GroupColumn, run: Run, out: &mut Vec<Run>) {
+/// Splits rows by a bucket of a zone's clock: along rising times between its changes.
+unsafe fn split_zoned(
+    window: &Window,
+    column: &GroupColumn,
+    (lane, zoned): (&Lane, Zoned),
+    run: Run,
+    out: &mut Vec<Run>,
+) {
+    let mut start = run.rows.start;
+    while start < run.rows.end {
+        let mut end = rising_end(window, lane, start..run.rows.end);
+        let mut rises = true;
+        if let (Slice::Ints(times), false) =
+            (lane.slice(window.rows), lane.is_null(window.rows, start))
+        {
+            let (rows, all) = zoned.piece(&times[start..end]);
+            (end, rises) = (start + rows, all);
+        }
+        // SAFETY: the caller's contract.
+        unsafe {
+            match rises {
+                true => gallop(window, column, start..end, &run.values, out),
+                false => split_each(window, column, start..end, &run.values, out),
+            }
+        }
+        start = end;
+    }
+}
+
+unsafe fn split_each(
+    window: &Window,
+    column: &GroupColumn,
+    rows: Range<usize>,
+    before: &[Value],
+    out: &mut Vec<Run>,
+) {
     let mut current: Option<(usize, Value)> = None;
-    for row in run.rows.clone() {
+    for row in rows.clone() {
         if window.selected.is_some_and(|rows| !rows.contains(row)) {
             continue;
         }
@@ -231,9 +284,9 @@ unsafe fn split_each(window: &Window, column: &GroupColumn, run: Run, out: &mut 
         unsafe {
             let value = window.evaluate(column, row);
             match current {
-                Some((_, kept)) if same(column.typ, kept, value) => {}
+                Some((_, kept)) if column.typ.same_or_null(kept, value) => {}
                 Some((start, kept)) => {
-                    push(out, start..row, &run.values, kept);
+                    push(out, start..row, before, kept);
                     current = Some((row, value));
                 }
                 None => current = Some((row, value)),
@@ -241,15 +294,6 @@ unsafe fn split_each(window: &Window, column: &GroupColumn, run: Run, out: &mut 
         }
     }
     if let Some((start, kept)) = current {
-        push(out, start..run.rows.end, &run.values, kept);
+        push(out, start..rows.end, before, kept);
     }
-}
-
-/// Are two values of a type the same bytes?
-unsafe fn same(typ: KeyType, a: Value, b: Value) -> bool {
-    if a.1 || b.1 {
-        return a.1 == b.1;
-    }
-    // SAFETY: the caller's contract.
-    unsafe { typ.same(a.0, b.0) }
 }

@@ -24,12 +24,14 @@ unsafe extern "C-unwind" {
 
 /// Columns of pg_aggregate.
 const TRANSITION: i16 = 4;
+const FINAL: i16 = 5;
 const SERIALIZE: i16 = 7;
 const INITIAL: i16 = 21;
 
 /// A row of pg_aggregate, as far as it concerns partial states.
 pub struct Definition {
     pub transition: Oid,
+    pub finish: Oid,
     pub serialize: Oid,
     /// As text; None: null.
     pub initial: Option<String>,
@@ -59,6 +61,7 @@ impl Definition {
             });
             let definition = Definition {
                 transition: oid(TRANSITION),
+                finish: oid(FINAL),
                 serialize: oid(SERIALIZE),
                 initial,
             };

@@ -1,8 +1,9 @@
-//! Grouping over one varve table: a path that emits partial states of groups, below core's own final step. The planner's hook
+//! Grouping over one varve table, or a join that chooses its series: a path that emits partial states of groups, below core's own final step. The planner's hook
 //! for groupings offers it beside core's paths (docs/design/0017).
 
 mod checks;
 mod cost;
+mod join;
 mod path;
 mod target;
 

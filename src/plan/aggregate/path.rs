@@ -4,6 +4,7 @@
 
 use super::checks::{self, parameters_of};
 use super::cost;
+use super::join::Input;
 use super::target::Target;
 use crate::exec::aggregate as node;
 use crate::guc;
@@ -64,19 +65,21 @@ unsafe fn offer(
 ) {
     // SAFETY: the caller's contract; all nodes belong to the planner's memory context.
     unsafe {
-        if !checks::has_two_steps(root, extra) || checks::table_of(root, input).is_none() {
+        if !checks::has_two_steps(root, extra) {
             return;
         }
         let having = (*extra).havingQual;
-        let Some(conditions) = checks::conditions_of(input) else {
-            return;
-        };
-        let Some(target) = Target::of(root, input, grouped, having) else {
-            return;
-        };
-        let groups = number_of_groups(root, input, &target);
-        let path = node_path(root, input, &target, &conditions, groups);
-        add_final_paths(root, path, grouped, extra, groups);
+        for source in Input::of(root, input) {
+            let Some(conditions) = checks::conditions_of(source.table) else {
+                continue;
+            };
+            let Some(target) = Target::of(root, (*source.table).relid, grouped, having) else {
+                continue;
+            };
+            let groups = number_of_groups(root, input, &target);
+            let path = node_path(root, input, &source, &target, &conditions, groups);
+            add_final_paths(root, path, grouped, extra, groups);
+        }
     }
 }
 
@@ -91,12 +94,24 @@ unsafe fn number_of_groups(
     let groups = list(target.groups.iter().copied());
     let (sets, details) = (core::ptr::null_mut(), core::ptr::null_mut());
     // SAFETY: the caller's contract.
-    unsafe { pg_sys::estimate_num_groups(root, groups, (*input).rows, sets, details) }
+    unsafe {
+        let rows = (*input).rows;
+        let estimate = pg_sys::estimate_num_groups(root, groups, rows, sets, details);
+        // Core takes a bucket of time for as fine as time is, which nobody groups by.
+        match target.groups.iter().any(|&group| node::is_bucket(group)) {
+            true => estimate.min((rows / LEAST_BUCKET).max(1.0)),
+            false => estimate,
+        }
+    }
 }
+
+/// Rows that are in one bucket of time of a series, at least.
+const LEAST_BUCKET: f64 = 10.0;
 
 unsafe fn node_path(
     root: *mut pg_sys::PlannerInfo,
     input: *mut pg_sys::RelOptInfo,
+    source: &Input,
     target: &Target,
     conditions: &[*mut Node],
     groups: f64,
@@ -112,19 +127,24 @@ unsafe fn node_path(
         (*path).path.parent = partial;
         (*path).path.pathtarget = target.target;
         (*path).path.rows = groups;
-        let is_fold = |aggregate: &&*mut pg_sys::Aggref| node::is_folded(**aggregate);
-        let folded = target.aggregates.iter().filter(is_fold).count();
-        let evaluated = target.aggregates.len() - folded;
-        let (startup, total) = cost::of_node(input, folded + conditions.len(), evaluated, groups);
+        let (startup, total) = cost::of_node(root, input, source, target, conditions, groups);
         (*path).path.startup_cost = startup;
         (*path).path.total_cost = total;
         (*path).flags = SUPPORTS_PROJECTION;
-        let numbers = integer_list([
-            (*input).relid as i32,
+        let mut numbers = vec![
+            (*source.table).relid as i32,
             target.groups.len() as i32,
             target.aggregates.len() as i32,
-        ]);
-        (*path).custom_private = list([numbers, list(conditions.iter().copied())]);
+        ];
+        let mut value = core::ptr::null_mut();
+        if let Some(join) = &source.join {
+            numbers.extend([i32::from(join.column), i32::from(join.is_semi)]);
+            numbers.push((*join.value).vartype.to_u32() as i32);
+            value = join.value;
+            (*path).custom_paths = list([join.path]);
+        }
+        let conditions = list(conditions.iter().copied());
+        (*path).custom_private = list([integer_list(numbers), conditions, list([value])]);
         (*path).methods = &raw const PATH_METHODS.0;
         path
     }
@@ -193,12 +213,15 @@ unsafe extern "C-unwind" fn plan(
     path: *mut pg_sys::CustomPath,
     tlist: *mut pg_sys::List,
     _clauses: *mut pg_sys::List,
-    _plans: *mut pg_sys::List,
+    plans: *mut pg_sys::List,
 ) -> *mut pg_sys::Plan {
     // SAFETY: called by the planner for a path of ours.
     unsafe {
         let private: Vec<*mut pg_sys::List> = items((*path).custom_private).collect();
-        let numbers = crate::pg::node::integers(private[0]);
+        let mut numbers = crate::pg::node::integers(private[0]);
+        if let Some(child) = items::<pg_sys::Plan>(plans).next() {
+            numbers.push(place_of(items(private[2]).next(), child));
+        }
         let conditions: Vec<*mut Node> = items(private[1]).collect();
         let columns: Vec<*mut Node> = items::<pg_sys::TargetEntry>(tlist)
             .map(|entry| (*entry).expr.cast())
@@ -209,6 +232,7 @@ unsafe extern "C-unwind" fn plan(
         (*scan).scan.scanrelid = numbers[0] as u32;
         (*scan).flags = (*path).flags;
         (*scan).custom_exprs = list(parameters_of(&everything));
+        (*scan).custom_plans = plans;
         (*scan).custom_private = list([integer_list(numbers[1..].iter().copied())]);
         (*scan).custom_scan_tlist = list(everything.iter().enumerate().map(|(at, expression)| {
             let number = at as i16 + 1;
@@ -216,5 +240,19 @@ unsafe extern "C-unwind" fn plan(
         }));
         (*scan).methods = node::scan_methods();
         scan.cast()
+    }
+}
+
+/// Which column of a child a value is, from 1.
+unsafe fn place_of(value: Option<*mut pg_sys::Var>, child: *mut pg_sys::Plan) -> i32 {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let value = value.expect("BUG: a join without a value");
+        items::<pg_sys::TargetEntry>((*child).targetlist)
+            .find(|entry| pg_sys::equal((**entry).expr.cast(), value.cast()))
+            .map_or_else(
+                || panic!("BUG: a join's other side lacks its value"),
+                |entry| i32::from((*entry).resno),
+            )
     }
 }

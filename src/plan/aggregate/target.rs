@@ -23,16 +23,15 @@ impl Target {
     /// None where the query needs something else of a group, or what the node does not compute.
     ///
     /// # Safety
-    /// Called by the planner's hook with its arguments.
+    /// Called by the planner's hook with its arguments; `table` is the number of the table that is read.
     pub unsafe fn of(
         root: *mut pg_sys::PlannerInfo,
-        input: *mut pg_sys::RelOptInfo,
+        table: u32,
         grouped: *mut pg_sys::RelOptInfo,
         having: *mut Node,
     ) -> Option<Target> {
         // SAFETY: by contract; all nodes belong to the planner's memory context.
         unsafe {
-            let table = (*input).relid;
             let mut needed = Needed {
                 table,
                 groups: Vec::new(),

@@ -1,0 +1,93 @@
+-- Aggregates over joins whose other side names series, over OR, and by buckets of a zone's clock: answers beside a heap's.
+SET timezone = 'UTC';
+SET max_parallel_workers_per_gather = 0;
+CREATE TABLE h(time timestamptz NOT NULL, series int, host text, value float8, level int);
+CREATE TABLE v(LIKE h) USING varve;
+CREATE INDEX ON v USING varve (series, time);
+CREATE TABLE tags(id int PRIMARY KEY, host text, region text, wide bigint, small smallint, code varchar(10));
+INSERT INTO tags SELECT g, 'host ' || g, 'region ' || g % 3, g, g, 'host ' || g FROM generate_series(1, 30) g;
+INSERT INTO tags VALUES (99, 'none', 'region 0', NULL, NULL, NULL);
+CREATE TABLE picks(id int, host text, weight int);
+INSERT INTO picks SELECT g % 7, 'host ' || g % 7, g FROM generate_series(1, 15) g;
+INSERT INTO picks VALUES (NULL, NULL, 1), (1000, 'host 1000', 2);
+INSERT INTO h SELECT '2026-03-28Z'::timestamptz + m * interval '1 minute', s, 'host ' || s, (hashint4(m * 31 + s) & 1023) / 8.0, CASE WHEN m % 9 > 0 THEN m % 100 END
+    FROM generate_series(0, 2999) m, generate_series(1, 20) s;
+INSERT INTO v SELECT * FROM h;
+INSERT INTO h SELECT '2026-03-28Z'::timestamptz + m * interval '1 minute', NULL, NULL, m, m FROM generate_series(0, 9) m;
+INSERT INTO v SELECT * FROM h WHERE series IS NULL;
+CALL varve.compact('v');
+-- A tail.
+INSERT INTO h SELECT '2026-03-30 02:00Z'::timestamptz + m * interval '1 second', m % 12, 'host ' || m % 12, m, m FROM generate_series(1, 40) m;
+INSERT INTO v SELECT * FROM h WHERE time > '2026-03-30 02:00Z';
+ANALYZE h; ANALYZE v; ANALYZE tags; ANALYZE picks;
+-- Is the answer the heap's, and does the node give it?
+CREATE FUNCTION answer(query text) RETURNS TABLE (answer text) LANGUAGE plpgsql AS $$
+DECLARE line text; node bool := false; differences bigint;
+BEGIN
+    FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || replace(query, '{t}', 'v') LOOP
+        node := node OR line LIKE '%VarveAggregate%';
+    END LOOP;
+    EXECUTE format('SELECT count(*) FROM ((SELECT d::text FROM (%1$s) d EXCEPT ALL SELECT d::text FROM (%2$s) d) UNION ALL
+                    (SELECT d::text FROM (%2$s) d EXCEPT ALL SELECT d::text FROM (%1$s) d)) e',
+                   replace(query, '{t}', 'h'), replace(query, '{t}', 'v')) INTO differences;
+    answer := CASE WHEN differences = 0 THEN 'equal' ELSE 'different' END || CASE WHEN node THEN ', by the node' ELSE ', by core' END;
+    RETURN NEXT;
+END $$;
+-- A series index names chunks; EXPLAIN says by which column.
+EXPLAIN (COSTS OFF) SELECT count(*), max(value) FROM v WHERE series IN (SELECT id FROM tags WHERE host = 'host 7');
+SELECT * FROM answer('SELECT count(*), max(value), sum(level) FROM {t} WHERE series IN (SELECT id FROM tags WHERE host IN (''host 3'', ''host 7'', ''none''))');
+SELECT * FROM answer('SELECT time_bucket(''1 hour'', time), series, avg(value) FROM {t} WHERE series IN (SELECT id FROM tags WHERE region = ''region 1'') AND time < ''2026-03-29Z'' GROUP BY 1, 2');
+-- Not unique: each value once under IN, as often as it comes in a join.
+SELECT * FROM answer('SELECT count(*), sum(level) FROM {t} WHERE series IN (SELECT id FROM picks)');
+SELECT * FROM answer('SELECT count(*), sum(level) FROM {t} WHERE EXISTS (SELECT FROM picks WHERE picks.id = {t}.series AND weight > 3)');
+SELECT * FROM answer('SELECT series, count(*), sum(level), max(value) FROM {t} JOIN picks ON series = id GROUP BY series');
+SELECT * FROM answer('SELECT count(*) FROM picks p, {t} t WHERE t.series = p.id AND p.weight < 10 AND t.level > 50');
+-- Other types, texts, columns that are no keys.
+SELECT * FROM answer('SELECT count(*), sum(level) FROM {t} JOIN tags ON series = wide WHERE region = ''region 2''');
+SELECT * FROM answer('SELECT count(*), sum(level) FROM {t} JOIN tags ON series = small WHERE region = ''region 2''');
+SELECT * FROM answer('SELECT count(*), sum(level) FROM {t} JOIN tags USING (host) WHERE region = ''region 2''');
+SELECT * FROM answer('SELECT count(*), sum(level) FROM {t} JOIN tags ON {t}.host = code WHERE region = ''region 2''');
+SELECT * FROM answer('SELECT count(*), max(time) FROM {t} JOIN picks ON level = weight');
+-- Nobody is named.
+SELECT * FROM answer('SELECT count(*), sum(level) FROM {t} JOIN tags ON series = id WHERE region = ''nowhere''');
+SELECT * FROM answer('SELECT series, count(*) FROM {t} JOIN tags ON series = id WHERE region = ''nowhere'' GROUP BY series');
+-- Parameters, and an other side that is run again; deleted rows.
+SET plan_cache_mode = force_generic_plan;
+PREPARE p(text) AS SELECT count(*), sum(level) FROM v WHERE series IN (SELECT id FROM tags WHERE region = $1);
+EXECUTE p('region 0');
+EXECUTE p('region 1');
+RESET plan_cache_mode;
+SELECT * FROM answer('SELECT r, n FROM (VALUES (''region 0''), (''region 1''), (''x'')) list(r), LATERAL (SELECT count(*) AS n FROM {t} JOIN tags ON series = id WHERE region = r) counted');
+BEGIN;
+DELETE FROM h WHERE series = 3; DELETE FROM v WHERE series = 3;
+SELECT * FROM answer('SELECT series, count(*), sum(level) FROM {t} JOIN tags ON series = id WHERE region = ''region 0'' GROUP BY series');
+ROLLBACK;
+-- Core's: outer and anti joins, conditions on both sides, two equalities, columns of the other side, three relations.
+SELECT * FROM answer('SELECT count(*), sum(level) FROM {t} LEFT JOIN tags ON series = id');
+SELECT * FROM answer('SELECT count(*), sum(level) FROM {t} WHERE NOT EXISTS (SELECT FROM tags WHERE id = series)');
+SELECT * FROM answer('SELECT count(*), sum(level) FROM {t} JOIN tags ON series = id AND level > small');
+SELECT * FROM answer('SELECT count(*), sum(level) FROM {t} JOIN tags ON series = id AND {t}.host = tags.host');
+SELECT * FROM answer('SELECT region, count(*), sum(level) FROM {t} JOIN tags ON series = id GROUP BY region');
+SELECT * FROM answer('SELECT count(*), sum(level) FROM {t} JOIN tags ON series = tags.id JOIN picks ON tags.id = picks.id');
+SELECT * FROM answer('SELECT sum(level + id) FROM {t} JOIN tags ON series = id');
+
+-- OR: what is unknown is no reason.
+SELECT * FROM answer('SELECT count(*), sum(level) FROM {t} WHERE level < 5 OR level > 95 OR level IS NULL');
+SELECT * FROM answer('SELECT count(*), sum(level) FROM {t} WHERE (level = 3 AND value > 100) OR (series = 4 AND time < ''2026-03-28 05:00Z'') OR host = ''host 9''');
+SELECT * FROM answer('SELECT count(*), sum(level) FROM {t} WHERE (level = 3 OR value > 100) AND (series IN (2, 4) OR host = ''host 11'')');
+SELECT * FROM answer('SELECT count(*), sum(level) FROM {t} WHERE level < 3 OR level % 7 = 2');
+SELECT * FROM answer('SELECT count(*), sum(level) FROM {t} WHERE series = 3 OR time < ''2020-01-01Z''');
+
+-- The clock is put forward in the night to 29 March, and back in that to 25 October.
+INSERT INTO h SELECT '2026-10-24 20:00Z'::timestamptz + m * interval '7 minutes', 5, 'host 5', m, m FROM generate_series(0, 2999) m;
+INSERT INTO v SELECT * FROM h WHERE time > '2026-10-01Z';
+CALL varve.compact('v');
+SELECT width, zone, answer.* FROM (VALUES ('10 minutes'), ('1 hour'), ('5 hours'), ('1 day'), ('1 week'), ('1 month')) w(width), (VALUES ('Europe/Berlin'), ('Australia/Lord_Howe'), ('EST5EDT'), ('+05:45')) z(zone),
+    answer(format('SELECT time_bucket(%L, time, %L), count(*), sum(level) FROM {t} GROUP BY 1', width, zone)) ORDER BY zone, width::interval;
+SET timezone = 'Europe/Berlin';
+SELECT unit, answer.* FROM (VALUES ('minute'), ('hour'), ('day'), ('week'), ('month'), ('year')) w(unit), answer(format('SELECT date_trunc(%L, time), count(*), sum(level) FROM {t} GROUP BY 1', unit));
+SELECT * FROM answer('SELECT time::date, series, count(*), sum(level) FROM {t} GROUP BY 1, 2');
+SELECT * FROM answer('SELECT date_trunc(''day'', time, ''America/New_York''), count(*), sum(level) FROM {t} WHERE time > ''2026-10-25 01:17Z'' GROUP BY 1');
+RESET timezone;
+DROP TABLE h, v, tags, picks;
+DROP FUNCTION answer;

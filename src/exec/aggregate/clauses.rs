@@ -1,0 +1,246 @@
+//! Conditions joined by AND and OR. A row is wanted where its clause is true; there is no NOT above a condition, so what is unknown
+//! counts as false.
+
+use super::conditions::{Bounded, Condition, Verdict};
+use super::evaluate::Evaluation;
+use super::lanes::Lane;
+use crate::chunk::read::Chunk;
+use crate::pg::node::{cast, items};
+use pgrx::pg_sys::{self, BoolExprType, Node, NodeTag};
+use std::ops::Range;
+use varve_columns::vector::Bitmap;
+
+/// A clause over conditions.
+pub enum Clause<C> {
+    One(C),
+    All(Vec<Clause<C>>),
+    Any(Vec<Clause<C>>),
+}
+
+/// One whose arguments are known, each condition with its lane.
+pub type Bound = Clause<(Bounded, usize)>;
+
+impl Clause<Condition> {
+    /// The clause that an expression is, if it is one of conditions that are decided over vectors.
+    ///
+    /// # Safety
+    /// `expression` must be a condition of a plan.
+    pub unsafe fn of(expression: *mut Node) -> Option<Clause<Condition>> {
+        // SAFETY: by contract.
+        unsafe {
+            if let Some(condition) = Condition::of(expression) {
+                return Some(Clause::One(condition));
+            }
+            let expression = cast::<pg_sys::BoolExpr>(expression, NodeTag::T_BoolExpr)?;
+            let parts = items::<Node>((*expression).args).map(|part| Clause::of(part));
+            match (*expression).boolop {
+                BoolExprType::AND_EXPR => Some(Clause::All(parts.collect::<Option<_>>()?)),
+                BoolExprType::OR_EXPR => Some(Clause::Any(parts.collect::<Option<_>>()?)),
+                _ => None,
+            }
+        }
+    }
+}
+
+impl<C> Clause<C> {
+    /// The same clause over what `change` makes of its conditions.
+    pub fn map<D>(self, change: &mut impl FnMut(C) -> D) -> Clause<D> {
+        let mut all =
+            |parts: Vec<Clause<C>>| parts.into_iter().map(|part| part.map(change)).collect();
+        match self {
+            Clause::All(parts) => Clause::All(all(parts)),
+            Clause::Any(parts) => Clause::Any(all(parts)),
+            Clause::One(condition) => Clause::One(change(condition)),
+        }
+    }
+
+    pub fn visit<'a>(&'a self, see: &mut impl FnMut(&'a C)) {
+        match self {
+            Clause::One(condition) => see(condition),
+            Clause::All(parts) | Clause::Any(parts) => {
+                parts.iter().for_each(|part| part.visit(see));
+            }
+        }
+    }
+}
+
+impl Clause<(Condition, usize)> {
+    /// Evaluates the arguments, once for an execution.
+    ///
+    /// # Safety
+    /// As `Condition::bind`.
+    pub unsafe fn bind(&self, evaluation: &Evaluation) -> Bound {
+        // SAFETY: by contract.
+        unsafe {
+            let all = |parts: &[Self]| parts.iter().map(|part| part.bind(evaluation)).collect();
+            match self {
+                Clause::All(parts) => Clause::All(all(parts)),
+                Clause::Any(parts) => Clause::Any(all(parts)),
+                Clause::One((condition, lane)) => Clause::One((condition.bind(evaluation), *lane)),
+            }
+        }
+    }
+}
+
+impl Bound {
+    /// What bounds of a chunk say of its rows, and the rows of blocks that they do not exclude.
+    pub fn candidates(&self, lanes: &mut [Lane], chunk: &Chunk) -> (Verdict, Vec<Range<u32>>) {
+        let rows = chunk.header.rows;
+        match self {
+            Clause::One((condition, lane)) => one(condition, &mut lanes[*lane], chunk),
+            Clause::All(parts) => {
+                let (mut verdict, mut ranges) = (Verdict::All, whole(rows));
+                for part in parts {
+                    let (of_part, left) = part.candidates(lanes, chunk);
+                    if of_part == Verdict::None {
+                        return (Verdict::None, Vec::new());
+                    }
+                    if of_part == Verdict::Some {
+                        verdict = Verdict::Some;
+                    }
+                    ranges = intersect(&ranges, &left);
+                }
+                (verdict, ranges)
+            }
+            Clause::Any(parts) => {
+                let (mut verdict, mut ranges) = (Verdict::None, Vec::new());
+                for part in parts {
+                    let (of_part, left) = part.candidates(lanes, chunk);
+                    match of_part {
+                        Verdict::All => return (Verdict::All, whole(rows)),
+                        Verdict::Some => verdict = Verdict::Some,
+                        Verdict::None => {}
+                    }
+                    ranges.extend(left);
+                }
+                (verdict, united(ranges))
+            }
+        }
+    }
+
+    /// Keeps the selected rows of a window for which the clause is true, and counts the blocks that had to be decoded.
+    pub fn keep(
+        &self,
+        lanes: &mut [Lane],
+        chunk: &Chunk,
+        rows: &Range<u32>,
+        selected: &mut Bitmap,
+        decoded: &mut u64,
+    ) {
+        match self {
+            Clause::One((condition, lane)) => {
+                let lane = &mut lanes[*lane];
+                let verdict = match lane.block(chunk, rows.start) {
+                    Some(block) => {
+                        let length = block.rows.len() as u32;
+                        condition.judge(&block.min, &block.max, block.nulls, length)
+                    }
+                    None => Verdict::Some,
+                };
+                match verdict {
+                    Verdict::None => *selected = Bitmap::none(rows.len()),
+                    Verdict::All => {}
+                    Verdict::Some => {
+                        *decoded += u64::from(lane.decode(chunk, rows));
+                        condition.keep(lane, rows, selected);
+                    }
+                }
+            }
+            Clause::All(parts) => {
+                for part in parts {
+                    part.keep(lanes, chunk, rows, selected, decoded);
+                    if selected.is_none() {
+                        return;
+                    }
+                }
+            }
+            Clause::Any(parts) => {
+                let mut kept = Bitmap::none(rows.len());
+                for part in parts {
+                    // Those that are kept already need no other reason.
+                    let mut rest = selected.clone();
+                    rest.subtract(&kept);
+                    if rest.is_none() {
+                        break;
+                    }
+                    part.keep(lanes, chunk, rows, &mut rest, decoded);
+                    kept.unite(&rest);
+                }
+                *selected = kept;
+            }
+        }
+    }
+}
+
+fn one(condition: &Bounded, lane: &mut Lane, chunk: &Chunk) -> (Verdict, Vec<Range<u32>>) {
+    let rows = chunk.header.rows;
+    let Some(head) = chunk.columns.columns().get(lane.at) else {
+        return (Verdict::Some, whole(rows));
+    };
+    let summary = &head.summary;
+    let verdict = condition.judge(&summary.min, &summary.max, head.nulls, rows);
+    match verdict {
+        Verdict::None => return (verdict, Vec::new()),
+        Verdict::Some if !lane.is_constant() => {}
+        _ => return (verdict, whole(rows)),
+    }
+    let blocks = lane.directory(chunk).blocks().iter();
+    let left = blocks.filter(|block| {
+        let length = block.rows.len() as u32;
+        condition.judge(&block.min, &block.max, block.nulls, length) != Verdict::None
+    });
+    let left = united(left.map(|block| block.rows.clone()).collect());
+    match left.is_empty() {
+        true => (Verdict::None, left),
+        false => (Verdict::Some, left),
+    }
+}
+
+/// All rows, as ranges.
+fn whole(rows: u32) -> Vec<Range<u32>> {
+    core::iter::once(0..rows).collect()
+}
+
+/// Rows that are in any of the ranges, as ascending ranges with rows between them.
+fn united(mut ranges: Vec<Range<u32>>) -> Vec<Range<u32>> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut all: Vec<Range<u32>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match all.last_mut() {
+            Some(last) if last.end >= range.start => last.end = last.end.max(range.end),
+            _ => all.push(range),
+        }
+    }
+    all
+}
+
+/// Rows that are in both of two ascending lists of ranges.
+pub fn intersect(a: &[Range<u32>], b: &[Range<u32>]) -> Vec<Range<u32>> {
+    let (mut at, mut other) = (0, 0);
+    let mut both = Vec::new();
+    while at < a.len() && other < b.len() {
+        let (left, right) = (&a[at], &b[other]);
+        let part = left.start.max(right.start)..left.end.min(right.end);
+        if !part.is_empty() {
+            both.push(part);
+        }
+        match left.end < right.end {
+            true => at += 1,
+            false => other += 1,
+        }
+    }
+    both
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_united_and_intersected() {
+        let some = united(vec![5..9, 0..2, 2..3, 8..12]);
+        assert_eq!(some, [0..3, 5..12]);
+        assert_eq!(intersect(&some, &[1..6, 11..20]), [1..3, 5..6, 11..12]);
+        assert!(intersect(&some, &[]).is_empty());
+    }
+}

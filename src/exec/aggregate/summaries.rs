@@ -1,0 +1,137 @@
+//! What headers and directories say of values, in place of the values: a chunk whose rows are all wanted, by one group, is not
+//! decoded for aggregates that its header answers, nor is a block of a run that has all of it.
+
+use super::chunk::Work;
+use super::compile::{GroupColumn, Keep, Way, ROWS};
+use super::evaluate::guarded;
+use super::fold::int_of;
+use super::known::Known;
+use super::lanes::{attribute_of, Class, Lane};
+use crate::chunk::datum;
+use crate::chunk::read::Chunk;
+use pgrx::pg_sys::Datum;
+use varve_columns::chunk::Constant;
+use varve_columns::column::Kind;
+use varve_columns::summary::Summary;
+
+impl Work {
+    /// Takes in a chunk whose rows are all wanted, as far as its header answers; true where nothing is left to do.
+    ///
+    /// # Safety
+    /// As `chunk`.
+    pub unsafe fn answer_chunk(&mut self, chunk: &Chunk) -> bool {
+        let rows = chunk.header.rows;
+        let is_vector = |at: usize| self.compiled.aggregates[at].vector.is_some();
+        let count = self.compiled.aggregates.len();
+        if rows == 0 || count > 0 && !(0..count).any(is_vector) {
+            return false;
+        }
+        // SAFETY: by contract.
+        unsafe {
+            self.evaluation.forget();
+            let mut values = Vec::with_capacity(self.compiled.groups.len());
+            for at in 0..self.compiled.groups.len() {
+                match self.only_group(chunk, at) {
+                    Some(value) => values.push(value),
+                    None => return false,
+                }
+            }
+            let group = self.group(&values);
+            self.whole = Some(group);
+            let first = self.groups.first_cell(group);
+            let mut all = true;
+            for (at, aggregate) in self.compiled.aggregates.iter().enumerate() {
+                let known = match (&aggregate.keep, aggregate.vector) {
+                    (Keep::Fold { .. }, Some(ROWS)) => Some(Known::new(rows, 0, &Summary::EMPTY)),
+                    (Keep::Fold { .. }, Some(lane)) => {
+                        Some(of_chunk(&self.compiled.lanes[lane], chunk))
+                    }
+                    _ => None,
+                };
+                let cell = &mut self.groups.cells[first + at];
+                let with = match (&aggregate.keep, known) {
+                    (Keep::Fold { fold, .. }, Some(known)) => {
+                        fold.with(cell, &known, aggregate.mean_only)
+                    }
+                    _ => None,
+                };
+                match with {
+                    Some(with) => {
+                        *cell = with;
+                        self.answered[at] = true;
+                    }
+                    None => all = false,
+                }
+            }
+            all
+        }
+    }
+
+    /// A group column of a chunk, where all its rows have the same.
+    unsafe fn only_group(&mut self, chunk: &Chunk, at: usize) -> Option<(Datum, bool)> {
+        let compiled = &mut self.compiled;
+        let GroupColumn {
+            state, typ, way, ..
+        } = compiled.groups[at];
+        let evaluation = self.evaluation;
+        // SAFETY: the caller's contract: what an expression needs is set before it is evaluated.
+        unsafe {
+            match way {
+                Way::Same => {}
+                Way::Column(lane) => return compiled.lanes[lane].only_value(chunk),
+                Way::Rising(lane) => {
+                    let lane = &mut compiled.lanes[lane];
+                    if let Some(value) = lane.only_value(chunk) {
+                        evaluation.set(lane.at, value);
+                    } else {
+                        // Both are values of rows that are wanted: evaluating for them raises what core would.
+                        let head = chunk.columns.columns().get(lane.at)?;
+                        if head.nulls > 0 || !datum::fits(head.kind, attribute_of(chunk, lane.at)) {
+                            return None;
+                        }
+                        let least = datum::of_bound(head.kind, head.summary.min)?;
+                        let greatest = datum::of_bound(head.kind, head.summary.max)?;
+                        evaluation.set(lane.at, (greatest, false));
+                        let last = guarded(|| evaluation.value(state));
+                        evaluation.set(lane.at, (least, false));
+                        let first = guarded(|| evaluation.value(state));
+                        return typ.same_or_null(first, last).then_some(first);
+                    }
+                }
+                Way::Each | Way::Zoned(..) => {
+                    for at in compiled.groups[at].lanes.clone() {
+                        let lane = &mut compiled.lanes[at];
+                        evaluation.set(lane.at, lane.only_value(chunk)?);
+                    }
+                }
+            }
+            Some(guarded(|| evaluation.value(state)))
+        }
+    }
+}
+
+/// What is known of a column of a chunk, by its header; of one that was added later, by its default.
+fn of_chunk(lane: &Lane, chunk: &Chunk) -> Known {
+    let rows = chunk.header.rows;
+    let attribute = attribute_of(chunk, lane.at);
+    if let Some(head) = chunk.columns.columns().get(lane.at) {
+        // What does not fit is raised by whoever decodes it.
+        return match datum::fits(head.kind, attribute) {
+            true => Known::new(rows, head.nulls, &head.summary),
+            false => Known::new(rows, head.nulls, &Summary::EMPTY),
+        };
+    }
+    // SAFETY: an attribute of the table, which is open while its chunk is used.
+    let (value, isnull) = unsafe { datum::missing((*chunk.table.get()).rd_att, lane.at + 1) };
+    if isnull {
+        return Known::new(rows, rows, &Summary::EMPTY);
+    }
+    let bits = value.value() as u64;
+    let summary = match lane.class {
+        Class::Int => Constant::Int(int_of(value, lane.length)).summary(Kind::I64, rows),
+        Class::Double => Constant::F64(bits).summary(Kind::F64, rows),
+        Class::Single => Constant::F32(bits as u32).summary(Kind::F32, rows),
+        Class::Other => Summary::EMPTY,
+    };
+    Known::new(rows, 0, &summary)
+}
