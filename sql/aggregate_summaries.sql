@@ -39,6 +39,8 @@ SELECT * FROM reads('SELECT sum(small) FROM {t}');
 SELECT * FROM reads('SELECT min(note), max(value) FROM {t}');
 SELECT * FROM reads('SELECT count(*) FILTER (WHERE ok), max(value + 1) FROM {t}');
 SELECT * FROM reads('SELECT first(value, time), last(value, time), max(value) FROM {t} WHERE sensor = 1');
+-- What the index has left out.
+EXPLAIN (ANALYZE, VERBOSE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT count(*) FROM v WHERE sensor = 4;
 -- A column that came later has its default everywhere.
 ALTER TABLE h ADD COLUMN late int DEFAULT 5, ADD COLUMN later float8 DEFAULT 0.5, ADD COLUMN none text;
 ALTER TABLE v ADD COLUMN late int DEFAULT 5, ADD COLUMN later float8 DEFAULT 0.5, ADD COLUMN none text;

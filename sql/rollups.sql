@@ -38,7 +38,9 @@ SELECT count(*) FROM cpu_daily_stored;
 TABLE differences;
 SELECT name, source, width, watermark, marked_ranges, bytes > 0 AS has_bytes FROM varve.rollups ORDER BY name;
 -- A year's dashboard reads what is stored, and the rest from the source by its index.
+SET varve.enable_aggregate = off;
 EXPLAIN (COSTS OFF) SELECT bucket, mean FROM cpu_hourly WHERE host = 'h1' AND bucket >= '2026-01-10' ORDER BY bucket;
+RESET varve.enable_aggregate;
 
 -- One's own changes, before they are committed.
 BEGIN;

@@ -343,8 +343,11 @@ pub unsafe fn same_image(
         if attribute.attbyval {
             return a == b;
         }
-        if let (-1, Some(a), Some(b)) = (attribute.attlen, plain_body(a), plain_body(b)) {
-            return a == b;
+        // Values of other lengths have no header that says how long they are.
+        if attribute.attlen == -1 {
+            if let (Some(a), Some(b)) = (plain_body(a), plain_body(b)) {
+                return a == b;
+            }
         }
         pg_sys::ffi::pg_guard_ffi_boundary(|| {
             datum_image_eq(a, b, attribute.attbyval, i32::from(attribute.attlen))

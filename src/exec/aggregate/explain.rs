@@ -4,6 +4,7 @@ use super::chunk::Work;
 use super::compile::Parts;
 use crate::pg::node::list;
 use crate::pg::relation;
+use crate::scan::headers;
 use pgrx::pg_sys;
 
 /// Shows conditions, and with ANALYZE what was read.
@@ -42,6 +43,14 @@ pub unsafe fn explain(
                 pg_sys::ExplainPropertyUInteger(label.as_ptr(), core::ptr::null(), value, state);
             };
             let counters = &work.counters;
+            if (*state).verbose && parts.join.is_none() {
+                let (table, mut all) = ((*node).ss.ss_currentRelation, 0);
+                let snapshot = (*(*node).ss.ps.state).es_snapshot;
+                headers::each_header(table, snapshot, |_, _| all += 1);
+                count(c"Chunks in All", all);
+                let skipped = all.saturating_sub(counters.chunks);
+                count(c"Chunks Skipped by Index", skipped);
+            }
             count(c"Chunks", counters.chunks);
             count(c"Chunks Skipped", counters.skipped);
             count(c"Chunks Answered by Summaries", counters.known);
