@@ -20,7 +20,7 @@ SUITE ?=
 
 export PG PG_CONFIG TARGET PROFILE LIBRARY
 
-.PHONY: all build sql programs bench install installcheck check test test-here aggregates faults cancel resource-limits replicate logical differential model keys worker pgbench crash readme rollups core-suites vitals torture soak fuzz demo clean prerequisites
+.PHONY: all build sql programs bench queries install installcheck check test test-here aggregates faults cancel resource-limits replicate logical differential model keys worker pgbench crash readme rollups core-suites vitals torture soak fuzz demo clean prerequisites
 
 all: build
 
@@ -86,6 +86,13 @@ vitals: prerequisites build programs
 bench: PROGRAMS = release
 bench: prerequisites build programs
 	$(BENCH) tables docs/tables.md
+	$(BENCH) queries docs/queries.md --sensors $(SENSORS)
+
+# Aggregates by columns, heap beside varve; three minutes; the page is docs/queries.md. SENSORS=500 is the size of the published benchmark.
+SENSORS ?= 50
+queries: PROGRAMS = release
+queries: prerequisites build programs
+	$(BENCH) queries docs/queries.md --sensors $(SENSORS)
 
 # Up to an hour; its page is docs/torture.md.
 torture: prerequisites build programs

@@ -14,6 +14,7 @@ mod logical;
 mod model;
 mod pgbench;
 mod pglogical;
+mod queries;
 mod readme;
 mod replicate;
 mod resource_limits;
@@ -118,6 +119,13 @@ pub fn run() -> Result<bool> {
             arguments.option("days", 90)?,
             &arguments.word(0, "docs/tables.md".to_string())?,
             arguments.given("section")?,
+        )?,
+        "queries" => queries::run(
+            &tree,
+            &mut report,
+            arguments.option("sensors", 50)?,
+            arguments.option("days", 90)?,
+            &arguments.word(0, "docs/queries.md".to_string())?,
         )?,
         "torture" => torture::run(
             &tree,

@@ -1,9 +1,11 @@
 //! Random aggregate queries over random tables, a heap beside its varve twin: fresh and merged chunks, a tail, deleted and
-//! updated rows, late ones and duplicates, nulls, NaN, infinities, columns that came and went. Every answer must be the
+//! updated rows, late ones and duplicates, nulls, NaN, infinities, columns that came and went; joins that name series; then
+//! snapshots beside writers and compact. Every answer must be the
 //! heap's: exactly, but for the last bits of sums of floats. A query that fails is cut down to what makes it fail.
 
 mod answer;
 mod query;
+mod snapshots;
 mod table;
 
 use crate::random::Random;
@@ -28,7 +30,7 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, seconds: u64, seed: u64) -> Re
     println!("aggregates: seed {seed}");
     let cluster = Cluster::create(tree, &["statement_timeout = '60s'", "autovacuum = off"])?;
     let mut client = cluster.database("aggregates")?;
-    let end = Instant::now() + Duration::from_secs(seconds);
+    let end = Instant::now() + Duration::from_secs(seconds * 3 / 4);
     let mut random = Random::new(seed);
     let mut counts = Counts::default();
     let mut number = 0;
@@ -42,11 +44,21 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, seconds: u64, seed: u64) -> Re
             client = cluster.connect("aggregates")?;
         }
     }
+    let outcome = snapshots::run(&cluster, (seconds / 4).max(5), random.bits(), &mut counts);
+    report.check("aggregates/snapshots beside writers", outcome);
     println!(
-        "aggregates: {} queries, {} of them by the node, {} errors",
-        counts.queries, counts.by_node, counts.errors
+        "aggregates: {} queries, {} of them by the node, {} over joins, {} chunks answered by summaries, {} errors",
+        counts.queries, counts.by_node, counts.over_joins, counts.summaries, counts.errors
     );
     let enough = counts.by_node * LEAST_SHARE >= counts.queries;
+    let some = counts.over_joins > 0 && counts.summaries > 0;
+    report.check(
+        "aggregates/joins and summaries are among them",
+        match some || crate::heap_pair::access_method() != "varve" {
+            true => Ok(()),
+            false => Err("no join by the node, or no chunk answered by its summary".into()),
+        },
+    );
     report.check(
         "aggregates/share of the node",
         match enough || crate::heap_pair::access_method() != "varve" {
@@ -61,6 +73,10 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, seconds: u64, seed: u64) -> Re
 struct Counts {
     queries: u64,
     by_node: u64,
+    /// Of those, with another relation.
+    over_joins: u64,
+    /// Chunks, in some of the queries.
+    summaries: u64,
     errors: u64,
 }
 
@@ -85,7 +101,13 @@ fn one_table(client: &mut Client, random: &mut Random, counts: &mut Counts) -> R
 fn check(client: &mut Client, query: &Query, table: &Table, counts: &mut Counts) -> Result<()> {
     let (heap, varve) = answers(client, query)?;
     counts.errors += u64::from(heap.is_error());
-    counts.by_node += u64::from(goes_through_node(client, query)?);
+    if goes_through_node(client, query)? {
+        counts.by_node += 1;
+        counts.over_joins += u64::from(query.is_join());
+        if counts.by_node.is_multiple_of(8) && !varve.is_error() {
+            counts.summaries += answered_by_summaries(client, query)?;
+        }
+    }
     if heap.equals(&varve, query) {
         return Ok(());
     }
@@ -112,6 +134,17 @@ fn goes_through_node(client: &mut Client, query: &Query) -> Result<bool> {
     let rows = client.query(&format!("EXPLAIN (COSTS OFF) {}", query.text("v")), &[])?;
     let has_node = |row: &postgres::Row| row.get::<_, String>(0).contains("VarveAggregate");
     Ok(rows.iter().any(has_node))
+}
+
+fn answered_by_summaries(client: &mut Client, query: &Query) -> Result<u64> {
+    let explain = "EXPLAIN (ANALYZE, VERBOSE, TIMING OFF, SUMMARY OFF)";
+    let rows = client.query(&format!("{explain} {}", query.text("v")), &[])?;
+    let of_line = |row: &postgres::Row| {
+        let line: String = row.get(0);
+        let (_, number) = line.split_once("Chunks Answered by Summaries: ")?;
+        number.parse::<u64>().ok()
+    };
+    Ok(rows.iter().filter_map(of_line).sum())
 }
 
 /// The same query without whatever is not needed for it to fail.

@@ -25,6 +25,15 @@ pub struct Query {
     pub aggregates: Vec<Aggregate>,
     conditions: Vec<String>,
     having: Option<String>,
+    /// A join with the relation `p`, whose rows name series.
+    join: Option<Join>,
+}
+
+#[derive(Clone)]
+struct Join {
+    /// `t`, the table, stands for its name.
+    on: String,
+    is_inner: bool,
 }
 
 impl Query {
@@ -42,11 +51,13 @@ impl Query {
         let having = random
             .one_in(6)
             .then(|| format!("count(*) > {}", random.integer(0, 20)));
+        let join = random.one_in(5).then(|| join_of(random, columns)).flatten();
         Query {
             groups,
             aggregates,
             conditions,
             having,
+            join,
         }
     }
 
@@ -56,8 +67,14 @@ impl Query {
             .iter()
             .chain(self.aggregates.iter().map(|own| &own.text));
         let mut text = format!("SELECT {} FROM {table}", join(outputs, ", "));
-        if !self.conditions.is_empty() {
-            text += &format!(" WHERE {}", join(self.conditions.iter(), " AND "));
+        let mut conditions = self.conditions.clone();
+        match &self.join {
+            Some(join) if join.is_inner => text += &format!(" JOIN p ON {}", join.on),
+            Some(join) => conditions.push(format!("EXISTS (SELECT FROM p WHERE {})", join.on)),
+            None => {}
+        }
+        if !conditions.is_empty() {
+            text += &format!(" WHERE {}", join(conditions.iter(), " AND "));
         }
         if !self.groups.is_empty() {
             let numbers: Vec<String> = (1..=self.groups.len()).map(|n| n.to_string()).collect();
@@ -67,6 +84,10 @@ impl Query {
             text += &format!(" HAVING {having}");
         }
         text
+    }
+
+    pub fn is_join(&self) -> bool {
+        self.join.is_some()
     }
 
     /// The query without one of its parts.
@@ -89,6 +110,12 @@ impl Query {
                 all.push(query);
             }
         }
+        if self.join.is_some() {
+            all.push(Query {
+                join: None,
+                ..self.clone()
+            });
+        }
         if self.having.is_some() {
             all.push(Query {
                 having: None,
@@ -101,6 +128,33 @@ impl Query {
 
 fn join<'a>(parts: impl Iterator<Item = &'a String>, with: &str) -> String {
     parts.map(String::as_str).collect::<Vec<_>>().join(with)
+}
+
+/// By a column of integers or texts; rows of `p` come once or more, and not all of them are series.
+fn join_of(random: &mut Random, columns: &[Column]) -> Option<Join> {
+    let keys: Vec<&Column> = columns
+        .iter()
+        .filter(|column| column.name.starts_with('k') || random.one_in(4))
+        .filter(|column| matches!(column.typ, "int" | "smallint" | "bigint" | "text"))
+        .collect();
+    if keys.is_empty() {
+        return None;
+    }
+    let column = random.pick(&keys);
+    let value = match column.typ {
+        "text" => "series",
+        "int" => *random.pick(&["number", "wide"]),
+        _ => "number",
+    };
+    let part = match random.integer(0, 3) {
+        0 => " AND weight > 3",
+        1 => " AND weight IN (1, 2, 40)",
+        _ => "",
+    };
+    Some(Join {
+        on: format!("p.{value} = {}{part}", column.name),
+        is_inner: random.one_in(2),
+    })
 }
 
 fn time(columns: &[Column]) -> &Column {
@@ -143,7 +197,9 @@ fn group(random: &mut Random, columns: &[Column]) -> String {
             3 => format!("date_bin('{width} seconds', t, {typ} '2001-01-01')"),
             4 => format!("floor(extract(epoch FROM t) / {width}) * {width}"),
             5 if typ == "timestamptz" => {
-                format!("time_bucket('{width} seconds', t, 'Europe/Berlin')")
+                let zone = random.pick(&["Europe/Berlin", "Australia/Lord_Howe", "EST5EDT"]);
+                let width = random.pick(&["1 minute", "3 hours", "1 day", "2 months"]);
+                format!("time_bucket('{width}', t, '{zone}')")
             }
             5 => "t::date".into(),
             _ => format!("time_bucket('{width} seconds', t, {typ} '2020-01-01 00:00:07')"),
@@ -209,7 +265,26 @@ fn aggregate(random: &mut Random, columns: &[Column]) -> Aggregate {
     Aggregate { text, compared }
 }
 
+/// Conditions, some of them joined by OR and AND.
 fn condition(random: &mut Random, columns: &[Column]) -> String {
+    match random.integer(0, 8) {
+        0 => format!(
+            "({} OR {})",
+            one_condition(random, columns),
+            one_condition(random, columns)
+        ),
+        1 => format!(
+            "({} OR {} AND {} OR {})",
+            one_condition(random, columns),
+            one_condition(random, columns),
+            one_condition(random, columns),
+            one_condition(random, columns)
+        ),
+        _ => one_condition(random, columns),
+    }
+}
+
+fn one_condition(random: &mut Random, columns: &[Column]) -> String {
     let column = match random.one_in(3) {
         true => time(columns),
         false => random.pick(columns),

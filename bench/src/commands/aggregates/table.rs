@@ -85,7 +85,9 @@ impl Table {
         let memory = random.pick(&["64kB", "4MB"]);
         let method = crate::heap_pair::access_method();
         table.run(client, &format!(
-            "DROP TABLE IF EXISTS h, v, s; CREATE TABLE h ({list}); CREATE TABLE s ({list}); CREATE TABLE v ({list}) USING {method};
+            "DROP TABLE IF EXISTS h, v, s, p; CREATE TABLE p (number int, wide bigint, series text, weight int);
+             INSERT INTO p SELECT g % 5, g % 5, 'series ' || g % 5, g FROM generate_series(1, 8) g;
+             INSERT INTO p VALUES (NULL, NULL, NULL, 40), (7, 7, 'series 7', 40), (-1, -1, 'nobody', 1); CREATE TABLE h ({list}); CREATE TABLE s ({list}); CREATE TABLE v ({list}) USING {method};
              SET timezone = '{zone}'; SET work_mem = '{memory}'; SET enable_partitionwise_aggregate = off"
         ))?;
         if method == "varve" {
@@ -101,6 +103,16 @@ impl Table {
             table.load(client, random, true)?;
         }
         Ok(table)
+    }
+
+    /// One that is there already.
+    pub fn made(columns: Vec<Column>) -> Table {
+        Table {
+            columns,
+            history: Vec::new(),
+            rows: 0,
+            added: 0,
+        }
     }
 
     fn run(&mut self, client: &mut Client, statement: &str) -> Result<()> {

@@ -2,7 +2,7 @@
 //! Benchmark Suite and on other shapes. Times are compared within the run only; everything else is counted.
 
 mod changes;
-mod data;
+pub mod data;
 mod keys;
 mod load;
 mod page;
