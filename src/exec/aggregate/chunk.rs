@@ -32,6 +32,41 @@ pub struct Counters {
     pub tail_rows: u64,
 }
 
+impl Counters {
+    pub const COUNT: usize = 6;
+
+    pub fn to_array(self) -> [u64; Self::COUNT] {
+        [
+            self.chunks,
+            self.skipped,
+            self.known,
+            self.decoded,
+            self.blocks,
+            self.tail_rows,
+        ]
+    }
+
+    pub fn from_array(counts: [u64; Self::COUNT]) -> Counters {
+        let [chunks, skipped, known, decoded, blocks, tail_rows] = counts;
+        Counters {
+            chunks,
+            skipped,
+            known,
+            decoded,
+            blocks,
+            tail_rows,
+        }
+    }
+
+    pub fn add(&mut self, other: Counters) {
+        let mut sums = self.to_array();
+        for (sum, count) in sums.iter_mut().zip(other.to_array()) {
+            *sum += count;
+        }
+        *self = Counters::from_array(sums);
+    }
+}
+
 /// An execution.
 pub struct Work {
     pub compiled: Compiled,

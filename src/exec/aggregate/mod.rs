@@ -1,6 +1,6 @@
 //! `VarveAggregate`: partial states of the groups of one table, folded from decoded columns (docs/design/0017).
 //!
-//! `node` is what the executor calls; `joined` runs the other side of a join; `source` finds chunks and rows of the tail, by an index where `places` says so; `chunk` walks over a chunk, window by window;
+//! `node` is what the executor calls; `joined` runs the other side of a join; `parallel` is what processes share; `source` finds chunks and rows of the tail, by an index where `places` says so; `chunk` walks over a chunk, window by window;
 //! `summaries` answer from headers and blocks' bounds; `lanes` decode columns, `clauses` of `conditions` choose rows, `runs` and `groups` tell groups apart; `fold` has the states that are kept
 //! here, `transition` those of any other aggregate.
 
@@ -18,6 +18,7 @@ mod known;
 pub mod lanes;
 mod monotone;
 mod node;
+mod parallel;
 pub mod places;
 mod runs;
 mod source;

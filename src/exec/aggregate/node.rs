@@ -1,12 +1,14 @@
 //! What the executor calls. All input is read at the first call; groups that do not fit into memory go up early, and again when
 //! they come again: core's final step brings them together.
 
-use super::chunk::Work;
+use super::chunk::{Counters, Work};
 use super::clauses::Clause;
 use super::compile::{Compiled, Parts};
+use super::conditions::Bounded;
 use super::emit::Emitter;
 use super::evaluate::{guarded, Evaluation};
 use super::joined::Joined;
+use super::parallel::{Found, Shared as InParallel};
 use super::source::{Input, Source};
 use super::transition::executor_of;
 use crate::pg::custom_scan::{self, Shared};
@@ -35,6 +37,10 @@ struct Own {
     states: *mut pg_sys::ExprContext,
     source: Option<Source>,
     joined: Option<Joined>,
+    /// What a parallel query's processes share; null where there are none.
+    shared: *mut InParallel,
+    /// What the leader has found before it had the memory to share it.
+    found: Option<Found>,
     phase: Phase,
 }
 
@@ -54,6 +60,11 @@ static SCAN_METHODS: Shared<pg_sys::CustomScanMethods> = Shared(pg_sys::CustomSc
 
 static EXEC_METHODS: Shared<pg_sys::CustomExecMethods> = Shared(pg_sys::CustomExecMethods {
     ExplainCustomScan: Some(explain),
+    EstimateDSMCustomScan: Some(estimate_shared),
+    InitializeDSMCustomScan: Some(initialize_shared),
+    ReInitializeDSMCustomScan: Some(reinitialize_shared),
+    InitializeWorkerCustomScan: Some(initialize_worker),
+    ShutdownCustomScan: Some(shut_down),
     ..custom_scan::exec_methods(NAME, begin, exec, end, rescan)
 });
 
@@ -107,6 +118,8 @@ unsafe extern "C-unwind" fn begin(
             states,
             source: None,
             joined,
+            shared: core::ptr::null_mut(),
+            found: None,
             phase: Phase::Start,
         };
         let mut context = PgMemoryContexts::For((*estate).es_query_cxt);
@@ -188,27 +201,47 @@ impl Own {
     unsafe fn start(&mut self, node: *mut pg_sys::CustomScanState) {
         // SAFETY: the caller's contract.
         unsafe {
-            let evaluation = self.work.evaluation;
-            (*evaluation.context).ecxt_scantuple = evaluation.row;
-            evaluation.forget();
-            let once = self.work.compiled.once;
-            if !guarded(|| evaluation.holds(once)) {
+            if !self.bind() {
                 self.phase = Phase::Done;
                 return;
             }
-            let clauses = core::mem::take(&mut self.work.compiled.clauses);
-            self.work.clauses = clauses
-                .iter()
-                .map(|clause| clause.bind(&evaluation))
-                .collect();
-            self.work.compiled.clauses = clauses;
-            evaluation.forget();
             if let Some(joined) = &mut self.joined {
                 joined.read();
             }
             let more = self.next_pass(node);
             self.phase = if more { Phase::Read } else { Phase::Done };
         }
+    }
+
+    /// Evaluates what is the same for all rows; false where no row can be wanted.
+    unsafe fn bind(&mut self) -> bool {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let evaluation = self.work.evaluation;
+            (*evaluation.context).ecxt_scantuple = evaluation.row;
+            evaluation.forget();
+            let once = self.work.compiled.once;
+            let holds = guarded(|| evaluation.holds(once));
+            if holds {
+                let clauses = core::mem::take(&mut self.work.compiled.clauses);
+                let bound = clauses.iter().map(|clause| clause.bind(&evaluation));
+                self.work.clauses = bound.collect();
+                self.work.compiled.clauses = clauses;
+            }
+            evaluation.forget();
+            holds
+        }
+    }
+
+    /// The conditions on one column, each with it.
+    fn conditions(&self) -> Vec<(&Bounded, usize)> {
+        let lanes = &self.work.compiled.lanes;
+        let clauses = self.work.clauses.iter();
+        let named = clauses.filter_map(|clause| match clause {
+            Clause::One((bounded, lane)) => Some((bounded, lanes[*lane].at)),
+            _ => None,
+        });
+        named.collect()
     }
 
     /// Opens the source, for the next values that a join names; false where there are none.
@@ -223,26 +256,14 @@ impl Own {
                 self.work.clauses.truncate(known);
                 self.work.clauses.push(Clause::One((named, lane)));
             }
-            let evaluation = self.work.evaluation;
             let table = (*node).ss.ss_currentRelation;
             let snapshot = (*(*node).ss.ps.state).es_snapshot;
-            let lanes = &self.work.compiled.lanes;
-            let conditions = self.work.clauses.iter();
-            let conditions: Vec<_> = conditions
-                .filter_map(|clause| match clause {
-                    Clause::One((bounded, lane)) => Some((bounded, lanes[*lane].at)),
-                    _ => None,
-                })
-                .collect();
-            let memory = (*evaluation.context).ecxt_per_tuple_memory;
+            let memory = (*self.work.evaluation.context).ecxt_per_tuple_memory;
             let old = pg_sys::MemoryContextSwitchTo((*(*node).ss.ps.state).es_query_cxt);
-            self.source = Some(Source::begin(
-                table,
-                snapshot,
-                self.slot,
-                &conditions,
-                memory,
-            ));
+            self.source = Some(match self.shared.is_null() {
+                true => Source::begin(table, snapshot, self.slot, &self.conditions(), memory),
+                false => Source::shared(table, snapshot, self.slot, self.shared),
+            });
             pg_sys::MemoryContextSwitchTo(old);
             pg_sys::MemoryContextReset(memory);
             true
@@ -313,4 +334,85 @@ unsafe extern "C-unwind" fn explain(
 ) {
     // SAFETY: called by EXPLAIN for a node that `begin` initialized.
     unsafe { super::explain::explain(node, ancestors, state, &own_of(node).work) }
+}
+
+// A parallel query. The leader finds the places before it starts workers.
+
+#[pg_guard]
+unsafe extern "C-unwind" fn estimate_shared(
+    node: *mut pg_sys::CustomScanState,
+    _context: *mut pg_sys::ParallelContext,
+) -> pg_sys::Size {
+    // SAFETY: called by the executor for a node that `begin` initialized.
+    unsafe {
+        let own = own_of(node);
+        let table = (*node).ss.ss_currentRelation;
+        let snapshot = (*(*node).ss.ps.state).es_snapshot;
+        let memory = (*own.work.evaluation.context).ecxt_per_tuple_memory;
+        let found = match own.bind() {
+            true => Source::find(table, snapshot, &own.conditions(), memory),
+            // No process looks anywhere.
+            false => Found::Pages,
+        };
+        pg_sys::MemoryContextReset(memory);
+        let bytes = found.bytes(table, snapshot);
+        own.found = Some(found);
+        bytes
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn initialize_shared(
+    node: *mut pg_sys::CustomScanState,
+    _context: *mut pg_sys::ParallelContext,
+    at: *mut core::ffi::c_void,
+) {
+    // SAFETY: as above; the memory is as large as `estimate_shared` said.
+    unsafe {
+        let own = own_of(node);
+        let table = (*node).ss.ss_currentRelation;
+        let snapshot = (*(*node).ss.ps.state).es_snapshot;
+        let found = own.found.take().expect("BUG: nothing was estimated");
+        InParallel::initialize(at.cast(), &found, table, snapshot);
+        own.shared = at.cast();
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn reinitialize_shared(
+    node: *mut pg_sys::CustomScanState,
+    _context: *mut pg_sys::ParallelContext,
+    at: *mut core::ffi::c_void,
+) {
+    // SAFETY: as above: the memory that `initialize_shared` has filled.
+    unsafe { InParallel::reinitialize(at.cast(), (*node).ss.ss_currentRelation) };
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn initialize_worker(
+    node: *mut pg_sys::CustomScanState,
+    _contents: *mut pg_sys::shm_toc,
+    at: *mut core::ffi::c_void,
+) {
+    // SAFETY: as above, in a worker.
+    unsafe { own_of(node).shared = at.cast() };
+}
+
+/// The node is not asked for more: workers tell what they have done, and the leader takes that before the memory goes.
+#[pg_guard]
+unsafe extern "C-unwind" fn shut_down(node: *mut pg_sys::CustomScanState) {
+    // SAFETY: as above.
+    unsafe {
+        let own = own_of(node);
+        if own.shared.is_null() {
+            return;
+        }
+        if pg_sys::ParallelWorkerNumber >= 0 {
+            let counters = core::mem::take::<Counters>(&mut own.work.counters);
+            InParallel::tell(own.shared, counters);
+        } else {
+            own.work.counters.add(InParallel::told(own.shared));
+            own.shared = core::ptr::null_mut();
+        }
+    }
 }

@@ -16,7 +16,7 @@ use varve_columns::vector::filter::Comparison;
 const SMALL: u32 = 4;
 
 /// Where the scan has to look.
-pub struct TupleKind {
+pub struct Places {
     pub headers: Vec<Tid>,
     pub rows: Vec<Tid>,
 }
@@ -29,7 +29,7 @@ pub unsafe fn find(
     table: pg_sys::Relation,
     snapshot: pg_sys::Snapshot,
     conditions: &[(&Bounded, usize)],
-) -> Option<TupleKind> {
+) -> Option<Places> {
     // SAFETY: by contract; the keys live as long as the quals.
     unsafe {
         let index = headers::usable_index(table, snapshot)?;
@@ -56,7 +56,7 @@ pub unsafe fn find(
             return None;
         }
         let quals = Quals::new(index.rel(), &keys, pg_sys::CurrentMemoryContext);
-        let mut found = TupleKind {
+        let mut found = Places {
             headers: Vec::new(),
             rows: Vec::new(),
         };

@@ -2,6 +2,7 @@
 
 use super::conditions::Bounded;
 use super::evaluate::guarded;
+use super::parallel::{Found, Shared};
 use super::places;
 use crate::am::scan::{self, Part};
 use crate::chunk::chunk_cache;
@@ -22,10 +23,36 @@ pub struct Source {
 enum Way {
     Pages(pg_sys::TableScanDesc),
     Places {
-        headers: std::vec::IntoIter<Tid>,
-        rows: std::vec::IntoIter<Tid>,
+        places: Places,
         fetch: *mut pg_sys::IndexFetchTableData,
     },
+}
+
+enum Places {
+    Own {
+        headers: std::vec::IntoIter<Tid>,
+        rows: std::vec::IntoIter<Tid>,
+    },
+    /// Other processes take some of them.
+    Shared(*mut Shared),
+}
+
+impl Places {
+    unsafe fn next_header(&mut self) -> Option<Tid> {
+        match self {
+            Places::Own { headers, .. } => headers.next(),
+            // SAFETY: the callers' contract.
+            Places::Shared(shared) => unsafe { Shared::next_header(*shared) },
+        }
+    }
+
+    unsafe fn next_row(&mut self) -> Option<Tid> {
+        match self {
+            Places::Own { rows, .. } => rows.next(),
+            // SAFETY: the callers' contract.
+            Places::Shared(shared) => unsafe { Shared::next_row(*shared) },
+        }
+    }
 }
 
 /// What the source comes upon.
@@ -45,26 +72,61 @@ impl Source {
         conditions: &[(&Bounded, usize)],
         scratch: pg_sys::MemoryContext,
     ) -> Source {
-        use pg_sys::ScanOptions::*;
-        let flags = SO_TYPE_SEQSCAN | SO_ALLOW_STRAT | SO_ALLOW_SYNC | SO_ALLOW_PAGEMODE;
-        // SAFETY: by contract; a table access method has these callbacks.
+        // SAFETY: by contract.
         let way = unsafe {
-            match memory::within(scratch, || places::find(table, snapshot, conditions)) {
-                Some(found) => {
-                    let begin = (*(*table).rd_tableam).index_fetch_begin;
-                    let begin = begin.expect("BUG: no index_fetch_begin");
-                    Way::Places {
+            match Source::find(table, snapshot, conditions, scratch) {
+                Found::Places(found) => Way::Places {
+                    places: Places::Own {
                         headers: found.headers.into_iter(),
                         rows: found.rows.into_iter(),
-                        fetch: guarded(|| begin(table)),
-                    }
-                }
-                None => {
-                    let (keys, parallel) = (core::ptr::null_mut(), core::ptr::null_mut());
-                    Way::Pages(guarded(|| {
-                        scan::scan_begin(table, snapshot, 0, keys, parallel, flags)
-                    }))
-                }
+                    },
+                    fetch: begin_fetch(table),
+                },
+                Found::Pages => Way::Pages(begin_pages(table, snapshot, core::ptr::null_mut())),
+            }
+        };
+        Source {
+            way,
+            table,
+            snapshot,
+            slot,
+        }
+    }
+
+    /// Where a source has to look.
+    ///
+    /// # Safety
+    /// As `begin`.
+    pub unsafe fn find(
+        table: pg_sys::Relation,
+        snapshot: pg_sys::Snapshot,
+        conditions: &[(&Bounded, usize)],
+        scratch: pg_sys::MemoryContext,
+    ) -> Found {
+        // SAFETY: by contract.
+        let found =
+            unsafe { memory::within(scratch, || places::find(table, snapshot, conditions)) };
+        found.map_or(Found::Pages, Found::Places)
+    }
+
+    /// A source that shares its places with other processes.
+    ///
+    /// # Safety
+    /// As `begin`; the leader has initialized what is shared.
+    pub unsafe fn shared(
+        table: pg_sys::Relation,
+        snapshot: pg_sys::Snapshot,
+        slot: *mut pg_sys::TupleTableSlot,
+        shared: *mut Shared,
+    ) -> Source {
+        // SAFETY: by contract.
+        let way = unsafe {
+            match Shared::pages(shared) {
+                Some(pages) => Way::Pages(begin_pages(table, snapshot, pages)),
+                None => Way::Places {
+                    places: Places::Shared(shared),
+                    fetch: begin_fetch(table),
+                },
             }
         };
         Source {
@@ -82,20 +144,16 @@ impl Source {
     pub unsafe fn next(&mut self) -> Option<Input> {
         // SAFETY: by contract.
         unsafe {
-            let (headers, rows, fetch) = match &mut self.way {
+            let (places, fetch) = match &mut self.way {
                 Way::Pages(scan) => {
                     return Some(match scan::next_part(*scan, self.slot)? {
                         Part::Row => Input::Row,
                         Part::Chunk(open) => Input::Chunk(open),
                     });
                 }
-                Way::Places {
-                    headers,
-                    rows,
-                    fetch,
-                } => (headers, rows, *fetch),
+                Way::Places { places, fetch } => (places, *fetch),
             };
-            for at in headers {
+            while let Some(at) = places.next_header() {
                 crate::pg::error::check_interrupts();
                 let reader = chunk_cache::reader_at(self.table, at, self.snapshot);
                 let reader = reader.filter(|reader| !reader.chunk.header.has(FLAG_TOMBSTONE));
@@ -105,7 +163,7 @@ impl Source {
             }
             let get = (*(*self.table).rd_tableam).index_fetch_tuple;
             let get = get.expect("BUG: no index_fetch_tuple");
-            for at in rows {
+            while let Some(at) = places.next_row() {
                 crate::pg::error::check_interrupts();
                 let mut item = tid::to_pg(at);
                 let (snapshot, slot) = (self.snapshot, self.slot);
@@ -134,5 +192,26 @@ impl Source {
                 }
             }
         }
+    }
+}
+
+unsafe fn begin_pages(
+    table: pg_sys::Relation,
+    snapshot: pg_sys::Snapshot,
+    parallel: pg_sys::ParallelTableScanDesc,
+) -> pg_sys::TableScanDesc {
+    use pg_sys::ScanOptions::*;
+    let flags = SO_TYPE_SEQSCAN | SO_ALLOW_STRAT | SO_ALLOW_SYNC | SO_ALLOW_PAGEMODE;
+    let keys = core::ptr::null_mut();
+    // SAFETY: the callers' contract.
+    unsafe { guarded(|| scan::scan_begin(table, snapshot, 0, keys, parallel, flags)) }
+}
+
+unsafe fn begin_fetch(table: pg_sys::Relation) -> *mut pg_sys::IndexFetchTableData {
+    // SAFETY: the callers' contract; a table access method has the callback.
+    unsafe {
+        let begin = (*(*table).rd_tableam).index_fetch_begin;
+        let begin = begin.expect("BUG: no index_fetch_begin");
+        guarded(|| begin(table))
     }
 }

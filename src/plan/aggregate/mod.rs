@@ -4,6 +4,7 @@
 mod checks;
 mod cost;
 mod join;
+mod parallel;
 mod path;
 mod target;
 

@@ -5,6 +5,7 @@
 use super::checks::{self, parameters_of};
 use super::cost;
 use super::join::Input;
+use super::parallel;
 use super::target::Target;
 use crate::exec::aggregate as node;
 use crate::guc;
@@ -78,7 +79,13 @@ unsafe fn offer(
             };
             let groups = number_of_groups(root, input, &target);
             let path = node_path(root, input, &source, &target, &conditions, groups);
-            add_final_paths(root, path, grouped, extra, groups);
+            add_final_paths(root, path.cast(), grouped, extra, groups);
+            let workers = parallel::workers(root, &source, grouped, &conditions);
+            if workers > 0 {
+                let path = node_path(root, input, &source, &target, &conditions, groups);
+                let gather = parallel::gather(root, path, workers);
+                add_final_paths(root, gather, grouped, extra, groups);
+            }
         }
     }
 }
@@ -153,7 +160,7 @@ unsafe fn node_path(
 /// Core's final step, hashed and sorted.
 unsafe fn add_final_paths(
     root: *mut pg_sys::PlannerInfo,
-    path: *mut pg_sys::CustomPath,
+    path: *mut pg_sys::Path,
     grouped: *mut pg_sys::RelOptInfo,
     extra: *mut pg_sys::GroupPathExtraData,
     groups: f64,
@@ -180,16 +187,15 @@ unsafe fn add_final_paths(
             pg_sys::add_path(grouped, final_path.cast());
         };
         if (*(*root).parse).groupClause.is_null() {
-            return add(path.cast(), pg_sys::AggStrategy::AGG_PLAIN);
+            return add(path, pg_sys::AggStrategy::AGG_PLAIN);
         }
         let can = |flag: u32| (*extra).flags & flag as i32 != 0;
         if can(pg_sys::GROUPING_CAN_USE_HASH) {
-            add(path.cast(), pg_sys::AggStrategy::AGG_HASHED);
+            add(path, pg_sys::AggStrategy::AGG_HASHED);
         }
         if can(pg_sys::GROUPING_CAN_USE_SORT) {
-            let rel = (*path).path.parent;
             let keys = (*root).group_pathkeys;
-            let sorted = pg_sys::create_sort_path(root, rel, path.cast(), keys, -1.0);
+            let sorted = pg_sys::create_sort_path(root, (*path).parent, path, keys, -1.0);
             add(sorted.cast(), pg_sys::AggStrategy::AGG_SORTED);
         }
     }

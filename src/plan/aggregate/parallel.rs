@@ -1,0 +1,71 @@
+//! The node in several processes, which share the chunks of the table, below a Gather.
+
+use super::join::Input;
+use pgrx::pg_sys::{self, Node};
+
+/// How many workers the node may have, beside the leader.
+///
+/// # Safety
+/// Called by the planner's hook; `grouped` is its output.
+pub unsafe fn workers(
+    root: *mut pg_sys::PlannerInfo,
+    source: &Input,
+    grouped: *mut pg_sys::RelOptInfo,
+    conditions: &[*mut Node],
+) -> i32 {
+    // SAFETY: by contract.
+    unsafe {
+        let table = source.table;
+        let is_safe = (*(*root).glob).parallelModeOK
+            && (*table).consider_parallel
+            && (*grouped).consider_parallel;
+        // The places that the leader has found are good for one set of parameters, and the other side of a join runs in each process.
+        if !is_safe || source.join.is_some() || has_parameters(conditions) {
+            return 0;
+        }
+        let most = pg_sys::max_parallel_workers_per_gather;
+        pg_sys::compute_parallel_worker(table, f64::from((*table).pages), -1.0, most)
+    }
+}
+
+/// Do conditions have parameters that another part of the plan sets?
+unsafe fn has_parameters(conditions: &[*mut Node]) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        super::checks::parameters_of(conditions)
+            .into_iter()
+            .any(|parameter| {
+                let kind = (*parameter.cast::<pg_sys::Param>()).paramkind;
+                kind != pg_sys::ParamKind::PARAM_EXTERN
+            })
+    }
+}
+
+/// Core's Gather above the node's path, which becomes one of several processes.
+///
+/// # Safety
+/// As `workers`; the path is nobody else's.
+pub unsafe fn gather(
+    root: *mut pg_sys::PlannerInfo,
+    path: *mut pg_sys::CustomPath,
+    workers: i32,
+) -> *mut pg_sys::Path {
+    // SAFETY: by contract.
+    unsafe {
+        let path = &raw mut (*path).path;
+        (*path).parallel_aware = true;
+        (*path).parallel_safe = true;
+        (*path).parallel_workers = workers;
+        // As core reckons: the leader has the less time to help the more workers it waits on.
+        let leader = (1.0 - 0.3 * f64::from(workers)).max(0.0);
+        let helps = pg_sys::parallel_leader_participation;
+        let processes = f64::from(workers) + if helps { leader } else { 0.0 };
+        let emitting = (*path).total_cost - (*path).startup_cost;
+        (*path).startup_cost /= processes;
+        (*path).total_cost = (*path).startup_cost + emitting;
+        let mut rows = (*path).rows * (f64::from(workers) + 1.0);
+        let (rel, target) = ((*path).parent, (*path).pathtarget);
+        let outer = core::ptr::null_mut();
+        pg_sys::create_gather_path(root, rel, path, target, outer, &mut rows).cast()
+    }
+}
