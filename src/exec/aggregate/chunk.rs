@@ -3,8 +3,9 @@
 use super::clauses::{intersect, Bound, Clause};
 use super::compile::{Aggregate, Compiled, Keep, Way, ROWS};
 use super::conditions::Verdict;
+use super::cuts::TimeSlice;
 use super::evaluate::{guarded, Evaluation};
-use super::fold::{Cell, Slice};
+use super::fold::{int_of, Cell, Slice};
 use super::groups::Groups;
 use super::known::{covers, has_small_values, Known};
 use super::lanes::{Lane, WINDOW_ROWS};
@@ -86,6 +87,8 @@ pub struct Work {
     undecided: Vec<usize>,
     needed: Vec<bool>,
     pub counters: Counters,
+    /// The times that are read now, where there is a lane of them.
+    pub slice: TimeSlice,
 }
 
 impl Work {
@@ -116,6 +119,7 @@ impl Work {
             order,
             places,
             counters: Counters::default(),
+            slice: (None, None),
         }
     }
 
@@ -499,6 +503,16 @@ impl Work {
             {
                 let lane = &self.compiled.lanes[lane];
                 if !named.lists((values[lane.at], nulls[lane.at]), lane.length) {
+                    return;
+                }
+            }
+            if let Some(lane) = self.compiled.sliced {
+                let lane = &self.compiled.lanes[lane];
+                let time = int_of(values[lane.at], lane.length);
+                let (from, before) = self.slice;
+                if from.is_some_and(|from| time < from)
+                    || before.is_some_and(|before| time >= before)
+                {
                     return;
                 }
             }

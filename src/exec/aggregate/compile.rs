@@ -8,6 +8,7 @@ use super::groups::KeyType;
 use super::joined::JoinPart;
 use super::lanes::{class_of, Class, Lane};
 use super::monotone::rises_with;
+use super::slices::SlicePart;
 use super::transition::{Definition, Transition};
 use super::zoned::Zoned;
 use crate::pg::node::{cast, items, list};
@@ -23,6 +24,8 @@ pub struct Compiled {
     pub clauses: Vec<Clause<(Condition, usize)>>,
     /// The lane of the column whose values a join names.
     pub joined: Option<usize>,
+    /// That of the time column, where groups go up in the order of time.
+    pub sliced: Option<usize>,
     /// Evaluated once for an execution.
     pub once: *mut pg_sys::ExprState,
     /// Evaluated for the rows that are left, over these lanes.
@@ -153,6 +156,7 @@ pub struct Parts {
     pub aggregates: Vec<*mut pg_sys::Aggref>,
     pub conditions: Vec<*mut Node>,
     pub join: Option<JoinPart>,
+    pub slices: Option<SlicePart>,
 }
 
 impl Parts {
@@ -161,10 +165,9 @@ impl Parts {
     pub unsafe fn of(scan: *mut pg_sys::CustomScan) -> Parts {
         // SAFETY: by contract.
         unsafe {
-            let numbers = items((*scan).custom_private)
-                .next()
-                .map(|list| crate::pg::node::integers(list))
-                .expect("BUG: a plan without numbers");
+            let private: Vec<*mut pg_sys::List> = items((*scan).custom_private).collect();
+            let numbers = crate::pg::node::integers(private[0]);
+            let slices = crate::pg::node::integers(private[1]);
             let (groups, aggregates) = (numbers[0] as usize, numbers[1] as usize);
             let all: Vec<*mut Node> = items::<pg_sys::TargetEntry>((*scan).custom_scan_tlist)
                 .map(|entry| (*entry).expr.cast())
@@ -175,6 +178,7 @@ impl Parts {
                 aggregates: above[groups..].iter().map(|node| node.cast()).collect(),
                 conditions: conditions.to_vec(),
                 join: JoinPart::of(&numbers[2..]),
+                slices: SlicePart::of(&slices),
             }
         }
     }
@@ -264,6 +268,7 @@ impl Compiled {
                 }
             }
             let joined = parts.join.map(|join| lanes.at(join.at));
+            let sliced = parts.slices.map(|slices| lanes.at(slices.at));
             let residual_lanes = lanes.of(list(rest.iter().copied()).cast());
             let quals = |clauses: Vec<*mut Node>| pg_sys::ExecInitQual(list(clauses), parent);
             let attributes = lanes.lanes.iter().map(|lane| lane.at + 1).max();
@@ -273,6 +278,7 @@ impl Compiled {
                 aggregates,
                 clauses,
                 joined,
+                sliced,
                 once: quals(once),
                 residual: quals(rest),
                 residual_lanes,

@@ -28,6 +28,13 @@ pub unsafe fn explain(
             let name = pg_sys::pnstrdup(name.as_ptr().cast(), name.len());
             pg_sys::ExplainPropertyText(c"Rows Named by".as_ptr(), name, state);
         }
+        if let Some(slices) = parts.slices {
+            let order = match slices.descending {
+                true => c"newest first",
+                false => c"oldest first",
+            };
+            pg_sys::ExplainPropertyText(c"Slices of Time".as_ptr(), order.as_ptr(), state);
+        }
         if !parts.conditions.is_empty() {
             let context = pg_sys::set_deparse_context_plan((*state).deparse_cxt, plan, ancestors);
             let prefix = (*(*state).rtable).length > 1 || (*state).verbose;

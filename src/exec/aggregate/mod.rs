@@ -1,6 +1,6 @@
 //! `VarveAggregate`: partial states of the groups of one table, folded from decoded columns (docs/design/0017).
 //!
-//! `node` is what the executor calls; `joined` runs the other side of a join; `parallel` is what processes share; `source` finds chunks and rows of the tail, by an index where `places` says so; `chunk` walks over a chunk, window by window;
+//! `node` is what the executor calls; `joined` runs the other side of a join; `parallel` is what processes share; `slices` put groups in the order of time; `source` finds chunks and rows of the tail, by an index where `places` says so; `chunk` walks over a chunk, window by window;
 //! `summaries` answer from headers and blocks' bounds; `lanes` decode columns, `clauses` of `conditions` choose rows, `runs` and `groups` tell groups apart; `fold` has the states that are kept
 //! here, `transition` those of any other aggregate.
 
@@ -8,6 +8,7 @@ mod chunk;
 mod clauses;
 mod compile;
 pub mod conditions;
+mod cuts;
 mod emit;
 pub mod evaluate;
 mod explain;
@@ -21,6 +22,7 @@ mod node;
 mod parallel;
 pub mod places;
 mod runs;
+mod slices;
 mod source;
 mod summaries;
 mod transition;
@@ -28,7 +30,8 @@ mod zoned;
 
 pub use compile::is_folded;
 pub use conditions::joinable;
-pub use monotone::is_bucket;
+pub use lanes::{class_of, Class};
+pub use monotone::{is_bucket, rises_with};
 pub use node::{scan_methods, NAME};
 
 /// Registers the node. Called once, when the library is loaded.

@@ -7,8 +7,10 @@ use super::compile::{Compiled, Parts};
 use super::conditions::Bounded;
 use super::emit::Emitter;
 use super::evaluate::{guarded, Evaluation};
+use super::fold::int_of;
 use super::joined::Joined;
 use super::parallel::{Found, Shared as InParallel};
+use super::slices::{self, Slices};
 use super::source::{Input, Source};
 use super::transition::executor_of;
 use crate::pg::custom_scan::{self, Shared};
@@ -37,6 +39,9 @@ struct Own {
     states: *mut pg_sys::ExprContext,
     source: Option<Source>,
     joined: Option<Joined>,
+    slices: Option<Slices>,
+    /// Groups in the order in which they go up; empty: in the order in which they were met.
+    order: Vec<u32>,
     /// What a parallel query's processes share; null where there are none.
     shared: *mut InParallel,
     /// What the leader has found before it had the memory to share it.
@@ -118,6 +123,8 @@ unsafe extern "C-unwind" fn begin(
             states,
             source: None,
             joined,
+            slices: parts.slices.map(Slices::new),
+            order: Vec::new(),
             shared: core::ptr::null_mut(),
             found: None,
             phase: Phase::Start,
@@ -172,6 +179,7 @@ unsafe extern "C-unwind" fn exec(
                 Phase::Read => own.read(node),
                 Phase::Emit(group, more) if group < own.work.groups.count() => {
                     own.phase = Phase::Emit(group + 1, more);
+                    let group = own.order.get(group).map_or(group, |&group| group as usize);
                     own.emitter.emit(&own.work, group, slot);
                     let projection = (*node).ss.ps.ps_ProjInfo;
                     if projection.is_null() {
@@ -184,7 +192,8 @@ unsafe extern "C-unwind" fn exec(
                 }
                 Phase::Emit(_, true) => {
                     own.forget_groups();
-                    own.phase = Phase::Read;
+                    let more = own.source.is_some() || own.next_pass(node);
+                    own.phase = if more { Phase::Read } else { Phase::Done };
                 }
                 Phase::Emit(_, false) => own.phase = Phase::Done,
                 Phase::Done => {
@@ -207,6 +216,11 @@ impl Own {
             }
             if let Some(joined) = &mut self.joined {
                 joined.read();
+            }
+            if let (Some(slices), Some(lane)) = (&mut self.slices, self.work.compiled.sliced) {
+                let table = (*node).ss.ss_currentRelation;
+                let snapshot = (*(*node).ss.ps.state).es_snapshot;
+                slices.begin(table, snapshot, &self.work.clauses, lane);
             }
             let more = self.next_pass(node);
             self.phase = if more { Phase::Read } else { Phase::Done };
@@ -244,7 +258,7 @@ impl Own {
         named.collect()
     }
 
-    /// Opens the source, for the next values that a join names; false where there are none.
+    /// Opens the source, for the next values that a join names or the next slice of time; false where there are none.
     unsafe fn next_pass(&mut self, node: *mut pg_sys::CustomScanState) -> bool {
         // SAFETY: the caller's contract.
         unsafe {
@@ -255,6 +269,15 @@ impl Own {
                 let known = self.work.compiled.clauses.len();
                 self.work.clauses.truncate(known);
                 self.work.clauses.push(Clause::One((named, lane)));
+            }
+            if let (Some(slices), Some(lane)) = (&mut self.slices, self.work.compiled.sliced) {
+                let Some(slice) = slices.next() else {
+                    return false;
+                };
+                self.work.slice = slice;
+                let known = self.work.compiled.clauses.len();
+                self.work.clauses.truncate(known);
+                self.work.clauses.extend(slices::conditions(slice, lane));
             }
             let table = (*node).ss.ss_currentRelation;
             let snapshot = (*(*node).ss.ps.state).es_snapshot;
@@ -286,7 +309,8 @@ impl Own {
                         if self.joined.is_some() && self.next_pass(node) {
                             continue;
                         }
-                        self.phase = Phase::Emit(0, false);
+                        self.put_in_order();
+                        self.phase = Phase::Emit(0, self.slices.is_some());
                         return;
                     }
                     Some(Input::Row) => self.work.row(self.slot),
@@ -297,12 +321,28 @@ impl Own {
                 let is_due = self.work.counters.tail_rows.is_multiple_of(1024);
                 if now >= count + 64 || now > 0 && is_due {
                     count = now;
-                    if self.memory() > limit {
+                    // A slice goes up in order, so all of it is kept.
+                    if self.memory() > limit && self.slices.is_none() {
                         self.phase = Phase::Emit(0, true);
                         return;
                     }
                 }
             }
+        }
+    }
+
+    /// The groups of a slice go up by their only column.
+    fn put_in_order(&mut self) {
+        let Some(slices) = &self.slices else {
+            return;
+        };
+        let length = self.work.compiled.groups[0].typ.length;
+        let values = &self.work.groups.values;
+        self.order = (0..self.work.groups.count() as u32).collect();
+        self.order
+            .sort_by_cached_key(|&group| int_of(values[group as usize].0, length));
+        if slices.is_descending() {
+            self.order.reverse();
         }
     }
 
@@ -321,6 +361,7 @@ impl Own {
 
     unsafe fn forget_groups(&mut self) {
         self.work.groups.clear();
+        self.order.clear();
         // SAFETY: the caller's contract; callbacks of states run.
         unsafe { pg_sys::ReScanExprContext(self.states) };
     }

@@ -157,5 +157,6 @@ impl Shared {
 unsafe fn take(next: &AtomicU64, range: std::ops::Range<u64>, places: *const Tid) -> Option<Tid> {
     let number = next.fetch_add(1, Relaxed);
     // SAFETY: the callers' contract: so many places follow.
-    (number < range.end - range.start).then(|| unsafe { *places.add((range.start + number) as usize) })
+    (number < range.end - range.start)
+        .then(|| unsafe { *places.add((range.start + number) as usize) })
 }

@@ -4,6 +4,7 @@
 mod checks;
 mod cost;
 mod join;
+mod ordered;
 mod parallel;
 mod path;
 mod target;

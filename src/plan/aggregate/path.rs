@@ -5,6 +5,7 @@
 use super::checks::{self, parameters_of};
 use super::cost;
 use super::join::Input;
+use super::ordered;
 use super::parallel;
 use super::target::Target;
 use crate::exec::aggregate as node;
@@ -80,6 +81,19 @@ unsafe fn offer(
             let groups = number_of_groups(root, input, &target);
             let path = node_path(root, input, &source, &target, &conditions, groups);
             add_final_paths(root, path.cast(), grouped, extra, groups);
+            if let Some(order) = ordered::order_of(root, &source, &target, groups) {
+                let path = node_path(root, input, &source, &target, &conditions, groups);
+                order.apply(root, path);
+                let input = path.cast();
+                final_path(
+                    root,
+                    input,
+                    grouped,
+                    extra,
+                    groups,
+                    pg_sys::AggStrategy::AGG_SORTED,
+                );
+            }
             let workers = parallel::workers(root, &source, grouped, &conditions);
             if workers > 0 {
                 let path = node_path(root, input, &source, &target, &conditions, groups);
@@ -151,7 +165,8 @@ unsafe fn node_path(
             (*path).custom_paths = list([join.path]);
         }
         let conditions = list(conditions.iter().copied());
-        (*path).custom_private = list([integer_list(numbers), conditions, list([value])]);
+        let none = core::ptr::null_mut();
+        (*path).custom_private = list([integer_list(numbers), conditions, list([value]), none]);
         (*path).methods = &raw const PATH_METHODS.0;
         path
     }
@@ -165,39 +180,51 @@ unsafe fn add_final_paths(
     extra: *mut pg_sys::GroupPathExtraData,
     groups: f64,
 ) {
+    use pg_sys::AggStrategy::*;
+    // SAFETY: the caller's contract.
+    unsafe {
+        if (*(*root).parse).groupClause.is_null() {
+            return final_path(root, path, grouped, extra, groups, AGG_PLAIN);
+        }
+        let can = |flag: u32| (*extra).flags & flag as i32 != 0;
+        if can(pg_sys::GROUPING_CAN_USE_HASH) {
+            final_path(root, path, grouped, extra, groups, AGG_HASHED);
+        }
+        if can(pg_sys::GROUPING_CAN_USE_SORT) {
+            let keys = (*root).group_pathkeys;
+            let sorted = pg_sys::create_sort_path(root, (*path).parent, path, keys, -1.0);
+            final_path(root, sorted.cast(), grouped, extra, groups, AGG_SORTED);
+        }
+    }
+}
+
+/// Core's final step above a path.
+unsafe fn final_path(
+    root: *mut pg_sys::PlannerInfo,
+    input: *mut pg_sys::Path,
+    grouped: *mut pg_sys::RelOptInfo,
+    extra: *mut pg_sys::GroupPathExtraData,
+    groups: f64,
+    strategy: pg_sys::AggStrategy::Type,
+) {
     // SAFETY: the caller's contract.
     unsafe {
         let mut costs = pg_sys::AggClauseCosts::default();
         let split = pg_sys::AggSplit::AGGSPLIT_FINAL_DESERIAL;
         pg_sys::ffi::pg_guard_ffi_boundary(|| get_agg_clause_costs(root, split, &mut costs));
-        let clauses = group_clauses(root);
-        let add = |input: *mut pg_sys::Path, strategy| {
-            let final_path = pg_sys::create_agg_path(
-                root,
-                grouped,
-                input,
-                (*grouped).reltarget,
-                strategy,
-                split,
-                clauses,
-                (*extra).havingQual.cast(),
-                &costs,
-                groups,
-            );
-            pg_sys::add_path(grouped, final_path.cast());
-        };
-        if (*(*root).parse).groupClause.is_null() {
-            return add(path, pg_sys::AggStrategy::AGG_PLAIN);
-        }
-        let can = |flag: u32| (*extra).flags & flag as i32 != 0;
-        if can(pg_sys::GROUPING_CAN_USE_HASH) {
-            add(path, pg_sys::AggStrategy::AGG_HASHED);
-        }
-        if can(pg_sys::GROUPING_CAN_USE_SORT) {
-            let keys = (*root).group_pathkeys;
-            let sorted = pg_sys::create_sort_path(root, (*path).parent, path, keys, -1.0);
-            add(sorted.cast(), pg_sys::AggStrategy::AGG_SORTED);
-        }
+        let final_path = pg_sys::create_agg_path(
+            root,
+            grouped,
+            input,
+            (*grouped).reltarget,
+            strategy,
+            split,
+            group_clauses(root),
+            (*extra).havingQual.cast(),
+            &costs,
+            groups,
+        );
+        pg_sys::add_path(grouped, final_path.cast());
     }
 }
 
@@ -239,7 +266,7 @@ unsafe extern "C-unwind" fn plan(
         (*scan).flags = (*path).flags;
         (*scan).custom_exprs = list(parameters_of(&everything));
         (*scan).custom_plans = plans;
-        (*scan).custom_private = list([integer_list(numbers[1..].iter().copied())]);
+        (*scan).custom_private = list([integer_list(numbers[1..].iter().copied()), private[3]]);
         (*scan).custom_scan_tlist = list(everything.iter().enumerate().map(|(at, expression)| {
             let number = at as i16 + 1;
             pg_sys::makeTargetEntry((*expression).cast(), number, core::ptr::null_mut(), false)

@@ -47,16 +47,26 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, seconds: u64, seed: u64) -> Re
     let outcome = snapshots::run(&cluster, (seconds / 4).max(5), random.bits(), &mut counts);
     report.check("aggregates/snapshots beside writers", outcome);
     println!(
-        "aggregates: {} queries, {} of them by the node, {} over joins, {} chunks answered by summaries, {} errors",
-        counts.queries, counts.by_node, counts.over_joins, counts.summaries, counts.errors
+        "aggregates: {} queries, {} of them by the node, {} over joins, {} in parallel, {} by slices of time, {} chunks answered by summaries, {} errors",
+        counts.queries, counts.by_node, counts.over_joins, counts.in_parallel, counts.by_slices, counts.summaries, counts.errors
     );
     let enough = counts.by_node * LEAST_SHARE >= counts.queries;
-    let some = counts.over_joins > 0 && counts.summaries > 0;
+    let some = [
+        counts.over_joins,
+        counts.in_parallel,
+        counts.by_slices,
+        counts.summaries,
+    ]
+    .iter()
+    .all(|&count| count > 0);
     report.check(
-        "aggregates/joins and summaries are among them",
+        "aggregates/every way is among them",
         match some || crate::heap_pair::access_method() != "varve" {
             true => Ok(()),
-            false => Err("no join by the node, or no chunk answered by its summary".into()),
+            false => Err(
+                "no join, no parallel query, none by slices, or no chunk answered by its summary"
+                    .into(),
+            ),
         },
     );
     report.check(
@@ -73,8 +83,10 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, seconds: u64, seed: u64) -> Re
 struct Counts {
     queries: u64,
     by_node: u64,
-    /// Of those, with another relation.
+    /// Of those, with another relation, in several processes, and in the order of time.
     over_joins: u64,
+    in_parallel: u64,
+    by_slices: u64,
     /// Chunks, in some of the queries.
     summaries: u64,
     errors: u64,
@@ -101,8 +113,11 @@ fn one_table(client: &mut Client, random: &mut Random, counts: &mut Counts) -> R
 fn check(client: &mut Client, query: &Query, table: &Table, counts: &mut Counts) -> Result<()> {
     let (heap, varve) = answers(client, query)?;
     counts.errors += u64::from(heap.is_error());
-    if goes_through_node(client, query)? {
+    let plan = plan_of(client, query)?;
+    if plan.contains("VarveAggregate") {
         counts.by_node += 1;
+        counts.in_parallel += u64::from(plan.contains("Parallel Custom Scan (VarveAggregate)"));
+        counts.by_slices += u64::from(plan.contains("Slices of Time"));
         counts.over_joins += u64::from(query.is_join());
         if counts.by_node.is_multiple_of(8) && !varve.is_error() {
             counts.summaries += answered_by_summaries(client, query)?;
@@ -130,10 +145,12 @@ fn answers(client: &mut Client, query: &Query) -> Result<(Answer, Answer)> {
     ))
 }
 
-fn goes_through_node(client: &mut Client, query: &Query) -> Result<bool> {
+fn plan_of(client: &mut Client, query: &Query) -> Result<String> {
     let rows = client.query(&format!("EXPLAIN (COSTS OFF) {}", query.text("v")), &[])?;
-    let has_node = |row: &postgres::Row| row.get::<_, String>(0).contains("VarveAggregate");
-    Ok(rows.iter().any(has_node))
+    Ok(rows
+        .iter()
+        .map(|row| row.get::<_, String>(0) + "\n")
+        .collect())
 }
 
 fn answered_by_summaries(client: &mut Client, query: &Query) -> Result<u64> {

@@ -27,6 +27,14 @@ pub struct Query {
     having: Option<String>,
     /// A join with the relation `p`, whose rows name series.
     join: Option<Join>,
+    /// The first so many groups in their order.
+    limit: Option<Limit>,
+}
+
+#[derive(Clone)]
+struct Limit {
+    descending: bool,
+    count: u64,
 }
 
 #[derive(Clone)]
@@ -52,12 +60,17 @@ impl Query {
             .one_in(6)
             .then(|| format!("count(*) > {}", random.integer(0, 20)));
         let join = random.one_in(5).then(|| join_of(random, columns)).flatten();
+        let limit = random.one_in(4).then(|| Limit {
+            descending: random.one_in(2),
+            count: random.integer(1, 12) as u64,
+        });
         Query {
             groups,
             aggregates,
             conditions,
             having,
             join,
+            limit,
         }
     }
 
@@ -82,6 +95,12 @@ impl Query {
         }
         if let Some(having) = &self.having {
             text += &format!(" HAVING {having}");
+        }
+        if let Some(limit) = self.limit.as_ref().filter(|_| !self.groups.is_empty()) {
+            let direction = if limit.descending { " DESC" } else { "" };
+            let numbers = (1..=self.groups.len()).map(|n| format!("{n}{direction}"));
+            let numbers: Vec<String> = numbers.collect();
+            text += &format!(" ORDER BY {} LIMIT {}", numbers.join(", "), limit.count);
         }
         text
     }
@@ -113,6 +132,12 @@ impl Query {
         if self.join.is_some() {
             all.push(Query {
                 join: None,
+                ..self.clone()
+            });
+        }
+        if self.limit.is_some() {
+            all.push(Query {
+                limit: None,
                 ..self.clone()
             });
         }

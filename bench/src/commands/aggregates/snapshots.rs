@@ -70,6 +70,7 @@ fn read(client: &mut Client, seed: u64, end: Instant, counts: &mut Counts) -> Re
     let columns = COLUMNS.iter().map(|&(name, typ)| Column {
         name: name.into(),
         typ,
+        not_null: false,
     });
     let table = Table::made(columns.collect());
     let mut random = Random::new(seed);

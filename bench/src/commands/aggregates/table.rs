@@ -8,6 +8,7 @@ use postgres::Client;
 pub struct Column {
     pub name: String,
     pub typ: &'static str,
+    pub not_null: bool,
 }
 
 pub struct Table {
@@ -43,10 +44,12 @@ impl Table {
             Column {
                 name: "id".into(),
                 typ: "int",
+                not_null: false,
             },
             Column {
                 name: "t".into(),
                 typ: time,
+                not_null: random.one_in(2),
             },
         ];
         let keys = random.integer(0, 3) as usize;
@@ -55,6 +58,7 @@ impl Table {
             columns.push(Column {
                 name: format!("k{key}"),
                 typ,
+                not_null: false,
             });
         }
         for value in 0..random.integer(2, 7) {
@@ -62,6 +66,7 @@ impl Table {
             columns.push(Column {
                 name: format!("x{value}"),
                 typ,
+                not_null: false,
             });
         }
         let mut table = Table {
@@ -73,7 +78,10 @@ impl Table {
         let list: Vec<String> = table
             .columns
             .iter()
-            .map(|c| format!("{} {}", c.name, c.typ))
+            .map(|c| {
+                let rule = if c.not_null { " NOT NULL" } else { "" };
+                format!("{} {}{rule}", c.name, c.typ)
+            })
             .collect();
         let list = list.join(", ");
         let index: Vec<String> = (0..keys)
@@ -83,12 +91,14 @@ impl Table {
         let chunk_rows = random.pick(&[7, 40, 300, 3000, 65536]);
         let zone = random.pick(&["UTC", "Europe/Berlin", "America/New_York"]);
         let memory = random.pick(&["64kB", "4MB"]);
+        let workers = random.pick(&[0, 0, 2]);
         let method = crate::heap_pair::access_method();
         table.run(client, &format!(
             "DROP TABLE IF EXISTS h, v, s, p; CREATE TABLE p (number int, wide bigint, series text, weight int);
              INSERT INTO p SELECT g % 5, g % 5, 'series ' || g % 5, g FROM generate_series(1, 8) g;
              INSERT INTO p VALUES (NULL, NULL, NULL, 40), (7, 7, 'series 7', 40), (-1, -1, 'nobody', 1); CREATE TABLE h ({list}); CREATE TABLE s ({list}); CREATE TABLE v ({list}) USING {method};
-             SET timezone = '{zone}'; SET work_mem = '{memory}'; SET enable_partitionwise_aggregate = off"
+             SET timezone = '{zone}'; SET work_mem = '{memory}'; SET enable_partitionwise_aggregate = off;
+             SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET max_parallel_workers_per_gather = {workers}"
         ))?;
         if method == "varve" {
             table.run(client, &format!("SET varve.chunk_rows = {chunk_rows}"))?;
@@ -230,7 +240,11 @@ impl Table {
                 &format!("ALTER TABLE {table} ADD COLUMN {name} {typ}{default}"),
             )?;
         }
-        self.columns.push(Column { name, typ });
+        self.columns.push(Column {
+            name,
+            typ,
+            not_null: false,
+        });
         Ok(())
     }
 }
@@ -258,7 +272,7 @@ fn value(random: &mut Random, column: &Column, start: i64, series: i64, step: i6
             typ => format!("({typ} '2024-03-30 12:00:00' + {seconds} * interval '1 second')"),
         };
         return match (random.integer(0, 8), column.typ) {
-            (0, _) => null(plain, 50),
+            (0, _) if !column.not_null => null(plain, 50),
             (1, "timestamptz" | "timestamp" | "date") => format!(
                 "CASE WHEN random() < 0.01 THEN '{}infinity'::{} ELSE {plain} END",
                 random.pick(&["", "-"]),
