@@ -48,9 +48,6 @@ pub unsafe fn find(
                 keys.push(key);
             }
         }
-        if keys.is_empty() {
-            return None;
-        }
         let is_small = || relation::blocks(index.rel()) * SMALL <= relation::blocks(table);
         if !names_first && !is_small() {
             return None;
