@@ -2,8 +2,9 @@
 
 use crate::catalog::access_method;
 use crate::catalog::chunk_marker;
+use crate::catalog::layout;
 use crate::pg::node::{cast, items};
-use crate::pg::relation::Open;
+use crate::pg::relation::{self, Open};
 use pgrx::pg_sys::{self, Node, NodeTag};
 use pgrx::prelude::*;
 
@@ -33,6 +34,24 @@ pub unsafe fn table_of(
         let table = open.rel();
         (access_method::is_varve(table) && chunk_marker::may_have_chunks(table))
             .then_some((*entry).relid)
+    }
+}
+
+/// The time column of a table of ours, from 1, and whether it is NOT NULL.
+///
+/// # Safety
+/// As `table_of`, which must have found it.
+pub unsafe fn time_column(
+    root: *mut pg_sys::PlannerInfo,
+    table: *mut pg_sys::RelOptInfo,
+) -> Option<(i16, bool)> {
+    // SAFETY: by contract; the statement has the table's lock.
+    unsafe {
+        let entry = *(*root).simple_rte_array.add((*table).relid as usize);
+        let open = Open::table((*entry).relid, pg_sys::NoLock);
+        let time = layout::of(open.rel()).time?;
+        let attributes = relation::attributes((*open.rel()).rd_att);
+        Some((time as i16, attributes[usize::from(time) - 1].attnotnull))
     }
 }
 

@@ -1,11 +1,10 @@
 //! The node with its groups in the order of time, where a LIMIT above wants the first few of them.
 
+use super::checks;
 use super::join::Input;
 use super::target::Target;
-use crate::catalog::layout;
 use crate::exec::aggregate::{class_of, rises_with, Class};
 use crate::pg::node::{integer_list, items, list};
-use crate::pg::relation::{self, Open};
 use pgrx::pg_sys;
 
 /// Operator families whose order is that of the integers which values are stored as.
@@ -54,13 +53,9 @@ pub unsafe fn order_of(
             return None;
         }
         let column = rises_with(*group)?;
-        let entry = *(*root).simple_rte_array.add((*source.table).relid as usize);
-        // The statement has its lock.
-        let table = Open::table((*entry).relid, pg_sys::NoLock);
-        let is_time = layout::of(table.rel()).time == Some(column as u16);
-        let attributes = relation::attributes((*table.rel()).rd_att);
         // A null has no place among slices.
-        (is_time && attributes[column as usize - 1].attnotnull).then(|| Order {
+        let is_time = checks::time_column(root, source.table) == Some((column, true));
+        is_time.then(|| Order {
             column,
             descending: (**key).pk_strategy == pg_sys::BTGreaterStrategyNumber as i32,
             share: (wanted * ROOM / groups).clamp(1e-6, 1.0),

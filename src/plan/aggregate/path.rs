@@ -78,7 +78,7 @@ unsafe fn offer(
             let Some(target) = Target::of(root, (*source.table).relid, grouped, having) else {
                 continue;
             };
-            let groups = number_of_groups(root, input, &target);
+            let groups = number_of_groups(root, input, &source, &target);
             let path = node_path(root, input, &source, &target, &conditions, groups);
             add_final_paths(root, path.cast(), grouped, extra, groups);
             if let Some(order) = ordered::order_of(root, &source, &target, groups) {
@@ -107,6 +107,7 @@ unsafe fn offer(
 unsafe fn number_of_groups(
     root: *mut pg_sys::PlannerInfo,
     input: *mut pg_sys::RelOptInfo,
+    source: &Input,
     target: &Target,
 ) -> f64 {
     if target.groups.is_empty() {
@@ -119,7 +120,11 @@ unsafe fn number_of_groups(
         let rows = (*input).rows;
         let estimate = pg_sys::estimate_num_groups(root, groups, rows, sets, details);
         // Core takes a bucket of time for as fine as time is, which nobody groups by.
-        match target.groups.iter().any(|&group| node::is_bucket(group)) {
+        let time = checks::time_column(root, source.table).map(|(column, _)| column);
+        let is_bucket = |&group: &*mut Node| {
+            time.is_some() && node::is_bucket(group) && node::rises_with(group) == time
+        };
+        match target.groups.iter().any(is_bucket) {
             true => estimate.min((rows / LEAST_BUCKET).max(1.0)),
             false => estimate,
         }
