@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use varve_columns::chunk::{ChunkHeader, ColumnHeader};
 use varve_columns::summary::{Bound, Sum};
-use varve_columns::tuple::header::{Header, Section};
+use varve_columns::tuple::header::{slots_start, Header, Section};
 use varve_columns::tuple::statics::Statics;
 
 /// A fault: table, whether its index is changed instead of it, what to do, and the kind and the words that verify must
@@ -26,7 +26,7 @@ struct Fault {
     words: &'static str,
 }
 
-const FAULTS: [Fault; 12] = [
+const FAULTS: [Fault; 13] = [
     Fault {
         table: "payload_byte",
         in_index: false,
@@ -68,6 +68,13 @@ const FAULTS: [Fault; 12] = [
         seed: header_byte,
         kind: "header",
         words: "checksum",
+    },
+    Fault {
+        table: "header_slot",
+        in_index: false,
+        seed: header_slot,
+        kind: "header",
+        words: "slot of a header",
     },
     Fault {
         table: "lost_magic",
@@ -271,9 +278,17 @@ fn lost_piece(file: &mut File) -> Result<()> {
 
 fn header_byte(file: &mut File) -> Result<()> {
     let header = file.find(|tuple| tuple.is_header())?;
-    let tuple = file.tuple_mut(header);
-    let last = tuple.len() - 8;
-    tuple[last] ^= 1;
+    let body = file.body_mut(header);
+    let last = slots_start(body) - 8;
+    body[last] ^= 1;
+    Ok(())
+}
+
+fn header_slot(file: &mut File) -> Result<()> {
+    let header = file.find(|tuple| tuple.is_header())?;
+    let body = file.body_mut(header);
+    let last = body.len() - 8;
+    body[last] ^= 1;
     Ok(())
 }
 

@@ -125,6 +125,11 @@ impl File {
         &mut self.0[place]
     }
 
+    /// What comes behind a tuple's head.
+    pub fn body_mut(&mut self, at: LinePointer) -> &mut [u8] {
+        &mut self.tuple_mut(at)[TUPLE_HEADER_BYTES..]
+    }
+
     fn tuples(&self) -> impl Iterator<Item = LinePointer> + '_ {
         let all = (0..self.0.len() / PAGE_BYTES).flat_map(|page| {
             (1..=self.line_pointers(page)).map(move |number| LinePointer { page, number })
@@ -145,7 +150,7 @@ impl File {
     }
 
     pub fn set_body(&mut self, at: LinePointer, body: &[u8]) {
-        self.tuple_mut(at)[TUPLE_HEADER_BYTES..].copy_from_slice(body);
+        self.body_mut(at).copy_from_slice(body);
     }
 
     pub fn set_unused(&mut self, at: LinePointer) {
