@@ -1,8 +1,8 @@
-//! The long tests: 200 crashes, core's suites in torture mode as far as they are no part of `make test`, pgbench, keys, and an
-//! hour's worth of sessions against the model. Its page, with the commit it was run on, is kept under docs/.
+//! The long tests: 200 crashes, core's suites in torture mode as far as they are no part of `make test`, pgbench, keys,
+//! sessions against the model, killed workers, random aggregates and rollups. Its page, with the commit it was run on, is kept under docs/.
 
 use super::core_suites::{Sources, Suite, Torture};
-use super::{crash, differential, keys, model, pgbench, rollups, worker};
+use super::{aggregates, crash, differential, keys, model, pgbench, rollups, worker};
 use crate::parallel::{self, Program};
 use crate::report::Report;
 use crate::server::{self, Tree};
@@ -19,7 +19,9 @@ const MODEL_SECONDS: u64 = 900;
 const KEYS_SECONDS: u64 = 110;
 const ROLLUP_TRANSACTIONS: u64 = 50_000;
 /// Fewer on a machine that is too slow.
-const ROLLUP_SECONDS: u64 = 1_800;
+const ROLLUP_SECONDS: u64 = 900;
+/// Some 20,000 queries.
+const AGGREGATE_SECONDS: u64 = 420;
 const KILLED_WORKERS: u64 = 200;
 const TABLES: u64 = 30;
 const STATEMENTS: usize = 1_000;
@@ -46,6 +48,9 @@ const SESSIONS_AND_STATEMENTS: &[Program] = &[
     }),
     ("pgbench", |tree, report, _| {
         pgbench::run(tree, report, 10, 20, "")
+    }),
+    ("aggregates", |tree, report, seed| {
+        aggregates::run(tree, report, AGGREGATE_SECONDS, seed)
     }),
     ("rollups", |tree, report, seed| {
         rollups::run(tree, report, ROLLUP_TRANSACTIONS, ROLLUP_SECONDS, seed)
