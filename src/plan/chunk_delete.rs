@@ -7,8 +7,8 @@ use crate::catalog::chunk_marker;
 use crate::exec::aggregate::conditions::Condition;
 use crate::exec::chunk_delete as node;
 use crate::guc;
-use crate::pg::custom_scan::{Shared, SUPPORTS_PROJECTION};
-use crate::pg::node::{cast, integer_list, items, list, make};
+use crate::pg::custom_scan::{path_above, plan_above, Shared};
+use crate::pg::node::{cast, integer_list, items, list};
 use crate::pg::relation::Open;
 use pgrx::pg_sys::{self, Node, NodeTag};
 use pgrx::prelude::*;
@@ -98,7 +98,7 @@ unsafe fn add_node(root: *mut pg_sys::PlannerInfo, modify: *mut pg_sys::ModifyTa
         };
         if clauses.iter().all(is_decided) {
             let private = list([integer_list([number]), list(clauses)]);
-            (*modify).subpath = node_path(source, private).cast();
+            (*modify).subpath = path_above(source, 0.0, private, &raw const PATH_METHODS.0).cast();
         }
     }
 }
@@ -112,27 +112,6 @@ unsafe fn concerns_rows(table: pg_sys::Relation) -> bool {
                 || triggers.trig_delete_after_row
                 || triggers.trig_delete_old_table
         })
-    }
-}
-
-unsafe fn node_path(
-    source: *mut pg_sys::Path,
-    private: *mut pg_sys::List,
-) -> *mut pg_sys::CustomPath {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let path = make::<pg_sys::CustomPath>(NodeTag::T_CustomPath);
-        (*path).path.pathtype = NodeTag::T_CustomScan;
-        (*path).path.parent = (*source).parent;
-        (*path).path.pathtarget = (*source).pathtarget;
-        (*path).path.rows = (*source).rows;
-        (*path).path.startup_cost = (*source).startup_cost;
-        (*path).path.total_cost = (*source).total_cost;
-        (*path).flags = SUPPORTS_PROJECTION;
-        (*path).custom_paths = list([source]);
-        (*path).custom_private = private;
-        (*path).methods = &raw const PATH_METHODS.0;
-        path
     }
 }
 
@@ -151,17 +130,6 @@ unsafe extern "C-unwind" fn plan(
     _clauses: *mut pg_sys::List,
     plans: *mut pg_sys::List,
 ) -> *mut pg_sys::Plan {
-    // SAFETY: called by the planner for a path that `node_path` made: it has one source.
-    unsafe {
-        let source = items::<pg_sys::Plan>(plans).next();
-        let source = source.expect("BUG: a delete of chunks without a source");
-        let scan = make::<pg_sys::CustomScan>(NodeTag::T_CustomScan);
-        (*scan).scan.plan.targetlist = tlist;
-        (*scan).flags = (*path).flags;
-        (*scan).custom_plans = plans;
-        (*scan).custom_scan_tlist = pg_sys::copyObjectImpl((*source).targetlist.cast()).cast();
-        (*scan).custom_private = (*path).custom_private;
-        (*scan).methods = node::scan_methods();
-        scan.cast()
-    }
+    // SAFETY: called by the planner for a path of `path_above`.
+    unsafe { plan_above(path, tlist, plans, node::scan_methods()) }
 }

@@ -75,11 +75,7 @@ unsafe extern "C-unwind" fn begin(
 #[pg_guard]
 unsafe extern "C-unwind" fn source_of(node: *mut pg_sys::CustomScanState) -> *mut pg_sys::Plan {
     // SAFETY: as above.
-    unsafe {
-        let scan = (*node).ss.ps.plan.cast::<pg_sys::CustomScan>();
-        let source = items::<pg_sys::Plan>((*scan).custom_plans).next();
-        source.expect("BUG: a delete of chunks without a source")
-    }
+    unsafe { custom_scan::source_of(node) }
 }
 
 #[pg_guard]
@@ -206,20 +202,13 @@ unsafe extern "C-unwind" fn hand_on(
 ) -> *mut pg_sys::TupleTableSlot {
     // SAFETY: the caller's contract.
     unsafe {
-        let slot = (*node).ss.ss_ScanTupleSlot;
-        executor::clear_tuple(slot);
         if executor::is_empty(row) {
+            let slot = (*node).ss.ss_ScanTupleSlot;
+            executor::clear_tuple(slot);
             return slot;
         }
-        executor::borrow_attributes(slot, row);
-        let projection = (*node).ss.ps.ps_ProjInfo;
-        if projection.is_null() {
-            return slot;
-        }
-        let context = (*node).ss.ps.ps_ExprContext;
-        pg_sys::MemoryContextReset((*context).ecxt_per_tuple_memory);
-        (*context).ecxt_scantuple = slot;
-        executor::project(projection)
+        pg_sys::MemoryContextReset((*(*node).ss.ps.ps_ExprContext).ecxt_per_tuple_memory);
+        custom_scan::hand_on(node, row)
     }
 }
 

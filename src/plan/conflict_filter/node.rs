@@ -100,11 +100,7 @@ unsafe extern "C-unwind" fn begin(
 #[pg_guard]
 unsafe extern "C-unwind" fn source_of(node: *mut pg_sys::CustomScanState) -> *mut pg_sys::Plan {
     // SAFETY: as above.
-    unsafe {
-        let scan = (*node).ss.ps.plan.cast::<pg_sys::CustomScan>();
-        let source = items::<pg_sys::Plan>((*scan).custom_plans).next();
-        source.expect("BUG: a conflict filter without a source")
-    }
+    unsafe { custom_scan::source_of(node) }
 }
 
 #[pg_guard]
@@ -203,14 +199,7 @@ unsafe extern "C-unwind" fn hand_on(
             filter.left_out += 1;
             return core::ptr::null_mut();
         }
-        executor::clear_tuple(slot);
-        executor::borrow_attributes(slot, row);
-        let projection = (*node).ss.ps.ps_ProjInfo;
-        if projection.is_null() {
-            return slot;
-        }
-        (*context).ecxt_scantuple = slot;
-        executor::project(projection)
+        custom_scan::hand_on(node, row)
     }
 }
 

@@ -5,8 +5,8 @@
 use super::node;
 use crate::catalog::keys::{self, Unique};
 use crate::guc;
-use crate::pg::custom_scan::{Shared, SUPPORTS_PROJECTION};
-use crate::pg::node::{cast, integer_list, items, list, make};
+use crate::pg::custom_scan::{path_above, plan_above, Shared};
+use crate::pg::node::{cast, integer_list, items, list};
 use crate::pg::relation::Open;
 use pgrx::pg_sys::{self, NodeTag};
 use pgrx::prelude::*;
@@ -92,7 +92,9 @@ unsafe fn add_filter(root: *mut pg_sys::PlannerInfo, modify: *mut pg_sys::Modify
         if !found.is_empty() {
             let relid = (*entry).relid.to_u32() as i32;
             let private = list([integer_list([relid]), integer_list(found)]);
-            (*modify).subpath = sieve_path(source, private).cast();
+            let methods = &raw const PATH_METHODS.0;
+            let path = path_above(source, pg_sys::cpu_operator_cost, private, methods);
+            (*modify).subpath = path.cast();
         }
     }
 }
@@ -160,36 +162,14 @@ unsafe fn is_arbiter(unique: &Unique, conflict: *mut pg_sys::OnConflictExpr) -> 
     }
 }
 
-unsafe fn sieve_path(
-    source: *mut pg_sys::Path,
-    private: *mut pg_sys::List,
-) -> *mut pg_sys::CustomPath {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let path = make::<pg_sys::CustomPath>(NodeTag::T_CustomPath);
-        (*path).path.pathtype = NodeTag::T_CustomScan;
-        (*path).path.parent = (*source).parent;
-        (*path).path.pathtarget = (*source).pathtarget;
-        (*path).path.rows = (*source).rows;
-        (*path).path.startup_cost = (*source).startup_cost;
-        (*path).path.total_cost = (*source).total_cost + pg_sys::cpu_operator_cost * (*source).rows;
-        (*path).path.pathkeys = (*source).pathkeys;
-        (*path).flags = SUPPORTS_PROJECTION;
-        (*path).custom_paths = list([source]);
-        (*path).custom_private = private;
-        (*path).methods = &raw const PATH_METHODS.0;
-        path
-    }
-}
-
 static PATH_METHODS: Shared<pg_sys::CustomPathMethods> = Shared(pg_sys::CustomPathMethods {
     CustomName: node::NAME.as_ptr(),
-    PlanCustomPath: Some(plan_sieve),
+    PlanCustomPath: Some(plan),
     ReparameterizeCustomPathByChild: None,
 });
 
 #[pg_guard]
-unsafe extern "C-unwind" fn plan_sieve(
+unsafe extern "C-unwind" fn plan(
     _root: *mut pg_sys::PlannerInfo,
     _rel: *mut pg_sys::RelOptInfo,
     path: *mut pg_sys::CustomPath,
@@ -197,17 +177,6 @@ unsafe extern "C-unwind" fn plan_sieve(
     _clauses: *mut pg_sys::List,
     plans: *mut pg_sys::List,
 ) -> *mut pg_sys::Plan {
-    // SAFETY: called by the planner for a path that `sieve_path` made: it has one source.
-    unsafe {
-        let source = items::<pg_sys::Plan>(plans).next();
-        let source = source.expect("BUG: a conflict filter without a source");
-        let scan = make::<pg_sys::CustomScan>(NodeTag::T_CustomScan);
-        (*scan).scan.plan.targetlist = tlist;
-        (*scan).flags = (*path).flags;
-        (*scan).custom_plans = plans;
-        (*scan).custom_scan_tlist = pg_sys::copyObjectImpl((*source).targetlist.cast()).cast();
-        (*scan).custom_private = (*path).custom_private;
-        (*scan).methods = node::scan_methods();
-        scan.cast()
-    }
+    // SAFETY: called by the planner for a path of `path_above`.
+    unsafe { plan_above(path, tlist, plans, node::scan_methods()) }
 }
