@@ -39,7 +39,17 @@ TABLE differences;
 SELECT name, source, width, watermark, marked_ranges, bytes > 0 AS has_bytes FROM varve.rollups ORDER BY name;
 -- A year's dashboard reads what is stored, and the rest from the source by its index.
 SET varve.enable_aggregate = off;
-EXPLAIN (COSTS OFF) SELECT bucket, mean FROM cpu_hourly WHERE host = 'h1' AND bucket >= '2026-01-10' ORDER BY bucket;
+-- Version 17 groups by no constants.
+CREATE FUNCTION plan(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+DECLARE
+    line text;
+BEGIN
+    FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
+        IF line !~ 'Group Key' THEN RETURN NEXT line; END IF;
+    END LOOP;
+END $$;
+SELECT plan('SELECT bucket, mean FROM cpu_hourly WHERE host = ''h1'' AND bucket >= ''2026-01-10'' ORDER BY bucket');
+DROP FUNCTION plan;
 RESET varve.enable_aggregate;
 
 -- One's own changes, before they are committed.
