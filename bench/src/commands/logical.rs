@@ -123,8 +123,9 @@ impl Pair {
             heap_pair::compact(&mut at_source, table.name)?;
         }
         at_source.batch_execute("CREATE PUBLICATION everything FOR ALL TABLES")?;
+        // A target that is killed while it copies may otherwise forget that it has done so, and look for a slot which is gone.
         at_target.batch_execute(&format!(
-            "CREATE SUBSCRIPTION everything CONNECTION '{}' PUBLICATION everything",
+            "CREATE SUBSCRIPTION everything CONNECTION '{}' PUBLICATION everything WITH (synchronous_commit = on)",
             pair.source.conninfo(DATABASE)
         ))?;
         Ok(pair)
@@ -161,7 +162,10 @@ impl Pair {
             }
             _ => {}
         }
-        self.expect_equal()
+        self.expect_equal()?;
+        let mut target = self.target.connect(DATABASE)?;
+        target.batch_execute("ALTER SUBSCRIPTION everything SET (synchronous_commit = off)")?;
+        Ok(())
     }
 
     fn transaction(&mut self, client: &mut Client, table: Published) -> Result<()> {
