@@ -27,11 +27,11 @@ const METRICS: [&str; 10] = [
 
 /// The relation that names hosts.
 pub fn create_tags(client: &mut Client) -> Result<()> {
-    Ok(client.batch_execute(&format!(
+    client.batch_execute(&format!(
         "CREATE TABLE tags(id int PRIMARY KEY, hostname text, region text, datacenter text);
-         INSERT INTO tags SELECT n, 'host_' || n - 1, 'region ' || n % 5, 'datacenter ' || n % 12 FROM generate_series(1, {HOSTS}) n;
-         VACUUM ANALYZE tags"
-    ))?)
+         INSERT INTO tags SELECT n, 'host_' || n - 1, 'region ' || n % 5, 'datacenter ' || n % 12 FROM generate_series(1, {HOSTS}) n"
+    ))?;
+    Ok(client.batch_execute("VACUUM ANALYZE tags")?)
 }
 
 pub fn kinds() -> Result<Vec<Kind>> {
