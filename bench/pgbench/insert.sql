@@ -1,2 +1,2 @@
-\set sensor random(1, 1000)
+\set sensor random(0, 124) * 8 + 1 + :client_id % 8
 INSERT INTO :table VALUES (clock_timestamp(), :sensor, :sensor / 10.0);
