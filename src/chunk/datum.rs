@@ -28,26 +28,9 @@ pub fn kind_of(attribute: &pg_sys::FormData_pg_attribute) -> Kind {
 
 /// An empty column of `kind`.
 pub fn empty(kind: Kind) -> Column {
-    let values = match kind {
-        Kind::Absent => Values::Absent(0),
-        Kind::Bool => Values::Bool(Vec::new()),
-        Kind::I16 => Values::I16(Vec::new()),
-        Kind::I32 => Values::I32(Vec::new()),
-        Kind::I64 => Values::I64(Vec::new()),
-        Kind::F32 => Values::F32(Vec::new()),
-        Kind::F64 => Values::F64(Vec::new()),
-        Kind::Fixed(width) => Values::Fixed {
-            width,
-            data: Vec::new(),
-        },
-        Kind::Bytes | Kind::Numeric => Values::Bytes {
-            ends: Vec::new(),
-            data: Vec::new(),
-        },
-    };
     Column {
         kind,
-        values,
+        values: Values::empty(kind),
         validity: None,
     }
 }

@@ -44,6 +44,29 @@ pub enum Values {
     },
 }
 
+impl Values {
+    /// No values of a kind.
+    pub fn empty(kind: Kind) -> Values {
+        match kind {
+            Kind::Absent => Values::Absent(0),
+            Kind::Bool => Values::Bool(Vec::new()),
+            Kind::I16 => Values::I16(Vec::new()),
+            Kind::I32 => Values::I32(Vec::new()),
+            Kind::I64 => Values::I64(Vec::new()),
+            Kind::F32 => Values::F32(Vec::new()),
+            Kind::F64 => Values::F64(Vec::new()),
+            Kind::Fixed(width) => Values::Fixed {
+                width,
+                data: Vec::new(),
+            },
+            Kind::Bytes | Kind::Numeric => Values::Bytes {
+                ends: Vec::new(),
+                data: Vec::new(),
+            },
+        }
+    }
+}
+
 /// A column of `rows()` rows. `validity[i]` is false where row `i` is null; `None`: no nulls.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {

@@ -158,7 +158,7 @@ fn decode_values(
         return fill(column, entry, count, out);
     }
     if count == 0 {
-        reset(column.kind, out);
+        *out = Values::empty(column.kind);
         return Ok(());
     }
     match column.kind {
@@ -253,7 +253,7 @@ fn narrow(wide: &[i64], kind: Kind, out: &mut Values) -> Result<()> {
         (Kind::I16, Values::I16(narrow)) => narrow_shorts(wide, sized(narrow, wide.len())),
         (Kind::I32, Values::I32(narrow)) => narrow_ints(wide, sized(narrow, wide.len())),
         (_, out) => {
-            reset(kind, out);
+            *out = Values::empty(kind);
             return self::narrow(wide, kind, out);
         }
     }
@@ -335,27 +335,6 @@ fn take_strings(out: &mut Values) -> (&mut Vec<u32>, &mut Vec<u8>) {
         Values::Bytes { ends, data } => (ends, data),
         _ => unreachable!("BUG: just set"),
     }
-}
-
-/// No values at all.
-fn reset(kind: Kind, out: &mut Values) {
-    *out = match kind {
-        Kind::Absent => Values::Absent(0),
-        Kind::Bool => Values::Bool(Vec::new()),
-        Kind::I16 => Values::I16(Vec::new()),
-        Kind::I32 => Values::I32(Vec::new()),
-        Kind::I64 => Values::I64(Vec::new()),
-        Kind::F32 => Values::F32(Vec::new()),
-        Kind::F64 => Values::F64(Vec::new()),
-        Kind::Fixed(width) => Values::Fixed {
-            width,
-            data: Vec::new(),
-        },
-        Kind::Bytes | Kind::Numeric => Values::Bytes {
-            ends: Vec::new(),
-            data: Vec::new(),
-        },
-    };
 }
 
 /// Moves values that lie back to back to the slots of the valid rows.
