@@ -93,18 +93,27 @@ unsafe fn has_fresh(
         if headers.len() < most || headers.len() == MOST_ENTRIES {
             return headers.len() >= most;
         }
-        let mut fresh = headers.into_iter().filter(|&at| is_fresh(table, at));
+        let horizon = pg_sys::GetOldestNonRemovableTransactionId(table);
+        let blocks = relation::blocks(table);
+        let mut cursor = PageCursor::new(table);
+        let mut fresh = headers
+            .into_iter()
+            .filter(|&at| is_fresh(table, &mut cursor, at, blocks, horizon));
         most == 0 || fresh.nth(most - 1).is_some()
     }
 }
 
 /// Is the header at `at` that of a fresh chunk, of a transaction in progress too, that waits for compact?
-unsafe fn is_fresh(table: pg_sys::Relation, at: Tid) -> bool {
+unsafe fn is_fresh(
+    table: pg_sys::Relation,
+    cursor: &mut PageCursor,
+    at: Tid,
+    blocks: u32,
+    horizon: pg_sys::TransactionId,
+) -> bool {
     // SAFETY: the caller's contract; the page is pinned and locked.
     unsafe {
-        let horizon = pg_sys::GetOldestNonRemovableTransactionId(table);
-        let mut cursor = PageCursor::new(table);
-        let Some(item) = cursor.tuple(at, relation::blocks(table)) else {
+        let Some(item) = cursor.tuple(at, blocks) else {
             return false;
         };
         let buffer = cursor.buffer();
