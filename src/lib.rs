@@ -57,22 +57,19 @@ pub extern "C-unwind" fn _PG_init() {
     catalog::index_options::init();
     pg::transaction::init();
     plan::hooks::init();
-    ddl::auto_index::init();
-    ddl::dropped::init();
+    ddl::object_access::init();
     catalog::keys::init();
     plan::conflict_filter::init();
     plan::planner::init();
     plan::projection::init();
     plan::utility::init();
     exec::aggregate::init();
-    plan::aggregate::init();
     exec::chunk_delete::init();
-    plan::chunk_delete::init();
+    plan::upper_paths::init();
     // A session loads the library when the planner first calls the support function of one of our functions: before any of
     // their hooks is due.
     plan::gapfill::init();
     plan::ranges::init();
-    functions::rollup::truncate::init();
     rollup::watch::init();
     worker::init();
 }

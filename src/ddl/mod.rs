@@ -3,4 +3,5 @@
 pub mod auto_index;
 pub mod create_index;
 pub mod dropped;
+pub mod object_access;
 pub mod obstacles;

@@ -5,6 +5,7 @@ use crate::pg::node::{items, list, make};
 use pgrx::pg_sys::{
     self, CustomExecMethods, CustomScanState, EState, NodeTag, PlanState, TupleTableSlot,
 };
+use pgrx::prelude::*;
 use std::ffi::CStr;
 
 /// Flags of a custom path whose node projects; version 14 takes it for granted.
@@ -118,8 +119,9 @@ pub unsafe fn plan_above(
 /// The plan below a node that `plan_above` has planned.
 ///
 /// # Safety
-/// Must run inside a guarded entry point.
-pub unsafe fn source_of(node: *mut CustomScanState) -> *mut pg_sys::Plan {
+/// `node` must be one.
+#[pg_guard]
+pub unsafe extern "C-unwind" fn source_of(node: *mut CustomScanState) -> *mut pg_sys::Plan {
     // SAFETY: by contract.
     unsafe {
         let scan = (*node).ss.ps.plan.cast::<pg_sys::CustomScan>();

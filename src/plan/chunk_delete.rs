@@ -13,41 +13,6 @@ use crate::pg::relation::Open;
 use pgrx::pg_sys::{self, Node, NodeTag};
 use pgrx::prelude::*;
 
-static mut NEXT: pg_sys::create_upper_paths_hook_type = None;
-
-pub fn init() {
-    // SAFETY: called once, when a backend loads the library.
-    unsafe {
-        NEXT = pg_sys::create_upper_paths_hook;
-        pg_sys::create_upper_paths_hook = Some(create_upper_paths);
-    }
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn create_upper_paths(
-    root: *mut pg_sys::PlannerInfo,
-    stage: pg_sys::UpperRelationKind::Type,
-    input: *mut pg_sys::RelOptInfo,
-    output: *mut pg_sys::RelOptInfo,
-    extra: *mut core::ffi::c_void,
-) {
-    // SAFETY: called by the planner with valid arguments.
-    unsafe {
-        if let Some(next) = NEXT {
-            pg_sys::ffi::pg_guard_ffi_boundary(|| next(root, stage, input, output, extra));
-        }
-        if stage != pg_sys::UpperRelationKind::UPPERREL_FINAL || !is_plain_delete(root) {
-            return;
-        }
-        for path in items::<Node>((*output).pathlist) {
-            let modify = cast::<pg_sys::ModifyTablePath>(path, NodeTag::T_ModifyTablePath);
-            if let Some(modify) = modify {
-                add_node(root, modify);
-            }
-        }
-    }
-}
-
 /// Is the statement a DELETE from one table, and nothing besides?
 unsafe fn is_plain_delete(root: *mut pg_sys::PlannerInfo) -> bool {
     // SAFETY: the caller's contract.
@@ -72,9 +37,15 @@ unsafe fn is_plain_delete(root: *mut pg_sys::PlannerInfo) -> bool {
 }
 
 /// Puts the node above the scan of a DELETE, if it can be of use there.
-unsafe fn add_node(root: *mut pg_sys::PlannerInfo, modify: *mut pg_sys::ModifyTablePath) {
-    // SAFETY: the caller's contract; all nodes belong to the planner's memory context.
+///
+/// # Safety
+/// Called by the planner's hook; all nodes belong to the planner's memory context.
+pub unsafe fn offer(root: *mut pg_sys::PlannerInfo, modify: *mut pg_sys::ModifyTablePath) {
+    // SAFETY: by contract.
     unsafe {
+        if !is_plain_delete(root) {
+            return;
+        }
         let source = (*modify).subpath;
         let few = (*source).rows < guc::batch_rows() as f64;
         let number = (*(*root).parse).resultRelation;

@@ -10,4 +10,5 @@ pub mod hooks;
 pub mod planner;
 pub mod projection;
 pub mod ranges;
+pub mod upper_paths;
 pub mod utility;

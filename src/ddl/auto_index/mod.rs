@@ -15,7 +15,6 @@ pub mod seen;
 pub mod statement;
 
 pub use adopt::adopt;
-pub use seen::init;
 
 use crate::catalog::access_method;
 use crate::catalog::{index_options, layout};

@@ -30,9 +30,7 @@ impl Seen {
         }
         found
     }
-}
 
-impl Seen {
     /// The tables that were made, and exist.
     pub fn tables(&self) -> impl Iterator<Item = pg_sys::Oid> + '_ {
         let relations = self.relations.iter().copied();
@@ -44,41 +42,16 @@ thread_local! {
     static SEEN: PerTransaction<Seen> = PerTransaction::default();
 }
 
-static mut NEXT: pg_sys::object_access_hook_type = None;
-
-pub fn init() {
-    // SAFETY: called once, when a backend loads the library.
-    unsafe {
-        NEXT = pg_sys::object_access_hook;
-        pg_sys::object_access_hook = Some(object_access);
-    }
-}
-
 pub fn take() -> Seen {
     SEEN.replace(Seen::default())
 }
 
-/// Without `#[pg_guard]`, as the executor's hooks (`plan/hooks`): errors of the next hook pass through as they are.
-unsafe extern "C-unwind" fn object_access(
-    access: pg_sys::ObjectAccessType::Type,
-    class: pg_sys::Oid,
-    object: pg_sys::Oid,
-    column: core::ffi::c_int,
-    arg: *mut core::ffi::c_void,
-) {
-    // SAFETY: called by core; no value here needs dropping.
-    unsafe {
-        if let Some(next) = NEXT {
-            next(access, class, object, column, arg);
-        }
-        if column == 0 {
-            note(access, class, object);
-        }
-    }
-}
-
+/// Notes what may concern indexes.
+///
+/// # Safety
+/// Called by the object access hook.
 #[pg_guard]
-unsafe extern "C-unwind" fn note(
+pub unsafe extern "C-unwind" fn note(
     access: pg_sys::ObjectAccessType::Type,
     class: pg_sys::Oid,
     object: pg_sys::Oid,

@@ -67,15 +67,9 @@ unsafe extern "C-unwind" fn begin(
 ) {
     // SAFETY: called by the executor for a node of ours; the plan is what the planner's hook made.
     unsafe {
-        let source = unguarded::ExecInitNode(source_of(node), estate, flags);
+        let source = unguarded::ExecInitNode(custom_scan::source_of(node), estate, flags);
         begin_above(node, source, estate, flags);
     }
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn source_of(node: *mut pg_sys::CustomScanState) -> *mut pg_sys::Plan {
-    // SAFETY: as above.
-    unsafe { custom_scan::source_of(node) }
 }
 
 #[pg_guard]

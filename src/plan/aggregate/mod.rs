@@ -9,7 +9,4 @@ mod parallel;
 mod path;
 mod target;
 
-/// Registers the planner's hook. Called once, when the library is loaded.
-pub fn init() {
-    path::init();
-}
+pub use path::offer;

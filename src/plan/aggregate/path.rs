@@ -1,4 +1,4 @@
-//! The planner's hook: the node's path, and core's final grouping above it. The plan carries what the executor needs in the
+//! The node's path, and core's final grouping above it. The plan carries what the executor needs in the
 //! node's own row: the columns that go up, then the conditions. So references to the table in them are adjusted as in any
 //! other plan; parameters are listed apart, where the planner looks for them.
 
@@ -15,8 +15,6 @@ use crate::pg::node::{integer_list, items, list, make};
 use pgrx::pg_sys::{self, Node, NodeTag};
 use pgrx::prelude::*;
 
-static mut NEXT: pg_sys::create_upper_paths_hook_type = None;
-
 unsafe extern "C-unwind" {
     fn get_agg_clause_costs(
         root: *mut pg_sys::PlannerInfo,
@@ -31,43 +29,19 @@ static PATH_METHODS: Shared<pg_sys::CustomPathMethods> = Shared(pg_sys::CustomPa
     ReparameterizeCustomPathByChild: None,
 });
 
-pub fn init() {
-    // SAFETY: called once, when a backend loads the library.
-    unsafe {
-        NEXT = pg_sys::create_upper_paths_hook;
-        pg_sys::create_upper_paths_hook = Some(create_upper_paths);
-    }
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn create_upper_paths(
-    root: *mut pg_sys::PlannerInfo,
-    stage: pg_sys::UpperRelationKind::Type,
-    input: *mut pg_sys::RelOptInfo,
-    output: *mut pg_sys::RelOptInfo,
-    extra: *mut core::ffi::c_void,
-) {
-    // SAFETY: called by the planner with valid arguments.
-    unsafe {
-        if let Some(next) = NEXT {
-            pg_sys::ffi::pg_guard_ffi_boundary(|| next(root, stage, input, output, extra));
-        }
-        if stage == pg_sys::UpperRelationKind::UPPERREL_GROUP_AGG && guc::enable_aggregate() {
-            offer(root, input, output, extra.cast());
-        }
-    }
-}
-
 /// Adds the node's paths to those of a grouping, if it can do it.
-unsafe fn offer(
+///
+/// # Safety
+/// Called by the planner's hook with its arguments; all nodes belong to the planner's memory context.
+pub unsafe fn offer(
     root: *mut pg_sys::PlannerInfo,
     input: *mut pg_sys::RelOptInfo,
     grouped: *mut pg_sys::RelOptInfo,
     extra: *mut pg_sys::GroupPathExtraData,
 ) {
-    // SAFETY: the caller's contract; all nodes belong to the planner's memory context.
+    // SAFETY: by contract.
     unsafe {
-        if !checks::has_two_steps(root, extra) {
+        if !guc::enable_aggregate() || !checks::has_two_steps(root, extra) {
             return;
         }
         let having = (*extra).havingQual;

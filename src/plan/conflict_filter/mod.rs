@@ -6,8 +6,9 @@ mod node;
 mod plan;
 mod taken;
 
-/// Registers node and planner hook. Called once, when the library is loaded.
+pub use plan::offer;
+
+/// Registers the node. Called once, when the library is loaded.
 pub fn init() {
     node::init();
-    plan::init();
 }

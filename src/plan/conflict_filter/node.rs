@@ -92,15 +92,9 @@ unsafe extern "C-unwind" fn begin(
 ) {
     // SAFETY: called by the executor for a node of ours; the plan is what `plan_sieve` made.
     unsafe {
-        let source = unguarded::ExecInitNode(source_of(node), estate, flags);
+        let source = unguarded::ExecInitNode(custom_scan::source_of(node), estate, flags);
         begin_above(node, source, flags);
     }
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn source_of(node: *mut pg_sys::CustomScanState) -> *mut pg_sys::Plan {
-    // SAFETY: as above.
-    unsafe { custom_scan::source_of(node) }
 }
 
 #[pg_guard]
