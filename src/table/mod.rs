@@ -1,6 +1,7 @@
 //! Changes of rows: who may change what, changes that are laid over chunks until their transaction writes them, locks on
 //! compressed rows, and rows that were moved meanwhile. May import `chunk` and what is below.
 
+pub mod activity;
 pub mod changes;
 pub mod crosscheck;
 pub mod deferred;

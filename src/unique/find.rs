@@ -15,8 +15,9 @@ use crate::pg::error;
 use crate::pg::relation::{self, Open};
 use crate::pg::tid::Tid;
 use crate::series_index::entries::IndexDesc;
+use crate::table::activity::{activity, Activity};
 use crate::table::changes::{self, Newest};
-use crate::table::locks::{self, Activity};
+use crate::table::locks;
 use pgrx::pg_sys;
 use smallvec::SmallVec;
 use std::rc::Rc;
@@ -271,7 +272,7 @@ unsafe fn judge(table: pg_sys::Relation, reader: &Rc<Reader>, row: u32) -> Verdi
         if notes::has_others(chunk, Some(row)) {
             return Verdict::Again;
         }
-        match locks::activity(table, chunk.tid) {
+        match activity(table, chunk.tid) {
             Activity::None => Verdict::Lives((Rc::clone(reader), row)),
             Activity::By(other) => Verdict::Changes(Wait::Transaction(other, chunk.tid)),
             Activity::Over => Verdict::Again,
