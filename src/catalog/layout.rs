@@ -140,7 +140,7 @@ unsafe fn infer(table: pg_sys::Relation) -> Layout {
 }
 
 /// Must new rows of the table stay in its tail? True with an exclusion constraint, and with a unique index whose keys cannot be
-/// found in chunks (docs/design/0001, 0009); in torture mode one looks at all of them.
+/// found in chunks (docs/design/0023, 0009); in torture mode one looks at all of them.
 ///
 /// # Safety
 /// `table` must be open with a lock.

@@ -1,6 +1,6 @@
 //! Entering the keys of a batch (`ingest::batch`): rows that go into chunks, or a few of them into the tail, without having been
 //! checked one by one. As for a single row, a key is looked for, then its row is published, then it is looked for again
-//! (docs/design/0009). Of two batches one is entered after the other, so that none waits for one that waits for it.
+//! (docs/design/0022). Of two batches one is entered after the other, so that none waits for one that waits for it.
 
 use super::announced;
 use super::bypass;

@@ -1,4 +1,4 @@
-//! Ordinary indexes cover the tail, so a row that goes into a chunk has no entry in them (docs/design/0001). Core asks for one all the same, of a
+//! Ordinary indexes cover the tail, so a row that goes into a chunk has no entry in them (docs/design/0023). Core asks for one all the same, of a
 //! row that a batch has collected and that has no place yet: nothing is entered then. What of a batch ends in the tail is entered
 //! when it is written (`ingest::ordinary`).
 //!

@@ -1,4 +1,4 @@
-//! A key brings a series index along: its *automatic index* (docs/design/0009). When a key with a time column comes into being on a
+//! A key brings a series index along: its *automatic index* (docs/design/0007). When a key with a time column comes into being on a
 //! varve table, and no series index finds its rows in chunks, one is made, which goes away with the key. So does a btree of keys and time,
 //! on a table that has no series index; that one stays when the btree goes.
 //!
