@@ -8,7 +8,7 @@ use crate::pg::relation::{self, Open};
 use pgrx::pg_sys::{self, Node, NodeTag};
 use pgrx::prelude::*;
 
-/// The table of a grouping whose input is one varve table, and nothing else.
+/// The table of an input that is one varve table, or one partition, and nothing else.
 ///
 /// # Safety
 /// Called by the planner's hook with its arguments.
@@ -18,7 +18,8 @@ pub unsafe fn table_of(
 ) -> Option<pg_sys::Oid> {
     // SAFETY: by contract.
     unsafe {
-        let plain = (*input).reloptkind == pg_sys::RelOptKind::RELOPT_BASEREL
+        use pg_sys::RelOptKind::{RELOPT_BASEREL, RELOPT_OTHER_MEMBER_REL};
+        let plain = [RELOPT_BASEREL, RELOPT_OTHER_MEMBER_REL].contains(&(*input).reloptkind)
             && (*input).rtekind == pg_sys::RTEKind::RTE_RELATION
             && (*input).lateral_relids.is_null();
         if !plain {

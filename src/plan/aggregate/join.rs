@@ -34,6 +34,10 @@ impl Input {
     pub unsafe fn of(root: *mut pg_sys::PlannerInfo, input: *mut pg_sys::RelOptInfo) -> Vec<Input> {
         // SAFETY: by contract.
         unsafe {
+            // Of partitions, each one alone is no grouping of the query's columns.
+            if (*input).reloptkind == pg_sys::RelOptKind::RELOPT_OTHER_MEMBER_REL {
+                return Vec::new();
+            }
             if (*input).reloptkind != pg_sys::RelOptKind::RELOPT_JOINREL {
                 let found = checks::table_of(root, input);
                 return found

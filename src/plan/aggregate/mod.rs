@@ -1,4 +1,4 @@
-//! Grouping over one varve table, or a join that chooses its series: a path that emits partial states of groups, below core's own final step. The planner's hook
+//! Grouping over one varve table, a partitioned one, or a join that chooses its series: a path that emits partial states of groups, below core's own final step. The planner's hook
 //! for groupings offers it beside core's paths (docs/design/0017).
 
 mod checks;
@@ -6,6 +6,7 @@ mod cost;
 mod join;
 mod ordered;
 mod parallel;
+mod partitions;
 mod path;
 mod target;
 

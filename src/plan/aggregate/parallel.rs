@@ -41,15 +41,11 @@ unsafe fn has_parameters(conditions: &[*mut Node]) -> bool {
     }
 }
 
-/// Core's Gather above the node's path, which becomes one of several processes.
+/// Makes the node's path that of one of several processes.
 ///
 /// # Safety
-/// As `workers`; the path is nobody else's.
-pub unsafe fn gather(
-    root: *mut pg_sys::PlannerInfo,
-    path: *mut pg_sys::CustomPath,
-    workers: i32,
-) -> *mut pg_sys::Path {
+/// As `workers`, which has said how many; the path is nobody else's.
+pub unsafe fn share(path: *mut pg_sys::CustomPath, workers: i32) {
     // SAFETY: by contract.
     unsafe {
         let path = &raw mut (*path).path;
@@ -63,7 +59,17 @@ pub unsafe fn gather(
         let emitting = (*path).total_cost - (*path).startup_cost;
         (*path).startup_cost /= processes;
         (*path).total_cost = (*path).startup_cost + emitting;
-        let mut rows = (*path).rows * (f64::from(workers) + 1.0);
+    }
+}
+
+/// Core's Gather above a path of several processes.
+///
+/// # Safety
+/// As `workers`; the path is nobody else's.
+pub unsafe fn gather(root: *mut pg_sys::PlannerInfo, path: *mut pg_sys::Path) -> *mut pg_sys::Path {
+    // SAFETY: by contract.
+    unsafe {
+        let mut rows = (*path).rows * (f64::from((*path).parallel_workers) + 1.0);
         let (rel, target) = ((*path).parent, (*path).pathtarget);
         let outer = core::ptr::null_mut();
         pg_sys::create_gather_path(root, rel, path, target, outer, &mut rows).cast()

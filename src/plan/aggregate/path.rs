@@ -7,6 +7,7 @@ use super::cost;
 use super::join::Input;
 use super::ordered;
 use super::parallel;
+use super::partitions;
 use super::target::Target;
 use crate::exec::aggregate as node;
 use crate::guc;
@@ -44,6 +45,7 @@ pub unsafe fn offer(
         if !guc::enable_aggregate() || !checks::has_two_steps(root, extra) {
             return;
         }
+        partitions::offer(root, input, grouped, extra);
         let having = (*extra).havingQual;
         for source in Input::of(root, input) {
             let Some(conditions) = checks::conditions_of(source.table) else {
@@ -53,10 +55,15 @@ pub unsafe fn offer(
                 continue;
             };
             let groups = number_of_groups(root, input, &source, &target);
-            let path = node_path(root, input, &source, &target, &conditions, groups);
+            let partial = partial_rel(root, input, &target, groups);
+            let make = || {
+                let rels = (input, partial);
+                node_path(root, rels, &source, &target, &conditions, groups)
+            };
+            let path = make();
             add_final_paths(root, path.cast(), grouped, extra, groups);
             if let Some(order) = ordered::order_of(root, &source, &target, groups) {
-                let path = node_path(root, input, &source, &target, &conditions, groups);
+                let path = make();
                 order.apply(root, path);
                 let input = path.cast();
                 final_path(
@@ -70,15 +77,20 @@ pub unsafe fn offer(
             }
             let workers = parallel::workers(root, &source, grouped, &conditions);
             if workers > 0 {
-                let path = node_path(root, input, &source, &target, &conditions, groups);
-                let gather = parallel::gather(root, path, workers);
+                let path = make();
+                parallel::share(path, workers);
+                let gather = parallel::gather(root, path.cast());
                 add_final_paths(root, gather, grouped, extra, groups);
             }
         }
     }
 }
 
-unsafe fn number_of_groups(
+/// How many groups a table, or a join, has.
+///
+/// # Safety
+/// As `offer`; `target` is one of the table's.
+pub unsafe fn number_of_groups(
     root: *mut pg_sys::PlannerInfo,
     input: *mut pg_sys::RelOptInfo,
     source: &Input,
@@ -108,9 +120,30 @@ unsafe fn number_of_groups(
 /// Rows that are in one bucket of time of a series, at least.
 const LEAST_BUCKET: f64 = 10.0;
 
-unsafe fn node_path(
+/// The relation of the planner that stands for partial groups of `input`.
+unsafe fn partial_rel(
     root: *mut pg_sys::PlannerInfo,
     input: *mut pg_sys::RelOptInfo,
+    target: &Target,
+    groups: f64,
+) -> *mut pg_sys::RelOptInfo {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let kind = pg_sys::UpperRelationKind::UPPERREL_PARTIAL_GROUP_AGG;
+        let partial = pg_sys::fetch_upper_rel(root, kind, (*input).relids);
+        (*partial).reltarget = target.target;
+        (*partial).rows = groups;
+        partial
+    }
+}
+
+/// The node's path, of the relation `parent`, over `input`.
+///
+/// # Safety
+/// As `offer`; the conditions and the target are the source's.
+pub unsafe fn node_path(
+    root: *mut pg_sys::PlannerInfo,
+    (input, parent): (*mut pg_sys::RelOptInfo, *mut pg_sys::RelOptInfo),
     source: &Input,
     target: &Target,
     conditions: &[*mut Node],
@@ -118,13 +151,9 @@ unsafe fn node_path(
 ) -> *mut pg_sys::CustomPath {
     // SAFETY: the caller's contract.
     unsafe {
-        let kind = pg_sys::UpperRelationKind::UPPERREL_PARTIAL_GROUP_AGG;
-        let partial = pg_sys::fetch_upper_rel(root, kind, (*input).relids);
-        (*partial).reltarget = target.target;
-        (*partial).rows = groups;
         let path = make::<pg_sys::CustomPath>(NodeTag::T_CustomPath);
         (*path).path.pathtype = NodeTag::T_CustomScan;
-        (*path).path.parent = partial;
+        (*path).path.parent = parent;
         (*path).path.pathtarget = target.target;
         (*path).path.rows = groups;
         let (startup, total) = cost::of_node(root, input, source, target, conditions, groups);
@@ -152,7 +181,10 @@ unsafe fn node_path(
 }
 
 /// Core's final step, hashed and sorted.
-unsafe fn add_final_paths(
+///
+/// # Safety
+/// As `offer`; `path` emits partial groups.
+pub unsafe fn add_final_paths(
     root: *mut pg_sys::PlannerInfo,
     path: *mut pg_sys::Path,
     grouped: *mut pg_sys::RelOptInfo,
@@ -188,9 +220,8 @@ unsafe fn final_path(
 ) {
     // SAFETY: the caller's contract.
     unsafe {
-        let mut costs = pg_sys::AggClauseCosts::default();
         let split = pg_sys::AggSplit::AGGSPLIT_FINAL_DESERIAL;
-        pg_sys::ffi::pg_guard_ffi_boundary(|| get_agg_clause_costs(root, split, &mut costs));
+        let costs = costs_of(root, split);
         let final_path = pg_sys::create_agg_path(
             root,
             grouped,
@@ -207,8 +238,27 @@ unsafe fn final_path(
     }
 }
 
-/// The columns that core's final step tells groups apart by.
-unsafe fn group_clauses(root: *mut pg_sys::PlannerInfo) -> *mut pg_sys::List {
+/// What core's transition and final functions cost in one of the two steps.
+///
+/// # Safety
+/// As `offer`.
+pub unsafe fn costs_of(
+    root: *mut pg_sys::PlannerInfo,
+    split: pg_sys::AggSplit::Type,
+) -> pg_sys::AggClauseCosts {
+    let mut costs = pg_sys::AggClauseCosts::default();
+    // SAFETY: by contract.
+    unsafe {
+        pg_sys::ffi::pg_guard_ffi_boundary(|| get_agg_clause_costs(root, split, &mut costs));
+    }
+    costs
+}
+
+/// The columns that core's steps tell groups apart by.
+///
+/// # Safety
+/// As `offer`.
+pub unsafe fn group_clauses(root: *mut pg_sys::PlannerInfo) -> *mut pg_sys::List {
     // SAFETY: the caller's contract.
     unsafe {
         #[cfg(any(feature = "pg14", feature = "pg15"))]

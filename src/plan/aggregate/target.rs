@@ -72,6 +72,23 @@ impl Target {
     }
 }
 
+impl Target {
+    /// The target with these columns, of which so many are groups.
+    ///
+    /// # Safety
+    /// The other columns must be aggregates.
+    pub unsafe fn from_columns(target: *mut pg_sys::PathTarget, groups: usize) -> Target {
+        // SAFETY: by contract.
+        let columns: Vec<*mut Node> = unsafe { items((*target).exprs) }.collect();
+        let (groups, aggregates) = columns.split_at(groups);
+        Target {
+            groups: groups.to_vec(),
+            aggregates: aggregates.iter().map(|node| node.cast()).collect(),
+            target,
+        }
+    }
+}
+
 unsafe fn conjuncts(having: *mut Node) -> Vec<*mut Node> {
     // SAFETY: the caller's contract: null or an implicit-AND list.
     unsafe {

@@ -1,5 +1,5 @@
 //! Random aggregate queries over random tables, a heap beside its varve twin: fresh and merged chunks, a tail, deleted and
-//! updated rows, late ones and duplicates, nulls, NaN, infinities, columns that came and went; joins that name series; then
+//! updated rows, late ones and duplicates, nulls, NaN, infinities, columns that came and went; joins that name series; partitioned tables; then
 //! snapshots beside writers and compact. Every answer must be the
 //! heap's: exactly, but for the last bits of sums of floats. A query that fails is cut down to what makes it fail.
 
@@ -47,14 +47,15 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, seconds: u64, seed: u64) -> Re
     let outcome = snapshots::run(&cluster, (seconds / 4).max(5), random.bits(), &mut counts);
     report.check("aggregates/snapshots beside writers", outcome);
     println!(
-        "aggregates: {} queries, {} of them by the node, {} over joins, {} in parallel, {} by slices of time, {} chunks answered by summaries, {} errors",
-        counts.queries, counts.by_node, counts.over_joins, counts.in_parallel, counts.by_slices, counts.summaries, counts.errors
+        "aggregates: {} queries, {} of them by the node, {} over joins, {} in parallel, {} by slices of time, {} over partitions, {} chunks answered by summaries, {} errors",
+        counts.queries, counts.by_node, counts.over_joins, counts.in_parallel, counts.by_slices, counts.over_partitions, counts.summaries, counts.errors
     );
     let enough = counts.by_node * LEAST_SHARE >= counts.queries;
     let some = [
         counts.over_joins,
         counts.in_parallel,
         counts.by_slices,
+        counts.over_partitions,
         counts.summaries,
     ]
     .iter()
@@ -64,7 +65,7 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, seconds: u64, seed: u64) -> Re
         match some || crate::heap_pair::access_method() != "varve" {
             true => Ok(()),
             false => Err(
-                "no join, no parallel query, none by slices, or no chunk answered by its summary"
+                "no join, no parallel query, none by slices, none over partitions, or no chunk answered by its summary"
                     .into(),
             ),
         },
@@ -83,10 +84,11 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, seconds: u64, seed: u64) -> Re
 struct Counts {
     queries: u64,
     by_node: u64,
-    /// Of those, with another relation, in several processes, and in the order of time.
+    /// Of those, with another relation, in several processes, in the order of time, and over partitions.
     over_joins: u64,
     in_parallel: u64,
     by_slices: u64,
+    over_partitions: u64,
     /// Chunks, in some of the queries.
     summaries: u64,
     errors: u64,
@@ -119,6 +121,7 @@ fn check(client: &mut Client, query: &Query, table: &Table, counts: &mut Counts)
         counts.in_parallel += u64::from(plan.contains("Parallel Custom Scan (VarveAggregate)"));
         counts.by_slices += u64::from(plan.contains("Slices of Time"));
         counts.over_joins += u64::from(query.is_join());
+        counts.over_partitions += u64::from(table.is_partitioned());
         if counts.by_node.is_multiple_of(8) && !varve.is_error() {
             counts.summaries += answered_by_summaries(client, query)?;
         }

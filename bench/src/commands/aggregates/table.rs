@@ -15,9 +15,18 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// Statements that made it what it is.
     pub history: Vec<String>,
+    /// `v`, or its partitions that are varve tables.
+    stored: Vec<&'static str>,
     rows: i64,
     added: usize,
 }
+
+/// Partitions of `v`, by ranges of its rows' numbers; the other one has what is between the first and the last, and is a heap.
+const PARTITIONS: [(&str, &str); 3] = [
+    ("v_first", "FROM (MINVALUE) TO (1500)"),
+    ("v_second", "FROM (1500) TO (4000)"),
+    ("v_last", "FROM (5000) TO (MAXVALUE)"),
+];
 
 const TIME_TYPES: [&str; 4] = ["timestamptz", "timestamp", "bigint", "date"];
 const KEY_TYPES: [&str; 3] = ["int", "text", "uuid"];
@@ -72,6 +81,7 @@ impl Table {
         let mut table = Table {
             columns,
             history: Vec::new(),
+            stored: vec!["v"],
             rows: 0,
             added: 0,
         };
@@ -92,21 +102,37 @@ impl Table {
         let zone = random.pick(&["UTC", "Europe/Berlin", "America/New_York"]);
         let memory = random.pick(&["64kB", "4MB"]);
         let workers = random.pick(&[0, 0, 2]);
+        let partitionwise = random.pick(&["off", "on"]);
         let method = crate::heap_pair::access_method();
         table.run(client, &format!(
             "DROP TABLE IF EXISTS h, v, s, p; CREATE TABLE p (number int, wide bigint, series text, weight int);
              INSERT INTO p SELECT g % 5, g % 5, 'series ' || g % 5, g FROM generate_series(1, 8) g;
-             INSERT INTO p VALUES (NULL, NULL, NULL, 40), (7, 7, 'series 7', 40), (-1, -1, 'nobody', 1); CREATE TABLE h ({list}); CREATE TABLE s ({list}); CREATE TABLE v ({list}) USING {method};
-             SET timezone = '{zone}'; SET work_mem = '{memory}'; SET enable_partitionwise_aggregate = off;
+             INSERT INTO p VALUES (NULL, NULL, NULL, 40), (7, 7, 'series 7', 40), (-1, -1, 'nobody', 1); CREATE TABLE h ({list}); CREATE TABLE s ({list});
+             SET timezone = '{zone}'; SET work_mem = '{memory}'; SET enable_partitionwise_aggregate = {partitionwise};
              SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET max_parallel_workers_per_gather = {workers}"
         ))?;
+        if random.one_in(4) {
+            table.run(client, &format!("CREATE TABLE v ({list}) PARTITION BY RANGE (id); CREATE TABLE v_rest PARTITION OF v DEFAULT USING heap"))?;
+            for (name, range) in PARTITIONS {
+                table.run(
+                    client,
+                    &format!(
+                        "CREATE TABLE {name} PARTITION OF v FOR VALUES {range} USING {method}"
+                    ),
+                )?;
+            }
+            table.stored = PARTITIONS.map(|(name, _)| name).to_vec();
+        } else {
+            table.run(client, &format!("CREATE TABLE v ({list}) USING {method}"))?;
+        }
         if method == "varve" {
             table.run(client, &format!("SET varve.chunk_rows = {chunk_rows}"))?;
             if !random.one_in(4) {
-                table.run(
-                    client,
-                    &format!("CREATE INDEX ON v USING varve ({})", index.join(", ")),
-                )?;
+                let index = index.join(", ");
+                for name in table.stored.clone() {
+                    let create = format!("CREATE INDEX ON {name} USING varve ({index})");
+                    table.run(client, &create)?;
+                }
             }
         }
         for _ in 0..random.integer(1, 4) {
@@ -120,6 +146,7 @@ impl Table {
         Table {
             columns,
             history: Vec::new(),
+            stored: vec!["v"],
             rows: 0,
             added: 0,
         }
@@ -137,9 +164,9 @@ impl Table {
         match random.integer(0, 9) {
             0 | 1 => self.load(client, random, true)?,
             2 => self.load(client, random, false)?,
-            3 => self.run(client, &compact())?,
+            3 => self.compact(client)?,
             4 => {
-                self.run(client, &compact())?;
+                self.compact(client)?;
                 self.modify(client, random)?;
             }
             5 => self.modify(client, random)?,
@@ -155,6 +182,22 @@ impl Table {
             }
         }
         Ok(false)
+    }
+
+    pub fn is_partitioned(&self) -> bool {
+        self.stored.len() > 1
+    }
+
+    fn compact(&mut self, client: &mut Client) -> Result<()> {
+        let is_varve = crate::heap_pair::access_method() == "varve";
+        for name in self.stored.clone() {
+            let statement = match is_varve {
+                true => format!("CALL varve.compact('{name}')"),
+                false => format!("VACUUM {name}"),
+            };
+            self.run(client, &statement)?;
+        }
+        Ok(())
     }
 
     /// Rows by a bulk statement, or one by one; in order, late, or twice.
@@ -246,13 +289,6 @@ impl Table {
             not_null: false,
         });
         Ok(())
-    }
-}
-
-fn compact() -> String {
-    match crate::heap_pair::access_method().as_str() {
-        "varve" => "CALL varve.compact('v')".into(),
-        _ => "VACUUM v".into(),
     }
 }
 
