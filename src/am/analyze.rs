@@ -230,7 +230,7 @@ impl AnalyzeState {
     }
 }
 
-#[cfg(any(feature = "pg14", feature = "pg15", feature = "pg16"))]
+#[cfg(feature = "pg15")]
 #[pg_guard]
 pub unsafe extern "C-unwind" fn scan_analyze_next_block(
     scan: pg_sys::TableScanDesc,
@@ -246,7 +246,7 @@ pub unsafe extern "C-unwind" fn scan_analyze_next_block(
     }
 }
 
-#[cfg(any(feature = "pg17", feature = "pg18"))]
+#[cfg(feature = "pg17")]
 #[pg_guard]
 pub unsafe extern "C-unwind" fn scan_analyze_next_block(
     scan: pg_sys::TableScanDesc,

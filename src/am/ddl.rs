@@ -11,9 +11,9 @@ use crate::table::{changes, quiet};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-#[cfg(any(feature = "pg14", feature = "pg15"))]
+#[cfg(feature = "pg15")]
 type FileName = pg_sys::RelFileNode;
-#[cfg(not(any(feature = "pg14", feature = "pg15")))]
+#[cfg(feature = "pg17")]
 type FileName = pg_sys::RelFileLocator;
 
 /// SET TABLESPACE: the same bytes under another name.
@@ -22,9 +22,9 @@ pub unsafe extern "C-unwind" fn relation_copy_data(table: pg_sys::Relation, to: 
     // SAFETY: called by core with the table locked exclusively.
     unsafe {
         changes::flush_before_rewrite(table);
-        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        #[cfg(feature = "pg15")]
         let (number, tablespace) = ((*to).relNode, (*to).spcNode);
-        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        #[cfg(feature = "pg17")]
         let (number, tablespace) = ((*to).relNumber, (*to).spcOid);
         let to_file = File::at(number, tablespace, (*table).rd_backend);
         chunk_marker::carry(table, to_file);
@@ -44,14 +44,14 @@ pub unsafe extern "C-unwind" fn relation_set_new_file(
     // SAFETY: called by core with the table locked exclusively.
     unsafe {
         watch::emptied(table);
-        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        #[cfg(feature = "pg15")]
         let number = (*name).relNode;
-        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        #[cfg(feature = "pg17")]
         let number = (*name).relNumber;
         if number != relation::file_number(table) {
             chunk_marker::drop_marker(table);
         }
-        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        #[cfg(feature = "pg15")]
         heap_callback!(
             relation_set_new_filenode,
             table,
@@ -60,7 +60,7 @@ pub unsafe extern "C-unwind" fn relation_set_new_file(
             freeze_xid,
             min_multi
         );
-        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        #[cfg(feature = "pg17")]
         heap_callback!(
             relation_set_new_filelocator,
             table,

@@ -23,7 +23,7 @@ pub unsafe extern "C-unwind" fn index_fetch_begin(
 ) -> *mut pg_sys::IndexFetchTableData {
     // SAFETY: called by core with an open relation.
     unsafe {
-        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        #[cfg(feature = "pg17")]
         super::search::refuse_partial_index(table);
         super::unique::intercept::intercept(table);
         let fetch: *mut VarveFetch = pg_sys::palloc0(core::mem::size_of::<VarveFetch>()).cast();

@@ -268,14 +268,14 @@ const MOVED_TO_ANOTHER_PARTITION: Tid = Tid {
     offset: 0xfffd,
 };
 
-#[cfg(any(feature = "pg14", feature = "pg15"))]
+#[cfg(feature = "pg15")]
 type UpdateIndexes = bool;
-#[cfg(not(any(feature = "pg14", feature = "pg15")))]
+#[cfg(feature = "pg17")]
 type UpdateIndexes = pg_sys::TU_UpdateIndexes::Type;
 
-#[cfg(any(feature = "pg14", feature = "pg15"))]
+#[cfg(feature = "pg15")]
 const ALL_INDEXES: UpdateIndexes = true;
-#[cfg(not(any(feature = "pg14", feature = "pg15")))]
+#[cfg(feature = "pg17")]
 const ALL_INDEXES: UpdateIndexes = pg_sys::TU_UpdateIndexes::TU_All;
 
 #[expect(clippy::too_many_arguments, reason = "the table AM's signature")]

@@ -26,7 +26,6 @@ fn build() -> Box<pg_sys::TableAmRoutine> {
     routine.scan_getnextslot = Some(scan::scan_getnextslot);
     routine.scan_set_tidrange = Some(scan::scan_set_tidrange);
     routine.scan_getnextslot_tidrange = Some(scan::scan_getnextslot_tidrange);
-    #[cfg(not(feature = "pg18"))]
     {
         routine.scan_bitmap_next_block = Some(scan::scan_bitmap_next_block);
     }
@@ -57,11 +56,11 @@ fn build() -> Box<pg_sys::TableAmRoutine> {
     routine.index_validate_scan = Some(index_build::index_validate_scan);
 
     routine.relation_copy_for_cluster = Some(cluster::relation_copy_for_cluster);
-    #[cfg(any(feature = "pg14", feature = "pg15"))]
+    #[cfg(feature = "pg15")]
     {
         routine.relation_set_new_filenode = Some(ddl::relation_set_new_file);
     }
-    #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+    #[cfg(feature = "pg17")]
     {
         routine.relation_set_new_filelocator = Some(ddl::relation_set_new_file);
     }

@@ -427,7 +427,6 @@ pub unsafe extern "C-unwind" fn scan_getnextslot_tidrange(
     }
 }
 
-#[cfg(not(feature = "pg18"))]
 #[pg_guard]
 pub unsafe extern "C-unwind" fn scan_bitmap_next_block(
     scan: pg_sys::TableScanDesc,
@@ -441,7 +440,6 @@ pub unsafe extern "C-unwind" fn scan_bitmap_next_block(
     }
 }
 
-#[cfg(not(feature = "pg18"))]
 #[pg_guard]
 pub unsafe extern "C-unwind" fn scan_bitmap_next_tuple(
     scan: pg_sys::TableScanDesc,

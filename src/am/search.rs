@@ -5,13 +5,13 @@
 //! since, but then the caller's lock finds that out, and it searches again. Rows of transactions in progress
 //! come after that, by the dirty snapshot itself.
 
-#[cfg(not(any(feature = "pg14", feature = "pg15")))]
+#[cfg(feature = "pg17")]
 use crate::catalog::chunk_marker;
-#[cfg(not(any(feature = "pg14", feature = "pg15")))]
+#[cfg(feature = "pg17")]
 use crate::ingest::batch;
-#[cfg(not(any(feature = "pg14", feature = "pg15")))]
+#[cfg(feature = "pg17")]
 use crate::pg::error::{self, Code};
-#[cfg(not(any(feature = "pg14", feature = "pg15")))]
+#[cfg(feature = "pg17")]
 use crate::pg::relation;
 use pgrx::pg_sys;
 
@@ -85,7 +85,7 @@ impl Search {
 }
 
 /// Does the apply worker use a key of the table, which finds compressed rows as well?
-#[cfg(not(any(feature = "pg14", feature = "pg15")))]
+#[cfg(feature = "pg17")]
 unsafe fn finds_by_key(table: pg_sys::Relation) -> bool {
     // SAFETY: the caller's contract; asking for the indexes sets both OIDs.
     unsafe {
@@ -99,7 +99,7 @@ unsafe fn finds_by_key(table: pg_sys::Relation) -> bool {
 ///
 /// # Safety
 /// `table` must be open; an index scan of it begins.
-#[cfg(not(any(feature = "pg14", feature = "pg15")))]
+#[cfg(feature = "pg17")]
 pub unsafe fn refuse_partial_index(table: pg_sys::Relation) {
     // SAFETY: by contract.
     unsafe {

@@ -248,16 +248,6 @@ unsafe fn has_no_predicate(index: pg_sys::Relation) -> bool {
 ///
 /// # Safety
 /// `unique` must be an open index.
-#[cfg(feature = "pg14")]
-pub unsafe fn treats_nulls_as_equal(_unique: pg_sys::Relation) -> bool {
-    false
-}
-
-/// Is a unique index made with NULLS NOT DISTINCT?
-///
-/// # Safety
-/// `unique` must be an open index.
-#[cfg(not(feature = "pg14"))]
 pub unsafe fn treats_nulls_as_equal(unique: pg_sys::Relation) -> bool {
     // SAFETY: by contract.
     unsafe { (*(*unique).rd_index).indnullsnotdistinct }

@@ -244,12 +244,7 @@ unsafe fn heap_fetch(
     buffer: &mut pg_sys::Buffer,
 ) -> bool {
     // SAFETY: the caller's contract.
-    unsafe {
-        #[cfg(feature = "pg14")]
-        return pg_sys::heap_fetch(table, snapshot, found, buffer);
-        #[cfg(not(feature = "pg14"))]
-        return pg_sys::heap_fetch(table, snapshot, found, buffer, false);
-    }
+    unsafe { pg_sys::heap_fetch(table, snapshot, found, buffer, false) }
 }
 
 unsafe fn kept_reader(

@@ -236,13 +236,13 @@ impl RawPages {
     }
 }
 
-#[cfg(any(feature = "pg14", feature = "pg15"))]
+#[cfg(feature = "pg15")]
 unsafe fn file_of(table: pg_sys::Relation) -> pg_sys::RelFileNode {
     // SAFETY: the caller's contract.
     unsafe { (*table).rd_node }
 }
 
-#[cfg(not(any(feature = "pg14", feature = "pg15")))]
+#[cfg(feature = "pg17")]
 unsafe fn file_of(table: pg_sys::Relation) -> pg_sys::RelFileLocator {
     // SAFETY: the caller's contract.
     unsafe { (*table).rd_locator }
@@ -253,10 +253,10 @@ unsafe fn needs_wal(table: pg_sys::Relation) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
         let permanent = (*(*table).rd_rel).relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT;
-        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        #[cfg(feature = "pg15")]
         let is_new = (*table).rd_createSubid != NO_SUBTRANSACTION
             || (*table).rd_firstRelfilenodeSubid != NO_SUBTRANSACTION;
-        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        #[cfg(feature = "pg17")]
         let is_new = (*table).rd_createSubid != NO_SUBTRANSACTION
             || (*table).rd_firstRelfilelocatorSubid != NO_SUBTRANSACTION;
         let minimal = pg_sys::wal_level < pg_sys::WalLevel::WAL_LEVEL_REPLICA as i32;

@@ -89,13 +89,13 @@ impl core::fmt::Display for Damage {
 /// `table` must be open.
 pub unsafe fn check_snapshot_age(table: pg_sys::Relation) {
     // SAFETY: by contract.
-    #[cfg(any(feature = "pg14", feature = "pg15", feature = "pg16"))]
+    #[cfg(feature = "pg15")]
     unsafe {
         if pg_sys::old_snapshot_threshold >= 0 && pg_sys::ActiveSnapshotSet() {
             pg_sys::TestForOldSnapshot_impl(pg_sys::GetActiveSnapshot(), table);
         }
     }
-    #[cfg(not(any(feature = "pg14", feature = "pg15", feature = "pg16")))]
+    #[cfg(feature = "pg17")]
     let _ = table;
 }
 

@@ -37,7 +37,7 @@ static OPS: Ops = Ops(pg_sys::TupleTableSlotOps {
     clear: Some(clear),
     getsomeattrs: Some(getsomeattrs),
     getsysattr: Some(getsysattr),
-    #[cfg(any(feature = "pg17", feature = "pg18"))]
+    #[cfg(feature = "pg17")]
     is_current_xact_tuple: Some(is_current_xact_tuple),
     materialize: Some(materialize),
     copyslot: Some(copyslot),
@@ -336,7 +336,7 @@ unsafe extern "C-unwind" fn getsysattr(
     }
 }
 
-#[cfg(any(feature = "pg17", feature = "pg18"))]
+#[cfg(feature = "pg17")]
 #[pg_guard]
 unsafe extern "C-unwind" fn is_current_xact_tuple(slot: Slot) -> bool {
     // SAFETY: called by core for a slot with a tuple.
@@ -431,7 +431,6 @@ unsafe extern "C-unwind" fn copy_heap_tuple(slot: Slot) -> pg_sys::HeapTuple {
     }
 }
 
-#[cfg(not(feature = "pg18"))]
 #[pg_guard]
 unsafe extern "C-unwind" fn copy_minimal_tuple(slot: Slot) -> pg_sys::MinimalTuple {
     // SAFETY: as above.
@@ -444,24 +443,6 @@ unsafe extern "C-unwind" fn copy_minimal_tuple(slot: Slot) -> pg_sys::MinimalTup
             (*slot).tts_tupleDescriptor,
             (*slot).tts_values,
             (*slot).tts_isnull,
-        )
-    }
-}
-
-#[cfg(feature = "pg18")]
-#[pg_guard]
-unsafe extern "C-unwind" fn copy_minimal_tuple(slot: Slot, extra: usize) -> pg_sys::MinimalTuple {
-    // SAFETY: as above.
-    unsafe {
-        if row_of(slot).is_none() {
-            return heap!(copy_minimal_tuple(slot, extra));
-        }
-        fill_all(slot);
-        pg_sys::heap_form_minimal_tuple(
-            (*slot).tts_tupleDescriptor,
-            (*slot).tts_values,
-            (*slot).tts_isnull,
-            extra,
         )
     }
 }

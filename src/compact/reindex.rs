@@ -122,9 +122,9 @@ unsafe fn rebuild(table: pg_sys::Relation, index: pg_sys::Oid) {
         }
         let persistence = (*(*table).rd_rel).relpersistence;
         let mut params = pg_sys::ReindexParams::default();
-        #[cfg(any(feature = "pg14", feature = "pg15", feature = "pg16"))]
+        #[cfg(feature = "pg15")]
         pg_sys::reindex_index(index, true, persistence, &mut params);
-        #[cfg(not(any(feature = "pg14", feature = "pg15", feature = "pg16")))]
+        #[cfg(feature = "pg17")]
         pg_sys::reindex_index(core::ptr::null(), index, true, persistence, &mut params);
     }
 }

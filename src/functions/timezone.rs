@@ -256,9 +256,9 @@ pub unsafe fn zone_by_name(name: &CString) -> *mut pg_sys::pg_tz {
     let (mut offset, mut tz) = (0, std::ptr::null_mut());
     // SAFETY: NUL-terminated strings and pointers to locals.
     unsafe {
-        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        #[cfg(feature = "pg15")]
         let kind = pg_sys::DecodeTimezoneAbbrev(0, lower.as_mut_ptr().cast(), &mut offset, &mut tz);
-        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        #[cfg(feature = "pg17")]
         let kind = {
             let (mut kind, mut extra) = (0, pg_sys::DateTimeErrorExtra::default());
             let token = lower.as_mut_ptr().cast();

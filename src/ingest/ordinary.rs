@@ -166,7 +166,7 @@ impl Evaluation {
     }
 }
 
-#[cfg(any(feature = "pg17", feature = "pg18"))]
+#[cfg(feature = "pg17")]
 impl Drop for Ordinary {
     fn drop(&mut self) {
         if !std::thread::panicking() {

@@ -8,10 +8,7 @@ use pgrx::pg_sys::{
 use pgrx::prelude::*;
 use std::ffi::CStr;
 
-/// Flags of a custom path whose node projects; version 14 takes it for granted.
-#[cfg(feature = "pg14")]
-pub const SUPPORTS_PROJECTION: u32 = 0;
-#[cfg(not(feature = "pg14"))]
+/// Flags of a custom path whose node projects.
 pub const SUPPORTS_PROJECTION: u32 = pg_sys::CUSTOMPATH_SUPPORT_PROJECTION;
 
 /// A table of a custom path's or node's methods; constant.

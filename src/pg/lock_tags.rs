@@ -155,27 +155,19 @@ pub fn release(tag: &Tag, mode: u32) {
 pub fn is_held(tag: &Tag, mode: u32) -> bool {
     // SAFETY: a valid tag.
     unsafe {
-        #[cfg(not(any(feature = "pg17", feature = "pg18")))]
+        #[cfg(feature = "pg15")]
         return pg_sys::LockHeldByMe(&tag.0, mode as i32);
-        #[cfg(any(feature = "pg17", feature = "pg18"))]
+        #[cfg(feature = "pg17")]
         return pg_sys::LockHeldByMe(&tag.0, mode as i32, false);
     }
 }
 
 unsafe extern "C-unwind" {
-    #[cfg(any(feature = "pg14", feature = "pg15"))]
+    #[cfg(feature = "pg15")]
     fn BackendIdGetTransactionIds(
         backend: i32,
         xid: *mut pg_sys::TransactionId,
         xmin: *mut pg_sys::TransactionId,
-    );
-    #[cfg(feature = "pg16")]
-    fn BackendIdGetTransactionIds(
-        backend: i32,
-        xid: *mut pg_sys::TransactionId,
-        xmin: *mut pg_sys::TransactionId,
-        subtransactions: *mut i32,
-        overflowed: *mut bool,
     );
     fn TwoPhaseGetXidByVirtualXID(
         virtual_xid: pg_sys::VirtualTransactionId,
@@ -208,7 +200,7 @@ pub fn holders(tag: &Tag, mode: u32) -> Vec<pg_sys::TransactionId> {
     found
 }
 
-#[cfg(any(feature = "pg14", feature = "pg15", feature = "pg16"))]
+#[cfg(feature = "pg15")]
 unsafe fn running(holder: pg_sys::VirtualTransactionId) -> pg_sys::TransactionId {
     if holder.backendId <= 0 {
         // Prepared before a restart.
@@ -219,16 +211,14 @@ unsafe fn running(holder: pg_sys::VirtualTransactionId) -> pg_sys::TransactionId
     // SAFETY: fills what it is given.
     unsafe {
         pg_sys::ffi::pg_guard_ffi_boundary(|| {
-            #[cfg(any(feature = "pg14", feature = "pg15"))]
+            #[cfg(feature = "pg15")]
             BackendIdGetTransactionIds(holder.backendId, &mut xid, &mut xmin);
-            #[cfg(feature = "pg16")]
-            BackendIdGetTransactionIds(holder.backendId, &mut xid, &mut xmin, &mut 0, &mut false);
         });
     }
     xid
 }
 
-#[cfg(any(feature = "pg17", feature = "pg18"))]
+#[cfg(feature = "pg17")]
 unsafe fn running(holder: pg_sys::VirtualTransactionId) -> pg_sys::TransactionId {
     if holder.procNumber < 0 {
         return pg_sys::TransactionId::from(holder.localTransactionId);

@@ -14,12 +14,12 @@ unsafe extern "C" {
 pub unsafe fn tell(relation: pg_sys::Relation) {
     // SAFETY: by contract. The queue's lock orders the message behind all that this process has written before.
     unsafe {
-        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        #[cfg(feature = "pg15")]
         let file = pg_sys::RelFileNodeBackend {
             node: (*relation).rd_node,
             backend: (*relation).rd_backend,
         };
-        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        #[cfg(feature = "pg17")]
         let file = pg_sys::RelFileLocatorBackend {
             locator: (*relation).rd_locator,
             backend: (*relation).rd_backend,

@@ -107,9 +107,9 @@ pub fn name_of(relation: pg_sys::Oid) -> String {
 pub unsafe fn file_number(relation: pg_sys::Relation) -> pg_sys::Oid {
     // SAFETY: by contract.
     unsafe {
-        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        #[cfg(feature = "pg15")]
         return (*relation).rd_node.relNode;
-        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        #[cfg(feature = "pg17")]
         return (*relation).rd_locator.relNumber;
     }
 }
@@ -121,9 +121,9 @@ pub unsafe fn file_number(relation: pg_sys::Relation) -> pg_sys::Oid {
 pub unsafe fn file_tablespace(relation: pg_sys::Relation) -> pg_sys::Oid {
     // SAFETY: by contract.
     unsafe {
-        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        #[cfg(feature = "pg15")]
         return (*relation).rd_node.spcNode;
-        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        #[cfg(feature = "pg17")]
         return (*relation).rd_locator.spcOid;
     }
 }
@@ -153,16 +153,7 @@ pub unsafe fn blocks(relation: pg_sys::Relation) -> u32 {
 pub unsafe fn attributes<'a>(descriptor: pg_sys::TupleDesc) -> &'a [pg_sys::FormData_pg_attribute] {
     // SAFETY: a descriptor holds natts attributes and is pinned by its relation or slot.
     unsafe {
-        #[cfg(not(feature = "pg18"))]
-        return core::slice::from_raw_parts(
-            (*descriptor).attrs.as_ptr(),
-            (*descriptor).natts as usize,
-        );
-        #[cfg(feature = "pg18")]
-        return core::slice::from_raw_parts(
-            pg_sys::TupleDescAttr(descriptor, 0),
-            (*descriptor).natts as usize,
-        );
+        core::slice::from_raw_parts((*descriptor).attrs.as_ptr(), (*descriptor).natts as usize)
     }
 }
 
@@ -246,9 +237,9 @@ pub fn is_partitioned(relation: pg_sys::Oid) -> bool {
 pub fn is_owned(relation: pg_sys::Oid) -> bool {
     // SAFETY: a syscache look-up.
     unsafe {
-        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        #[cfg(feature = "pg15")]
         return pg_sys::pg_class_ownercheck(relation, pg_sys::GetUserId());
-        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        #[cfg(feature = "pg17")]
         return pg_sys::object_ownercheck(
             pg_sys::RelationRelationId,
             relation,

@@ -36,15 +36,11 @@ unsafe fn is_logically_logged(table: pg_sys::Relation) -> bool {
 unsafe fn is_published(table: pg_sys::Relation) -> bool {
     // SAFETY: the caller's contract.
     let actions = unsafe {
-        #[cfg(feature = "pg14")]
-        let actions = *pg_sys::GetRelationPublicationActions(table);
-        #[cfg(not(feature = "pg14"))]
-        let actions = {
+        {
             let mut description = pg_sys::PublicationDesc::default();
             pg_sys::RelationBuildPublicationDesc(table, &mut description);
             description.pubactions
-        };
-        actions
+        }
     };
     actions.pubinsert || actions.pubupdate || actions.pubdelete || actions.pubtruncate
 }
@@ -122,9 +118,9 @@ const WHOLE_ROW: pg_sys::bitmapword = 1 << -pg_sys::FirstLowInvalidHeapAttribute
 unsafe fn blocking_columns(relation: pg_sys::Relation) -> *mut pg_sys::Bitmapset {
     // SAFETY: the callers' contract.
     unsafe {
-        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        #[cfg(feature = "pg15")]
         return (*relation).rd_indexattr;
-        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        #[cfg(feature = "pg17")]
         return (*relation).rd_hotblockingattr;
     }
 }
@@ -133,9 +129,9 @@ impl NoHotUpdate {
     /// # Safety
     /// `relation` must stay open while the guard lives.
     pub unsafe fn begin(relation: pg_sys::Relation) -> Self {
-        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        #[cfg(feature = "pg15")]
         let kind = pg_sys::IndexAttrBitmapKind::INDEX_ATTR_BITMAP_ALL;
-        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        #[cfg(feature = "pg17")]
         let kind = pg_sys::IndexAttrBitmapKind::INDEX_ATTR_BITMAP_HOT_BLOCKING;
         // SAFETY: by contract; the call makes sure that the set is there, where there are indexes.
         unsafe {

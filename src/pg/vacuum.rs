@@ -11,15 +11,9 @@ pub unsafe fn may_truncate(table: pg_sys::Relation) -> bool {
     // SAFETY: options of a table, of any access method, are these.
     unsafe {
         let options: *const pg_sys::StdRdOptions = (*table).rd_options.cast();
-        #[cfg(feature = "pg18")]
-        return match options.as_ref() {
-            Some(options) if options.vacuum_truncate_set => options.vacuum_truncate,
-            _ => pg_sys::vacuum_truncate,
-        };
-        #[cfg(not(feature = "pg18"))]
-        return options
+        options
             .as_ref()
-            .is_none_or(|options| options.vacuum_truncate);
+            .is_none_or(|options| options.vacuum_truncate)
     }
 }
 

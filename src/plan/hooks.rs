@@ -30,23 +30,15 @@ pub fn init() {
 // What an error leaves behind, the nesting depth, is cut back when its (sub)transaction ends.
 
 unsafe extern "C-unwind" {
-    #[cfg(not(feature = "pg18"))]
     fn standard_ExecutorRun(
         query: *mut pg_sys::QueryDesc,
         direction: pg_sys::ScanDirection::Type,
         count: u64,
         once: bool,
     );
-    #[cfg(feature = "pg18")]
-    fn standard_ExecutorRun(
-        query: *mut pg_sys::QueryDesc,
-        direction: pg_sys::ScanDirection::Type,
-        count: u64,
-    );
     fn standard_ExecutorFinish(query: *mut pg_sys::QueryDesc);
 }
 
-#[cfg(not(feature = "pg18"))]
 unsafe extern "C-unwind" fn executor_run(
     query: *mut pg_sys::QueryDesc,
     direction: pg_sys::ScanDirection::Type,
@@ -59,23 +51,6 @@ unsafe extern "C-unwind" fn executor_run(
         match NEXT_RUN {
             Some(next) => next(query, direction, count, once),
             None => standard_ExecutorRun(query, direction, count, once),
-        }
-        after_run(query, run);
-    }
-}
-
-#[cfg(feature = "pg18")]
-unsafe extern "C-unwind" fn executor_run(
-    query: *mut pg_sys::QueryDesc,
-    direction: pg_sys::ScanDirection::Type,
-    count: u64,
-) {
-    // SAFETY: called by core with a started query; no value here needs dropping.
-    unsafe {
-        let run = before_run(query);
-        match NEXT_RUN {
-            Some(next) => next(query, direction, count),
-            None => standard_ExecutorRun(query, direction, count),
         }
         after_run(query, run);
     }

@@ -14,10 +14,7 @@ static mut NEXT_START: pg_sys::ExecutorStart_hook_type = None;
 type Walker = unsafe extern "C-unwind" fn(*mut pg_sys::PlanState, *mut core::ffi::c_void) -> bool;
 
 unsafe extern "C-unwind" {
-    #[cfg_attr(
-        not(any(feature = "pg14", feature = "pg15")),
-        link_name = "planstate_tree_walker_impl"
-    )]
+    #[cfg_attr(feature = "pg17", link_name = "planstate_tree_walker_impl")]
     fn planstate_tree_walker(
         state: *mut pg_sys::PlanState,
         walker: Walker,

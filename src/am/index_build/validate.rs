@@ -15,7 +15,6 @@ use pgrx::prelude::*;
 use std::collections::HashSet;
 
 unsafe extern "C-unwind" {
-    #[cfg(not(feature = "pg14"))]
     fn index_insert(
         index: pg_sys::Relation,
         values: *mut pg_sys::Datum,
@@ -27,8 +26,6 @@ unsafe extern "C-unwind" {
         info: *mut pg_sys::IndexInfo,
     ) -> bool;
 }
-#[cfg(feature = "pg14")]
-use pg_sys::index_insert;
 
 /// The TIDs that an index has already, in order.
 struct Known {
@@ -49,7 +46,7 @@ impl Known {
         let mut isnull = false;
         // SAFETY: the caller's contract. Core codes a TID as (block << 16) | offset.
         unsafe {
-            #[cfg(any(feature = "pg14", feature = "pg15"))]
+            #[cfg(feature = "pg15")]
             let found = pg_sys::tuplesort_getdatum(
                 self.sort,
                 true,
@@ -57,7 +54,7 @@ impl Known {
                 &mut isnull,
                 core::ptr::null_mut(),
             );
-            #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+            #[cfg(feature = "pg17")]
             let found = pg_sys::tuplesort_getdatum(
                 self.sort,
                 true,

@@ -95,10 +95,7 @@ unsafe fn begin_sort(
     // SAFETY: the caller's contract.
     unsafe {
         let memory = pg_sys::maintenance_work_mem;
-        #[cfg(feature = "pg14")]
-        return pg_sys::tuplesort_begin_index_btree(table, index, true, memory, alone, false);
-        #[cfg(not(feature = "pg14"))]
-        return pg_sys::tuplesort_begin_index_btree(table, index, true, false, memory, alone, 0);
+        pg_sys::tuplesort_begin_index_btree(table, index, true, false, memory, alone, 0)
     }
 }
 

@@ -213,7 +213,7 @@ unsafe fn define(table: pg_sys::Oid, statement: *mut pg_sys::IndexStmt) -> pg_sy
         (false, false, true, false, true);
     // SAFETY: the caller's contract.
     unsafe {
-        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        #[cfg(feature = "pg15")]
         let made = pg_sys::DefineIndex(
             table,
             statement,
@@ -226,7 +226,7 @@ unsafe fn define(table: pg_sys::Oid, statement: *mut pg_sys::IndexStmt) -> pg_sy
             skip_build,
             quiet,
         );
-        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        #[cfg(feature = "pg17")]
         let made = pg_sys::DefineIndex(
             table,
             statement,

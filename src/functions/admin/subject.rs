@@ -58,9 +58,9 @@ pub fn check_owner(table: &Open) {
     // SAFETY: the table is open.
     unsafe {
         let (oid, user) = (relation::oid(table.rel()), pg_sys::GetUserId());
-        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        #[cfg(feature = "pg15")]
         let owner = pg_sys::pg_class_ownercheck(oid, user);
-        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        #[cfg(feature = "pg17")]
         let owner = pg_sys::object_ownercheck(pg_sys::RelationRelationId, oid, user);
         if !owner {
             refuse(pg_sys::AclResult::ACLCHECK_NOT_OWNER, table);

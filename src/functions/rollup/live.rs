@@ -78,11 +78,11 @@ trait Transaction {
 }
 
 impl Transaction for pg_sys::PGPROC {
-    #[cfg(any(feature = "pg14", feature = "pg15", feature = "pg16"))]
+    #[cfg(feature = "pg15")]
     fn lxid_of_transaction(&self) -> u32 {
         self.lxid
     }
-    #[cfg(any(feature = "pg17", feature = "pg18"))]
+    #[cfg(feature = "pg17")]
     fn lxid_of_transaction(&self) -> u32 {
         self.vxid.lxid
     }

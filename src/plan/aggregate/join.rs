@@ -147,9 +147,9 @@ unsafe fn implied_equalities(
 ) -> *mut pg_sys::List {
     // SAFETY: the caller's contract.
     unsafe {
-        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        #[cfg(feature = "pg15")]
         return pg_sys::generate_join_implied_equalities(root, both, outer, inner);
-        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        #[cfg(feature = "pg17")]
         return pg_sys::generate_join_implied_equalities(
             root,
             both,

@@ -261,9 +261,9 @@ pub unsafe fn costs_of(
 pub unsafe fn group_clauses(root: *mut pg_sys::PlannerInfo) -> *mut pg_sys::List {
     // SAFETY: the caller's contract.
     unsafe {
-        #[cfg(any(feature = "pg14", feature = "pg15"))]
+        #[cfg(feature = "pg15")]
         return (*(*root).parse).groupClause;
-        #[cfg(not(any(feature = "pg14", feature = "pg15")))]
+        #[cfg(feature = "pg17")]
         return (*root).processed_groupClause;
     }
 }

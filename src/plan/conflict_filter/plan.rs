@@ -82,8 +82,6 @@ unsafe fn does_more_than_insert(table: pg_sys::Relation) -> bool {
         let checks = constraints.is_some_and(|constraints| {
             constraints.num_check > 0 || constraints.has_generated_stored
         });
-        #[cfg(feature = "pg18")]
-        let checks = checks || constraints.is_some_and(|given| given.has_generated_virtual);
         fires || checks || (*(*table).rd_rel).relispartition
     }
 }
