@@ -12,6 +12,7 @@ use crate::chunk::chunk_cache;
 use crate::chunk::notes;
 use crate::chunk::read::Chunk;
 use crate::chunk::write::{self, Target};
+use crate::pg::departure;
 use crate::pg::error::{self, Code};
 use crate::pg::owner;
 use crate::pg::relation;
@@ -131,7 +132,7 @@ pub unsafe fn run(rounds: &mut Rounds, rule: &Rule, watch: &dyn Watch) -> Work {
     // SAFETY: a round's table and snapshot, in each of the rounds.
     unsafe {
         let whole = rounds.run(|table, snapshot| {
-            let expired = Expired::of(table, rule, now);
+            let expired = Expired::due(table, rule, now);
             watch.progress("expire chunks", 0, 0);
             if expired.goes_whole(table) {
                 expired.whole_chunks(table, snapshot)
@@ -146,7 +147,7 @@ pub unsafe fn run(rounds: &mut Rounds, rule: &Rule, watch: &dyn Watch) -> Work {
                 return work;
             }
             rounds.run(|table, snapshot| {
-                let expired = Expired::of(table, rule, now);
+                let expired = Expired::due(table, rule, now);
                 if !expired.goes_whole(table) {
                     at = whole.len();
                     return;
@@ -161,7 +162,7 @@ pub unsafe fn run(rounds: &mut Rounds, rule: &Rule, watch: &dyn Watch) -> Work {
                 return work;
             }
             let more = rounds.run(|table, _| {
-                let expired = Expired::of(table, rule, now);
+                let expired = Expired::due(table, rule, now);
                 let (deleted, more) = expired.delete_rows(table);
                 work.rows += deleted;
                 watch.progress("expire rows", work.rows, 0);
@@ -228,6 +229,19 @@ fn chunk_bytes(chunk: &Chunk) -> u64 {
 }
 
 impl Expired<'_> {
+    /// What is to be deleted in this round. Nothing, where a worker would have to wait for the refresh of a rollup.
+    unsafe fn due(table: pg_sys::Relation, rule: &Rule, now: i64) -> Expired<'_> {
+        // SAFETY: the callers' contract.
+        unsafe {
+            let is_free = watch::keep_for_removal(relation::oid(table), !departure::is_worker());
+            let mut expired = Expired::of(table, rule, now);
+            if !is_free {
+                expired.cutoff = i64::MIN;
+            }
+            expired
+        }
+    }
+
     unsafe fn of(table: pg_sys::Relation, rule: &Rule, now: i64) -> Expired<'_> {
         // SAFETY: the callers' contract.
         unsafe {

@@ -1,9 +1,10 @@
 //! CREATE INDEX: an event trigger translates `USING varve` to the index access method's own name, since
 //! the name `varve` is the table access method's, and says what an ordinary index covers. The same trigger
-//! lets automatic indexes make way for ALTER TABLE.
+//! lets automatic indexes make way for ALTER TABLE, and tells rollups of partitions that go.
 
 use crate::catalog::{access_method, chunk_marker, layout};
 use crate::ddl::auto_index;
+use crate::functions::rollup::partitions;
 use crate::pg::error;
 use crate::pg::event_trigger::statement;
 use crate::pg::node;
@@ -36,7 +37,10 @@ pub unsafe extern "C-unwind" fn varve_before_ddl(call: pg_sys::FunctionCallInfo)
                 let elements = (*statement.cast::<pg_sys::CreateSchemaStmt>()).schemaElts;
                 for_each_index(elements);
             }
-            _ => auto_index::before(statement),
+            _ => {
+                auto_index::before(statement);
+                partitions::before(statement);
+            }
         }
         pg_sys::Datum::from(0usize)
     }

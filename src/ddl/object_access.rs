@@ -1,9 +1,12 @@
-//! Core's hook for what happens to objects, and who wants to know of it: keys and indexes that come or go, tables that are dropped, and
-//! sources of rollups that are emptied.
+//! Core's hook for what happens to objects, and who wants to know of it: keys and indexes that come or go, tables that are dropped,
+//! and partitions of sources of rollups, or such sources that are emptied.
 
 use super::{auto_index::seen, dropped};
-use crate::functions::rollup::truncate;
+use crate::functions::rollup::{partitions, truncate};
 use pgrx::pg_sys;
+
+/// pg_inherits.
+const INHERITS: pg_sys::Oid = pg_sys::Oid::from_u32(2611);
 
 static mut NEXT: pg_sys::object_access_hook_type = None;
 
@@ -23,7 +26,7 @@ unsafe extern "C-unwind" fn object_access(
     column: core::ffi::c_int,
     arg: *mut core::ffi::c_void,
 ) {
-    use pg_sys::ObjectAccessType::{OAT_DROP, OAT_TRUNCATE};
+    use pg_sys::ObjectAccessType::{OAT_DROP, OAT_POST_ALTER, OAT_TRUNCATE};
     // SAFETY: called by core; no value here needs dropping.
     unsafe {
         if let Some(next) = NEXT {
@@ -34,7 +37,11 @@ unsafe extern "C-unwind" fn object_access(
         }
         seen::note(access, class, object);
         match (access, class) {
-            (OAT_DROP, pg_sys::RelationRelationId) => dropped::drop_marker(object),
+            (OAT_DROP, pg_sys::RelationRelationId) => {
+                dropped::drop_marker(object);
+                partitions::dropped(object);
+            }
+            (OAT_POST_ALTER, INHERITS) => partitions::inheritance(object, arg),
             (OAT_TRUNCATE, pg_sys::RelationRelationId) => truncate::empty(object),
             _ => {}
         }

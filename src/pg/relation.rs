@@ -300,9 +300,18 @@ unsafe extern "C-unwind" {
 /// # Safety
 /// See `oid`.
 pub unsafe fn partition_ancestors(relation: pg_sys::Relation) -> Vec<pg_sys::Oid> {
+    // SAFETY: by contract.
+    unsafe { ancestors_of(oid(relation)) }
+}
+
+/// The same by OID. A table that inherits from others without being a partition has ancestors too.
+///
+/// # Safety
+/// Inside a transaction.
+pub unsafe fn ancestors_of(table: pg_sys::Oid) -> Vec<pg_sys::Oid> {
     // SAFETY: by contract; errors become panics at the boundary.
     unsafe {
-        let list = pg_sys::ffi::pg_guard_ffi_boundary(|| get_partition_ancestors(oid(relation)));
+        let list = pg_sys::ffi::pg_guard_ffi_boundary(|| get_partition_ancestors(table));
         oids(list)
     }
 }

@@ -88,6 +88,7 @@ mod column {
     pub const MARK_FIRST: i32 = 2;
     pub const MARK_LAST: i32 = 3;
     pub const MARK_SERIES: i32 = 4;
+    pub const MARK_BY_DDL: i32 = 5;
     pub const LATE_STORED: i32 = 1;
     pub const LATE_ROWS: i32 = 2;
 }
@@ -179,45 +180,73 @@ pub struct Marks {
     pub places: Vec<pg_sys::ItemPointerData>,
 }
 
-/// The marks of a rollup, as a snapshot shows them.
+/// The marks of a rollup, as a snapshot shows them. Those of DDL, which is no matter of snapshots, show at once to all.
 ///
 /// # Safety
 /// `snapshot` must be registered or active.
 pub unsafe fn marks(stored: pg_sys::Oid, snapshot: pg_sys::Snapshot) -> Marks {
     let mut marks = Marks::default();
-    // SAFETY: by contract.
+    let (table, index, by) = (c"rollup_mark", c"rollup_mark_stored", column::MARK_STORED);
+    // SAFETY: by contract; a row is pinned while it is shown.
     unsafe {
-        scan(
-            c"rollup_mark",
-            c"rollup_mark_stored",
-            column::MARK_STORED,
-            stored,
-            snapshot,
-            |row| {
-                let (first, last) = (row.int8(column::MARK_FIRST), row.int8(column::MARK_LAST));
-                marks.times.add(first, last);
-                marks.all.push((first, last, row.text(column::MARK_SERIES)));
-                marks.places.push((*row.tuple).t_self);
-            },
-        );
+        scan(table, index, by, stored, snapshot, |row| {
+            if !row.is_by_ddl() {
+                marks.add(row);
+            }
+        });
+        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        scan(table, index, by, stored, any, |row| {
+            if row.is_by_ddl() && row.has_come() && !row.has_gone(snapshot) {
+                marks.add(row);
+            }
+        });
     }
     marks
 }
 
-/// Adds marks, of one series or of any, in the current transaction. Whoever replicates the source has rollups of its own, or none.
-pub fn add_marks(stored: pg_sys::Oid, series: Option<&str>, times: &Ranges) {
-    let series = series.map(|series| series.into_datum());
-    // SAFETY: a heap of four columns.
+impl Marks {
+    unsafe fn add(&mut self, row: &Row) {
+        let (first, last) = (row.int8(column::MARK_FIRST), row.int8(column::MARK_LAST));
+        self.times.add(first, last);
+        self.all.push((first, last, row.text(column::MARK_SERIES)));
+        // SAFETY: the row is shown now.
+        self.places.push(unsafe { (*row.tuple).t_self });
+    }
+}
+
+/// What a mark is of.
+#[derive(Clone, Copy)]
+pub enum Mark<'a> {
+    /// Rows of any series.
+    Any,
+    Series(&'a str),
+    /// What came or went with a table: it did for older snapshots too.
+    ByDdl,
+}
+
+/// Adds marks in the current transaction. Whoever replicates the source has rollups of its own, or none.
+pub fn add_marks(stored: pg_sys::Oid, mark: Mark, times: &Ranges) {
+    let series = match mark {
+        Mark::Series(series) => series.into_datum(),
+        Mark::Any | Mark::ByDdl => None,
+    };
+    let by_ddl = matches!(mark, Mark::ByDdl);
+    // SAFETY: a heap of five columns.
     unsafe {
         let Some((marks, _)) = table_and_index(c"rollup_mark", c"rollup_mark_stored") else {
             return;
         };
         let marks = Open::table(marks, pg_sys::RowExclusiveLock);
         for (first, last) in times.iter() {
-            let none = pg_sys::Datum::from(0usize);
-            let text = series.flatten().unwrap_or(none);
-            let mut values = [stored.into(), first.into(), last.into(), text];
-            let mut nulls = [false, false, false, series.flatten().is_none()];
+            let text = series.unwrap_or(pg_sys::Datum::from(0usize));
+            let mut values = [
+                stored.into(),
+                first.into(),
+                last.into(),
+                text,
+                by_ddl.into(),
+            ];
+            let mut nulls = [false, false, false, series.is_none(), false];
             insert(marks.rel(), &mut values, &mut nulls);
         }
     }
@@ -346,7 +375,12 @@ pub fn remove(stored: pg_sys::Oid) {
                 pg_sys::simple_heap_delete(table.rel(), entry);
             }
         }
-        remove_marks(&mut marks(stored, now).places);
+        let mut gone = Vec::new();
+        let (table, index) = (c"rollup_mark", c"rollup_mark_stored");
+        scan(table, index, column::MARK_STORED, stored, now, |row| {
+            gone.push((*row.tuple).t_self)
+        });
+        remove_marks(&mut gone);
         remove_late_rows(&mut late_rows(stored, now).1);
     }
 }
@@ -393,6 +427,39 @@ impl Row {
         unsafe { String::from_datum(self.values[at], self.nulls[at]) }
     }
 
+    fn is_by_ddl(&self) -> bool {
+        self.int8(column::MARK_BY_DDL) as u8 != 0
+    }
+
+    /// Has the row been inserted, by now, by a transaction that is committed, or by this one?
+    unsafe fn has_come(&self) -> bool {
+        // SAFETY: the tuple is pinned; nobody else writes but hints.
+        unsafe {
+            let header = (*self.tuple).t_data;
+            let by = (*header).t_choice.t_heap.t_xmin;
+            let hints = u32::from((*header).t_infomask);
+            if hints & pg_sys::HEAP_XMIN_COMMITTED != 0 {
+                return true;
+            }
+            hints & pg_sys::HEAP_XMIN_INVALID == 0 && is_done(by)
+        }
+    }
+
+    /// Has the row been deleted, as a snapshot shows it?
+    unsafe fn has_gone(&self, snapshot: pg_sys::Snapshot) -> bool {
+        // SAFETY: the tuple is pinned; marks are deleted, and never updated or locked.
+        unsafe {
+            let header = (*self.tuple).t_data;
+            let by = (*header).t_choice.t_heap.t_xmax;
+            let hints = u32::from((*header).t_infomask);
+            if hints & pg_sys::HEAP_XMAX_INVALID != 0 || by == pg_sys::InvalidTransactionId {
+                return false;
+            }
+            pg_sys::TransactionIdIsCurrentTransactionId(by)
+                || (!pg_sys::XidInMVCCSnapshot(by, snapshot) && is_done(by))
+        }
+    }
+
     fn oid(&self, column: i32) -> pg_sys::Oid {
         pg_sys::Oid::from_u32(self.int8(column) as u32)
     }
@@ -433,6 +500,16 @@ impl Row {
                 replace.as_mut_ptr(),
             )
         }
+    }
+}
+
+/// Is a transaction committed, or this one?
+unsafe fn is_done(transaction: pg_sys::TransactionId) -> bool {
+    // SAFETY: the transaction of a row's header; one that runs is asked for first, as it may end meanwhile.
+    unsafe {
+        pg_sys::TransactionIdIsCurrentTransactionId(transaction)
+            || (!pg_sys::TransactionIdIsInProgress(transaction)
+                && pg_sys::TransactionIdDidCommit(transaction))
     }
 }
 

@@ -2,7 +2,7 @@
 //! taken. It is the security label of the view, of provider `varve`, which goes wherever the view is dumped to (docs/design/0016).
 
 use super::catalog::Rollup;
-use crate::pg::relation::Open;
+use crate::pg::relation::{self, Open};
 use pgrx::pg_sys;
 use serde_json::{json, Value};
 use std::ffi::{CStr, CString};
@@ -79,8 +79,15 @@ impl Label {
     }
 }
 
-/// Reads the catalog, so that nobody is waited for.
+/// Has a table, or a partition of it, an index?
 fn has_index(table: pg_sys::Oid) -> bool {
+    // SAFETY: the table exists; no partition is locked.
+    let mut all = unsafe { relation::inheritors(table, pg_sys::NoLock) }.into_iter();
+    all.any(has_own_index)
+}
+
+/// Reads the catalog, so that nobody is waited for.
+fn has_own_index(table: pg_sys::Oid) -> bool {
     // SAFETY: within a transaction; the scan ends here.
     unsafe {
         let catalog = Open::table(pg_sys::IndexRelationId, pg_sys::AccessShareLock);

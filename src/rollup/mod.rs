@@ -2,7 +2,9 @@
 //! (docs/design/0016). The SQL functions are in `functions/rollup`. Imports `pg` and `storage` alone.
 
 pub mod catalog;
+pub mod exclusion;
 pub mod label;
+pub mod partition;
 pub mod ranges;
 pub mod series;
 pub mod time;

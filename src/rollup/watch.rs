@@ -4,10 +4,11 @@
 //! What is noted may be more than what was changed: a subtransaction that is rolled back leaves its times, and many ranges become
 //! few. A time that is marked without need is computed once more.
 
-use super::catalog::{self, Limit, Rollup};
+use super::catalog::{self, Limit, Mark, Rollup};
 use super::ranges::Ranges;
 use super::series;
 use super::time::TimeType;
+use super::{exclusion, partition};
 use crate::chunk::reader::Reader;
 use crate::chunk::slot;
 use crate::pg::error::{self, Code};
@@ -25,8 +26,10 @@ const MOST_RANGES: usize = 64;
 const MOST_SERIES: usize = 16;
 const MOST_RANGES_OF_SERIES: usize = 8;
 
-/// What has to be known of a table whose rows rollups are computed from.
+/// What has to be known of a table whose rows rollups are computed from: of its own, or of one that it is a partition of.
 struct Watched {
+    /// The table that the rollups are of.
+    source: u32,
     column: i16,
     time: TimeType,
     /// No rollup has stored a bucket of this time or later.
@@ -35,8 +38,16 @@ struct Watched {
     removed: i64,
     /// Rows of earlier times are counted.
     ignored: i64,
-    /// The column that tells series apart, from 1, and its type.
-    key: Option<(i16, pg_sys::Oid)>,
+    /// The column that tells series apart.
+    key: Option<Key>,
+}
+
+/// Columns are numbered from 1.
+struct Key {
+    column: i16,
+    kind: pg_sys::Oid,
+    /// Its number in the source.
+    of_source: i16,
 }
 
 /// The times that a transaction has changed in a table.
@@ -50,13 +61,19 @@ struct Touched {
     late_rows: i64,
     /// First and last of the times that were not below any threshold when they were noted.
     newest: Option<(i64, i64)>,
+    /// What statements have taken that are no matter of snapshots: TRUNCATE, and what takes partitions away.
+    by_ddl: Ranges,
+    /// Partitions that have come; what times they have is known when the statement has ended.
+    attached: Vec<pg_sys::Oid>,
 }
 
 thread_local! {
     /// Tables that have been looked up since the last invalidation; none for those without rollups.
-    static WATCHED: RefCell<BTreeMap<u32, Option<Rc<Watched>>>> = const { RefCell::new(BTreeMap::new()) };
+    static WATCHED: RefCell<BTreeMap<u32, Option<Rc<[Watched]>>>> = const { RefCell::new(BTreeMap::new()) };
     /// The table that was found without rollups last: most tables are.
     static UNWATCHED: Cell<u32> = const { Cell::new(0) };
+    /// Invalidations so far.
+    static NEWS: Cell<u64> = const { Cell::new(0) };
     static TOUCHED: PerTransaction<BTreeMap<u32, Touched>> = PerTransaction::default();
 }
 
@@ -70,6 +87,7 @@ pub fn init() {
 /// A refresh that moves a threshold invalidates its source, and waits for those who may have read the old one.
 unsafe extern "C-unwind" fn invalidate(_: pg_sys::Datum, _: pg_sys::Oid) {
     UNWATCHED.set(0);
+    NEWS.set(NEWS.get() + 1);
     // A message may come while a look-up reads the types of columns. The threshold that it keeps is an old one then, which decides only
     // where a time is noted: `publish` reads the thresholds again. That a table has rollups at all is read after all messages.
     WATCHED.with(|watched| {
@@ -77,6 +95,11 @@ unsafe extern "C-unwind" fn invalidate(_: pg_sys::Datum, _: pg_sys::Oid) {
             watched.clear();
         }
     });
+}
+
+/// A number that is another one when more has become known of tables: no plan is made with a partition that came later.
+pub fn news() -> u64 {
+    NEWS.get()
 }
 
 /// Notes the row in the slot as inserted. Raises an error for a row of a time that retention has removed: its bucket is kept, and
@@ -104,11 +127,10 @@ pub unsafe fn removed(table: pg_sys::Relation, reader: &Reader, row: u32) {
     unsafe {
         if relation::oid(table).to_u32() != UNWATCHED.get() {
             if let Some(watched) = watched(table) {
-                let value = |column: i16| {
+                note(&watched, |column| {
                     let (value, null) = reader.value((*table).rd_att, row, column as usize - 1);
                     (!null).then_some(value)
-                };
-                note(table, &watched, value);
+                });
             }
         }
     }
@@ -134,16 +156,31 @@ pub unsafe fn removed_from_tail(table: pg_sys::Relation, at: Tid) {
 /// `table` must be open.
 pub unsafe fn emptied(table: pg_sys::Relation) {
     // SAFETY: by contract.
-    let table = unsafe { relation::oid(table) };
-    if !catalog::of_source(table).is_empty() {
+    changed_by_ddl(unsafe { relation::oid(table) });
+}
+
+/// Notes that a table, or all rows of it, goes, and what it is a partition of keeps the rest. Older snapshots do not see those rows
+/// any more either.
+pub fn changed_by_ddl(table: pg_sys::Oid) {
+    for source in partition::lineage(table) {
+        let Some(rollup) = catalog::of_source(source).into_iter().next() else {
+            continue;
+        };
+        let (first, last) = partition::times(table, source, rollup.time_column);
         TOUCHED.with_borrow_mut(|all| {
-            let touched = all.entry(table.to_u32()).or_default();
-            touched.earlier.add(i64::MIN, i64::MAX);
-            touched.series = None;
-            // Nothing is told apart from here on.
-            touched.key_column = -1;
+            let touched = all.entry(source.to_u32()).or_default();
+            touched.by_ddl.add(first, last);
+            touched.by_ddl.limit(MOST_RANGES);
         });
     }
+}
+
+/// Notes that a table has become a partition of a source.
+pub fn attached(table: pg_sys::Oid, source: pg_sys::Oid) {
+    TOUCHED.with_borrow_mut(|all| {
+        let touched = all.entry(source.to_u32()).or_default();
+        touched.attached.push(table);
+    });
 }
 
 unsafe fn note_slot(table: pg_sys::Relation, slot: *mut pg_sys::TupleTableSlot) {
@@ -157,14 +194,19 @@ unsafe fn note_slot(table: pg_sys::Relation, slot: *mut pg_sys::TupleTableSlot) 
             let value = slot::attribute(slot, column, &mut null);
             (!null).then_some(value)
         };
-        let time = value(watched.column).map(|time| watched.time.read(time));
-        if time.is_some_and(|time| time < watched.removed) {
-            refuse(table);
+        for of_source in watched.iter() {
+            let Some(time) = value(of_source.column) else {
+                continue;
+            };
+            let time = of_source.time.read(time);
+            if time < of_source.removed {
+                refuse(table);
+            }
+            if time < of_source.ignored {
+                count_late(of_source.source);
+            }
         }
-        if time.is_some_and(|time| time < watched.ignored) {
-            count_late(table);
-        }
-        note(table, &watched, value);
+        note(&watched, value);
     }
 }
 
@@ -179,10 +221,8 @@ unsafe fn refuse(table: pg_sys::Relation) -> ! {
     )
 }
 
-unsafe fn count_late(table: pg_sys::Relation) {
-    // SAFETY: the caller's contract.
-    let table = unsafe { relation::oid(table) }.to_u32();
-    TOUCHED.with_borrow_mut(|all| all.entry(table).or_default().late_rows += 1);
+fn count_late(source: u32) {
+    TOUCHED.with_borrow_mut(|all| all.entry(source).or_default().late_rows += 1);
 }
 
 unsafe fn note_tail_row(table: pg_sys::Relation, at: Tid) {
@@ -201,7 +241,7 @@ unsafe fn note_tail_row(table: pg_sys::Relation, at: Tid) {
             return;
         }
         let row = &raw mut tuple;
-        note(table, &watched, |column| {
+        note(&watched, |column| {
             let mut null = false;
             let value = pg_sys::heap_getattr(row, column.into(), (*table).rd_att, &mut null);
             (!null).then_some(value)
@@ -211,44 +251,43 @@ unsafe fn note_tail_row(table: pg_sys::Relation, at: Tid) {
 }
 
 /// Notes a row, of which `value` gives columns.
-unsafe fn note(
-    table: pg_sys::Relation,
-    watched: &Watched,
-    value: impl Fn(i16) -> Option<pg_sys::Datum>,
-) {
-    // No bucket of a rollup is without time.
-    let Some(time) = value(watched.column) else {
-        return;
-    };
-    let time = watched.time.read(time);
-    // SAFETY: the callers' contract.
-    let table = unsafe { relation::oid(table) };
-    TOUCHED.with_borrow_mut(|all| {
-        let touched = all.entry(table.to_u32()).or_default();
-        if time >= watched.threshold {
-            let (first, last) = touched.newest.unwrap_or((time, time));
-            touched.newest = Some((first.min(time), last.max(time)));
-            return;
-        }
-        // SAFETY: as above: the value is one of the row's.
-        unsafe { touched.note_series(watched, time, &value) };
-        if !touched.earlier.contains(time) {
-            touched.earlier.add(time, time);
-            touched.earlier.limit(MOST_RANGES);
-        }
-    });
+unsafe fn note(watched: &[Watched], value: impl Fn(i16) -> Option<pg_sys::Datum>) {
+    for watched in watched {
+        // No bucket of a rollup is without time.
+        let Some(time) = value(watched.column) else {
+            continue;
+        };
+        let time = watched.time.read(time);
+        TOUCHED.with_borrow_mut(|all| {
+            let touched = all.entry(watched.source).or_default();
+            if time >= watched.threshold {
+                let (first, last) = touched.newest.unwrap_or((time, time));
+                touched.newest = Some((first.min(time), last.max(time)));
+                return;
+            }
+            // SAFETY: the callers' contract: the value is one of the row's.
+            unsafe { touched.note_series(watched, time, &value) };
+            if !touched.earlier.contains(time) {
+                touched.earlier.add(time, time);
+                touched.earlier.limit(MOST_RANGES);
+            }
+        });
+    }
 }
 
-/// What is known of a table, unless it has no rollups.
-unsafe fn watched(table: pg_sys::Relation) -> Option<Rc<Watched>> {
+/// What is known of a table, unless neither it nor what it is a partition of has rollups.
+unsafe fn watched(table: pg_sys::Relation) -> Option<Rc<[Watched]>> {
     // SAFETY: the callers' contract.
     let oid = unsafe { relation::oid(table) };
     if let Some(known) = WATCHED.with_borrow(|all| all.get(&oid.to_u32()).cloned()) {
         return known;
     }
-    let rollups = catalog::of_source(oid);
-    // SAFETY: as above; the column is one of the table's.
-    let found = unsafe { of_rollups(table, &rollups) };
+    // SAFETY: as above.
+    let found: Vec<_> = partition::lineage(oid)
+        .into_iter()
+        .filter_map(|source| unsafe { of_rollups(table, &catalog::of_source(source)) })
+        .collect();
+    let found: Option<Rc<[Watched]>> = (!found.is_empty()).then(|| found.into());
     if found.is_none() {
         UNWATCHED.set(oid.to_u32());
     }
@@ -257,42 +296,66 @@ unsafe fn watched(table: pg_sys::Relation) -> Option<Rc<Watched>> {
     found
 }
 
-unsafe fn of_rollups(table: pg_sys::Relation, rollups: &[Rollup]) -> Option<Rc<Watched>> {
-    let column = rollups.first()?.time_column;
+/// What rollups of one source want to know of a table that is the source, or a partition of it.
+unsafe fn of_rollups(table: pg_sys::Relation, rollups: &[Rollup]) -> Option<Watched> {
+    let first = rollups.first()?;
     // SAFETY: the table is open.
-    let attributes = unsafe { relation::attributes((*table).rd_att) };
+    let (oid, attributes) =
+        unsafe { (relation::oid(table), relation::attributes((*table).rd_att)) };
+    let number = |column| partition::column_in(oid, first.source, column);
+    let column = number(first.time_column);
     let time = TimeType::of(attributes.get(column as usize - 1)?.atttypid)?;
-    Some(Rc::new(Watched {
+    let key = rollups.iter().map(|rollup| rollup.key_column);
+    Some(Watched {
+        source: first.source.to_u32(),
         column,
         time,
         threshold: rollups.iter().map(|rollup| rollup.threshold).max()?,
         removed: removed_by_retention(rollups, false).unwrap_or(i64::MIN),
         ignored: removed_by_retention(rollups, true).unwrap_or(i64::MIN),
-        key: rollups
-            .iter()
-            .find(|rollup| rollup.key_column > 0)
-            .and_then(|rollup| {
-                let column = attributes.get(rollup.key_column as usize - 1)?;
-                Some((rollup.key_column, column.atttypid))
-            }),
-    }))
+        key: key.into_iter().find(|&key| key > 0).and_then(|of_source| {
+            let column = number(of_source);
+            let kind = attributes.get(column as usize - 1)?.atttypid;
+            Some(Key {
+                column,
+                kind,
+                of_source,
+            })
+        }),
+    })
 }
 
 /// Rows of earlier times have been removed from the source itself, not from a rollup in between. A dump may have rows that
 /// retention was about to remove.
 fn removed_by_retention(rollups: &[Rollup], ignored: bool) -> Option<i64> {
+    furthest_removed(rollups, ignored).map(|rollup| rollup.removed)
+}
+
+fn furthest_removed(rollups: &[Rollup], ignored: bool) -> Option<&Rollup> {
     let direct = rollups
         .iter()
         .filter(|rollup| rollup.below == pg_sys::InvalidOid && !rollup.is_restored());
     direct
         .filter(|rollup| rollup.ignores_late == ignored)
-        .map(|rollup| rollup.removed)
-        .max()
+        .max_by_key(|rollup| rollup.removed)
+}
+
+/// Rows of earlier times than this are refused, for the sake of that one of the rollups of a source.
+pub fn refused_before(rollups: &[Rollup]) -> Option<(&Rollup, i64)> {
+    furthest_removed(rollups, false).map(|rollup| (rollup, rollup.removed))
+}
+
+/// Keeps refreshes of what depends on a table out, and partitions from coming to it, until the transaction ends: before retention
+/// removes rows. False where it would have to wait, and may not.
+pub fn keep_for_removal(table: pg_sys::Oid, wait: bool) -> bool {
+    dependents(table)
+        .iter()
+        .all(|rollup| exclusion::take(rollup, wait))
 }
 
 /// How far retention may remove rows of a table: rollups that are computed from it must have stored what it takes.
 pub fn removable(table: pg_sys::Oid, until: i64) -> i64 {
-    // SAFETY: a snapshot of this moment is enough: the caller keeps refreshes out, and marks that come later are of rows that the
+    // SAFETY: a snapshot of this moment is enough: who removes rows keeps refreshes out, and marks that come later are of rows that the
     // rollups do not have to show.
     dependents(table)
         .iter()
@@ -312,6 +375,15 @@ pub fn removable(table: pg_sys::Oid, until: i64) -> i64 {
 /// Retention removes rows of times before `until` from a table, in this transaction.
 pub fn note_removal(table: pg_sys::Oid, until: i64) {
     for rollup in dependents(table) {
+        // What removes rows of a partition leaves those of others.
+        let is_above = rollup.source != table && rollup.below == pg_sys::InvalidOid;
+        let until = match is_above {
+            true => {
+                let times = partition::times(table, rollup.source, rollup.time_column);
+                until.min(times.1.saturating_add(1))
+            }
+            false => until,
+        };
         if until > rollup.removed {
             catalog::move_on(rollup.stored, Limit::Removed, until);
             // SAFETY: the source exists as long as its rollups.
@@ -320,9 +392,12 @@ pub fn note_removal(table: pg_sys::Oid, until: i64) {
     }
 }
 
-/// The rollups that are computed from what a table itself has.
+/// The rollups that are computed from what a table itself has, or what it is a partition of.
 pub fn dependents(table: pg_sys::Oid) -> Vec<Rollup> {
-    let mut found = catalog::of_source(table);
+    let mut found: Vec<_> = partition::lineage(table)
+        .into_iter()
+        .flat_map(catalog::of_source)
+        .collect();
     found.retain(|rollup| rollup.below == pg_sys::InvalidOid);
     found.extend(catalog::of_stored(table));
     found
@@ -336,6 +411,8 @@ pub fn publish(prepares: bool) {
         for rollup in catalog::of_source(pg_sys::Oid::from_u32(*source)) {
             let limit = if prepares { i64::MAX } else { rollup.threshold };
             times.mark(&rollup, limit);
+            let by_ddl = times.by_ddl(&rollup);
+            catalog::add_marks(rollup.stored, Mark::ByDdl, &by_ddl);
             if times.late_rows > 0 && rollup.ignores_late && rollup.below == pg_sys::InvalidOid {
                 catalog::add_late_rows(rollup.stored, times.late_rows);
             }
@@ -343,11 +420,17 @@ pub fn publish(prepares: bool) {
     }
 }
 
-/// The times of a source that this transaction has changed.
-pub fn touched(source: pg_sys::Oid) -> Ranges {
+/// The times of a rollup's source that this transaction has changed.
+pub fn touched(rollup: &Rollup) -> Ranges {
     TOUCHED.with_borrow(|all| {
-        all.get(&source.to_u32())
-            .map_or_else(Ranges::default, |touched| touched.below(i64::MAX))
+        let Some(touched) = all.get(&rollup.source.to_u32()) else {
+            return Ranges::default();
+        };
+        let mut times = touched.below(i64::MAX);
+        for (first, last) in touched.by_ddl(rollup).iter() {
+            times.add(first, last);
+        }
+        times
     })
 }
 
@@ -359,24 +442,24 @@ impl Touched {
         time: i64,
         value: &impl Fn(i16) -> Option<pg_sys::Datum>,
     ) {
-        let Some((column, kind)) = watched.key else {
+        let Some(told) = &watched.key else {
             self.series = None;
             return;
         };
         if self.key_column == 0 && self.earlier.is_empty() {
-            self.key_column = column;
+            self.key_column = told.of_source;
             self.series = Some(BTreeMap::new());
         }
         let Some(known) = self.series.as_mut() else {
             return;
         };
-        let key = value(column).filter(|_| self.key_column == column);
+        let key = value(told.column).filter(|_| self.key_column == told.of_source);
         let Some(key) = key else {
             self.series = None;
             return;
         };
         // SAFETY: by contract.
-        let key = unsafe { series::text(key, kind) };
+        let key = unsafe { series::text(key, told.kind) };
         let times = known.entry(key).or_default();
         if !times.contains(time) {
             times.add(time, time);
@@ -392,7 +475,7 @@ impl Touched {
         let is_told = rollup.key_column > 0 && rollup.key_column == self.key_column;
         let Some(series) = self.series.as_ref().filter(|_| is_told) else {
             let times = self.below(limit);
-            catalog::add_marks(rollup.stored, None, &times);
+            catalog::add_marks(rollup.stored, Mark::Any, &times);
             return;
         };
         let mut newest = Ranges::default();
@@ -402,7 +485,7 @@ impl Touched {
         {
             newest.add(first, last);
         }
-        catalog::add_marks(rollup.stored, None, &newest);
+        catalog::add_marks(rollup.stored, Mark::Any, &newest);
         for (key, times) in series {
             let mut due = Ranges::default();
             for (first, last) in times.iter() {
@@ -410,8 +493,21 @@ impl Touched {
                     due.add(first, last);
                 }
             }
-            catalog::add_marks(rollup.stored, Some(key), &due);
+            catalog::add_marks(rollup.stored, Mark::Series(key), &due);
         }
+    }
+
+    /// The times that statements have taken or brought that are no matter of snapshots.
+    fn by_ddl(&self, rollup: &Rollup) -> Ranges {
+        let mut times = self.by_ddl.clone();
+        for &table in &self.attached {
+            // What went again has been noted then.
+            if partition::ancestors(table).contains(&rollup.source) {
+                let (first, last) = partition::times(table, rollup.source, rollup.time_column);
+                times.add(first, last);
+            }
+        }
+        times
     }
 
     /// The times below `limit`; ranges are taken whole.

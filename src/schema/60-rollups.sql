@@ -11,7 +11,7 @@ CREATE INDEX rollup_source ON varve.rollup USING btree (source);
 CREATE INDEX rollup_below ON varve.rollup USING btree (below);
 CREATE INDEX rollup_view ON varve.rollup USING btree (view);
 CREATE MATERIALIZED VIEW varve.rollup_mark USING heap AS
-SELECT 0::regclass AS stored, 0::bigint AS first, 0::bigint AS last, NULL::text AS series WHERE false;
+SELECT 0::regclass AS stored, 0::bigint AS first, 0::bigint AS last, NULL::text AS series, false AS by_ddl WHERE false;
 CREATE INDEX rollup_mark_stored ON varve.rollup_mark USING btree (stored);
 CREATE MATERIALIZED VIEW varve.rollup_late USING heap AS SELECT 0::regclass AS stored, 0::bigint AS rows WHERE false;
 CREATE INDEX rollup_late_stored ON varve.rollup_late USING btree (stored);
@@ -44,6 +44,23 @@ AS 'MODULE_PATHNAME', 'varve_rollup_stored' LANGUAGE C STRICT STABLE PARALLEL SA
 CREATE FUNCTION varve.rollup_source(view regclass) RETURNS regclass
 AS 'MODULE_PATHNAME', 'varve_rollup_source' LANGUAGE C STRICT STABLE PARALLEL SAFE;
 
+-- A source and its partitions. Nothing is locked, and nobody waited for.
+CREATE FUNCTION varve.source_tables(source oid) RETURNS SETOF oid LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+    WITH RECURSIVE tree AS (
+        SELECT source AS part UNION ALL SELECT i.inhrelid FROM tree t JOIN pg_inherits i ON i.inhparent = t.part)
+    SELECT part FROM tree;
+END;
+CREATE FUNCTION varve.rollup_writers(source oid) RETURNS text[] LANGUAGE sql VOLATILE PARALLEL RESTRICTED
+RETURN ARRAY(
+    SELECT virtualtransaction FROM pg_locks
+    WHERE locktype = 'relation' AND relation IN (SELECT varve.source_tables(source))
+    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND granted AND pid <> pg_backend_pid()
+    AND mode IN ('RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock'));
+CREATE FUNCTION varve.source_changes(source oid) RETURNS bigint LANGUAGE sql STABLE PARALLEL RESTRICTED
+RETURN (SELECT sum(varve.changes(part))::bigint FROM varve.source_tables(source) part);
+
 -- Transactions that may have read an older threshold are those that can write to the source, by what they hold when the new one is
 -- committed. Waiting takes no lock, so nobody queues behind it; prepared transactions have marked whatever they changed.
 CREATE PROCEDURE varve.refresh_rollup(name regclass, "from" anyelement, "to" anyelement)
@@ -71,12 +88,7 @@ BEGIN
     threshold := varve.rollup_begin(kept);
     COMMIT;
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
-    writers := ARRAY(
-        SELECT virtualtransaction FROM pg_catalog.pg_locks
-        WHERE locktype = 'relation' AND relation = source
-        AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
-        AND granted AND pid <> pg_backend_pid()
-        AND mode IN ('RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock'));
+    writers := varve.rollup_writers(source);
     patience := clock_timestamp() + interval '1 minute';
     WHILE EXISTS (SELECT FROM pg_catalog.pg_locks WHERE virtualtransaction = ANY (writers) AND pid IS NOT NULL) LOOP
         IF clock_timestamp() > patience THEN
@@ -149,14 +161,17 @@ DECLARE
 BEGIN
     FOR wrong IN
         SELECT r.view, c.oid::regclass AS source,
-            CASE WHEN c.relrowsecurity THEN 'row-level security'
-                 WHEN c.relam <> (SELECT oid FROM pg_am WHERE amname = 'varve') THEN 'another access method'
-                 WHEN c.relhassubclass THEN 'tables that inherit from it'
+            CASE WHEN c.relrowsecurity AND c.oid = r.source THEN 'row-level security'
+                 WHEN c.relkind <> 'p' AND c.relam <> (SELECT oid FROM pg_am WHERE amname = 'varve') THEN 'another access method'
+                 WHEN c.relpersistence <> 'p' THEN 'rows that a crash takes'
+                 WHEN c.relkind <> 'p' AND c.relhassubclass THEN 'tables that inherit from it'
                  WHEN NOT a.attnotnull THEN 'times that may be NULL' END AS what
-        FROM varve.rollup r JOIN pg_class c ON c.oid = r.source
+        FROM varve.rollup r
+        CROSS JOIN LATERAL varve.source_tables(r.source) part
+        JOIN pg_class c ON c.oid = part
         JOIN pg_attribute a ON a.attrelid = r.source AND a.attnum = r.time_column
-        WHERE c.relrowsecurity OR c.relhassubclass OR NOT a.attnotnull
-        OR c.relam <> (SELECT oid FROM pg_am WHERE amname = 'varve')
+        WHERE c.relrowsecurity AND c.oid = r.source OR NOT a.attnotnull OR c.relpersistence <> 'p'
+        OR c.relkind <> 'p' AND (c.relhassubclass OR c.relam <> (SELECT oid FROM pg_am WHERE amname = 'varve'))
         ORDER BY r.stored
     LOOP
         RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist',

@@ -5,9 +5,9 @@ WITH known AS MATERIALIZED (
         s.next_run, s.last_run, s.duration_us, s.rows, s.bytes, coalesce(s.runs, 0) AS runs, coalesce(s.failures, 0) AS failures,
         coalesce(s.failing, 0) AS failing, s.last_sqlstate, s.last_error,
         CASE WHEN d.kind <> 'expire' THEN
-            CASE WHEN varve.changes(w.watched) < s.seen THEN varve.changes(w.watched)
-            ELSE varve.changes(w.watched) - coalesce(s.seen, 0) END
+            CASE WHEN w.changes < s.seen THEN w.changes ELSE w.changes - coalesce(s.seen, 0) END
         END AS pending,
+        d.kind = 'refresh' AND EXISTS (SELECT FROM varve.rollup_mark m WHERE m.stored = c.oid AND m.by_ddl) AS is_marked,
         coalesce(current_setting('varve.seal_rows', true)::bigint, 16384) AS seal_rows,
         coalesce(current_setting('varve.batch_rows', true)::bigint, 500) AS least_rows,
         coalesce(current_setting('varve.seal_after', true)::interval, '10 s') AS seal_after
@@ -16,14 +16,15 @@ WITH known AS MATERIALIZED (
     CROSS JOIN LATERAL varve.job_definitions(c.oid) d
     LEFT JOIN varve.job_states s ON s.job = d.id
     -- A rollup is due by what happens to its source.
-    CROSS JOIN LATERAL (SELECT CASE WHEN d.kind = 'refresh' THEN (SELECT r.source FROM varve.rollup r WHERE r.stored = c.oid)
-                               ELSE c.oid END AS watched OFFSET 0) w
+    CROSS JOIN LATERAL (SELECT CASE WHEN d.kind = 'refresh'
+                               THEN (SELECT varve.source_changes(r.source) FROM varve.rollup r WHERE r.stored = c.oid)
+                               ELSE varve.changes(c.oid) END AS changes OFFSET 0) w
     WHERE a.amname = 'varve' AND c.relkind IN ('r', 'm') AND c.relpersistence <> 't' AND pg_has_role(c.relowner, 'USAGE')
 )
 SELECT id, "table", kind, schedule, enabled, keep, series_filter, time_unit,
     enabled AND CASE
         WHEN failing > 0 OR schedule IS NOT NULL THEN coalesce(next_run <= clock_timestamp(), true)
-        WHEN kind = 'refresh' THEN pending > 0 AND coalesce(last_run + interval '1 minute' <= clock_timestamp(), true)
+        WHEN kind = 'refresh' THEN (pending > 0 OR is_marked) AND coalesce(last_run + interval '1 minute' <= clock_timestamp(), true)
         WHEN pending < least_rows THEN false
         WHEN pending >= 32 * seal_rows THEN true
         WHEN next_run > clock_timestamp() THEN false

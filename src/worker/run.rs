@@ -193,19 +193,19 @@ pub unsafe fn note_seen(job: &Job, work: Work) {
         } else {
             0
         };
-        state.seen = Some(changes_of(source) - more);
+        state.seen = Some(changes_of(source, job.kind == Kind::Refresh) - more);
         job_states::write(job.id(), &state);
     }
 }
 
-unsafe fn changes_of(table: pg_sys::Oid) -> i64 {
-    // SAFETY: the caller's contract.
-    let rows = unsafe {
-        sql::query(
-            "SELECT varve.changes($1)",
-            &[(pg_sys::OIDOID, Some(pg_sys::Datum::from(table)))],
-        )
+/// Changes of a table, or of the source of a rollup with its partitions.
+unsafe fn changes_of(table: pg_sys::Oid, is_source: bool) -> i64 {
+    let query = match is_source {
+        true => "SELECT varve.source_changes($1)",
+        false => "SELECT varve.changes($1)",
     };
+    // SAFETY: the caller's contract.
+    let rows = unsafe { sql::query(query, &[(pg_sys::OIDOID, Some(pg_sys::Datum::from(table)))]) };
     let text = rows.into_iter().flatten().next().flatten();
     text.and_then(|text| text.parse().ok()).unwrap_or_default()
 }

@@ -1,5 +1,6 @@
 //! Sessions of random changes to a table with rollups, two of them stacked, beside refreshes and compact: after every transaction,
 //! and in every snapshot, the rollups give what their queries give. The server is killed in between. Dumps carry what is stored.
+//! With odd seeds the table is partitioned, and its partitions come and go.
 
 mod dumped;
 
@@ -38,8 +39,13 @@ const ROLLUPS: [(&str, &str); 3] = [
     ),
 ];
 
+/// Partitions, of so many days each; those that are not there now have rows that come back with them.
+const PARTITIONS: i64 = 10;
+const PARTITION_DAYS: i64 = 6;
+
 /// What the sessions share.
 struct Shared {
+    partitioned: bool,
     conninfo: String,
     stop: AtomicBool,
     /// Hours that the table's newest rows have reached.
@@ -57,7 +63,9 @@ pub fn run(
     seconds: u64,
     seed: u64,
 ) -> Result<()> {
-    println!("rollups: seed {seed}, {transactions} transactions");
+    let partitioned = seed % 2 == 1;
+    let kind = ["a table", "a partitioned table"][usize::from(partitioned)];
+    println!("rollups: seed {seed}, {transactions} transactions, {kind}");
     dumped::run(tree, report)?;
     let settings = [
         "deadlock_timeout = '100ms'",
@@ -67,9 +75,10 @@ pub fn run(
     ];
     let mut cluster = Cluster::create(tree, &settings)?;
     let mut client = cluster.database("rollups")?;
-    create(&mut client)?;
+    create(&mut client, partitioned)?;
     drop(client);
     let shared = Shared {
+        partitioned,
         conninfo: cluster.conninfo("rollups"),
         stop: AtomicBool::new(false),
         newest: AtomicU64::new(HOURS as u64 / 2),
@@ -96,7 +105,9 @@ pub fn run(
         let mut client = cluster.connect("rollups")?;
         let equal = resolve_prepared(&mut client).and_then(|()| expect_equal(&mut client));
         report.check(&format!("rollups/equal at rest {name}"), equal);
-        for table in ["readings", "hourly_stored"] {
+        let stored = "hourly_stored".to_string();
+        for table in [stored].into_iter().chain(tables(partitioned)) {
+            let table = &table;
             let verified = heap_pair::expect_verified(&mut client, table);
             report.check(&format!("rollups/{table} verified {name}"), verified);
         }
@@ -117,14 +128,52 @@ pub fn run(
     Ok(())
 }
 
-fn create(client: &mut Client) -> Result<()> {
+/// The tables that have the rows.
+fn tables(partitioned: bool) -> Vec<String> {
+    match partitioned {
+        true => (0..PARTITIONS).map(|part| format!("part_{part}")).collect(),
+        false => vec!["readings".to_string()],
+    }
+}
+
+/// Where a partition is: the first one begins before all rows.
+fn bounds(part: i64) -> String {
+    let day = |part: i64| match part {
+        0 => "MINVALUE".to_string(),
+        PARTITIONS => "MAXVALUE".to_string(),
+        _ => format!(
+            "'2026-01-01'::timestamptz + interval '{} days'",
+            part * PARTITION_DAYS - 3
+        ),
+    };
+    format!("FOR VALUES FROM ({}) TO ({})", day(part), day(part + 1))
+}
+
+fn create(client: &mut Client, partitioned: bool) -> Result<()> {
+    let columns = "(time timestamptz NOT NULL, device text NOT NULL, value int, fine float8)";
+    if partitioned {
+        client.batch_execute(&format!(
+            "CREATE TABLE readings {columns} PARTITION BY RANGE (time)"
+        ))?;
+        for part in 0..PARTITIONS {
+            let bounds = bounds(part);
+            client.batch_execute(&format!(
+                "CREATE TABLE part_{part} PARTITION OF readings {bounds} USING varve;
+                 CREATE INDEX ON part_{part} USING varve (device, time)"
+            ))?;
+        }
+    } else {
+        client.batch_execute(&format!(
+            "CREATE TABLE readings {columns} USING varve; CREATE INDEX ON readings USING varve (device, time)"
+        ))?;
+    }
     client.batch_execute(
-        "CREATE TABLE readings (time timestamptz NOT NULL, device text NOT NULL, value int, fine float8) USING varve;
-         CREATE INDEX ON readings USING varve (device, time);
-         INSERT INTO readings SELECT '2026-01-01'::timestamptz + i * interval '5 minutes', 'd' || i % 7, i % 29, i % 64 / 4.0
+        "INSERT INTO readings SELECT '2026-01-01'::timestamptz + i * interval '5 minutes', 'd' || i % 7, i % 29, i % 64 / 4.0
          FROM generate_series(0, 5759) i",
     )?;
-    heap_pair::compact(client, "readings")?;
+    for table in tables(partitioned) {
+        heap_pair::compact(client, &table)?;
+    }
     let mut hourly = String::new();
     for (name, query) in ROLLUPS {
         let view = query.replace("{hourly}", "hourly");
@@ -187,7 +236,7 @@ fn work(
             .map(|session| scope.spawn(move || change_until(shared, seed + session, session)))
             .collect();
         sessions.push(scope.spawn(move || refresh_until(shared, seed + 50)));
-        sessions.push(scope.spawn(move || compare_until(shared)));
+        sessions.push(scope.spawn(move || compare_until(shared, seed + 60)));
         let deadline = Instant::now() + time;
         while shared.committed.load(Ordering::Relaxed) < until
             && !sessions.iter().any(|session| session.is_finished())
@@ -227,7 +276,7 @@ fn repeat(shared: &Shared, mut step: impl FnMut(&mut Client) -> Result<()>) -> E
         match step(&mut client) {
             Ok(()) => {}
             Err(_) if client.is_closed() => return Err("the connection is closed".into()),
-            Err(error) if is_conflict(error.as_ref()) || waited_long(error.as_ref()) => {
+            Err(error) if is_conflict(error.as_ref()) || is_in_the_way(error.as_ref()) => {
                 client
                     .batch_execute("ROLLBACK")
                     .map_err(|e| format!("connection: {e}"))?;
@@ -238,16 +287,20 @@ fn repeat(shared: &Shared, mut step: impl FnMut(&mut Client) -> Result<()>) -> E
     Ok(())
 }
 
-/// lock_not_available.
-fn waited_long(error: &(dyn std::error::Error + 'static)) -> bool {
-    sqlstate(error) == Some("55P03")
+/// lock_not_available; check_violation, where a row has no partition now; undefined_table and invalid_object_definition, where
+/// another session has taken the partition, or put it back.
+fn is_in_the_way(error: &(dyn std::error::Error + 'static)) -> bool {
+    sqlstate(error).is_some_and(|code| ["55P03", "23514", "42P01", "42P17"].contains(&code))
 }
 
-fn compare_until(shared: &Shared) -> Ended {
+fn compare_until(shared: &Shared, seed: u64) -> Ended {
+    let mut random = Random::new(seed);
     repeat(shared, |client| {
-        client.batch_execute(
-            "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM readings",
-        )?;
+        // Without a lock of the table, partitions go and files are emptied meanwhile.
+        let first = random.pick(&["readings", "pg_am"]);
+        client.batch_execute(&format!(
+            "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM {first}"
+        ))?;
         // Others go on; the snapshot stays.
         thread::sleep(Duration::from_millis(30));
         expect_equal(client)?;
@@ -262,7 +315,10 @@ fn refresh_until(shared: &Shared, seed: u64) -> Ended {
     repeat(shared, |client| {
         let (name, _) = random.pick(&ROLLUPS);
         match random.integer(0, 10) {
-            0 => heap_pair::compact(client, "readings")?,
+            0 => {
+                let tables = tables(shared.partitioned);
+                heap_pair::compact(client, random.pick::<String>(&tables))?;
+            }
             1 => heap_pair::compact(client, "hourly_stored")?,
             2 => client.batch_execute(&format!(
                 "CALL varve.refresh_rollup('{name}', '2026-01-05'::timestamptz, '2026-01-07'::timestamptz)"
@@ -306,6 +362,11 @@ fn transaction(
     if random.one_in(400) {
         client.batch_execute("TRUNCATE readings")?;
     }
+    if shared.partitioned && random.one_in(20) {
+        let statement = change_of_partitions(random);
+        client.batch_execute(&statement)?;
+        expect_equal_rollup(client, any_rollup(random))?;
+    }
     for _ in 0..random.integer(1, 4) {
         let saved = random.one_in(4);
         if saved {
@@ -340,6 +401,27 @@ fn transaction(
         thin_out(client)?;
     }
     Ok(())
+}
+
+/// Takes a partition, or puts it back, changed or not; empties it, or makes it anew.
+fn change_of_partitions(random: &mut Random) -> String {
+    let part = random.integer(0, PARTITIONS);
+    let bounds = bounds(part);
+    let detach = format!("ALTER TABLE readings DETACH PARTITION part_{part}");
+    let attach = format!("ALTER TABLE readings ATTACH PARTITION part_{part} {bounds}");
+    match random.integer(0, 6) {
+        0 => format!("TRUNCATE part_{part}"),
+        1 => format!(
+            "DROP TABLE part_{part}; CREATE TABLE part_{part} PARTITION OF readings {bounds} USING varve;
+             CREATE INDEX ON part_{part} USING varve (device, time)"
+        ),
+        2 => format!("{detach}; DELETE FROM part_{part} WHERE value % 3 = 0; {attach}"),
+        _ => format!(
+            "DO $$ BEGIN
+                 IF EXISTS (SELECT FROM pg_inherits WHERE inhrelid = 'part_{part}'::regclass) THEN {detach}; ELSE {attach}; END IF;
+             END $$"
+        ),
+    }
 }
 
 fn any_rollup(random: &mut Random) -> usize {

@@ -1,5 +1,6 @@
 //! `varve.create_rollup`: a table for what is stored, a view that gives stored and computed buckets, and their entry.
 
+use super::partitions;
 use super::query::{self, Column, Defined};
 use crate::catalog::access_method;
 use crate::catalog::layout;
@@ -125,27 +126,29 @@ pub unsafe fn source_of(relation: Oid, time: i16) -> Source {
         let name = relation::name(from.rel());
         let class = &*(*from.rel()).rd_rel;
         if class.relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE {
-            raise(
-                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
-                format!("cannot make a rollup of the partitioned table \"{name}\""),
-                "",
-                "Make one of each partition, and query their union.",
-            );
-        }
-        if !access_method::is_varve(from.rel()) {
+            drop(Open::table(relation, pg_sys::ShareUpdateExclusiveLock));
+            partitions::check(relation, relation);
+        } else if !access_method::is_varve(from.rel()) {
             raise(
                 Code::ERRCODE_WRONG_OBJECT_TYPE,
                 format!("\"{name}\" is neither a varve table nor a rollup"),
                 "",
                 "Convert it with ALTER TABLE … SET ACCESS METHOD varve.",
             );
-        }
-        if class.relhassubclass || class.relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP {
+        } else if class.relhassubclass {
             raise(
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,
                 format!("cannot make a rollup of \"{name}\""),
-                "It is temporary, or other tables inherit from it.",
-                "Make the rollup of a table of its own.",
+                "Other tables inherit from it.",
+                "Make the rollup of a table of its own, or of a partitioned table.",
+            );
+        }
+        if class.relpersistence as u8 != pg_sys::RELPERSISTENCE_PERMANENT {
+            raise(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                format!("cannot make a rollup of \"{name}\", which is temporary or unlogged"),
+                "What is stored would outlast its rows.",
+                "Make the rollup of a table that lasts.",
             );
         }
         if class.relrowsecurity {

@@ -23,7 +23,7 @@ struct Shown {
     live: Ranges,
 }
 
-/// A snapshot, as far as it can be told from others of this process.
+/// A snapshot, as far as it can be told from others of this process, and what was known of tables then: marks of DDL show at once.
 #[derive(Clone, Copy, PartialEq)]
 struct Moment {
     stored: pg_sys::Oid,
@@ -32,18 +32,66 @@ struct Moment {
     xmin: pg_sys::TransactionId,
     xmax: pg_sys::TransactionId,
     running: (u32, i32),
+    news: u64,
 }
+
+/// What executions of queries have been told, each by the memory that it ends with.
+type Told = Vec<(usize, pg_sys::Oid, Rc<Shown>)>;
 
 thread_local! {
-    /// The answers given last: the two halves of a view must get the same.
-    static SHOWN: PerTransaction<Vec<(Moment, Rc<Shown>)>> = PerTransaction::default();
+    /// The two halves of a view must get the same, whenever they ask: a cursor may stand between them.
+    static TOLD: PerTransaction<Told> = PerTransaction::default();
+    /// The answers given last.
+    static RECENT: PerTransaction<Vec<(Moment, Rc<Shown>)>> = PerTransaction::default();
 }
 
-/// Rollups whose answers are kept: a query reads few, stacked ones included.
-const MOST_SHOWN: usize = 16;
+/// Answers that are kept: a query reads few rollups, stacked ones included.
+const MOST_RECENT: usize = 16;
 
-/// What the active snapshot shows of a rollup.
-fn shown(stored: pg_sys::Oid) -> Rc<Shown> {
+/// What the active snapshot shows of a rollup, the same at any time of an execution.
+///
+/// # Safety
+/// Called as a function of SQL.
+unsafe fn shown(fcinfo: Fcinfo, stored: pg_sys::Oid) -> Rc<Shown> {
+    // SAFETY: the expression's memory is that of its execution.
+    let memory = unsafe { (*(*fcinfo).flinfo).fn_mcxt };
+    let key = memory as usize;
+    let known = TOLD.with_borrow(|all| {
+        let mut all = all.iter();
+        let found = all.find(|(of, rollup, _)| *of == key && *rollup == stored);
+        found.map(|(_, _, shown)| Rc::clone(shown))
+    });
+    known.unwrap_or_else(|| {
+        let shown = at_this_moment(stored);
+        let is_new = TOLD.with_borrow_mut(|all| {
+            let is_new = all.iter().all(|(of, _, _)| *of != key);
+            all.push((key, stored, Rc::clone(&shown)));
+            is_new
+        });
+        if is_new {
+            // SAFETY: the callback lives as long as the memory that it is for.
+            unsafe {
+                let size = size_of::<pg_sys::MemoryContextCallback>();
+                let callback: *mut pg_sys::MemoryContextCallback =
+                    pg_sys::MemoryContextAllocZero(memory, size).cast();
+                (*callback).func = Some(end_execution);
+                (*callback).arg = memory.cast();
+                pg_sys::MemoryContextRegisterResetCallback(memory, callback);
+            }
+        }
+        shown
+    })
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn end_execution(memory: *mut core::ffi::c_void) {
+    let key = memory as usize;
+    if TOLD.with_borrow(|all| all.iter().any(|(of, _, _)| *of == key)) {
+        TOLD.with_borrow_mut(|all| all.retain(|(of, _, _)| *of != key));
+    }
+}
+
+fn at_this_moment(stored: pg_sys::Oid) -> Rc<Shown> {
     // SAFETY: functions are called with an active snapshot.
     unsafe {
         let snapshot = pg_sys::GetActiveSnapshot();
@@ -54,15 +102,16 @@ fn shown(stored: pg_sys::Oid) -> Rc<Shown> {
             xmin: (*snapshot).xmin,
             xmax: (*snapshot).xmax,
             running: ((*snapshot).xcnt, (*snapshot).subxcnt),
+            news: watch::news(),
         };
-        let known = SHOWN.with_borrow(|all| {
+        let known = RECENT.with_borrow(|all| {
             let found = all.iter().find(|(then, _)| *then == moment);
             found.map(|(_, shown)| Rc::clone(shown))
         });
         known.unwrap_or_else(|| {
             let shown = Rc::new(look(stored, snapshot));
-            SHOWN.with_borrow_mut(|all| {
-                if all.len() >= MOST_SHOWN {
+            RECENT.with_borrow_mut(|all| {
+                if all.len() >= MOST_RECENT {
                     all.remove(0);
                 }
                 all.push((moment, Rc::clone(&shown)));
@@ -103,7 +152,7 @@ unsafe fn look(stored: pg_sys::Oid, snapshot: pg_sys::Snapshot) -> Shown {
         };
         let rollup = restored::with_what_is_kept(rollup);
         let marked = catalog::marks(stored, snapshot).times;
-        let own = watch::touched(rollup.source);
+        let own = watch::touched(&rollup);
         let mut live = Ranges::default();
         live.add(rollup.watermark, i64::MAX);
         for (first, last) in marked.iter().chain(own.iter()) {
@@ -147,7 +196,7 @@ sql_function! {
             // SAFETY: declared with these arguments; the first is never NULL in a view.
             unsafe {
                 let (time, _) = time_of(fcinfo);
-                time.write(shown(stored_of(fcinfo)).watermark)
+                time.write(shown(fcinfo, stored_of(fcinfo)).watermark)
             }
         })
     }
@@ -161,7 +210,7 @@ sql_function! {
             unsafe {
                 let (time, _) = time_of(fcinfo);
                 let start = time.read(raw_arg(fcinfo, 1).value);
-                pg_sys::Datum::from(shown(stored_of(fcinfo)).live.contains(start))
+                pg_sys::Datum::from(shown(fcinfo, stored_of(fcinfo)).live.contains(start))
             }
         })
     }
@@ -184,8 +233,10 @@ fn varve_rollup_live(
     ),
 > {
     // SAFETY: the current call's.
-    let (time, oid) = unsafe { time_of(fcinfo) };
-    let shown = shown(stored);
+    let (time, oid, shown) = unsafe {
+        let (time, oid) = time_of(fcinfo);
+        (time, oid, shown(fcinfo, stored))
+    };
     let rows: Vec<_> = shown
         .live
         .iter()

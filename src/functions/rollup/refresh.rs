@@ -10,11 +10,11 @@ use super::query::{self, Column, Defined};
 use super::restored;
 use crate::functions::fcinfo::{arg, guarded, null, sql_function};
 use crate::pg::error::{self, Code};
-use crate::pg::lock_tags::{self, Tag, Whole};
 use crate::pg::relation::{self, Open};
 use crate::pg::rounds::Rounds;
 use crate::pg::sql;
-use crate::rollup::catalog::{self, Limit, Marks, Rollup};
+use crate::rollup::catalog::{self, Limit, Mark, Marks, Rollup};
+use crate::rollup::exclusion;
 use crate::rollup::ranges::Ranges;
 use crate::rollup::series;
 use crate::rollup::time::TimeType;
@@ -73,7 +73,7 @@ sql_function! {
                     }
                     let mut times = Ranges::default();
                     times.add(time.read(first), time.read(last));
-                    catalog::add_marks(stored, None, &times);
+                    catalog::add_marks(stored, Mark::Any, &times);
                 });
                 null(fcinfo)
             }
@@ -105,7 +105,7 @@ sql_function! {
             let stored = pg_sys::Oid::from_u32(arg(fcinfo, 0).value() as u32);
             let ignore = arg(fcinfo, 1).value() as u8 != 0;
             as_owner(stored, |rollup| {
-                exclude_others(rollup);
+                exclusion::take(rollup, true);
                 catalog::move_on(stored, Limit::IgnoresLate, ignore.into());
                 pg_sys::CacheInvalidateRelcacheByRelid(rollup.source);
             });
@@ -165,15 +165,12 @@ pub unsafe fn run(rounds: &Rounds, stored: pg_sys::Oid) -> u64 {
     }
 }
 
-/// The transactions that can write to a table now, by their virtual ids; prepared ones have marked what they changed.
+/// The transactions that can write to a table or its partitions now, by their virtual ids; prepared ones have marked what they changed.
 unsafe fn writers_of(source: pg_sys::Oid) -> Vec<String> {
     // SAFETY: within a round.
     let rows = unsafe {
         sql::query(
-            "SELECT virtualtransaction FROM pg_catalog.pg_locks
-             WHERE locktype = 'relation' AND relation = $1 AND granted AND pid <> pg_catalog.pg_backend_pid()
-             AND database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database())
-             AND mode IN ('RowExclusiveLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')",
+            "SELECT pg_catalog.unnest(varve.rollup_writers($1))",
             &[(pg_sys::OIDOID, Some(pg_sys::Datum::from(source)))],
         )
     };
@@ -250,16 +247,28 @@ fn time_of(rollup: &Rollup) -> TimeType {
     })
 }
 
-/// One refresh of a rollup at a time, until the transaction ends.
-fn exclude_others(rollup: &Rollup) {
-    let stored = Open::living_table(rollup.stored, pg_sys::RowExclusiveLock);
-    // SAFETY: the table is open.
-    let tag = unsafe { Tag::whole(stored.rel(), Whole::Refreshing) };
-    lock_tags::take(&tag, pg_sys::ExclusiveLock, true);
+/// Keeps partitions from coming while a refresh works: those that it has seen the marks of it must find, too. What takes one away locks
+/// out all readers.
+fn keep_partitions(source: pg_sys::Oid) {
+    if !relation::is_partitioned(source) {
+        return;
+    }
+    let mut kept = Vec::new();
+    let mut found = vec![source];
+    while let Some(part) = found.pop() {
+        kept.push(part);
+        // What has partitions may have got one while we waited.
+        if Open::existing_table(part, pg_sys::ShareUpdateExclusiveLock).is_some() {
+            // SAFETY: the table exists.
+            let parts = unsafe { relation::inheritors(part, pg_sys::NoLock) };
+            let new = |part: &pg_sys::Oid| !kept.contains(part) && relation::is_partitioned(*part);
+            found.extend(parts.into_iter().filter(new));
+        }
+    }
 }
 
 fn begin(rollup: &Rollup) -> i64 {
-    exclude_others(rollup);
+    exclusion::take(rollup, true);
     // The row may have been changed while we waited.
     // SAFETY: a snapshot of this moment.
     let rollup = unsafe { catalog::find(rollup.stored, pg_sys::GetLatestSnapshot()) };
@@ -302,8 +311,12 @@ fn newest_time(rollup: &Rollup) -> i64 {
         pg_sys::INT4OID => "2147483647",
         _ => "9223372036854775807",
     };
+    let only = match relation::is_partitioned(rollup.source) {
+        true => "",
+        false => "ONLY ",
+    };
     let query = format!(
-        "SELECT pg_catalog.max({column}) FROM ONLY {name} WHERE {column} >= $1 AND {column} <= {now}"
+        "SELECT pg_catalog.max({column}) FROM {only}{name} WHERE {column} >= $1 AND {column} <= {now}"
     );
     let from = time.write(rollup.threshold);
     // SAFETY: within a statement or a round, which have a snapshot.
@@ -313,7 +326,8 @@ fn newest_time(rollup: &Rollup) -> i64 {
 
 /// Computes and stores what is due, as far as `threshold`, which all writers know by now.
 fn step(rollup: &Rollup, threshold: i64) -> i64 {
-    exclude_others(rollup);
+    keep_partitions(rollup.source);
+    exclusion::take(rollup, true);
     // SAFETY: the snapshot is active until it is popped; an error ends it.
     unsafe {
         pg_sys::PushActiveSnapshot(pg_sys::GetLatestSnapshot());

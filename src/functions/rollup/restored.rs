@@ -7,7 +7,7 @@ use super::query;
 use crate::functions::errors::{raise, Code};
 use crate::pg::relation::{self, Open};
 use crate::pg::sql;
-use crate::rollup::catalog::{self, Limit, Rollup};
+use crate::rollup::catalog::{self, Limit, Mark, Rollup};
 use crate::rollup::label::{self, Label};
 use crate::rollup::ranges::Ranges;
 use crate::rollup::time::TimeType;
@@ -52,7 +52,7 @@ pub unsafe fn attach(view: Oid, text: &str) {
         if label.watermark > i64::MIN {
             let mut all = Ranges::default();
             all.add(i64::MIN, i64::MAX);
-            catalog::add_marks(stored, None, &all);
+            catalog::add_marks(stored, Mark::Any, &all);
         }
     }
 }

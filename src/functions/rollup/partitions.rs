@@ -1,0 +1,165 @@
+//! Partitions that come to a partitioned source, or go from it: the times that they have are computed again. Core's hooks tell of
+//! them, each in the transaction that does it.
+
+use crate::catalog::access_method;
+use crate::pg::error::{self, Code};
+use crate::pg::node::{self, items};
+use crate::pg::relation::{self, Open};
+use crate::pg::sql;
+use crate::rollup::catalog::{self, Rollup};
+use crate::rollup::{exclusion, partition, watch};
+use pgrx::prelude::*;
+use pgrx::{pg_sys, pg_sys::Oid};
+
+/// A table becomes a partition of another, or is one no longer.
+///
+/// # Safety
+/// Called by the object access hook for an entry of pg_inherits; `arg` is what core says about it.
+#[pg_guard]
+pub unsafe extern "C-unwind" fn inheritance(table: Oid, arg: *mut core::ffi::c_void) {
+    // SAFETY: by contract; whoever changes partitions has locked the parent, and the partition exclusively.
+    unsafe {
+        let arg: *const pg_sys::ObjectAccessPostAlter = arg.cast();
+        if arg.is_null() || !relation::is_partitioned((*arg).auxiliary_id) {
+            return;
+        }
+        let parent = (*arg).auxiliary_id;
+        // The entry's removal does not show yet, nor does its coming.
+        if relation::ancestors_of(table).first() == Some(&parent) {
+            if has_pages(table) {
+                watch::changed_by_ddl(table);
+            }
+            return;
+        }
+        for source in partition::lineage(parent) {
+            let rollups = catalog::of_source(source);
+            if rollups.is_empty() {
+                continue;
+            }
+            check(table, source);
+            if has_pages(table) {
+                check_age(table, source, rollups);
+                watch::attached(table, source);
+            }
+        }
+    }
+}
+
+/// A table is dropped.
+///
+/// # Safety
+/// Called by the object access hook for a relation.
+#[pg_guard]
+pub unsafe extern "C-unwind" fn dropped(table: Oid) {
+    // SAFETY: whoever drops a table has locked it.
+    unsafe {
+        let is_part = relation::has_rows(table) && pg_sys::get_rel_relispartition(table);
+        if is_part && has_pages(table) {
+            watch::changed_by_ddl(table);
+        }
+    }
+}
+
+/// DETACH … CONCURRENTLY commits before core's hook is told of it: what it takes is noted when it begins.
+///
+/// # Safety
+/// `statement` must be the parse tree of a utility statement.
+pub unsafe fn before(statement: *mut pg_sys::Node) {
+    // SAFETY: by contract; names are looked up, and may be of anything.
+    unsafe {
+        let Some(alter) =
+            node::cast::<pg_sys::AlterTableStmt>(statement, pg_sys::NodeTag::T_AlterTableStmt)
+        else {
+            return;
+        };
+        for command in items::<pg_sys::AlterTableCmd>((*alter).cmds) {
+            if (*command).subtype != pg_sys::AlterTableType::AT_DetachPartition {
+                continue;
+            }
+            let part: *mut pg_sys::PartitionCmd = (*command).def.cast();
+            let table = relation::named((*part).name);
+            if (*part).concurrent && table != pg_sys::InvalidOid {
+                watch::changed_by_ddl(table);
+            }
+        }
+    }
+}
+
+/// Raises an error where a table, or a partition of it, is not of those whose changes are noted.
+///
+/// # Safety
+/// The table must be locked against others who change its partitions.
+pub unsafe fn check(table: Oid, source: Oid) {
+    // SAFETY: by contract.
+    for leaf in unsafe { partition::leaves(table) } {
+        let open = Open::table(leaf, pg_sys::AccessShareLock);
+        // SAFETY: the leaf is open.
+        let (is_varve, lasts) = unsafe {
+            let class = (*open.rel()).rd_rel;
+            (
+                access_method::is_varve(open.rel()),
+                (*class).relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT,
+            )
+        };
+        if !is_varve || !lasts {
+            error::raise(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!(
+                    "\"{}\" cannot be a partition of \"{}\", which has a rollup",
+                    relation::name_of(leaf),
+                    relation::name_of(source)
+                ),
+                "A rollup knows of changes to varve tables that are neither temporary nor unlogged.",
+                "Make it one: CREATE TABLE … USING varve, ALTER TABLE … SET ACCESS METHOD varve.",
+            );
+        }
+    }
+}
+
+/// Has a table, or a partition of it, ever had rows?
+unsafe fn has_pages(table: Oid) -> bool {
+    // SAFETY: the callers' contract: the tables are locked.
+    unsafe {
+        partition::leaves(table).into_iter().any(|leaf| {
+            let open = Open::table(leaf, pg_sys::AccessShareLock);
+            !access_method::is_varve(open.rel()) || relation::blocks(open.rel()) > 0
+        })
+    }
+}
+
+/// Raises an error for rows of a time that retention has taken from the source: rollups would never show them.
+unsafe fn check_age(table: Oid, source: Oid, rollups: Vec<Rollup>) {
+    // Retention waits until this transaction has ended, and this one for retention.
+    for rollup in &rollups {
+        exclusion::take(rollup, true);
+    }
+    let rollups = catalog::of_source(source);
+    let refused = watch::refused_before(&rollups).filter(|(_, before)| *before > i64::MIN);
+    let Some((rollup, removed)) = refused else {
+        return;
+    };
+    // SAFETY: the caller's contract: the table is there, with the source's columns.
+    unsafe {
+        let open = Open::table(table, pg_sys::AccessShareLock);
+        let column = partition::column_in(table, source, rollup.time_column);
+        let attribute = &relation::attributes((*open.rel()).rd_att)[column as usize - 1];
+        let query = format!(
+            "SELECT 1 FROM {} WHERE {} OPERATOR(pg_catalog.<) $1 LIMIT 1",
+            relation::qualified_name(open.rel()),
+            sql::identifier(&relation::attribute_name(attribute)),
+        );
+        let time = crate::rollup::time::TimeType::of(attribute.atttypid)
+            .map(|kind| (attribute.atttypid, Some(kind.write(removed))));
+        if time.is_some_and(|time| !sql::query(&query, &[time]).is_empty()) {
+            error::raise(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!(
+                    "partition \"{}\" has rows that are older than what retention has kept",
+                    relation::name(open.rel())
+                ),
+                "Rollups keep the buckets of that time, and would not show the rows.",
+                "Delete them first; or let them in with varve.alter_rollup(…, ignore_late_rows => true).",
+            );
+        }
+    }
+}
