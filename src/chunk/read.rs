@@ -276,20 +276,16 @@ pub unsafe fn section_pieces(
 /// A delete map with the rows of notes, which are none of its own.
 fn with_notes(base: &DeleteMap, notes: &Notes) -> Result<DeleteMap, Damage> {
     let mut map = base.clone();
-    for note in notes.seen.iter() {
-        for &(row, successor) in &note.rows {
-            let is_new = match successor {
-                Some(successor) => map.update(row, successor),
-                None => map.delete(row),
-            };
-            if !is_new {
-                return Err(Damage::new(format!(
-                    "note at {}: row {row} was gone already",
-                    note.tid
-                )));
-            }
-        }
-    }
+    let rows = notes.seen.iter().flat_map(|note| note.rows.iter().copied());
+    map.add(rows).map_err(|row| {
+        let mut latest_first = notes.seen.iter().rev();
+        let note = latest_first.find(|note| note.rows.iter().any(|entry| entry.0 == row));
+        let at = note.map(|note| format!("note at {}: ", note.tid));
+        Damage::new(format!(
+            "{}row {row} was gone already",
+            at.unwrap_or_default()
+        ))
+    })?;
     Ok(map)
 }
 

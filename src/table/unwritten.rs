@@ -7,7 +7,7 @@ use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::rc::Rc;
-use varve_columns::tuple::delete_map::DeleteMap;
+use varve_columns::tuple::delete_map::{set_bits, DeleteMap};
 
 /// Who has changed rows.
 #[derive(Clone, Copy, PartialEq)]
@@ -164,11 +164,7 @@ impl Unwritten {
     }
 
     fn each_row(&self) -> impl Iterator<Item = u32> + '_ {
-        self.rows.iter().enumerate().flat_map(|(at, &word)| {
-            (0..64)
-                .filter(move |bit| word >> bit & 1 != 0)
-                .map(move |bit| at as u32 * 64 + bit)
-        })
+        set_bits(&self.rows)
     }
 
     /// What is left without the changes of a subtransaction.

@@ -79,6 +79,20 @@ impl DeleteMap {
         true
     }
 
+    /// Marks rows as gone, and as updated where they say where they went. The first one that was gone already is returned.
+    pub fn add(&mut self, rows: impl IntoIterator<Item = (u32, Option<Tid>)>) -> Result<(), u32> {
+        for (row, successor) in rows {
+            if !self.delete(row) {
+                return Err(row);
+            }
+            self.updated
+                .extend(successor.map(|successor| (row, successor)));
+        }
+        // What was there is in order.
+        self.updated.sort_by_key(|entry| entry.0);
+        Ok(())
+    }
+
     /// Adds the changes of `other`; a row that is gone already stays as it is.
     pub fn merge(&mut self, other: &DeleteMap) {
         for &(row, successor) in &other.updated {
@@ -102,11 +116,13 @@ impl DeleteMap {
     }
 
     fn rows(&self) -> impl Iterator<Item = u32> + '_ {
-        self.words.iter().enumerate().flat_map(|(at, &word)| {
-            (0..64)
-                .filter(move |bit| word >> bit & 1 != 0)
-                .map(move |bit| at as u32 * 64 + bit)
-        })
+        set_bits(&self.words)
+    }
+
+    /// The last row that is gone.
+    fn last(&self) -> Option<u32> {
+        let at = self.words.iter().rposition(|&word| word != 0)?;
+        Some(at as u32 * 64 + self.words[at].ilog2())
     }
 
     /// The rows that are gone, in order, and where updated ones went.
@@ -185,7 +201,7 @@ impl DeleteMap {
                     .map(|word| u64::from_le_bytes(word.try_into().expect("BUG: eight bytes")))
                     .collect();
                 map.deleted = map.words.iter().map(|word| word.count_ones()).sum();
-                if map.rows().last().is_some_and(|row| row >= rows) {
+                if map.last().is_some_and(|row| row >= rows) {
                     return Err(FormatError("row of the delete map"));
                 }
             }
@@ -210,6 +226,18 @@ impl DeleteMap {
         }
         Ok(map)
     }
+}
+
+/// The numbers of bits that are set.
+pub fn set_bits(words: &[u64]) -> impl Iterator<Item = u32> + '_ {
+    words.iter().enumerate().flat_map(|(at, &word)| {
+        let mut rest = word;
+        core::iter::from_fn(move || {
+            let bit = (rest != 0).then(|| rest.trailing_zeros())?;
+            rest &= rest - 1;
+            Some(at as u32 * 64 + bit)
+        })
+    })
 }
 
 #[cfg(test)]
@@ -264,6 +292,31 @@ mod tests {
         assert!(map.contains(9_000));
         let back = DeleteMap::decode(&map.encode(), 10_000).expect("own bytes");
         assert_eq!(back.encode(), map.encode());
+    }
+
+    #[test]
+    fn rows_that_are_added_together_are_those_added_one_by_one() {
+        let rows = [
+            (900, Some(tid(1))),
+            (3, None),
+            (64, Some(tid(2))),
+            (5, Some(tid(3))),
+        ];
+        let (mut one, mut all) = (DeleteMap::default(), DeleteMap::default());
+        one.update(70, tid(9));
+        all.update(70, tid(9));
+        for (row, successor) in rows {
+            match successor {
+                Some(successor) => one.update(row, successor),
+                None => one.delete(row),
+            };
+        }
+        assert_eq!(all.add(rows), Ok(()));
+        assert_eq!(all, one);
+        assert_eq!(all.entries().count(), 5);
+        assert_eq!(all.last(), Some(900));
+        assert_eq!(all.add([(7, None), (64, None)]), Err(64));
+        assert_eq!(DeleteMap::default().last(), None);
     }
 
     #[test]
