@@ -18,6 +18,7 @@ use crate::table::key_columns;
 use crate::table::locks::{self, Locked, Request, RowState};
 use crate::table::visible;
 use crate::table::{changes, crosscheck, deferred, follow, handover, stream};
+use crate::unique::kept_key;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::rc::Rc;
@@ -318,6 +319,7 @@ pub unsafe extern "C-unwind" fn tuple_update(
                         watch::removed_from_tail(table, at);
                         watch::inserted(table, slot);
                         note_tail_row(table, slot);
+                        note_kept_key(table, slot, *mode);
                         after_tail_update(table, at, tid::from_pg(&(*slot).tts_tid), *mode);
                     }
                     return result;
@@ -343,6 +345,7 @@ pub unsafe extern "C-unwind" fn tuple_update(
                     heap_callback!(tuple_insert, table, slot, command, 0, core::ptr::null_mut());
                     let next = tid::from_pg(&(*slot).tts_tid);
                     changes::record(&reader.chunk, row, command, command, Some(next));
+                    note_kept_key(table, slot, *mode);
                 }
                 if changes::newest(&reader.chunk).is_none() {
                     let next = tid::from_pg(&(*slot).tts_tid);
@@ -355,6 +358,18 @@ pub unsafe extern "C-unwind" fn tuple_update(
             Held::Row(..) => pg_sys::TM_Result::TM_Updated,
             Held::Not(outcome) => outcome,
         }
+    }
+}
+
+/// Tells those who enter the row's keys that an update has kept them.
+unsafe fn note_kept_key(
+    table: pg_sys::Relation,
+    slot: *mut pg_sys::TupleTableSlot,
+    mode: pg_sys::LockTupleMode::Type,
+) {
+    if mode == pg_sys::LockTupleMode::LockTupleNoKeyExclusive {
+        // SAFETY: the caller's contract.
+        unsafe { kept_key::note(table, tid::from_pg(&(*slot).tts_tid)) };
     }
 }
 

@@ -2,7 +2,7 @@
 //! that nobody waits for an entry that is to go again. Then btree enters it, and settles it with the tail's:
 //! from here on every inserter of the same key meets it. What has been sealed between the first look and
 //! btree's is found by a second one, which is needed only if some transaction has ended meanwhile, or has told that it
-//! has brought a batch, which is in chunks before it ends. A deferrable key is entered first and looked for once, without waiting; where it may be taken, core asks again when it is due.
+//! has brought a batch, which is in chunks before it ends. Neither is needed for an update that keeps its row's key. A deferrable key is entered first and looked for once, without waiting; where it may be taken, core asks again when it is due.
 //!
 //! Errors of btree must reach core as they were raised, with constraint and all, and so must ours. They jump
 //! over the unguarded frames here, which hold plain values only.
@@ -12,6 +12,7 @@ use crate::pg::relation;
 use crate::pg::tid;
 use crate::unique::bypass;
 use crate::unique::find::{self, Answer, Key, Search};
+use crate::unique::kept_key;
 use crate::unique::key_cache::Stamp;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -47,7 +48,8 @@ pub unsafe extern "C-unwind" fn insert(
             return true;
         }
         let mut stamp = Stamp::default();
-        let waits = check == pg_sys::IndexUniqueCheck::UNIQUE_CHECK_YES;
+        let waits = check == pg_sys::IndexUniqueCheck::UNIQUE_CHECK_YES
+            && !kept_key::is_kept(table, index, tid::read(item));
         if waits && look(index, values, nulls, table, true, &mut stamp) == Answer::Taken {
             raise_taken(index, values, nulls, table);
         }

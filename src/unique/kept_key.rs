@@ -1,0 +1,35 @@
+//! A row that an update has just written with the keys of the one that it replaces. That one was the only row of its keys, and
+//! nobody else has had a chance to change that since it was locked: who wants to enter one of these keys waits for whoever changes
+//! the row. So its keys need not be looked for in the chunks. btree settles them with the tail's, as ever.
+
+use crate::pg::relation;
+use crate::pg::tid::Tid;
+use crate::pg::transaction::{Access, PerTransaction};
+use pgrx::pg_sys;
+
+thread_local! {
+    static WRITTEN: PerTransaction<Option<(pg_sys::Oid, Tid)>> = PerTransaction::until_a_part_ends();
+}
+
+/// The row at `at` has the keys of the one that it replaces, which this transaction has locked to change it.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn note(table: pg_sys::Relation, at: Tid) {
+    // SAFETY: by contract.
+    WRITTEN.replace(Some((unsafe { relation::oid(table) }, at)));
+}
+
+/// Are the keys of the row at `at` those of the one that it replaces? Of a deferrable key there may be two rows, and of an index
+/// that is not valid yet.
+///
+/// # Safety
+/// `table` and its `index` must be open.
+pub unsafe fn is_kept(table: pg_sys::Relation, index: pg_sys::Relation, at: Tid) -> bool {
+    // SAFETY: by contract.
+    unsafe {
+        let form = &*(*index).rd_index;
+        let written = Some((relation::oid(table), at));
+        form.indimmediate && form.indisvalid && WRITTEN.with_borrow(|kept| *kept == written)
+    }
+}
