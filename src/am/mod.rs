@@ -6,6 +6,7 @@ pub mod ddl;
 pub mod estimate;
 pub mod fetch;
 pub mod index_build;
+pub mod index_delete;
 pub mod modify;
 pub mod past_delete;
 pub mod routine;

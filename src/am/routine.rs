@@ -1,6 +1,6 @@
 //! The table access method: heap's routine with our callbacks in the places where chunks matter.
 
-use super::{analyze, cluster, ddl, fetch, index_build, modify, sample, scan};
+use super::{analyze, cluster, ddl, fetch, index_build, index_delete, modify, sample, scan};
 use crate::catalog::access_method;
 use crate::chunk::slot;
 use pgrx::pg_sys;
@@ -54,6 +54,7 @@ fn build() -> Box<pg_sys::TableAmRoutine> {
 
     routine.index_build_range_scan = Some(index_build::index_build_range_scan);
     routine.index_validate_scan = Some(index_build::index_validate_scan);
+    routine.index_delete_tuples = Some(index_delete::index_delete_tuples);
 
     routine.relation_copy_for_cluster = Some(cluster::relation_copy_for_cluster);
     #[cfg(feature = "pg15")]

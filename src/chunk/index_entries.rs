@@ -2,7 +2,9 @@
 //!
 //! * where it is *keyed*, one per series: (key, greatest time of the series in the chunk). Keyed chunks of
 //!   one table never overlap: of two that hold the same series, one has no time below the other's
-//!   greatest; mergers see to that. Besides, one with NULL keys: the chunk's greatest time, the *end*. But a chunk
+//!   greatest; mergers see to that. A long series has more of them, *steps*: one at the time of every `ROWS_PER_STEP`th row,
+//!   so that who looks for a time passes by the tail rows of one step, not by those of all the chunk. Besides, one with NULL
+//!   keys: the chunk's greatest time, the *end*. But a chunk
 //!   of many short series that share first keys is entered as in the next case, which takes far fewer entries;
 //! * otherwise, where it is merged, or of one series: one per value of the first key column, all other
 //!   columns NULL. Scans find it by its first key, but do not learn from the index what times it has;
@@ -14,11 +16,13 @@
 use crate::catalog::layout;
 use crate::chunk::read::{Chunk, Damage};
 use crate::chunk::reader::Reader;
+use crate::pg::error;
 use crate::pg::nbtree;
 use crate::pg::relation::{self, Open};
 use crate::pg::tid::Tid;
 use pgrx::pg_sys;
-use varve_columns::chunk::Layout;
+use varve_columns::chunk::{Layout, BLOCK_ROWS};
+use varve_columns::summary::Bound;
 use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE, FLAG_UNKEYED};
 
 const HEADER_BIT: u32 = 1 << 31;
@@ -26,6 +30,8 @@ const HEADER_BIT: u32 = 1 << 31;
 const SERIES_PER_FIRST_KEY: usize = 32;
 /// A chunk that is entered by first keys has at most one entry for so many rows.
 const ROWS_PER_ENTRY: usize = 64;
+/// Rows of a series in a keyed chunk between two entries of it: those of a block of times.
+pub const ROWS_PER_STEP: u32 = BLOCK_ROWS as u32;
 
 /// TID under which indexes enter the header at `header`.
 pub fn entry_of_header(header: Tid) -> Tid {
@@ -98,7 +104,8 @@ impl SeriesIndexes {
 
     /// Can everything be decoded that the entries of a chunk are made of?
     pub fn try_header(&self, chunk: &Chunk) -> Result<(), Damage> {
-        let stated = chunk.header.has(FLAG_ONE_SERIES);
+        let header = &chunk.header;
+        let stated = header.has(FLAG_ONE_SERIES) && header.rows <= ROWS_PER_STEP;
         for index in &self.indexes {
             // SAFETY: the index is open.
             let columns = unsafe { key_columns(index.rel()) };
@@ -113,7 +120,8 @@ impl SeriesIndexes {
         for index in &self.indexes {
             // SAFETY: the index and its table are open for writing.
             unsafe {
-                for mut entry in header_entries(self.table, index.rel(), chunk) {
+                let entries = header_entries(self.table, index.rel(), chunk);
+                for mut entry in entries.with_steps() {
                     nbtree::insert(
                         self.table,
                         index.rel(),
@@ -141,6 +149,21 @@ pub unsafe fn key_columns(index: pg_sys::Relation) -> Vec<usize> {
     }
 }
 
+/// The entries of a chunk in one index.
+#[derive(Default)]
+pub struct ChunkEntries {
+    /// Those by which scans find its rows.
+    pub needed: Vec<Entry>,
+    /// Those that make this quicker. An index that was built before there were any has none, and is as good.
+    pub steps: Vec<Entry>,
+}
+
+impl ChunkEntries {
+    pub fn with_steps(self) -> impl Iterator<Item = Entry> {
+        self.needed.into_iter().chain(self.steps)
+    }
+}
+
 /// The entries that an index has for a chunk; their values live as long as the reader. A tombstone has
 /// none: it has no row to be found, and no payload to read a key from.
 ///
@@ -150,16 +173,16 @@ pub unsafe fn header_entries(
     table: pg_sys::Relation,
     index: pg_sys::Relation,
     reader: &Reader,
-) -> Vec<Entry> {
+) -> ChunkEntries {
     // SAFETY: by contract.
     unsafe {
         let columns = key_columns(index);
         let chunk = &reader.chunk;
         if chunk.header.has(FLAG_TOMBSTONE) {
-            return Vec::new();
+            return ChunkEntries::default();
         }
         if !is_keyed(chunk, &columns) {
-            return section_entries(table, reader, &columns);
+            return in_section(table, reader, &columns);
         }
         let descriptor = (*table).rd_att;
         let (time, keys) = columns.split_last().expect("BUG: an index without columns");
@@ -170,32 +193,89 @@ pub unsafe fn header_entries(
             let firsts = runs(reader, descriptor, &keys[..1], 0..chunk.header.rows).len();
             let few = firsts * ROWS_PER_ENTRY <= chunk.header.rows as usize;
             if few && firsts < all.len() && all.len() <= firsts * SERIES_PER_FIRST_KEY {
-                return section_entries(table, reader, &columns);
+                return in_section(table, reader, &columns);
             }
             all
         };
-        let of_series = series.into_iter().map(|rows| {
-            let mut values: Vec<_> = keys
-                .iter()
+        let attribute = &relation::attributes(descriptor)[*time];
+        let mut entries = ChunkEntries::default();
+        for rows in series {
+            let key = keys.iter();
+            let key: Vec<_> = key
                 .map(|&key| reader.value(descriptor, rows.start, key).0)
                 .collect();
-            values.push(reader_time(reader, descriptor, *time, rows.end - 1));
-            Entry {
-                nulls: vec![false; values.len()],
-                values,
-            }
-        });
-        let end = (!keys.is_empty()).then(|| {
-            let attribute = &relation::attributes(descriptor)[*time];
+            let entry = |time| Entry {
+                values: key.iter().copied().chain([time]).collect(),
+                nulls: vec![false; columns.len()],
+            };
+            let last = reader_time(reader, descriptor, *time, rows.end - 1);
+            let mut times = steps(reader, descriptor, *time, rows);
+            times.retain(|&step| step != time_value(last, attribute.attlen));
+            let steps = times
+                .into_iter()
+                .map(|step| time_datum(step, attribute.attlen));
+            entries.steps.extend(steps.map(entry));
+            entries.needed.push(entry(last));
+        }
+        if !keys.is_empty() {
             let mut values = vec![pg_sys::Datum::from(0usize); columns.len()];
             let mut nulls = vec![true; columns.len()];
             let last = keys.len();
             values[last] = time_datum(chunk.header.max_time, attribute.attlen);
             nulls[last] = false;
-            Entry { values, nulls }
-        });
-        of_series.chain(end).collect()
+            entries.needed.push(Entry { values, nulls });
+        }
+        entries
     }
+}
+
+unsafe fn in_section(table: pg_sys::Relation, reader: &Reader, columns: &[usize]) -> ChunkEntries {
+    ChunkEntries {
+        // SAFETY: the caller's contract.
+        needed: unsafe { section_entries(table, reader, columns) },
+        steps: Vec::new(),
+    }
+}
+
+/// The times at which `rows`, those of a series, have steps: ascending, each once. Only a column in one block is decoded for them.
+unsafe fn steps(
+    reader: &Reader,
+    descriptor: pg_sys::TupleDesc,
+    time: usize,
+    rows: core::ops::Range<u32>,
+) -> Vec<i64> {
+    let mut times = Vec::new();
+    // SAFETY: the caller's contract.
+    unsafe {
+        let length = relation::attributes(descriptor)[time].attlen;
+        let mut start = rows.start;
+        while rows.end - start > ROWS_PER_STEP {
+            error::check_interrupts();
+            let step = start..start + ROWS_PER_STEP;
+            let last = step.end - 1;
+            let known = last_of_block(reader, time, step);
+            times.push(known.unwrap_or_else(|| {
+                let (value, _) = reader.value(descriptor, last, time);
+                time_value(value, length)
+            }));
+            start = last + 1;
+        }
+    }
+    times.dedup();
+    times
+}
+
+/// The time of the last of some rows that are sorted by time, if one block, of no other rows, ends with it and tells.
+fn last_of_block(reader: &Reader, time: usize, rows: core::ops::Range<u32>) -> Option<i64> {
+    // A column that was added later has no blocks.
+    reader.chunk.columns.columns().get(time)?;
+    reader.with_directory(time, |directory| {
+        let block = directory.blocks().get(directory.block_of_row(rows.start))?;
+        match block.max {
+            Bound::Int(max) if block.rows == rows && block.nulls == 0 => Some(max),
+            _ => None,
+        }
+    })
 }
 
 /// Entries with NULL times, of a chunk that is not keyed.
@@ -327,6 +407,15 @@ pub fn time_datum(time: i64, length: i16) -> pg_sys::Datum {
         _ => time,
     };
     pg_sys::Datum::from(value as usize)
+}
+
+/// A datum of an attribute of `length` bytes as a time.
+pub fn time_value(value: pg_sys::Datum, length: i16) -> i64 {
+    match length {
+        2 => i64::from(value.value() as i16),
+        4 => i64::from(value.value() as i32),
+        _ => value.value() as i64,
+    }
 }
 
 /// Enters a chunk's header at `at` into all series indexes of its table.

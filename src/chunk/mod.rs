@@ -3,6 +3,7 @@
 
 pub mod chunk_cache;
 pub mod datum;
+pub mod dead_header;
 pub mod density;
 pub mod encode;
 pub mod index_entries;

@@ -82,8 +82,8 @@ pub unsafe fn build_empty(index: pg_sys::Relation) {
     unsafe { guarded!(core::btbuildempty(index)) }
 }
 
-/// Inserts one entry. Says never that the row's keys are unchanged, so that nbtree does not ask the
-/// table whether entries can be deleted: it could not tell what entries of chunk headers are.
+/// Inserts one entry. Says never that the row's keys are unchanged, so that nbtree asks the table only about entries that
+/// scans have found dead (`drop_if`).
 ///
 /// # Safety
 /// `table` and `index` must be open for writing; both slices have an entry for each index column.
@@ -227,6 +227,8 @@ pub struct EntryScan {
     scan: pg_sys::IndexScanDesc,
     /// Scan keys that the descriptor has room for.
     room: usize,
+    /// Whoever asks whether entries are dead is to ask on.
+    asks: bool,
 }
 
 impl EntryScan {
@@ -249,7 +251,9 @@ impl EntryScan {
             (*scan).xs_temp_snap = false;
             (*scan).xs_snapshot = snapshot;
             (*scan).xs_want_itup = true;
-            EntryScan { scan, room }
+            // Who sees more than the primary's horizon must not go by it.
+            let asks = !(*scan).xactStartedInRecovery;
+            EntryScan { scan, room, asks }
         }
     }
 
@@ -261,6 +265,7 @@ impl EntryScan {
         assert!(keys.len() <= self.room, "BUG: too many scan keys");
         // SAFETY: nbtree copies the keys; the descriptor has room for them.
         unsafe {
+            (*self.scan).kill_prior_tuple = false;
             (*self.scan).numberOfKeys = keys.len() as i32;
             guarded!(core::btrescan(
                 self.scan,
@@ -281,10 +286,24 @@ impl EntryScan {
         };
         // SAFETY: the scan is live until `end`.
         unsafe {
-            if guarded!(core::btgettuple(self.scan, direction)) {
+            let found = guarded!(core::btgettuple(self.scan, direction));
+            (*self.scan).kill_prior_tuple = false;
+            if found {
                 Some((tid::from_pg(&(*self.scan).xs_heaptid), (*self.scan).xs_itup))
             } else {
                 None
+            }
+        }
+    }
+
+    /// Has nbtree mark the entry that was returned last as dead, if `is_dead` says so, so that no scan reads it again. It is that of
+    /// what is stored at `at`, else nothing happens. Where one is not dead, others are not asked about: somebody has an old snapshot.
+    pub fn drop_if(&mut self, at: Tid, is_dead: impl FnOnce() -> bool) {
+        // SAFETY: the scan is live until `end`. It keeps the page of its last entry pinned, as it wants tuples.
+        unsafe {
+            if self.asks && tid::from_pg(&(*self.scan).xs_heaptid) == at {
+                self.asks = is_dead();
+                (*self.scan).kill_prior_tuple = self.asks;
             }
         }
     }

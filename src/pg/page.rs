@@ -4,6 +4,7 @@ use super::tid::{self, Tid};
 use pgrx::pg_sys;
 
 const LP_NORMAL: u32 = 1;
+const LP_DEAD: u32 = 3;
 const PAGE_HEADER_BYTES: usize = 24;
 const BUFFER_LOCK_UNLOCK: i32 = 0;
 const BUFFER_LOCK_SHARE: i32 = 1;
@@ -162,8 +163,17 @@ impl Page {
 
     /// Is the line pointer normal, redirected or dead?
     pub fn is_used(&self, offset: u16) -> bool {
+        self.flags(offset) != 0
+    }
+
+    /// Is it dead, waiting for VACUUM?
+    pub fn is_dead(&self, offset: u16) -> bool {
+        self.flags(offset) == LP_DEAD
+    }
+
+    fn flags(&self, offset: u16) -> u32 {
         if offset == 0 || offset > self.line_pointers() {
-            return false;
+            return 0;
         }
         let at = PAGE_HEADER_BYTES + 4 * (usize::from(offset) - 1);
         // SAFETY: within the line pointer array, checked above.
@@ -174,7 +184,7 @@ impl Page {
                 .cast::<u32>()
                 .read_unaligned()
         };
-        (item >> 15) & 3 != 0
+        (item >> 15) & 3
     }
 
     /// The tuple of a normal line pointer; `None` for unused, dead and redirected ones.

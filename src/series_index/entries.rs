@@ -50,12 +50,7 @@ impl IndexDesc {
         if isnull {
             return (true, 0);
         }
-        let time = match self.time_length {
-            2 => i64::from(value.value() as i16),
-            4 => i64::from(value.value() as i32),
-            _ => value.value() as i64,
-        };
-        (false, time)
+        (false, index_entries::time_value(value, self.time_length))
     }
 
     pub fn time_datum(&self, time: Time) -> (pg_sys::Datum, bool) {
@@ -101,7 +96,7 @@ impl Key {
     }
 }
 
-/// An entry of a tail row, or of a series in a chunk.
+/// An entry of a tail row, or of a series in a chunk; a chunk may have several of a series.
 #[derive(Clone)]
 pub struct Entry {
     pub key: Rc<Key>,

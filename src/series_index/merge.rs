@@ -6,13 +6,17 @@
 //! still unread then lies behind that chunk's greatest time, since keyed chunks do not overlap. Backward,
 //! nothing that is unread lies above the time of the next entry. The chunk that reaches over the upper
 //! bound of a backward scan is found by looking forward from there.
+//!
+//! A long series has several entries of one chunk. The first that is met brings all rows of the chunk, and each
+//! of them says up to where everything has been read.
 
 use super::ends::{self, Ends};
 use super::entries::{Entry, IndexDesc, Key, Stream, Time};
 use super::quals::Quals;
 use super::rows::{rows_of_series, within_bounds, ChunkRows, View};
 use super::section::Section;
-use crate::chunk::chunk_cache;
+use crate::chunk::index_entries::{self, ROWS_PER_STEP};
+use crate::chunk::{chunk_cache, dead_header};
 use crate::pg::error;
 use crate::pg::tid::Tid;
 use crate::table::fetched;
@@ -22,6 +26,7 @@ use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
+use varve_columns::tuple::header::FLAG_ONE_SERIES;
 
 /// Keyed chunks that a scan has opened, in this rescan or before: many series share one. Good for one MVCC snapshot and command, to
 /// which a chunk stays what it is.
@@ -162,10 +167,19 @@ impl Sources<'_> {
         found
     }
 
-    /// The chunk of an entry, if the snapshot sees it.
+    /// The chunk of an entry, if the snapshot sees it. One that nobody sees is forgotten.
     fn open(&mut self, entry: &Entry) -> Option<Rc<OpenChunk>> {
-        // SAFETY: the table is open, the snapshot valid.
-        unsafe { self.opened.open(self.table, entry.tid, self.snapshot) }
+        // SAFETY: the table is open, the snapshot valid. Where the entry was read last, its page is pinned.
+        unsafe {
+            let open = self.opened.open(self.table, entry.tid, self.snapshot);
+            if open.is_none() {
+                let entries = self.stream.entries();
+                entries.drop_if(index_entries::entry_of_header(entry.tid), || {
+                    dead_header::is_dead(self.table, entry.tid)
+                });
+            }
+            open
+        }
     }
 
     /// The rows of a series in a keyed chunk that was just opened.
@@ -202,6 +216,8 @@ struct Group {
     key: Rc<Key>,
     tail: VecDeque<(Time, Tid)>,
     chunks: Vec<ChunkRows>,
+    /// Headers of all chunks that were added, whether rows of them are left or not.
+    met: Vec<Tid>,
     section: VecDeque<(Time, Tid)>,
     /// Forward: everything up to here has been read.
     settled: Option<Time>,
@@ -358,15 +374,23 @@ impl Group {
         }
     }
 
-    /// Adds the series' rows of a chunk; false where the snapshot does not see it.
+    /// Adds the series' rows of a chunk, unless it has been met; false where the snapshot does not see it.
     fn add_chunk(&mut self, entry: &Entry, sources: &mut Sources) -> bool {
+        // Entries of one chunk lie together.
+        if self.met.iter().rev().any(|&met| met == entry.tid) {
+            return true;
+        }
         let Some(open) = sources.open(entry) else {
             return false;
         };
+        self.met.push(entry.tid);
         // SAFETY: the chunk is of the scan's table, the key of its index.
         let rows = unsafe {
             let rows = sources.rows_of(entry.tid, &open, &self.key);
-            if !sources.forward() && !rows.is_empty() {
+            let header = &open.reader.chunk.header;
+            let is_last = rows.len() <= ROWS_PER_STEP as usize
+                || header.has(FLAG_ONE_SERIES) && entry.time == (false, header.max_time);
+            if !sources.forward() && !rows.is_empty() && is_last {
                 // The entry has the time of the series' last row, which comes first: no block is decoded for it.
                 let (time, _) = sources.desc.time_datum(entry.time);
                 open.reader
@@ -445,6 +469,7 @@ impl Merge {
             key,
             tail: VecDeque::new(),
             chunks: Vec::new(),
+            met: Vec::new(),
             section,
             settled: None,
             rows_read: 0,

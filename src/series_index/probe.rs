@@ -6,8 +6,8 @@ use super::entries::IndexDesc;
 use super::quals::Quals;
 use super::rows::{candidates, View};
 use super::section::is_null;
-use crate::chunk::index_entries;
 use crate::chunk::reader::Reader;
+use crate::chunk::{dead_header, index_entries};
 use crate::pg::error;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::tid::Tid;
@@ -56,20 +56,28 @@ pub unsafe fn visit_section(
     }
 }
 
+/// What became of a header that was shown.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Visited {
+    Taken,
+    Left,
+}
+
 /// Shows the headers of chunks that are entered under a key to `visit`, which says whether it takes them: those that may have
-/// times of `from..=to`, by the time at which they end. Returns the last time up to which no other one can have any.
+/// times of `from..=to`, by the times of their entries; some more than once. Returns the last time up to which no other one can have any.
 ///
-/// Of two keyed chunks of a series one has no time below the other's greatest, so the first that ends behind `to` is the last
-/// one, but for others that end at the same time.
+/// Of two keyed chunks of a series one has no time below the other's greatest, so the first that has an entry behind `to` is the
+/// last one, but for others with an entry at the same time.
 ///
 /// # Safety
-/// As `visit_section`.
+/// As `visit_section`; `table` must be open too.
 pub unsafe fn visit_keyed(
+    table: pg_sys::Relation,
     desc: &IndexDesc,
     key: &[pg_sys::Datum],
     from: i64,
     to: i64,
-    mut visit: impl FnMut(Tid) -> bool,
+    mut visit: impl FnMut(Tid) -> Visited,
 ) -> i64 {
     let last = desc.key_columns();
     let mut values = vec![pg_sys::Datum::from(0usize); last + 1];
@@ -87,24 +95,26 @@ pub unsafe fn visit_keyed(
             error::check_interrupts();
             let header = index_entries::header_of_entry(entry);
             rows += usize::from(header.is_none());
-            if header.is_none() && rows <= ends::PATIENCE {
+            if header.is_none() && last_end.is_none() && rows <= ends::PATIENCE {
                 continue;
             }
             let descriptor = (*desc.index).rd_att;
             let (to_values, to_nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
             pg_sys::index_deform_tuple(tuple, descriptor, to_values, to_nulls);
             let end = desc.time_of(values[last], nulls[last]).1;
+            if last_end.is_some_and(|last_end| last_end != end) {
+                break;
+            }
             let Some(header) = header else {
-                if ends.none_behind(desc, (nulls[last], end)) {
+                if rows > ends::PATIENCE && ends.none_behind(desc, (nulls[last], end)) {
                     break;
                 }
                 continue;
             };
-            if last_end.is_some_and(|last_end| last_end != end) {
-                break;
-            }
-            if visit(header) && end > to {
-                last_end = Some(end);
+            match visit(header) {
+                Visited::Taken if end > to => last_end = Some(end),
+                Visited::Taken => {}
+                Visited::Left => entries.drop_if(entry, || dead_header::is_dead(table, header)),
             }
         }
         entries.end();

@@ -18,7 +18,7 @@ use crate::pg::relation;
 use crate::pg::tid::Tid;
 use crate::pg::transaction::{Access, PerTransaction};
 use crate::series_index::entries::{IndexDesc, Key, Time};
-use crate::series_index::probe::{self, Section};
+use crate::series_index::probe::{self, Section, Visited};
 use crate::series_index::quals::Quals;
 use crate::series_index::rows::{partition_point, rows_of_series, View};
 use crate::table::statements;
@@ -327,8 +327,12 @@ impl KeyCache {
                     self.first_keys_read.insert(first);
                 }
             }
-            let end = probe::visit_keyed(desc, key, from, to, |header| {
-                self.load(desc, header, snapshot) == Some(Standing::Seen)
+            let table = self.epoch.table;
+            let end = probe::visit_keyed(table, desc, key, from, to, |header| {
+                match self.load(desc, header, snapshot) {
+                    Some(Standing::Seen) => Visited::Taken,
+                    _ => Visited::Left,
+                }
             });
             pg_sys::UnregisterSnapshot(snapshot);
             let series = self.series.entry(series_key.bytes.clone()).or_default();

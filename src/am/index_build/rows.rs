@@ -298,7 +298,7 @@ impl Rows {
             _reader: reader,
             at: index_entries::entry_of_header(header),
             alive,
-            entries: entries.into(),
+            entries: entries.with_steps().collect(),
         });
     }
 

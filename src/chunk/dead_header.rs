@@ -1,0 +1,32 @@
+//! Headers that nobody can see any more, whose index entries need not be read again. A chunk of which single rows are changed leaves one
+//! behind with every some forty changes, until VACUUM.
+
+use super::tuple_kind::{classify, TupleKind};
+use crate::pg::page::PageCursor;
+use crate::pg::relation;
+use crate::pg::tid::Tid;
+use pgrx::pg_sys;
+
+/// Is the header that an index entry names dead to all snapshots? The answer may be no where it is yes.
+///
+/// # Safety
+/// `table` must be open, and the entry's page pinned: so the place is not used for anything else meanwhile.
+pub unsafe fn is_dead(table: pg_sys::Relation, header: Tid) -> bool {
+    // SAFETY: by contract; the page is pinned, and locked while its tuple is looked at.
+    unsafe {
+        if header.block >= relation::blocks(table) {
+            return false;
+        }
+        let mut cursor = PageCursor::new(table);
+        cursor.go(header.block);
+        cursor.locked(|page| match page.tuple(header.offset) {
+            Some(item) => {
+                let mut found = item.to_heap_tuple(relation::oid(table));
+                classify(item.header, item.len, header.offset) == TupleKind::Header
+                    && pg_sys::HeapTupleIsSurelyDead(&mut found, pg_sys::GlobalVisTestFor(table))
+            }
+            // Its tuple was pruned away; the line pointer stays until VACUUM has removed the entries.
+            None => page.is_dead(header.offset),
+        })
+    }
+}
