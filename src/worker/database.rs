@@ -154,7 +154,7 @@ unsafe fn work() -> End {
     }
 }
 
-/// Waits; false when somebody wants the database.
+/// Waits, unless the worker is switched off; false when somebody wants the database.
 fn nap(time: Duration) -> bool {
     const SLICE_MS: u64 = 100;
     let start = Instant::now();
@@ -166,6 +166,11 @@ fn nap(time: Duration) -> bool {
         };
         if ok.is_none() || departure::is_wanted_away() {
             return !departure::is_wanted_away();
+        }
+        // SIGHUP has set the latch.
+        departure::reload();
+        if !guc::has_worker() {
+            return true;
         }
     }
     true

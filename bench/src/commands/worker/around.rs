@@ -104,35 +104,54 @@ fn behind(tree: &Arc<Tree>) -> Result<()> {
     Ok(())
 }
 
-/// SIGTERM ends a worker, and a configuration that switches it off does.
+/// So many tail rows that a worker is busy with them for a while.
+const MANY_ROWS: &str = "DO $$ BEGIN FOR i IN 1..600 LOOP
+        INSERT INTO t SELECT '2026-02-01'::timestamptz + i * interval '1 h' + g * interval '1 s', 'd' || g % 40, g
+        FROM generate_series(1, 400) g;
+    END LOOP; END $$";
+
+/// SIGTERM ends a worker, and a configuration that switches it off does: one that waits, and one in the middle of a round.
 fn signals(tree: &Arc<Tree>) -> Result<()> {
     let cluster = Cluster::create(tree, &["varve.worker = on", "varve.seal_after = '0'"])?;
     let mut client = cluster.database("signals")?;
     client.batch_execute(TABLE)?;
     client.batch_execute(ROWS)?;
+    let terminate = |client: &mut Client, worker: i32| -> Result<()> {
+        client.execute("SELECT pg_terminate_backend($1)", &[&worker])?;
+        Ok(())
+    };
+    let switch_off = |client: &mut Client, _: i32| -> Result<()> {
+        client.batch_execute("ALTER SYSTEM SET varve.worker = off")?;
+        client.batch_execute("SELECT pg_reload_conf()")?;
+        Ok(())
+    };
+    let idle = "SELECT NOT EXISTS (SELECT FROM varve.jobs WHERE due)";
+    let busy = "SELECT EXISTS (SELECT FROM varve.progress WHERE by_worker)";
+    answer(&cluster, "SIGTERM, idle", idle, terminate)?;
+    answer(&cluster, "SIGHUP, idle", idle, switch_off)?;
+    client.batch_execute(MANY_ROWS)?;
+    client.batch_execute("ALTER SYSTEM RESET varve.worker")?;
+    client.batch_execute("SELECT pg_reload_conf()")?;
+    answer(&cluster, "SIGTERM, busy", busy, terminate)?;
+    answer(&cluster, "SIGHUP, busy", busy, switch_off)
+}
+
+/// How soon a worker that has been started has gone again.
+fn answer(
+    cluster: &Cluster,
+    what: &str,
+    state: &str,
+    signal: impl Fn(&mut Client, i32) -> Result<()>,
+) -> Result<()> {
+    let mut client = cluster.connect("signals")?;
     client.batch_execute("ANALYZE t")?;
     let worker = await_worker(&mut client)?;
+    await_true(&mut client, what, state)?;
     let start = Instant::now();
-    client.execute("SELECT pg_terminate_backend($1)", &[&worker])?;
-    await_gone(&mut client, worker, start, "SIGTERM")?;
-    let mut other = cluster.connect("signals")?;
-    other.batch_execute("ANALYZE t")?;
-    let worker = await_worker(&mut other)?;
-    await_true(
-        &mut other,
-        "idle",
-        "SELECT NOT EXISTS (SELECT FROM varve.jobs WHERE due)",
-    )?;
-    client.batch_execute("ALTER SYSTEM SET varve.worker = off")?;
-    let start = Instant::now();
-    client.batch_execute("SELECT pg_reload_conf()")?;
-    // It looks when it wakes up to look for jobs, each second.
-    await_gone(
-        &mut client,
-        worker,
-        start + Duration::from_secs(1),
-        "SIGHUP",
-    )
+    signal(&mut client, worker)?;
+    await_gone(&mut client, worker, start, what)?;
+    println!("worker: {what}: gone after {:?}", start.elapsed());
+    Ok(())
 }
 
 fn await_gone(client: &mut Client, worker: i32, start: Instant, signal: &str) -> Result<()> {
