@@ -91,6 +91,15 @@ impl Bitmap {
         self.count() == self.rows
     }
 
+    /// Keeps the rows of a range.
+    pub fn keep_range(&mut self, range: Range<usize>) {
+        for (at, word) in self.words.iter_mut().enumerate() {
+            let bit = |row: usize| row.saturating_sub(at * 64).min(64) as u32;
+            let below = |bits: u32| 1u64.checked_shl(bits).map_or(u64::MAX, |one| one - 1);
+            *word &= below(bit(range.end)) & !below(bit(range.start));
+        }
+    }
+
     /// Keeps the rows that are also in `other`.
     pub fn intersect(&mut self, other: &Bitmap) {
         self.combine(other, |mine, theirs| mine & theirs);
@@ -178,6 +187,13 @@ mod tests {
             let halves: Vec<bool> = (0..rows).map(|row| row % 2 == 0).collect();
             let rows_where =
                 |keep: &dyn Fn(usize) -> bool| (0..rows).filter(|r| keep(*r)).collect::<Vec<_>>();
+            for range in [0..0, 0..rows, rows / 2..rows, rows / 3..rows / 2 + 1] {
+                let range = range.start..range.end.min(rows);
+                let mut some = Bitmap::from_flags(&thirds);
+                some.keep_range(range.clone());
+                let expected = rows_where(&|row| row % 3 == 0 && range.contains(&row));
+                assert_eq!(some.iter().collect::<Vec<_>>(), expected);
+            }
             let mut both = Bitmap::from_flags(&thirds);
             both.intersect(&Bitmap::from_flags(&halves));
             assert_eq!(both.iter().collect::<Vec<_>>(), rows_where(&|r| r % 6 == 0));

@@ -316,13 +316,18 @@ impl Work {
         // SAFETY: the caller's contract.
         unsafe {
             self.evaluation.forget();
-            let grouped: Vec<usize> = self
-                .compiled
-                .groups
-                .iter()
-                .flat_map(|group| group.lanes.iter().copied())
-                .collect();
-            self.prepare(chunk, rows, grouped.into_iter());
+            let compiled = &mut self.compiled;
+            for group in &compiled.groups {
+                for &lane in &group.lanes {
+                    let lane = &mut compiled.lanes[lane];
+                    let decoded = match group.way {
+                        Way::Zoned(..) => lane.decode(chunk, rows),
+                        _ => lane.decode_line(chunk, rows),
+                    };
+                    self.counters.blocks += u64::from(decoded);
+                    lane.make_datums();
+                }
+            }
             let window = Window {
                 rows,
                 selected,

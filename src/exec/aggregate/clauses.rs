@@ -141,8 +141,17 @@ impl Bound {
                     Verdict::None => *selected = Bitmap::none(rows.len()),
                     Verdict::All => {}
                     Verdict::Some => {
-                        *decoded += u64::from(lane.decode(chunk, rows));
-                        condition.keep(lane, rows, selected);
+                        *decoded += u64::from(lane.decode_line(chunk, rows));
+                        let kept = lane
+                            .line(rows)
+                            .and_then(|line| condition.rows_of(line, rows.len()));
+                        match kept {
+                            Some(kept) => selected.keep_range(kept),
+                            None => {
+                                lane.decode(chunk, rows);
+                                condition.keep(lane, rows, selected);
+                            }
+                        }
                     }
                 }
             }

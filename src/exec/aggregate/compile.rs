@@ -7,7 +7,7 @@ use super::fold::{Fold, SumOf, Width};
 use super::groups::KeyType;
 use super::joined::JoinPart;
 use super::lanes::{class_of, Class, Lane};
-use super::monotone::rises_with;
+use super::monotone::{rises_with, width_of};
 use super::slices::SlicePart;
 use super::transition::{Definition, Transition};
 use super::zoned::Zoned;
@@ -44,6 +44,8 @@ pub struct GroupColumn {
     pub way: Way,
     /// What its expression needs.
     pub lanes: Vec<usize>,
+    /// How far a value reaches, of an expression of a column whose values are as far apart as that.
+    pub width: Option<i64>,
 }
 
 /// How rows of a window are told apart by a group column.
@@ -315,6 +317,7 @@ unsafe fn group_column(
             typ: KeyType::of(pg_sys::exprType(group)),
             way,
             lanes: needed,
+            width: width_of(group),
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use super::evaluate::{guarded, Evaluation};
 use super::fold::{float_of, int_of, Slice, Width};
-use super::lanes::{class_of, Class, Lane};
+use super::lanes::{class_of, Class, Lane, Line};
 use crate::pg::node::{cast, items};
 use pgrx::pg_sys::{self, Node, NodeTag, Oid};
 use std::ops::Range;
@@ -455,6 +455,23 @@ impl Bounded {
             },
             other => panic!("BUG: {other:?} is no list"),
         }
+    }
+
+    /// The rows, of so many that rise by equal steps, that satisfy it; None where they do not lie side by side.
+    pub fn rows_of(&self, line: Line, count: usize) -> Option<Range<usize>> {
+        let Bounded::Int(comparison, value) = self else {
+            return None;
+        };
+        let not_below = || line.partition(0..count, |time| time >= *value);
+        let above = || line.partition(0..count, |time| time > *value);
+        Some(match comparison {
+            Comparison::Less => 0..not_below(),
+            Comparison::LessOrEqual => 0..above(),
+            Comparison::Equal => not_below()..above(),
+            Comparison::GreaterOrEqual => not_below()..count,
+            Comparison::Greater => above()..count,
+            Comparison::NotEqual => return None,
+        })
     }
 
     /// Keeps the rows of a window for which the condition holds.

@@ -7,8 +7,8 @@ use crate::chunk::read::{Chunk, Damage};
 use crate::pg::relation;
 use pgrx::pg_sys;
 use std::ops::Range;
-use varve_columns::chunk::{BlockEntry, ColumnDirectory, Layout};
-use varve_columns::column::{Column, Values};
+use varve_columns::chunk::{self, BlockEntry, ColumnDirectory, Layout};
+use varve_columns::column::{Column, Kind, Values};
 use varve_columns::vector::Bitmap;
 
 /// Most rows of a window.
@@ -50,12 +50,41 @@ pub struct Lane {
     state: State,
 }
 
+/// Values of neighbouring rows that rise by equal steps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Line {
+    first: i64,
+    step: i64,
+}
+
+impl Line {
+    pub fn at(&self, row: usize) -> i64 {
+        self.first + self.step * row as i64
+    }
+
+    /// The first of some rows from which on `is_behind` holds, which has to rise with the values; their end if it holds for none.
+    pub fn partition(&self, rows: Range<usize>, is_behind: impl Fn(i64) -> bool) -> usize {
+        let (mut low, mut high) = (rows.start, rows.end);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match is_behind(self.at(middle)) {
+                true => high = middle,
+                false => low = middle + 1,
+            }
+        }
+        low
+    }
+}
+
 struct State {
     directory: Option<ColumnDirectory>,
     /// The value is the same in all rows of the chunk; blocks are of no concern.
     constant: bool,
     /// What is decoded; empty before the first block.
     rows: Range<u32>,
+    /// What the values are, where that is a line; and whether `column` has them all the same.
+    line: Option<Line>,
+    is_filled: bool,
     column: Column,
     ints: Vec<i64>,
     floats: Vec<f64>,
@@ -72,6 +101,8 @@ impl Lane {
                 directory: None,
                 constant: false,
                 rows: 0..0,
+                line: None,
+                is_filled: true,
                 column: Column::empty(),
                 ints: Vec::new(),
                 floats: Vec::new(),
@@ -85,6 +116,8 @@ impl Lane {
         let state = &mut self.state;
         state.directory = None;
         state.rows = 0..0;
+        state.line = None;
+        state.is_filled = true;
         state.datums = None;
         state.constant = match chunk.columns.columns().get(self.at) {
             None => true,
@@ -139,10 +172,71 @@ impl Lane {
         state.directory.as_ref().expect("BUG: directory just set")
     }
 
+    fn is_decoded(&self, window: &Range<u32>) -> bool {
+        let rows = &self.state.rows;
+        rows.start <= window.start && window.end <= rows.end && !rows.is_empty()
+    }
+
+    /// `decode`, but of a block whose values are a line reads that alone: then there are datums and `line`, and no slices.
+    pub fn decode_line(&mut self, chunk: &Chunk, window: &Range<u32>) -> bool {
+        if self.is_decoded(window) {
+            return false;
+        }
+        if self.state.constant || self.class != Class::Int {
+            return self.decode(chunk, window);
+        }
+        self.directory(chunk);
+        let state = &mut self.state;
+        let directory = state.directory.as_ref().expect("BUG: directory just set");
+        let entry = directory.block(directory.block_of_row(window.start));
+        let head = chunk.columns.column(self.at);
+        let fits =
+            chunk::may_be_line(head, entry) && datum::fits(head.kind, attribute_of(chunk, self.at));
+        let bytes = fits.then(|| chunk.payload(entry.bytes.clone()));
+        // Whoever decodes it says what is wrong with it.
+        let line = bytes.and_then(|bytes| chunk::line(head, entry, &bytes.ok()?).ok()?);
+        let Some((first, step)) = line.filter(|&(_, step)| step >= 0) else {
+            return self.decode(chunk, window);
+        };
+        state.rows = entry.rows.clone();
+        state.line = Some(Line { first, step });
+        state.is_filled = false;
+        true
+    }
+
+    /// The line that the values of a window are, if that is known.
+    pub fn line(&self, window: &Range<u32>) -> Option<Line> {
+        let line = self.state.line?;
+        let first = line.at(self.range(window).start);
+        Some(Line { first, ..line })
+    }
+
+    /// Makes the values of a line.
+    fn fill(&mut self) {
+        let state = &mut self.state;
+        let Some(line) = state.line else {
+            return;
+        };
+        let mut values = match core::mem::replace(&mut state.column.values, Values::Absent(0)) {
+            Values::I64(values) => values,
+            _ => Vec::new(),
+        };
+        values.clear();
+        values.extend((0..state.rows.len()).map(|row| line.at(row)));
+        state.column = Column {
+            kind: Kind::I64,
+            values: Values::I64(values),
+            validity: None,
+        };
+        state.is_filled = true;
+    }
+
     /// Decodes what a window needs, which lies in one block; true where that had to be done now.
     pub fn decode(&mut self, chunk: &Chunk, window: &Range<u32>) -> bool {
-        let rows = &self.state.rows;
-        if rows.start <= window.start && window.end <= rows.end && !rows.is_empty() {
+        if self.is_decoded(window) {
+            if !self.state.is_filled {
+                self.fill();
+            }
             return false;
         }
         if self.state.constant {
@@ -152,6 +246,8 @@ impl Lane {
         self.directory(chunk);
         let attribute = attribute_of(chunk, self.at);
         let state = &mut self.state;
+        state.line = None;
+        state.is_filled = true;
         let directory = state.directory.as_ref().expect("BUG: directory just set");
         let block = directory.block_of_row(window.start);
         let kind = chunk.columns.column(self.at).kind;
@@ -276,6 +372,7 @@ impl Lane {
 
     /// The values of a window that is decoded.
     pub fn slice(&self, window: &Range<u32>) -> Slice<'_> {
+        assert!(self.state.is_filled, "BUG: a slice of a line");
         let range = self.range(window);
         match self.class {
             Class::Int => Slice::Ints(&self.ints()[range]),
@@ -297,6 +394,9 @@ impl Lane {
         if self.state.constant {
             return self.is_null(window, 0).then(|| Bitmap::none(window.len()));
         }
+        if self.state.line.is_some() {
+            return None;
+        }
         if let Values::Absent(_) = self.state.column.values {
             return Some(Bitmap::none(window.len()));
         }
@@ -306,6 +406,9 @@ impl Lane {
     }
 
     pub fn is_null(&self, window: &Range<u32>, row: usize) -> bool {
+        if self.state.line.is_some() {
+            return false;
+        }
         match (&self.state.column.values, &self.state.column.validity) {
             (Values::Absent(_), _) => true,
             (_, Some(valid)) => !valid[self.place(window, row)],
@@ -315,6 +418,9 @@ impl Lane {
 
     /// Has a row the bytes of the row before it, or are both null?
     pub fn same_as_before(&self, window: &Range<u32>, row: usize) -> bool {
+        if let Some(line) = self.state.line {
+            return line.step == 0;
+        }
         self.state.constant || self.state.column.same_as_before(self.place(window, row))
     }
 
@@ -346,6 +452,9 @@ impl Lane {
     pub fn datum(&self, window: &Range<u32>, row: usize) -> (pg_sys::Datum, bool) {
         let at = self.place(window, row);
         let state = &self.state;
+        if let Some(line) = state.line {
+            return (pg_sys::Datum::from(line.at(at) as usize), false);
+        }
         let isnull = match (&state.column.values, &state.column.validity) {
             (Values::Absent(_), _) => true,
             (_, Some(valid)) => !valid[at],

@@ -44,6 +44,41 @@ pub unsafe fn is_bucket(expression: *mut Node) -> bool {
     }
 }
 
+/// The distance of neighbouring values of an expression, of times as its column is: that of `time_bucket` by an interval
+/// without months, on a clock without changes.
+///
+/// # Safety
+/// As `rises_with`.
+pub unsafe fn width_of(expression: *mut Node) -> Option<i64> {
+    // SAFETY: by contract; a constant of that type is an interval.
+    unsafe {
+        let call = cast::<pg_sys::FuncExpr>(expression, NodeTag::T_FuncExpr)?;
+        let arguments: Vec<*mut Node> = items((*call).args).collect();
+        let [width, time] = arguments[..] else {
+            return None;
+        };
+        let (width, time) = (
+            cast::<pg_sys::Const>(width, NodeTag::T_Const)?,
+            cast::<pg_sys::Var>(time, NodeTag::T_Var)?,
+        );
+        let is_time = [pg_sys::TIMESTAMPOID, pg_sys::TIMESTAMPTZOID].contains(&(*time).vartype);
+        let fits = is_time
+            && (*call).funcresulttype == (*time).vartype
+            && (*width).consttype == pg_sys::INTERVALOID
+            && !(*width).constisnull
+            && functions::is_monotone_bucket((*call).funcid);
+        if !fits {
+            return None;
+        }
+        let interval: *const pg_sys::Interval = (*width).constvalue.cast_mut_ptr();
+        let days = i64::from((*interval).day).checked_mul(DAY_US)?;
+        let us = days.checked_add((*interval).time)?;
+        ((*interval).month == 0 && us > 0).then_some(us)
+    }
+}
+
+const DAY_US: i64 = 86_400_000_000;
+
 unsafe fn of_call(function: Oid, arguments: &[*mut Node]) -> Option<i16> {
     // SAFETY: the caller's contract.
     unsafe {

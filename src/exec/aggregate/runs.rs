@@ -147,13 +147,66 @@ unsafe fn split_rising(
     while start < run.rows.end {
         let end = rising_end(window, lane, start..run.rows.end);
         // SAFETY: the caller's contract.
-        unsafe { gallop(window, column, start..end, &run.values, out) };
+        unsafe {
+            match column.width {
+                Some(width) => {
+                    let way = (lane, width);
+                    measure(window, column, way, start..end, &run.values, out);
+                }
+                None => gallop(window, column, start..end, &run.values, out),
+            }
+        }
         start = end;
+    }
+}
+
+/// Splits rows along which times rise, by an expression whose values are `width` apart: each tells where the next one begins.
+unsafe fn measure(
+    window: &Window,
+    column: &GroupColumn,
+    (lane, width): (&Lane, i64),
+    rows: Range<usize>,
+    before: &[Value],
+    out: &mut Vec<Run>,
+) {
+    let Some((mut start, last)) = window.ends(&rows) else {
+        return;
+    };
+    loop {
+        // SAFETY: the caller's contract.
+        let value = unsafe { window.evaluate(column, start) };
+        let (bucket, isnull) = (value.0.value() as i64, value.1);
+        let next = match isnull || bucket == i64::MIN {
+            true => None,
+            false => bucket.checked_add(width),
+        };
+        let Some(next) = next else {
+            // SAFETY: as above.
+            return unsafe { gallop(window, column, start..rows.end, before, out) };
+        };
+        let end = match (lane.line(window.rows), lane.is_constant()) {
+            (_, true) => rows.end,
+            (Some(line), _) => line.partition(start..rows.end, |time| time >= next),
+            (None, _) => match lane.slice(window.rows) {
+                Slice::Ints(times) => {
+                    start + times[start..rows.end].partition_point(|&time| time < next)
+                }
+                _ => panic!("BUG: times that are no integers"),
+            },
+        };
+        push(out, start..end, before, value);
+        if end > last {
+            return;
+        }
+        start = window.at_or_behind(end);
     }
 }
 
 /// Where the values of a lane stop rising, or change between null and not null.
 fn rising_end(window: &Window, lane: &Lane, rows: Range<usize>) -> usize {
+    if lane.line(window.rows).is_some() {
+        return rows.end;
+    }
     let (Slice::Ints(values), false) = (lane.slice(window.rows), lane.is_constant()) else {
         return rows.end;
     };
@@ -192,6 +245,8 @@ unsafe fn gallop(
     // SAFETY: the caller's contract.
     unsafe {
         let at_end = window.evaluate(column, last);
+        // The length of the run before: neighbouring runs of regular times are as long.
+        let mut length = 0;
         loop {
             let value = window.evaluate(column, start);
             if column.typ.same_or_null(value, at_end) {
@@ -199,6 +254,17 @@ unsafe fn gallop(
             }
             // `low` has the value, `high` has not.
             let (mut low, mut high, mut step) = (start, last, 1);
+            if window.selected.is_none() && length > 1 && start + length < last {
+                let same = |row: usize| {
+                    let other = window.evaluate(column, row);
+                    column.typ.same_or_null(other, value)
+                };
+                match same(start + length - 1) {
+                    false => high = start + length - 1,
+                    true if same(start + length) => low = start + length,
+                    true => (low, high) = (start + length - 1, start + length),
+                }
+            }
             while low + step < high {
                 let probe = window.at_or_behind(low + step);
                 if probe >= high {
@@ -231,6 +297,7 @@ unsafe fn gallop(
                 }
             }
             push(out, start..high, before, value);
+            length = high - start;
             start = window.at_or_behind(high);
         }
     }

@@ -82,6 +82,18 @@ pub fn decode_body(codec: u8, mut reader: Reader, n: usize, out: &mut Vec<i64>) 
     decode_light(inner, Reader::new(&bytes), out, true)
 }
 
+/// First value and step of a body of `n` equidistant values that takes up the rest of `reader`; None of other bodies, and where
+/// values wrap.
+pub fn line(codec: u8, mut reader: Reader, n: usize) -> Result<Option<(i64, i64)>> {
+    if codec != id::INT_LINEAR || n == 0 {
+        return Ok(None);
+    }
+    let (first, step) = (reader.zigzag()?, reader.zigzag()?);
+    reader.finish()?;
+    let last = i128::from(first) + i128::from(step) * (n as i128 - 1);
+    Ok(i64::try_from(last).is_ok().then_some((first, step)))
+}
+
 /// Byte planes or pcodec of quotients.
 fn decode_scaled(mut reader: Reader, out: &mut [i64]) -> Result<()> {
     let base = reader.zigzag()?;
@@ -321,6 +333,21 @@ mod tests {
                 Some(*sum)
             })
             .collect()
+    }
+
+    #[test]
+    fn a_line_is_told_without_its_values() {
+        let line_of = |values: &[i64]| {
+            let mut bytes = Vec::new();
+            encode(values, Tier::Fresh, &mut bytes);
+            line(bytes[0], Reader::new(&bytes[1..]), values.len()).unwrap()
+        };
+        assert_eq!(line_of(&[5, 15, 25, 35]), Some((5, 10)));
+        assert_eq!(line_of(&[35, 25, 15]), Some((35, -10)));
+        assert_eq!(line_of(&[5, 15, 25, 36]), None);
+        // These wrap.
+        assert_eq!(line_of(&[i64::MAX - 1, i64::MIN + 8, i64::MIN + 18]), None);
+        assert!(line(id::INT_LINEAR, Reader::new(&[1]), 3).is_err());
     }
 
     #[test]
