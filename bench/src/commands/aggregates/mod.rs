@@ -37,7 +37,8 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, seconds: u64, seed: u64) -> Re
     while number == 0 || Instant::now() < end {
         number += 1;
         let mut random = Random::new(random.bits());
-        let outcome = one_table(&mut client, &mut random, &mut counts);
+        let is_partitioned = number % 3 == 2;
+        let outcome = one_table(&mut client, &mut random, is_partitioned, &mut counts);
         let failed = outcome.is_err();
         report.check(&format!("aggregates/table {number}"), outcome);
         if failed {
@@ -94,8 +95,13 @@ struct Counts {
     errors: u64,
 }
 
-fn one_table(client: &mut Client, random: &mut Random, counts: &mut Counts) -> Result<()> {
-    let mut table = Table::create(client, random)?;
+fn one_table(
+    client: &mut Client,
+    random: &mut Random,
+    is_partitioned: bool,
+    counts: &mut Counts,
+) -> Result<()> {
+    let mut table = Table::create(client, random, is_partitioned)?;
     for _ in 0..CHANGES {
         if !table.change(client, random)? {
             client.batch_execute("BEGIN")?;

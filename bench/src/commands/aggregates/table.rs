@@ -47,7 +47,7 @@ const VALUE_TYPES: [&str; 13] = [
 ];
 
 impl Table {
-    pub fn create(client: &mut Client, random: &mut Random) -> Result<Table> {
+    pub fn create(client: &mut Client, random: &mut Random, is_partitioned: bool) -> Result<Table> {
         let time = *random.pick(&TIME_TYPES);
         let mut columns = vec![
             Column {
@@ -111,7 +111,7 @@ impl Table {
              SET timezone = '{zone}'; SET work_mem = '{memory}'; SET enable_partitionwise_aggregate = {partitionwise};
              SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET max_parallel_workers_per_gather = {workers}"
         ))?;
-        if random.one_in(4) {
+        if is_partitioned {
             table.run(client, &format!("CREATE TABLE v ({list}) PARTITION BY RANGE (id); CREATE TABLE v_rest PARTITION OF v DEFAULT USING heap"))?;
             for (name, range) in PARTITIONS {
                 table.run(
