@@ -287,10 +287,11 @@ fn repeat(shared: &Shared, mut step: impl FnMut(&mut Client) -> Result<()>) -> E
     Ok(())
 }
 
-/// lock_not_available; check_violation, where a row has no partition now; undefined_table and invalid_object_definition, where
-/// another session has taken the partition, or put it back.
+/// lock_not_available; check_violation, where a row has no partition now; undefined_table, invalid_object_definition and
+/// wrong_object_type, where another session has taken the partition, or put it back.
 fn is_in_the_way(error: &(dyn std::error::Error + 'static)) -> bool {
-    sqlstate(error).is_some_and(|code| ["55P03", "23514", "42P01", "42P17"].contains(&code))
+    sqlstate(error)
+        .is_some_and(|code| ["55P03", "23514", "42P01", "42P17", "42809"].contains(&code))
 }
 
 fn compare_until(shared: &Shared, seed: u64) -> Ended {
