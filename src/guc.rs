@@ -27,6 +27,7 @@ enum DebugCompress {
 static BATCH_MEMORY: GucSetting<i32> = GucSetting::<i32>::new(64 * 1024);
 static BATCH_ROWS: GucSetting<i32> = GucSetting::<i32>::new(500);
 static FRESH_CHUNKS: GucSetting<i32> = GucSetting::<i32>::new(32);
+static SESSION_CACHE: GucSetting<i32> = GucSetting::<i32>::new(16 * 1024);
 static CHUNK_ROWS: GucSetting<i32> = GucSetting::<i32>::new(65_536);
 static COMPRESSION: GucSetting<Compression> = GucSetting::<Compression>::new(Compression::Fast);
 
@@ -91,6 +92,16 @@ pub fn init() {
         1_000_000,
         GucContext::Userset,
         GucFlags::default(),
+    );
+    GucRegistry::define_int_guc(
+        c"varve.session_cache",
+        c"Memory for what a session has decoded of chunks, for its next transactions.",
+        c"0 keeps nothing.",
+        &SESSION_CACHE,
+        0,
+        4 * 1024 * 1024,
+        GucContext::Userset,
+        GucFlags::UNIT_KB,
     );
     GucRegistry::define_int_guc(
         c"varve.chunk_rows",
@@ -208,6 +219,11 @@ pub fn worker_rest_ms(cost: u64) -> u64 {
 
 pub fn batch_memory_bytes() -> usize {
     BATCH_MEMORY.get() as usize * 1024
+}
+
+/// 0 where a session keeps nothing of chunks.
+pub fn session_cache_bytes() -> usize {
+    SESSION_CACHE.get() as usize * 1024
 }
 
 pub fn batch_rows() -> usize {

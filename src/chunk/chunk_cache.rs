@@ -1,8 +1,9 @@
 //! Finding chunks: by the TID of a header, with some readers kept per transaction, and by chunk id.
 
 use super::notes::{self, Notes, View};
-use super::read::{Chunk, Damage};
+use super::read::{Chunk, Content, Damage};
 use super::reader::Reader;
+use super::session_cache::{self, Opened, Place};
 use crate::chunk::tuple_kind::{classify, raise, TupleKind};
 use crate::guc;
 use crate::pg::error;
@@ -26,15 +27,10 @@ const MOST_READERS: usize = 512;
 const WEIGHED_EVERY: u64 = 16;
 const KEPT_WRITERS: usize = 16;
 
-/// Where a header is: table, file and place.
-type Place = (pg_sys::Oid, pg_sys::Oid, Tid);
-
 /// A header with some of its notes: the hash of where they are.
 type Version = (Place, u64);
 
 struct Kept {
-    /// The header tuple's bytes but for its slots: these never change.
-    body: Vec<u8>,
     reader: Rc<Reader>,
     /// When it was asked for last, by the count of askings.
     used: u64,
@@ -93,6 +89,24 @@ pub unsafe fn try_reader_at(
 ) -> Option<Result<Rc<Reader>, Damage>> {
     // SAFETY: by contract.
     unsafe { try_reader_of(table, at, snapshot, View::Snapshot(snapshot)) }
+}
+
+/// The same, but of what is in the file now: nothing that was read before is used.
+///
+/// # Safety
+/// As `reader_at`.
+pub unsafe fn try_reader_anew(
+    table: pg_sys::Relation,
+    at: Tid,
+    snapshot: pg_sys::Snapshot,
+) -> Option<Result<Rc<Reader>, Damage>> {
+    // SAFETY: by contract.
+    unsafe {
+        with_header(table, at, snapshot, |found, _| {
+            let view = View::Snapshot(snapshot);
+            Chunk::open(table, at, found.t_data, found.t_len, view).map(Reader::new)
+        })
+    }
 }
 
 /// The same of the chunk as its header was written, without notes, if the header's tuple is there at all.
@@ -259,29 +273,37 @@ unsafe fn kept_reader(
         let place = (relation::oid(table), relation::file_number(table), at);
         let body = tuple::body(found.t_data, found.t_len);
         let notes = kept_notes(table, place, body, view)?;
-        let body = &body[..header::slots_start(body)];
-        let place = (place, stamp(&notes));
+        let version = (place, stamp(&notes));
         let known = KEPT.with_borrow_mut(|readers| {
             readers.asked += 1;
-            let entry = readers.kept.get_mut(&place)?;
+            let entry = readers.kept.get_mut(&version)?;
             entry.used = readers.asked;
-            (entry.body == body).then(|| Rc::clone(&entry.reader))
+            let is_same = entry.reader.chunk.content.is_of(body);
+            is_same.then(|| Rc::clone(&entry.reader))
         });
         if let Some(reader) = known {
             reader.chunk.table.set(table);
             return Ok(reader);
         }
-        let chunk = Chunk::open_with(table, at, found.t_data, found.t_len, notes)?;
-        chunk.cache_beside_header(buffer);
-        let reader = Reader::new(chunk);
+        let opened = match session_cache::find(table, place, body) {
+            Some(opened) => opened,
+            None => {
+                let opened = Opened::new(Content::read(table, body)?);
+                opened.content.cache_beside_header(at, buffer);
+                session_cache::keep(table, place, &opened);
+                opened
+            }
+        };
+        let tuple = (found.t_data, found.t_len);
+        let chunk = Chunk::open_with(table, at, tuple, opened.content, notes)?;
+        let reader = Reader::with(chunk, opened.decoded);
         KEPT.with_borrow_mut(|readers| {
             readers.make_room();
             let entry = Kept {
-                body: body.to_vec(),
                 reader: Rc::clone(&reader),
                 used: readers.asked,
             };
-            readers.kept.insert(place, entry);
+            readers.kept.insert(version, entry);
         });
         Ok(reader)
     }
@@ -342,6 +364,14 @@ fn stamp(notes: &Notes) -> u64 {
     hasher.finish()
 }
 
+/// The transaction ends: what its readers have decoded stays with the session.
+impl Drop for Readers {
+    fn drop(&mut self) {
+        let places: Vec<Place> = self.kept.drain().map(|((place, _), _)| place).collect();
+        session_cache::settle(places.into_iter());
+    }
+}
+
 impl Readers {
     /// Lets go of readers that were not asked for longest.
     fn make_room(&mut self) {
@@ -352,18 +382,21 @@ impl Readers {
             return;
         }
         let weight =
-            |(place, entry): (&Version, &Kept)| (entry.used, entry.reader.kept_bytes(), *place);
+            |(version, entry): (&Version, &Kept)| (entry.used, entry.reader.kept_bytes(), *version);
         let mut entries: Vec<_> = self.kept.iter().map(weight).collect();
         entries.sort_unstable_by_key(|&(used, ..)| core::cmp::Reverse(used));
         let (mut bytes, most) = (0, 2 * guc::batch_memory_bytes());
-        for (at, (_, of_entry, place)) in entries.into_iter().enumerate() {
+        let mut left = Vec::new();
+        for (at, (_, of_entry, version)) in entries.into_iter().enumerate() {
             bytes += of_entry;
             // A sixteenth less than would do, so that the next ones find room.
             let has_room = bytes <= most && at < MOST_READERS - MOST_READERS / 16;
             if at >= LEAST_READERS && !has_room {
-                self.kept.remove(&place);
+                self.kept.remove(&version);
+                left.push(version.0);
             }
         }
+        session_cache::settle(left.into_iter());
     }
 }
 

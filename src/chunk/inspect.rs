@@ -55,7 +55,7 @@ pub unsafe fn visible_on(
     }
 }
 
-/// Shows every chunk that `snapshot` sees to `visit`, damaged ones as what is wrong with them.
+/// Shows every chunk that `snapshot` sees to `visit`, as it is in the file, damaged ones as what is wrong with them.
 ///
 /// # Safety
 /// As `visible_tuples`, but `visit` may read the table.
@@ -74,7 +74,7 @@ pub unsafe fn chunks(
         });
         for at in headers {
             error::check_interrupts();
-            if let Some(result) = chunk_cache::try_reader_at(table, at, snapshot) {
+            if let Some(result) = chunk_cache::try_reader_anew(table, at, snapshot) {
                 visit(at, result);
             }
         }

@@ -17,6 +17,7 @@ pub mod read;
 pub mod reader;
 pub mod row_set;
 pub mod series_runs;
+mod session_cache;
 pub mod slot;
 pub mod tuple_kind;
 pub mod write;

@@ -2,7 +2,7 @@
 //! they are.
 
 use super::datum;
-use super::notes::{self, Notes, View};
+use super::notes::{self, Note, Notes, View};
 use super::write::{DELETE_MAP_BASE, DEPTH_STEP, STATICS_BASE};
 use crate::pg::error;
 use crate::pg::page::{self, Page, PageCursor, PageTuple};
@@ -11,7 +11,7 @@ use crate::pg::tid::Tid;
 use crate::pg::tuple;
 use pgrx::pg_sys;
 use std::cell::{Cell, RefCell};
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::rc::Rc;
 use varve_columns::chunk::{self, ChunkHeader, ColumnDirectory};
 use varve_columns::column::Column;
@@ -289,63 +289,28 @@ fn with_notes(base: &DeleteMap, notes: &Notes) -> Result<DeleteMap, Damage> {
     Ok(map)
 }
 
-/// A header version with what it names, without any column data yet.
-pub struct Chunk {
-    pub table: Cell<pg_sys::Relation>,
-    pub tid: Tid,
-    /// Who wrote this header version, as the tuple says.
-    pub xmin: pg_sys::TransactionId,
-    pub raw_command: pg_sys::CommandId,
-    pub header: Header,
+/// What never changes of a header version: all but its slots, who sees it, and who wrote it. With the pieces of its payload that
+/// were read last.
+pub struct Content {
+    /// The header tuple's bytes but for its slots.
+    body: Box<[u8]>,
+    header: Rc<Header>,
     pub statics: Statics,
     pub columns: ChunkHeader,
-    /// Which rows are gone: by the delete map of the header, `base`, and by notes.
-    pub map: Rc<DeleteMap>,
+    /// The delete map of the header.
     pub base: Rc<DeleteMap>,
-    pub notes: Notes,
+    /// The same with the rows of the notes that were asked for last.
+    noted: RefCell<Option<(Rc<[Note]>, Rc<DeleteMap>)>>,
     cache: RefCell<PieceCache>,
 }
 
-impl Chunk {
-    /// Opens a header from its tuple body, with the notes that belong to a view. `header.deleted` counts their rows, too.
+impl Content {
+    /// Reads what the body of a header tuple says, and the sections that it has in pieces.
     ///
     /// # Safety
-    /// `table` must be open; `tuple` must be pinned; the view's snapshot valid.
-    pub unsafe fn open(
-        table: pg_sys::Relation,
-        tid: Tid,
-        data: pg_sys::HeapTupleHeader,
-        len: u32,
-        view: View,
-    ) -> Result<Chunk, Damage> {
-        // SAFETY: by contract.
-        unsafe {
-            let body = tuple::body(data, len);
-            let notes = notes::of_header(table, tid, body, header::row_count(body), view)?;
-            Chunk::open_with(table, tid, data, len, notes)
-        }
-    }
-
-    /// The same with these notes.
-    ///
-    /// # Safety
-    /// As `open`.
-    pub unsafe fn open_with(
-        table: pg_sys::Relation,
-        tid: Tid,
-        data: pg_sys::HeapTupleHeader,
-        len: u32,
-        notes: Notes,
-    ) -> Result<Chunk, Damage> {
-        // SAFETY: by contract.
-        let (body, xmin, raw_command) = unsafe {
-            (
-                tuple::body(data, len),
-                tuple::xmin(data),
-                (*data).t_choice.t_heap.t_field3.t_cid,
-            )
-        };
-        let mut header = match header::decode(body) {
+    /// `table` must be open; `body` must stay what it is, but for its slots.
+    pub unsafe fn read(table: pg_sys::Relation, body: &[u8]) -> Result<Content, Damage> {
+        let header = match header::decode(body) {
             Ok(StorageTuple::Header(header)) => header,
             Ok(_) => return Err(Damage::new("a piece where a header should be")),
             Err(header::NEWER_VERSION) => return Err(Damage::newer(body[4])),
@@ -361,32 +326,194 @@ impl Chunk {
         if map.deleted() != header.deleted {
             return Err(Damage::new("number of deleted rows"));
         }
-        let base = Rc::new(map);
-        let map = if notes.seen.is_empty() {
-            Rc::clone(&base)
-        } else {
-            Rc::new(with_notes(&base, &notes)?)
-        };
-        header.deleted = map.deleted();
         let columns = ChunkHeader::parse(&statics.columns).map_err(Damage::of)?;
         if columns.rows() != header.rows
             || columns.columns().len() != usize::from(statics.attributes)
         {
             return Err(Damage::new("shape of the column headers"));
         }
-        Ok(Chunk {
-            table: Cell::new(table),
-            tid,
-            xmin,
-            raw_command,
-            header,
+        Ok(Content {
+            body: body[..header::slots_start(body)].into(),
+            header: Rc::new(header),
             statics,
             columns,
-            map,
-            base,
-            notes,
+            base: Rc::new(map),
+            noted: RefCell::default(),
             cache: RefCell::default(),
         })
+    }
+
+    /// Is it what a header tuple says, of which `body` is the bytes?
+    pub fn is_of(&self, body: &[u8]) -> bool {
+        body.get(..self.body.len()) == Some(&self.body[..])
+            && header::slots_start(body) == self.body.len()
+    }
+
+    /// The header, with its slots as they are in `body`, and with the rows that are gone.
+    fn header(&self, body: &[u8], deleted: u32) -> Rc<Header> {
+        let slots = &body[self.body.len()..];
+        if self.header.slots == slots && self.header.deleted == deleted {
+            return Rc::clone(&self.header);
+        }
+        let slots = slots.to_vec();
+        let header = Header::clone(&self.header);
+        Rc::new(Header {
+            slots,
+            deleted,
+            ..header
+        })
+    }
+
+    /// The delete map with the rows of notes, which are none of its own.
+    fn with_notes(&self, notes: &Notes) -> Result<Rc<DeleteMap>, Damage> {
+        if notes.seen.is_empty() {
+            return Ok(Rc::clone(&self.base));
+        }
+        let name_same = |known: &[Note]| {
+            let mut pairs = known.iter().zip(notes.seen.iter());
+            known.len() == notes.seen.len() && pairs.all(|(known, note)| known.rows == note.rows)
+        };
+        if let Some((known, map)) = &*self.noted.borrow() {
+            if name_same(known) {
+                return Ok(Rc::clone(map));
+            }
+        }
+        let map = Rc::new(with_notes(&self.base, notes)?);
+        *self.noted.borrow_mut() = Some((Rc::clone(&notes.seen), Rc::clone(&map)));
+        Ok(map)
+    }
+
+    /// Can it be used? An error may have struck while it was written to.
+    pub fn is_sound(&self) -> bool {
+        self.noted.try_borrow_mut().is_ok() && self.cache.try_borrow_mut().is_ok()
+    }
+
+    /// Reads the pieces of a small chunk that lie on the page of its header: who opens it will most likely ask for them, and need
+    /// not come back for the page.
+    ///
+    /// # Safety
+    /// `buffer` must be the page of its header, pinned.
+    pub unsafe fn cache_beside_header(&self, header: Tid, buffer: pg_sys::Buffer) {
+        let pieces = &self.statics.payload;
+        if pieces.tids.len() > MOST_PIECES_BESIDE_HEADER {
+            return;
+        }
+        let block = header.block;
+        let mut cache = self.cache.borrow_mut();
+        let read = |number: usize, page: &Page| {
+            let tid = pieces.tids[number];
+            let found = page.tuple(tid.offset).filter(|_| tid.block == block)?;
+            // SAFETY: the page is pinned.
+            unsafe { piece_data(found, self.header.chunk, number as u32) }
+        };
+        let keep = |page: &Page| {
+            for number in 0..pieces.tids.len() {
+                // Damage of pieces that nobody has asked for is not reported yet.
+                if let Some(data) = read(number, page) {
+                    cache.add(number, data.to_vec());
+                }
+            }
+        };
+        // SAFETY: by contract.
+        unsafe { page::locked(buffer, block, keep) }
+    }
+
+    /// Memory that pieces of the payload take.
+    pub fn kept_bytes(&self) -> usize {
+        self.cache.borrow().bytes()
+    }
+
+    /// Lets go of the pieces that were read.
+    pub fn forget_pieces(&self) {
+        *self.cache.borrow_mut() = PieceCache::default();
+    }
+
+    /// Memory that it takes, about, but for the pieces.
+    pub fn bytes(&self) -> usize {
+        let noted = self.noted.borrow();
+        let of_notes = noted.as_ref().map_or(0, |(notes, map)| {
+            let rows: usize = notes.iter().map(|note| note.rows.capacity()).sum();
+            rows * size_of::<(u32, Option<Tid>)>() + map.bytes()
+        });
+        // Body, sections and column headers are kept as bytes, too.
+        4 * self.body.len()
+            + 2 * self.statics.columns.len()
+            + self.statics.payload.tids.len() * size_of::<Tid>()
+            + size_of_val(self.columns.columns())
+            + self.base.bytes()
+            + of_notes
+    }
+}
+
+/// A header version as somebody sees it, with what it names, without any column data yet.
+pub struct Chunk {
+    pub table: Cell<pg_sys::Relation>,
+    pub tid: Tid,
+    /// Who wrote this header version, as the tuple says.
+    pub xmin: pg_sys::TransactionId,
+    pub raw_command: pg_sys::CommandId,
+    /// `deleted` counts rows of notes, too.
+    pub header: Rc<Header>,
+    pub content: Rc<Content>,
+    /// Which rows are gone: by the delete map of the header, `base`, and by notes.
+    pub map: Rc<DeleteMap>,
+    pub notes: Notes,
+}
+
+impl Deref for Chunk {
+    type Target = Content;
+
+    fn deref(&self) -> &Content {
+        &self.content
+    }
+}
+
+impl Chunk {
+    /// Opens a header from its tuple body, with the notes that belong to a view.
+    ///
+    /// # Safety
+    /// `table` must be open; `tuple` must be pinned; the view's snapshot valid.
+    pub unsafe fn open(
+        table: pg_sys::Relation,
+        tid: Tid,
+        data: pg_sys::HeapTupleHeader,
+        len: u32,
+        view: View,
+    ) -> Result<Chunk, Damage> {
+        // SAFETY: by contract.
+        unsafe {
+            let body = tuple::body(data, len);
+            let notes = notes::of_header(table, tid, body, header::row_count(body), view)?;
+            let content = Rc::new(Content::read(table, body)?);
+            Chunk::open_with(table, tid, (data, len), content, notes)
+        }
+    }
+
+    /// The same with its content and these notes.
+    ///
+    /// # Safety
+    /// As `open`; the content must be of the tuple.
+    pub unsafe fn open_with(
+        table: pg_sys::Relation,
+        tid: Tid,
+        (data, len): (pg_sys::HeapTupleHeader, u32),
+        content: Rc<Content>,
+        notes: Notes,
+    ) -> Result<Chunk, Damage> {
+        let map = content.with_notes(&notes)?;
+        // SAFETY: by contract.
+        unsafe {
+            Ok(Chunk {
+                table: Cell::new(table),
+                tid,
+                xmin: tuple::xmin(data),
+                raw_command: (*data).t_choice.t_heap.t_field3.t_cid,
+                header: content.header(tuple::body(data, len), map.deleted()),
+                content,
+                map,
+                notes,
+            })
+        }
     }
 
     /// The oldest format version of its parts.
@@ -449,46 +576,6 @@ impl Chunk {
         }
         cache.add(number, wanted);
         Ok(())
-    }
-
-    /// Reads the pieces of a small chunk that lie on the page of its header: who opens it will most likely ask for them, and need
-    /// not come back for the page.
-    ///
-    /// # Safety
-    /// `buffer` must be that page, pinned.
-    pub unsafe fn cache_beside_header(&self, buffer: pg_sys::Buffer) {
-        let pieces = &self.statics.payload;
-        if pieces.tids.len() > MOST_PIECES_BESIDE_HEADER {
-            return;
-        }
-        let block = self.tid.block;
-        let mut cache = self.cache.borrow_mut();
-        let read = |number: usize, page: &Page| {
-            let tid = pieces.tids[number];
-            let found = page.tuple(tid.offset).filter(|_| tid.block == block)?;
-            // SAFETY: the page is pinned.
-            unsafe { piece_data(found, self.header.chunk, number as u32) }
-        };
-        let keep = |page: &Page| {
-            for number in 0..pieces.tids.len() {
-                // Damage of pieces that nobody has asked for is not reported yet.
-                if let Some(data) = read(number, page) {
-                    cache.add(number, data.to_vec());
-                }
-            }
-        };
-        // SAFETY: by contract.
-        unsafe { page::locked(buffer, block, keep) }
-    }
-
-    /// Memory that pieces of the payload take.
-    pub fn kept_bytes(&self) -> usize {
-        self.cache.borrow().bytes()
-    }
-
-    /// Lets go of the pieces that were read.
-    pub fn forget_pieces(&self) {
-        *self.cache.borrow_mut() = PieceCache::default();
     }
 
     pub fn directory(&self, column: usize) -> Result<ColumnDirectory, Damage> {

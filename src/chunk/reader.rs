@@ -21,6 +21,9 @@ const RETIRED_BY_VALUE: usize = 8;
 /// Searches for series of a chunk from which on it pays to know where all of them are.
 const SEARCHES: u32 = 3;
 
+/// What an entry of a directory takes, about.
+const DIRECTORY_ENTRY: usize = 64;
+
 /// Decoded rows of one column.
 #[derive(Default)]
 struct Block {
@@ -65,11 +68,12 @@ impl ColumnState {
     }
 }
 
-/// A chunk with the blocks that were decoded so far. Slots share it.
-pub struct Reader {
-    pub chunk: Chunk,
+/// What has been decoded of a header version. It is the same for all who see that, so their readers share it.
+pub struct Decoded {
     columns: RefCell<Vec<ColumnState>>,
     scratch: RefCell<Option<Column>>,
+    /// Readers that may have handed out what points to it.
+    readers: Cell<usize>,
     /// Slots that show a row of it. What each may point to is in the blocks of its row.
     slots: Cell<usize>,
     retired_bytes: Cell<usize>,
@@ -78,90 +82,47 @@ pub struct Reader {
     series: RefCell<Option<Rc<SeriesRuns>>>,
 }
 
-impl Reader {
-    pub fn new(chunk: Chunk) -> Rc<Reader> {
-        let columns = (0..chunk.columns.columns().len())
-            .map(|_| ColumnState::default())
-            .collect();
-        Rc::new(Reader {
-            chunk,
+impl Decoded {
+    /// Nothing yet of a header version with so many columns.
+    pub fn new(columns: usize) -> Decoded {
+        let columns = (0..columns).map(|_| ColumnState::default()).collect();
+        Decoded {
             columns: RefCell::new(columns),
             scratch: RefCell::new(None),
+            readers: Cell::new(0),
             slots: Cell::new(0),
             retired_bytes: Cell::new(0),
             searches: Cell::new(0),
             series: RefCell::new(None),
-        })
+        }
     }
 
-    pub fn rows(&self) -> u32 {
-        self.chunk.header.rows
-    }
-
-    /// A slot begins to show rows of the chunk.
-    pub fn enter_slot(&self) {
-        self.slots.set(self.slots.get() + 1);
-    }
-
-    /// A slot shows no row of the chunk any more: nobody uses what it pointed to.
-    pub fn leave_slot(&self) {
-        self.slots.set(self.slots.get() - 1);
-    }
-
-    /// Memory that decoded values and pieces of payload take.
-    pub fn kept_bytes(&self) -> usize {
+    /// Memory that decoded values take.
+    pub fn bytes(&self) -> usize {
         let columns = self.columns.borrow();
         let blocks = columns
             .iter()
             .flat_map(|state| state.retired.iter().chain([&state.block]));
         let bytes = blocks.map(|block| block.datums.bytes()).sum::<usize>();
+        let directories = columns.iter().filter_map(|state| state.directory.as_ref());
+        let of_directories = directories.map(ColumnDirectory::len).sum::<usize>();
         let series = self.series.borrow();
         let of_series = series.as_ref().map_or(0, |series| series.bytes());
-        bytes + of_series + self.chunk.kept_bytes()
+        bytes + of_series + DIRECTORY_ENTRY * of_directories + size_of_val(&columns[..])
     }
 
-    /// Where the series of these key columns (from 0) are, once it was asked a few times.
-    pub fn series(&self, columns: &[usize]) -> Option<Rc<SeriesRuns>> {
-        let searches = self.searches.get() + 1;
-        self.searches.set(searches.min(SEARCHES + 1));
-        if searches == SEARCHES {
-            match SeriesRuns::read(self, columns) {
-                Ok(series) => *self.series.borrow_mut() = series.map(Rc::new),
-                Err(damage) => self.chunk.raise(&damage),
-            }
-        }
-        let series = self.series.borrow();
-        series
-            .as_ref()
-            .filter(|series| series.is_of(columns))
-            .cloned()
+    /// Can it be used? An error may have struck while it was written to.
+    pub fn is_sound(&self) -> bool {
+        self.columns.try_borrow_mut().is_ok()
+            && self.scratch.try_borrow_mut().is_ok()
+            && self.series.try_borrow_mut().is_ok()
     }
 
-    /// Says the value of a row in a column (from 0) that is passed by value.
-    pub fn know(&self, at: usize, row: u32, value: pg_sys::Datum) {
-        if let Some(state) = self.columns.borrow_mut().get_mut(at) {
-            state.known = Some((row, value));
-        }
-    }
-
-    /// Lets go of everything decoded that nobody points to.
-    pub fn shrink(&self) {
-        if self.slots.get() > 0 {
-            return;
-        }
-        let mut columns = self.columns.borrow_mut();
-        for state in columns.iter_mut().filter(|state| !state.block.lent) {
-            state.block = Block::default();
-        }
-        self.drop_retired(&mut columns, |_| true);
+    /// A transaction that has used it ends.
+    pub fn settle(&self) {
         *self.scratch.borrow_mut() = None;
-        self.chunk.forget_pieces();
-    }
-
-    /// The same, but keeps the current block of each column.
-    pub fn trim(&self) {
-        *self.scratch.borrow_mut() = None;
-        if self.slots.get() == 0 {
+        let is_idle = self.readers.get() == 0 && self.slots.get() == 0;
+        if is_idle && self.retired_bytes.get() > RETIRED_BYTES {
             self.drop_retired(&mut self.columns.borrow_mut(), |_| true);
         }
     }
@@ -175,6 +136,112 @@ impl Reader {
             bytes += kept.sum::<usize>();
         }
         self.retired_bytes.set(bytes);
+    }
+
+    /// Nobody reads it any more, so nobody points to values that were handed out.
+    fn take_back(&self) {
+        let Ok(mut columns) = self.columns.try_borrow_mut() else {
+            return;
+        };
+        for state in columns.iter_mut() {
+            let blocks = state.retired.iter_mut().chain([&mut state.block]);
+            blocks.for_each(|block| block.lent = false);
+        }
+    }
+}
+
+/// A chunk as somebody sees it, with the blocks that were decoded so far. Slots share it.
+pub struct Reader {
+    pub chunk: Chunk,
+    decoded: Rc<Decoded>,
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let left = self.decoded.readers.get() - 1;
+        self.decoded.readers.set(left);
+        if left == 0 {
+            self.decoded.take_back();
+        }
+    }
+}
+
+impl Reader {
+    pub fn new(chunk: Chunk) -> Rc<Reader> {
+        let decoded = Decoded::new(chunk.columns.columns().len());
+        Reader::with(chunk, Rc::new(decoded))
+    }
+
+    /// A reader that goes on with what has been decoded of the header version already.
+    pub fn with(chunk: Chunk, decoded: Rc<Decoded>) -> Rc<Reader> {
+        decoded.readers.set(decoded.readers.get() + 1);
+        Rc::new(Reader { chunk, decoded })
+    }
+
+    pub fn rows(&self) -> u32 {
+        self.chunk.header.rows
+    }
+
+    /// A slot begins to show rows of the chunk.
+    pub fn enter_slot(&self) {
+        self.decoded.slots.set(self.decoded.slots.get() + 1);
+    }
+
+    /// A slot shows no row of the chunk any more: nobody uses what it pointed to.
+    pub fn leave_slot(&self) {
+        self.decoded.slots.set(self.decoded.slots.get() - 1);
+    }
+
+    /// Memory that decoded values and pieces of payload take.
+    pub fn kept_bytes(&self) -> usize {
+        self.decoded.bytes() + self.chunk.kept_bytes()
+    }
+
+    /// Where the series of these key columns (from 0) are, once it was asked a few times.
+    pub fn series(&self, columns: &[usize]) -> Option<Rc<SeriesRuns>> {
+        let searches = self.decoded.searches.get() + 1;
+        if searches == SEARCHES {
+            match SeriesRuns::read(self, columns) {
+                Ok(series) => *self.decoded.series.borrow_mut() = series.map(Rc::new),
+                Err(damage) => self.chunk.raise(&damage),
+            }
+        }
+        self.decoded.searches.set(searches.min(SEARCHES));
+        let series = self.decoded.series.borrow();
+        series
+            .as_ref()
+            .filter(|series| series.is_of(columns))
+            .cloned()
+    }
+
+    /// Says the value of a row in a column (from 0) that is passed by value.
+    pub fn know(&self, at: usize, row: u32, value: pg_sys::Datum) {
+        if let Some(state) = self.decoded.columns.borrow_mut().get_mut(at) {
+            state.known = Some((row, value));
+        }
+    }
+
+    /// Lets go of everything decoded that nobody points to.
+    pub fn shrink(&self) {
+        if self.decoded.slots.get() > 0 {
+            return;
+        }
+        let mut columns = self.decoded.columns.borrow_mut();
+        for state in columns.iter_mut().filter(|state| !state.block.lent) {
+            state.block = Block::default();
+        }
+        self.decoded.drop_retired(&mut columns, |_| true);
+        *self.decoded.scratch.borrow_mut() = None;
+        self.chunk.forget_pieces();
+    }
+
+    /// The same, but keeps the current block of each column.
+    pub fn trim(&self) {
+        *self.decoded.scratch.borrow_mut() = None;
+        if self.decoded.slots.get() == 0 {
+            self.decoded
+                .drop_retired(&mut self.decoded.columns.borrow_mut(), |_| true);
+        }
     }
 
     /// Writes some attributes (from 0) of `row` to `values` and `nulls`. By-reference values live as
@@ -191,7 +258,7 @@ impl Reader {
         values: *mut pg_sys::Datum,
         nulls: *mut bool,
     ) {
-        let mut columns = self.columns.borrow_mut();
+        let mut columns = self.decoded.columns.borrow_mut();
         // SAFETY: by contract.
         unsafe { self.fill_from(&mut columns, descriptor, row, wanted, (values, nulls), true) }
     }
@@ -208,7 +275,7 @@ impl Reader {
         values: *mut pg_sys::Datum,
         nulls: *mut bool,
     ) {
-        let mut columns = self.columns.borrow_mut();
+        let mut columns = self.decoded.columns.borrow_mut();
         // SAFETY: by contract.
         unsafe {
             self.fill_from(
@@ -220,8 +287,9 @@ impl Reader {
                 false,
             )
         }
-        if self.retired_bytes.get() > RETIRED_BYTES && self.slots.get() == 1 {
-            self.drop_retired(&mut columns, |block| !block.rows.contains(&row));
+        if self.decoded.retired_bytes.get() > RETIRED_BYTES && self.decoded.slots.get() == 1 {
+            self.decoded
+                .drop_retired(&mut columns, |block| !block.rows.contains(&row));
         }
     }
 
@@ -257,7 +325,7 @@ impl Reader {
         values: *mut pg_sys::Datum,
         nulls: *mut bool,
     ) -> bool {
-        let Ok(columns) = self.columns.try_borrow() else {
+        let Ok(columns) = self.decoded.columns.try_borrow() else {
             return false;
         };
         for at in wanted {
@@ -285,7 +353,7 @@ impl Reader {
         row: u32,
         at: usize,
     ) -> (pg_sys::Datum, bool) {
-        let mut columns = self.columns.borrow_mut();
+        let mut columns = self.decoded.columns.borrow_mut();
         // SAFETY: by contract.
         unsafe { self.value_in(&mut columns, descriptor, row, at, true) }
     }
@@ -346,7 +414,7 @@ impl Reader {
 
     /// Shows the directory of a column (from 0) that the chunk has.
     pub fn with_directory<R>(&self, at: usize, body: impl FnOnce(&ColumnDirectory) -> R) -> R {
-        let mut columns = self.columns.borrow_mut();
+        let mut columns = self.decoded.columns.borrow_mut();
         let state = &mut columns[at];
         if state.directory.is_none() {
             match self.chunk.directory(at) {
@@ -399,7 +467,7 @@ impl Reader {
         }
         let directory = state.directory.as_ref().expect("BUG: directory just set");
         let block = directory.block_of_row(row);
-        let mut scratch = self.scratch.borrow_mut();
+        let mut scratch = self.decoded.scratch.borrow_mut();
         let column = match scratch.as_mut() {
             Some(column) if column.kind == kind => column,
             _ => scratch.insert(datum::empty(kind)),
@@ -417,7 +485,7 @@ impl Reader {
     }
 
     fn count_retired(&self, more: isize) {
-        let bytes = self.retired_bytes.get().saturating_add_signed(more);
-        self.retired_bytes.set(bytes);
+        let bytes = self.decoded.retired_bytes.get().saturating_add_signed(more);
+        self.decoded.retired_bytes.set(bytes);
     }
 }

@@ -251,7 +251,7 @@ impl Target {
 
     /// Writes a chunk again, with its id and all that is gone in its delete map, at new places.
     pub fn copy_chunk(&self, chunk: &Chunk, payload: &[u8]) -> Tid {
-        let mut header = chunk.header.clone();
+        let mut header = Header::clone(&chunk.header);
         let mut statics = chunk.statics.clone();
         statics.payload = self.write_bytes(header.chunk, 0, payload, header.rows);
         header.statics = self.write_section(
@@ -298,7 +298,7 @@ impl Target {
     /// Writes one note in place of all that a header names, and the successor of the header with it. The delete map stays where it
     /// is, in its pieces.
     pub fn gather_notes(&self, chunk: &Chunk, body: &[u8]) -> Tid {
-        let mut next = chunk.header.clone();
+        let mut next = Header::clone(&chunk.header);
         next.deleted = chunk.base.deleted();
         next.slots = empty_slots(&next);
         let mut notes = vec![self.insert_note(body)];

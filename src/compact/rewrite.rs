@@ -26,7 +26,7 @@ use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use varve_columns::chunk::{self, Options, Tier};
-use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_TOMBSTONE};
+use varve_columns::tuple::header::{Header, FLAG_ONE_SERIES, FLAG_TOMBSTONE};
 use varve_columns::tuple::note;
 use varve_columns::tuple::runs::Pieces;
 use varve_columns::tuple::statics::Statics;
@@ -89,7 +89,7 @@ pub unsafe fn copy_chunk(
     for version in &opened {
         error::check_interrupts();
         let of_version = &version.reader.chunk;
-        let mut header = of_version.header.clone();
+        let mut header = Header::clone(&of_version.header);
         header.deleted = of_version.base.deleted();
         header.statics = statics.clone();
         header.slots = match header.has(FLAG_TOMBSTONE) {

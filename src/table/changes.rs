@@ -18,7 +18,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use varve_columns::tuple::delete_map::DeleteMap;
-use varve_columns::tuple::header::{Section, FLAG_TOMBSTONE};
+use varve_columns::tuple::header::{Header, Section, FLAG_TOMBSTONE};
 use varve_columns::tuple::note::{self, SLOT_BYTES};
 
 /// Rows of a chunk from which on the end of a statement writes them; twice as many for each version that this transaction has written
@@ -705,7 +705,7 @@ fn advance_past_own_header(chunk: &Chunk) {
 /// Keeps a header of which all rows are gone but some were updated: whoever waits for one of those
 /// finds its new version. The payload goes, and no index names the header any more.
 fn bury(target: &Target, chunk: &Chunk, map: &DeleteMap) -> Tid {
-    let mut header = chunk.header.clone();
+    let mut header = Header::clone(&chunk.header);
     header.flags |= FLAG_TOMBSTONE;
     let tid = target.replace_header(chunk, &header, map);
     for &piece in &chunk.statics.payload.tids {

@@ -1,0 +1,185 @@
+//! What a session keeps of header versions from one transaction to the next: their content, and what has been decoded of it. That
+//! does not depend on who sees a header, or when. Who is to see it looks at its tuple first, so what is kept is asked for with the
+//! bytes of a tuple that is visible, and is the content of those bytes or not found. Chunk ids are random, so no other chunk has them.
+
+use super::read::Content;
+use super::reader::Decoded;
+use crate::guc;
+use crate::pg::relation;
+use crate::pg::tid::Tid;
+use pgrx::pg_sys;
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Where a header is: table, file and place.
+pub type Place = (pg_sys::Oid, pg_sys::Oid, Tid);
+
+/// The content of a header version with what has been decoded of it.
+#[derive(Clone)]
+pub struct Opened {
+    pub content: Rc<Content>,
+    pub decoded: Rc<Decoded>,
+}
+
+impl Opened {
+    pub fn new(content: Content) -> Opened {
+        let decoded = Decoded::new(content.columns.columns().len());
+        Opened {
+            content: Rc::new(content),
+            decoded: Rc::new(decoded),
+        }
+    }
+
+    fn is_sound(&self) -> bool {
+        self.content.is_sound() && self.decoded.is_sound()
+    }
+
+    fn bytes(&self) -> usize {
+        self.content.bytes() + self.content.kept_bytes() + self.decoded.bytes()
+    }
+}
+
+/// How the table hands out a column: type, length, by value, dropped.
+type Form = (pg_sys::Oid, i16, bool, bool);
+
+/// Those of the columns that a chunk has.
+unsafe fn forms<'a>(
+    table: pg_sys::Relation,
+    content: &Content,
+) -> impl Iterator<Item = Form> + use<'a> {
+    // SAFETY: the table is open.
+    let attributes: &'a [_] = unsafe { relation::attributes((*table).rd_att) };
+    let of_chunk = attributes
+        .iter()
+        .take(usize::from(content.statics.attributes));
+    of_chunk.map(|column| {
+        let by_value = column.attbyval;
+        (
+            column.atttypid,
+            column.attlen,
+            by_value,
+            column.attisdropped,
+        )
+    })
+}
+
+struct Kept {
+    opened: Opened,
+    /// Datums are made for columns as they were then.
+    forms: Box<[Form]>,
+    /// What it took when the last transaction that used it ended.
+    bytes: usize,
+    /// When it was used last, by the count of uses.
+    used: u64,
+}
+
+#[derive(Default)]
+struct Session {
+    kept: FxHashMap<Place, Kept>,
+    uses: u64,
+    bytes: usize,
+}
+
+/// Header versions that are kept, however small.
+const MOST_KEPT: usize = 1024;
+
+thread_local! {
+    static SESSION: RefCell<Session> = RefCell::default();
+}
+
+/// What is kept of the header at `place` whose bytes are `body`.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn find(table: pg_sys::Relation, place: Place, body: &[u8]) -> Option<Opened> {
+    SESSION.with_borrow_mut(|session| {
+        session.uses += 1;
+        let kept = session.kept.get_mut(&place)?;
+        let opened = &kept.opened;
+        // SAFETY: by contract.
+        let fits = opened.content.is_of(body)
+            && opened.is_sound()
+            && unsafe { forms(table, &opened.content) }.eq(kept.forms.iter().copied());
+        if !fits {
+            session.remove(place);
+            return None;
+        }
+        kept.used = session.uses;
+        Some(opened.clone())
+    })
+}
+
+/// Keeps what has been opened of the header at `place`.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn keep(table: pg_sys::Relation, place: Place, opened: &Opened) {
+    if guc::session_cache_bytes() == 0 {
+        return;
+    }
+    // SAFETY: by contract.
+    let forms = unsafe { forms(table, &opened.content) }.collect();
+    SESSION.with_borrow_mut(|session| {
+        session.remove(place);
+        let kept = Kept {
+            opened: opened.clone(),
+            forms,
+            bytes: opened.bytes(),
+            used: session.uses,
+        };
+        session.bytes += kept.bytes;
+        session.kept.insert(place, kept);
+        session.make_room();
+    });
+}
+
+/// The transaction has no readers any more of the headers at some places: counts what is kept of them anew. Raises no error.
+pub fn settle(places: impl Iterator<Item = Place>) {
+    // A session that ends may have lost it already.
+    let _ = SESSION.try_with(|session| {
+        let Ok(mut session) = session.try_borrow_mut() else {
+            return;
+        };
+        places.for_each(|place| session.settle(place));
+        session.make_room();
+    });
+}
+
+impl Session {
+    fn remove(&mut self, place: Place) {
+        if let Some(gone) = self.kept.remove(&place) {
+            self.bytes -= gone.bytes;
+        }
+    }
+
+    fn settle(&mut self, place: Place) {
+        let Some(kept) = self.kept.get_mut(&place) else {
+            return;
+        };
+        if !kept.opened.is_sound() {
+            return self.remove(place);
+        }
+        kept.opened.decoded.settle();
+        let bytes = kept.opened.bytes();
+        self.bytes = self.bytes - kept.bytes + bytes;
+        kept.bytes = bytes;
+    }
+
+    /// Lets go of what was not used longest, an eighth more than has to go, so that the next ones find room.
+    fn make_room(&mut self) {
+        let most = guc::session_cache_bytes();
+        if self.bytes <= most && self.kept.len() <= MOST_KEPT {
+            return;
+        }
+        let of_entry = |(&place, kept): (&Place, &Kept)| (kept.used, place);
+        let mut oldest: Vec<_> = self.kept.iter().map(of_entry).collect();
+        oldest.sort_unstable_by_key(|&(used, _)| used);
+        for (_, place) in oldest {
+            if self.bytes <= most - most / 8 && self.kept.len() <= MOST_KEPT - MOST_KEPT / 8 {
+                break;
+            }
+            self.remove(place);
+        }
+    }
+}
