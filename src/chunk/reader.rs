@@ -15,8 +15,8 @@ use varve_columns::column::Column;
 /// Blocks that are left for others stay decoded up to this many bytes of each reader: rows may be fetched in any order.
 const RETIRED_BYTES: usize = 4 << 20;
 
-/// Blocks of each column of values that are passed by value that stay decoded besides the current one.
-const RETIRED_BY_VALUE: usize = 8;
+/// Blocks of each column of values that are passed by value that stay decoded besides the current one: those of a whole chunk, as a rule.
+const RETIRED_BY_VALUE: usize = 64;
 
 /// Searches for series of a chunk from which on it pays to know where all of them are.
 const SEARCHES: u32 = 3;
