@@ -201,10 +201,9 @@ impl Reader {
     pub fn series(&self, columns: &[usize]) -> Option<Rc<SeriesRuns>> {
         let searches = self.decoded.searches.get() + 1;
         if searches == SEARCHES {
-            match SeriesRuns::read(self, columns) {
-                Ok(series) => *self.decoded.series.borrow_mut() = series.map(Rc::new),
-                Err(damage) => self.chunk.raise(&damage),
-            }
+            // Damage is reported by who comes to it.
+            let series = SeriesRuns::read(self, columns).ok().flatten();
+            *self.decoded.series.borrow_mut() = series.map(Rc::new);
         }
         self.decoded.searches.set(searches.min(SEARCHES));
         let series = self.decoded.series.borrow();

@@ -4,6 +4,7 @@
 use super::read::{Chunk, Damage};
 use super::reader::Reader;
 use crate::pg::error;
+use std::cell::Cell;
 use std::ops::Range;
 use varve_columns::column::{Column, Values};
 use varve_columns::tuple::header::FLAG_SORTED;
@@ -16,6 +17,8 @@ pub struct SeriesRuns {
     starts: Vec<u32>,
     /// Keys of the series, one after the other.
     keys: Vec<i64>,
+    /// The series that was found last: the next one is beside it more often than not.
+    last: Cell<usize>,
 }
 
 /// A value and the first of the rows that have it.
@@ -58,6 +61,7 @@ impl SeriesRuns {
             columns,
             starts,
             keys,
+            last: Cell::new(0),
         }))
     }
 
@@ -67,22 +71,35 @@ impl SeriesRuns {
 
     /// The rows with a key; none where there is no such series.
     pub fn rows(&self, key: &[i64]) -> Range<u32> {
+        let last = self.last.get();
+        let beside = [last + 1, last.wrapping_sub(1), last];
+        let found = beside
+            .into_iter()
+            .find(|&series| self.key(series) == Some(key));
+        let Some(series) = found.or_else(|| self.search(key)) else {
+            return 0..0;
+        };
+        self.last.set(series);
+        self.starts[series]..self.starts[series + 1]
+    }
+
+    fn key(&self, series: usize) -> Option<&[i64]> {
         let width = self.columns.len();
+        let start = series.checked_mul(width)?;
+        self.keys.get(start..start.checked_add(width)?)
+    }
+
+    fn search(&self, key: &[i64]) -> Option<usize> {
         let (mut low, mut high) = (0, self.starts.len() - 1);
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.keys[middle * width..][..width] < *key {
+            if self.key(middle) < Some(key) {
                 low = middle + 1;
             } else {
                 high = middle;
             }
         }
-        let is_found = self.keys.get(low * width..(low + 1) * width) == Some(key);
-        if is_found {
-            self.starts[low]..self.starts[low + 1]
-        } else {
-            0..0
-        }
+        (self.key(low) == Some(key)).then_some(low)
     }
 
     /// Memory that it takes.

@@ -6,6 +6,7 @@ use crate::catalog::{chunk_marker, layout};
 use crate::pg::relation::Open;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
+use smallvec::SmallVec;
 
 static mut NEXT: pg_sys::get_relation_info_hook_type = None;
 
@@ -34,18 +35,24 @@ unsafe extern "C-unwind" fn get_relation_info(
             return;
         }
         let open = Open::table(table, pg_sys::NoLock);
-        if !access_method::is_varve(open.rel()) || !chunk_marker::may_have_chunks(open.rel()) {
+        if !access_method::is_varve(open.rel()) {
             return;
         }
         let series = layout::index_am();
-        for at in 0..(*list).length as usize {
-            let index: *mut pg_sys::IndexOptInfo = (*(*list).elements.add(at)).ptr_value.cast();
-            if (*index).relam != series {
-                (*index).amhasgettuple = false;
-                (*index).amhasgetbitmap = false;
-                // Core makes paths for parallel index scans whatever amhasgettuple says.
-                (*index).amcanparallel = false;
-            }
+        let indexes = core::slice::from_raw_parts((*list).elements, (*list).length as usize);
+        let ordinary: SmallVec<[*mut pg_sys::IndexOptInfo; 4]> = indexes
+            .iter()
+            .map(|cell| cell.ptr_value.cast())
+            .filter(|&index: &*mut pg_sys::IndexOptInfo| (*index).relam != series)
+            .collect();
+        if ordinary.is_empty() || !chunk_marker::may_have_chunks(open.rel()) {
+            return;
+        }
+        for index in ordinary {
+            (*index).amhasgettuple = false;
+            (*index).amhasgetbitmap = false;
+            // Core makes paths for parallel index scans whatever amhasgettuple says.
+            (*index).amcanparallel = false;
         }
     }
 }

@@ -95,6 +95,16 @@ pub unsafe fn rows_of_series(
     // SAFETY: by contract.
     unsafe {
         let attributes = relation::attributes(view.descriptor);
+        let columns = &view.desc.columns[..view.desc.key_columns()];
+        let wanted = |(&(value, isnull), &column): (&(pg_sys::Datum, bool), &usize)| {
+            integer(value, &attributes[column]).filter(|_| !isnull)
+        };
+        let wanted: Option<SmallVec<[i64; 4]>> =
+            key.values.iter().zip(columns).map(wanted).collect();
+        if let Some((wanted, series)) = wanted.and_then(|key| Some((key, reader.series(columns)?)))
+        {
+            return series.rows(&wanted);
+        }
         let is_series = |row: u32| {
             key.values
                 .iter()
@@ -106,16 +116,6 @@ pub unsafe fn rows_of_series(
         };
         if let Some(found) = beside(known, reader.rows(), is_series) {
             return found;
-        }
-        let columns = &view.desc.columns[..view.desc.key_columns()];
-        let wanted = |(&(value, isnull), &column): (&(pg_sys::Datum, bool), &usize)| {
-            integer(value, &attributes[column]).filter(|_| !isnull)
-        };
-        let wanted: Option<SmallVec<[i64; 4]>> =
-            key.values.iter().zip(columns).map(wanted).collect();
-        if let Some((wanted, series)) = wanted.and_then(|key| Some((key, reader.series(columns)?)))
-        {
-            return series.rows(&wanted);
         }
         let mut ranges = Vec::from_iter(core::iter::once(0..reader.rows()));
         for (at, &(value, _)) in key.values.iter().enumerate() {
@@ -233,6 +233,9 @@ pub unsafe fn within_bounds(
 ) -> Range<u32> {
     let column = view.desc.time_column();
     let quals = view.quals;
+    if quals.lowers.is_empty() && quals.uppers.is_empty() {
+        return rows;
+    }
     let mut ranges = vec![rows];
     // SAFETY: by contract.
     unsafe {
