@@ -289,6 +289,9 @@ fn with_notes(base: &DeleteMap, notes: &Notes) -> Result<DeleteMap, Damage> {
     Ok(map)
 }
 
+/// Notes, and the delete map that has their rows, too.
+type Noted = (Rc<[Note]>, Rc<DeleteMap>);
+
 /// What never changes of a header version: all but its slots, who sees it, and who wrote it. With the pieces of its payload that
 /// were read last.
 pub struct Content {
@@ -300,7 +303,7 @@ pub struct Content {
     /// The delete map of the header.
     pub base: Rc<DeleteMap>,
     /// The same with the rows of the notes that were asked for last.
-    noted: RefCell<Option<(Rc<[Note]>, Rc<DeleteMap>)>>,
+    noted: RefCell<Option<Noted>>,
     cache: RefCell<PieceCache>,
 }
 
