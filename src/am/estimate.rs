@@ -3,6 +3,7 @@
 //! stated. Chunks can have ten thousand rows on a page between pages of a hundred: as many as a few look-ups in a
 //! series index find are counted by their headers.
 
+use super::holes::{self, Stated};
 use super::series_index;
 use crate::catalog::layout;
 use crate::chunk::density::{self, CountedChunk};
@@ -161,37 +162,60 @@ const ENTRIES_PER_PAGE: f64 = 200.0;
 /// `table` must be open.
 pub unsafe fn rows(table: pg_sys::Relation, blocks: u32) -> Option<f64> {
     // SAFETY: by contract.
-    let (known_pages, known_rows) = unsafe { stated(table) };
-    let known_pages = known_pages.min(blocks);
-    let is_dense = known_rows > f64::from(known_pages) * MOST_TUPLES_PER_PAGE;
-    if blocks == known_pages {
-        return is_dense.then_some(known_rows);
+    let stated = unsafe { stated(table, blocks) };
+    let (first, is_dense) = (
+        stated.pages,
+        stated.rows > f64::from(stated.pages) * MOST_TUPLES_PER_PAGE,
+    );
+    let (mut behind, mut has_chunks) = (0.0, false);
+    if first < blocks {
+        // SAFETY: by contract.
+        let found = unsafe { found_from(table, first, blocks) };
+        behind = found.counted + found.rows_per_page * f64::from(blocks - first);
+        has_chunks = found.has_chunks;
     }
     // SAFETY: by contract.
-    let found = unsafe { found_from(table, known_pages, blocks) };
-    let more = found.counted + found.rows_per_page * f64::from(blocks - known_pages);
-    (is_dense || found.has_chunks).then_some((known_rows + more).max(0.0))
+    let before = unsafe { holes::rows(table, &stated, behind) };
+    (is_dense || has_chunks || before.is_some())
+        .then_some((before.unwrap_or(stated.rows) + behind).max(0.0))
 }
 
-/// Pages and rows that `pg_class` states; neither where rows are not known, or a quarter of the pages that nobody had to look
-/// at were changed since.
-unsafe fn stated(table: pg_sys::Relation) -> (u32, f64) {
+/// What `pg_class` states; nothing where rows are not known, or a quarter of the pages that nobody had to look at were changed since.
+unsafe fn stated(table: pg_sys::Relation, blocks: u32) -> Stated {
+    let nothing = Stated {
+        pages: 0,
+        rows: 0.0,
+        lacking: 0,
+        changed: None,
+    };
     // SAFETY: the callers' contract.
     unsafe {
         let form = (*table).rd_rel;
         let (pages, rows) = ((*form).relpages, (*form).reltuples);
         if pages < 1 || rows < 0.0 {
-            return (0, 0.0);
+            return nothing;
         }
-        let visible_then = (*form).relallvisible;
-        if visible_then > 0 {
-            let mut visible = 0;
-            pg_sys::visibilitymap_count(table, &mut visible, core::ptr::null_mut());
-            if (visible as i32) < visible_then - visible_then / 4 {
-                return (0, 0.0);
-            }
+        let pages = (pages as u32).min(blocks);
+        let mut visible = 0;
+        pg_sys::visibilitymap_count(table, &mut visible, core::ptr::null_mut());
+        // Compact writes none when it is done, and leaves bits; of tables that have none, it is not known whether they had any.
+        let visible_then = match (*form).relallvisible {
+            0 if visible == 0 => None,
+            0 => Some(pages),
+            some => Some((some as u32).min(pages)),
+        };
+        let changed = visible_then.map(|then| then.saturating_sub(visible));
+        if changed.is_some_and(|changed| {
+            changed as usize > holes::PAGES && changed > visible_then.unwrap_or(0) / 4
+        }) {
+            return nothing;
         }
-        (pages as u32, f64::from(rows))
+        Stated {
+            pages,
+            rows: f64::from(rows),
+            lacking: pages.saturating_sub(visible),
+            changed,
+        }
     }
 }
 

@@ -5,6 +5,7 @@ pub mod cluster;
 pub mod ddl;
 pub mod estimate;
 pub mod fetch;
+pub mod holes;
 pub mod index_build;
 pub mod index_delete;
 pub mod modify;

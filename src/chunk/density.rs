@@ -71,16 +71,37 @@ pub unsafe fn look_at(
 ) -> Density {
     let blocks = pages.end - pages.start;
     let looked = blocks.min(most);
+    let spread = (0..looked).map(|at| {
+        let offset = u64::from(at) * u64::from(blocks) / u64::from(looked);
+        pages.start + offset as u32
+    });
+    // SAFETY: by contract.
+    let (rows, has_chunks) = unsafe { rows_of_pages(table, spread, counted) };
+    Density {
+        rows_per_page: rows.iter().sum::<f64>() / f64::from(looked.max(1)),
+        has_chunks,
+    }
+}
+
+/// Rows of each of some pages, but for those of chunks that were counted, and whether any has a part of a chunk.
+///
+/// # Safety
+/// `table` must be open, and have these pages.
+pub unsafe fn rows_of_pages(
+    table: pg_sys::Relation,
+    pages: impl Iterator<Item = u32>,
+    counted: &[CountedChunk],
+) -> (Vec<f64>, bool) {
     let mut cursor = PageCursor::new(table);
-    let (mut rows, mut has_chunks) = (0.0, false);
+    let mut has_chunks = false;
     // SAFETY: the callers' contract.
     let horizon = unsafe { pg_sys::GetOldestNonRemovableTransactionId(table) };
-    for at in 0..looked {
+    let rows_of_page = |block: u32| {
         error::check_interrupts();
-        let offset = u64::from(at) * u64::from(blocks) / u64::from(looked);
-        cursor.go(pages.start + offset as u32);
+        cursor.go(block);
         let buffer = cursor.buffer();
         cursor.locked(|page: &Page| {
+            let mut rows = 0.0;
             for item in page.tuples() {
                 // SAFETY: the page is pinned and locked.
                 unsafe {
@@ -96,12 +117,11 @@ pub unsafe fn look_at(
                     }
                 }
             }
-        });
-    }
-    Density {
-        rows_per_page: rows / f64::from(looked.max(1)),
-        has_chunks,
-    }
+            rows
+        })
+    };
+    let rows = pages.map(rows_of_page).collect();
+    (rows, has_chunks)
 }
 
 /// Counts the rows of the chunk whose header is at `at`, if that is alive.
@@ -138,10 +158,15 @@ unsafe fn is_alive(
     // SAFETY: the caller's contract.
     unsafe {
         let mut found = item.to_heap_tuple(relation::oid(table));
-        matches!(
-            pg_sys::HeapTupleSatisfiesVacuum(&mut found, horizon, buffer),
-            pg_sys::HTSV_Result::HEAPTUPLE_LIVE | pg_sys::HTSV_Result::HEAPTUPLE_DELETE_IN_PROGRESS
-        )
+        match pg_sys::HeapTupleSatisfiesVacuum(&mut found, horizon, buffer) {
+            pg_sys::HTSV_Result::HEAPTUPLE_LIVE
+            | pg_sys::HTSV_Result::HEAPTUPLE_DELETE_IN_PROGRESS => true,
+            // Rows of this transaction are there for its own queries.
+            pg_sys::HTSV_Result::HEAPTUPLE_INSERT_IN_PROGRESS => {
+                pg_sys::TransactionIdIsCurrentTransactionId(tuple::xmin(item.header))
+            }
+            _ => false,
+        }
     }
 }
 

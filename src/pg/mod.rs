@@ -1,6 +1,7 @@
 //! Safe and thin wrappers around what pgrx lacks: heap tuples, pages, relations, snapshots, memory
 //! contexts and errors. Nearly all unsafe code of the extension lives here or at C entry points.
 
+pub mod activity;
 pub mod background;
 pub mod citus;
 pub mod constraint;
@@ -28,4 +29,5 @@ pub mod transaction;
 pub mod tuple;
 pub mod vacuum;
 pub mod varlena;
+pub mod visibility_map;
 pub mod wake;
