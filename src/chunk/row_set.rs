@@ -91,15 +91,6 @@ impl RowSet {
         }
     }
 
-    /// Bytes that name the series of a row, in the order of series.
-    pub fn series_key(&self, layout: &Layout, row: usize) -> Vec<u8> {
-        let mut key = Vec::new();
-        for &number in &layout.keys {
-            put_ordered(&mut key, &self.columns[usize::from(number) - 1], row);
-        }
-        key
-    }
-
     /// Puts the rows in the order of `layout`.
     pub fn order(&self, layout: &Layout) -> Order {
         let ids = self.series_ids(layout);
@@ -161,6 +152,10 @@ impl RowSet {
             let next = known.len() as u32;
             let id = match known.get(&bytes) {
                 Some(&id) => id,
+                // One copy of a large one is enough.
+                None if bytes.len() >= LARGE_BYTES => {
+                    *known.entry(core::mem::take(&mut bytes)).or_insert(next)
+                }
                 None => *known.entry(bytes.clone()).or_insert(next),
             };
             of_row.push(id);
@@ -217,6 +212,11 @@ pub fn integer_at(column: &Column, row: usize) -> (bool, i64) {
 
 /// Appends bytes whose order is that of the values: integers numerically, all else bytewise, nulls last.
 pub fn put_ordered(out: &mut Vec<u8>, column: &Column, row: usize) {
+    put_start(out, column, row, usize::MAX);
+}
+
+/// The same, of a value of more than `most` bytes only its first ones and no end.
+pub fn put_start(out: &mut Vec<u8>, column: &Column, row: usize, most: usize) {
     if column.validity.as_ref().is_some_and(|valid| !valid[row]) {
         out.push(1);
         return;
@@ -237,16 +237,36 @@ pub fn put_ordered(out: &mut Vec<u8>, column: &Column, row: usize) {
             let width = usize::from(*width);
             out.extend_from_slice(&data[row * width..(row + 1) * width]);
         }
+        Values::Bytes { .. } => {
+            let value = bytes_at(column, row).unwrap_or_default();
+            let start = &value[..value.len().min(most)];
+            if start.len() >= LARGE_BYTES {
+                out.reserve_exact(start.len() + 2);
+            }
+            for (at, part) in start.split(|&byte| byte == 0).enumerate() {
+                if at > 0 {
+                    out.extend_from_slice(&[0, 0xff]);
+                }
+                out.extend_from_slice(part);
+            }
+            if start.len() == value.len() {
+                out.extend_from_slice(&[0, 0]);
+            }
+        }
+    }
+}
+
+/// Values for which no more room is made than they need.
+const LARGE_BYTES: usize = 1 << 16;
+
+/// The bytes of a value of variable length.
+pub fn bytes_at(column: &Column, row: usize) -> Option<&[u8]> {
+    match &column.values {
         Values::Bytes { ends, data } => {
             let start = if row == 0 { 0 } else { ends[row - 1] as usize };
-            for &byte in &data[start..ends[row] as usize] {
-                out.push(byte);
-                if byte == 0 {
-                    out.push(0xff);
-                }
-            }
-            out.extend_from_slice(&[0, 0]);
+            Some(&data[start..ends[row] as usize])
         }
+        _ => None,
     }
 }
 

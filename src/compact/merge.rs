@@ -7,6 +7,7 @@
 //! are pulled into the round. Where that would rewrite far more than is new, or one of them is locked,
 //! and where short series overlap older rows, the new chunk stays without a key until a later round.
 
+use super::long_key;
 use super::plan::GROWTH;
 use super::source::{Source, Span};
 use super::survey::{self, Seen, Survey};
@@ -227,6 +228,7 @@ impl Round<'_> {
                 series.keyed = apart(&series.span)
                     && !own.iter().any(|&at| self.span(at).overlaps(&series.span));
             }
+            series.keyed &= !long_key::is_short_for(key);
         }
         self.series = all;
         Ok(())
@@ -412,6 +414,7 @@ impl Round<'_> {
                 for row in 0..rows.len() {
                     let mut key = Vec::new();
                     columns.put(row as u32, &mut key);
+                    key.shrink_to_fit();
                     samples.push(key);
                 }
                 Ok(())
@@ -499,9 +502,10 @@ impl Writer<'_, '_> {
         is_full: bool,
     ) -> core::ops::Range<usize> {
         let timed = self.timed_end(&range);
-        let key = self
-            .set
-            .series_key(self.round.layout, self.rows[range.start] as usize);
+        let keys = self.round.layout.keys.iter();
+        let keys = keys.map(|&key| &self.set.columns[usize::from(key) - 1]);
+        let mut key = Vec::new();
+        long_key::put_known(&mut key, keys, self.rows[range.start] as usize);
         let own = self
             .round
             .series

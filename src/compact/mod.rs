@@ -3,6 +3,7 @@
 
 pub mod expire;
 pub mod filter;
+mod long_key;
 pub mod merge;
 pub mod obstacle;
 pub mod plan;

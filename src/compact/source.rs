@@ -1,6 +1,7 @@
 //! A chunk as the input of a merge: which of its live rows lie in a range of (key, time), and their
 //! columns, decoded block by block.
 
+use super::long_key;
 use crate::catalog::layout::Layout;
 use crate::chunk::datum::{self, Datums};
 use crate::chunk::read::{Chunk, Damage};
@@ -35,13 +36,11 @@ pub struct SortColumns {
 }
 
 impl SortColumns {
-    /// Replaces `out` by bytes in the order of rows.
+    /// Replaces `out` by bytes in the order of rows; by their start, of long ones.
     pub fn put(&self, row: u32, out: &mut Vec<u8>) {
         out.clear();
-        self.put_key(row, out);
-        if let Some(time) = &self.time {
-            put_ordered(out, time, row as usize);
-        }
+        let columns = self.keys.iter().chain(&self.time);
+        long_key::put_not_behind(out, columns, row as usize);
     }
 
     /// Appends bytes that name the series of a row.
@@ -49,6 +48,12 @@ impl SortColumns {
         self.keys
             .iter()
             .for_each(|column| put_ordered(out, column, row as usize));
+    }
+
+    /// Replaces `out` by what the series of a row is known by.
+    fn put_known(&self, row: u32, out: &mut Vec<u8>) {
+        out.clear();
+        long_key::put_known(out, self.keys.iter(), row as usize);
     }
 
     /// Least and greatest time of the first `rows` rows, if any has one.
@@ -196,7 +201,7 @@ impl Source {
         };
         let mut key = Vec::new();
         if self.is_one_series(layout) {
-            self.sort_columns(layout, &[first])?.put_key(0, &mut key);
+            self.sort_columns(layout, &[first])?.put_known(0, &mut key);
             let header = &self.chunk().header;
             let span = Span {
                 rows: rows.len() as u64,
@@ -220,8 +225,7 @@ impl Source {
                 min: time,
                 max: time,
             };
-            key.clear();
-            columns.put_key(row as u32, &mut key);
+            columns.put_known(row as u32, &mut key);
             match out.get_mut(&key) {
                 Some(known) => known.extend(span),
                 None => {
@@ -261,8 +265,18 @@ impl Source {
         if from.is_none() && to.is_none() || live.is_empty() {
             return Ok(live);
         }
-        let columns = self.sort_columns(layout, &live)?;
         let mut key = Vec::new();
+        if self.sorted {
+            // Most slices have nothing of most chunks.
+            let columns = self.sort_columns(layout, &[live[0], live[live.len() - 1]])?;
+            columns.put(1, &mut key);
+            let is_before = from.is_some_and(|from| key.as_slice() < from);
+            columns.put(0, &mut key);
+            if is_before || to.is_some_and(|to| key.as_slice() >= to) {
+                return Ok(Vec::new());
+            }
+        }
+        let columns = self.sort_columns(layout, &live)?;
         if !self.sorted {
             let mut keep = |at: u32| {
                 columns.put(at, &mut key);

@@ -1,6 +1,7 @@
 //! What there is to do in a table: the chunks, by their headers, and the pages with rows of the tail. They are found by a series index
 //! and by the visibility map (`quiet`), where these can tell; else by a walk over all pages.
 
+use super::long_key;
 use super::source::{has_layout, Source};
 use crate::catalog::layout::Layout;
 use crate::chunk::chunk_cache;
@@ -8,7 +9,7 @@ use crate::chunk::datum;
 use crate::chunk::encode::CHUNK_BYTES;
 use crate::chunk::notes;
 use crate::chunk::read::{Chunk, Damage};
-use crate::chunk::row_set::put_ordered;
+use crate::chunk::row_set::append;
 use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::guc;
 use crate::pg::error;
@@ -20,6 +21,7 @@ use crate::table::quiet;
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
 use varve_columns::chunk::FORMAT_VERSION;
+use varve_columns::column::Column;
 use varve_columns::tuple::header::{
     BODY_BYTES, FLAG_ONE_SERIES, FLAG_TOMBSTONE, FLAG_UNKEYED, PIECE_BYTES, VERSION,
 };
@@ -303,29 +305,42 @@ unsafe fn describe(
     })
 }
 
-/// Series keys of the first and the last row.
+/// Series keys of the first and the last row: of long ones what is not behind the one, and not before the other.
 fn key_range(chunk: &Chunk, layout: &Layout) -> Result<(Vec<u8>, Vec<u8>), Damage> {
-    let last = chunk.header.rows.saturating_sub(1);
-    if chunk.header.has(FLAG_ONE_SERIES) {
-        let key = key_at(chunk, layout, 0)?;
-        return Ok((key.clone(), key));
+    let last = match chunk.header.has(FLAG_ONE_SERIES) {
+        true => 0,
+        false => chunk.header.rows.saturating_sub(1),
+    };
+    let (mut first_key, mut last_key) = (Vec::new(), Vec::new());
+    let keys = keys_at(chunk, layout, 0)?;
+    long_key::put_not_behind(&mut first_key, keys.iter(), 0);
+    if last == 0 {
+        long_key::put_not_before(&mut last_key, keys.iter(), 0);
+    } else {
+        drop(keys);
+        let keys = keys_at(chunk, layout, last)?;
+        long_key::put_not_before(&mut last_key, keys.iter(), 0);
     }
-    Ok((key_at(chunk, layout, 0)?, key_at(chunk, layout, last)?))
+    Ok((first_key, last_key))
 }
 
-fn key_at(chunk: &Chunk, layout: &Layout, row: u32) -> Result<Vec<u8>, Damage> {
-    let mut key = Vec::new();
+/// The key columns of one row.
+fn keys_at(chunk: &Chunk, layout: &Layout, row: u32) -> Result<Vec<Column>, Damage> {
+    let mut keys = Vec::new();
     for &number in &layout.keys {
         let at = usize::from(number) - 1;
         if at >= chunk.columns.columns().len() {
             continue;
         }
         let directory = chunk.directory(at)?;
-        let mut values = datum::empty(chunk.columns.column(at).kind);
+        let kind = chunk.columns.column(at).kind;
+        let mut values = datum::empty(kind);
         let rows = chunk.decode_block(at, &directory, directory.block_of_row(row), &mut values)?;
-        put_ordered(&mut key, &values, (row - rows.start) as usize);
+        let mut key = datum::empty(kind);
+        append(&mut key, &values, &[row - rows.start]);
+        keys.push(key);
     }
-    Ok(key)
+    Ok(keys)
 }
 
 /// The source of a chunk that a survey has seen, if it is still what it was; or what is wrong with it.

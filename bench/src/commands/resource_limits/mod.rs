@@ -15,7 +15,7 @@ use crate::Result;
 use postgres::Client;
 use std::sync::Arc;
 
-/// All of them, or one by its name.
+/// All of them, or one by its name; `huge` by its name only.
 pub fn run(tree: &Arc<Tree>, report: &mut Report, which: &str, seed: u64) -> Result<()> {
     println!("resource-limits: seed {seed}");
     let wanted = |name: &str| which == "all" || which == name;
@@ -30,6 +30,9 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, which: &str, seed: u64) -> Res
     }
     if wanted("memory") {
         memory::run(tree, report)?;
+    }
+    if which == "huge" {
+        memory::run_huge(tree, report)?;
     }
     if wanted("limits") {
         limits::run(tree, report)?;
