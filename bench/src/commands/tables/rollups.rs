@@ -11,6 +11,9 @@ use std::time::Instant;
 /// COPY is repeated so often: processor time is told in hundredths of a second.
 const COPIES: usize = 11;
 const LATE_ROWS: usize = 11;
+/// Rows that are inserted one by one, in turns of so many.
+const SINGLE_ROWS: usize = 20_000;
+const TURN_ROWS: usize = 1_000;
 
 /// Works in a copy of the database that has A1 in `cpu_heap` and `cpu_varve`.
 pub fn run(bench: &mut Bench, data: &Cpu) -> Result<()> {
@@ -18,7 +21,7 @@ pub fn run(bench: &mut Bench, data: &Cpu) -> Result<()> {
         "Rollups",
         "Averages and maxima of ten columns by hour and host, of A1: stored by `varve.create_rollup`, and from the raw heap, which \
          has no indexes that help. The last hour is computed from the raw table, since it is not over. Refreshes are against the \
-         rollup's query on the raw varve table. COPY of a tenth of A1 into a new table, without rollups and with two, in turns.",
+         rollup's query on the raw varve table. COPY of a tenth of A1 into a new table, without rollups and with two, in turns; and rows in order, one by one, likewise.",
     );
     let mut client = bench.copy_of_database("rollups")?;
     client.batch_execute("VACUUM ANALYZE cpu_heap")?;
@@ -26,7 +29,8 @@ pub fn run(bench: &mut Bench, data: &Cpu) -> Result<()> {
     let query = query(&mut client)?;
     sizes_and_times(bench, &mut client, &query)?;
     late_rows(bench, &mut client)?;
-    writers(bench, &mut client, data, &query)
+    writers(bench, &mut client, data, &query)?;
+    single_inserts(bench, &mut client, &query)
 }
 
 /// The rollup's query, of {t}.
@@ -166,6 +170,56 @@ fn writers(bench: &mut Bench, client: &mut Client, data: &Cpu, query: &str) -> R
         "processor time of COPY with two rollups ÷ without",
         busy[1] / busy[0],
         Goal::Most(1.05),
+    );
+    Ok(())
+}
+
+/// Rows in order, one a transaction, into a table with two rollups, and into one without.
+fn single_inserts(bench: &mut Bench, client: &mut Client, query: &str) -> Result<()> {
+    let pid: i32 = client.query_one("SELECT pg_backend_pid()", &[])?.get(0);
+    client.batch_execute("SET synchronous_commit = off")?;
+    let tables = ["single", "single_rolled_up"];
+    let mut inserts = Vec::new();
+    for table in tables {
+        create(client, table, true)?;
+        inserts.push(client.prepare(&format!(
+            "INSERT INTO {table} SELECT clock_timestamp(), $1::int, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1"
+        ))?);
+    }
+    for (name, width) in [("single_hourly", "1 hour"), ("single_daily", "1 day")] {
+        let query = query.replace("{t}", tables[1]).replace("1 hour", width);
+        client.execute("SELECT varve.create_rollup($1, $2)", &[&name, &query])?;
+        client.execute(&inserts[1], &[&1i32])?;
+        client.batch_execute(&format!("CALL varve.refresh_rollup('{name}')"))?;
+    }
+    let mut times = [Vec::new(), Vec::new()];
+    let mut busy = [0.0; 2];
+    for turn in 0..2 * SINGLE_ROWS / TURN_ROWS {
+        let before = watch::processor_seconds(pid)?;
+        for row in 0..TURN_ROWS {
+            let start = Instant::now();
+            client.execute(&inserts[turn % 2], &[&(row as i32 % 100)])?;
+            times[turn % 2].push(start.elapsed().as_secs_f64());
+        }
+        busy[turn % 2] += watch::processor_seconds(pid)? - before;
+    }
+    client.batch_execute("DROP TABLE single, single_rolled_up CASCADE")?;
+    let slowest = times.map(|mut of| {
+        of.sort_by(f64::total_cmp);
+        of[of.len() * 99 / 100]
+    });
+    let (page, report) = (&mut bench.page, &mut bench.report);
+    page.own(
+        report,
+        "slowest percentile of single rows with two rollups ÷ without",
+        slowest[1] / slowest[0],
+        Goal::Most(1.1),
+    );
+    page.own(
+        report,
+        "processor time of single rows with two rollups ÷ without",
+        busy[1] / busy[0],
+        Goal::None,
     );
     Ok(())
 }
