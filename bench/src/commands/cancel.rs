@@ -92,7 +92,7 @@ const OPERATIONS: [Operation; 28] = [
     change("delete of everything", "DELETE FROM work"),
     change("lock of everything", "SELECT max(n) FROM (SELECT n FROM work FOR UPDATE) AS t"),
     change("insert", IN_ORDER),
-    change("copy in", "COPY work FROM PROGRAM 'cat work.copy'"),
+    change("copy in", "COPY work FROM 'work.copy'"),
     operation("vacuum full", "VACUUM FULL work"),
     operation("cluster", "CLUSTER work USING work_host_time_idx"),
     change("rewriting alter table", "ALTER TABLE work ALTER n TYPE bigint"),

@@ -116,7 +116,7 @@ fn large_values(cluster: &mut Cluster, bytes: u64) -> Result<()> {
             .map_err(|error| format!("{table}: {}", crate::errors::describe(&error)))?;
     }
     // Comparing with what it should be is not what is limited.
-    limit(cluster, client, 16 * bytes)?;
+    limit(cluster, client, 32 * bytes)?;
     let mut client = cluster.connect("memory")?;
     for (table, _) in TABLES {
         let chunks = format!("SELECT count(*) FROM varve.chunks('{table}') WHERE rows = 1");
