@@ -7,6 +7,7 @@ use crate::pg::nbtree::EntryScan;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
 use pgrx::pg_sys;
+use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -79,16 +80,19 @@ impl IndexDesc {
     }
 }
 
-/// The key of a series: values and nulls of the key columns.
+/// Values and nulls of the key columns: few, as a rule.
+pub type KeyValues = SmallVec<[(pg_sys::Datum, bool); 2]>;
+
+/// The key of a series.
 pub struct Key {
-    pub values: Vec<(pg_sys::Datum, bool)>,
-    /// The index tuple that by-reference values point into, where they are not a reader's.
+    pub values: KeyValues,
+    /// The index tuple that by-reference values point into, where there are any that are not a reader's.
     _tuple: Vec<u64>,
 }
 
 impl Key {
     /// Values that live elsewhere, long enough.
-    pub fn borrowed(values: Vec<(pg_sys::Datum, bool)>) -> Rc<Key> {
+    pub fn borrowed(values: KeyValues) -> Rc<Key> {
         Rc::new(Key {
             values,
             _tuple: Vec::new(),
@@ -271,19 +275,22 @@ impl Stream {
             if let Some(key) = self.key.as_ref().filter(|key| same(key)) {
                 return Rc::clone(key);
             }
-            let bytes = usize::from((*tuple).t_info & INDEX_SIZE_MASK);
-            let mut copy = vec![0u64; bytes.div_ceil(8)];
-            core::ptr::copy_nonoverlapping(
-                tuple.cast::<u8>(),
-                copy.as_mut_ptr().cast::<u8>(),
-                bytes,
-            );
-            pg_sys::index_deform_tuple(
-                copy.as_mut_ptr().cast(),
-                descriptor,
-                self.values.as_mut_ptr(),
-                self.nulls.as_mut_ptr(),
-            );
+            let mut copy = Vec::new();
+            if !attributes.iter().all(|attribute| attribute.attbyval) {
+                let bytes = usize::from((*tuple).t_info & INDEX_SIZE_MASK);
+                copy.resize(bytes.div_ceil(8), 0u64);
+                core::ptr::copy_nonoverlapping(
+                    tuple.cast::<u8>(),
+                    copy.as_mut_ptr().cast::<u8>(),
+                    bytes,
+                );
+                pg_sys::index_deform_tuple(
+                    copy.as_mut_ptr().cast(),
+                    descriptor,
+                    self.values.as_mut_ptr(),
+                    self.nulls.as_mut_ptr(),
+                );
+            }
             let values = self.values.iter().copied().zip(self.nulls.iter().copied());
             let key = Rc::new(Key {
                 values: values.take(desc.key_columns()).collect(),

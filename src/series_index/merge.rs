@@ -23,6 +23,7 @@ use crate::table::fetched;
 use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
@@ -215,9 +216,9 @@ impl Sources<'_> {
 struct Group {
     key: Rc<Key>,
     tail: VecDeque<(Time, Tid)>,
-    chunks: Vec<ChunkRows>,
+    chunks: SmallVec<[ChunkRows; 1]>,
     /// Headers of all chunks that were added, whether rows of them are left or not.
-    met: Vec<Tid>,
+    met: SmallVec<[Tid; 2]>,
     section: VecDeque<(Time, Tid)>,
     /// Forward: everything up to here has been read.
     settled: Option<Time>,
@@ -468,8 +469,8 @@ impl Merge {
         Some(Group {
             key,
             tail: VecDeque::new(),
-            chunks: Vec::new(),
-            met: Vec::new(),
+            chunks: SmallVec::new(),
+            met: SmallVec::new(),
             section,
             settled: None,
             rows_read: 0,

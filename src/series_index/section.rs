@@ -2,7 +2,7 @@
 //! overlap. A scan looks at those under NULL keys and under the first keys that it asks for, takes the
 //! rows that it wants, and sorts them in the order of the index.
 
-use super::entries::{IndexDesc, Key, Time};
+use super::entries::{IndexDesc, Key, KeyValues, Time};
 use super::quals::Quals;
 use super::rows::{candidates, rows_of_series, within_bounds, View};
 use crate::chunk::chunk_cache;
@@ -211,7 +211,7 @@ unsafe fn collect_chunk(chunk: &OpenChunk, view: View, out: &mut Vec<Series>) {
         for run in runs {
             error::check_interrupts();
             let read = |&column: &usize| reader.value(descriptor, run.start, column);
-            let key: Vec<_> = keys.iter().map(read).collect();
+            let key: KeyValues = keys.iter().map(read).collect();
             if view.quals.keys_hold(|column| key[column]) {
                 let rows: Vec<_> = run
                     .filter(|&row| !chunk.is_hidden(row))

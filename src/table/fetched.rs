@@ -6,6 +6,7 @@ use crate::chunk::reader::Reader;
 use crate::pg::tid::Tid;
 use pgrx::pg_sys;
 use std::rc::Rc;
+use varve_columns::tuple::header::FLAG_ONE_SERIES;
 
 /// What a fetch of ours adds to core's.
 #[repr(C)]
@@ -52,22 +53,30 @@ pub unsafe fn offer(
 ) {
     // SAFETY: by contract.
     unsafe {
+        let stamp = (snapshot, (*snapshot).curcid);
+        let recent = &mut *(*fetch.cast::<VarveFetch>()).recent;
+        let is_known = |last: &RecentChunk| last.snapshot == stamp && Rc::ptr_eq(&last.open, open);
+        if recent.last().is_some_and(is_known) {
+            return;
+        }
         let chunk = RecentChunk {
             header: open.reader.chunk.tid,
-            snapshot: (snapshot, (*snapshot).curcid),
+            snapshot: stamp,
             open: Rc::clone(open),
         };
-        let recent = &mut *(*fetch.cast::<VarveFetch>()).recent;
         recent.retain(|known| known.header != chunk.header);
         remember(recent, chunk);
     }
 }
 
-/// Lets a fetch forget a chunk that an index scan has left.
+/// Lets a fetch forget a chunk that an index scan has left, unless the scan may come to other series in it.
 ///
 /// # Safety
 /// As `offer`.
 pub unsafe fn leave(fetch: *mut pg_sys::IndexFetchTableData, open: &OpenChunk) {
+    if !open.reader.chunk.header.has(FLAG_ONE_SERIES) {
+        return;
+    }
     // SAFETY: by contract.
     let recent = unsafe { &mut *(*fetch.cast::<VarveFetch>()).recent };
     recent.retain(|known| known.header != open.reader.chunk.tid);
