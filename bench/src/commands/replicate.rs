@@ -83,8 +83,14 @@ fn feedback_and_promotion(
     standby.configure(&[
         "hot_standby_feedback = on",
         "wal_receiver_status_interval = '1s'",
+        "log_recovery_conflict_waits = on",
     ])?;
     standby.start()?;
+    old_snapshot(&standby, client, workload)
+        .map_err(|error| format!("{error}\n{}", standby.log_end().unwrap_or_default()).into())
+}
+
+fn old_snapshot(standby: &Cluster, client: &mut Client, workload: &mut Workload) -> Result<()> {
     let (mut reader, mut other) = (standby.connect("replicate")?, standby.connect("replicate")?);
     reader.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ")?;
     let before = heap_pair::digest(&mut reader, VARVE)?;
