@@ -72,13 +72,16 @@ fn standby(primary: &Cluster, client: &mut Client, workload: &mut Workload) -> R
     heap_pair::expect_equal(&mut reader, HEAP, VARVE)
 }
 
-/// With hot_standby_feedback an old snapshot on the standby sees its rows whatever the primary deletes, compacts and vacuums.
-/// Promoted, the standby is a server like any other.
+/// With hot_standby_feedback an old snapshot on the standby sees its rows whatever the primary deletes, compacts and vacuums, as long
+/// as that cuts off and rebuilds no file: locks for it end queries of a standby, on a heap too. Promoted, the standby is a server like any other.
 fn feedback_and_promotion(
     primary: &Cluster,
     client: &mut Client,
     workload: &mut Workload,
 ) -> Result<()> {
+    client.batch_execute(&format!(
+        "ALTER TABLE {VARVE} SET (vacuum_truncate = false)"
+    ))?;
     let mut standby = primary.base_backup(true)?;
     standby.configure(&[
         "hot_standby_feedback = on",
