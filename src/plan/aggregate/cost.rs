@@ -127,7 +127,9 @@ unsafe fn by_index(
             }
         }
         let entries = (f64::from((*index).pages) - 1.0).max(0.5) * ENTRIES_PER_PAGE;
-        let chunks = entries.clamp(rows / CHUNK_ROWS, rows).max(1.0);
+        // A long series has an entry for each block of a chunk besides the chunk's own.
+        let chunks = entries - rows / BLOCK_ROWS;
+        let chunks = chunks.clamp(rows / CHUNK_ROWS, rows).max(1.0);
         ByIndex {
             // Those that a range of time leaves are told by their headers.
             opened: (by_keys * chunks).min(f64::from((*table).pages)).max(1.0),
