@@ -7,7 +7,7 @@ use super::holes::{self, Stated};
 use super::series_index;
 use crate::catalog::layout;
 use crate::chunk::density::{self, CountedChunk};
-use crate::chunk::index_entries;
+use crate::chunk::index_entries::{self, ENTRIES_PER_PAGE};
 use crate::pg::nbtree::EntryScan;
 use crate::pg::relation::{self, Open};
 use crate::pg::tid::Tid;
@@ -152,9 +152,6 @@ unsafe fn count_unkeyed(
         }
     }
 }
-
-/// Entries of a page, about.
-const ENTRIES_PER_PAGE: f64 = 200.0;
 
 /// Rows of a table of `blocks` pages, `None` where heap's own estimate will do: no chunk is in sight.
 ///

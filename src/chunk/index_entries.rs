@@ -32,6 +32,8 @@ const SERIES_PER_FIRST_KEY: usize = 32;
 const ROWS_PER_ENTRY: usize = 64;
 /// Rows of a series in a keyed chunk between two entries of it: those of a block of times.
 pub const ROWS_PER_STEP: u32 = BLOCK_ROWS as u32;
+/// Entries of a page of a series index, about: what the planner knows of them without looking.
+pub const ENTRIES_PER_PAGE: f64 = 200.0;
 
 /// TID under which indexes enter the header at `header`.
 pub fn entry_of_header(header: Tid) -> Tid {

@@ -2,12 +2,11 @@
 //! them, the chunks that every scan looks at before its first row, and the rows that come out.
 
 use crate::am::estimate::{self, Unkeyed};
+use crate::chunk::index_entries::ENTRIES_PER_PAGE;
 use crate::table::fetched::RECENT_CHUNKS;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-/// Entries of a page, about.
-const ENTRIES_PER_PAGE: f64 = 200.0;
 /// Strategy number of equality.
 const EQUAL: i32 = 3;
 /// Fetching a row by virtual TID, in tuples of a sequential scan.

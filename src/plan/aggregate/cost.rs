@@ -5,6 +5,7 @@
 use super::join::Input;
 use super::target::Target;
 use crate::catalog::layout;
+use crate::chunk::index_entries::{ENTRIES_PER_PAGE, ROWS_PER_STEP};
 use crate::exec::aggregate::is_folded;
 use crate::pg::node::{items, list};
 use pgrx::pg_sys::{self, Node};
@@ -17,8 +18,6 @@ const ROW: f64 = 0.5;
 const START: f64 = 200.0;
 /// Opening a chunk, beside its header's page, in tuples.
 const CHUNK: f64 = 50.0;
-/// Entries of an index page, about.
-const ENTRIES_PER_PAGE: f64 = 200.0;
 /// Rows that are decoded together, about.
 const BLOCK_ROWS: f64 = 1024.0;
 /// Most rows of a chunk.
@@ -127,8 +126,8 @@ unsafe fn by_index(
             }
         }
         let entries = (f64::from((*index).pages) - 1.0).max(0.5) * ENTRIES_PER_PAGE;
-        // A long series has an entry for each block of a chunk besides the chunk's own.
-        let chunks = entries - rows / BLOCK_ROWS;
+        // A long series has an entry for each step of a chunk besides the chunk's own.
+        let chunks = entries - rows / f64::from(ROWS_PER_STEP);
         let chunks = chunks.clamp(rows / CHUNK_ROWS, rows).max(1.0);
         ByIndex {
             // Those that a range of time leaves are told by their headers.
