@@ -5,18 +5,20 @@
 use crate::Result;
 use postgres::{Client, NoTls};
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 const START_SECONDS: u64 = 60;
 
 /// The copied server tree; it and every cluster in it are removed when the last user lets go.
 pub struct Tree {
-    root: PathBuf,
+    root: TempDir,
     bin: PathBuf,
     lib: PathBuf,
     /// The account that servers run as, where that is not the caller's.
@@ -33,20 +35,24 @@ struct Account {
 impl Tree {
     /// Copies the server that PG_CONFIG names and installs the built extension into the copy.
     pub fn install() -> Result<Arc<Self>> {
-        let root = std::env::temp_dir().join(format!("varve-{}", std::process::id()));
-        fs::create_dir(&root)?;
+        // The number of a process would not do as a name: each Debian root of its own counts processes from 1.
+        let root = tempfile::Builder::new()
+            .prefix("varve-")
+            .permissions(fs::Permissions::from_mode(0o755))
+            .tempdir()?;
         let (bin, lib, share) = (
             pg_config("--bindir")?,
             pg_config("--pkglibdir")?,
             pg_config("--sharedir")?,
         );
-        let inside = |path: &str| root.join(path.trim_start_matches('/'));
+        let directory = root.path().to_owned();
+        let inside = |path: &str| directory.join(path.trim_start_matches('/'));
         let tree = Arc::new(Self {
             bin: inside(&bin),
             lib: inside(&lib),
             account: account()?,
             clusters: AtomicUsize::new(0),
-            root: root.clone(),
+            root,
         });
         for path in [&bin, &lib, &share] {
             let copy = inside(path);
@@ -58,7 +64,7 @@ impl Tree {
         }
         run(Command::new("make")
             .args(["--silent", "--no-print-directory", "install"])
-            .arg(format!("DESTDIR={}", root.display())))?;
+            .arg(format!("DESTDIR={}", directory.display())))?;
         Ok(tree)
     }
 
@@ -126,7 +132,7 @@ impl Tree {
     /// A new empty directory that the servers' account may write to.
     pub fn directory(&self, name: &str) -> Result<PathBuf> {
         let number = self.clusters.fetch_add(1, Ordering::Relaxed);
-        let path = self.root.join(format!("{name}-{number}"));
+        let path = self.root.path().join(format!("{name}-{number}"));
         fs::create_dir_all(&path)?;
         if let Some(account) = &self.account {
             std::os::unix::fs::chown(&path, Some(account.user), Some(account.group))?;
@@ -140,14 +146,6 @@ impl Tree {
             .env("RUST_BACKTRACE", "1")
             .env("LC_ALL", "C")
             .env("TZ", "UTC");
-    }
-}
-
-impl Drop for Tree {
-    fn drop(&mut self) {
-        if fs::remove_dir_all(&self.root).is_err() {
-            eprintln!("could not remove {}", self.root.display());
-        }
     }
 }
 
