@@ -10,6 +10,9 @@
 //!   columns NULL. Scans find it by its first key, but do not learn from the index what times it has;
 //! * else one with all columns NULL, where every scan looks. Few chunks may be there for long.
 //!
+//! Where series are so short that this would be more than an entry for `ROWS_PER_ENTRY` rows, and first keys are integers, they
+//! are entered by *cells*: stretches of `CELL_KEYS` first keys, each by its first one, as in the second case.
+//!
 //! The TID of a chunk's entry is its header's with `HEADER_BIT` set in the block number, so that scans
 //! tell entries apart without visiting the table.
 
@@ -28,8 +31,12 @@ use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE,
 const HEADER_BIT: u32 = 1 << 31;
 /// Where a first key has at most so many series in a shared chunk, it is as good as the whole key.
 const SERIES_PER_FIRST_KEY: usize = 32;
-/// A chunk that is entered by first keys has at most one entry for so many rows.
+/// A chunk that is entered by first keys, or by cells of them, has at most one entry for so many rows.
 const ROWS_PER_ENTRY: usize = 64;
+/// First keys of a cell: a power of two.
+const CELL_KEYS: i64 = 64;
+/// Where a cell has at most so many series in a shared chunk, it is as good as their keys.
+const SERIES_PER_CELL: usize = 256;
 /// Rows of a series in a keyed chunk between two entries of it: those of a block of times.
 pub const ROWS_PER_STEP: u32 = BLOCK_ROWS as u32;
 /// Entries of a page of a series index, about: what the planner knows of them without looking.
@@ -49,6 +56,35 @@ pub fn header_of_entry(entry: Tid) -> Option<Tid> {
         block: entry.block & !HEADER_BIT,
         ..entry
     })
+}
+
+/// The cell of a first key: the least that a key in it can be.
+pub fn cell_of(first_key: i64) -> i64 {
+    first_key & !(CELL_KEYS - 1)
+}
+
+/// The first keys that a cell may have.
+pub fn keys_of_cell(cell: i64) -> core::ops::RangeInclusive<i64> {
+    cell..=cell + (CELL_KEYS - 1)
+}
+
+/// Length of the first keys of an index that may enter chunks by cells: they are integers.
+///
+/// # Safety
+/// `index` must be an open series index.
+pub unsafe fn cell_length(index: pg_sys::Relation) -> Option<i16> {
+    // SAFETY: by contract; the array has an entry for each column.
+    unsafe {
+        if (*(*index).rd_index).indnkeyatts < 2 {
+            return None;
+        }
+        match *(*index).rd_opcintype {
+            pg_sys::INT2OID => Some(2),
+            pg_sys::INT4OID => Some(4),
+            pg_sys::INT8OID => Some(8),
+            _ => None,
+        }
+    }
 }
 
 /// Values of one index entry.
@@ -184,7 +220,7 @@ pub unsafe fn header_entries(
             return ChunkEntries::default();
         }
         if !is_keyed(chunk, &columns) {
-            return in_section(table, reader, &columns);
+            return in_section(table, index, reader, &columns);
         }
         let descriptor = (*table).rd_att;
         let (time, keys) = columns.split_last().expect("BUG: an index without columns");
@@ -192,10 +228,22 @@ pub unsafe fn header_entries(
             core::iter::once(0..chunk.header.rows).collect()
         } else {
             let all = runs(reader, descriptor, keys, 0..chunk.header.rows);
-            let firsts = runs(reader, descriptor, &keys[..1], 0..chunk.header.rows).len();
+            let by_first = runs(reader, descriptor, &keys[..1], 0..chunk.header.rows);
+            let firsts = by_first.len();
             let few = firsts * ROWS_PER_ENTRY <= chunk.header.rows as usize;
             if few && firsts < all.len() && all.len() <= firsts * SERIES_PER_FIRST_KEY {
-                return in_section(table, reader, &columns);
+                return in_section(table, index, reader, &columns);
+            }
+            if all.len() * ROWS_PER_ENTRY > chunk.header.rows as usize {
+                let cells = cell_entries(table, index, reader, &columns, &by_first);
+                if let Some(needed) =
+                    cells.filter(|cells| all.len() <= cells.len() * SERIES_PER_CELL)
+                {
+                    return ChunkEntries {
+                        needed,
+                        steps: Vec::new(),
+                    };
+                }
             }
             all
         };
@@ -231,12 +279,61 @@ pub unsafe fn header_entries(
     }
 }
 
-unsafe fn in_section(table: pg_sys::Relation, reader: &Reader, columns: &[usize]) -> ChunkEntries {
+unsafe fn in_section(
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+    reader: &Reader,
+    columns: &[usize],
+) -> ChunkEntries {
     ChunkEntries {
         // SAFETY: the caller's contract.
-        needed: unsafe { section_entries(table, reader, columns) },
+        needed: unsafe { section_entries(table, index, reader, columns) },
         steps: Vec::new(),
     }
+}
+
+/// An entry for each cell of a chunk whose rows lie in `by_first`, runs of equal first keys that ascend. `None` where there are
+/// no cells, or too many of them.
+unsafe fn cell_entries(
+    table: pg_sys::Relation,
+    index: pg_sys::Relation,
+    reader: &Reader,
+    columns: &[usize],
+    by_first: &[core::ops::Range<u32>],
+) -> Option<Vec<Entry>> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let length = cell_length(index)?;
+        let mut cells = Vec::new();
+        for rows in by_first {
+            let (value, isnull) = reader.value((*table).rd_att, rows.start, columns[0]);
+            if isnull {
+                return None;
+            }
+            let cell = cell_of(time_value(value, length));
+            if cells.last() != Some(&cell) {
+                cells.push(cell);
+            }
+        }
+        if cells.len() * ROWS_PER_ENTRY > reader.chunk.header.rows as usize {
+            return None;
+        }
+        let first = |cell| (time_datum(cell, length), false);
+        Some(
+            cells
+                .into_iter()
+                .map(|cell| first_key_entry(first(cell), columns.len()))
+                .collect(),
+        )
+    }
+}
+
+/// The entry of a chunk that is known by a first key.
+fn first_key_entry(first: (pg_sys::Datum, bool), columns: usize) -> Entry {
+    let mut values = vec![pg_sys::Datum::from(0usize); columns];
+    let mut nulls = vec![true; columns];
+    (values[0], nulls[0]) = first;
+    Entry { values, nulls }
 }
 
 /// The times at which `rows`, those of a series, have steps: ascending, each once. Only a column in one block is decoded for them.
@@ -283,29 +380,26 @@ fn last_of_block(reader: &Reader, time: usize, rows: core::ops::Range<u32>) -> O
 /// Entries with NULL times, of a chunk that is not keyed.
 unsafe fn section_entries(
     table: pg_sys::Relation,
+    index: pg_sys::Relation,
     reader: &Reader,
     columns: &[usize],
 ) -> Vec<Entry> {
     let header = &reader.chunk.header;
-    let null = pg_sys::Datum::from(0usize);
-    let entry = |first: (pg_sys::Datum, bool)| {
-        let mut values = vec![null; columns.len()];
-        let mut nulls = vec![true; columns.len()];
-        (values[0], nulls[0]) = first;
-        Entry { values, nulls }
-    };
+    let entry = |first| first_key_entry(first, columns.len());
+    let any = || vec![entry((pg_sys::Datum::from(0usize), true))];
     let by_first_key = (header.level > 0 || header.has(FLAG_ONE_SERIES))
         && columns.len() > 1
         && own_columns(&reader.chunk) == columns;
     if !by_first_key {
-        return vec![entry((null, true))];
+        return any();
     }
     // SAFETY: the caller's contract.
     unsafe {
         let descriptor = (*table).rd_att;
         let series = runs(reader, descriptor, &columns[..1], 0..header.rows);
         if series.len() > 1 && series.len() * ROWS_PER_ENTRY > header.rows as usize {
-            return vec![entry((null, true))];
+            let cells = cell_entries(table, index, reader, columns, &series);
+            return cells.unwrap_or_else(any);
         }
         series
             .into_iter()

@@ -10,83 +10,25 @@
 //! A long series has several entries of one chunk. The first that is met brings all rows of the chunk, and each
 //! of them says up to where everything has been read.
 
+use super::cells::Walk;
 use super::ends::{self, Ends};
 use super::entries::{Entry, IndexDesc, Key, Stream, Time};
+use super::opened::Opened;
 use super::quals::Quals;
 use super::rows::{rows_of_series, within_bounds, ChunkRows, View};
-use super::section::Section;
+use super::section::{Place, Section};
+use crate::chunk::dead_header;
 use crate::chunk::index_entries::{self, ROWS_PER_STEP};
-use crate::chunk::{chunk_cache, dead_header};
 use crate::pg::error;
 use crate::pg::tid::Tid;
 use crate::table::fetched;
 use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
-use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
 use varve_columns::tuple::header::FLAG_ONE_SERIES;
-
-/// Keyed chunks that a scan has opened, in this rescan or before: many series share one. Good for one MVCC snapshot and command, to
-/// which a chunk stays what it is.
-#[derive(Default)]
-pub struct Opened {
-    stamp: Option<(pg_sys::Snapshot, pg_sys::CommandId)>,
-    chunks: FxHashMap<Tid, OpenedChunk>,
-}
-
-struct OpenedChunk {
-    open: Rc<OpenChunk>,
-    /// Rows of the series that was looked for last.
-    found: Range<u32>,
-}
-
-/// Keyed chunks that are kept open.
-const MOST_OPENED: usize = 32;
-
-impl Opened {
-    /// Forgets all of them.
-    pub fn clear(&mut self) {
-        self.chunks.clear();
-    }
-
-    /// The chunk whose header is at `header`, if the snapshot sees it.
-    ///
-    /// # Safety
-    /// `table` must be open, `snapshot` valid.
-    unsafe fn open(
-        &mut self,
-        table: pg_sys::Relation,
-        header: Tid,
-        snapshot: pg_sys::Snapshot,
-    ) -> Option<Rc<OpenChunk>> {
-        // SAFETY: by contract.
-        unsafe {
-            let is_mvcc = (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_MVCC;
-            let stamp = is_mvcc.then(|| (snapshot, (*snapshot).curcid));
-            if stamp.is_none() || stamp != self.stamp || self.chunks.len() > MOST_OPENED {
-                self.chunks.clear();
-                self.stamp = stamp;
-            }
-            if let Some(known) = self.chunks.get(&header) {
-                return Some(Rc::clone(&known.open));
-            }
-            let reader = chunk_cache::reader_at(table, header, snapshot)?;
-            let open = Rc::new(OpenChunk::new(reader, snapshot));
-            if open.is_empty() {
-                return None;
-            }
-            let opened = OpenedChunk {
-                open: Rc::clone(&open),
-                found: 0..0,
-            };
-            self.chunks.insert(header, opened);
-            Some(open)
-        }
-    }
-}
 
 /// What a merge reads from.
 pub struct Sources<'a> {
@@ -101,6 +43,8 @@ pub struct Sources<'a> {
     pub opened: &'a mut Opened,
     /// Where the keyed chunks end.
     pub ends: &'a mut Ends,
+    /// Chunks that are entered by cells, where no first key is named.
+    pub walk: Option<&'a mut Walk>,
     /// For backward scans: the upper bound of time, and the same turned round.
     pub upper: Option<(pg_sys::ScanKeyData, pg_sys::ScanKeyData)>,
 }
@@ -117,6 +61,22 @@ impl Sources<'_> {
 
     fn forward(&self) -> bool {
         self.stream.forward
+    }
+
+    /// The next series of the chunks that are walked over by cells.
+    fn peek_cells(&mut self) -> Option<Rc<Key>> {
+        let walk = self.walk.as_deref_mut()?;
+        let place = Place {
+            desc: self.desc,
+            table: self.table,
+            snapshot: self.snapshot,
+        };
+        // SAFETY: index and table are open, the snapshot valid.
+        unsafe { walk.peek(place, self.quals, self.opened, self.fetch) }
+    }
+
+    fn take_cells(&mut self) -> Vec<(Time, Tid)> {
+        self.walk.as_deref_mut().map_or_else(Vec::new, Walk::take)
     }
 
     /// The next entry of this sub-scan or the first one of a later sub-scan.
@@ -445,27 +405,48 @@ impl Merge {
     fn next_group(&mut self, sources: &mut Sources) -> Option<Group> {
         let forward = sources.forward();
         let desc = sources.desc;
-        let indexed = sources.peek_any().map(|entry| Rc::clone(&entry.key));
-        let sectioned = self.section.peek(forward).map(Rc::clone);
-        let (key, from_index, from_section) = match (indexed, sectioned) {
-            (None, None) => return None,
-            (Some(key), None) => (key, true, false),
-            (None, Some(key)) => (key, false, true),
-            (Some(a), Some(b)) => {
-                let order = desc.compare(&a, &b);
-                let order = if forward { order } else { order.reverse() };
-                if order.is_gt() {
-                    (b, false, true)
-                } else {
-                    (a, true, order.is_eq())
-                }
+        let comes_first = |a: &Rc<Key>, b: &Rc<Key>| {
+            let order = desc.compare(a, b);
+            if forward {
+                order
+            } else {
+                order.reverse()
             }
         };
-        let section = if from_section {
-            self.section.take(forward).into()
-        } else {
-            VecDeque::new()
+        let indexed = sources.peek_any().map(|entry| Rc::clone(&entry.key));
+        let sectioned = self.section.peek(forward).map(Rc::clone);
+        let in_cells = sources.peek_cells();
+        let all = [&indexed, &sectioned, &in_cells].into_iter().flatten();
+        let key = Rc::clone(all.reduce(|first, next| {
+            if comes_first(next, first).is_lt() {
+                next
+            } else {
+                first
+            }
+        })?);
+        let is_it = |other: &Option<Rc<Key>>| {
+            other
+                .as_ref()
+                .is_some_and(|other| Rc::ptr_eq(other, &key) || comes_first(other, &key).is_eq())
         };
+        let mut section = Vec::new();
+        if is_it(&sectioned) {
+            section = self.section.take(forward);
+        }
+        if is_it(&in_cells) {
+            let is_alone = section.is_empty();
+            section.append(&mut sources.take_cells());
+            if !is_alone {
+                section.sort();
+                if !forward {
+                    section.reverse();
+                }
+            }
+        }
+        let from_index = is_it(&indexed);
+        // Entries of the index share the key that was read with them.
+        let key = indexed.filter(|_| from_index).unwrap_or(key);
+        let section = section.into();
         Some(Group {
             key,
             tail: VecDeque::new(),

@@ -1,9 +1,11 @@
 //! What a series index holds, and how a scan merges its entries and the rows of chunks. The callbacks are in `am::series_index`.
 //! May import `table` and what is below.
 
+pub mod cells;
 pub mod ends;
 pub mod entries;
 pub mod merge;
+pub mod opened;
 pub mod probe;
 pub mod quals;
 pub mod rows;

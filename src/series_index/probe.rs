@@ -20,6 +20,19 @@ pub enum Section {
     All,
     /// Those of one value of the first key column.
     FirstKey,
+    /// Those of the cell that this value is in.
+    Cell,
+}
+
+/// The cell of a key, in an index that may enter chunks by cells.
+///
+/// # Safety
+/// The index must be open; `key` of its column types, not null.
+pub unsafe fn cell_of(desc: &IndexDesc, key: &[pg_sys::Datum]) -> Option<i64> {
+    // SAFETY: by contract.
+    let length = unsafe { index_entries::cell_length(desc.index) }?;
+    let first = index_entries::time_value(*key.first()?, length);
+    Some(index_entries::cell_of(first))
 }
 
 /// Shows the header of each chunk in a section of a series index to `visit`. `key` has a value for each key column.
@@ -43,6 +56,15 @@ pub unsafe fn visit_section(
             }
             nulls.next();
             keys.push(condition(desc.index, 0, EQUAL, key[0]));
+        }
+        if section == Section::Cell {
+            let cell = cell_of(desc, key).zip(index_entries::cell_length(desc.index));
+            let Some((cell, length)) = cell else {
+                return;
+            };
+            nulls.next();
+            let value = index_entries::time_datum(cell, length);
+            keys.push(condition(desc.index, 0, EQUAL, value));
         }
         keys.extend(nulls.map(is_null));
         let mut entries = begin(desc, &keys);

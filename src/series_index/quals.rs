@@ -4,6 +4,7 @@
 //! is entered under its greatest time. Upper bounds of time are checked here. Equalities of the leading
 //! columns, IN lists among them, become *sub-scans*, one per combination, in index order.
 
+use crate::chunk::index_entries;
 use crate::pg::relation;
 use pgrx::pg_sys;
 use std::cmp::Ordering;
@@ -82,6 +83,15 @@ impl Condition {
     }
 }
 
+struct Cells {
+    /// First keys that equalities name, ascending.
+    keys: Vec<i64>,
+    /// Their cells, where these are not named by the keys themselves.
+    values: Vec<(i64, pg_sys::ScanKeyData)>,
+    /// What holds for the cells of keys, where none is named.
+    native: Vec<pg_sys::ScanKeyData>,
+}
+
 /// All quals of a scan, sorted out.
 #[derive(Default)]
 pub struct Quals {
@@ -99,6 +109,8 @@ pub struct Quals {
     dimensions: Vec<Vec<pg_sys::ScanKeyData>>,
     /// What nbtree checks besides.
     native: Vec<pg_sys::ScanKeyData>,
+    /// Where chunks may be entered by cells: those that the first key's values are in, and what nbtree may check of a cell.
+    cells: Option<Cells>,
     key_columns: usize,
 }
 
@@ -124,6 +136,7 @@ impl Quals {
             }
             if !quals.impossible {
                 quals.choose_dimensions(index);
+                quals.choose_cells(index);
             }
             quals
         }
@@ -239,18 +252,72 @@ impl Quals {
             .collect();
     }
 
+    /// Makes scan keys for cells: a cell is named by its first key, so it may lie below a bound that keys in it do not.
+    unsafe fn choose_cells(&mut self, index: pg_sys::Relation) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            if index_entries::cell_length(index).is_none() {
+                return;
+            }
+            let bounds = self.native.iter().filter(|key| key.sk_attno == 1);
+            let native = bounds.filter_map(|key| bound_of_cell(index, key)).collect();
+            let mut values: Vec<(i64, pg_sys::ScanKeyData)> = Vec::new();
+            let mut keys = Vec::new();
+            for key in self.dimensions.first().into_iter().flatten() {
+                let Some(value) = integer_argument(index, key) else {
+                    continue;
+                };
+                keys.push(value);
+                let cell = index_entries::cell_of(value);
+                let is_known = cell == value || values.last().is_some_and(|last| last.0 == cell);
+                if let (false, Some(key)) = (is_known, with_integer(index, key, cell)) {
+                    values.push((cell, key));
+                }
+            }
+            self.cells = Some(Cells {
+                keys,
+                values,
+                native,
+            });
+        }
+    }
+
+    /// The first keys that equalities name, ascending, where they are integers.
+    pub fn first_values(&self) -> Option<&[i64]> {
+        let keys = &self.cells.as_ref()?.keys;
+        (!keys.is_empty()).then_some(keys)
+    }
+
+    /// Does no equality name first keys, so that cells have to be read in order?
+    pub fn walks_over_cells(&self) -> bool {
+        self.cells.is_some() && self.dimensions.is_empty()
+    }
+
     /// Scan keys that find, under NULL times, the chunks that may hold wanted rows of a first key: one
-    /// list for each value of it where those are given, else one for all.
+    /// list for each value of it, and each cell, where those are given, else one for all.
     pub fn first_keys(&self) -> Vec<Vec<pg_sys::ScanKeyData>> {
+        let mut all = self.exact_first_keys();
+        all.extend(self.cells().iter().map(|&(_, key)| vec![key]));
+        all
+    }
+
+    /// The same without cells, where values are given.
+    pub fn exact_first_keys(&self) -> Vec<Vec<pg_sys::ScanKeyData>> {
         let native = self.native.iter().filter(|key| key.sk_attno == 1);
         let native: Vec<_> = native.copied().collect();
-        match self.dimensions.first() {
-            None => vec![native],
-            Some(values) => values
+        match (self.dimensions.first(), &self.cells) {
+            (None, None) => vec![native],
+            (None, Some(cells)) => vec![cells.native.clone()],
+            (Some(values), _) => values
                 .iter()
                 .map(|&value| native.iter().copied().chain([value]).collect())
                 .collect(),
         }
+    }
+
+    /// The cells of the first keys that equalities name, but for keys that name their cells; and scan keys for each.
+    pub fn cells(&self) -> &[(i64, pg_sys::ScanKeyData)] {
+        self.cells.as_ref().map_or(&[], |cells| &cells.values)
     }
 
     /// The most scan keys that `keys_of` and `first_keys` return.
@@ -263,7 +330,7 @@ impl Quals {
         self.dimensions.len() == self.key_columns
     }
 
-    /// The values that equalities give all key columns, where there is one for each and it is of the column's own type.
+    /// The values that equalities give all key columns, where there is one for each, as one of the column's own type.
     ///
     /// # Safety
     /// `index` must be the quals' index.
@@ -274,8 +341,17 @@ impl Quals {
         let only = |values: &Vec<pg_sys::ScanKeyData>| {
             let key = values.first().filter(|key| key.sk_strategy == EQUAL)?;
             // SAFETY: by contract.
-            let (_, left, right) = unsafe { types_of(index, key) };
-            (left == right).then_some(key.sk_argument)
+            unsafe {
+                let (_, left, right) = types_of(index, key);
+                if left == right {
+                    return Some(key.sk_argument);
+                }
+                // Another integer: where it is none of the column's, no row has it.
+                let length = integer_length(left)?;
+                let value = index_entries::time_value(key.sk_argument, integer_length(right)?);
+                let own = index_entries::time_datum(value, length);
+                (index_entries::time_value(own, length) == value).then_some(own)
+            }
         };
         self.dimensions.iter().map(only).collect()
     }
@@ -402,6 +478,60 @@ unsafe fn bound(
     }
 }
 
+/// What a condition on the first key says of the cells of keys that satisfy it, if anything.
+unsafe fn bound_of_cell(
+    index: pg_sys::Relation,
+    key: &pg_sys::ScanKeyData,
+) -> Option<pg_sys::ScanKeyData> {
+    if key.sk_flags & pg_sys::SK_ISNULL as i32 != 0 {
+        return Some(*key);
+    }
+    // SAFETY: the caller's contract.
+    let cell = index_entries::cell_of(unsafe { integer_argument(index, key) }?);
+    let argument = match key.sk_strategy {
+        LESS | LESS_EQUAL => return Some(*key),
+        GREATER_EQUAL => cell,
+        GREATER => cell.checked_sub(1)?,
+        _ => return None,
+    };
+    // SAFETY: as above. Below the least integer of the type there is no cell either.
+    unsafe { with_integer(index, key, argument) }
+}
+
+/// What a key compares a column of integers with.
+unsafe fn integer_argument(index: pg_sys::Relation, key: &pg_sys::ScanKeyData) -> Option<i64> {
+    if key.sk_flags & pg_sys::SK_ISNULL as i32 != 0 {
+        return None;
+    }
+    // SAFETY: the caller's contract.
+    let length = integer_length(unsafe { types_of(index, key) }.2)?;
+    Some(index_entries::time_value(key.sk_argument, length))
+}
+
+/// The same key with another argument, if its type has that.
+unsafe fn with_integer(
+    index: pg_sys::Relation,
+    key: &pg_sys::ScanKeyData,
+    argument: i64,
+) -> Option<pg_sys::ScanKeyData> {
+    // SAFETY: the caller's contract.
+    let length = integer_length(unsafe { types_of(index, key) }.2)?;
+    let sk_argument = index_entries::time_datum(argument, length);
+    (index_entries::time_value(sk_argument, length) == argument).then_some(pg_sys::ScanKeyData {
+        sk_argument,
+        ..*key
+    })
+}
+
+fn integer_length(typ: pg_sys::Oid) -> Option<i16> {
+    match typ {
+        pg_sys::INT2OID => Some(2),
+        pg_sys::INT4OID => Some(4),
+        pg_sys::INT8OID => Some(8),
+        _ => None,
+    }
+}
+
 /// Operator family, type of the index column, and type of the arguments.
 unsafe fn types_of(
     index: pg_sys::Relation,
@@ -422,7 +552,6 @@ unsafe fn types_of(
 
 /// See `Condition::comparable`.
 unsafe fn comparable_length(index: pg_sys::Relation, key: &pg_sys::ScanKeyData) -> Option<i16> {
-    let is_integer = |oid| matches!(oid, pg_sys::INT2OID | pg_sys::INT4OID | pg_sys::INT8OID);
     // SAFETY: the caller's contract; a syscache look-up. Pseudotypes stand for a type of the column's.
     unsafe {
         let (_, left, right) = types_of(index, key);
@@ -430,7 +559,7 @@ unsafe fn comparable_length(index: pg_sys::Relation, key: &pg_sys::ScanKeyData) 
         if left == right {
             Some(relation::attributes((*index).rd_att)[column].attlen)
         } else {
-            (is_integer(left) && is_integer(right)).then(|| pg_sys::get_typlen(right))
+            integer_length(left).and(integer_length(right))
         }
     }
 }

@@ -11,11 +11,11 @@ use crate::pg::tid::Tid;
 use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
 use smallvec::SmallVec;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::rc::Rc;
 use varve_columns::chunk::prefix_excludes;
 use varve_columns::summary::Bound;
-use varve_columns::tuple::header::FLAG_ONE_SERIES;
+use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_SORTED};
 
 /// Rows of one series in a chunk, on their way out.
 pub struct ChunkRows {
@@ -218,6 +218,54 @@ fn integer(value: pg_sys::Datum, attribute: &pg_sys::FormData_pg_attribute) -> O
         (true, 8) => Some(value.value() as i64),
         _ => None,
     }
+}
+
+/// The value of a table column (from 0) that is passed as an integer.
+///
+/// # Safety
+/// `view` must be of the column's table.
+pub unsafe fn integer_of(value: pg_sys::Datum, column: usize, view: View) -> Option<i64> {
+    // SAFETY: by contract.
+    integer(value, unsafe {
+        &relation::attributes(view.descriptor)[column]
+    })
+}
+
+/// Rows among which are all those with first keys of a range: no others, where the chunk is sorted as the index is.
+///
+/// # Safety
+/// As `rows_of_series`; the first key must be an integer.
+pub unsafe fn rows_of_first_keys(
+    reader: &Reader,
+    view: View,
+    keys: RangeInclusive<i64>,
+) -> Range<u32> {
+    let (first, last) = (*keys.start(), *keys.end());
+    let is_sorted = reader.chunk.header.has(FLAG_SORTED)
+        && index_entries::own_columns(&reader.chunk) == view.desc.columns;
+    if !is_sorted {
+        return 0..reader.rows();
+    }
+    let column = view.desc.columns[0];
+    let mut ranges = Vec::from_iter(core::iter::once(0..reader.rows()));
+    keep_blocks(reader, column, &mut ranges, |min, max| match (min, max) {
+        (&Bound::Int(min), &Bound::Int(max)) => min <= last && first <= max,
+        _ => true,
+    });
+    let (Some(first_rows), Some(last_rows)) = (ranges.first(), ranges.last()) else {
+        return 0..0;
+    };
+    // SAFETY: by contract. Nulls come last.
+    let at_most = |row: u32, bound: i64| unsafe {
+        let (value, isnull) = reader.value(view.descriptor, row, column);
+        !isnull && integer_of(value, column, view).is_some_and(|key| key <= bound)
+    };
+    let rows = first_rows.start..last_rows.end;
+    let start = match first.checked_sub(1) {
+        Some(before) => partition_point(rows.clone(), |row| at_most(row, before)),
+        None => rows.start,
+    };
+    start..partition_point(start..rows.end, |row| at_most(row, last))
 }
 
 /// Narrows rows that are sorted by time to the bounds of time: exactly where the scan begins, and to

@@ -3,18 +3,22 @@
 //! rows that it wants, and sorts them in the order of the index.
 
 use super::entries::{IndexDesc, Key, KeyValues, Time};
+use super::opened::Opened;
 use super::quals::Quals;
-use super::rows::{candidates, rows_of_series, within_bounds, View};
-use crate::chunk::chunk_cache;
+use super::rows::{
+    candidates, integer_of, rows_of_first_keys, rows_of_series, within_bounds, View,
+};
 use crate::chunk::index_entries;
 use crate::chunk::reader::Reader;
+use crate::chunk::{chunk_cache, dead_header};
 use crate::pg::error;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
 use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
+use smallvec::{smallvec, SmallVec};
 use std::ops::Range;
 use std::rc::Rc;
 use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE};
@@ -29,6 +33,11 @@ pub fn open_unkeyed(entries: &mut EntryScan, place: Place) -> Unkeyed {
         place,
         &keys,
         |header| seen.insert(header),
+        // SAFETY: as the place is.
+        |header| unsafe {
+            let reader = chunk_cache::reader_at(place.table, header, place.snapshot)?;
+            Some(Rc::new(OpenChunk::new(reader, place.snapshot)))
+        },
         &mut chunks,
     );
     Unkeyed { chunks, seen }
@@ -37,23 +46,56 @@ pub fn open_unkeyed(entries: &mut EntryScan, place: Place) -> Unkeyed {
 /// The chunks under the NULL key, and the headers that were found there, whether the snapshot sees them or not.
 pub struct Unkeyed {
     pub chunks: Vec<Rc<OpenChunk>>,
-    seen: FxHashSet<Tid>,
+    pub seen: FxHashSet<Tid>,
 }
+
+/// What a scan knows of chunks from one rescan to the next: those under the NULL key, those that it has opened, and the headers that its
+/// snapshot sees of cells.
+pub struct Known<'a> {
+    pub unkeyed: &'a Unkeyed,
+    pub opened: &'a mut Opened,
+    pub cells: &'a mut FxHashMap<i64, SmallVec<[Tid; 1]>>,
+}
+
+/// Cells whose headers are remembered.
+const MOST_CELLS: usize = 4096;
 
 /// The chunks under the first keys that `quals` ask for, besides `known` ones.
 pub fn open_by_first_key(
     entries: &mut EntryScan,
     place: Place,
     quals: &Quals,
-    known: &Unkeyed,
+    known: Known,
 ) -> Vec<Rc<OpenChunk>> {
     let mut chunks = Vec::new();
     let mut seen = FxHashSet::default();
-    let mut is_new = |header| !known.seen.contains(&header) && seen.insert(header);
-    if place.desc.key_columns() > 0 {
-        for mut keys in quals.first_keys() {
-            keys.extend((2..=place.desc.columns.len()).map(is_null));
-            open(entries, place, &keys, &mut is_new, &mut chunks);
+    let mut is_new = |header| !known.unkeyed.seen.contains(&header) && seen.insert(header);
+    if place.desc.key_columns() == 0 {
+        return chunks;
+    }
+    let nulls = || (2..=place.desc.columns.len()).map(is_null);
+    // SAFETY: the table is open, the snapshot valid.
+    let mut opened = |header| unsafe { known.opened.open(place.table, header, place.snapshot) };
+    for mut keys in quals.exact_first_keys() {
+        keys.extend(nulls());
+        open(entries, place, &keys, &mut is_new, &mut opened, &mut chunks);
+    }
+    for (cell, key) in quals.cells() {
+        if !known.cells.contains_key(cell) {
+            let keys: Vec<_> = core::iter::once(*key).chain(nulls()).collect();
+            let mut found = Vec::new();
+            open(entries, place, &keys, |_| true, &mut opened, &mut found);
+            if known.cells.len() >= MOST_CELLS {
+                known.cells.clear();
+            }
+            let headers = found.iter().map(|chunk| chunk.reader.chunk.tid);
+            known.cells.insert(*cell, headers.collect());
+        }
+        let headers = known.cells.get(cell).into_iter().flatten();
+        for &header in headers {
+            if is_new(header) {
+                chunks.extend(opened(header).filter(|chunk| has_rows(chunk)));
+            }
         }
     }
     chunks
@@ -67,15 +109,16 @@ pub struct Place<'a> {
     pub snapshot: pg_sys::Snapshot,
 }
 
-/// Adds the chunks that entries selected by `keys` name, if `is_new` says so of the header.
+/// Adds the chunks that entries selected by `keys` name, if `is_new` says so of the header, as `opened` by the snapshot.
 fn open(
     entries: &mut EntryScan,
     place: Place,
     keys: &[pg_sys::ScanKeyData],
     mut is_new: impl FnMut(Tid) -> bool,
+    mut opened: impl FnMut(Tid) -> Option<Rc<OpenChunk>>,
     chunks: &mut Vec<Rc<OpenChunk>>,
 ) {
-    // SAFETY: index and table are open, the snapshot is valid.
+    // SAFETY: index and table are open, the snapshot is valid. The page of the entry that was read last is pinned.
     unsafe {
         entries.restart(keys);
         while let Some((entry, _)) = entries.next(true) {
@@ -86,12 +129,17 @@ fn open(
             if !is_new(header) {
                 continue;
             }
-            let reader = chunk_cache::reader_at(place.table, header, place.snapshot);
-            let reader = reader.filter(|reader| !reader.chunk.header.has(FLAG_TOMBSTONE));
-            let chunk = reader.map(|reader| OpenChunk::new(reader, place.snapshot));
-            chunks.extend(chunk.filter(|chunk| !chunk.is_empty()).map(Rc::new));
+            match opened(header) {
+                Some(chunk) => chunks.extend(has_rows(&chunk).then_some(chunk)),
+                None => entries.drop_if(entry, || dead_header::is_dead(place.table, header)),
+            }
         }
     }
+}
+
+/// Is there a row in a chunk that was opened?
+pub fn has_rows(chunk: &OpenChunk) -> bool {
+    !chunk.reader.chunk.header.has(FLAG_TOMBSTONE) && !chunk.is_empty()
 }
 
 /// Scan keys for the entries of chunks that may have any series.
@@ -142,12 +190,26 @@ impl Section {
     /// # Safety
     /// `view` must be of the chunks' table; the chunks must outlive the section.
     pub unsafe fn collect(chunks: &[Rc<OpenChunk>], view: View) -> Section {
+        // SAFETY: by contract.
+        unsafe { Self::collect_of(chunks, view, None) }
+    }
+
+    /// Of a cell only, if one is given.
+    ///
+    /// # Safety
+    /// As `collect`; only indexes over integers have cells.
+    pub unsafe fn collect_of(chunks: &[Rc<OpenChunk>], view: View, cell: Option<i64>) -> Section {
         let mut series = Vec::new();
         for chunk in chunks {
             // SAFETY: by contract.
-            unsafe { collect_chunk(chunk, view, &mut series) };
+            unsafe { collect_chunk(chunk, view, cell, &mut series) };
         }
-        series.sort_by(|a, b| view.desc.compare(&a.key, &b.key));
+        // A chunk that is sorted as the index is brings its series in order.
+        if chunks.len() > 1
+            || !series.is_sorted_by(|a, b| view.desc.compare(&a.key, &b.key).is_le())
+        {
+            series.sort_by(|a, b| view.desc.compare(&a.key, &b.key));
+        }
         let mut merged: Vec<Series> = Vec::with_capacity(series.len());
         for mut next in series {
             match merged.last_mut() {
@@ -193,8 +255,8 @@ impl Section {
     }
 }
 
-/// The wanted rows of one chunk, run by run of equal keys.
-unsafe fn collect_chunk(chunk: &OpenChunk, view: View, out: &mut Vec<Series>) {
+/// The wanted rows of one chunk, run by run of equal keys; of a cell only, if one is given.
+unsafe fn collect_chunk(chunk: &OpenChunk, view: View, cell: Option<i64>, out: &mut Vec<Series>) {
     let reader = &chunk.reader;
     let (desc, descriptor) = (view.desc, view.descriptor);
     let keys = &desc.columns[..desc.key_columns()];
@@ -203,16 +265,32 @@ unsafe fn collect_chunk(chunk: &OpenChunk, view: View, out: &mut Vec<Series>) {
         let runs = match rows_of_one(reader, view) {
             Some(rows) if rows.is_empty() => return,
             Some(rows) => vec![rows],
-            None => candidates(reader, view)
-                .into_iter()
-                .flat_map(|range| index_entries::runs(reader, descriptor, keys, range))
-                .collect(),
+            None => {
+                let parts = parts_of(reader, view, cell);
+                let meet = |range: &Range<u32>, part: &Range<u32>| {
+                    range.start.max(part.start)..range.end.min(part.end)
+                };
+                let mut wanted = Vec::new();
+                for range in candidates(reader, view) {
+                    wanted.extend(parts.iter().map(|part| meet(&range, part)));
+                }
+                wanted
+                    .into_iter()
+                    .filter(|range| !range.is_empty())
+                    .flat_map(|range| index_entries::runs(reader, descriptor, keys, range))
+                    .collect()
+            }
         };
         for run in runs {
             error::check_interrupts();
             let read = |&column: &usize| reader.value(descriptor, run.start, column);
             let key: KeyValues = keys.iter().map(read).collect();
-            if view.quals.keys_hold(|column| key[column]) {
+            let is_of_cell = cell.is_none_or(|cell| {
+                let (value, isnull) = key[0];
+                let first = integer_of(value, keys[0], view).filter(|_| !isnull);
+                first.is_some_and(|first| index_entries::cell_of(first) == cell)
+            });
+            if is_of_cell && view.quals.keys_hold(|column| key[column]) {
                 let rows: Vec<_> = run
                     .filter(|&row| !chunk.is_hidden(row))
                     .filter_map(|row| {
@@ -230,6 +308,28 @@ unsafe fn collect_chunk(chunk: &OpenChunk, view: View, out: &mut Vec<Series>) {
                 }
             }
         }
+    }
+}
+
+/// The first keys for which rows are looked for one by one are so many times fewer than the rows.
+const ROWS_PER_SEARCH: usize = 64;
+
+/// Rows of a chunk, ascending, among which are those of a cell, or else of the first keys that quals name.
+unsafe fn parts_of(reader: &Reader, view: View, cell: Option<i64>) -> SmallVec<[Range<u32>; 1]> {
+    // SAFETY: the caller's contract: quals name integers, and cells are given, only where first keys are such.
+    let part = |keys| unsafe { rows_of_first_keys(reader, view, keys) };
+    if let Some(cell) = cell {
+        return smallvec![part(index_entries::keys_of_cell(cell))];
+    }
+    let named = view.quals.first_values();
+    match named.filter(|keys| keys.len() * ROWS_PER_SEARCH < reader.rows() as usize) {
+        Some(keys) => {
+            let mut parts: SmallVec<_> = keys.iter().map(|&key| part(key..=key)).collect();
+            // Those of a chunk in another order are all the same.
+            parts.dedup();
+            parts
+        }
+        None => smallvec![0..reader.rows()],
     }
 }
 

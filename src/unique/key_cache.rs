@@ -152,6 +152,7 @@ pub struct KeyCache {
     loose: Vec<usize>,
     all_read: bool,
     first_keys_read: FxHashSet<Bytes>,
+    cells_read: FxHashSet<i64>,
     /// A chunk has come into being since the snapshot, or changed: it is not to be kept.
     pub outdated: bool,
 }
@@ -274,6 +275,7 @@ impl KeyCache {
             loose: Vec::new(),
             all_read: false,
             first_keys_read: FxHashSet::default(),
+            cells_read: FxHashSet::default(),
             outdated: false,
         }
     }
@@ -325,6 +327,14 @@ impl KeyCache {
                         self.load(desc, header, snapshot);
                     });
                     self.first_keys_read.insert(first);
+                }
+            }
+            if let Some(cell) = probe::cell_of(desc, key) {
+                if !self.cells_read.contains(&cell) {
+                    probe::visit_section(desc, key, Section::Cell, |header| {
+                        self.load(desc, header, snapshot);
+                    });
+                    self.cells_read.insert(cell);
                 }
             }
             let table = self.epoch.table;

@@ -6,16 +6,20 @@ use crate::pg::error;
 use crate::pg::memory;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::tid::{self, Tid};
+use crate::series_index::cells::Walk;
 use crate::series_index::ends::Ends;
 use crate::series_index::entries::{IndexDesc, Stream};
-use crate::series_index::merge::{Merge, Opened, Sources};
+use crate::series_index::merge::{Merge, Sources};
+use crate::series_index::opened::Opened;
 use crate::series_index::quals::Quals;
 use crate::series_index::rows::View;
-use crate::series_index::section::{self, Place, Section, Unkeyed};
+use crate::series_index::section::{self, Known, Place, Section, Unkeyed};
 use crate::table::fetched;
 use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use std::rc::Rc;
 
 unsafe extern "C-unwind" {
@@ -33,10 +37,15 @@ struct State {
     merge: Merge,
     /// The chunks under the NULL key, once they have been looked for.
     unkeyed: Option<Unkeyed>,
-    /// Chunks that entries of series have led to.
+    /// Chunks that entries of series, first keys and cells have led to.
     opened: Opened,
+    /// Headers of the cells that were asked for.
+    cells: FxHashMap<i64, SmallVec<[Tid; 1]>>,
     /// Where the keyed chunks end.
     ends: Ends,
+    /// For scans that name no first key.
+    walk: Option<Walk>,
+    walks: bool,
     /// All chunks that the section's rows are in.
     chunks: Vec<Rc<OpenChunk>>,
     started: bool,
@@ -78,7 +87,10 @@ pub unsafe extern "C-unwind" fn begin(
             merge: Merge::default(),
             unkeyed: None,
             opened: Opened::default(),
+            cells: FxHashMap::default(),
             ends: Ends::default(),
+            walk: None,
+            walks: false,
             chunks: Vec::new(),
             started: false,
             forward: true,
@@ -126,6 +138,9 @@ pub unsafe extern "C-unwind" fn rescan(
         if let Some(stream) = &mut own.stream {
             stream.stop();
         }
+        if let Some(walk) = &mut own.walk {
+            walk.clear();
+        }
     }
 }
 
@@ -154,7 +169,25 @@ impl State {
             let unkeyed = self
                 .unkeyed
                 .get_or_insert_with(|| section::open_unkeyed(stream.entries(), place));
-            self.chunks = section::open_by_first_key(stream.entries(), place, &self.quals, unkeyed);
+            self.walks = self.quals.walks_over_cells();
+            self.chunks = if self.walks {
+                let walk = self.walk.get_or_insert_with(|| {
+                    let room = (*scan).numberOfKeys as usize + self.desc.columns.len();
+                    let owner = pg_sys::MemoryContextGetParent(self.context);
+                    Walk::new(memory::within(owner, || {
+                        EntryScan::begin((*scan).indexRelation, snapshot, room)
+                    }))
+                });
+                walk.start(&self.desc, &self.quals, unkeyed, forward);
+                Vec::new()
+            } else {
+                let known = Known {
+                    unkeyed,
+                    opened: &mut self.opened,
+                    cells: &mut self.cells,
+                };
+                section::open_by_first_key(stream.entries(), place, &self.quals, known)
+            };
             self.chunks.extend(unkeyed.chunks.iter().cloned());
             if self.chunks.len() <= fetched::RECENT_CHUNKS {
                 for chunk in &self.chunks {
@@ -189,6 +222,7 @@ impl State {
                 stream: self.stream.as_mut().expect("BUG: scan not started"),
                 opened: &mut self.opened,
                 ends: &mut self.ends,
+                walk: self.walk.as_mut().filter(|_| self.walks),
                 upper: self.upper,
             }
         };
@@ -304,10 +338,14 @@ pub unsafe extern "C-unwind" fn end(scan: pg_sys::IndexScanDesc) {
         own.passed = None;
         own.unkeyed = None;
         own.opened.clear();
+        own.cells = FxHashMap::default();
         own.chunks.clear();
         own.quals = Quals::default();
         if let Some(stream) = own.stream.take() {
             stream.end();
+        }
+        if let Some(walk) = own.walk.take() {
+            walk.end();
         }
     }
 }

@@ -1,0 +1,68 @@
+//! The chunks that a scan has opened last: many series share one, and rescans come to the same ones.
+
+use crate::chunk::chunk_cache;
+use crate::pg::tid::Tid;
+use crate::table::visible::OpenChunk;
+use pgrx::pg_sys;
+use rustc_hash::FxHashMap;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// Chunks that a scan has opened by their keys, in this rescan or before: many series share one. Good for one MVCC snapshot and command, to
+/// which a chunk stays what it is.
+#[derive(Default)]
+pub struct Opened {
+    stamp: Option<(pg_sys::Snapshot, pg_sys::CommandId)>,
+    pub chunks: FxHashMap<Tid, OpenedChunk>,
+}
+
+pub struct OpenedChunk {
+    open: Rc<OpenChunk>,
+    /// Rows of the series that was looked for last.
+    pub found: Range<u32>,
+}
+
+/// Chunks that are kept open.
+const MOST_OPENED: usize = 32;
+
+impl Opened {
+    /// Forgets all of them.
+    pub fn clear(&mut self) {
+        self.chunks.clear();
+    }
+
+    /// The chunk whose header is at `header`, if the snapshot sees it.
+    ///
+    /// # Safety
+    /// `table` must be open, `snapshot` valid.
+    pub unsafe fn open(
+        &mut self,
+        table: pg_sys::Relation,
+        header: Tid,
+        snapshot: pg_sys::Snapshot,
+    ) -> Option<Rc<OpenChunk>> {
+        // SAFETY: by contract.
+        unsafe {
+            let is_mvcc = (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_MVCC;
+            let stamp = is_mvcc.then(|| (snapshot, (*snapshot).curcid));
+            if stamp.is_none() || stamp != self.stamp || self.chunks.len() > MOST_OPENED {
+                self.chunks.clear();
+                self.stamp = stamp;
+            }
+            if let Some(known) = self.chunks.get(&header) {
+                return Some(Rc::clone(&known.open));
+            }
+            let reader = chunk_cache::reader_at(table, header, snapshot)?;
+            let open = Rc::new(OpenChunk::new(reader, snapshot));
+            if open.is_empty() {
+                return None;
+            }
+            let opened = OpenedChunk {
+                open: Rc::clone(&open),
+                found: 0..0,
+            };
+            self.chunks.insert(header, opened);
+            Some(open)
+        }
+    }
+}
