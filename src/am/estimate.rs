@@ -7,7 +7,7 @@ use super::holes::{self, Stated};
 use super::series_index;
 use crate::catalog::layout;
 use crate::chunk::density::{self, CountedChunk};
-use crate::chunk::index_entries::{self, ENTRIES_PER_PAGE};
+use crate::chunk::index_entries;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::relation::{self, Open};
 use crate::pg::tid::Tid;
@@ -42,115 +42,6 @@ struct Estimate {
 
 thread_local! {
     static ESTIMATES: RefCell<HashMap<pg_sys::Oid, Estimate>> = RefCell::default();
-}
-
-/// Chunks that a series index enters as such that may have any series: each scan through it looks at all of them.
-#[derive(Clone, Copy, Default)]
-pub struct Unkeyed {
-    pub chunks: f64,
-    pub rows: f64,
-    /// They are sorted by other columns than those of the index.
-    pub are_foreign: bool,
-}
-
-/// What a backend keeps of an index for a while.
-struct KnownUnkeyed {
-    since: pg_sys::TimestampTz,
-    file: pg_sys::Oid,
-    unkeyed: Unkeyed,
-}
-
-thread_local! {
-    static UNKEYED: RefCell<HashMap<pg_sys::Oid, KnownUnkeyed>> = RefCell::default();
-}
-
-/// Chunks whose headers are read to tell how many rows those under NULL keys have.
-const MOST_OPENED: usize = 8;
-
-/// The chunks that every scan through a series index of `table` looks at, for the planner.
-///
-/// # Safety
-/// Both must be locked; `pages` and `rows` are the index's and the table's.
-pub unsafe fn unkeyed(index: pg_sys::Oid, table: pg_sys::Oid, pages: f64, rows: f64) -> Unkeyed {
-    // SAFETY: by contract.
-    unsafe {
-        let now = pg_sys::GetCurrentStatementStartTimestamp();
-        let index = Open::index(index, pg_sys::NoLock);
-        let (oid, file) = (
-            relation::oid(index.rel()),
-            relation::file_number(index.rel()),
-        );
-        let known = UNKEYED.with_borrow(|all| {
-            let known = all.get(&oid)?;
-            (known.file == file && now.abs_diff(known.since) < KEPT_US).then_some(known.unkeyed)
-        });
-        known.unwrap_or_else(|| {
-            let table = Open::table(table, pg_sys::NoLock);
-            let unkeyed = count_unkeyed(index.rel(), table.rel(), pages, rows);
-            let known = KnownUnkeyed {
-                since: now,
-                file,
-                unkeyed,
-            };
-            UNKEYED.with_borrow_mut(|all| all.insert(oid, known));
-            unkeyed
-        })
-    }
-}
-
-unsafe fn count_unkeyed(
-    index: pg_sys::Relation,
-    table: pg_sys::Relation,
-    pages: f64,
-    rows: f64,
-) -> Unkeyed {
-    // SAFETY: the caller's contract; the index stays open until the scan has ended, and nothing is fetched by it.
-    unsafe {
-        if relation::blocks(index) == 0 {
-            return Unkeyed::default();
-        }
-        let nulls = series_index::all_null(index);
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-        let mut entries = EntryScan::begin(index, any, nulls.len());
-        entries.restart(&nulls);
-        let (mut seen, mut headers) = (0, Vec::new());
-        while let Some((entry, _)) = entries.next(true) {
-            seen += 1;
-            headers.extend(
-                index_entries::header_of_entry(entry).filter(|_| headers.len() < MOST_OPENED),
-            );
-            if seen == MOST_ENTRIES {
-                break;
-            }
-        }
-        entries.end();
-        let counted: Vec<_> = headers
-            .iter()
-            .filter_map(|&at| density::count_chunk(table, at))
-            .collect();
-        if counted.is_empty() {
-            return Unkeyed::default();
-        }
-        let alive = counted.len() as f64 / headers.len() as f64;
-        let rows_per_chunk =
-            counted.iter().map(|chunk| chunk.rows).sum::<f64>() / counted.len() as f64;
-        let chunks = alive
-            * if seen == MOST_ENTRIES {
-                (pages * ENTRIES_PER_PAGE)
-                    .min(rows / rows_per_chunk.max(1.0))
-                    .max(MOST_ENTRIES as f64)
-            } else {
-                f64::from(seen as u32)
-            };
-        let columns = index_entries::key_columns(index);
-        Unkeyed {
-            chunks,
-            rows: (chunks * rows_per_chunk).min(rows),
-            are_foreign: counted
-                .iter()
-                .any(|chunk| chunk.columns.as_ref().is_some_and(|own| own != &columns)),
-        }
-    }
 }
 
 /// Rows of a table of `blocks` pages, `None` where heap's own estimate will do: no chunk is in sight.

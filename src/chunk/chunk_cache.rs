@@ -78,6 +78,25 @@ pub unsafe fn reader_at(
     }
 }
 
+/// The same of a table that is known to have `blocks` pages at least, and whose file does not get shorter: it asks nobody how long that is.
+///
+/// # Safety
+/// As `reader_at`; the table has had so many pages since it was locked.
+pub unsafe fn reader_within(
+    table: pg_sys::Relation,
+    blocks: u32,
+    at: Tid,
+    snapshot: pg_sys::Snapshot,
+) -> Option<Rc<Reader>> {
+    // SAFETY: by contract; the tuple stays pinned for the error's sake.
+    unsafe {
+        with_header_within(table, blocks, at, snapshot, |found, buffer| {
+            kept_reader(table, at, found, buffer, View::Snapshot(snapshot))
+                .unwrap_or_else(|damage| raise(table, at, found.t_data, found.t_len, &damage))
+        })
+    }
+}
+
 /// The same, but returns what is wrong with a damaged chunk.
 ///
 /// # Safety
@@ -231,9 +250,20 @@ unsafe fn with_header<R>(
     snapshot: pg_sys::Snapshot,
     body: impl FnOnce(&pg_sys::HeapTupleData, pg_sys::Buffer) -> R,
 ) -> Option<R> {
+    // SAFETY: the callers' contract.
+    unsafe { with_header_within(table, relation::blocks(table), at, snapshot, body) }
+}
+
+unsafe fn with_header_within<R>(
+    table: pg_sys::Relation,
+    blocks: u32,
+    at: Tid,
+    snapshot: pg_sys::Snapshot,
+    body: impl FnOnce(&pg_sys::HeapTupleData, pg_sys::Buffer) -> R,
+) -> Option<R> {
     // SAFETY: the callers' contract; the page exists, and heap_fetch pins it when it returns true.
     unsafe {
-        if at.block >= relation::blocks(table) {
+        if at.block >= blocks {
             return None;
         }
         let mut found = pg_sys::HeapTupleData {

@@ -1,4 +1,5 @@
 //! What executor.h and tuptable.h define inline.
+use super::tid::{self, Tid};
 use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary, Datum, TupleTableSlot};
 
 /// # Safety
@@ -10,6 +11,37 @@ pub unsafe fn clear_tuple(slot: *mut TupleTableSlot) {
             .clear
             .expect("BUG: a slot type without clear");
         pg_guard_ffi_boundary(|| clear(slot));
+    }
+}
+
+/// `clear_tuple` of a virtual slot, which is nothing but marks unless it keeps a copy.
+///
+/// # Safety
+/// As `clear_tuple`; the slot is virtual.
+pub unsafe fn clear_virtual(slot: *mut TupleTableSlot) {
+    // SAFETY: by contract; this is what its clear function does.
+    unsafe {
+        if (*slot).tts_flags & pg_sys::TTS_FLAG_SHOULDFREE as u16 != 0 {
+            return clear_tuple(slot);
+        }
+        (*slot).tts_nvalid = 0;
+        (*slot).tts_flags |= pg_sys::TTS_FLAG_EMPTY as u16;
+        (*slot).tts_tid = tid::to_pg(Tid {
+            block: tid::INVALID_BLOCK,
+            offset: 0,
+        });
+    }
+}
+
+/// What ExecStoreVirtualTuple does: the slot's values are a row.
+///
+/// # Safety
+/// The slot is virtual, empty, and all its values are set.
+pub unsafe fn store_virtual(slot: *mut TupleTableSlot) {
+    // SAFETY: by contract.
+    unsafe {
+        (*slot).tts_flags &= !(pg_sys::TTS_FLAG_EMPTY as u16);
+        (*slot).tts_nvalid = (*(*slot).tts_tupleDescriptor).natts as i16;
     }
 }
 
@@ -148,8 +180,7 @@ pub unsafe fn project(projection: *mut pg_sys::ProjectionInfo) -> *mut TupleTabl
         clear_tuple(slot);
         let mut isnull = false;
         evaluate(state, (*projection).pi_exprContext, &mut isnull);
-        (*slot).tts_flags &= !(pg_sys::TTS_FLAG_EMPTY as u16);
-        (*slot).tts_nvalid = (*(*slot).tts_tupleDescriptor).natts as i16;
+        store_virtual(slot);
         slot
     }
 }

@@ -12,6 +12,7 @@ pub mod event_trigger;
 pub mod executor;
 pub mod free_space;
 pub mod heap;
+pub mod leaves;
 pub mod lock_tags;
 pub mod memory;
 pub mod nbtree;

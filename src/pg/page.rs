@@ -187,8 +187,30 @@ impl Page {
         (item >> 15) & 3
     }
 
+    /// The position in the log behind which the page was not changed.
+    pub fn changed(&self) -> u64 {
+        // SAFETY: pd_lsn is at the start of every page, its upper half first.
+        let (upper, lower) = unsafe {
+            let halves = self.data.cast::<u8>().cast::<u32>();
+            (halves.read_unaligned(), halves.add(1).read_unaligned())
+        };
+        u64::from(upper) << 32 | u64::from(lower)
+    }
+
     /// The tuple of a normal line pointer; `None` for unused, dead and redirected ones.
+    #[inline]
     pub fn tuple(&self, offset: u16) -> Option<PageTuple> {
+        self.tuple_if(offset, |flags| flags == LP_NORMAL)
+    }
+
+    /// The same, and the tuple of one that is marked dead, of an index: there it stays until it is deleted.
+    #[inline]
+    pub fn stored(&self, offset: u16) -> Option<PageTuple> {
+        self.tuple_if(offset, |flags| flags == LP_NORMAL || flags == LP_DEAD)
+    }
+
+    #[inline]
+    fn tuple_if(&self, offset: u16, wanted: impl Fn(u32) -> bool) -> Option<PageTuple> {
         if offset == 0 || offset > self.line_pointers() {
             return None;
         }
@@ -202,7 +224,7 @@ impl Page {
         };
         let (start, flags, len) = (item & 0x7fff, (item >> 15) & 3, item >> 17);
         let bounds = PAGE_HEADER_BYTES as u32..=pg_sys::BLCKSZ;
-        if flags != LP_NORMAL || !bounds.contains(&start) || !bounds.contains(&(start + len)) {
+        if !wanted(flags) || !bounds.contains(&start) || !bounds.contains(&(start + len)) {
             return None;
         }
         Some(PageTuple {
@@ -210,7 +232,7 @@ impl Page {
                 block: self.block,
                 offset,
             },
-            // SAFETY: a normal line pointer names a tuple on this page.
+            // SAFETY: a line pointer that is in use names a tuple on this page.
             header: unsafe { self.data.cast::<u8>().add(start as usize).cast() },
             len,
         })

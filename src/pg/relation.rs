@@ -355,6 +355,22 @@ pub unsafe fn same_image(
     }
 }
 
+/// A hash of the bytes that `same_image` compares, but for the state in which they are stored.
+///
+/// # Safety
+/// `value` must be of the attribute's type, and not null.
+pub unsafe fn image_hash(value: pg_sys::Datum, attribute: &pg_sys::FormData_pg_attribute) -> u32 {
+    unsafe extern "C-unwind" {
+        fn datum_image_hash(value: pg_sys::Datum, by_value: bool, length: i32) -> u32;
+    }
+    // SAFETY: by contract; errors become panics at the boundary.
+    unsafe {
+        pg_sys::ffi::pg_guard_ffi_boundary(|| {
+            datum_image_hash(value, attribute.attbyval, i32::from(attribute.attlen))
+        })
+    }
+}
+
 /// A datum as core makes it of a stored value: short ones that are passed by value with their sign, whoever has made them.
 pub fn as_stored(value: pg_sys::Datum, attribute: &pg_sys::FormData_pg_attribute) -> pg_sys::Datum {
     let bits = value.value();

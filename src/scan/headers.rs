@@ -19,7 +19,8 @@ use crate::chunk::reader::Reader;
 use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::chunk::{index_entries, inspect};
 use crate::ingest::batch;
-use crate::pg::error;
+use crate::pg::error::{self, Code};
+use crate::pg::leaves;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::page::PageCursor;
 use crate::pg::relation::{self, Open};
@@ -273,7 +274,8 @@ pub fn times(header: &Header) -> Option<(i64, i64)> {
 /// Shows the places in `index`, a series index of `table`, that may have rows which satisfy `quals` (`Quals::new` makes them of an
 /// index scan's keys) to `visit`: each header once, each row of the tail once for each of its versions that are entered. First come
 /// headers that are not keyed (`series`), in no order: their rows may be of any key and time that their first key allows. Then, in the
-/// order of the index, headers and rows, a header where its first series stands that is asked for.
+/// order of the index, headers and rows, a header where its first series stands that is asked for. Where nothing is asked of keys, all come in
+/// the order of the index. `visit` may only touch memory, and raise nothing.
 ///
 /// It reads index pages only: entries that the quals select. Upper bounds of time do not stop it, since chunks are
 /// entered by their end: `times` of the header tells whether the chunk begins too late. It is up to the caller to look at each place
@@ -297,6 +299,9 @@ pub unsafe fn in_range(
         begin_reading(table, snapshot);
         let desc = IndexDesc::new(index);
         let columns = desc.columns.len();
+        if quals.keys.is_empty() && (columns > 1 || quals.lowers.is_empty()) {
+            return in_range_of_times(&desc, snapshot, quals, visit);
+        }
         let mut seen = FxHashSet::default();
         let mut entries = EntryScan::begin(index, snapshot, quals.most_keys() + columns);
         let nulls = |from: usize| (from..=columns).map(is_null);
@@ -322,24 +327,88 @@ pub unsafe fn in_range(
         let mut null = vec![true; columns];
         for sub_scan in 0..quals.sub_scans() {
             entries.restart(&quals.keys_of(sub_scan));
+            let mut last = None;
             while let Some((entry, tuple)) = entries.next(true) {
                 error::check_interrupts();
+                // A long series has many entries of a chunk side by side.
+                let header = index_entries::header_of_entry(entry);
+                if header.is_some() && header == last {
+                    continue;
+                }
                 let (to_values, to_nulls) = (values.as_mut_ptr(), null.as_mut_ptr());
                 pg_sys::index_deform_tuple(tuple, (*index).rd_att, to_values, to_nulls);
                 if !quals.keys_hold(|column| (values[column], null[column])) {
                     continue;
                 }
-                let last = desc.key_columns();
-                match index_entries::header_of_entry(entry) {
-                    Some(header) if is_keyed(&null) && seen.insert(header) => {
-                        visit(Place::Header(header))
+                let time = desc.key_columns();
+                match header {
+                    Some(at) if is_keyed(&null) => {
+                        last = header;
+                        if seen.insert(at) {
+                            visit(Place::Header(at));
+                        }
                     }
-                    None if quals.time_holds(values[last], null[last]) => visit(Place::Row(entry)),
+                    None if quals.time_holds(values[time], null[time]) => visit(Place::Row(entry)),
                     _ => {}
                 }
             }
         }
         entries.end();
+    }
+}
+
+/// `in_range` where no key is asked for: all entries are read, page by page.
+unsafe fn in_range_of_times(
+    desc: &IndexDesc,
+    snapshot: pg_sys::Snapshot,
+    quals: &Quals,
+    mut visit: impl FnMut(Place),
+) {
+    let (columns, time) = (desc.columns.len(), desc.key_columns());
+    let mut values = vec![pg_sys::Datum::from(0usize); columns];
+    let mut nulls = vec![true; columns];
+    let (mut seen, mut last) = (FxHashSet::default(), None);
+    // SAFETY: the caller's contract; values are of the index's columns.
+    unsafe {
+        let least = quals.least_time(desc.index, desc.time_length);
+        let asks = quals.asks_for_times();
+        let is_whole = leaves::each_item(desc.index, snapshot, |item| {
+            let mut is_read = false;
+            for entry in item.tids() {
+                let header = index_entries::header_of_entry(entry);
+                if header.is_some() && header == last {
+                    continue;
+                }
+                if asks && !is_read {
+                    item.values(desc.index, &mut values, &mut nulls);
+                    is_read = true;
+                }
+                let Some(at) = header else {
+                    if !asks || quals.time_holds(values[time], nulls[time]) {
+                        visit(Place::Row(entry));
+                    }
+                    continue;
+                };
+                // A chunk is entered by its end, and one without a time may have rows of any.
+                let is_before = least.is_some_and(|least| {
+                    !nulls[time] && desc.time_of(values[time], false).1 < least
+                });
+                if !is_before {
+                    last = header;
+                    if seen.insert(at) {
+                        visit(Place::Header(at));
+                    }
+                }
+            }
+        });
+        if !is_whole {
+            error::raise(
+                Code::ERRCODE_INDEX_CORRUPTED,
+                format!("index \"{}\" is damaged", relation::name(desc.index)),
+                "Its pages do not hang together.",
+                "REINDEX it.",
+            );
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 //! (`index_entries`).
 
 use super::entries::{IndexDesc, Time};
-use super::section::is_null;
+use super::section::{is_not_null, is_null};
 use crate::chunk::index_entries;
 use crate::pg::error;
 use crate::pg::nbtree::EntryScan;
@@ -50,9 +50,7 @@ unsafe fn ask(desc: &IndexDesc) -> Ends {
         return Ends::Unknown;
     }
     let mut conditions: Vec<_> = (1..=keys).map(is_null).collect();
-    let mut has_time = is_null(keys + 1);
-    has_time.sk_flags = (pg_sys::SK_ISNULL | pg_sys::SK_SEARCHNOTNULL) as i32;
-    conditions.push(has_time);
+    conditions.push(is_not_null(keys + 1));
     let mut values = vec![pg_sys::Datum::from(0usize); keys + 1];
     let mut nulls = vec![true; keys + 1];
     let mut ends = Ends::Last(None);

@@ -430,6 +430,30 @@ impl Quals {
 }
 
 impl Quals {
+    /// Is there any qual on time?
+    pub fn asks_for_times(&self) -> bool {
+        !(self.lowers.is_empty() && self.uppers.is_empty() && self.times.is_empty())
+    }
+
+    /// The least time that may satisfy lower bounds, of those whose arguments are of the column's own type.
+    ///
+    /// # Safety
+    /// `index` must be the quals' index, its times of `length` bytes.
+    pub unsafe fn least_time(&self, index: pg_sys::Relation, length: i16) -> Option<i64> {
+        let bounds = self.lowers.iter().filter_map(|lower| {
+            // SAFETY: by contract.
+            let (_, left, right) = unsafe { types_of(index, &lower.key) };
+            match &lower.test {
+                Test::Any(arguments) if left == right => arguments
+                    .iter()
+                    .map(|&argument| index_entries::time_value(argument, length))
+                    .min(),
+                _ => None,
+            }
+        });
+        bounds.max()
+    }
+
     /// Can no later time in the given direction satisfy the bounds any more?
     ///
     /// # Safety

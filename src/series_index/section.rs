@@ -156,12 +156,21 @@ const NO_STRATEGY: u16 = 0;
 
 /// The scan key `column IS NULL`.
 pub fn is_null(column: usize) -> pg_sys::ScanKeyData {
+    null_test(column, pg_sys::SK_SEARCHNULL)
+}
+
+/// The scan key `column IS NOT NULL`.
+pub fn is_not_null(column: usize) -> pg_sys::ScanKeyData {
+    null_test(column, pg_sys::SK_SEARCHNOTNULL)
+}
+
+fn null_test(column: usize, search: u32) -> pg_sys::ScanKeyData {
     let mut key = pg_sys::ScanKeyData::default();
     // SAFETY: a key without a function.
     unsafe {
         pg_sys::ScanKeyEntryInitialize(
             &mut key,
-            (pg_sys::SK_ISNULL | pg_sys::SK_SEARCHNULL) as i32,
+            (pg_sys::SK_ISNULL | search) as i32,
             column as i16,
             NO_STRATEGY,
             pg_sys::InvalidOid,

@@ -1,7 +1,7 @@
 //! What a scan through a series index costs: entries that its leading quals select, the chunks behind
 //! them, the chunks that every scan looks at before its first row, and the rows that come out.
 
-use crate::am::estimate::{self, Unkeyed};
+use super::contents::{self, Unkeyed};
 use crate::chunk::index_entries::ENTRIES_PER_PAGE;
 use crate::table::fetched::RECENT_CHUNKS;
 use pgrx::pg_sys;
@@ -48,14 +48,13 @@ pub unsafe extern "C-unwind" fn estimate(
         )));
         let table_rows = (*rel).tuples.max(1.0);
         let rows = (all * table_rows).max(1.0);
-        let unkeyed = unkeyed_of(root, index, table_rows);
+        let found = contents::of(root, index);
+        let unkeyed = found.unkeyed;
         let keyed_rows = (table_rows - unkeyed.rows).max(1.0);
-        let entries =
-            (f64::from((*index).pages) * ENTRIES_PER_PAGE - unkeyed.chunks).clamp(1.0, keyed_rows);
+        let entries = (found.entries - unkeyed.chunks).clamp(1.0, keyed_rows);
         let visited = (leading * entries).ceil().max(1.0);
-        let rows_per_entry = (keyed_rows / entries).max(1.0);
-        // An entry that stands for many rows is a chunk: its header and columns are read.
-        let chunk_pages = if rows_per_entry > 4.0 { 2.0 } else { 0.0 };
+        // Of each series in a chunk, the header and columns are read.
+        let chunk_pages = 2.0 * (leading * found.series).ceil();
         let descent = pg_sys::random_page_cost
             + 50.0 * pg_sys::cpu_operator_cost * f64::from((*index).tree_height + 1);
         let rescan_share = if loops > 1.0 { 0.1 } else { 1.0 };
@@ -65,9 +64,8 @@ pub unsafe extern "C-unwind" fn estimate(
         *total = *startup
             + section.fetching
             + rescan_share * (leaf_pages - 1.0) * pg_sys::random_page_cost
-            + visited
-                * (pg_sys::cpu_index_tuple_cost
-                    + rescan_share * chunk_pages * pg_sys::random_page_cost)
+            + visited * pg_sys::cpu_index_tuple_cost
+            + rescan_share * chunk_pages * pg_sys::random_page_cost
             + rows * ROW_COST * pg_sys::cpu_tuple_cost;
         if (*path).path.pathtype == pg_sys::NodeTag::T_IndexOnlyScan {
             // No column is asked for, so nothing is gained by order or quals: a plain scan does it with less work.
@@ -78,23 +76,6 @@ pub unsafe extern "C-unwind" fn estimate(
         // Chunks hold the rows of a series side by side.
         *correlation = 1.0;
         *pages = f64::from((*index).pages);
-    }
-}
-
-/// The chunks of an index that every scan looks at.
-unsafe fn unkeyed_of(
-    root: *mut pg_sys::PlannerInfo,
-    index: *mut pg_sys::IndexOptInfo,
-    table_rows: f64,
-) -> Unkeyed {
-    // SAFETY: called while core plans: a base relation's range table entry is in its place, and locked.
-    unsafe {
-        if (*index).hypothetical {
-            return Unkeyed::default();
-        }
-        let entry = *(*root).simple_rte_array.add((*(*index).rel).relid as usize);
-        let pages = f64::from((*index).pages);
-        estimate::unkeyed((*index).indexoid, (*entry).relid, pages, table_rows)
     }
 }
 

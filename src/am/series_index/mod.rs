@@ -2,6 +2,7 @@
 //! per series of a keyed chunk (`chunk::index_entries`). A scan merges both into rows in index order.
 
 pub mod build;
+pub mod contents;
 pub mod cost;
 pub mod handler;
 pub mod scan;

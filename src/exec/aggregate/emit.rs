@@ -1,85 +1,136 @@
 //! Groups on their way up: their columns, and states as the first step of core's own aggregation would leave them.
 
 use super::chunk::Work;
-use super::compile::Keep;
+use super::compile::{Compiled, Keep};
 use super::evaluate::guarded;
 use super::fold::{int_sum, Cell, Fold, SumOf, Width};
 use super::transition::{call_of, executor_of, invoke};
 use crate::pg::executor;
-use pgrx::pg_sys::{self, Datum, Oid};
+use crate::pg::node::{cast, items};
+use pgrx::pg_sys::{self, Datum, NodeTag, Oid};
 
 /// Makes rows of groups.
 pub struct Emitter {
     /// Memory of one row.
     context: *mut pg_sys::ExprContext,
+    /// Something is made in that memory.
+    makes: bool,
     /// int8_avg_accum, int8_avg_combine and int8_avg_serialize, where they are needed.
     poly: Option<[pg_sys::FunctionCallInfo; 3]>,
+    /// The arrays that states of some aggregates are, of the row that is out.
+    arrays: Vec<Array>,
+    /// Where rows go: the node's own slot, or that of its result, which has nothing but the columns and states.
+    slot: *mut pg_sys::TupleTableSlot,
+    projection: *mut pg_sys::ProjectionInfo,
 }
 
 impl Emitter {
     /// # Safety
-    /// `context` must outlive it; in the executor's query memory.
+    /// `context` must outlive it; `node` must be a node that begins; in the executor's query memory.
     pub unsafe fn new(
+        node: *mut pg_sys::CustomScanState,
         context: *mut pg_sys::ExprContext,
-        aggregates: &[*mut pg_sys::Aggref],
+        compiled: &Compiled,
     ) -> Emitter {
         let none = pg_sys::InvalidOid;
+        let folds = compiled.aggregates.iter().map(|own| match own.keep {
+            Keep::Fold { fold, .. } => Some(fold),
+            Keep::Core(_) => None,
+        });
+        let poly = Some(Fold::SumInt(SumOf::Poly));
+        let has_poly = folds.clone().any(|fold| fold == poly);
+        let columns = compiled.groups.len() + compiled.aggregates.len();
         // SAFETY: by contract.
         unsafe {
             let executor = executor_of(context);
-            let poly = (!aggregates.is_empty()).then(|| {
+            let calls = || {
                 [
                     (pg_sys::F_INT8_AVG_ACCUM, 2),
                     (pg_sys::F_INT8_AVG_COMBINE, 2),
                     (pg_sys::F_INT8_AVG_SERIALIZE, 1),
                 ]
                 .map(|(function, count)| call_of(Oid::from(function), count, none, executor))
-            });
-            Emitter { context, poly }
+            };
+            let mut projection = (*node).ss.ps.ps_ProjInfo;
+            let mut slot = (*node).ss.ss_ScanTupleSlot;
+            if !projection.is_null() && takes_the_first((*node).ss.ps.plan, columns) {
+                slot = (*projection).pi_state.resultslot;
+                projection = core::ptr::null_mut();
+            }
+            Emitter {
+                context,
+                makes: has_poly || folds.clone().any(|fold| fold.is_none()),
+                poly: has_poly.then(calls),
+                arrays: folds.map(Array::of).collect(),
+                slot,
+                projection,
+            }
         }
     }
 
-    /// Stores a group into the node's scan slot. What it points to lives until the next one.
+    /// The row of a group, as the node returns it. What it points to lives until the next one.
     ///
     /// # Safety
-    /// Inside a guarded entry point.
-    pub unsafe fn emit(&self, work: &Work, group: usize, slot: *mut pg_sys::TupleTableSlot) {
+    /// Inside a guarded entry point of the node.
+    pub unsafe fn emit(&mut self, work: &Work, group: usize) -> *mut pg_sys::TupleTableSlot {
         // SAFETY: by contract; the slot has the group's columns, its states, and others that nobody reads.
         unsafe {
-            executor::clear_tuple(slot);
+            let slot = self.slot;
+            executor::clear_virtual(slot);
             let memory = (*self.context).ecxt_per_tuple_memory;
-            pg_sys::MemoryContextReset(memory);
-            let old = pg_sys::MemoryContextSwitchTo(memory);
-            pg_sys::ExecStoreAllNullTuple(slot);
+            let old = pg_sys::CurrentMemoryContext;
+            if self.makes {
+                pg_sys::MemoryContextReset(memory);
+                pg_sys::CurrentMemoryContext = memory;
+            }
             let (columns, aggregates) = (work.groups.columns(), &work.compiled.aggregates);
             let values = &work.groups.values[group * columns..][..columns];
             let cells = &work.groups.cells[work.groups.first_cell(group as u32)..];
-            let states =
-                aggregates
-                    .iter()
-                    .zip(cells)
-                    .map(|(aggregate, cell)| match &aggregate.keep {
-                        Keep::Fold { fold, .. } => self.state(*fold, cell),
-                        Keep::Core(transition) => guarded(|| transition.finish(cell)),
-                    });
-            for (at, (value, isnull)) in values.iter().copied().chain(states).enumerate() {
-                *(*slot).tts_values.add(at) = value;
-                *(*slot).tts_isnull.add(at) = isnull;
+            for (at, &(value, isnull)) in values.iter().enumerate() {
+                put(slot, at, (value, isnull));
             }
-            pg_sys::MemoryContextSwitchTo(old);
+            for (at, (aggregate, cell)) in aggregates.iter().zip(cells).enumerate() {
+                let state = match &aggregate.keep {
+                    Keep::Fold { fold, .. } => self.state(*fold, cell, at),
+                    Keep::Core(transition) => guarded(|| transition.finish(cell)),
+                };
+                put(slot, columns + at, state);
+            }
+            pg_sys::CurrentMemoryContext = old;
+            let all = (*(*slot).tts_tupleDescriptor).natts as usize;
+            for at in columns + aggregates.len()..all {
+                put(slot, at, (Datum::from(0usize), true));
+            }
+            executor::store_virtual(slot);
+            if self.projection.is_null() {
+                return slot;
+            }
+            let context = (*self.projection).pi_exprContext;
+            pg_sys::MemoryContextReset((*context).ecxt_per_tuple_memory);
+            (*context).ecxt_scantuple = slot;
+            executor::project(self.projection)
         }
     }
 
-    /// The state that core's combine function expects.
-    unsafe fn state(&self, fold: Fold, cell: &Cell) -> (Datum, bool) {
+    /// The node has no row any more.
+    ///
+    /// # Safety
+    /// As `emit`.
+    pub unsafe fn clear(&self) {
+        // SAFETY: by contract.
+        unsafe { executor::clear_virtual(self.slot) }
+    }
+
+    /// The state that core's combine function expects, of the aggregate `at`.
+    unsafe fn state(&mut self, fold: Fold, cell: &Cell, at: usize) -> (Datum, bool) {
         let by_value = |bits: i64| Datum::from(bits as usize);
         match fold {
             Fold::Rows | Fold::Values => (by_value(cell[0] as i64), false),
             Fold::SumInt(SumOf::Int8) => (by_value(int_sum(cell) as i64), cell[2] == 0),
-            Fold::SumInt(SumOf::Pair) => {
-                let pair = [cell[2] as i64, int_sum(cell) as i64].map(by_value);
-                (array(&pair, pg_sys::INT8OID), false)
-            }
+            Fold::SumInt(SumOf::Pair) => (
+                self.arrays[at].with(&[cell[2], int_sum(cell) as u64]),
+                false,
+            ),
             // SAFETY: the caller's contract.
             Fold::SumInt(SumOf::Poly) => unsafe { self.poly(cell[2], int_sum(cell)) },
             Fold::LeastInt | Fold::GreatestInt => (by_value(cell[0] as i64), cell[1] == 0),
@@ -90,10 +141,7 @@ impl Emitter {
                 };
                 (by_value(bits), cell[1] == 0)
             }
-            Fold::Moments => {
-                let parts = cell.map(|bits| by_value(bits as i64));
-                (array(&parts, pg_sys::FLOAT8OID), false)
-            }
+            Fold::Moments => (self.arrays[at].with(cell), false),
         }
     }
 
@@ -148,19 +196,61 @@ unsafe fn call(call: pg_sys::FunctionCallInfo, arguments: &[(Datum, bool)]) -> (
     }
 }
 
-/// An array of 8-byte values, in the current memory context.
-fn array(values: &[Datum], element: Oid) -> Datum {
-    let mut values = values.to_vec();
-    // SAFETY: copies the values, of a type that is passed by value.
+unsafe fn put(slot: *mut pg_sys::TupleTableSlot, at: usize, (value, isnull): (Datum, bool)) {
+    // SAFETY: the caller's contract: the slot has the column.
     unsafe {
-        let array = pg_sys::construct_array(
-            values.as_mut_ptr(),
-            values.len() as i32,
-            element,
-            8,
-            true,
-            b'd' as core::ffi::c_char,
-        );
-        Datum::from(array)
+        *(*slot).tts_values.add(at) = value;
+        *(*slot).tts_isnull.add(at) = isnull;
+    }
+}
+
+/// Is what a plan returns the first `columns` of what its node puts together, in their order?
+unsafe fn takes_the_first(plan: *mut pg_sys::Plan, columns: usize) -> bool {
+    // SAFETY: the caller's contract; the planner has made references to the node's own row of its target list.
+    unsafe {
+        let entries: Vec<_> = items::<pg_sys::TargetEntry>((*plan).targetlist).collect();
+        let is_nth = |(entry, number): (*mut pg_sys::TargetEntry, i16)| {
+            let var = cast::<pg_sys::Var>((*entry).expr.cast(), NodeTag::T_Var);
+            var.is_some_and(|var| (*var).varno == pg_sys::INDEX_VAR && (*var).varattno == number)
+        };
+        entries.len() == columns && entries.into_iter().zip(1..).all(is_nth)
+    }
+}
+
+/// Words in front of the elements of an array of one dimension: its length and dimensions, the type, its size and where it begins.
+const HEADER_WORDS: usize = 3;
+const MOST_ELEMENTS: usize = 3;
+
+/// An array of 8-byte values as SQL knows it, made anew for each row in the same place.
+#[derive(Default)]
+struct Array(Box<[u64]>);
+
+impl Array {
+    /// For states of this kind; without place where these are no arrays.
+    fn of(fold: Option<Fold>) -> Array {
+        let (elements, typ) = match fold {
+            Some(Fold::SumInt(SumOf::Pair)) => (2, pg_sys::INT8OID),
+            Some(Fold::Moments) => (MOST_ELEMENTS, pg_sys::FLOAT8OID),
+            _ => return Array::default(),
+        };
+        let mut words = vec![0u64; HEADER_WORDS + elements].into_boxed_slice();
+        let bytes = (words.len() * size_of::<u64>()) as u32;
+        let header: *mut pg_sys::ArrayType = words.as_mut_ptr().cast();
+        // SAFETY: the words have place for the header, its one size and one lower bound, and then the elements; they are aligned for it.
+        unsafe {
+            (*header).vl_len_ = (bytes << 2) as i32;
+            (*header).ndim = 1;
+            (*header).dataoffset = 0;
+            (*header).elemtype = typ;
+            let sizes: *mut i32 = header.add(1).cast();
+            *sizes = elements as i32;
+            *sizes.add(1) = 1;
+        }
+        Array(words)
+    }
+
+    fn with(&mut self, elements: &[u64]) -> Datum {
+        self.0[HEADER_WORDS..].copy_from_slice(elements);
+        Datum::from(self.0.as_mut_ptr())
     }
 }

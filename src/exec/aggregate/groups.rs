@@ -6,6 +6,7 @@ use super::fold::Cell;
 use crate::pg::varlena::with_body;
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 /// A column that tells groups apart.
 #[derive(Clone, Copy)]
@@ -99,11 +100,14 @@ impl KeyType {
     }
 }
 
+/// Bytes of a key that have place beside the group's number: two columns of eight.
+const KEY_BYTES: usize = 24;
+
 /// All groups.
 pub struct Groups {
     types: Vec<KeyType>,
     cells_each: usize,
-    known: FxHashMap<Box<[u8]>, u32>,
+    known: FxHashMap<SmallVec<[u8; KEY_BYTES]>, u32>,
     /// `types.len()` of each group.
     pub values: Vec<(pg_sys::Datum, bool)>,
     /// `cells_each` of each group.
@@ -141,7 +145,7 @@ impl Groups {
 
     /// Memory besides what lives in memory contexts.
     pub fn bytes(&self) -> usize {
-        const ENTRY_BYTES: usize = 40;
+        const ENTRY_BYTES: usize = KEY_BYTES + 24;
         self.key_bytes
             + self.known.capacity() * ENTRY_BYTES
             + self.values.capacity() * core::mem::size_of::<(pg_sys::Datum, bool)>()
@@ -178,8 +182,7 @@ impl Groups {
                 let group = self.count as u32;
                 self.count += 1;
                 self.key_bytes += self.key.len();
-                self.known
-                    .insert(self.key.clone().into_boxed_slice(), group);
+                self.known.insert(SmallVec::from_slice(&self.key), group);
                 // SAFETY: by contract.
                 unsafe {
                     let old = pg_sys::MemoryContextSwitchTo(context);

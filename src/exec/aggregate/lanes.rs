@@ -211,6 +211,17 @@ impl Lane {
         Some(Line { first, ..line })
     }
 
+    /// The integer of a row of a window that is read, where it has one.
+    pub fn int(&self, window: &Range<u32>, row: usize) -> Option<i64> {
+        if let Some(line) = self.line(window) {
+            return Some(line.at(row));
+        }
+        match self.is_null(window, row) || self.class != Class::Int {
+            true => None,
+            false => Some(self.ints()[self.place(window, row)]),
+        }
+    }
+
     /// Makes the values of a line.
     fn fill(&mut self) {
         let state = &mut self.state;

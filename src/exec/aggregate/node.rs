@@ -15,7 +15,6 @@ use super::source::{Input, Source};
 use super::transition::executor_of;
 use crate::pg::custom_scan::{self, Shared};
 use crate::pg::error;
-use crate::pg::executor;
 use crate::pg::node::make;
 use pgrx::pg_sys::{self, NodeTag};
 use pgrx::prelude::*;
@@ -115,7 +114,7 @@ unsafe extern "C-unwind" fn begin(
             context: (*node).ss.ps.ps_ExprContext,
             row,
         };
-        let emitter = Emitter::new(pg_sys::CreateExprContext(estate), &parts.aggregates);
+        let emitter = Emitter::new(node, pg_sys::CreateExprContext(estate), &compiled);
         let own = Own {
             work: Work::new(compiled, evaluation, (*states).ecxt_per_tuple_memory),
             emitter,
@@ -172,7 +171,6 @@ unsafe extern "C-unwind" fn exec(
     // SAFETY: as above.
     unsafe {
         let own = own_of(node);
-        let slot = (*node).ss.ss_ScanTupleSlot;
         loop {
             match own.phase {
                 Phase::Start => own.start(node),
@@ -180,15 +178,7 @@ unsafe extern "C-unwind" fn exec(
                 Phase::Emit(group, more) if group < own.work.groups.count() => {
                     own.phase = Phase::Emit(group + 1, more);
                     let group = own.order.get(group).map_or(group, |&group| group as usize);
-                    own.emitter.emit(&own.work, group, slot);
-                    let projection = (*node).ss.ps.ps_ProjInfo;
-                    if projection.is_null() {
-                        return slot;
-                    }
-                    let context = (*node).ss.ps.ps_ExprContext;
-                    pg_sys::MemoryContextReset((*context).ecxt_per_tuple_memory);
-                    (*context).ecxt_scantuple = slot;
-                    return executor::project(projection);
+                    return own.emitter.emit(&own.work, group);
                 }
                 Phase::Emit(_, true) => {
                     own.forget_groups();
@@ -197,7 +187,7 @@ unsafe extern "C-unwind" fn exec(
                 }
                 Phase::Emit(_, false) => own.phase = Phase::Done,
                 Phase::Done => {
-                    executor::clear_tuple(slot);
+                    own.emitter.clear();
                     return core::ptr::null_mut();
                 }
             }

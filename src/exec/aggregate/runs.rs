@@ -9,6 +9,7 @@ use super::lanes::Lane;
 use super::zoned::Zoned;
 use crate::pg::error;
 use pgrx::pg_sys::Datum;
+use smallvec::SmallVec;
 use std::ops::Range;
 use varve_columns::vector::Bitmap;
 
@@ -17,7 +18,7 @@ type Value = (Datum, bool);
 /// Rows of a window that are in one group, and its columns, in the order in which they were looked at.
 pub struct Run {
     pub rows: Range<usize>,
-    pub values: Vec<Value>,
+    pub values: SmallVec<[Value; 2]>,
 }
 
 /// A window of a chunk, decoded, and the rows of it that are wanted; `None`: all.
@@ -79,7 +80,7 @@ impl Window<'_> {
 pub unsafe fn split(window: &Window, columns: &[GroupColumn], order: &[usize]) -> Vec<Run> {
     let mut runs = vec![Run {
         rows: 0..window.rows.len(),
-        values: Vec::with_capacity(columns.len()),
+        values: SmallVec::new(),
     }];
     for &at in order {
         let column = &columns[at];
@@ -105,8 +106,7 @@ pub unsafe fn split(window: &Window, columns: &[GroupColumn], order: &[usize]) -
 }
 
 fn push(out: &mut Vec<Run>, rows: Range<usize>, before: &[Value], value: Value) {
-    let mut values = Vec::with_capacity(before.len() + 1);
-    values.extend_from_slice(before);
+    let mut values = SmallVec::from_slice(before);
     values.push(value);
     out.push(Run { rows, values });
 }
@@ -160,7 +160,7 @@ unsafe fn split_rising(
     }
 }
 
-/// Splits rows along which times rise, by an expression whose values are `width` apart: each tells where the next one begins.
+/// Splits rows along which times rise, by an expression whose values are `width` apart: the first one tells all others, and where each ends.
 unsafe fn measure(
     window: &Window,
     column: &GroupColumn,
@@ -172,9 +172,21 @@ unsafe fn measure(
     let Some((mut start, last)) = window.ends(&rows) else {
         return;
     };
+    let mut known: Option<i64> = None;
     loop {
-        // SAFETY: the caller's contract.
-        let value = unsafe { window.evaluate(column, start) };
+        let at = lane
+            .int(window.rows, start)
+            .filter(|&time| time != i64::MAX);
+        let value = match known.zip(at) {
+            // It lies between a value and a time, so nothing overflows, and evaluating it would raise nothing.
+            Some((bucket, time)) => {
+                let steps = time.wrapping_sub(bucket) as u64 / width as u64;
+                let value = bucket.wrapping_add((steps * width as u64) as i64);
+                (Datum::from(value as usize), false)
+            }
+            // SAFETY: the caller's contract.
+            None => unsafe { window.evaluate(column, start) },
+        };
         let (bucket, isnull) = (value.0.value() as i64, value.1);
         let next = match isnull || bucket == i64::MIN {
             true => None,
@@ -184,6 +196,7 @@ unsafe fn measure(
             // SAFETY: as above.
             return unsafe { gallop(window, column, start..rows.end, before, out) };
         };
+        known = Some(bucket);
         let end = match (lane.line(window.rows), lane.is_constant()) {
             (_, true) => rows.end,
             (Some(line), _) => line.partition(start..rows.end, |time| time >= next),

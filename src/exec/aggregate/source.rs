@@ -7,6 +7,7 @@ use super::places;
 use crate::am::scan::{self, Part};
 use crate::chunk::chunk_cache;
 use crate::pg::memory;
+use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
@@ -18,6 +19,8 @@ pub struct Source {
     table: pg_sys::Relation,
     snapshot: pg_sys::Snapshot,
     slot: *mut pg_sys::TupleTableSlot,
+    /// Pages of the table, asked for behind the places: what these name is on one of them.
+    blocks: u32,
 }
 
 enum Way {
@@ -90,6 +93,8 @@ impl Source {
             table,
             snapshot,
             slot,
+            // SAFETY: by contract.
+            blocks: unsafe { relation::blocks(table) },
         }
     }
 
@@ -134,6 +139,8 @@ impl Source {
             table,
             snapshot,
             slot,
+            // SAFETY: by contract.
+            blocks: unsafe { relation::blocks(table) },
         }
     }
 
@@ -155,7 +162,7 @@ impl Source {
             };
             while let Some(at) = places.next_header() {
                 crate::pg::error::check_interrupts();
-                let reader = chunk_cache::reader_at(self.table, at, self.snapshot);
+                let reader = chunk_cache::reader_within(self.table, self.blocks, at, self.snapshot);
                 let reader = reader.filter(|reader| !reader.chunk.header.has(FLAG_TOMBSTONE));
                 if let Some(reader) = reader {
                     return Some(Input::Chunk(OpenChunk::new(reader, self.snapshot)));

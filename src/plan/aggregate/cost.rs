@@ -4,8 +4,8 @@
 
 use super::join::Input;
 use super::target::Target;
+use crate::am::series_index::contents;
 use crate::catalog::layout;
-use crate::chunk::index_entries::{ENTRIES_PER_PAGE, ROWS_PER_STEP};
 use crate::exec::aggregate::is_folded;
 use crate::pg::node::{items, list};
 use pgrx::pg_sys::{self, Node};
@@ -125,13 +125,11 @@ unsafe fn by_index(
                 by_keys *= left;
             }
         }
-        let entries = (f64::from((*index).pages) - 1.0).max(0.5) * ENTRIES_PER_PAGE;
-        // A long series has an entry for each step of a chunk besides the chunk's own.
-        let chunks = entries - rows / f64::from(ROWS_PER_STEP);
-        let chunks = chunks.clamp(rows / CHUNK_ROWS, rows).max(1.0);
+        let found = contents::of(root, index);
+        // Those that a range of time leaves are told by their headers.
+        let opened = (by_keys * found.series).min(found.keyed) + found.unkeyed.chunks;
         ByIndex {
-            // Those that a range of time leaves are told by their headers.
-            opened: (by_keys * chunks).min(f64::from((*table).pages)).max(1.0),
+            opened: opened.min(f64::from((*table).pages)).max(1.0),
             share,
             pages: 1.0 + by_keys * f64::from((*index).pages),
         }

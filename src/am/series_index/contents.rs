@@ -1,0 +1,291 @@
+//! What the planner is told of what is in a series index: how many entries it has, how many chunks these stand for, and which chunks every
+//! scan looks at. Pages tell the first alone: a chunk has an entry or hundreds, by its series and its steps. So a few entries and headers are
+//! looked at, and what was found is kept for a while.
+
+use crate::chunk::density;
+use crate::chunk::index_entries::{self, ENTRIES_PER_PAGE};
+use crate::pg::nbtree::EntryScan;
+use crate::pg::relation::{self, Open};
+use crate::pg::tid::Tid;
+use crate::series_index::section::{all_null, is_not_null};
+use pgrx::pg_sys;
+use rustc_hash::{FxHashSet, FxHasher};
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::hash::Hasher;
+
+/// Entries that are read of the section of chunks that may have any series.
+const MOST_UNKEYED: usize = 300;
+/// Entries that are read from the first series on, and of the ends of keyed chunks.
+const MOST_KEYED: usize = 128;
+/// Chunks of each of these whose headers are read to tell how many rows they have.
+const MOST_OPENED: usize = 8;
+/// How long an answer is kept, and how long where the index and the table stay as large.
+const KEPT_US: u64 = 1_000_000;
+const KEPT_UNCHANGED_US: u64 = 10_000_000;
+
+/// What a series index has.
+#[derive(Clone, Copy, Default)]
+pub struct Contents {
+    /// Of rows of the tail, of chunks, and steps of these.
+    pub entries: f64,
+    /// Chunks that are entered under keys.
+    pub keyed: f64,
+    /// Series of these, each counted in each chunk that has it: a scan looks for each by itself.
+    pub series: f64,
+    pub unkeyed: Unkeyed,
+}
+
+/// Chunks that a series index enters as such that may have any series: each scan through it looks at all of them.
+#[derive(Clone, Copy, Default)]
+pub struct Unkeyed {
+    pub chunks: f64,
+    pub rows: f64,
+    /// They are sorted by other columns than those of the index.
+    pub are_foreign: bool,
+}
+
+/// What a backend keeps of an index.
+struct Known {
+    since: pg_sys::TimestampTz,
+    file: pg_sys::Oid,
+    /// Pages of the index and rows of the table, as they were then.
+    sizes: (f64, f64),
+    contents: Contents,
+}
+
+thread_local! {
+    static KNOWN: RefCell<HashMap<pg_sys::Oid, Known>> = RefCell::default();
+}
+
+/// What an index of a query has.
+///
+/// # Safety
+/// Called while core plans; `index` must be a series index of a base relation.
+pub unsafe fn of(root: *mut pg_sys::PlannerInfo, index: *mut pg_sys::IndexOptInfo) -> Contents {
+    // SAFETY: by contract: a base relation's range table entry is in its place, and locked as its indexes are.
+    unsafe {
+        let rows = (*(*index).rel).tuples.max(1.0);
+        let pages = f64::from((*index).pages);
+        if (*index).hypothetical {
+            return Contents {
+                entries: pages * ENTRIES_PER_PAGE,
+                ..Contents::default()
+            };
+        }
+        let entry = *(*root).simple_rte_array.add((*(*index).rel).relid as usize);
+        let now = pg_sys::GetCurrentStatementStartTimestamp();
+        let index = Open::index((*index).indexoid, pg_sys::NoLock);
+        let oid = relation::oid(index.rel());
+        let file = relation::file_number(index.rel());
+        let known = KNOWN.with_borrow(|all| {
+            let known = all.get(&oid)?;
+            let kept = match known.sizes == (pages, rows) {
+                true => KEPT_UNCHANGED_US,
+                false => KEPT_US,
+            };
+            (known.file == file && now.abs_diff(known.since) < kept).then_some(known.contents)
+        });
+        known.unwrap_or_else(|| {
+            let table = Open::table((*entry).relid, pg_sys::NoLock);
+            let contents = look(index.rel(), table.rel(), pages, rows);
+            let known = Known {
+                since: now,
+                file,
+                sizes: (pages, rows),
+                contents,
+            };
+            KNOWN.with_borrow_mut(|all| all.insert(oid, known));
+            contents
+        })
+    }
+}
+
+unsafe fn look(
+    index: pg_sys::Relation,
+    table: pg_sys::Relation,
+    pages: f64,
+    rows: f64,
+) -> Contents {
+    // SAFETY: the caller's contract; the index stays open until the scan has ended, and nothing is fetched by it.
+    unsafe {
+        if relation::blocks(index) == 0 {
+            return Contents::default();
+        }
+        let columns = index_entries::key_columns(index);
+        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let mut scan = EntryScan::begin(index, any, columns.len());
+        let nulls = all_null(index);
+        let mut unkeyed = Seen::default();
+        unkeyed.add(index, &mut scan, &nulls, MOST_UNKEYED, true);
+        let of_keys = [is_not_null(1)];
+        let mut some = Seen::default();
+        some.add(index, &mut scan, &of_keys, MOST_KEYED, true);
+        if !some.is_all {
+            // Those of the last series besides, as the first one may have nothing but rows of the tail here.
+            some.add(index, &mut scan, &of_keys, MOST_KEYED, false);
+        }
+        let ends = (columns.len() > 1).then(|| {
+            let mut keys = nulls;
+            keys[columns.len() - 1] = is_not_null(columns.len());
+            let mut ends = Seen::default();
+            ends.add(index, &mut scan, &keys, MOST_KEYED, true);
+            ends
+        });
+        scan.end();
+        let entries = (pages * ENTRIES_PER_PAGE).max(1.0);
+        let unkeyed = unkeyed.unkeyed(table, &columns, entries, rows);
+        let left = (rows - unkeyed.rows).max(1.0);
+        let keyed = keyed(table, &some, ends.as_ref(), left).min(entries);
+        let share = some.series as f64 / some.entries.max(1) as f64;
+        Contents {
+            entries,
+            keyed,
+            series: match some.is_all {
+                true => some.series as f64,
+                false => (share * entries).min(left).max(keyed),
+            },
+            unkeyed,
+        }
+    }
+}
+
+/// Chunks that are entered under keys, of so many rows. Those that have ends are counted by them, where these are few.
+unsafe fn keyed(table: pg_sys::Relation, some: &Seen, ends: Option<&Seen>, rows: f64) -> f64 {
+    let no_ends = Seen::default();
+    let ends_seen = ends.unwrap_or(&no_ends);
+    // SAFETY: the caller's contract.
+    let (some_read, ends_read) = unsafe { (some.count(table), ends_seen.count(table)) };
+    let alive = some_read.alive + ends_read.alive;
+    if alive == 0.0 {
+        return 0.0;
+    }
+    let alive_share = alive / (some_read.opened + ends_read.opened);
+    let seen = alive_share * some.headers.len().max(ends_seen.headers.len()) as f64;
+    let have_ends = some.headers.iter().all(|at| ends_seen.known.contains(at));
+    let is_all = match ends {
+        Some(ends) => ends.is_all && have_ends,
+        None => some.is_all,
+    };
+    match is_all {
+        true => seen,
+        false => (rows * alive / (some_read.rows + ends_read.rows).max(1.0)).max(seen),
+    }
+}
+
+/// What was seen of a part of an index.
+#[derive(Default)]
+struct Seen {
+    entries: usize,
+    /// Entries of chunks that are no further ones of the same series in the same chunk.
+    series: usize,
+    /// Headers of chunks, each once.
+    headers: Vec<Tid>,
+    known: FxHashSet<Tid>,
+    /// There is no more than that.
+    is_all: bool,
+}
+
+/// Some chunks of it.
+struct Sample {
+    opened: f64,
+    alive: f64,
+    rows: f64,
+    /// The columns (from 0) by which each is sorted, where that is known.
+    orders: Vec<Vec<usize>>,
+}
+
+impl Seen {
+    /// Adds at most so many entries, from the first one or the last one on.
+    unsafe fn add(
+        &mut self,
+        index: pg_sys::Relation,
+        scan: &mut EntryScan,
+        keys: &[pg_sys::ScanKeyData],
+        most: usize,
+        forward: bool,
+    ) {
+        // SAFETY: keys without arguments; values are of the index's columns, and looked at while their entry is there.
+        unsafe {
+            scan.restart(keys);
+            let attributes = relation::attributes((*index).rd_att);
+            let of_keys = &attributes[..attributes.len() - 1];
+            let mut values = vec![pg_sys::Datum::from(0usize); attributes.len()];
+            let mut nulls = vec![true; attributes.len()];
+            // The chunk that was met last, and a hash of the key that it was met under.
+            let mut last = None;
+            for _ in 0..most {
+                let Some((entry, tuple)) = scan.next(forward) else {
+                    self.is_all = true;
+                    return;
+                };
+                self.entries += 1;
+                let Some(header) = index_entries::header_of_entry(entry) else {
+                    continue;
+                };
+                if self.known.insert(header) {
+                    self.headers.push(header);
+                }
+                let (to_values, to_nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
+                pg_sys::index_deform_tuple(tuple, (*index).rd_att, to_values, to_nulls);
+                let mut hash = FxHasher::default();
+                for (at, attribute) in of_keys.iter().enumerate() {
+                    hash.write_u8(u8::from(nulls[at]));
+                    if !nulls[at] {
+                        hash.write_u32(relation::image_hash(values[at], attribute));
+                    }
+                }
+                let met = Some((header, hash.finish()));
+                self.series += usize::from(met != last);
+                last = met;
+            }
+        }
+    }
+
+    /// Reads some headers, evenly spread.
+    unsafe fn count(&self, table: pg_sys::Relation) -> Sample {
+        let step = self.headers.len().div_ceil(MOST_OPENED).max(1);
+        let opened = self.headers.iter().step_by(step);
+        let count = opened.len();
+        // SAFETY: the caller's contract.
+        let counted: Vec<_> = opened
+            .filter_map(|&at| unsafe { density::count_chunk(table, at) })
+            .collect();
+        Sample {
+            opened: count as f64,
+            alive: counted.len() as f64,
+            rows: counted.iter().map(|chunk| chunk.rows).sum(),
+            orders: counted
+                .into_iter()
+                .filter_map(|chunk| chunk.columns)
+                .collect(),
+        }
+    }
+
+    /// What it says of chunks under NULL keys.
+    unsafe fn unkeyed(
+        &self,
+        table: pg_sys::Relation,
+        columns: &[usize],
+        entries: f64,
+        rows: f64,
+    ) -> Unkeyed {
+        // SAFETY: the caller's contract.
+        let sample = unsafe { self.count(table) };
+        if sample.alive == 0.0 {
+            return Unkeyed::default();
+        }
+        let rows_per_chunk = sample.rows / sample.alive;
+        let seen = self.headers.len() as f64;
+        let chunks = sample.alive / sample.opened
+            * match self.is_all {
+                true => seen,
+                false => entries.min(rows / rows_per_chunk.max(1.0)).max(seen),
+            };
+        Unkeyed {
+            chunks,
+            rows: (chunks * rows_per_chunk).min(rows),
+            are_foreign: sample.orders.iter().any(|own| own != columns),
+        }
+    }
+}

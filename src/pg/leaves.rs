@@ -1,0 +1,235 @@
+//! The leaf level of an index with nbtree's pages, read from left to right: each page once, where a scan returns entry by entry. Pages
+//! that split meanwhile show entries twice at most, never not at all: whoever moves entries moves them to the right.
+
+use super::error;
+use super::page::{Page, PageCursor};
+use super::relation;
+use super::tid::{self, Tid};
+use pgrx::pg_sys;
+
+const LEAF: u16 = 1;
+/// A page that is deleted, or half dead, has no entries any more, but its link.
+const IGNORED: u16 = 4 | 16;
+/// Marks an index tuple with a list of TIDs, in t_info and in the line pointer number of t_tid.
+const ALTERNATIVE_TID: u16 = 0x2000;
+const POSTING_COUNT: u16 = 0x0fff;
+const TID_BYTES: usize = 6;
+const TUPLE_HEADER_BYTES: u32 = 8;
+
+/// An index tuple, of a page that is pinned and locked.
+pub struct Item {
+    tuple: pg_sys::IndexTuple,
+    len: u32,
+}
+
+impl Item {
+    /// Its values, in arrays that have an entry for each column of the index; those by reference point to the page.
+    ///
+    /// # Safety
+    /// `index` must be the item's.
+    pub unsafe fn values(
+        &self,
+        index: pg_sys::Relation,
+        values: &mut [pg_sys::Datum],
+        nulls: &mut [bool],
+    ) {
+        // Raises nothing, so there is no boundary to be paid for.
+        unsafe extern "C-unwind" {
+            fn index_deform_tuple(
+                tuple: pg_sys::IndexTuple,
+                descriptor: pg_sys::TupleDesc,
+                values: *mut pg_sys::Datum,
+                nulls: *mut bool,
+            );
+        }
+        // SAFETY: by contract.
+        unsafe {
+            let descriptor = (*index).rd_att;
+            let columns = (*descriptor).natts as usize;
+            assert!(values.len() >= columns && nulls.len() >= columns);
+            index_deform_tuple(
+                self.tuple,
+                descriptor,
+                values.as_mut_ptr(),
+                nulls.as_mut_ptr(),
+            );
+        }
+    }
+
+    /// Its TIDs, as they are stored.
+    #[inline]
+    pub fn tids(&self) -> impl Iterator<Item = Tid> + '_ {
+        // SAFETY: the page is pinned and locked, and the tuple long enough for its header; places in it are checked against its length.
+        let (first, is_list) = unsafe {
+            let first = tid::read(&raw mut (*self.tuple).t_tid);
+            let marks = (*self.tuple).t_info & first.offset;
+            (first, marks & ALTERNATIVE_TID != 0)
+        };
+        let count = match is_list {
+            true => usize::from(first.offset & POSTING_COUNT),
+            false => 1,
+        };
+        (0..count).filter_map(move |at| {
+            if !is_list {
+                return Some(first);
+            }
+            let start = first.block as usize + at * TID_BYTES;
+            let fits = start + TID_BYTES <= self.len as usize;
+            // SAFETY: as above.
+            fits.then(|| unsafe { tid::read(self.tuple.cast::<u8>().add(start).cast()) })
+        })
+    }
+}
+
+/// The links and flags at the end of a page.
+struct Special {
+    next: u32,
+    flags: u16,
+}
+
+impl Special {
+    fn of(page: &Page) -> Special {
+        let start = pg_sys::BLCKSZ as usize - 16;
+        // SAFETY: the last 16 bytes of an nbtree page are its BTPageOpaqueData.
+        unsafe {
+            let at = page.as_ptr().cast::<u8>().add(start);
+            Special {
+                next: at.add(4).cast::<u32>().read_unaligned(),
+                flags: at.add(12).cast::<u16>().read_unaligned(),
+            }
+        }
+    }
+
+    /// The first line pointer behind the high key, which the last page of a level has none of.
+    fn first(&self) -> u16 {
+        match self.next {
+            0 => 1,
+            _ => 2,
+        }
+    }
+}
+
+/// Shows all items of an index to `visit`, which is called under a lock on their page: it may only touch memory, and raise nothing. Items that
+/// scans have found dead are left out where a scan by `snapshot` leaves them out too, and all of them if it is null. Where VACUUM may have taken
+/// what the snapshot sees, that is raised. False: the pages do not hang together.
+///
+/// # Safety
+/// `index` must be open, and have nbtree's pages; a snapshot is held that is no later than what is looked for.
+pub unsafe fn each_item(
+    index: pg_sys::Relation,
+    snapshot: pg_sys::Snapshot,
+    mut visit: impl FnMut(&Item),
+) -> bool {
+    // SAFETY: by contract.
+    unsafe {
+        let mut blocks = relation::blocks(index);
+        let mut cursor = PageCursor::new(index);
+        let mut block = match leftmost(&mut cursor, blocks) {
+            Leftmost::None => return true,
+            Leftmost::At(block) => block,
+            Leftmost::Damaged => return false,
+        };
+        // The primary goes by its own horizon when it marks what is dead.
+        let also_dead = !snapshot.is_null() && pg_sys::RecoveryInProgress();
+        let mut pages = 0;
+        while block != 0 {
+            error::check_interrupts();
+            pages += 1;
+            if block >= blocks || pages > blocks {
+                blocks = relation::blocks(index);
+                // A damaged chain could be a circle.
+                if block >= blocks || pages > blocks {
+                    return false;
+                }
+            }
+            cursor.go(block);
+            let changed;
+            (block, changed) = cursor.locked(|page| {
+                let special = Special::of(page);
+                if special.flags & LEAF != 0 && special.flags & IGNORED == 0 {
+                    for offset in special.first()..=page.line_pointers() {
+                        let found = match also_dead {
+                            true => page.stored(offset),
+                            false => page.tuple(offset),
+                        };
+                        if let Some(found) = found.filter(|item| item.len >= TUPLE_HEADER_BYTES) {
+                            visit(&Item {
+                                tuple: found.header.cast(),
+                                len: found.len,
+                            });
+                        }
+                    }
+                }
+                (special.next, page.changed())
+            });
+            check_age(index, snapshot, changed);
+        }
+        true
+    }
+}
+
+/// What nbtree's scans do with old_snapshot_threshold: raises "snapshot too old" if the page was changed, at `changed`, after the snapshot was taken.
+#[cfg(feature = "pg15")]
+unsafe fn check_age(index: pg_sys::Relation, snapshot: pg_sys::Snapshot, changed: u64) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if pg_sys::old_snapshot_threshold >= 0
+            && !snapshot.is_null()
+            && (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_MVCC
+            && (*snapshot).lsn != 0
+            && changed > (*snapshot).lsn
+        {
+            pg_sys::TestForOldSnapshot_impl(snapshot, index);
+        }
+    }
+}
+
+#[cfg(feature = "pg17")]
+unsafe fn check_age(_index: pg_sys::Relation, _snapshot: pg_sys::Snapshot, _changed: u64) {}
+
+enum Leftmost {
+    /// Nothing was ever entered.
+    None,
+    At(u32),
+    Damaged,
+}
+
+/// From the root, named by the meta page, down the first links.
+fn leftmost(cursor: &mut PageCursor, blocks: u32) -> Leftmost {
+    const ROOT_AT: usize = 24 + 8;
+    if blocks == 0 {
+        return Leftmost::None;
+    }
+    cursor.go(0);
+    // SAFETY: within the meta page.
+    let mut block = cursor.locked(|page| unsafe {
+        let at = page.as_ptr().cast::<u8>().add(ROOT_AT);
+        at.cast::<u32>().read_unaligned()
+    });
+    if block == 0 {
+        return Leftmost::None;
+    }
+    for _ in 0..64 {
+        if block == 0 || block >= blocks {
+            break;
+        }
+        cursor.go(block);
+        let next = cursor.locked(|page| {
+            let special = Special::of(page);
+            if special.flags & LEAF != 0 {
+                return None;
+            }
+            if special.flags & IGNORED != 0 {
+                return Some(special.next);
+            }
+            let child = page.tuple(special.first());
+            // SAFETY: an index tuple starts with its TID, which names the child page.
+            Some(child.map_or(0, |item| unsafe { tid::read(item.header.cast()).block }))
+        });
+        match next {
+            None => return Leftmost::At(block),
+            Some(child) => block = child,
+        }
+    }
+    Leftmost::Damaged
+}
