@@ -34,6 +34,8 @@ struct Watched {
     time: TimeType,
     /// No rollup has stored a bucket of this time or later.
     threshold: i64,
+    /// Invalidations before all this was read.
+    news: u64,
     /// Retention has removed rows of earlier times, whose buckets rollups keep as they are: such rows are refused.
     removed: i64,
     /// Rows of earlier times are counted.
@@ -65,6 +67,8 @@ struct Touched {
     by_ddl: Ranges,
     /// Partitions that have come; what times they have is known when the statement has ended.
     attached: Vec<pg_sys::Oid>,
+    /// The threshold that the row noted last was compared with, and the invalidations before it was read.
+    compared: Option<(i64, u64)>,
 }
 
 thread_local! {
@@ -89,7 +93,8 @@ unsafe extern "C-unwind" fn invalidate(_: pg_sys::Datum, _: pg_sys::Oid) {
     UNWATCHED.set(0);
     NEWS.set(NEWS.get() + 1);
     // A message may come while a look-up reads the types of columns. The threshold that it keeps is an old one then, which decides only
-    // where a time is noted: `publish` reads the thresholds again. That a table has rollups at all is read after all messages.
+    // where a time is noted: `publish` sees by the number of messages that it has to read the thresholds again. That a table has rollups
+    // at all is read after all messages.
     WATCHED.with(|watched| {
         if let Ok(mut watched) = watched.try_borrow_mut() {
             watched.clear();
@@ -260,6 +265,7 @@ unsafe fn note(watched: &[Watched], value: impl Fn(i16) -> Option<pg_sys::Datum>
         let time = watched.time.read(time);
         TOUCHED.with_borrow_mut(|all| {
             let touched = all.entry(watched.source).or_default();
+            touched.compared = Some((watched.threshold, watched.news));
             if time >= watched.threshold {
                 let (first, last) = touched.newest.unwrap_or((time, time));
                 touched.newest = Some((first.min(time), last.max(time)));
@@ -282,10 +288,12 @@ unsafe fn watched(table: pg_sys::Relation) -> Option<Rc<[Watched]>> {
     if let Some(known) = WATCHED.with_borrow(|all| all.get(&oid.to_u32()).cloned()) {
         return known;
     }
+    // What is invalidated while this is looked up is read again.
+    let news = news();
     // SAFETY: as above.
     let found: Vec<_> = partition::lineage(oid)
         .into_iter()
-        .filter_map(|source| unsafe { of_rollups(table, &catalog::of_source(source)) })
+        .filter_map(|source| unsafe { of_rollups(table, &catalog::of_source(source), news) })
         .collect();
     let found: Option<Rc<[Watched]>> = (!found.is_empty()).then(|| found.into());
     if found.is_none() {
@@ -297,7 +305,7 @@ unsafe fn watched(table: pg_sys::Relation) -> Option<Rc<[Watched]>> {
 }
 
 /// What rollups of one source want to know of a table that is the source, or a partition of it.
-unsafe fn of_rollups(table: pg_sys::Relation, rollups: &[Rollup]) -> Option<Watched> {
+unsafe fn of_rollups(table: pg_sys::Relation, rollups: &[Rollup], news: u64) -> Option<Watched> {
     let first = rollups.first()?;
     // SAFETY: the table is open.
     let (oid, attributes) =
@@ -311,6 +319,7 @@ unsafe fn of_rollups(table: pg_sys::Relation, rollups: &[Rollup]) -> Option<Watc
         column,
         time,
         threshold: rollups.iter().map(|rollup| rollup.threshold).max()?,
+        news,
         removed: removed_by_retention(rollups, false).unwrap_or(i64::MIN),
         ignored: removed_by_retention(rollups, true).unwrap_or(i64::MIN),
         key: key.into_iter().find(|&key| key > 0).and_then(|of_source| {
@@ -405,9 +414,21 @@ pub fn dependents(table: pg_sys::Oid) -> Vec<Rollup> {
 
 /// Before the transaction commits: marks what it has changed for each rollup that may have stored it. A prepared transaction
 /// marks everything, since a refresh does not wait for it.
+///
+/// Rows in order cost no look into the catalog: the threshold that they were compared with is the latest one as long as nothing has
+/// been invalidated since it was read. A refresh invalidates the source with the new threshold, and waits for whoever held a
+/// lock to write before that.
 pub fn publish(prepares: bool) {
+    if TOUCHED.with_borrow(BTreeMap::is_empty) {
+        return;
+    }
     let touched = TOUCHED.replace(BTreeMap::new());
+    // SAFETY: inside a transaction that has not ended.
+    unsafe { pg_sys::AcceptInvalidationMessages() };
     for (source, times) in &touched {
+        if !prepares && times.is_in_order() {
+            continue;
+        }
         for rollup in catalog::of_source(pg_sys::Oid::from_u32(*source)) {
             let limit = if prepares { i64::MAX } else { rollup.threshold };
             times.mark(&rollup, limit);
@@ -468,6 +489,17 @@ impl Touched {
         if known.len() > MOST_SERIES {
             self.series = None;
         }
+    }
+
+    /// Are all rows at or above the threshold, and is that still the latest?
+    fn is_in_order(&self) -> bool {
+        let first = self.newest.map_or(i64::MAX, |(first, _)| first);
+        self.compared
+            .is_some_and(|(threshold, news)| news == self::news() && first >= threshold)
+            && self.earlier.is_empty()
+            && self.late_rows == 0
+            && self.by_ddl.is_empty()
+            && self.attached.is_empty()
     }
 
     /// Marks what a rollup may have stored: what was changed of times before `limit`.
