@@ -186,7 +186,12 @@ SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, count(*
 SELECT varve.create_rollup('r', 'SELECT count(*) c FROM m GROUP BY time_bucket(''1 hour'', time)');
 SELECT varve.create_rollup('h', 'SELECT time_bucket(''1 hour'', time) b, count(*) c FROM m GROUP BY b');
 SELECT varve.create_rollup(NULL, NULL);
+SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, (count(*), max(v)) c FROM m GROUP BY b');
+SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, count(*) c FROM (TABLE m) m GROUP BY b');
+SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, count(*) c FROM m WHERE time > CURRENT_TIMESTAMP GROUP BY b');
 CALL varve.refresh_rollup('m');
+CALL varve.refresh_rollup(NULL);
+SELECT varve.drop_rollup(NULL);
 BEGIN;
 SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, count(*) c FROM m GROUP BY b');
 CALL varve.refresh_rollup('r');
@@ -195,6 +200,14 @@ SELECT count(*) FROM varve.rollups;
 
 -- Rights: of the view as of any other; the rest is its owner's.
 SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, count(*) c FROM m GROUP BY b');
+CALL varve.refresh_rollup('r', '2026-01-02'::timestamptz, '2026-01-01'::timestamptz);
+CALL varve.refresh_rollup('r', NULL::timestamptz, '2026-01-01'::timestamptz);
+CALL varve.refresh_rollup('r', 1, 2);
+SELECT varve.alter_rollup('r', NULL);
+-- View and stored table are the rollup's own.
+CREATE OR REPLACE VIEW r AS SELECT now() AS b, 1::bigint AS c;
+ALTER TABLE r_stored SET ACCESS METHOD heap;
+DROP TABLE r_stored;
 -- What dumps say of a rollup is not for others to say.
 CREATE VIEW no_rollup AS SELECT time_bucket('1 hour', time) b, count(*) c FROM m GROUP BY b;
 SELECT objname, label::json ->> 'removed' AS removed FROM pg_seclabels WHERE objname = 'r';

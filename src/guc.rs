@@ -1,6 +1,7 @@
 //! Settings.
 
 use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum};
+use std::time::Duration;
 use varve_columns::chunk::Point;
 use varve_columns::tuple::tid::MAX_HEADER_BLOCK;
 
@@ -35,6 +36,7 @@ static WORKER: GucSetting<bool> = GucSetting::<bool>::new(true);
 static MAX_WORKERS: GucSetting<i32> = GucSetting::<i32>::new(2);
 static SEAL_ROWS: GucSetting<i32> = GucSetting::<i32>::new(16_384);
 static SEAL_AFTER: GucSetting<i32> = GucSetting::<i32>::new(10);
+static REFRESH_ROUND: GucSetting<i32> = GucSetting::<i32>::new(2_000);
 static WORKER_COST_DELAY: GucSetting<i32> = GucSetting::<i32>::new(2);
 static WORKER_COST_LIMIT: GucSetting<i32> = GucSetting::<i32>::new(5_000);
 
@@ -116,6 +118,16 @@ pub fn init() {
 }
 
 fn init_worker() {
+    GucRegistry::define_int_guc(
+        c"varve.refresh_round",
+        c"Time after which a refresh of a rollup commits what it has stored, and goes on in another transaction.",
+        c"",
+        &REFRESH_ROUND,
+        0,
+        3_600_000,
+        GucContext::Userset,
+        GucFlags::UNIT_MS,
+    );
     GucRegistry::define_bool_guc(
         c"varve.worker",
         c"Whether background workers compact tables and run jobs.",
@@ -210,6 +222,11 @@ pub fn has_worker() -> bool {
 
 pub fn max_workers() -> u32 {
     MAX_WORKERS.get() as u32
+}
+
+/// How long a transaction of a refresh goes on.
+pub fn refresh_round() -> Duration {
+    Duration::from_millis(REFRESH_ROUND.get() as u64)
 }
 
 /// How long a worker rests after a round of that cost.

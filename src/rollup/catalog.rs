@@ -55,7 +55,21 @@ impl Rollup {
 
     /// The first start of a bucket that can be computed: all its rows are there, as far as retention goes.
     pub fn first_computable(&self) -> i64 {
-        self.removed.saturating_add(self.over_max)
+        match self.removed {
+            // Nothing is missing, of the lowest time neither.
+            i64::MIN => i64::MIN,
+            removed => removed.saturating_add(self.over_max),
+        }
+    }
+
+    /// Times whose buckets can have these starts, and hardly others: what is to be marked for them.
+    pub fn marks_for(&self, starts: &Ranges) -> Ranges {
+        let mut times = Ranges::default();
+        for (first, last) in starts.iter() {
+            let first = first.saturating_add(self.width_max - 1);
+            times.add(first, first.max(last.saturating_sub(self.over_max)));
+        }
+        times
     }
 
     /// The times that buckets with starts `first` to `last` can have.

@@ -38,6 +38,11 @@ impl TimeType {
         }
     }
 
+    /// The first value that is not infinite.
+    pub fn first(self) -> i64 {
+        self.bounds().0
+    }
+
     pub fn read(self, datum: pg_sys::Datum) -> i64 {
         let time = match self {
             Self::Timestamp | Self::Int8 => datum.value() as i64,

@@ -35,7 +35,8 @@ AS 'MODULE_PATHNAME', 'varve_rollup_live_wrapper' LANGUAGE C STABLE PARALLEL RES
 -- The steps of a refresh; each looks whether the caller is the rollup's owner.
 CREATE FUNCTION varve.rollup_begin(stored regclass) RETURNS bigint
 AS 'MODULE_PATHNAME', 'varve_rollup_begin' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
-CREATE FUNCTION varve.rollup_step(stored regclass, threshold bigint) RETURNS bigint
+-- Is there more to do? What has been done may be committed before.
+CREATE FUNCTION varve.rollup_step(stored regclass, threshold bigint) RETURNS bool
 AS 'MODULE_PATHNAME', 'varve_rollup_step' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
 CREATE FUNCTION varve.rollup_mark_range(stored regclass, first anyelement, last anyelement) RETURNS void
 AS 'MODULE_PATHNAME', 'varve_rollup_mark_range' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
@@ -68,6 +69,13 @@ LANGUAGE plpgsql AS $$
 DECLARE
     kept pg_catalog.regclass := varve.rollup_stored(name);
 BEGIN
+    IF "from" IS NULL OR "to" IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'the range of a refresh has no end',
+            HINT = 'Give both times, such as ''-infinity'' and ''infinity'', or none.';
+    ELSIF "from" OPERATOR(pg_catalog.>) "to" THEN
+        RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = 'the range of a refresh ends before it begins',
+            HINT = 'Give the earlier time first.';
+    END IF;
     PERFORM varve.rollup_mark_range(kept, "from", "to");
     CALL varve.refresh_rollup(name);
 END
@@ -82,6 +90,10 @@ DECLARE
     writers text[];
     patience pg_catalog.timestamptz;
 BEGIN
+    IF name IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'no rollup named',
+            HINT = 'CALL varve.refresh_rollup(''a_rollup'').';
+    END IF;
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
     kept := varve.rollup_stored(name);
     source := varve.rollup_source(name);
@@ -102,7 +114,9 @@ BEGIN
         PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
     END LOOP;
     COMMIT;
-    PERFORM varve.rollup_step(kept, threshold);
+    WHILE varve.rollup_step(kept, threshold) LOOP
+        COMMIT;
+    END LOOP;
     COMMIT;
 END
 $$;
@@ -112,14 +126,25 @@ COMMENT ON PROCEDURE varve.refresh_rollup(regclass) IS
 CREATE FUNCTION varve.rollup_ignore_late(stored regclass, ignore bool) RETURNS void
 AS 'MODULE_PATHNAME', 'varve_rollup_ignore_late' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
 CREATE FUNCTION varve.alter_rollup(name regclass, ignore_late_rows bool) RETURNS void
-LANGUAGE sql STRICT VOLATILE PARALLEL UNSAFE
-RETURN varve.rollup_ignore_late(varve.rollup_stored(name), ignore_late_rows);
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE AS $$
+BEGIN
+    IF name IS NULL OR ignore_late_rows IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'a rollup and true or false are needed',
+            HINT = 'SELECT varve.alter_rollup(''a_rollup'', ignore_late_rows => true).';
+    END IF;
+    PERFORM varve.rollup_ignore_late(varve.rollup_stored(name), ignore_late_rows);
+END
+$$;
 COMMENT ON FUNCTION varve.alter_rollup(regclass, bool) IS
 'says whether rows of times that retention has removed are counted, or refused';
 
 CREATE FUNCTION varve.drop_rollup(name regclass) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
+    IF name IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'no rollup named',
+            HINT = 'SELECT varve.drop_rollup(''a_rollup'').';
+    END IF;
     PERFORM varve.rollup_stored(name);
     EXECUTE pg_catalog.format('DROP VIEW %s', name);
 END
@@ -179,10 +204,26 @@ BEGIN
             DETAIL = format('The rollup %s is computed from it.', wrong.view),
             HINT = 'Drop the rollup with varve.drop_rollup first.';
     END LOOP;
+    -- View and stored table are the rollup's own.
+    FOR wrong IN
+        SELECT r.view, r.stored, c.relam <> (SELECT oid FROM pg_am WHERE amname = 'varve') AS is_table
+        FROM varve.rollup r
+        JOIN pg_class c ON c.oid = r.stored
+        WHERE c.relam <> (SELECT oid FROM pg_am WHERE amname = 'varve') OR NOT EXISTS (
+            SELECT FROM pg_rewrite w JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid
+            WHERE w.ev_class = r.view AND d.refclassid = 'pg_class'::regclass AND d.refobjid = r.stored)
+        ORDER BY r.stored
+    LOOP
+        RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist',
+            MESSAGE = CASE WHEN wrong.is_table THEN format('table %s cannot have another access method', wrong.stored)
+                           ELSE format('view %s cannot have another query', wrong.view) END,
+            DETAIL = CASE WHEN wrong.is_table THEN format('The rollup %s is stored in it.', wrong.view) ELSE 'It is a rollup.' END,
+            HINT = 'Drop the rollup with varve.drop_rollup, and create it with another query.';
+    END LOOP;
 END
 $$;
 CREATE EVENT TRIGGER varve_after_source_ddl ON ddl_command_end
-WHEN TAG IN ('ALTER TABLE') EXECUTE FUNCTION varve.after_source_ddl();
+WHEN TAG IN ('ALTER TABLE', 'CREATE VIEW') EXECUTE FUNCTION varve.after_source_ddl();
 
 -- A user sees the rollups of views that they own.
 CREATE VIEW varve.rollups AS

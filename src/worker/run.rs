@@ -151,10 +151,7 @@ pub unsafe fn run(rounds: &mut Rounds, job: &Job) -> Work {
         let work = match &job.kind {
             Kind::Compact => stages::run(rounds, &record),
             Kind::Expire(rule) => expire::run(rounds, rule, &record),
-            Kind::Refresh => Work {
-                rows: refresh::run(rounds, job.table),
-                ..Work::default()
-            },
+            Kind::Refresh => refresh::run(rounds, job.table, &record),
         };
         let mut record = Some(record);
         rounds.run(|_, _| {

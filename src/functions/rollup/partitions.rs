@@ -85,6 +85,26 @@ pub unsafe fn before(statement: *mut pg_sys::Node) {
     }
 }
 
+/// Keeps partitions from coming while a refresh works: those that it has seen the marks of it must find, too. What takes one away locks
+/// out all readers.
+pub fn keep(source: pg_sys::Oid) {
+    if !relation::is_partitioned(source) {
+        return;
+    }
+    let mut kept = Vec::new();
+    let mut found = vec![source];
+    while let Some(part) = found.pop() {
+        kept.push(part);
+        // What has partitions may have got one while we waited.
+        if Open::existing_table(part, pg_sys::ShareUpdateExclusiveLock).is_some() {
+            // SAFETY: the table exists.
+            let parts = unsafe { relation::inheritors(part, pg_sys::NoLock) };
+            let new = |part: &pg_sys::Oid| !kept.contains(part) && relation::is_partitioned(*part);
+            found.extend(parts.into_iter().filter(new));
+        }
+    }
+}
+
 /// Raises an error where a table, or a partition of it, is not of those whose changes are noted.
 ///
 /// # Safety

@@ -268,9 +268,13 @@ unsafe fn check_expression(node: *mut Node, is_plain: bool) {
             refuse(what, hint);
         }
         if pg_sys::contain_mutable_functions(node) {
+            let named = seen.mutable.map(|name| format!(": {name}"));
             raise(
                 UNSUPPORTED,
-                "the query of a rollup cannot call functions that are not immutable",
+                format!(
+                    "the query of a rollup cannot call functions that are not immutable{}",
+                    named.unwrap_or_default()
+                ),
                 "What is stored would differ from what the query gives later.",
                 "Give time zones and formats as arguments, such as time_bucket('1 day', t, 'UTC').",
             );
@@ -288,6 +292,8 @@ unsafe fn check_expression(node: *mut Node, is_plain: bool) {
 struct Seen {
     has_aggregate: bool,
     refused: Option<(&'static str, &'static str)>,
+    /// The first function that is not immutable.
+    mutable: Option<String>,
 }
 
 impl Seen {
@@ -316,6 +322,15 @@ impl Seen {
                     ));
                 }
             }
+            let called = match (*node).type_ {
+                NodeTag::T_FuncExpr => (*node.cast::<pg_sys::FuncExpr>()).funcid,
+                NodeTag::T_OpExpr => pg_sys::get_opcode((*node.cast::<pg_sys::OpExpr>()).opno),
+                NodeTag::T_Aggref => (*node.cast::<pg_sys::Aggref>()).aggfnoid,
+                _ => pg_sys::InvalidOid,
+            };
+            if called != pg_sys::InvalidOid && self.mutable.is_none() {
+                self.mutable = mutable(called);
+            }
             if let Some(var) = cast::<pg_sys::Var>(node, NodeTag::T_Var) {
                 if (*var).varattno <= 0 {
                     self.refused = Some((
@@ -325,6 +340,17 @@ impl Seen {
                 }
             }
         }
+    }
+}
+
+/// The name of a function, if it is not immutable.
+unsafe fn mutable(function: Oid) -> Option<String> {
+    const IMMUTABLE: u8 = b'i';
+    // SAFETY: look-ups in caches of a function that exists.
+    unsafe {
+        let name = pg_sys::get_func_name(function);
+        (pg_sys::func_volatile(function) as u8 != IMMUTABLE && !name.is_null())
+            .then(|| CStr::from_ptr(name).to_string_lossy().into_owned())
     }
 }
 

@@ -24,6 +24,7 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
     report.check("worker/no room", no_room(tree));
     report.check("worker/behind", behind(tree));
     report.check("worker/signals", signals(tree));
+    report.check("worker/switched off in a refresh", refresh(tree));
     report.check("worker/extension comes and goes", extension(tree));
     Ok(())
 }
@@ -165,6 +166,53 @@ fn await_gone(client: &mut Client, worker: i32, start: Instant, signal: &str) ->
         }
         std::thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// A worker that is switched off in the middle of a refresh keeps what it has stored, and the next one goes on there.
+fn refresh(tree: &Arc<Tree>) -> Result<()> {
+    // Each slice is a transaction, and there are some thousand.
+    let slices = ["varve.worker = off", "varve.refresh_round = 0"];
+    let cluster = Cluster::create(tree, &slices)?;
+    let mut client = cluster.database("refreshed")?;
+    client.batch_execute(TABLE)?;
+    client.batch_execute(
+        "INSERT INTO t SELECT '2026-01-01'::timestamptz + i * interval '1 min', 'h' || i % 5, i FROM generate_series(1, 40000) i;
+         CREATE VIEW truth AS SELECT time_bucket('1 min', time) AS bucket, sum(value) AS sum FROM t GROUP BY bucket;
+         SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 min'', time) AS bucket, sum(value) AS sum FROM t GROUP BY bucket')",
+    )?;
+    let switch = |client: &mut Client, on: &str| -> Result<()> {
+        client.batch_execute(&format!("ALTER SYSTEM SET varve.worker = {on}"))?;
+        Ok(client.batch_execute("SELECT pg_reload_conf()")?)
+    };
+    switch(&mut client, "on")?;
+    let mut other = cluster.connect("refreshed")?;
+    other.batch_execute("ANALYZE t")?;
+    let worker = await_worker(&mut other)?;
+    let begun = "SELECT watermark NOT IN (SELECT '-infinity' UNION SELECT max(time)::text FROM t) FROM varve.rollups";
+    await_true(&mut other, "a refresh that has begun", begun)?;
+    let start = Instant::now();
+    switch(&mut client, "off")?;
+    await_gone(&mut client, worker, start, "varve.worker = off")?;
+    println!("worker: in a refresh: gone after {:?}", start.elapsed());
+    let stored = |client: &mut Client| -> Result<i64> {
+        Ok(client
+            .query_one("SELECT count(*) FROM r_stored", &[])?
+            .get(0))
+    };
+    let equal = "SELECT NOT EXISTS (TABLE truth EXCEPT TABLE r) AND NOT EXISTS (TABLE r EXCEPT TABLE truth)";
+    let before = stored(&mut client)?;
+    if before == 0 || before >= 39_999 || !client.query_one(equal, &[])?.get::<_, bool>(0) {
+        return Err(format!("{before} buckets are stored, or not those of the query").into());
+    }
+    client.batch_execute("ALTER SYSTEM SET varve.refresh_round = '2s'")?;
+    switch(&mut client, "on")?;
+    other.batch_execute("ANALYZE t")?;
+    await_true(
+        &mut other,
+        "the rest",
+        "SELECT count(*) = 39999 FROM r_stored",
+    )?;
+    await_true(&mut other, "the same", equal)
 }
 
 /// The extension goes and comes while there is a worker, and is updated.

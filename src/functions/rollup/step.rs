@@ -1,0 +1,369 @@
+//! A step of a refresh, in one transaction with one snapshot: computes buckets, from the oldest on, stores them, and removes the marks
+//! that the snapshot shows. After a while it stops where it is, and says what is left: by a mark, or by a watermark that is not at the
+//! end yet. What is stored is so at the end of any step, whatever becomes of the next.
+
+use super::partitions;
+use super::query::{self, Column, Defined};
+use crate::guc;
+use crate::pg::departure;
+use crate::pg::relation::{self, Open};
+use crate::pg::sql;
+use crate::rollup::catalog::{self, Limit, Mark, Marks, Rollup};
+use crate::rollup::exclusion;
+use crate::rollup::ranges::Ranges;
+use crate::rollup::series;
+use crate::rollup::time::TimeType;
+use pgrx::pg_sys;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Ranges that a step computes one by one before it closes gaps between them.
+const MOST_RANGES: usize = 16;
+/// Ranges of single series that a step computes one by one.
+const MOST_OF_SERIES: usize = 64;
+/// Buckets of the first slice of a step. Slices grow while they take less than `QUICK`.
+const FIRST_SLICE: i64 = 2;
+const GROWTH: i64 = 4;
+const QUICK: Duration = Duration::from_millis(250);
+
+/// What a step came to.
+pub struct Stepped {
+    /// Rows that were stored.
+    pub rows: i64,
+    /// Is there something left that the step has been asked for?
+    pub has_more: bool,
+}
+
+/// Computes and stores what is due, as far as `threshold`, which all writers know by now, and as far as time allows.
+pub fn run(rollup: &Rollup, threshold: i64) -> Stepped {
+    partitions::keep(rollup.source);
+    exclusion::take(rollup, true);
+    // SAFETY: the snapshot is active until it is popped; an error ends it.
+    unsafe {
+        pg_sys::PushActiveSnapshot(pg_sys::GetLatestSnapshot());
+        let stepped = work(rollup.stored, threshold);
+        pg_sys::PopActiveSnapshot();
+        stepped
+    }
+}
+
+unsafe fn work(stored: pg_sys::Oid, threshold: i64) -> Stepped {
+    // SAFETY: the caller's snapshot is active.
+    unsafe {
+        let snapshot = pg_sys::GetActiveSnapshot();
+        let mut done = Stepped {
+            rows: 0,
+            has_more: false,
+        };
+        let Some(rollup) = catalog::find(stored, snapshot) else {
+            return done;
+        };
+        // A time from the threshold on is not in a bucket that starts before this.
+        let last = rollup.starts(threshold, threshold).0.max(rollup.watermark);
+        let mut marks = catalog::marks(stored, snapshot);
+        let due = Due::of(&rollup, &marks);
+        let mut watermark = last;
+        let mut left = Ranges::default();
+        if let Some(table) = Tables::open(&rollup) {
+            let mut pace = Pace::begin(&rollup);
+            for (series, first, last) in &due.of_series {
+                table.delete(*first, *last, Some(series), snapshot);
+                done.rows += table.insert(*first, *last, Some(series), snapshot);
+            }
+            for (first, last) in due.again.iter() {
+                if pace.is_over() {
+                    left.add(first, last);
+                    continue;
+                }
+                table.delete(first, last, None, snapshot);
+                let past = table.insert_slices((first, last), &mut pace, &mut done.rows, snapshot);
+                left.add(past, last);
+            }
+            let first = rollup.watermark.max(rollup.first_computable());
+            if first < last && pace.is_over() {
+                watermark = rollup.watermark;
+            } else if first < last {
+                let range = (first, last - 1);
+                watermark = table.insert_slices(range, &mut pace, &mut done.rows, snapshot);
+            }
+        }
+        catalog::remove_marks(&mut marks.places);
+        catalog::add_marks(stored, Mark::Any, &rollup.marks_for(&left));
+        settle_late_rows(stored, snapshot);
+        if watermark > rollup.watermark {
+            catalog::move_on(stored, Limit::Watermark, watermark);
+        }
+        done.has_more = watermark < last || !left.is_empty();
+        done
+    }
+}
+
+/// Counts of rows that were ignored become one.
+unsafe fn settle_late_rows(stored: pg_sys::Oid, snapshot: pg_sys::Snapshot) {
+    // SAFETY: the caller excludes other refreshes.
+    unsafe {
+        let (rows, mut places) = catalog::late_rows(stored, snapshot);
+        if places.len() > 1 {
+            catalog::remove_late_rows(&mut places);
+            catalog::add_late_rows(stored, rows);
+        }
+    }
+}
+
+/// How much a step computes at once, and for how long.
+struct Pace {
+    /// Starts of buckets that a slice has, in the unit of their times.
+    slice: i64,
+    slices: u64,
+    began: Instant,
+    time: Duration,
+}
+
+impl Pace {
+    fn begin(rollup: &Rollup) -> Pace {
+        Pace {
+            slice: rollup
+                .width_max
+                .saturating_add(rollup.over_max)
+                .saturating_mul(FIRST_SLICE),
+            slices: 0,
+            began: Instant::now(),
+            time: guc::refresh_round(),
+        }
+    }
+
+    /// Has the step to end, or the worker that it runs in? Each step gets on by a slice at least.
+    fn is_over(&self) -> bool {
+        if self.slices == 0 {
+            return false;
+        }
+        if departure::is_worker() {
+            departure::reload();
+            if !guc::has_worker() {
+                return true;
+            }
+        }
+        self.began.elapsed() >= self.time
+    }
+
+    fn note(&mut self, took: Duration) {
+        self.slices += 1;
+        if took < QUICK {
+            self.slice = self.slice.saturating_mul(GROWTH);
+        }
+    }
+}
+
+/// Starts of buckets that are stored and have to be computed again: of all series, and of single ones besides.
+struct Due {
+    again: Ranges,
+    of_series: Vec<(String, i64, i64)>,
+}
+
+impl Due {
+    fn of(rollup: &Rollup, marks: &Marks) -> Due {
+        let mut again = Ranges::default();
+        let mut series: BTreeMap<&str, Ranges> = BTreeMap::new();
+        for (first, last, key) in &marks.all {
+            let (first, last) = rollup.starts(*first, *last);
+            let last = last.min(rollup.watermark.saturating_sub(1));
+            match key {
+                Some(key) if rollup.key_stored > 0 => {
+                    series.entry(key).or_default().add(first, last)
+                }
+                _ => again.add(first, last),
+            }
+        }
+        again.start_at(rollup.first_computable());
+        again.limit(MOST_RANGES);
+        let mut of_series: Vec<_> = series
+            .into_iter()
+            .flat_map(|(key, mut ranges)| {
+                ranges.start_at(rollup.first_computable());
+                ranges.limit(MOST_RANGES);
+                let ranges: Vec<_> = ranges.iter().collect();
+                let with_key = move |(first, last)| (key.to_string(), first, last);
+                ranges.into_iter().map(with_key)
+            })
+            .collect();
+        if of_series.len() > MOST_OF_SERIES {
+            for (_, first, last) in of_series.drain(..) {
+                again.add(first, last);
+            }
+            again.limit(MOST_RANGES);
+        }
+        // A bucket is stored once: where a series meets a range of all, it goes with them.
+        while let Some(at) = of_series
+            .iter()
+            .position(|(_, first, last)| again.overlaps(*first, *last))
+        {
+            let (_, first, last) = of_series.swap_remove(at);
+            again.add(first, last);
+        }
+        Due { again, of_series }
+    }
+}
+
+/// What a refresh reads and writes.
+struct Tables {
+    rollup: Rollup,
+    stored: String,
+    defined: Defined,
+    /// The bucket's name and type, and what its values are.
+    bucket: (String, pg_sys::Oid, TimeType),
+    /// The type of the times that it is computed from.
+    times: pg_sys::Oid,
+    _table: Open,
+}
+
+impl Tables {
+    unsafe fn open(rollup: &Rollup) -> Option<Tables> {
+        let table = Open::living_table(rollup.stored, pg_sys::RowExclusiveLock);
+        let view = Open::table(rollup.view, pg_sys::AccessShareLock);
+        // SAFETY: both are open; the bucket is a column of the stored table.
+        unsafe {
+            let (_, defined) = query::of_view(view.rel())?;
+            let bucket =
+                &relation::attributes((*table.rel()).rd_att)[rollup.bucket_column as usize - 1];
+            let time = TimeType::of(bucket.atttypid).unwrap_or(TimeType::Int8);
+            let from = Open::table(defined.from, pg_sys::AccessShareLock);
+            let times =
+                relation::attributes((*from.rel()).rd_att)[defined.time as usize - 1].atttypid;
+            Some(Tables {
+                rollup: rollup.clone(),
+                stored: relation::qualified_name(table.rel()),
+                bucket: (
+                    sql::identifier(&relation::attribute_name(bucket)),
+                    bucket.atttypid,
+                    time,
+                ),
+                times,
+                defined,
+                _table: table,
+            })
+        }
+    }
+
+    /// The column that tells series apart.
+    fn key(&self) -> &Column {
+        &self.defined.columns[self.rollup.key_stored as usize - 1]
+    }
+
+    unsafe fn series(&self, series: Option<&String>) -> Option<sql::Parameter> {
+        // SAFETY: the text is of a value of this column.
+        series.map(|series| unsafe {
+            let kind = self.key().kind;
+            (kind, Some(series::value(series, kind)))
+        })
+    }
+
+    /// Deletes the stored buckets with starts `first` to `last`, of a series or of all.
+    unsafe fn delete(
+        &self,
+        first: i64,
+        last: i64,
+        series: Option<&String>,
+        snapshot: pg_sys::Snapshot,
+    ) {
+        let (column, kind, time) = &self.bucket;
+        let mut query = format!(
+            "DELETE FROM {} WHERE {column} >= $1 AND {column} <= $2",
+            self.stored
+        );
+        if series.is_some() {
+            query += &format!(" AND {} = $3", sql::identifier(&self.key().name));
+        }
+        let mut range = vec![
+            (*kind, Some(time.write(first))),
+            (*kind, Some(time.write(last))),
+        ];
+        // SAFETY: the caller's contract: an active snapshot.
+        unsafe {
+            range.extend(self.series(series));
+            sql::execute_in(&query, &range, snapshot);
+        }
+    }
+
+    /// Computes the buckets with starts `first` to `last`, slice by slice, and stores them; returns the first start that is left when time is over.
+    /// Times that nothing is of are skipped.
+    unsafe fn insert_slices(
+        &self,
+        (mut first, last): (i64, i64),
+        pace: &mut Pace,
+        rows: &mut i64,
+        snapshot: pg_sys::Snapshot,
+    ) -> i64 {
+        let mut is_empty = true;
+        while first <= last {
+            let began = Instant::now();
+            if is_empty && last.saturating_sub(first) > pace.slice {
+                let (low, high) = self.rollup.times(first, last);
+                // SAFETY: the caller's contract: the snapshot is active.
+                let Some(oldest) = (unsafe { self.oldest(low, high) }) else {
+                    return last.saturating_add(1);
+                };
+                first = first.max(self.rollup.starts(oldest, oldest).0);
+            }
+            // All that is before the first finite time is one value, the lowest.
+            let end = first.saturating_add(pace.slice).max(self.bucket.2.first());
+            let end = last.min(end);
+            // SAFETY: as above.
+            let stored = unsafe { self.insert(first, end, None, snapshot) };
+            *rows += stored;
+            is_empty = stored == 0;
+            first = end.saturating_add(1);
+            pace.note(began.elapsed());
+            if first <= last && pace.is_over() {
+                break;
+            }
+        }
+        first
+    }
+
+    /// The oldest time, from `low` to `high`, of what the rollup is computed from.
+    unsafe fn oldest(&self, low: i64, high: i64) -> Option<i64> {
+        let time = TimeType::of(self.times)?;
+        // SAFETY: the relation exists, and has the column; the snapshot is active.
+        unsafe {
+            let from = Open::table(self.defined.from, pg_sys::AccessShareLock);
+            let all = relation::attributes((*from.rel()).rd_att);
+            let column = relation::attribute_name(&all[self.defined.time as usize - 1]);
+            let column = sql::identifier(&column);
+            let query = format!(
+                "SELECT pg_catalog.min({column}) FROM {} WHERE {column} >= $1 AND {column} <= $2",
+                relation::qualified_name(from.rel())
+            );
+            let range = [low, high].map(|at| (self.times, Some(time.write(at))));
+            sql::value(&query, &range).map(|oldest| time.read(oldest))
+        }
+    }
+
+    /// Computes these buckets and stores them.
+    unsafe fn insert(
+        &self,
+        first: i64,
+        last: i64,
+        series: Option<&String>,
+        snapshot: pg_sys::Snapshot,
+    ) -> i64 {
+        let (_, kind, time) = &self.bucket;
+        let (low, high) = self.rollup.times(first, last);
+        let ends = [
+            (self.times, low),
+            (self.times, high),
+            (*kind, first),
+            (*kind, last),
+        ];
+        let mut ends = ends.map(|(kind, at)| (kind, Some(time.write(at)))).to_vec();
+        let condition = series.map(|_| format!("{} = $5", self.key().expression));
+        // SAFETY: the caller's contract: an active snapshot.
+        unsafe {
+            ends.extend(self.series(series));
+            let select = self
+                .defined
+                .select_of(["$1", "$2", "$3", "$4"], condition.as_deref());
+            let query = format!("INSERT INTO {} {select}", self.stored);
+            sql::execute_in(&query, &ends, snapshot) as i64
+        }
+    }
+}
