@@ -20,7 +20,7 @@ SUITE ?=
 
 export PG PG_CONFIG TARGET PROFILE LIBRARY
 
-.PHONY: all build sql programs bench queries install installcheck check test test-here aggregates faults cancel resource-limits replicate logical differential model keys worker pgbench crash readme rollups core-suites vitals torture soak fuzz demo clean prerequisites
+.PHONY: all build sql programs bench bench-rollups queries install installcheck check test test-here aggregates faults cancel resource-limits replicate logical differential model keys worker pgbench crash readme rollups core-suites vitals torture soak fuzz demo clean prerequisites
 
 all: build
 
@@ -88,6 +88,11 @@ bench: prerequisites build programs
 	$(BENCH) tables docs/tables.md
 	$(BENCH) queries docs/queries.md --sensors $(SENSORS)
 
+# The same of rollups alone: what they store and cost; five minutes; the page is docs/rollups.md.
+bench-rollups: PROGRAMS = release
+bench-rollups: prerequisites build programs
+	$(BENCH) tables docs/rollups.md --section rollups
+
 # Aggregates by columns, heap beside varve; three minutes; the page is docs/queries.md. SENSORS=500 is the size of the published benchmark.
 SENSORS ?= 50
 queries: PROGRAMS = release
@@ -98,8 +103,8 @@ queries: prerequisites build programs
 torture: prerequisites build programs
 	$(BENCH) torture docs/torture.md $(if $(SEED),--seed $(SEED))
 
-# MINUTES of steady writing, retention and compact; its page is docs/soak.md.
-MINUTES ?= 30
+# MINUTES of small inserts, late rows, new columns, retention and readers, beside a heap; the page is docs/soak.md.
+MINUTES ?= 10
 soak: prerequisites build programs
 	$(BENCH) soak docs/soak.md --minutes $(MINUTES)
 

@@ -110,7 +110,7 @@ pub fn run() -> Result<bool> {
         }
         "soak" => {
             let page = arguments.word(0, "docs/soak.md".to_string())?;
-            soak::run(&tree, &mut report, arguments.option("minutes", 30)?, &page)?;
+            soak::run(&tree, &mut report, arguments.option("minutes", 10)?, &page)?;
         }
         "tables" => tables::run(
             &tree,

@@ -56,7 +56,7 @@ pub fn run(
         report: std::mem::take(report),
         runs,
     };
-    let head = head(&cpu.source)?;
+    let head = head(&cpu.source, section.as_deref())?;
     let figures = match section.as_deref() {
         None => bench.all(&cpu, days),
         Some("rollups") => bench
@@ -138,13 +138,14 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-fn head(source: &str) -> Result<String> {
+fn head(source: &str, section: Option<&str>) -> Result<String> {
+    let command = section.map_or("bench".to_string(), |section| format!("bench-{section}"));
     let commit = server::commit()?;
     let cores = std::thread::available_parallelism()?;
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().unwrap_or("unknown");
     Ok(format!(
-        "# Tables\n\n`make bench` on commit {commit}, {cores} cores, load average {load} when it began. {source}.\nThe heap has the \
+        "# Tables\n\n`make {command}` on commit {commit}, {cores} cores, load average {load} when it began. {source}.\nThe heap has the \
          suite's two indexes, the varve table its series index; sizes are those of pg_total_relation_size.\nTimes depend on the \
          machine and what else it does: compare the columns, not the pages of two machines.\n"
     ))
