@@ -42,7 +42,7 @@ INSERT INTO costs SELECT true, buffers('SELECT * FROM s WHERE host = 17 AND time
 SET varve.session_cache = 0;
 SELECT * FROM alike();
 INSERT INTO costs SELECT false, buffers('SELECT * FROM s WHERE host = 17 AND time = at(300)');
-SELECT kept, buffers <= 6 AS few FROM costs ORDER BY kept;
+SELECT kept, buffers <= 5 AS few FROM costs ORDER BY kept;
 SELECT * FROM alike();
 RESET varve.session_cache;
 -- So little room that nearly everything goes.
