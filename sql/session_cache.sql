@@ -18,8 +18,18 @@ CREATE FUNCTION asked(name text) RETURNS TABLE (rows bigint, hash text) LANGUAGE
         (SELECT 2, t.* FROM %1$I t WHERE host = k AND time = at(299 + k)) UNION ALL
         (SELECT 3, t.* FROM %1$I t WHERE host = k AND time >= at(3 * k) ORDER BY time LIMIT 3)) l $q$, name);
   END $$;
+-- What is folded from columns, of blocks that were decoded before.
+CREATE FUNCTION folded(name text) RETURNS text LANGUAGE plpgsql AS $$
+  DECLARE hash text;
+  BEGIN
+    EXECUTE format($q$
+      SELECT md5(string_agg(x::text, ',' ORDER BY host)) FROM
+        (SELECT host, count(*), min(v), max(v), max(time) FROM %I WHERE v > 100.5 AND time < at(500) GROUP BY host) x $q$, name)
+    INTO hash;
+    RETURN hash;
+  END $$;
 CREATE FUNCTION alike() RETURNS TABLE (rows bigint, alike boolean, whole bigint) LANGUAGE sql AS $$
-  SELECT a.rows, a.hash IS NOT DISTINCT FROM b.hash,
+  SELECT a.rows, a.hash IS NOT DISTINCT FROM b.hash AND folded('s') IS NOT DISTINCT FROM folded('h'),
          (SELECT count(*) FROM ((TABLE s EXCEPT ALL TABLE h) UNION ALL (TABLE h EXCEPT ALL TABLE s)) x)
   FROM asked('s') a, asked('h') b $$;
 CREATE PROCEDURE twice(statement text) LANGUAGE plpgsql AS
@@ -38,6 +48,7 @@ CREATE FUNCTION buffers(statement text) RETURNS bigint LANGUAGE plpgsql AS $$
     RETURN (plan->>'Shared Hit Blocks')::bigint + (plan->>'Shared Read Blocks')::bigint;
   END $$;
 CREATE TEMP TABLE costs (kept boolean, buffers bigint);
+SELECT count(note) FROM s WHERE host = 17 AND time = at(300);
 INSERT INTO costs SELECT true, buffers('SELECT * FROM s WHERE host = 17 AND time = at(300)');
 SET varve.session_cache = 0;
 SELECT * FROM alike();
@@ -192,4 +203,4 @@ INSERT INTO h TABLE s;
 SELECT * FROM alike();
 DROP TABLE s, h;
 DROP PROCEDURE walk, twice;
-DROP FUNCTION at, alike, asked, buffers;
+DROP FUNCTION at, alike, asked, folded, buffers;

@@ -20,4 +20,5 @@ pub mod series_runs;
 mod session_cache;
 pub mod slot;
 pub mod tuple_kind;
+pub mod vectors;
 pub mod write;

@@ -3,6 +3,7 @@
 
 use super::datum;
 use super::notes::{self, Note, Notes, View};
+use super::vectors::Vectors;
 use super::write::{DELETE_MAP_BASE, DEPTH_STEP, STATICS_BASE};
 use crate::pg::error;
 use crate::pg::page::{self, Page, PageCursor, PageTuple};
@@ -305,6 +306,8 @@ pub struct Content {
     /// The same with the rows of the notes that were asked for last.
     noted: RefCell<Option<Noted>>,
     cache: RefCell<PieceCache>,
+    /// What was decoded for whoever reads columns.
+    pub vectors: Vectors,
 }
 
 impl Content {
@@ -343,6 +346,7 @@ impl Content {
             base: Rc::new(map),
             noted: RefCell::default(),
             cache: RefCell::default(),
+            vectors: Vectors::default(),
         })
     }
 
@@ -388,7 +392,9 @@ impl Content {
 
     /// Can it be used? An error may have struck while it was written to.
     pub fn is_sound(&self) -> bool {
-        self.noted.try_borrow_mut().is_ok() && self.cache.try_borrow_mut().is_ok()
+        self.noted.try_borrow_mut().is_ok()
+            && self.cache.try_borrow_mut().is_ok()
+            && self.vectors.is_sound()
     }
 
     /// Reads the pieces of a small chunk that lie on the page of its header: who opens it will most likely ask for them, and need
@@ -421,14 +427,15 @@ impl Content {
         unsafe { page::locked(buffer, block, keep) }
     }
 
-    /// Memory that pieces of the payload take.
+    /// Memory that pieces of the payload and decoded columns take.
     pub fn kept_bytes(&self) -> usize {
-        self.cache.borrow().bytes()
+        self.cache.borrow().bytes() + self.vectors.bytes()
     }
 
-    /// Lets go of the pieces that were read.
+    /// Lets go of the pieces that were read, and of decoded columns.
     pub fn forget_pieces(&self) {
         *self.cache.borrow_mut() = PieceCache::default();
+        self.vectors.forget();
     }
 
     /// Memory that it takes, about, but for the pieces.
@@ -579,6 +586,11 @@ impl Chunk {
         }
         cache.add(number, wanted);
         Ok(())
+    }
+
+    /// The directory of a column as whoever reads columns shares it.
+    pub fn shared_directory(&self, column: usize) -> Result<Rc<ColumnDirectory>, Damage> {
+        self.vectors.directory(column, || self.directory(column))
     }
 
     pub fn directory(&self, column: usize) -> Result<ColumnDirectory, Damage> {

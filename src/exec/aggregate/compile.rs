@@ -11,9 +11,11 @@ use super::monotone::{rises_with, width_of};
 use super::slices::SlicePart;
 use super::transition::{Definition, Transition};
 use super::zoned::Zoned;
+use crate::chunk::vectors::Budget;
 use crate::pg::node::{cast, items, list};
 use crate::pg::relation;
 use pgrx::pg_sys::{self, Node, NodeTag, Oid};
+use std::rc::Rc;
 
 /// What the node computes, ready to run.
 pub struct Compiled {
@@ -191,6 +193,7 @@ struct Lanes {
     lanes: Vec<Lane>,
     descriptor: pg_sys::TupleDesc,
     relid: u32,
+    budget: Rc<Budget>,
 }
 
 impl Lanes {
@@ -199,7 +202,8 @@ impl Lanes {
         known.unwrap_or_else(|| {
             // SAFETY: a column of the open table.
             let attribute = unsafe { &relation::attributes(self.descriptor)[column] };
-            self.lanes.push(Lane::new(column, attribute));
+            let budget = Rc::clone(&self.budget);
+            self.lanes.push(Lane::new(column, attribute, budget));
             self.lanes.len() - 1
         })
     }
@@ -238,6 +242,7 @@ impl Compiled {
                 lanes: Vec::new(),
                 descriptor: (*(*node).ss.ss_currentRelation).rd_att,
                 relid: (*scan).scan.scanrelid,
+                budget: Rc::default(),
             };
             let groups = parts
                 .groups

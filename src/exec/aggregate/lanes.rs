@@ -4,9 +4,11 @@
 use super::fold::Slice;
 use crate::chunk::datum::{self, Datums};
 use crate::chunk::read::{Chunk, Damage};
+use crate::chunk::vectors::Budget;
 use crate::pg::relation;
 use pgrx::pg_sys;
 use std::ops::Range;
+use std::rc::Rc;
 use varve_columns::chunk::{self, BlockEntry, ColumnDirectory, Layout};
 use varve_columns::column::{Column, Kind, Values};
 use varve_columns::vector::Bitmap;
@@ -47,6 +49,8 @@ pub struct Lane {
     pub at: usize,
     pub class: Class,
     pub length: i16,
+    /// What may be kept of what is decoded, shared by the lanes of an execution.
+    budget: Rc<Budget>,
     state: State,
 }
 
@@ -77,7 +81,7 @@ impl Line {
 }
 
 struct State {
-    directory: Option<ColumnDirectory>,
+    directory: Option<Rc<ColumnDirectory>>,
     /// The value is the same in all rows of the chunk; blocks are of no concern.
     constant: bool,
     /// What is decoded; empty before the first block.
@@ -85,25 +89,27 @@ struct State {
     /// What the values are, where that is a line; and whether `column` has them all the same.
     line: Option<Line>,
     is_filled: bool,
-    column: Column,
+    /// Shared with what the session keeps of the chunk, as a rule.
+    column: Rc<Column>,
     ints: Vec<i64>,
     floats: Vec<f64>,
     datums: Option<Datums>,
 }
 
 impl Lane {
-    pub fn new(at: usize, attribute: &pg_sys::FormData_pg_attribute) -> Lane {
+    pub fn new(at: usize, attribute: &pg_sys::FormData_pg_attribute, budget: Rc<Budget>) -> Lane {
         Lane {
             at,
             class: class_of(attribute.atttypid),
             length: attribute.attlen,
+            budget,
             state: State {
                 directory: None,
                 constant: false,
                 rows: 0..0,
                 line: None,
                 is_filled: true,
-                column: Column::empty(),
+                column: Rc::new(Column::empty()),
                 ints: Vec::new(),
                 floats: Vec::new(),
                 datums: None,
@@ -164,7 +170,7 @@ impl Lane {
     pub fn directory(&mut self, chunk: &Chunk) -> &ColumnDirectory {
         let state = &mut self.state;
         if state.directory.is_none() {
-            match chunk.directory(self.at) {
+            match chunk.shared_directory(self.at) {
                 Ok(directory) => state.directory = Some(directory),
                 Err(damage) => chunk.raise(&damage),
             }
@@ -228,17 +234,12 @@ impl Lane {
         let Some(line) = state.line else {
             return;
         };
-        let mut values = match core::mem::replace(&mut state.column.values, Values::Absent(0)) {
-            Values::I64(values) => values,
-            _ => Vec::new(),
-        };
-        values.clear();
-        values.extend((0..state.rows.len()).map(|row| line.at(row)));
-        state.column = Column {
+        let values = (0..state.rows.len()).map(|row| line.at(row)).collect();
+        state.column = Rc::new(Column {
             kind: Kind::I64,
             values: Values::I64(values),
             validity: None,
-        };
+        });
         state.is_filled = true;
     }
 
@@ -265,12 +266,23 @@ impl Lane {
         if !datum::fits(kind, attribute) {
             chunk.raise(&Damage::new("another storage type").at(chunk.column_name(self.at)));
         }
-        if state.column.kind != kind {
-            state.column = datum::empty(kind);
-        }
-        match chunk.decode_block(self.at, directory, block, &mut state.column) {
-            Ok(rows) => state.rows = rows,
-            Err(damage) => chunk.raise(&damage),
+        if let Some(known) = chunk.vectors.block(self.at, block) {
+            state.column = known;
+            state.rows = directory.block(block).rows.clone();
+        } else {
+            // What nobody else has is written over.
+            let is_own = Rc::get_mut(&mut state.column).is_some_and(|own| own.kind == kind);
+            if !is_own {
+                state.column = Rc::new(datum::empty(kind));
+            }
+            let column = Rc::get_mut(&mut state.column).expect("BUG: a shared column");
+            match chunk.decode_block(self.at, directory, block, column) {
+                Ok(rows) => state.rows = rows,
+                Err(damage) => chunk.raise(&damage),
+            }
+            chunk
+                .vectors
+                .keep(self.at, block, &state.column, &self.budget);
         }
         self.widen();
         true
@@ -288,7 +300,7 @@ impl Lane {
         let column = if self.at < chunk.columns.columns().len() {
             let kind = chunk.columns.column(self.at).kind;
             let mut one = datum::empty(kind);
-            let directory = match chunk.directory(self.at) {
+            let directory = match chunk.shared_directory(self.at) {
                 Ok(directory) => directory,
                 Err(damage) => chunk.raise(&damage),
             };
@@ -305,7 +317,7 @@ impl Lane {
                 one
             }
         };
-        self.state.column = column;
+        self.state.column = Rc::new(column);
         self.state.rows = 0..u32::MAX;
         self.widen();
         let state = &mut self.state;

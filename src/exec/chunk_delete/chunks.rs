@@ -3,6 +3,7 @@
 use crate::chunk::chunk_cache;
 use crate::chunk::read::Chunk;
 use crate::chunk::reader::Reader;
+use crate::chunk::vectors::Budget;
 use crate::exec::aggregate::conditions::{Bounded, Verdict};
 use crate::exec::aggregate::lanes::{Lane, WINDOW_ROWS};
 use crate::exec::aggregate::places;
@@ -58,7 +59,10 @@ impl Deletion {
         columns.dedup();
         // SAFETY: by contract.
         let attributes = unsafe { relation::attributes((*table).rd_att) };
-        let lanes = columns.iter().map(|&at| Lane::new(at, &attributes[at]));
+        let budget: Rc<Budget> = Rc::default();
+        let lanes = columns
+            .iter()
+            .map(|&at| Lane::new(at, &attributes[at], Rc::clone(&budget)));
         let lane_of = |(bounded, column): (Bounded, usize)| {
             let lane = columns.iter().position(|&known| known == column);
             (bounded, lane.expect("BUG: a condition without a lane"))
