@@ -37,8 +37,8 @@ const ROWS_PER_ENTRY: usize = 64;
 const CELL_KEYS: i64 = 64;
 /// Where a cell has at most so many series in a shared chunk, it is as good as their keys.
 const SERIES_PER_CELL: usize = 256;
-/// Rows of a series in a keyed chunk between two entries of it: those of a block of times.
-pub const ROWS_PER_STEP: u32 = BLOCK_ROWS as u32;
+/// Rows of a series in a keyed chunk between two entries of it: those of two blocks of times.
+pub const ROWS_PER_STEP: u32 = 2 * BLOCK_ROWS as u32;
 /// Entries of a page of a series index, about: what the planner knows of them without looking.
 pub const ENTRIES_PER_PAGE: f64 = 200.0;
 
@@ -364,14 +364,17 @@ unsafe fn steps(
     times
 }
 
-/// The time of the last of some rows that are sorted by time, if one block, of no other rows, ends with it and tells.
+/// The time of the last of some rows that are sorted by time, if a block of these, and no other rows, ends with it and tells.
 fn last_of_block(reader: &Reader, time: usize, rows: core::ops::Range<u32>) -> Option<i64> {
     // A column that was added later has no blocks.
     reader.chunk.columns.columns().get(time)?;
     reader.with_directory(time, |directory| {
-        let block = directory.blocks().get(directory.block_of_row(rows.start))?;
+        let block = directory
+            .blocks()
+            .get(directory.block_of_row(rows.end - 1))?;
+        let is_last = block.rows.end == rows.end && block.rows.start >= rows.start;
         match block.max {
-            Bound::Int(max) if block.rows == rows && block.nulls == 0 => Some(max),
+            Bound::Int(max) if is_last && block.nulls == 0 => Some(max),
             _ => None,
         }
     })

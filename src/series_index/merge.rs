@@ -18,7 +18,7 @@ use super::quals::Quals;
 use super::rows::{rows_of_series, within_bounds, ChunkRows, View};
 use super::section::{Place, Section};
 use crate::chunk::dead_header;
-use crate::chunk::index_entries::{self, ROWS_PER_STEP};
+use crate::chunk::index_entries;
 use crate::pg::error;
 use crate::pg::tid::Tid;
 use crate::table::fetched;
@@ -28,6 +28,7 @@ use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
+use varve_columns::chunk::BLOCK_ROWS;
 use varve_columns::tuple::header::FLAG_ONE_SERIES;
 
 /// What a merge reads from.
@@ -349,7 +350,8 @@ impl Group {
         let rows = unsafe {
             let rows = sources.rows_of(entry.tid, &open, &self.key);
             let header = &open.reader.chunk.header;
-            let is_last = rows.len() <= ROWS_PER_STEP as usize
+            // No index has ever had steps of so few rows.
+            let is_last = rows.len() <= BLOCK_ROWS
                 || header.has(FLAG_ONE_SERIES) && entry.time == (false, header.max_time);
             if !sources.forward() && !rows.is_empty() && is_last {
                 // The entry has the time of the series' last row, which comes first: no block is decoded for it.
