@@ -7,16 +7,31 @@
 use super::header::FormatError;
 use super::runs::{get_varint, put_varint};
 use super::tid::Tid;
+use std::rc::Rc;
 
 const FORM_GAPS: u8 = 0;
 const FORM_BITMAP: u8 = 1;
 
-#[derive(Clone, Debug, Default, PartialEq)]
+/// A copy shares where updated rows went, of which there may be many, and has what is added to it beside them.
+#[derive(Clone, Debug, Default)]
 pub struct DeleteMap {
     words: Vec<u64>,
     deleted: u32,
     /// Sorted by row; every one of them is deleted too.
-    updated: Vec<(u32, Tid)>,
+    updated: Rc<Vec<(u32, Tid)>>,
+    /// The same, of other rows.
+    added: Vec<(u32, Tid)>,
+}
+
+impl PartialEq for DeleteMap {
+    fn eq(&self, other: &DeleteMap) -> bool {
+        self.words == other.words && self.updates().eq(other.updates())
+    }
+}
+
+/// Where `row` is in a sorted list, or would be.
+fn position(updates: &[(u32, Tid)], row: u32) -> Result<usize, usize> {
+    updates.binary_search_by_key(&row, |entry| entry.0)
 }
 
 impl DeleteMap {
@@ -43,14 +58,23 @@ impl DeleteMap {
 
     /// Where the row went, if it was updated.
     pub fn successor(&self, row: u32) -> Option<Tid> {
-        self.updated
-            .binary_search_by_key(&row, |entry| entry.0)
-            .ok()
-            .map(|at| self.updated[at].1)
+        let mut lists = [&self.added, &*self.updated].into_iter();
+        lists.find_map(|list| position(list, row).ok().map(|at| list[at].1))
     }
 
     pub fn has_successors(&self) -> bool {
-        !self.updated.is_empty()
+        !self.updated.is_empty() || !self.added.is_empty()
+    }
+
+    /// The rows that were updated, in order, and where they went.
+    fn updates(&self) -> impl Iterator<Item = (u32, Tid)> + '_ {
+        let mut updated = self.updated.iter().copied().peekable();
+        let mut added = self.added.iter().copied().peekable();
+        core::iter::from_fn(move || match (updated.peek(), added.peek()) {
+            (Some(one), Some(other)) if other.0 < one.0 => added.next(),
+            (Some(_), _) => updated.next(),
+            (None, _) => added.next(),
+        })
     }
 
     /// Marks a row as gone; false when it was already.
@@ -72,10 +96,10 @@ impl DeleteMap {
         if !self.delete(row) {
             return false;
         }
-        match self.updated.binary_search_by_key(&row, |entry| entry.0) {
-            Ok(at) => self.updated[at].1 = successor,
-            Err(at) => self.updated.insert(at, (row, successor)),
-        }
+        let own = Rc::get_mut(&mut self.updated).filter(|_| self.added.is_empty());
+        let list = own.unwrap_or(&mut self.added);
+        let at = position(list, row).unwrap_or_else(|at| at);
+        list.insert(at, (row, successor));
         true
     }
 
@@ -85,22 +109,21 @@ impl DeleteMap {
             if !self.delete(row) {
                 return Err(row);
             }
-            self.updated
+            self.added
                 .extend(successor.map(|successor| (row, successor)));
         }
-        // What was there is in order.
-        self.updated.sort_by_key(|entry| entry.0);
+        self.added.sort_unstable_by_key(|entry| entry.0);
         Ok(())
     }
 
     /// Adds the changes of `other`; a row that is gone already stays as it is.
     pub fn merge(&mut self, other: &DeleteMap) {
-        for &(row, successor) in &other.updated {
+        for (row, successor) in other.updates() {
             if !self.contains(row) {
-                self.updated.push((row, successor));
+                self.added.push((row, successor));
             }
         }
-        self.updated.sort_unstable_by_key(|entry| entry.0);
+        self.added.sort_unstable_by_key(|entry| entry.0);
         if other.words.len() > self.words.len() {
             self.words.resize(other.words.len(), 0);
         }
@@ -112,7 +135,8 @@ impl DeleteMap {
 
     /// Memory that the map takes.
     pub fn bytes(&self) -> usize {
-        self.words.capacity() * 8 + self.updated.capacity() * size_of::<(u32, Tid)>()
+        let updates = self.updated.capacity() + self.added.capacity();
+        self.words.capacity() * 8 + updates * size_of::<(u32, Tid)>()
     }
 
     fn rows(&self) -> impl Iterator<Item = u32> + '_ {
@@ -127,7 +151,7 @@ impl DeleteMap {
 
     /// The rows that are gone, in order, and where updated ones went.
     pub fn entries(&self) -> impl Iterator<Item = (u32, Option<Tid>)> + '_ {
-        let mut updated = self.updated.iter().peekable();
+        let mut updated = self.updates().peekable();
         self.rows().map(move |row| {
             let successor = updated.next_if(|entry| entry.0 == row);
             (row, successor.map(|entry| entry.1))
@@ -156,9 +180,10 @@ impl DeleteMap {
                 out.extend_from_slice(&word.to_le_bytes());
             }
         }
-        put_varint(&mut out, self.updated.len() as u64);
+        let updates = self.updated.len() + self.added.len();
+        put_varint(&mut out, updates as u64);
         let mut last = 0;
-        for &(row, tid) in &self.updated {
+        for (row, tid) in self.updates() {
             put_varint(&mut out, u64::from(row - last));
             put_varint(&mut out, u64::from(tid.block));
             put_varint(&mut out, u64::from(tid.offset));
@@ -208,6 +233,7 @@ impl DeleteMap {
             _ => return Err(FormatError("form of the delete map")),
         }
         let mut last = 0;
+        let mut updated = Vec::new();
         for _ in 0..get_varint(input)? {
             last = next_row(input, last)?;
             let tid = Tid {
@@ -219,8 +245,9 @@ impl DeleteMap {
             if !map.contains(last) {
                 return Err(FormatError("successor of a live row"));
             }
-            map.updated.push((last, tid));
+            updated.push((last, tid));
         }
+        map.updated = Rc::new(updated);
         if !input.is_empty() {
             return Err(FormatError("end of the delete map"));
         }
@@ -317,6 +344,42 @@ mod tests {
         assert_eq!(all.last(), Some(900));
         assert_eq!(all.add([(7, None), (64, None)]), Err(64));
         assert_eq!(DeleteMap::default().last(), None);
+    }
+
+    #[test]
+    fn a_copy_has_what_is_added_to_it_and_the_map_has_not() {
+        let mut map = DeleteMap::default();
+        for row in (0..3_000).step_by(3) {
+            map.update(row, tid(row));
+        }
+        let (mut copy, mut anew) = (map.clone(), DeleteMap::default());
+        let added = [(2_000, Some(tid(1))), (4, Some(tid(2))), (70, None)];
+        assert_eq!(copy.add(added), Ok(()));
+        assert!(copy.update(1, tid(3)));
+        copy.merge(
+            &[5_000, 7]
+                .iter()
+                .fold(DeleteMap::default(), |mut other, &row| {
+                    other.update(row, tid(row));
+                    other
+                }),
+        );
+        for (row, successor) in copy.entries().collect::<Vec<_>>().into_iter().rev() {
+            match successor {
+                Some(successor) => anew.update(row, successor),
+                None => anew.delete(row),
+            };
+        }
+        assert_eq!(copy, anew);
+        assert_eq!(copy.encode(), anew.encode());
+        assert_eq!(copy.deleted(), 1_006);
+        let back = DeleteMap::decode(&copy.encode(), 6_000);
+        assert_eq!(back.as_ref(), Ok(&copy));
+        assert_eq!(copy.successor(4), Some(tid(2)));
+        assert_eq!(copy.successor(2_997), Some(tid(2_997)));
+        assert_eq!(copy.successor(70), None);
+        assert!(!map.contains(4) && map.successor(4).is_none());
+        assert_eq!(map.deleted(), 1_000);
     }
 
     #[test]
