@@ -1,9 +1,10 @@
 //! Finding chunks: by the TID of a header, with some readers kept per transaction, and by chunk id.
 
-use super::notes::{self, Notes, View};
-use super::read::{Chunk, Content, Damage};
+use super::note_cache;
+use super::notes::{Notes, View};
+use super::read::{Chunk, Damage};
 use super::reader::Reader;
-use super::session_cache::{self, Opened, Place};
+use super::session_cache::{self, Place};
 use crate::chunk::tuple_kind::{classify, raise, TupleKind};
 use crate::guc;
 use crate::pg::error;
@@ -49,13 +50,8 @@ type Writer = (
     Rc<[Written]>,
 );
 
-/// Headers whose notes are kept.
-const KEPT_NOTES: usize = 1024;
-
 thread_local! {
     static KEPT: PerTransaction<Readers> = PerTransaction::default();
-    /// The slots of headers and the notes that were in them, of transactions that have ended.
-    static NOTES: PerTransaction<FxHashMap<Place, (Vec<u8>, Notes)>> = PerTransaction::default();
     static WRITERS: PerTransaction<Vec<Writer>> = PerTransaction::default();
 }
 
@@ -229,7 +225,7 @@ unsafe fn check<R>(
     // SAFETY: the callers' contract; the tuple stays pinned while it is opened.
     unsafe {
         let mut cursor = PageCursor::new(table);
-        let item = cursor.tuple(at, relation::blocks(table))?;
+        let item = cursor.tuple_at(at)?;
         let buffer = cursor.buffer();
         let mut found = item.to_heap_tuple(relation::oid(table));
         let judged = cursor.locked(|_| {
@@ -251,7 +247,12 @@ unsafe fn with_header<R>(
     body: impl FnOnce(&pg_sys::HeapTupleData, pg_sys::Buffer) -> R,
 ) -> Option<R> {
     // SAFETY: the callers' contract.
-    unsafe { with_header_within(table, relation::blocks(table), at, snapshot, body) }
+    unsafe {
+        if !relation::has_block(table, at.block) {
+            return None;
+        }
+        with_header_within(table, at.block + 1, at, snapshot, body)
+    }
 }
 
 unsafe fn with_header_within<R>(
@@ -302,13 +303,15 @@ unsafe fn kept_reader(
     unsafe {
         let place = (relation::oid(table), relation::file_number(table), at);
         let body = tuple::body(found.t_data, found.t_len);
-        let notes = kept_notes(table, place, body, view)?;
+        let writer = (*found.t_data).t_choice.t_heap.t_xmin;
+        let notes = note_cache::find(table, place, writer, body, view)?;
         let version = (place, stamp(&notes));
         let known = KEPT.with_borrow_mut(|readers| {
             readers.asked += 1;
             let entry = readers.kept.get_mut(&version)?;
             entry.used = readers.asked;
-            let is_same = entry.reader.chunk.content.is_of(body);
+            let chunk = &entry.reader.chunk;
+            let is_same = chunk.raw_writer == writer && chunk.content.is_of(body);
             is_same.then(|| Rc::clone(&entry.reader))
         });
         if let Some(reader) = known {
@@ -318,9 +321,8 @@ unsafe fn kept_reader(
         let opened = match session_cache::find(table, place, body) {
             Some(opened) => opened,
             None => {
-                let opened = Opened::new(Content::read(table, body)?);
+                let opened = session_cache::open(table, place, body)?;
                 opened.content.cache_beside_header(at, buffer);
-                session_cache::keep(table, place, &opened);
                 opened
             }
         };
@@ -336,49 +338,6 @@ unsafe fn kept_reader(
             readers.kept.insert(version, entry);
         });
         Ok(reader)
-    }
-}
-
-/// The notes of a header. Those of transactions that have ended stay what they are as long as the slots do.
-unsafe fn kept_notes(
-    table: pg_sys::Relation,
-    place: Place,
-    body: &[u8],
-    view: View,
-) -> Result<Notes, Damage> {
-    let slots = &body[header::slots_start(body)..];
-    if slots.iter().all(|&byte| byte == 0) {
-        return Ok(Notes::default());
-    }
-    // SAFETY: the caller's contract.
-    unsafe {
-        let of_now = match view {
-            View::Snapshot(snapshot) | View::Check(snapshot) => {
-                !snapshot.is_null()
-                    && (*snapshot).snapshot_type != pg_sys::SnapshotType::SNAPSHOT_MVCC
-            }
-            View::Written => false,
-        };
-        if of_now {
-            let known = NOTES.with_borrow(|kept| {
-                let known = kept.get(&place).filter(|known| known.0 == slots);
-                known.map(|known| known.1.clone())
-            });
-            if let Some(known) = known {
-                return Ok(known);
-            }
-        }
-        let slots = slots.to_vec();
-        let notes = notes::of_header(table, place.2, body, header::row_count(body), view)?;
-        if of_now && notes.is_final {
-            NOTES.with_borrow_mut(|kept| {
-                if kept.len() == KEPT_NOTES {
-                    kept.clear();
-                }
-                kept.insert(place, (slots, notes.clone()));
-            });
-        }
-        Ok(notes)
     }
 }
 
@@ -555,7 +514,7 @@ pub unsafe fn replacement(
     // SAFETY: by contract.
     let (replaced, headers) = unsafe {
         let mut cursor = PageCursor::new(table);
-        let item = cursor.tuple(at, relation::blocks(table))?;
+        let item = cursor.tuple_at(at)?;
         let replaced = cursor.locked(|_| as_written(item))?;
         (replaced, headers_by(table, replacer))
     };

@@ -10,6 +10,7 @@ pub mod index_entries;
 pub mod inspect;
 pub mod job_states;
 pub mod low_page;
+mod note_cache;
 pub mod notes;
 pub mod place;
 pub mod raw;

@@ -13,6 +13,7 @@ use varve_columns::tuple::header::{self, StorageTuple};
 use varve_columns::tuple::note;
 
 /// A change of rows, which no other note and no map names.
+#[derive(Clone)]
 pub struct Note {
     pub tid: Tid,
     /// Who wrote it.
@@ -48,6 +49,12 @@ impl Default for Notes {
             pending: Vec::new(),
             is_final: true,
         }
+    }
+}
+
+impl Note {
+    pub fn xmin(&self) -> pg_sys::TransactionId {
+        self.xmin
     }
 }
 
@@ -136,7 +143,7 @@ pub unsafe fn slots_at(table: pg_sys::Relation, at: Tid, chunk: u64) -> Option<V
     // SAFETY: by contract; the page is pinned and locked while it is looked at.
     unsafe {
         let mut cursor = PageCursor::new(table);
-        let item = cursor.tuple(at, relation::blocks(table))?;
+        let item = cursor.tuple_at(at)?;
         cursor.locked(|_| {
             let body = tuple::body(item.header, item.len);
             let is_header = tuple::attribute_count(item.header) == 0
@@ -158,8 +165,10 @@ unsafe fn visit(
     // SAFETY: the callers' contract.
     unsafe {
         let mut cursor = PageCursor::new(table);
-        let blocks = relation::blocks(table);
-        for &at in places.iter().filter(|at| at.block < blocks) {
+        for &at in places {
+            if !relation::has_block(table, at.block) {
+                continue;
+            }
             cursor.go(at.block);
             let buffer = cursor.buffer();
             cursor.locked(|page| {
@@ -330,17 +339,28 @@ fn names(body: &[u8], rows: u32, row: u32) -> bool {
     note::decode(body, rows).is_ok_and(|rows| rows.iter().any(|&(other, _)| other == row))
 }
 
-/// The slots of a header that a new note may be written to, by their numbers, as they are now: the empty ones, and those of notes
-/// that nobody will ever see.
+/// The slots of a header that a new note may be written to, by their numbers, as they are now: the empty ones, and, where these are
+/// fewer than `wanted`, those of notes that nobody will ever see, for which all notes have to be looked at.
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn free_slots(table: pg_sys::Relation, chunk: u64, slots: &[u8]) -> Vec<usize> {
+pub unsafe fn free_slots(
+    table: pg_sys::Relation,
+    chunk: u64,
+    slots: &[u8],
+    wanted: usize,
+) -> Vec<usize> {
     let mut free: Vec<usize> = (0..slots.len() / note::SLOT_BYTES).collect();
-    let named = |at: &usize| {
+    let bytes = |at: &usize| {
         let start = at * note::SLOT_BYTES;
-        note::named(chunk, &slots[start..start + note::SLOT_BYTES])
+        &slots[start..start + note::SLOT_BYTES]
     };
+    let is_empty = |at: &usize| bytes(at).iter().all(|&byte| byte == 0);
+    if free.iter().filter(|at| is_empty(at)).count() >= wanted {
+        free.retain(is_empty);
+        return free;
+    }
+    let named = |at: &usize| note::named(chunk, bytes(at));
     let places = note::all_named(chunk, slots).unwrap_or_default();
     let mut used = Vec::new();
     // SAFETY: by contract.

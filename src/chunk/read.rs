@@ -311,11 +311,16 @@ pub struct Content {
 }
 
 impl Content {
-    /// Reads what the body of a header tuple says, and the sections that it has in pieces.
+    /// Reads what the body of a header tuple says, and the sections that it has in pieces; a delete map that `known`, an earlier
+    /// version of the chunk, has as well is not read again.
     ///
     /// # Safety
     /// `table` must be open; `body` must stay what it is, but for its slots.
-    pub unsafe fn read(table: pg_sys::Relation, body: &[u8]) -> Result<Content, Damage> {
+    pub unsafe fn read(
+        table: pg_sys::Relation,
+        body: &[u8],
+        known: Option<&Content>,
+    ) -> Result<Content, Damage> {
         let header = match header::decode(body) {
             Ok(StorageTuple::Header(header)) => header,
             Ok(_) => return Err(Damage::new("a piece where a header should be")),
@@ -326,9 +331,17 @@ impl Content {
         // SAFETY: by contract.
         let statics = unsafe { read_section(table, id, STATICS_BASE, &header.statics) }?;
         let statics = Statics::decode(&statics).map_err(Damage::new)?;
-        // SAFETY: by contract.
-        let map = unsafe { read_section(table, id, DELETE_MAP_BASE, &header.delete_map) }?;
-        let map = DeleteMap::decode(&map, header.rows).map_err(Damage::new)?;
+        let same = known.filter(|known| {
+            known.header.chunk == id && known.header.delete_map == header.delete_map
+        });
+        let map = match same {
+            Some(known) => Rc::clone(&known.base),
+            None => {
+                // SAFETY: by contract.
+                let map = unsafe { read_section(table, id, DELETE_MAP_BASE, &header.delete_map) }?;
+                Rc::new(DeleteMap::decode(&map, header.rows).map_err(Damage::new)?)
+            }
+        };
         if map.deleted() != header.deleted {
             return Err(Damage::new("number of deleted rows"));
         }
@@ -343,11 +356,21 @@ impl Content {
             header: Rc::new(header),
             statics,
             columns,
-            base: Rc::new(map),
+            base: map,
             noted: RefCell::default(),
             cache: RefCell::default(),
             vectors: Vectors::default(),
         })
+    }
+
+    pub fn chunk_id(&self) -> u64 {
+        self.header.chunk
+    }
+
+    /// Has it the payload of another version of its chunk? What is decoded of one is right for the other then.
+    pub fn has_payload_of(&self, other: &Content) -> bool {
+        let (own, others) = (&self.header, &other.header);
+        own.chunk == others.chunk && own.rows == others.rows && own.statics == others.statics
     }
 
     /// Is it what a header tuple says, of which `body` is the bytes?
@@ -461,6 +484,8 @@ pub struct Chunk {
     pub tid: Tid,
     /// Who wrote this header version, as the tuple says.
     pub xmin: pg_sys::TransactionId,
+    /// The same, frozen or not.
+    pub raw_writer: pg_sys::TransactionId,
     pub raw_command: pg_sys::CommandId,
     /// `deleted` counts rows of notes, too.
     pub header: Rc<Header>,
@@ -494,7 +519,7 @@ impl Chunk {
         unsafe {
             let body = tuple::body(data, len);
             let notes = notes::of_header(table, tid, body, header::row_count(body), view)?;
-            let content = Rc::new(Content::read(table, body)?);
+            let content = Rc::new(Content::read(table, body, None)?);
             Chunk::open_with(table, tid, (data, len), content, notes)
         }
     }
@@ -517,6 +542,7 @@ impl Chunk {
                 table: Cell::new(table),
                 tid,
                 xmin: tuple::xmin(data),
+                raw_writer: (*data).t_choice.t_heap.t_xmin,
                 raw_command: (*data).t_choice.t_heap.t_field3.t_cid,
                 header: content.header(tuple::body(data, len), map.deleted()),
                 content,

@@ -2,7 +2,7 @@
 //! does not depend on who sees a header, or when. Who is to see it looks at its tuple first, so what is kept is asked for with the
 //! bytes of a tuple that is visible, and is the content of those bytes or not found. Chunk ids are random, so no other chunk has them.
 
-use super::read::Content;
+use super::read::{Content, Damage};
 use super::reader::Decoded;
 use crate::guc;
 use crate::pg::relation;
@@ -11,6 +11,7 @@ use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::rc::Rc;
+use varve_columns::tuple::header;
 
 /// Where a header is: table, file and place.
 pub type Place = (pg_sys::Oid, pg_sys::Oid, Tid);
@@ -23,14 +24,6 @@ pub struct Opened {
 }
 
 impl Opened {
-    pub fn new(content: Content) -> Opened {
-        let decoded = Decoded::new(content.columns.columns().len());
-        Opened {
-            content: Rc::new(content),
-            decoded: Rc::new(decoded),
-        }
-    }
-
     fn is_sound(&self) -> bool {
         self.content.is_sound() && self.decoded.is_sound()
     }
@@ -77,6 +70,8 @@ struct Kept {
 #[derive(Default)]
 struct Session {
     kept: FxHashMap<Place, Kept>,
+    /// Where the version of each chunk is that was kept last, by table, file and chunk id.
+    latest: FxHashMap<(pg_sys::Oid, pg_sys::Oid, u64), Tid>,
     uses: u64,
     bytes: usize,
 }
@@ -110,18 +105,52 @@ pub unsafe fn find(table: pg_sys::Relation, place: Place, body: &[u8]) -> Option
     })
 }
 
-/// Keeps what has been opened of the header at `place`.
+/// Reads the content of the header at `place` whose bytes are `body`, and keeps it in the place of another version of the chunk: what
+/// of the payload has been decoded is the same to both.
 ///
 /// # Safety
-/// `table` must be open.
-pub unsafe fn keep(table: pg_sys::Relation, place: Place, opened: &Opened) {
+/// `table` must be open, and `body` stay what it is, but for its slots.
+pub unsafe fn open(table: pg_sys::Relation, place: Place, body: &[u8]) -> Result<Opened, Damage> {
+    let key = (place.0, place.1, header::chunk_id(body));
+    let earlier = SESSION.with_borrow(|session| {
+        let at = *session.latest.get(&key)?;
+        let kept = session.kept.get(&(key.0, key.1, at))?;
+        let is_sound = kept.opened.is_sound();
+        is_sound.then(|| (at, kept.opened.clone(), kept.forms.clone()))
+    });
+    let known = earlier.as_ref().map(|(_, opened, _)| &*opened.content);
+    // SAFETY: by contract.
+    let content = unsafe { Content::read(table, body, known) }?;
+    let same = earlier.filter(|(_, opened, of_columns)| {
+        opened.content.has_payload_of(&content)
+            // SAFETY: by contract.
+            && unsafe { forms(table, &content) }.eq(of_columns.iter().copied())
+    });
+    let decoded = match same {
+        Some((at, opened, _)) => {
+            SESSION.with_borrow_mut(|session| session.remove((key.0, key.1, at)));
+            opened.decoded
+        }
+        None => Rc::new(Decoded::new(content.columns.columns().len())),
+    };
+    let content = Rc::new(content);
+    let opened = Opened { content, decoded };
+    // SAFETY: by contract.
+    unsafe { keep(table, place, &opened) };
+    Ok(opened)
+}
+
+/// Keeps what has been opened of the header at `place`.
+unsafe fn keep(table: pg_sys::Relation, place: Place, opened: &Opened) {
     if guc::session_cache_bytes() == 0 {
         return;
     }
-    // SAFETY: by contract.
+    // SAFETY: the caller's contract.
     let forms = unsafe { forms(table, &opened.content) }.collect();
     SESSION.with_borrow_mut(|session| {
         session.remove(place);
+        let key = (place.0, place.1, opened.content.chunk_id());
+        session.latest.insert(key, place.2);
         let kept = Kept {
             opened: opened.clone(),
             forms,
@@ -150,6 +179,10 @@ impl Session {
     fn remove(&mut self, place: Place) {
         if let Some(gone) = self.kept.remove(&place) {
             self.bytes -= gone.bytes;
+            let key = (place.0, place.1, gone.opened.content.chunk_id());
+            if self.latest.get(&key) == Some(&place.2) {
+                self.latest.remove(&key);
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! Reading pages of a relation: a cursor that keeps one page pinned, and walks over line pointers.
 
+use super::relation;
 use super::tid::{self, Tid};
 use pgrx::pg_sys;
 
@@ -86,7 +87,17 @@ impl PageCursor {
         unsafe { locked(self.buffer, self.block, body) }
     }
 
-    /// The tuple at `tid`, if there is a normal line pointer; its page stays pinned.
+    /// The tuple at `tid`, if there is a normal line pointer; its page stays pinned. The relation must be locked.
+    pub fn tuple_at(&mut self, tid: Tid) -> Option<PageTuple> {
+        // SAFETY: the relation is open.
+        if !unsafe { relation::has_block(self.relation, tid.block) } {
+            return None;
+        }
+        self.go(tid.block);
+        self.locked(|page| page.tuple(tid.offset))
+    }
+
+    /// The same, in a relation of which the caller knows how many blocks it has.
     pub fn tuple(&mut self, tid: Tid, blocks: u32) -> Option<PageTuple> {
         if tid.block >= blocks {
             return None;

@@ -148,6 +148,23 @@ pub unsafe fn blocks(relation: pg_sys::Relation) -> u32 {
     unsafe { pg_sys::RelationGetNumberOfBlocksInFork(relation, pg_sys::ForkNumber::MAIN_FORKNUM) }
 }
 
+/// Has the relation a block? The file is asked only where the process does not know that it was so long before: a file that gets
+/// shorter is closed by who does not work with it just then.
+///
+/// # Safety
+/// As `blocks`; the relation must be locked.
+pub unsafe fn has_block(relation: pg_sys::Relation, block: u32) -> bool {
+    // SAFETY: by contract; storage that the relation has open is valid.
+    unsafe {
+        let storage = (*relation).rd_smgr;
+        let main = pg_sys::ForkNumber::MAIN_FORKNUM as usize;
+        let known = (!storage.is_null()).then(|| (*storage).smgr_cached_nblocks[main]);
+        let is_known =
+            known.is_some_and(|known| known != pg_sys::InvalidBlockNumber && block < known);
+        is_known || block < blocks(relation)
+    }
+}
+
 /// # Safety
 /// See `oid`.
 pub unsafe fn attributes<'a>(descriptor: pg_sys::TupleDesc) -> &'a [pg_sys::FormData_pg_attribute] {

@@ -76,7 +76,7 @@ unsafe fn note_for(
         let slots = notes::slots_at(table, at, chunk)?;
         let count = slots.len() / SLOT_BYTES;
         let left = if prepares { 0 } else { count / PREPARED_SHARE };
-        if notes::free_slots(table, chunk, &slots).len() <= left {
+        if notes::free_slots(table, chunk, &slots, left + 1).len() <= left {
             return None;
         }
         let reader = chunk_cache::reader_at(table, at, any)?;
@@ -96,7 +96,7 @@ unsafe fn enter(table: pg_sys::Relation, at: Tid, chunk: u64, place: Tid) -> boo
             return false;
         };
         // Found without the lock: other pages are read for it. A slot that is used meanwhile is not what it was.
-        let free = notes::free_slots(table, chunk, &before);
+        let free = notes::free_slots(table, chunk, &before, 1);
         let buffer = pg_sys::ReadBuffer(table, at.block);
         pg_sys::LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
         let page = Page::of(pg_sys::BufferGetPage(buffer), at.block);
