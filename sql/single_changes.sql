@@ -135,6 +135,12 @@ DO $$BEGIN
 END$$;
 SELECT count(*), sum(id) FROM few;
 SELECT * FROM varve.verify('few');
+UPDATE few SET id = id + 1;
+CALL varve.compact('few');
+UPDATE few SET id = id - 1;
+VACUUM few;
+-- What is left of a chunk of which all rows were updated, when its payload has gone.
+SELECT rows, deleted, first_key, payload_bytes, codecs, tuples FROM varve.chunks('few');
 DELETE FROM few;
 SELECT count(*) FROM few;
 CALL varve.compact('few');

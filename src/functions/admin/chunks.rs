@@ -9,7 +9,9 @@ use crate::pg::relation;
 use crate::pg::tid;
 use pgrx::iter::TableIterator;
 use pgrx::prelude::*;
-use varve_columns::tuple::header::{Section, FLAG_ONE_SERIES, FLAG_SORTED, FLAG_UNKEYED};
+use varve_columns::tuple::header::{
+    Section, FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE, FLAG_UNKEYED,
+};
 
 type Row = (
     String,
@@ -104,14 +106,24 @@ fn damaged(at: tid::Tid, damage: &Damage) -> Row {
 unsafe fn describe(table: pg_sys::Relation, reader: &Reader) -> Result<Row, Damage> {
     let chunk = &reader.chunk;
     let header = &chunk.header;
+    let has_payload = !header.has(FLAG_TOMBSTONE);
     let mut codecs = Mix::default();
-    for column in 0..chunk.columns.columns().len() {
+    // All rows of a chunk without payload are gone.
+    let columns = if has_payload {
+        chunk.columns.columns().len()
+    } else {
+        0
+    };
+    for column in 0..columns {
         let directory = chunk.directory(column)?;
         for block in directory.blocks() {
             codecs.count(block.codec);
         }
     }
     let mut pieces = chunk.piece_tids()?;
+    if !has_payload {
+        pieces.retain(|piece| !chunk.statics.payload.tids.contains(piece));
+    }
     pieces.extend(chunk.notes.seen.iter().map(|note| note.tid));
     let blocks = || {
         pieces
@@ -155,7 +167,7 @@ unsafe fn describe(table: pg_sys::Relation, reader: &Reader) -> Result<Row, Dama
         header.has(FLAG_ONE_SERIES),
         !header.has(FLAG_UNKEYED),
         header_bytes(reader),
-        i64::from(chunk.statics.payload.len),
+        i64::from(has_payload) * i64::from(chunk.statics.payload.len),
         codecs.to_string(),
         tid::to_pg(chunk.tid),
         pieces.len() as i32 + 1,
