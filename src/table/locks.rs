@@ -113,6 +113,10 @@ impl Request {
         self.policy == pg_sys::LockWaitPolicy::LockWaitBlock
     }
 
+    fn skips(self) -> bool {
+        self.policy == pg_sys::LockWaitPolicy::LockWaitSkip
+    }
+
     fn is_shared(self) -> bool {
         self.mode <= pg_sys::LockTupleMode::LockTupleShare
     }
@@ -150,7 +154,7 @@ impl Request {
     /// # Safety
     /// `table` must be open.
     pub unsafe fn refuse(self, table: pg_sys::Relation) {
-        if self.policy == pg_sys::LockWaitPolicy::LockWaitSkip {
+        if self.skips() {
             return;
         }
         // SAFETY: the caller's contract.
@@ -198,14 +202,19 @@ pub unsafe fn lock_row(
             return lock_chunk(table, seen, request);
         }
         let key = (relation::oid(table), id);
+        // A row that is locked already needs no more.
+        let is_held = || {
+            let tag = Tag::row(table, id, row);
+            let modes = [request.row_mode(), pg_sys::AccessExclusiveLock];
+            modes.into_iter().any(|mode| lock_tags::is_held(&tag, mode))
+        };
         let is_many = COUNT.with_borrow(|count| count.rows.get(&key).is_some_and(Rows::are_many));
-        if is_many {
-            if let Some(locked) = lock_whole(table, seen, request, false) {
+        // Who skips rows that others have leaves the others some.
+        if is_many && !request.skips() && !is_held() {
+            if let Some(locked) = lock_whole_at_once(table, seen, request) {
                 return locked;
             }
         }
-        // A row that is locked already needs no more.
-        let is_held = || lock_tags::is_held(&Tag::row(table, id, row), request.row_mode());
         if COUNT.with_borrow_mut(Count::is_full) && !is_held() {
             return lock_whole(table, seen, request, request.waits())
                 .unwrap_or_else(|| request.refused(table));
@@ -216,12 +225,13 @@ pub unsafe fn lock_row(
             Taken::Again => {}
             // Nobody can lock the header from now on without waiting for us; but somebody may have done so.
             Taken::New => {
-                if lock_tags::take(&bulk, pg_sys::ShareLock, false) == Taken::No {
+                if lock_tags::take(&bulk, pg_sys::ShareLock, false) != Taken::No {
+                    lock_tags::release(&bulk, pg_sys::ShareLock);
+                } else if !is_header_free(table, seen) {
                     lock_tags::release(&chunk, request.intention());
                     return lock_whole(table, seen, request, request.waits())
                         .unwrap_or_else(|| request.refused(table));
                 }
-                lock_tags::release(&bulk, pg_sys::ShareLock);
                 COUNT.with_borrow_mut(|count| count.all += 1);
             }
         }
@@ -302,8 +312,37 @@ unsafe fn lock_whole(
         let locked = lock_chunk(table, seen, request);
         // The header's lock keeps others out: they see that somebody locks headers.
         lock_tags::release(&chunk, request.chunk_mode());
-        COUNT.with_borrow_mut(|count| count.is_bulk = true);
+        if !matches!(locked, Locked::WouldBlock) {
+            COUNT.with_borrow_mut(|count| count.is_bulk = true);
+        }
         Some(locked)
+    }
+}
+
+/// Locks the chunk in place of a row, if nobody else has rows of it or its header locked just now.
+unsafe fn lock_whole_at_once(
+    table: pg_sys::Relation,
+    seen: &Chunk,
+    request: Request,
+) -> Option<Locked> {
+    let at_once = Request {
+        policy: pg_sys::LockWaitPolicy::LockWaitSkip,
+        ..request
+    };
+    // SAFETY: the caller's contract.
+    unsafe {
+        let bulk = Tag::whole(table, Whole::Bulk);
+        let was_known = lock_tags::is_held(&bulk, pg_sys::RowExclusiveLock);
+        match lock_whole(table, seen, at_once, false)? {
+            Locked::WouldBlock => {
+                // Who writes the header when he commits: nothing has been locked that others must know of.
+                if !was_known {
+                    lock_tags::release(&bulk, pg_sys::RowExclusiveLock);
+                }
+                None
+            }
+            locked => Some(locked),
+        }
     }
 }
 
@@ -378,10 +417,30 @@ pub unsafe fn begin_moving(table: pg_sys::Relation, who: Mover) {
 /// What became of a header version.
 enum Version {
     Newest,
+    /// The newest one, which a transaction in progress has locked.
+    Locked,
     /// A transaction in progress has replaced it.
     Leaving(pg_sys::TransactionId),
     Replaced(pg_sys::TransactionId),
     Deleted,
+}
+
+/// Has nobody locked or replaced the header of a chunk, of which we have the intention to lock rows? Then nobody will before we end.
+unsafe fn is_header_free(table: pg_sys::Relation, seen: &Chunk) -> bool {
+    let mut at = seen.tid;
+    // SAFETY: the caller's contract.
+    unsafe {
+        loop {
+            match version(table, at, seen.header.chunk) {
+                Version::Newest => return true,
+                Version::Replaced(by) => match chunk_cache::replacement(table, at, by) {
+                    Some(next) => at = next,
+                    None => return false,
+                },
+                Version::Locked | Version::Leaving(_) | Version::Deleted => return false,
+            }
+        }
+    }
 }
 
 unsafe fn version(table: pg_sys::Relation, at: Tid, chunk: u64) -> Version {
@@ -389,7 +448,7 @@ unsafe fn version(table: pg_sys::Relation, at: Tid, chunk: u64) -> Version {
     // SAFETY: the caller's contract; the page is pinned and locked while it is looked at.
     unsafe {
         let mut cursor = PageCursor::new(table);
-        let Some(item) = cursor.tuple(at, relation::blocks(table)) else {
+        let Some(item) = cursor.tuple_at(at) else {
             return Version::Deleted;
         };
         let buffer = cursor.buffer();
@@ -409,6 +468,7 @@ unsafe fn version(table: pg_sys::Relation, at: Tid, chunk: u64) -> Version {
                 {
                     Version::Leaving(writer())
                 }
+                pg_sys::TM_Result::TM_BeingModified => Version::Locked,
                 pg_sys::TM_Result::TM_Updated | pg_sys::TM_Result::TM_SelfModified
                     if tuple::ctid(item.header).is_moved_marker() =>
                 {
@@ -493,7 +553,7 @@ unsafe fn newest_version(
                     let why = pg_sys::XLTW_Oper::XLTW_Lock;
                     pg_sys::XactLockTableWait(by, table, &mut item, why);
                 }
-                Version::Newest | Version::Leaving(_) => {
+                Version::Newest | Version::Locked | Version::Leaving(_) => {
                     if request.mode == pg_sys::LockTupleMode::LockTupleKeyShare {
                         // Who has noted an update of it handed on the locks that there were then.
                         if let Some(by) = notes::changer_of(table, at, id, row) {
@@ -563,7 +623,7 @@ pub(super) unsafe fn is_header_of(table: pg_sys::Relation, at: Tid, chunk: u64) 
     // SAFETY: the caller's contract; the page stays pinned.
     unsafe {
         let mut cursor = PageCursor::new(table);
-        let found = cursor.tuple(at, relation::blocks(table));
+        let found = cursor.tuple_at(at);
         found.is_some_and(|item| {
             classify(item.header, item.len, at.offset) == TupleKind::Header
                 && header::chunk_id(tuple::body(item.header, item.len)) == chunk
@@ -620,10 +680,7 @@ unsafe fn lock_chunk(table: pg_sys::Relation, seen: &Chunk, request: Request) ->
     // SAFETY: the caller's contract; every TID that comes up is checked for a normal line pointer first.
     unsafe {
         loop {
-            if PageCursor::new(table)
-                .tuple(at, relation::blocks(table))
-                .is_none()
-            {
+            if PageCursor::new(table).tuple_at(at).is_none() {
                 return Locked::Deleted(false);
             }
             let (result, failure) = lock_header(table, at, request);
