@@ -99,6 +99,16 @@ CALL load('loaded_into_holes', 100, 100000);
 DELETE FROM loaded_into_holes WHERE host > 0;
 VACUUM (TRUNCATE off) loaded_into_holes;
 CALL load('loaded_into_holes', 100, 200000, 1001);
+-- Loads of different shapes one after the other, with a series index and without: few pages have most of the rows.
+CALL make_table('different_loads');
+CALL load('different_loads', 10, 200000);
+CALL load_constant('different_loads', 200000, 40000);
+CALL load('different_loads', 100, 100000, 300000);
+CALL load_constant('different_loads', 300000, 400000);
+CALL make_table('without_index');
+DROP INDEX without_index_host_time_idx;
+CALL load('without_index', 100, 200000);
+CALL load_constant('without_index', 400000, 4000);
 -- Dense loads into holes of a file with few other rows, after VACUUM and after compact; and between others of their like.
 CREATE PROCEDURE make_holes(name text) LANGUAGE plpgsql AS $$
 BEGIN
@@ -168,6 +178,6 @@ EXPLAIN (COSTS off) SELECT * FROM by_time WHERE time >= '2026-01-01 00:16:00Z' A
 
 DROP TABLE periodic, tail_only, two, by_time, fresh, compacted, chunks_then_tail, dense_then_tail, tail_then_dense, short_series,
     short_series_compacted, huge_chunks, huge_chunks_compacted, deleted, deleted_after_compact, loaded_into_holes, dense_in_holes,
-    dense_in_compacted_holes, dense_in_analyzed_holes, dense_then_changed, own, shapes;
+    dense_in_compacted_holes, dense_in_analyzed_holes, dense_then_changed, own, different_loads, without_index, shapes;
 DROP PROCEDURE make_holes, make_table, load, load_constant, trickle;
 DROP FUNCTION estimated, error_of;

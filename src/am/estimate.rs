@@ -1,13 +1,14 @@
 //! How many rows the planner is told that a table has. `pg_class` states it as of the last VACUUM, ANALYZE or compact, for as many
 //! pages as there were. What came behind these is estimated from some pages; all pages, where many were changed since or nothing is
 //! stated. Chunks can have ten thousand rows on a page between pages of a hundred: as many as a few look-ups in a
-//! series index find are counted by their headers.
+//! series index find are counted by their headers; and of a table of which nothing was stated ever, the server has counted the rows.
 
 use super::holes::{self, Stated};
 use super::series_index;
 use crate::catalog::layout;
-use crate::chunk::density::{self, CountedChunk};
+use crate::chunk::density::{self, CountedChunk, Density};
 use crate::chunk::index_entries;
+use crate::pg::activity;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::relation::{self, Open};
 use crate::pg::tid::Tid;
@@ -34,10 +35,29 @@ struct Estimate {
     since: pg_sys::TimestampTz,
     /// The first page that `pg_class` does not know, and the number of pages.
     pages: (u32, u32),
-    /// Rows of chunks that were counted, and others per page.
+    /// Rows of chunks that were counted, and of the pages that were looked at, of which those are not.
     counted: f64,
-    rows_per_page: f64,
+    density: Density,
     has_chunks: bool,
+}
+
+/// How many times its standard error a number of rows may be away from what some pages say.
+const MOST_ERRORS: f64 = 3.0;
+
+impl Estimate {
+    /// Rows of `pages` pages: the server's count, where that is one which the pages that were looked at do not rule out. It may be late.
+    fn rows(&self, pages: u32, live: Option<f64>) -> f64 {
+        let pages = f64::from(pages);
+        let found = self.counted + self.density.rows_per_page * pages;
+        let (Some(error), Some(live)) = (self.density.error, live) else {
+            return found;
+        };
+        let least = found - MOST_ERRORS * error * pages;
+        if live < least.max(self.counted + self.density.seen) {
+            return found;
+        }
+        live
+    }
 }
 
 thread_local! {
@@ -58,8 +78,13 @@ pub unsafe fn rows(table: pg_sys::Relation, blocks: u32) -> Option<f64> {
     let (mut behind, mut has_chunks) = (0.0, false);
     if first < blocks {
         // SAFETY: by contract.
-        let found = unsafe { found_from(table, first, blocks) };
-        behind = found.counted + found.rows_per_page * f64::from(blocks - first);
+        let (found, live) = unsafe {
+            // Where VACUUM or ANALYZE has counted rows, those that were reported later are counted twice.
+            let is_exact = (*(*table).rd_rel).reltuples < 0.0;
+            let live = is_exact.then(|| activity::live_rows(table)).flatten();
+            (found_from(table, first, blocks), live)
+        };
+        behind = found.rows(blocks - first, live);
         has_chunks = found.has_chunks;
     }
     // SAFETY: by contract.
@@ -144,7 +169,7 @@ unsafe fn found_from(table: pg_sys::Relation, first: u32, blocks: u32) -> Estima
             since: now,
             pages: (first, blocks),
             counted: counted.iter().map(|chunk| chunk.rows).sum(),
-            rows_per_page: density.rows_per_page,
+            density,
             has_chunks: density.has_chunks || !counted.is_empty(),
         };
         ESTIMATES.with_borrow_mut(|estimates| estimates.insert(oid, estimate));

@@ -17,7 +17,11 @@ const VACUUM_PAGES: u32 = 4096;
 /// What was found on pages that were looked at.
 #[derive(Clone, Copy)]
 pub struct Density {
+    /// Rows of the pages that were looked at.
+    pub seen: f64,
     pub rows_per_page: f64,
+    /// The standard error of `rows_per_page`, unless all pages were looked at.
+    pub error: Option<f64>,
     pub has_chunks: bool,
 }
 
@@ -77,8 +81,14 @@ pub unsafe fn look_at(
     });
     // SAFETY: by contract.
     let (rows, has_chunks) = unsafe { rows_of_pages(table, spread, counted) };
+    let seen = rows.iter().sum::<f64>();
+    let mean = seen / f64::from(looked.max(1));
+    let squares = rows.iter().map(|rows| (rows - mean).powi(2)).sum::<f64>();
+    let error = (looked < blocks).then(|| squares.sqrt() / f64::from(looked.max(1)));
     Density {
-        rows_per_page: rows.iter().sum::<f64>() / f64::from(looked.max(1)),
+        seen,
+        rows_per_page: mean,
+        error,
         has_chunks,
     }
 }

@@ -8,26 +8,74 @@ use pgrx::pg_sys;
 /// # Safety
 /// `table` must be open.
 pub unsafe fn inserts_since_vacuum(table: pg_sys::Relation) -> Option<f64> {
-    // SAFETY: by contract; what is pending belongs to this backend.
+    // SAFETY: by contract.
     unsafe {
-        let reported = reported_inserts((*table).rd_id)?;
-        let pending = (*table).pgstat_info.as_ref().map_or(0, |pending| {
-            #[cfg(feature = "pg15")]
-            let committed = pending.t_counts.t_tuples_inserted;
-            #[cfg(not(feature = "pg15"))]
-            let committed = pending.counts.tuples_inserted;
-            let (mut sum, mut level) = (committed, pending.trans);
-            while let Some(open) = level.as_ref() {
-                sum += open.tuples_inserted;
-                level = open.upper;
-            }
-            sum
-        });
-        Some((reported + pending).max(0) as f64)
+        let entry = reported((*table).rd_id)?;
+        #[cfg(feature = "pg15")]
+        let since = (entry.inserts_since_vacuum, entry.changes_since_analyze);
+        #[cfg(not(feature = "pg15"))]
+        let since = (entry.ins_since_vacuum, entry.mod_since_analyze);
+        Some((since.0.min(since.1) + pending(table).inserted).max(0) as f64)
     }
 }
 
-unsafe fn reported_inserts(table: pg_sys::Oid) -> Option<i64> {
+/// Rows of the table: what the last VACUUM or ANALYZE has found, and what came and went since or was reported since. `None` where nothing
+/// is counted.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn live_rows(table: pg_sys::Relation) -> Option<f64> {
+    // SAFETY: by contract.
+    unsafe {
+        let pending = pending(table);
+        let reported = reported((*table).rd_id).map(|entry| {
+            #[cfg(feature = "pg15")]
+            return entry.n_live_tuples;
+            #[cfg(not(feature = "pg15"))]
+            return entry.live_tuples;
+        });
+        if reported.is_none() && pending.inserted == 0 {
+            return None;
+        }
+        Some((reported.unwrap_or(0) + pending.alive).max(0) as f64)
+    }
+}
+
+/// What this session is still to report of a table.
+#[derive(Default)]
+struct Pending {
+    inserted: i64,
+    /// Those that came less those that went.
+    alive: i64,
+}
+
+unsafe fn pending(table: pg_sys::Relation) -> Pending {
+    // SAFETY: the callers' contract; what is pending belongs to this backend.
+    unsafe {
+        let Some(pending) = (*table).pgstat_info.as_ref() else {
+            return Pending::default();
+        };
+        #[cfg(feature = "pg15")]
+        let (inserted, alive) = (
+            pending.t_counts.t_tuples_inserted,
+            pending.t_counts.t_delta_live_tuples,
+        );
+        #[cfg(not(feature = "pg15"))]
+        let (inserted, alive) = (
+            pending.counts.tuples_inserted,
+            pending.counts.delta_live_tuples,
+        );
+        let (mut sum, mut level) = (Pending { inserted, alive }, pending.trans);
+        while let Some(open) = level.as_ref() {
+            sum.inserted += open.tuples_inserted;
+            sum.alive += open.tuples_inserted - open.tuples_deleted;
+            level = open.upper;
+        }
+        sum
+    }
+}
+
+unsafe fn reported<'a>(table: pg_sys::Oid) -> Option<&'a pg_sys::PgStat_StatTabEntry> {
     use pg_sys::PgStat_FetchConsistency::{
         PGSTAT_FETCH_CONSISTENCY_NONE, PGSTAT_FETCH_CONSISTENCY_SNAPSHOT,
     };
@@ -39,12 +87,7 @@ unsafe fn reported_inserts(table: pg_sys::Oid) -> Option<i64> {
         }
         pg_sys::pgstat_fetch_consistency = PGSTAT_FETCH_CONSISTENCY_NONE as i32;
         let _restored = Restored(setting);
-        let entry = pg_sys::pgstat_fetch_stat_tabentry(table).as_ref()?;
-        #[cfg(feature = "pg15")]
-        let since = (entry.inserts_since_vacuum, entry.changes_since_analyze);
-        #[cfg(not(feature = "pg15"))]
-        let since = (entry.ins_since_vacuum, entry.mod_since_analyze);
-        Some(since.0.min(since.1))
+        pg_sys::pgstat_fetch_stat_tabentry(table).as_ref()
     }
 }
 
