@@ -128,7 +128,8 @@ impl RowSet {
 
     /// Numbers the series in the order of their keys.
     fn series_ids(&self, layout: &Layout) -> SeriesIds {
-        if layout.keys.is_empty() {
+        // One row is one series: its key, which may be large, is not copied.
+        if layout.keys.is_empty() || self.rows <= 1 {
             return SeriesIds {
                 of_row: vec![0; self.rows],
                 count: usize::from(self.rows > 0),

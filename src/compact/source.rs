@@ -268,8 +268,11 @@ impl Source {
         let mut key = Vec::new();
         if self.sorted {
             // Most slices have nothing of most chunks.
-            let columns = self.sort_columns(layout, &[live[0], live[live.len() - 1]])?;
-            columns.put(1, &mut key);
+            // One row is not decoded twice: it may be a large one.
+            let ends = [live[0], live[live.len() - 1]];
+            let ends = &ends[..live.len().min(2)];
+            let columns = self.sort_columns(layout, ends)?;
+            columns.put(ends.len() as u32 - 1, &mut key);
             let is_before = from.is_some_and(|from| key.as_slice() < from);
             columns.put(0, &mut key);
             if is_before || to.is_some_and(|to| key.as_slice() >= to) {
