@@ -157,3 +157,18 @@ SELECT count(*), sum(x), min(x) FROM gone WHERE x % 2 = 0;
 CALL varve.compact('gone');
 SELECT k, count(*), sum(x) FILTER (WHERE x > 10) FROM gone WHERE x % 2 = 0 GROUP BY k ORDER BY k;
 DROP TABLE gone;
+
+-- Groups by a column that a condition makes constant have no order: core sorts by at least one column.
+CREATE TABLE one(t timestamptz NOT NULL, k int NOT NULL, x int) USING varve;
+CREATE INDEX ON one USING varve (k, t);
+INSERT INTO one SELECT '2026-01-01 00:00Z'::timestamptz + g * interval '1 s', g % 3, g FROM generate_series(1, 300) g;
+CALL varve.compact('one');
+ANALYZE one;
+SET enable_hashagg = off;
+EXPLAIN (COSTS OFF) SELECT k, count(*), sum(x) FROM one WHERE k = 1 GROUP BY k HAVING count(*) > 1;
+SELECT k, count(*), sum(x) FROM one WHERE k = 1 GROUP BY k HAVING count(*) > 1;
+SELECT k, x, count(*) FROM one WHERE k = 1 AND x = 7 GROUP BY k, x;
+SELECT k, x, count(*) FROM one WHERE k = 1 AND x = 8 GROUP BY k, x;
+SELECT k, time_bucket('1 min', t) AS minute, count(*) FROM one WHERE k = 1 GROUP BY k, minute ORDER BY minute DESC LIMIT 2;
+RESET enable_hashagg;
+DROP TABLE one;

@@ -202,10 +202,24 @@ pub unsafe fn add_final_paths(
             final_path(root, path, grouped, extra, groups, AGG_HASHED);
         }
         if can(pg_sys::GROUPING_CAN_USE_SORT) {
-            let keys = (*root).group_pathkeys;
-            let sorted = pg_sys::create_sort_path(root, (*path).parent, path, keys, -1.0);
-            final_path(root, sorted.cast(), grouped, extra, groups, AGG_SORTED);
+            let sorted = sorted_by(root, path, (*root).group_pathkeys);
+            final_path(root, sorted, grouped, extra, groups, AGG_SORTED);
         }
+    }
+}
+
+/// A path with the rows of another one in an order. Columns that a condition makes constant are in none, and core's sort crashes without any.
+unsafe fn sorted_by(
+    root: *mut pg_sys::PlannerInfo,
+    path: *mut pg_sys::Path,
+    keys: *mut pg_sys::List,
+) -> *mut pg_sys::Path {
+    // SAFETY: the caller's contract.
+    unsafe {
+        if pg_sys::pathkeys_contained_in(keys, (*path).pathkeys) {
+            return path;
+        }
+        pg_sys::create_sort_path(root, (*path).parent, path, keys, -1.0).cast()
     }
 }
 
