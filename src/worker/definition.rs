@@ -248,9 +248,12 @@ unsafe extern "C-unwind" fn check_label(
     };
     let is_table = object.classId == pg_sys::RelationRelationId && object.objectSubId == 0;
     if is_table && relation::is_view(object.objectId) {
-        if let Some(label) = label {
-            // SAFETY: core has locked the view.
-            unsafe { restored::attach(object.objectId, &label) };
+        // pg_upgrade brings the files of our catalogs afterwards, with what is in them.
+        // SAFETY: core has locked the view.
+        unsafe {
+            if let (Some(label), false) = (label, pg_sys::IsBinaryUpgrade) {
+                restored::attach(object.objectId, &label);
+            }
         }
         return;
     }

@@ -5,6 +5,7 @@
 mod changes;
 mod dumped;
 mod tables;
+mod upgraded;
 
 use crate::errors::{describe, is_conflict, sqlstate};
 use crate::heap_pair;
@@ -49,6 +50,7 @@ pub fn run(
 ) -> Result<()> {
     println!("rollups: seed {seed}, {transactions} transactions");
     dumped::run(tree, report)?;
+    upgraded::run(tree, report)?;
     let in_turns = if transactions < MANY { 1 } else { 3 };
     for turn in 0..in_turns {
         model(

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-const ROLLUPS: [&str; 3] = ["hourly", "daily", "monthly"];
+pub(super) const ROLLUPS: [&str; 3] = ["hourly", "daily", "monthly"];
 /// What is dumped with `--table`.
 const TABLES: [&str; 7] = [
     "cpu",
@@ -72,7 +72,7 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
 }
 
 /// Two levels and a third rollup, of which the first has lost rows to retention, and all have marks.
-fn create(cluster: &Cluster, client: &mut Client) -> Result<()> {
+pub(super) fn create(cluster: &Cluster, client: &mut Client) -> Result<()> {
     client.batch_execute(
         "CREATE ROLE owner LOGIN; GRANT CREATE ON SCHEMA public TO owner; SET ROLE owner;
          CREATE TABLE cpu (gone int, time timestamptz NOT NULL, host text NOT NULL, n int) USING varve;
@@ -115,7 +115,7 @@ fn create(cluster: &Cluster, client: &mut Client) -> Result<()> {
 }
 
 /// All that the rollups show.
-fn shown(client: &mut Client) -> Result<Vec<String>> {
+pub(super) fn shown(client: &mut Client) -> Result<Vec<String>> {
     let all = ROLLUPS.iter().map(|name| {
         let query = format!("SELECT '{name}: ' || count(*) || ' ' || md5(string_agg(x::text, ';' ORDER BY x::text)) FROM {name} x");
         Ok(client.query_one(&query, &[])?.get(0))
@@ -123,7 +123,7 @@ fn shown(client: &mut Client) -> Result<Vec<String>> {
     all.collect()
 }
 
-fn expect_shown(client: &mut Client, when: &str, shown: &[String]) -> Result<()> {
+pub(super) fn expect_shown(client: &mut Client, when: &str, shown: &[String]) -> Result<()> {
     let now = self::shown(client)?;
     if now != shown {
         return Err(format!("{when}: {shown:?} became {now:?}").into());
