@@ -24,7 +24,7 @@ WITH known AS MATERIALIZED (
 SELECT id, "table", kind, schedule, enabled, keep, series_filter, time_unit,
     enabled AND CASE
         WHEN failing > 0 OR schedule IS NOT NULL THEN coalesce(next_run <= clock_timestamp(), true)
-        WHEN kind = 'refresh' THEN (pending > 0 OR is_marked) AND coalesce(last_run + interval '1 minute' <= clock_timestamp(), true)
+        WHEN kind = 'refresh' THEN (pending > 0 OR is_marked) AND coalesce(next_run <= clock_timestamp(), true)
         WHEN pending < least_rows THEN false
         WHEN pending >= 32 * seal_rows THEN true
         WHEN next_run > clock_timestamp() THEN false

@@ -20,6 +20,8 @@ const FIRST_RETRY_US: i64 = SECOND_US;
 const LAST_RETRY_US: i64 = 3_600 * SECOND_US;
 /// A table is left alone for so many times as long as its last compaction took.
 const REST_FACTOR: i64 = 4;
+/// From one refresh of a rollup to the next.
+const REFRESH_US: i64 = 60 * SECOND_US;
 /// After giving way to somebody.
 const GIVEN_WAY_US: i64 = SECOND_US;
 /// Where the space of dead rows could not be given back, since somebody may still see them.
@@ -95,6 +97,8 @@ impl Record {
         state.failing = 0;
         state.next_run = if work.gave_way {
             Some(now + GIVEN_WAY_US)
+        } else if job.kind == Kind::Refresh && job.every.is_none() {
+            state.last_run.map(|began| began + REFRESH_US)
         } else if work.has_dead && job.every.is_none() {
             Some(now + took * REST_FACTOR + DEAD_US)
         } else {
