@@ -344,15 +344,16 @@ impl State {
     }
 }
 
-/// Does the transaction read by one snapshot, which does not see this version?
+/// Does the transaction read by one snapshot, which does not see this version, or not all of its notes? What replaces it says
+/// what the notes say.
 fn is_foreign(newest: &Chunk) -> bool {
-    let xmin = newest.xmin;
     // SAFETY: inside a transaction; with one snapshot for all of it, GetTransactionSnapshot returns that.
-    unsafe {
-        uses_one_snapshot()
-            && !pg_sys::TransactionIdIsCurrentTransactionId(xmin)
+    let is_later = |xmin| unsafe {
+        !pg_sys::TransactionIdIsCurrentTransactionId(xmin)
             && pg_sys::XidInMVCCSnapshot(xmin, pg_sys::GetTransactionSnapshot())
-    }
+    };
+    let mut notes = newest.notes.seen.iter();
+    uses_one_snapshot() && (is_later(newest.xmin) || notes.any(|note| is_later(note.xmin())))
 }
 
 /// IsolationUsesXactSnapshot.
@@ -471,12 +472,51 @@ pub fn flush() {
         (ripe, state.rows >= MOST_ROWS)
     });
     if all {
+        leave_foreign(chunks_where(Touched::is_whole));
         flush_where(
             |touched| !touched.foreign && touched.is_whole(),
             When::Before,
         );
     } else if !ripe.is_empty() {
-        write_chunks(ripe, When::Before);
+        write_chunks(leave_foreign(ripe), When::Before);
+    }
+}
+
+/// Those of some chunks, locked as a whole, that have not become foreign since: a transaction that was prepared has committed its note.
+fn leave_foreign(mut work: Vec<Key>) -> Vec<Key> {
+    if uses_one_snapshot() {
+        work.retain(|&key| {
+            error::check_interrupts();
+            let foreign = has_foreign(key);
+            STATE.with_borrow_mut(|state| {
+                if let Some(touched) = state.touched.get_mut(&key) {
+                    touched.foreign |= foreign;
+                }
+            });
+            !foreign
+        });
+    }
+    work
+}
+
+/// Is the newest version of a chunk foreign by now?
+fn has_foreign(key: Key) -> bool {
+    let known = STATE.with_borrow(|state| {
+        let touched = state.touched.get(&key)?;
+        Some((touched.newest(), touched.file))
+    });
+    let Some((Newest::At(tid), file)) = known else {
+        return false;
+    };
+    let Some(table) = Open::existing_table(key.table, pg_sys::RowExclusiveLock) else {
+        return false;
+    };
+    // SAFETY: the table is open.
+    unsafe {
+        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        relation::file_number(table.rel()) == file
+            && chunk_cache::reader_at(table.rel(), tid, any)
+                .is_some_and(|newest| is_foreign(&newest.chunk))
     }
 }
 
@@ -523,12 +563,15 @@ fn flush_where(wanted: impl Fn(&Touched) -> bool, when: When) {
     if !any_unwritten() {
         return;
     }
-    let work = STATE.with_borrow(|state| {
+    write_chunks(chunks_where(wanted), when);
+}
+
+fn chunks_where(wanted: impl Fn(&Touched) -> bool) -> Vec<Key> {
+    STATE.with_borrow(|state| {
         let touched = state.touched.iter();
         let wanted = touched.filter(|(_, touched)| wanted(touched));
         wanted.map(|(key, _)| *key).collect()
-    });
-    write_chunks(work, when);
+    })
 }
 
 /// Writes what the current subtransaction has changed of chunks.
