@@ -6,6 +6,7 @@ use crate::report::Report;
 use crate::server::{run as run_program, Cluster, Tree};
 use crate::Result;
 use postgres::Client;
+use std::fs;
 use std::sync::Arc;
 
 const SETTINGS: [&str; 2] = ["varve.worker = off", "timezone = 'UTC'"];
@@ -34,16 +35,22 @@ fn upgraded(tree: &Arc<Tree>) -> Result<()> {
     old.stop()?;
     new.stop()?;
     let work = tree.directory("upgrade")?;
-    run_program(
+    // It writes what it does, and why it fails, to stdout.
+    let log = work.join("pg_upgrade.log");
+    let ended = run_program(
         tree.program_as_server("pg_upgrade")
             .current_dir(&work)
+            .stdout(fs::File::create(&log)?)
             .arg(format!("--old-bindir={}", tree.bin().display()))
             .arg(format!("--new-bindir={}", tree.bin().display()))
             .arg(format!("--old-datadir={}", old.data().display()))
             .arg(format!("--new-datadir={}", new.data().display()))
             .arg(format!("--socketdir={}", new.host().display()))
             .arg("--username=postgres"),
-    )?;
+    );
+    if let Err(error) = ended {
+        return Err(format!("{error}{}", fs::read_to_string(&log)?).into());
+    }
     new.start()?;
     let mut client = new.connect("source")?;
     expect_shown(&mut client, "after pg_upgrade", &rollups)?;
