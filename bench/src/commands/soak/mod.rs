@@ -49,6 +49,17 @@ struct Shared {
 
 type Ended<T> = std::result::Result<T, String>;
 
+/// Seconds of each kind of statement: on the table, and on its twin.
+type Seconds<const KINDS: usize> = [[Vec<f64>; 2]; KINDS];
+
+/// Adds what another thread has measured.
+fn add_seconds<const KINDS: usize>(to: &mut Seconds<KINDS>, from: Seconds<KINDS>) {
+    let from = from.into_iter().flatten();
+    for (mine, its) in to.iter_mut().flatten().zip(from) {
+        mine.extend(its);
+    }
+}
+
 /// What the threads have measured.
 struct Measured {
     samples: Vec<Sample>,

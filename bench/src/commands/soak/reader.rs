@@ -1,6 +1,6 @@
 //! A reader: the queries of a dashboard, of the table and of its twin, each timed.
 
-use super::{repeat, Ended, Shared, SERIES, TABLE, TWIN};
+use super::{add_seconds, repeat, Ended, Seconds, Shared, SERIES, TABLE, TWIN};
 use crate::random::Random;
 use std::time::{Duration, Instant};
 
@@ -27,19 +27,12 @@ pub const QUERIES: [(&str, &str); 4] = [
 /// Seconds of each query: of the table, and of its twin.
 #[derive(Default)]
 pub struct Queried {
-    pub seconds: [[Vec<f64>; 2]; QUERIES.len()],
+    pub seconds: Seconds<{ QUERIES.len() }>,
 }
 
 impl Queried {
     pub fn absorb(&mut self, other: Queried) {
-        for (mine, its) in self
-            .seconds
-            .iter_mut()
-            .flatten()
-            .zip(other.seconds.into_iter().flatten())
-        {
-            mine.extend(its);
-        }
+        add_seconds(&mut self.seconds, other.seconds);
     }
 }
 

@@ -1,6 +1,8 @@
 //! A writer: batches of half of the series, into the table and its twin, each timed.
 
-use super::{now_us, repeat, timestamp, Ended, Shared, SERIES, TABLE, TWIN, WRITERS};
+use super::{
+    add_seconds, now_us, repeat, timestamp, Ended, Seconds, Shared, SERIES, TABLE, TWIN, WRITERS,
+};
 use crate::errors::is_conflict;
 use crate::random::Random;
 use crate::Result;
@@ -26,7 +28,7 @@ pub struct Written {
     pub rows: u64,
     pub late: u64,
     pub corrections: u64,
-    pub seconds: [[Vec<f64>; 2]; SIZES.len()],
+    pub seconds: Seconds<{ SIZES.len() }>,
 }
 
 impl Written {
@@ -34,14 +36,7 @@ impl Written {
         self.rows += other.rows;
         self.late += other.late;
         self.corrections += other.corrections;
-        for (mine, its) in self
-            .seconds
-            .iter_mut()
-            .flatten()
-            .zip(other.seconds.into_iter().flatten())
-        {
-            mine.extend(its);
-        }
+        add_seconds(&mut self.seconds, other.seconds);
     }
 }
 
