@@ -22,8 +22,8 @@ use crate::pg::sql;
 use crate::pg::tid::Tid;
 use crate::rollup::watch;
 use crate::scan::headers;
-use crate::table::changes;
 use crate::table::locks;
+use crate::table::next_version;
 use pgrx::pg_sys;
 use varve_columns::tuple::header::{FLAG_SORTED, FLAG_TOMBSTONE};
 
@@ -393,7 +393,7 @@ impl Expired<'_> {
                 if !is_taken {
                     continue;
                 }
-                changes::delete_pieces(table, chunk, target.command);
+                next_version::delete_pieces(table, chunk, target.command);
                 tuples += chunk.statics.payload.tids.len() as u64 + 1;
                 work.rows += u64::from(chunk.header.rows - chunk.header.deleted);
                 work.bytes += chunk_bytes(chunk);

@@ -21,8 +21,8 @@ use crate::chunk::write::{self, Target};
 use crate::guc;
 use crate::pg::error;
 use crate::pg::tid::Tid;
-use crate::table::changes;
 use crate::table::locks;
+use crate::table::next_version;
 use pgrx::pg_sys;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
@@ -466,7 +466,7 @@ impl Round<'_> {
         for source in &self.sources {
             error::check_interrupts();
             let chunk = &source.reader.chunk;
-            changes::delete_pieces(self.target.table, chunk, self.target.command);
+            next_version::delete_pieces(self.target.table, chunk, self.target.command);
             done.chunks += 1;
             done.freed += chunk.statics.payload.tids.len() as u64 + 1;
         }

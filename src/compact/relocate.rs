@@ -11,7 +11,7 @@ use crate::chunk::reader::Reader;
 use crate::chunk::write::Target;
 use crate::pg::error;
 use crate::pg::tid::Tid;
-use crate::table::changes;
+use crate::table::next_version;
 use pgrx::pg_sys;
 use std::rc::Rc;
 use varve_columns::tuple::tid::MAX_HEADER_OFFSET;
@@ -130,7 +130,7 @@ pub unsafe fn round(
             }
             let at = target.copy_chunk(chunk, &payload);
             indexes.enter_header(&reader, at);
-            changes::delete_pieces(table, chunk, target.command);
+            next_version::delete_pieces(table, chunk, target.command);
             done.chunks += 1;
             done.freed += u64::from(seen.pieces) + 1;
         }

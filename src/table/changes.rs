@@ -2,13 +2,12 @@
 //! new header version when the outermost statement ends; until then our own scans overlay them
 //! (docs/design/0001). Each entry knows its command and subtransaction.
 
+use super::next_version;
 use super::publish::{self, Published};
 use super::unwritten::{Overlay, Stamp, Unwritten};
 use super::{handover, locks};
 use crate::chunk::chunk_cache;
-use crate::chunk::index_entries;
 use crate::chunk::read::Chunk;
-use crate::chunk::write::{self, Target, DELETE_MAP_BASE};
 use crate::pg::error::{self, Code};
 use crate::pg::relation::{self, Open};
 use crate::pg::tid::Tid;
@@ -18,8 +17,6 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use varve_columns::tuple::delete_map::DeleteMap;
-use varve_columns::tuple::header::{Header, Section, FLAG_TOMBSTONE};
-use varve_columns::tuple::note::{self, SLOT_BYTES};
 
 /// Rows of a chunk from which on the end of a statement writes them; twice as many for each version that this transaction has written
 /// already, since each of them is one more for its scans to pass by.
@@ -471,13 +468,12 @@ pub fn flush() {
         });
         (ripe, state.rows >= MOST_ROWS)
     });
-    if all {
-        leave_foreign(chunks_where(Touched::is_whole));
-        flush_where(
-            |touched| !touched.foreign && touched.is_whole(),
-            When::Before,
-        );
-    } else if !ripe.is_empty() {
+    let ripe = if all {
+        chunks_where(|touched| !touched.foreign && touched.is_whole())
+    } else {
+        ripe
+    };
+    if !ripe.is_empty() {
         write_chunks(leave_foreign(ripe), When::Before);
     }
 }
@@ -674,26 +670,8 @@ fn write_changes(
         chunk_cache::reader_at(table.rel(), tid, any)
     };
     let reader = reader.expect("BUG: a locked header is gone");
-    let chunk = &reader.chunk;
-    let mut map = DeleteMap::clone(&chunk.map);
-    map.merge(changed);
-    advance_past_own_header(chunk);
-    // SAFETY: the table is open with RowExclusiveLock.
-    let target = unsafe { Target::current(table.rel()) };
-    let newest = if let Some(note) = gathered(chunk, changed, &map) {
-        let tid = target.gather_notes(chunk, &note);
-        index_entries::index_header(table.rel(), &reader, tid);
-        Newest::At(tid)
-    } else if map.deleted() < chunk.header.rows {
-        let tid = target.replace_header(chunk, &chunk.header, &map);
-        index_entries::index_header(table.rel(), &reader, tid);
-        Newest::At(tid)
-    } else if map.has_successors() {
-        Newest::At(bury(&target, chunk, &map))
-    } else {
-        delete_chunk(table.rel(), chunk, target.command, false);
-        Newest::Gone
-    };
+    let next = next_version::write(table, &reader, changed);
+    let newest = next.map_or(Newest::Gone, Newest::At);
     count_deleted(table, changed);
     STATE.with_borrow_mut(|state| {
         let sub = state.enter(key);
@@ -710,80 +688,11 @@ fn write_changes(
     });
 }
 
-/// One note for all that the notes of a chunk and new changes say, where that is far less than to write its map, too.
-fn gathered(chunk: &Chunk, changed: &DeleteMap, map: &DeleteMap) -> Option<Vec<u8>> {
-    let is_long = matches!(chunk.header.delete_map, Section::Spilled { .. });
-    let slots = chunk.header.slots.len() / SLOT_BYTES;
-    if !is_long || map.deleted() == chunk.header.rows || chunk.notes.pending.len() >= slots {
-        return None;
-    }
-    let mut recent = changed.clone();
-    for &(row, successor) in chunk.notes.seen.iter().flat_map(|note| &note.rows) {
-        match successor {
-            Some(successor) => recent.update(row, successor),
-            None => recent.delete(row),
-        };
-    }
-    note::encode(chunk.header.chunk, &recent)
-}
-
 fn count_deleted(table: &Open, changed: &DeleteMap) {
     for _ in 0..changed.deleted() {
         // SAFETY: the table is open.
         unsafe { pg_sys::pgstat_count_heap_delete(table.rel()) };
     }
-}
-
-/// A header that this very command inserted cannot be deleted by it: start a new command.
-fn advance_past_own_header(chunk: &Chunk) {
-    // SAFETY: inside a transaction.
-    unsafe {
-        let own = pg_sys::TransactionIdIsCurrentTransactionId(chunk.xmin);
-        if own && chunk.raw_command >= pg_sys::GetCurrentCommandId(false) {
-            pg_sys::CommandCounterIncrement();
-        }
-    }
-}
-
-/// Keeps a header of which all rows are gone but some were updated: whoever waits for one of those
-/// finds its new version. The payload goes, and no index names the header any more.
-fn bury(target: &Target, chunk: &Chunk, map: &DeleteMap) -> Tid {
-    let mut header = Header::clone(&chunk.header);
-    header.flags |= FLAG_TOMBSTONE;
-    let tid = target.replace_header(chunk, &header, map);
-    for &piece in &chunk.statics.payload.tids {
-        write::delete_tuple(target.table, piece, target.command, false);
-    }
-    tid
-}
-
-/// Deletes header and pieces; `moved` when the rows live on in another chunk.
-pub fn delete_chunk(
-    table: pg_sys::Relation,
-    chunk: &Chunk,
-    command: pg_sys::CommandId,
-    moved: bool,
-) {
-    write::delete_tuple(table, chunk.tid, command, moved);
-    delete_pieces(table, chunk, command);
-}
-
-/// Deletes the pieces and notes of a chunk whose header is gone.
-pub fn delete_pieces(table: pg_sys::Relation, chunk: &Chunk, command: pg_sys::CommandId) {
-    let id = chunk.header.chunk;
-    if !chunk.header.has(FLAG_TOMBSTONE) {
-        for &piece in &chunk.statics.payload.tids {
-            write::delete_tuple(table, piece, command, false);
-        }
-    }
-    let sections: [(u32, &Section); 2] = [
-        (write::STATICS_BASE, &chunk.header.statics),
-        (DELETE_MAP_BASE, &chunk.header.delete_map),
-    ];
-    for (base, section) in sections {
-        write::delete_section(table, id, base, section, command);
-    }
-    write::delete_notes(table, &chunk.notes.seen, command);
 }
 
 /// A subtransaction ended: its changes and locks go up to its parent, or away.

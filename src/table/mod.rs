@@ -12,6 +12,7 @@ pub mod handover;
 pub mod key_columns;
 pub mod locks;
 pub mod moves;
+pub mod next_version;
 pub mod prints;
 mod publish;
 pub mod quiet;

@@ -1,0 +1,94 @@
+//! The next version of a chunk of which rows have been deleted or updated: what is written in the place of its header.
+
+use crate::chunk::index_entries;
+use crate::chunk::read::Chunk;
+use crate::chunk::reader::Reader;
+use crate::chunk::write::{self, Target, DELETE_MAP_BASE};
+use crate::pg::relation::Open;
+use crate::pg::tid::Tid;
+use pgrx::pg_sys;
+use varve_columns::tuple::delete_map::DeleteMap;
+use varve_columns::tuple::header::{Header, Section, FLAG_TOMBSTONE};
+use varve_columns::tuple::note::{self, SLOT_BYTES};
+
+/// Writes the version of a chunk that lacks `changed` rows, too, and deletes the one before, which is locked; where its header is, unless
+/// nothing is left of it.
+pub fn write(table: &Open, reader: &Reader, changed: &DeleteMap) -> Option<Tid> {
+    let chunk = &reader.chunk;
+    let mut map = DeleteMap::clone(&chunk.map);
+    map.merge(changed);
+    advance_past_own_header(chunk);
+    // SAFETY: the table is open with RowExclusiveLock.
+    let target = unsafe { Target::current(table.rel()) };
+    let tid = if let Some(note) = gathered(chunk, changed, &map) {
+        target.gather_notes(chunk, &note)
+    } else if map.deleted() < chunk.header.rows {
+        target.replace_header(chunk, &chunk.header, &map)
+    } else if map.has_successors() {
+        return Some(bury(&target, chunk, &map));
+    } else {
+        write::delete_tuple(table.rel(), chunk.tid, target.command, false);
+        delete_pieces(table.rel(), chunk, target.command);
+        return None;
+    };
+    index_entries::index_header(table.rel(), reader, tid);
+    Some(tid)
+}
+
+/// One note for all that the notes of a chunk and new changes say, where that is far less than to write its map, too.
+fn gathered(chunk: &Chunk, changed: &DeleteMap, map: &DeleteMap) -> Option<Vec<u8>> {
+    let is_long = matches!(chunk.header.delete_map, Section::Spilled { .. });
+    let slots = chunk.header.slots.len() / SLOT_BYTES;
+    if !is_long || map.deleted() == chunk.header.rows || chunk.notes.pending.len() >= slots {
+        return None;
+    }
+    let mut recent = changed.clone();
+    for &(row, successor) in chunk.notes.seen.iter().flat_map(|note| &note.rows) {
+        match successor {
+            Some(successor) => recent.update(row, successor),
+            None => recent.delete(row),
+        };
+    }
+    note::encode(chunk.header.chunk, &recent)
+}
+
+/// A header that this very command inserted cannot be deleted by it: start a new command.
+fn advance_past_own_header(chunk: &Chunk) {
+    // SAFETY: inside a transaction.
+    unsafe {
+        let own = pg_sys::TransactionIdIsCurrentTransactionId(chunk.xmin);
+        if own && chunk.raw_command >= pg_sys::GetCurrentCommandId(false) {
+            pg_sys::CommandCounterIncrement();
+        }
+    }
+}
+
+/// Keeps a header of which all rows are gone but some were updated: whoever waits for one of those
+/// finds its new version. The payload goes, and no index names the header any more.
+fn bury(target: &Target, chunk: &Chunk, map: &DeleteMap) -> Tid {
+    let mut header = Header::clone(&chunk.header);
+    header.flags |= FLAG_TOMBSTONE;
+    let tid = target.replace_header(chunk, &header, map);
+    for &piece in &chunk.statics.payload.tids {
+        write::delete_tuple(target.table, piece, target.command, false);
+    }
+    tid
+}
+
+/// Deletes the pieces and notes of a chunk whose header is gone.
+pub fn delete_pieces(table: pg_sys::Relation, chunk: &Chunk, command: pg_sys::CommandId) {
+    let id = chunk.header.chunk;
+    if !chunk.header.has(FLAG_TOMBSTONE) {
+        for &piece in &chunk.statics.payload.tids {
+            write::delete_tuple(table, piece, command, false);
+        }
+    }
+    let sections: [(u32, &Section); 2] = [
+        (write::STATICS_BASE, &chunk.header.statics),
+        (DELETE_MAP_BASE, &chunk.header.delete_map),
+    ];
+    for (base, section) in sections {
+        write::delete_section(table, id, base, section, command);
+    }
+    write::delete_notes(table, &chunk.notes.seen, command);
+}
