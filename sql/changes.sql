@@ -142,3 +142,17 @@ SAVEPOINT s;
 UPDATE v SET id = -id WHERE id % 100 = 4;
 DROP TABLE v;
 COMMIT;
+
+-- Clients may make a number of a ctid, with the block and the offset read as signed: DuckDB's UPDATE and DELETE find rows by it.
+CREATE TABLE v(id int, time timestamptz NOT NULL) USING varve;
+SET varve.batch_rows = 100000;
+INSERT INTO v SELECT g, '2026-01-01'::timestamptz + g * interval '1 s' FROM generate_series(1, 150000) g;
+RESET varve.batch_rows;
+SELECT max(rows) > 40000 AS is_large, count(*) > 1 AS are_several FROM varve.chunks('v');
+CREATE TABLE by_number AS
+SELECT id, ((block - (block >> 31 << 32)) << 16) + (place - (place >> 15 << 16)) AS number
+FROM v, LATERAL (SELECT (ctid::text::point)[0]::bigint AS block, (ctid::text::point)[1]::bigint AS place) AS parts;
+SELECT count(*), count(DISTINCT number), max(number & 65535) < 32768 AS are_low FROM by_number;
+DELETE FROM v WHERE ctid = ANY (ARRAY(SELECT format('(%s,%s)', number >> 16, number & 65535)::tid FROM by_number WHERE id % 3 = 0));
+SELECT count(*), count(*) FILTER (WHERE id % 3 = 0) AS left_over FROM v;
+DROP TABLE v, by_number;

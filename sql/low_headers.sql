@@ -1,4 +1,4 @@
--- Headers of chunks go where virtual TIDs reach them, also in a file that is longer than that: the limit is 134,217,728 pages, and
+-- Headers of chunks go where virtual TIDs reach them, also in a file that is longer than that: the limit is 89,475,754 pages, and
 -- lowered for this test.
 CREATE SCHEMA low_headers;
 SET search_path = low_headers, public;

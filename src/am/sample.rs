@@ -9,7 +9,7 @@ use crate::pg::error;
 use crate::pg::heap::heap_callback;
 use crate::pg::page::PageCursor;
 use crate::pg::relation;
-use crate::pg::tid::Tid;
+use crate::pg::tid::{Tid, MAX_OFFSET};
 use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -118,7 +118,7 @@ impl SampledChunk {
                 let most = if self.block == self.last.block {
                     self.last.offset
                 } else {
-                    65_000
+                    MAX_OFFSET
                 };
                 let offset = pg_sys::ffi::pg_guard_ffi_boundary(|| pick(sample, self.block, most));
                 if offset == 0 {

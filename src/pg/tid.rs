@@ -1,7 +1,7 @@
 //! Conversions between our TIDs and core's item pointers.
 
 use pgrx::pg_sys;
-pub use varve_columns::tuple::tid::{Tid, INVALID_BLOCK, PENDING};
+pub use varve_columns::tuple::tid::{Tid, INVALID_BLOCK, MAX_OFFSET, PENDING};
 
 pub fn from_pg(tid: &pg_sys::ItemPointerData) -> Tid {
     Tid {

@@ -1,8 +1,8 @@
 //! Tuple identifiers: real ones (block, line pointer) and virtual ones of compressed rows.
 //!
 //! A virtual TID is the number `n = ((block * 12 + line pointer - 1) << 16) | row` of a row in the
-//! chunk whose header sits at (block, line pointer), written as block `2^31 + n / 65,000` and offset
-//! `1 + n % 65,000` (docs/design/0001).
+//! chunk whose header sits at (block, line pointer), written as block `2^31 + n / 32,767` and offset
+//! `1 + n % 32,767` (docs/design/0001).
 
 /// A real or virtual tuple identifier, comparable in core's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,12 +13,15 @@ pub struct Tid {
 
 /// Highest line pointer that a chunk header may have.
 pub const MAX_HEADER_OFFSET: u16 = 12;
-/// Blocks beyond this cannot be named by a virtual TID: 2^27 blocks, 1 TiB.
-pub const MAX_HEADER_BLOCK: u32 = 1 << 27;
 /// PostgreSQL's InvalidBlockNumber.
 pub const INVALID_BLOCK: u32 = u32::MAX;
 const VIRTUAL_BASE: u32 = 1 << 31;
-const OFFSETS: u64 = 65_000;
+/// Highest offset of a virtual TID: clients that read an offset as a signed number take larger ones for negative.
+pub const MAX_OFFSET: u16 = i16::MAX as u16;
+const OFFSETS: u64 = MAX_OFFSET as u64;
+/// Blocks from here on cannot be named by a virtual TID: 682 GiB.
+pub const MAX_HEADER_BLOCK: u32 =
+    ((PENDING.block - VIRTUAL_BASE) as u64 * OFFSETS / ((MAX_HEADER_OFFSET as u64) << 16)) as u32;
 
 /// TID of a row that waits in memory for its batch to be written; names nothing yet.
 pub const PENDING: Tid = Tid {
@@ -86,7 +89,7 @@ mod tests {
                 for row in [0, 1, 1023, 65_535] {
                     let header = Tid { block, offset };
                     let tid = Tid::of_row(header, row);
-                    assert!(tid.is_virtual() && tid != PENDING && tid.offset <= 65_000);
+                    assert!(tid.is_virtual() && tid != PENDING && tid.offset <= 32_767);
                     assert_eq!(tid.row_of(), Some((header, row)));
                 }
             }
