@@ -58,6 +58,22 @@ INSERT INTO pg_dist_partition VALUES ('fine', 'h');
 SELECT "table", obstacle FROM varve.tables WHERE "table" = 'fine'::regclass;
 COMMIT;
 CALL varve.compact('fine');
+-- What would act on the empty table says so, and names the shards.
+SELECT varve.set_retention('fine', '1 year');
+SELECT varve.create_rollup('fine_hourly', $$SELECT time_bucket('1 hour', time) AS hour, count(*) FROM fine GROUP BY hour$$);
+-- A rollup that was there before computes all, whatever it has stored: writers of shards mark nothing.
+TRUNCATE pg_dist_partition;
+CREATE TABLE sharded(host text NOT NULL, time timestamptz NOT NULL) USING varve;
+INSERT INTO sharded SELECT 'a', '2026-01-01'::timestamptz + g * interval '1 min' FROM generate_series(0, 299) g;
+SELECT varve.create_rollup('sharded_hourly', $$SELECT time_bucket('1 hour', time) AS hour, count(*) FROM sharded GROUP BY hour$$);
+CALL varve.refresh_rollup('sharded_hourly');
+-- Stored buckets that differ from what is computed show which of them a query takes.
+UPDATE sharded_hourly_stored SET count = -1;
+SELECT count(*), min(count) FROM sharded_hourly;
+INSERT INTO pg_dist_partition VALUES ('sharded', 'h');
+SELECT count(*), min(count), sum(count) FROM sharded_hourly;
+CALL varve.refresh_rollup('sharded_hourly');
+DROP TABLE sharded CASCADE;
 SET allow_system_table_mods = on;
 DROP TABLE pg_catalog.pg_dist_partition;
 RESET allow_system_table_mods;

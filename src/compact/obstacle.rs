@@ -23,7 +23,7 @@ pub unsafe fn of(table: pg_sys::Relation) -> Option<Obstacle> {
     unsafe {
         let layout = layout::of(table);
         let name = relation::qualified_name(table);
-        if citus::is_distributed(table) {
+        if citus::is_distributed(relation::oid(table)) {
             return Some(Obstacle {
                 reason: "Citus keeps them in shards, which are tables of their own".into(),
                 remedy: format!(

@@ -1,13 +1,13 @@
 //! Citus: is a table one that it distributes? The rows of such a table are in shards; the table itself stays empty.
 
-use super::relation::{self, Open};
+use super::relation::Open;
 use pgrx::pg_sys;
 
 /// Has Citus's catalog an entry for the table?
 ///
 /// # Safety
-/// `table` must be open.
-pub unsafe fn is_distributed(table: pg_sys::Relation) -> bool {
+/// Within a transaction.
+pub unsafe fn is_distributed(table: pg_sys::Oid) -> bool {
     const PARTITIONS: &core::ffi::CStr = c"pg_dist_partition";
     let catalog = pg_sys::Oid::from(pg_sys::PG_CATALOG_NAMESPACE);
     // SAFETY: by contract; the scan is by an OID column, whatever else the catalog has.
@@ -28,7 +28,7 @@ pub unsafe fn is_distributed(table: pg_sys::Relation) -> bool {
             column,
             pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber,
             pg_sys::Oid::from(pg_sys::F_OIDEQ),
-            relation::oid(table).into(),
+            table.into(),
         );
         let (none, no_index) = (core::ptr::null_mut(), pg_sys::InvalidOid);
         let scan = pg_sys::systable_beginscan(catalog.rel(), no_index, false, none, 1, &mut key);

@@ -4,6 +4,7 @@ use super::definition::{self, Job, Kind};
 use crate::chunk::job_states;
 use crate::compact::expire::{self, Rule, Span, Unit};
 use crate::functions::admin::subject;
+use crate::pg::citus;
 use crate::pg::error::{self, Code};
 use crate::pg::relation::{self, Open};
 use pgrx::datum::Interval;
@@ -36,6 +37,20 @@ fn varve_set_retention(
     unsafe {
         expire::check(open.rel(), &rule);
         let table = relation::oid(open.rel());
+        if citus::is_distributed(table) {
+            error::raise(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                format!(
+                    "table \"{}\" has no rows that expire: Citus keeps them in shards",
+                    relation::name(open.rel())
+                ),
+                "",
+                &format!(
+                    "SELECT run_command_on_shards('{}', $$SELECT varve.set_retention('%s', …)$$);",
+                    relation::qualified_name(open.rel()).replace('\'', "''")
+                ),
+            );
+        }
         let mut jobs = definition::of(table);
         let kind = Kind::Expire(rule);
         let same = jobs.iter().position(|job| has_filter(job, &kind));

@@ -6,6 +6,7 @@ use crate::catalog::access_method;
 use crate::catalog::layout;
 use crate::functions::errors::{raise, Code};
 use crate::functions::fcinfo::{arg_opt, guarded, null, sql_function, text_bytes};
+use crate::pg::citus;
 use crate::pg::error;
 use crate::pg::relation::{self, Open};
 use crate::pg::sql;
@@ -159,6 +160,9 @@ pub unsafe fn source_of(relation: Oid, time: i16) -> Source {
                 "Use a view with a condition of its own on the rollup of a table without policies.",
             );
         }
+        if citus::is_distributed(relation) {
+            distributed(&name);
+        }
         let attribute = &relation::attributes((*from.rel()).rd_att)[time as usize - 1];
         if !attribute.attnotnull {
             raise(
@@ -181,6 +185,16 @@ pub unsafe fn source_of(relation: Oid, time: i16) -> Source {
             key_below: 0,
         }
     }
+}
+
+/// Refuses a rollup of a table that Citus has distributed.
+pub fn distributed(name: &str) -> ! {
+    raise(
+        Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+        format!("a rollup of \"{name}\", which Citus has distributed, cannot store anything"),
+        "Writers of its shards do not tell the rollup what they change.",
+        "Query the table itself.",
+    )
 }
 
 /// A rollup of a rollup is computed from that one's source, in the end.

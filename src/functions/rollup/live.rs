@@ -3,6 +3,7 @@
 
 use super::restored;
 use crate::functions::fcinfo::{arg, guarded, raw_arg, sql_function, Fcinfo};
+use crate::pg::citus;
 use crate::pg::error::{self, Code};
 use crate::pg::transaction::{Access, PerTransaction};
 use crate::rollup::catalog::{self, Rollup};
@@ -158,6 +159,10 @@ unsafe fn look(stored: pg_sys::Oid, snapshot: pg_sys::Snapshot) -> Shown {
         for (first, last) in marked.iter().chain(own.iter()) {
             let (first, last) = rollup.starts(first, last);
             live.add(first, last);
+        }
+        if citus::is_distributed(rollup.source) {
+            // Nobody marks what is changed in shards.
+            live.add(i64::MIN, i64::MAX);
         }
         live.start_at(rollup.first_computable());
         live.limit(MOST_RANGES);

@@ -7,10 +7,12 @@
 //!    that the snapshot shows; and moves the watermark. Marks that come later stay, and so their times are computed by readers.
 //!    What takes long is done in several steps.
 
+use super::define;
 use super::restored;
 use super::step;
 use crate::compact::progress::{Watch, Work};
 use crate::functions::fcinfo::{arg, guarded, null, sql_function};
+use crate::pg::citus;
 use crate::pg::error::{self, Code};
 use crate::pg::owner;
 use crate::pg::relation::{self, Open};
@@ -263,6 +265,10 @@ fn begin(rollup: &Rollup) -> i64 {
     let Some(rollup) = rollup else {
         return i64::MIN;
     };
+    // SAFETY: within a transaction.
+    if unsafe { citus::is_distributed(rollup.source) } {
+        define::distributed(&relation::name_of(rollup.source));
+    }
     // SAFETY: within a statement or a round, which have a snapshot.
     let newest = unsafe { restored::begin(&rollup, newest_time(&rollup)) };
     if newest <= rollup.threshold {
