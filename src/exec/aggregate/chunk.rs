@@ -1,15 +1,15 @@
-//! Work on the groups: a chunk, window by window, or a row of the tail. A window is rows that lie in one block of every lane.
+//! Work on the groups: a chunk, window by window, or a row of the tail.
 
-use super::clauses::{intersect, Bound, Clause};
+use super::clauses::Clause;
 use super::compile::{Aggregate, Compiled, Keep, Way, ROWS};
-use super::conditions::Verdict;
 use super::cuts::TimeSlice;
 use super::evaluate::{guarded, Evaluation};
 use super::fold::{int_of, Cell, Slice};
 use super::groups::Groups;
 use super::known::{covers, has_small_values, Known};
-use super::lanes::{Lane, WINDOW_ROWS};
+use super::lanes::Lane;
 use super::runs::{self, Run, Window};
+use super::selection::Selection;
 use crate::chunk::read::Chunk;
 use crate::pg::error;
 use crate::pg::executor;
@@ -21,78 +21,26 @@ use varve_columns::vector::Bitmap;
 /// Up to so many rows a run is folded value by value.
 const SHORT_RUN: usize = 8;
 
-/// What was done, for EXPLAIN.
-#[derive(Default, Clone, Copy)]
-pub struct Counters {
-    /// Chunks that the scan came upon; those that bounds exclude, that were answered without values, and of which blocks were decoded.
-    pub chunks: u64,
-    pub skipped: u64,
-    pub known: u64,
-    pub decoded: u64,
-    pub blocks: u64,
-    pub tail_rows: u64,
-}
-
-impl Counters {
-    pub const COUNT: usize = 6;
-
-    pub fn to_array(self) -> [u64; Self::COUNT] {
-        [
-            self.chunks,
-            self.skipped,
-            self.known,
-            self.decoded,
-            self.blocks,
-            self.tail_rows,
-        ]
-    }
-
-    pub fn from_array(counts: [u64; Self::COUNT]) -> Counters {
-        let [chunks, skipped, known, decoded, blocks, tail_rows] = counts;
-        Counters {
-            chunks,
-            skipped,
-            known,
-            decoded,
-            blocks,
-            tail_rows,
-        }
-    }
-
-    pub fn add(&mut self, other: Counters) {
-        let mut sums = self.to_array();
-        for (sum, count) in sums.iter_mut().zip(other.to_array()) {
-            *sum += count;
-        }
-        *self = Counters::from_array(sums);
-    }
-}
-
 /// An execution.
 pub struct Work {
     pub compiled: Compiled,
-    /// Conditions whose arguments are known; last, where there is a join, the values that it names.
-    pub clauses: Vec<Bound>,
+    /// Chooses rows. The last of its clauses is, where there is a join, the values that this names.
+    pub selection: Selection,
     pub groups: Groups,
-    pub evaluation: Evaluation,
     /// Where states and columns of groups live.
     pub states: pg_sys::MemoryContext,
     /// Group columns in the order in which they split windows, and the place of each in that order.
     order: Vec<usize>,
     places: Vec<usize>,
-    /// Of the chunk that is taken in: the aggregates that its header has answered, its one group, the conditions that are to be decided, and the
-    /// lanes whose blocks bound windows.
+    /// Of the chunk that is taken in: the aggregates that its header has answered, and its one group.
     pub answered: Vec<bool>,
     pub whole: Option<u32>,
-    undecided: Vec<usize>,
-    needed: Vec<bool>,
-    pub counters: Counters,
     /// The times that are read now, where there is a lane of them.
     pub slice: TimeSlice,
 }
 
 impl Work {
-    pub fn new(compiled: Compiled, evaluation: Evaluation, states: pg_sys::MemoryContext) -> Work {
+    pub fn new(compiled: Compiled, selection: Selection, states: pg_sys::MemoryContext) -> Work {
         let mut order: Vec<usize> = (0..compiled.groups.len()).collect();
         order.sort_by_key(|&at| match compiled.groups[at].way {
             Way::Column(_) => 0,
@@ -109,16 +57,12 @@ impl Work {
         Work {
             answered: vec![false; compiled.aggregates.len()],
             whole: None,
-            undecided: Vec::new(),
-            needed: vec![false; compiled.lanes.len()],
             compiled,
-            clauses: Vec::new(),
+            selection,
             groups,
-            evaluation,
             states,
             order,
             places,
-            counters: Counters::default(),
             slice: (None, None),
         }
     }
@@ -129,24 +73,14 @@ impl Work {
     /// The chunk must be of the node's table; inside a guarded entry point.
     pub unsafe fn chunk(&mut self, open: &OpenChunk) {
         let chunk = &open.reader.chunk;
-        self.counters.chunks += 1;
-        // A chunk whose rows are all gone may have lost its payload.
-        if open.is_empty() {
-            self.counters.skipped += 1;
-            return;
-        }
-        for lane in &mut self.compiled.lanes {
-            lane.enter(chunk);
-        }
-        let ranges = self.candidates(chunk);
+        let ranges = self.selection.enter(open);
         if ranges.is_empty() {
-            self.counters.skipped += 1;
             return;
         }
         self.answered.fill(false);
         self.whole = None;
-        let untouched = self.undecided.is_empty() && self.compiled.residual.is_null();
-        let before = self.counters.blocks;
+        let untouched = self.selection.takes_all();
+        let before = self.selection.counters.blocks;
         // SAFETY: by contract.
         unsafe {
             let is_whole = untouched && open.is_clear(0..chunk.header.rows);
@@ -155,142 +89,39 @@ impl Work {
                 self.walk(open, ranges);
             }
         }
-        match self.counters.blocks == before {
-            true => self.counters.known += 1,
-            false => self.counters.decoded += 1,
+        let counters = &mut self.selection.counters;
+        match counters.blocks == before {
+            true => counters.known += 1,
+            false => counters.decoded += 1,
         }
     }
 
     /// The lanes that what is left of the chunk needs.
     fn choose_lanes(&mut self) {
-        let (compiled, needed) = (&self.compiled, &mut self.needed);
-        needed.fill(false);
-        for &at in &self.undecided {
-            self.clauses[at].visit(&mut |(_, lane)| needed[*lane] = true);
-        }
+        let compiled = &self.compiled;
         let groups = compiled.groups.iter().filter(|_| self.whole.is_none());
         let groups = groups.flat_map(|group| &group.lanes);
         let aggregates = compiled.aggregates.iter().zip(&self.answered);
         let aggregates = aggregates
             .filter(|(_, answered)| !**answered)
             .flat_map(|(aggregate, _)| &aggregate.lanes);
-        groups
-            .chain(aggregates)
-            .chain(&compiled.residual_lanes)
-            .for_each(|&lane| needed[lane] = true);
+        self.selection.need(groups.chain(aggregates).copied());
     }
 
     unsafe fn walk(&mut self, open: &OpenChunk, ranges: Vec<Range<u32>>) {
         let chunk = &open.reader.chunk;
-        for range in ranges {
-            let mut row = range.start;
-            while row < range.end {
+        for mut range in ranges {
+            while !range.is_empty() {
                 error::check_interrupts();
-                let mut end = range.end.min(row + WINDOW_ROWS);
-                let lanes = self.compiled.lanes.iter_mut().zip(&self.needed);
-                for (lane, _) in lanes.filter(|(_, needed)| **needed) {
-                    if let Some(block) = lane.block(chunk, row) {
-                        end = end.min(block.rows.end);
+                let window = range.start..self.selection.window_end(chunk, &range);
+                range.start = window.end;
+                // SAFETY: by contract.
+                unsafe {
+                    if let Some((rows, selected)) = self.selection.select(open, window) {
+                        self.fold(chunk, &rows, selected.as_ref());
                     }
                 }
-                // SAFETY: by contract.
-                unsafe { self.window(open, row..end) };
-                row = end;
             }
-        }
-    }
-
-    /// Rows of blocks of which no condition excludes all.
-    fn candidates(&mut self, chunk: &Chunk) -> Vec<Range<u32>> {
-        let mut ranges = Vec::from_iter(core::iter::once(0..chunk.header.rows));
-        self.undecided.clear();
-        for (at, clause) in self.clauses.iter().enumerate() {
-            let (verdict, left) = clause.candidates(&mut self.compiled.lanes, chunk);
-            match verdict {
-                Verdict::None => return Vec::new(),
-                Verdict::All => continue,
-                Verdict::Some => self.undecided.push(at),
-            }
-            ranges = intersect(&ranges, &left);
-            if ranges.is_empty() {
-                break;
-            }
-        }
-        ranges
-    }
-
-    unsafe fn window(&mut self, open: &OpenChunk, rows: Range<u32>) {
-        let chunk = &open.reader.chunk;
-        let mut selected = Bitmap::all(rows.len());
-        if !open.is_clear(rows.clone()) {
-            for row in rows.clone() {
-                if open.is_hidden(row) {
-                    selected.remove((row - rows.start) as usize);
-                }
-            }
-            if selected.is_none() {
-                return;
-            }
-        }
-        for &at in &self.undecided {
-            let lanes = &mut self.compiled.lanes;
-            let decoded = &mut self.counters.blocks;
-            self.clauses[at].keep(lanes, chunk, &rows, &mut selected, decoded);
-            if selected.is_none() {
-                return;
-            }
-        }
-        // SAFETY: the caller's contract.
-        unsafe {
-            if !self.compiled.residual.is_null() {
-                self.keep_residual(chunk, &rows, &mut selected);
-            }
-            let (Some(first), Some(last)) = (selected.first(), selected.last()) else {
-                return;
-            };
-            if selected.is_all() {
-                return self.fold(chunk, &rows, None);
-            }
-            // Times choose rows side by side: then all that is left of the window is wanted.
-            let selected = selected.slice(first..last + 1);
-            let rows = rows.start + first as u32..rows.start + last as u32 + 1;
-            let all = selected.is_all();
-            self.fold(chunk, &rows, (!all).then_some(&selected));
-        }
-    }
-
-    /// Leaves the rows for which the conditions hold that are evaluated row by row.
-    unsafe fn keep_residual(&mut self, chunk: &Chunk, rows: &Range<u32>, selected: &mut Bitmap) {
-        let wanted: Vec<usize> = self.compiled.residual_lanes.clone();
-        self.prepare(chunk, rows, wanted.iter().copied());
-        let (lanes, residual) = (&self.compiled.lanes, self.compiled.residual);
-        let evaluation = self.evaluation;
-        let mut lost: Vec<usize> = Vec::with_capacity(rows.len());
-        // SAFETY: the caller's contract; what the closure refers to is owned outside of it.
-        unsafe {
-            for row in selected.iter() {
-                if row % 1024 == 0 {
-                    error::check_interrupts();
-                }
-                for &lane in &wanted {
-                    let lane = &lanes[lane];
-                    evaluation.set(lane.at, lane.datum(rows, row));
-                }
-                evaluation.forget();
-                if !guarded(|| evaluation.holds(residual)) {
-                    lost.push(row);
-                }
-            }
-        }
-        lost.into_iter().for_each(|row| selected.remove(row));
-    }
-
-    /// Decodes lanes, and makes their datums.
-    fn prepare(&mut self, chunk: &Chunk, rows: &Range<u32>, lanes: impl Iterator<Item = usize>) {
-        for lane in lanes {
-            let lane = &mut self.compiled.lanes[lane];
-            self.counters.blocks += u64::from(lane.decode(chunk, rows));
-            lane.make_datums();
         }
     }
 
@@ -315,24 +146,24 @@ impl Work {
     ) -> Vec<(Range<usize>, u32)> {
         // SAFETY: the caller's contract.
         unsafe {
-            self.evaluation.forget();
-            let compiled = &mut self.compiled;
-            for group in &compiled.groups {
+            let selection = &mut self.selection;
+            selection.evaluation.forget();
+            for group in &self.compiled.groups {
                 for &lane in &group.lanes {
-                    let lane = &mut compiled.lanes[lane];
+                    let lane = &mut selection.lanes[lane];
                     let decoded = match group.way {
                         Way::Zoned(..) => lane.decode(chunk, rows),
                         _ => lane.decode_line(chunk, rows),
                     };
-                    self.counters.blocks += u64::from(decoded);
+                    selection.counters.blocks += u64::from(decoded);
                     lane.make_datums();
                 }
             }
             let window = Window {
                 rows,
                 selected,
-                lanes: &self.compiled.lanes,
-                evaluation: &self.evaluation,
+                lanes: &self.selection.lanes,
+                evaluation: &self.selection.evaluation,
             };
             let runs = runs::split(&window, &self.compiled.groups, &self.order);
             let mut found: Vec<(Range<usize>, u32)> = Vec::with_capacity(runs.len());
@@ -393,7 +224,7 @@ impl Work {
                 }
                 continue;
             }
-            let lane = &mut self.compiled.lanes[lane];
+            let lane = &mut self.selection.lanes[lane];
             let block = lane.block(chunk, rows.start);
             let is_light = aggregate.mean_only && block.is_some_and(has_small_values);
             if let (None, [(range, group)]) = (selected, runs) {
@@ -407,7 +238,7 @@ impl Work {
                     continue;
                 }
             }
-            self.counters.blocks += u64::from(lane.decode(chunk, rows));
+            self.selection.counters.blocks += u64::from(lane.decode(chunk, rows));
             let values = lane.slice(rows);
             let mut usable = lane.valid(rows);
             if let (Some(usable), Some(selected)) = (&mut usable, selected) {
@@ -461,9 +292,9 @@ impl Work {
         }
         wanted.sort_unstable();
         wanted.dedup();
-        self.prepare(chunk, rows, wanted.iter().copied());
-        let (lanes, aggregates) = (&self.compiled.lanes, &self.compiled.aggregates);
-        let evaluation = self.evaluation;
+        self.selection.prepare(chunk, rows, wanted.iter().copied());
+        let (lanes, aggregates) = (&self.selection.lanes, &self.compiled.aggregates);
+        let evaluation = self.selection.evaluation;
         let states = self.states;
         for (range, group) in runs {
             let first = self.groups.first_cell(*group);
@@ -493,26 +324,26 @@ impl Work {
     /// # Safety
     /// `slot` must show a row of the table; inside a guarded entry point.
     pub unsafe fn row(&mut self, slot: *mut pg_sys::TupleTableSlot) {
-        self.counters.tail_rows += 1;
-        let evaluation = self.evaluation;
+        self.selection.counters.tail_rows += 1;
+        let evaluation = self.selection.evaluation;
         // SAFETY: by contract; the closures own nothing.
         unsafe {
             evaluation.forget();
-            let attributes = self.compiled.attributes;
+            let attributes = self.selection.attributes;
             let (values, nulls) = executor::attributes(slot, attributes);
             for at in 0..attributes {
                 evaluation.set(at, (values[at], nulls[at]));
             }
             if let (Some(lane), Some(Clause::One((named, _)))) =
-                (self.compiled.joined, self.clauses.last())
+                (self.compiled.joined, self.selection.clauses.last())
             {
-                let lane = &self.compiled.lanes[lane];
+                let lane = &self.selection.lanes[lane];
                 if !named.lists((values[lane.at], nulls[lane.at]), lane.length) {
                     return;
                 }
             }
             if let Some(lane) = self.compiled.sliced {
-                let lane = &self.compiled.lanes[lane];
+                let lane = &self.selection.lanes[lane];
                 let time = int_of(values[lane.at], lane.length);
                 let (from, before) = self.slice;
                 if from.is_some_and(|from| time < from)
@@ -521,7 +352,7 @@ impl Work {
                     return;
                 }
             }
-            if !guarded(|| evaluation.holds(self.compiled.every)) {
+            if !self.selection.takes_row() {
                 return;
             }
             let mut values = Vec::with_capacity(self.compiled.groups.len());

@@ -42,6 +42,15 @@ impl Clause<Condition> {
     }
 }
 
+/// Is a condition decided over vectors?
+///
+/// # Safety
+/// `expression` must be a condition of a query.
+pub unsafe fn is_decided(expression: *mut Node) -> bool {
+    // SAFETY: by contract.
+    unsafe { Clause::of(expression).is_some() }
+}
+
 impl<C> Clause<C> {
     /// The same clause over what `change` makes of its conditions.
     pub fn map<D>(self, change: &mut impl FnMut(C) -> D) -> Clause<D> {

@@ -1,42 +1,27 @@
-//! From the plan's expressions to what the node does with them: which columns it decodes, which aggregates it folds itself, how it
-//! tells groups apart, and which conditions it decides over vectors.
+//! From the plan's expressions to what the node does with them: which columns it decodes, which aggregates it folds itself, and how it
+//! tells groups apart.
 
-use super::clauses::Clause;
-use super::conditions::Condition;
 use super::fold::{Fold, SumOf, Width};
 use super::groups::KeyType;
 use super::joined::JoinPart;
-use super::lanes::{class_of, Class, Lane};
+use super::lanes::{class_of, Class};
 use super::monotone::{rises_with, width_of};
+use super::selection::Lanes;
 use super::slices::SlicePart;
 use super::transition::{Definition, Transition};
 use super::zoned::Zoned;
-use crate::chunk::vectors::Budget;
 use crate::pg::node::{cast, items, list};
 use crate::pg::relation;
 use pgrx::pg_sys::{self, Node, NodeTag, Oid};
-use std::rc::Rc;
 
 /// What the node computes, ready to run.
 pub struct Compiled {
-    pub lanes: Vec<Lane>,
     pub groups: Vec<GroupColumn>,
     pub aggregates: Vec<Aggregate>,
-    /// Decided over vectors, each condition with its lane.
-    pub clauses: Vec<Clause<(Condition, usize)>>,
     /// The lane of the column whose values a join names.
     pub joined: Option<usize>,
     /// That of the time column, where groups go up in the order of time.
     pub sliced: Option<usize>,
-    /// Evaluated once for an execution.
-    pub once: *mut pg_sys::ExprState,
-    /// Evaluated for the rows that are left, over these lanes.
-    pub residual: *mut pg_sys::ExprState,
-    pub residual_lanes: Vec<usize>,
-    /// All that depend on the row: for rows of the tail.
-    pub every: *mut pg_sys::ExprState,
-    /// Columns that any expression needs of a row of the tail, from 0.
-    pub attributes: usize,
 }
 
 /// A column that tells groups apart.
@@ -188,109 +173,33 @@ impl Parts {
     }
 }
 
-/// Makes lanes as they are asked for.
-struct Lanes {
-    lanes: Vec<Lane>,
-    descriptor: pg_sys::TupleDesc,
-    relid: u32,
-    budget: Rc<Budget>,
-}
-
-impl Lanes {
-    fn at(&mut self, column: usize) -> usize {
-        let known = self.lanes.iter().position(|lane| lane.at == column);
-        known.unwrap_or_else(|| {
-            // SAFETY: a column of the open table.
-            let attribute = unsafe { &relation::attributes(self.descriptor)[column] };
-            let budget = Rc::clone(&self.budget);
-            self.lanes.push(Lane::new(column, attribute, budget));
-            self.lanes.len() - 1
-        })
-    }
-
-    /// The lanes of all columns that an expression has.
-    unsafe fn of(&mut self, expression: *mut Node) -> Vec<usize> {
-        let mut columns = core::ptr::null_mut();
-        let mut lanes = Vec::new();
-        // SAFETY: the caller's contract.
-        unsafe {
-            pg_sys::pull_varattnos(expression, self.relid, &mut columns);
-            let mut member = pg_sys::bms_next_member(columns, -1);
-            while member >= 0 {
-                let number = member + pg_sys::FirstLowInvalidHeapAttributeNumber;
-                lanes.push(self.at(number as usize - 1));
-                member = pg_sys::bms_next_member(columns, member);
-            }
-        }
-        lanes
-    }
-}
-
 impl Compiled {
     /// # Safety
-    /// `node` must be a node of ours that begins, with its table open; `executor` outlives it.
+    /// `node` must be a node of ours that begins, with its table open, and `lanes` its; `executor` outlives it.
     pub unsafe fn new(
         node: *mut pg_sys::CustomScanState,
         parts: &Parts,
         executor: *mut pg_sys::AggState,
+        lanes: &mut Lanes,
     ) -> Compiled {
         // SAFETY: by contract.
         unsafe {
             let parent = &raw mut (*node).ss.ps;
-            let scan = (*node).ss.ps.plan.cast::<pg_sys::CustomScan>();
-            let mut lanes = Lanes {
-                lanes: Vec::new(),
-                descriptor: (*(*node).ss.ss_currentRelation).rd_att,
-                relid: (*scan).scan.scanrelid,
-                budget: Rc::default(),
-            };
-            let groups = parts
-                .groups
-                .iter()
-                .map(|&group| group_column(group, parent, &mut lanes))
-                .collect();
-            let mut aggregates: Vec<Aggregate> = parts
-                .aggregates
-                .iter()
-                .map(|&aggregate| compile_aggregate(aggregate, parent, executor, &mut lanes))
+            let groups = parts.groups.iter();
+            let groups = groups.map(|&group| group_column(group, parent, lanes));
+            let groups = groups.collect();
+            let aggregates = parts.aggregates.iter();
+            let mut aggregates: Vec<Aggregate> = aggregates
+                .map(|&aggregate| compile_aggregate(aggregate, parent, executor, lanes))
                 .collect();
             for (at, own) in aggregates.iter_mut().enumerate() {
                 own.mean_only = is_mean_only(&parts.aggregates, at);
             }
-            let (mut once, mut every, mut rest) = (Vec::new(), Vec::new(), Vec::new());
-            let mut clauses = Vec::new();
-            for &clause in &parts.conditions {
-                if !pg_sys::contain_var_clause(clause) {
-                    once.push(clause);
-                    continue;
-                }
-                every.push(clause);
-                match Clause::of(clause) {
-                    Some(found) => clauses.push(found.map(&mut |mut condition: Condition| {
-                        condition.begin(parent);
-                        let lane = lanes.at(condition.at);
-                        (condition, lane)
-                    })),
-                    None => rest.push(clause),
-                }
-            }
-            let joined = parts.join.map(|join| lanes.at(join.at));
-            let sliced = parts.slices.map(|slices| lanes.at(slices.at));
-            let residual_lanes = lanes.of(list(rest.iter().copied()).cast());
-            let quals = |clauses: Vec<*mut Node>| pg_sys::ExecInitQual(list(clauses), parent);
-            let attributes = lanes.lanes.iter().map(|lane| lane.at + 1).max();
             Compiled {
-                lanes: lanes.lanes,
                 groups,
                 aggregates,
-                clauses,
-                joined,
-                sliced,
-                once: quals(once),
-                residual: quals(rest),
-                residual_lanes,
-                every: quals(every),
-                attributes: attributes.unwrap_or(0),
+                joined: parts.join.map(|join| lanes.at(join.at)),
+                sliced: parts.slices.map(|slices| lanes.at(slices.at)),
             }
         }
     }

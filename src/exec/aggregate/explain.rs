@@ -2,10 +2,12 @@
 
 use super::chunk::Work;
 use super::compile::Parts;
+use super::selection::Counters;
 use crate::pg::node::list;
 use crate::pg::relation;
 use crate::scan::headers;
 use pgrx::pg_sys;
+use std::ffi::CStr;
 
 /// Shows conditions, and with ANALYZE what was read.
 ///
@@ -35,29 +37,13 @@ pub unsafe fn explain(
             };
             pg_sys::ExplainPropertyText(c"Slices of Time".as_ptr(), order.as_ptr(), state);
         }
-        if !parts.conditions.is_empty() {
-            let context = pg_sys::set_deparse_context_plan((*state).deparse_cxt, plan, ancestors);
-            let prefix = (*(*state).rtable).length > 1 || (*state).verbose;
-            let all = match parts.conditions[..] {
-                [only] => only,
-                _ => pg_sys::make_ands_explicit(list(parts.conditions.iter().copied())).cast(),
-            };
-            let text = pg_sys::deparse_expression(all, context, prefix, false);
-            pg_sys::ExplainPropertyText(c"Filter".as_ptr(), text, state);
-        }
+        filter(node, ancestors, state, &parts.conditions);
         if (*state).analyze {
-            let count = |label: &std::ffi::CStr, value: u64| {
-                pg_sys::ExplainPropertyUInteger(label.as_ptr(), core::ptr::null(), value, state);
-            };
-            let counters = &work.counters;
+            let counters = &work.selection.counters;
             if (*state).verbose && parts.join.is_none() {
-                let (table, mut all) = ((*node).ss.ss_currentRelation, 0);
-                let snapshot = (*(*node).ss.ps.state).es_snapshot;
-                headers::each_header(table, snapshot, |_, _| all += 1);
-                count(c"Chunks in All", all);
-                let skipped = all.saturating_sub(counters.chunks);
-                count(c"Chunks Skipped by Index", skipped);
+                all_chunks(node, state, counters);
             }
+            let count = |label, value| count(state, label, value);
             count(c"Chunks", counters.chunks);
             count(c"Chunks Skipped", counters.skipped);
             count(c"Chunks Answered by Summaries", counters.known);
@@ -65,5 +51,61 @@ pub unsafe fn explain(
             count(c"Blocks Decoded", counters.blocks);
             count(c"Tail Rows", counters.tail_rows);
         }
+    }
+}
+
+/// Shows conditions of a node.
+///
+/// # Safety
+/// As `explain`; the conditions are the plan's.
+pub unsafe fn filter(
+    node: *mut pg_sys::CustomScanState,
+    ancestors: *mut pg_sys::List,
+    state: *mut pg_sys::ExplainState,
+    conditions: &[*mut pg_sys::Node],
+) {
+    // SAFETY: by contract; texts are palloc'd.
+    unsafe {
+        let all = match conditions {
+            [] => return,
+            [only] => *only,
+            _ => pg_sys::make_ands_explicit(list(conditions.iter().copied())).cast(),
+        };
+        let plan = (*node).ss.ps.plan;
+        let context = pg_sys::set_deparse_context_plan((*state).deparse_cxt, plan, ancestors);
+        let prefix = (*(*state).rtable).length > 1 || (*state).verbose;
+        let text = pg_sys::deparse_expression(all, context, prefix, false);
+        pg_sys::ExplainPropertyText(c"Filter".as_ptr(), text, state);
+    }
+}
+
+/// Shows how many chunks there are, and how many of them the node did not come upon.
+///
+/// # Safety
+/// As `explain`.
+pub unsafe fn all_chunks(
+    node: *mut pg_sys::CustomScanState,
+    state: *mut pg_sys::ExplainState,
+    counters: &Counters,
+) {
+    // SAFETY: by contract.
+    unsafe {
+        let (table, mut all) = ((*node).ss.ss_currentRelation, 0);
+        let snapshot = (*(*node).ss.ps.state).es_snapshot;
+        headers::each_header(table, snapshot, |_, _| all += 1);
+        count(state, c"Chunks in All", all);
+        let skipped = all.saturating_sub(counters.chunks);
+        count(state, c"Chunks Skipped by Index", skipped);
+    }
+}
+
+/// Shows a number.
+///
+/// # Safety
+/// As `explain`.
+pub unsafe fn count(state: *mut pg_sys::ExplainState, label: &CStr, value: u64) {
+    // SAFETY: by contract.
+    unsafe {
+        pg_sys::ExplainPropertyUInteger(label.as_ptr(), core::ptr::null(), value, state);
     }
 }

@@ -1,6 +1,6 @@
 //! `VarveAggregate`: partial states of the groups of one table, folded from decoded columns (docs/design/0017).
 //!
-//! `node` is what the executor calls; `joined` runs the other side of a join; `parallel` is what processes share; `slices` put groups in the order of time; `source` finds chunks and rows of the tail, by an index where `places` says so; `chunk` walks over a chunk, window by window;
+//! `node` is what the executor calls; `joined` runs the other side of a join; `parallel` is what processes share; `slices` put groups in the order of time; `source` finds chunks and rows of the tail, by an index where `places` says so; `selection` chooses its rows, window by window; `chunk` takes them in;
 //! `summaries` answer from headers and blocks' bounds; `lanes` decode columns, `clauses` of `conditions` choose rows, `runs` and `groups` tell groups apart; `fold` has the states that are kept
 //! here, `transition` those of any other aggregate.
 
@@ -11,7 +11,7 @@ pub mod conditions;
 mod cuts;
 mod emit;
 pub mod evaluate;
-mod explain;
+pub mod explain;
 mod fold;
 mod groups;
 mod joined;
@@ -19,15 +19,17 @@ mod known;
 pub mod lanes;
 mod monotone;
 mod node;
-mod parallel;
+pub mod parallel;
 pub mod places;
 mod runs;
+pub mod selection;
 mod slices;
-mod source;
+pub mod source;
 mod summaries;
 mod transition;
 mod zoned;
 
+pub use clauses::is_decided;
 pub use compile::is_folded;
 pub use conditions::joinable;
 pub use lanes::{class_of, Class};

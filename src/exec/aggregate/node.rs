@@ -1,15 +1,15 @@
 //! What the executor calls. All input is read at the first call; groups that do not fit into memory go up early, and again when
 //! they come again: core's final step brings them together.
 
-use super::chunk::{Counters, Work};
+use super::chunk::Work;
 use super::clauses::Clause;
 use super::compile::{Compiled, Parts};
-use super::conditions::Bounded;
 use super::emit::Emitter;
-use super::evaluate::{guarded, Evaluation};
+use super::evaluate::Evaluation;
 use super::fold::int_of;
 use super::joined::Joined;
 use super::parallel::{Found, Shared as InParallel};
+use super::selection::{Counters, Lanes, Selection};
 use super::slices::{self, Slices};
 use super::source::{Input, Source};
 use super::transition::executor_of;
@@ -109,14 +109,17 @@ unsafe extern "C-unwind" fn begin(
         let parts = Parts::of((*node).ss.ps.plan.cast());
         let join = parts.join;
         let joined = join.map(|part| Joined::begin(node, part, estate, flags));
-        let compiled = Compiled::new(node, &parts, executor);
+        let mut lanes = Lanes::of_node(node);
+        let compiled = Compiled::new(node, &parts, executor, &mut lanes);
         let evaluation = Evaluation {
             context: (*node).ss.ps.ps_ExprContext,
             row,
         };
         let emitter = Emitter::new(node, pg_sys::CreateExprContext(estate), &compiled);
+        let parent = &raw mut (*node).ss.ps;
+        let selection = Selection::new(parent, &parts.conditions, lanes, evaluation);
         let own = Own {
-            work: Work::new(compiled, evaluation, (*states).ecxt_per_tuple_memory),
+            work: Work::new(compiled, selection, (*states).ecxt_per_tuple_memory),
             emitter,
             slot,
             states,
@@ -200,7 +203,7 @@ impl Own {
     unsafe fn start(&mut self, node: *mut pg_sys::CustomScanState) {
         // SAFETY: the caller's contract.
         unsafe {
-            if !self.bind() {
+            if !self.work.selection.bind() {
                 self.phase = Phase::Done;
                 return;
             }
@@ -210,42 +213,11 @@ impl Own {
             if let (Some(slices), Some(lane)) = (&mut self.slices, self.work.compiled.sliced) {
                 let table = (*node).ss.ss_currentRelation;
                 let snapshot = (*(*node).ss.ps.state).es_snapshot;
-                slices.begin(table, snapshot, &self.work.clauses, lane);
+                slices.begin(table, snapshot, &self.work.selection.clauses, lane);
             }
             let more = self.next_pass(node);
             self.phase = if more { Phase::Read } else { Phase::Done };
         }
-    }
-
-    /// Evaluates what is the same for all rows; false where no row can be wanted.
-    unsafe fn bind(&mut self) -> bool {
-        // SAFETY: the caller's contract.
-        unsafe {
-            let evaluation = self.work.evaluation;
-            (*evaluation.context).ecxt_scantuple = evaluation.row;
-            evaluation.forget();
-            let once = self.work.compiled.once;
-            let holds = guarded(|| evaluation.holds(once));
-            if holds {
-                let clauses = core::mem::take(&mut self.work.compiled.clauses);
-                let bound = clauses.iter().map(|clause| clause.bind(&evaluation));
-                self.work.clauses = bound.collect();
-                self.work.compiled.clauses = clauses;
-            }
-            evaluation.forget();
-            holds
-        }
-    }
-
-    /// The conditions on one column, each with it.
-    fn conditions(&self) -> Vec<(&Bounded, usize)> {
-        let lanes = &self.work.compiled.lanes;
-        let clauses = self.work.clauses.iter();
-        let named = clauses.filter_map(|clause| match clause {
-            Clause::One((bounded, lane)) => Some((bounded, lanes[*lane].at)),
-            _ => None,
-        });
-        named.collect()
     }
 
     /// Opens the source, for the next values that a join names or the next slice of time; false where there are none.
@@ -256,29 +228,18 @@ impl Own {
                 let Some(named) = joined.next_pass() else {
                     return false;
                 };
-                let known = self.work.compiled.clauses.len();
-                self.work.clauses.truncate(known);
-                self.work.clauses.push(Clause::One((named, lane)));
+                self.work.selection.also([Clause::One((named, lane))]);
             }
             if let (Some(slices), Some(lane)) = (&mut self.slices, self.work.compiled.sliced) {
                 let Some(slice) = slices.next() else {
                     return false;
                 };
                 self.work.slice = slice;
-                let known = self.work.compiled.clauses.len();
-                self.work.clauses.truncate(known);
-                self.work.clauses.extend(slices::conditions(slice, lane));
+                let conditions = slices::conditions(slice, lane);
+                self.work.selection.also(conditions);
             }
-            let table = (*node).ss.ss_currentRelation;
-            let snapshot = (*(*node).ss.ps.state).es_snapshot;
-            let memory = (*self.work.evaluation.context).ecxt_per_tuple_memory;
-            let old = pg_sys::MemoryContextSwitchTo((*(*node).ss.ps.state).es_query_cxt);
-            self.source = Some(match self.shared.is_null() {
-                true => Source::begin(table, snapshot, self.slot, &self.conditions(), memory),
-                false => Source::shared(table, snapshot, self.slot, self.shared),
-            });
-            pg_sys::MemoryContextSwitchTo(old);
-            pg_sys::MemoryContextReset(memory);
+            let (selection, shared) = (&self.work.selection, self.shared);
+            self.source = Some(Source::of_node(node, self.slot, selection, shared));
             true
         }
     }
@@ -287,8 +248,8 @@ impl Own {
     unsafe fn read(&mut self, node: *mut pg_sys::CustomScanState) {
         // SAFETY: the caller's contract.
         unsafe {
-            let context = self.work.evaluation.context;
-            (*context).ecxt_scantuple = self.work.evaluation.row;
+            let context = self.work.selection.evaluation.context;
+            (*context).ecxt_scantuple = self.work.selection.evaluation.row;
             let limit = pg_sys::get_hash_memory_limit();
             let mut count = self.work.groups.count();
             loop {
@@ -308,7 +269,7 @@ impl Own {
                 }
                 error::check_interrupts();
                 let now = self.work.groups.count();
-                let is_due = self.work.counters.tail_rows.is_multiple_of(1024);
+                let is_due = self.work.selection.counters.tail_rows.is_multiple_of(1024);
                 if now >= count + 64 || now > 0 && is_due {
                     count = now;
                     // A slice goes up in order, so all of it is kept.
@@ -377,16 +338,7 @@ unsafe extern "C-unwind" fn estimate_shared(
     // SAFETY: called by the executor for a node that `begin` initialized.
     unsafe {
         let own = own_of(node);
-        let table = (*node).ss.ss_currentRelation;
-        let snapshot = (*(*node).ss.ps.state).es_snapshot;
-        let memory = (*own.work.evaluation.context).ecxt_per_tuple_memory;
-        let found = match own.bind() {
-            true => Source::find(table, snapshot, &own.conditions(), memory),
-            // No process looks anywhere.
-            false => Found::Pages,
-        };
-        pg_sys::MemoryContextReset(memory);
-        let bytes = found.bytes(table, snapshot);
+        let (found, bytes) = Source::places_of(node, &mut own.work.selection);
         own.found = Some(found);
         bytes
     }
@@ -439,10 +391,13 @@ unsafe extern "C-unwind" fn shut_down(node: *mut pg_sys::CustomScanState) {
             return;
         }
         if pg_sys::ParallelWorkerNumber >= 0 {
-            let counters = core::mem::take::<Counters>(&mut own.work.counters);
+            let counters = core::mem::take::<Counters>(&mut own.work.selection.counters);
             InParallel::tell(own.shared, counters);
         } else {
-            own.work.counters.add(InParallel::told(own.shared));
+            own.work
+                .selection
+                .counters
+                .add(InParallel::told(own.shared));
             own.shared = core::ptr::null_mut();
         }
     }

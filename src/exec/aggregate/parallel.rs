@@ -2,9 +2,9 @@
 //! The leader finds the places before workers start; each process then takes the next one that nobody has. Where the table is
 //! read page by page, core's own parallel scan gives out pages.
 
-use super::chunk::Counters;
 use super::evaluate::guarded;
 use super::places::Places;
+use super::selection::Counters;
 use crate::pg::tid::Tid;
 use pgrx::pg_sys;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

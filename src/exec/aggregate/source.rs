@@ -4,6 +4,7 @@ use super::conditions::Bounded;
 use super::evaluate::guarded;
 use super::parallel::{Found, Shared};
 use super::places;
+use super::selection::Selection;
 use crate::am::scan::{self, Part};
 use crate::chunk::chunk_cache;
 use crate::pg::memory;
@@ -66,9 +67,61 @@ pub enum Input {
 }
 
 impl Source {
+    /// The source of a node whose conditions are bound: all of its own, or what processes share.
+    ///
+    /// # Safety
+    /// `node` must be a node of ours that runs, `slot` one for rows of its table, `shared` null or what the leader has initialized. Inside a
+    /// guarded entry point.
+    pub unsafe fn of_node(
+        node: *mut pg_sys::CustomScanState,
+        slot: *mut pg_sys::TupleTableSlot,
+        selection: &Selection,
+        shared: *mut Shared,
+    ) -> Source {
+        // SAFETY: by contract.
+        unsafe {
+            let table = (*node).ss.ss_currentRelation;
+            let estate = (*node).ss.ps.state;
+            let snapshot = (*estate).es_snapshot;
+            let memory = (*selection.evaluation.context).ecxt_per_tuple_memory;
+            let old = pg_sys::MemoryContextSwitchTo((*estate).es_query_cxt);
+            let source = match shared.is_null() {
+                true => Source::begin(table, snapshot, slot, &selection.on_columns(), memory),
+                false => Source::shared(table, snapshot, slot, shared),
+            };
+            pg_sys::MemoryContextSwitchTo(old);
+            pg_sys::MemoryContextReset(memory);
+            source
+        }
+    }
+
+    /// Where the processes of a parallel query have to look, and the bytes that telling them takes. The leader asks before it starts them.
+    ///
+    /// # Safety
+    /// `node` must be a node of ours that has begun; inside a guarded entry point.
+    pub unsafe fn places_of(
+        node: *mut pg_sys::CustomScanState,
+        selection: &mut Selection,
+    ) -> (Found, usize) {
+        // SAFETY: by contract.
+        unsafe {
+            let table = (*node).ss.ss_currentRelation;
+            let snapshot = (*(*node).ss.ps.state).es_snapshot;
+            let memory = (*selection.evaluation.context).ecxt_per_tuple_memory;
+            let found = match selection.bind() {
+                true => Source::find(table, snapshot, &selection.on_columns(), memory),
+                // No process looks anywhere.
+                false => Found::Pages,
+            };
+            pg_sys::MemoryContextReset(memory);
+            let bytes = found.bytes(table, snapshot);
+            (found, bytes)
+        }
+    }
+
     /// # Safety
     /// `table` must be open, `snapshot` registered, `slot` one for its rows. What is made of conditions lives in `scratch`. Inside a guarded entry point.
-    pub unsafe fn begin(
+    unsafe fn begin(
         table: pg_sys::Relation,
         snapshot: pg_sys::Snapshot,
         slot: *mut pg_sys::TupleTableSlot,
@@ -102,7 +155,7 @@ impl Source {
     ///
     /// # Safety
     /// As `begin`.
-    pub unsafe fn find(
+    unsafe fn find(
         table: pg_sys::Relation,
         snapshot: pg_sys::Snapshot,
         conditions: &[(&Bounded, usize)],
@@ -118,7 +171,7 @@ impl Source {
     ///
     /// # Safety
     /// As `begin`; the leader has initialized what is shared.
-    pub unsafe fn shared(
+    unsafe fn shared(
         table: pg_sys::Relation,
         snapshot: pg_sys::Snapshot,
         slot: *mut pg_sys::TupleTableSlot,

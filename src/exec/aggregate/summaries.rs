@@ -28,7 +28,7 @@ impl Work {
         }
         // SAFETY: by contract.
         unsafe {
-            self.evaluation.forget();
+            self.selection.evaluation.forget();
             let mut values = Vec::with_capacity(self.compiled.groups.len());
             for at in 0..self.compiled.groups.len() {
                 match self.only_group(chunk, at) {
@@ -44,7 +44,7 @@ impl Work {
                 let known = match (&aggregate.keep, aggregate.vector) {
                     (Keep::Fold { .. }, Some(ROWS)) => Some(Known::new(rows, 0, &Summary::EMPTY)),
                     (Keep::Fold { .. }, Some(lane)) => {
-                        Some(of_chunk(&self.compiled.lanes[lane], chunk))
+                        Some(of_chunk(&self.selection.lanes[lane], chunk))
                     }
                     _ => None,
                 };
@@ -69,18 +69,18 @@ impl Work {
 
     /// A group column of a chunk, where all its rows have the same.
     unsafe fn only_group(&mut self, chunk: &Chunk, at: usize) -> Option<(Datum, bool)> {
-        let compiled = &mut self.compiled;
+        let lanes = &mut self.selection.lanes;
         let GroupColumn {
             state, typ, way, ..
-        } = compiled.groups[at];
-        let evaluation = self.evaluation;
+        } = self.compiled.groups[at];
+        let evaluation = self.selection.evaluation;
         // SAFETY: the caller's contract: what an expression needs is set before it is evaluated.
         unsafe {
             match way {
                 Way::Same => {}
-                Way::Column(lane) => return compiled.lanes[lane].only_value(chunk),
+                Way::Column(lane) => return lanes[lane].only_value(chunk),
                 Way::Rising(lane) => {
-                    let lane = &mut compiled.lanes[lane];
+                    let lane = &mut lanes[lane];
                     if let Some(value) = lane.only_value(chunk) {
                         evaluation.set(lane.at, value);
                     } else {
@@ -99,8 +99,8 @@ impl Work {
                     }
                 }
                 Way::Each | Way::Zoned(..) => {
-                    for at in compiled.groups[at].lanes.clone() {
-                        let lane = &mut compiled.lanes[at];
+                    for at in self.compiled.groups[at].lanes.clone() {
+                        let lane = &mut lanes[at];
                         evaluation.set(lane.at, lane.only_value(chunk)?);
                     }
                 }

@@ -3,6 +3,7 @@
 //! parameters rule out are left out when the query starts, as in any other plan.
 
 use super::checks;
+use super::cost;
 use super::join::Input;
 use super::parallel;
 use super::path::{self, group_clauses};
@@ -158,16 +159,8 @@ impl Grouping {
                 return self.add_foreign(child, target, groups, parts);
             };
             parts.any_node = true;
-            let make = || {
-                path::node_path(
-                    self.root,
-                    (child, child),
-                    &source,
-                    target,
-                    &conditions,
-                    groups,
-                )
-            };
+            let costs = cost::of_node(self.root, child, &source, target, &conditions, groups);
+            let make = || path::node_path(child, &source, target, &conditions, groups, costs);
             let whole = make();
             let is_safe = (*child).consider_parallel && (*self.grouped).consider_parallel;
             (*whole).path.parallel_safe = is_safe;

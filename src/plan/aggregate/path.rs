@@ -56,10 +56,8 @@ pub unsafe fn offer(
             };
             let groups = number_of_groups(root, input, &source, &target);
             let partial = partial_rel(root, input, &target, groups);
-            let make = || {
-                let rels = (input, partial);
-                node_path(root, rels, &source, &target, &conditions, groups)
-            };
+            let costs = cost::of_node(root, input, &source, &target, &conditions, groups);
+            let make = || node_path(partial, &source, &target, &conditions, groups, costs);
             let path = make();
             add_final_paths(root, path.cast(), grouped, extra, groups);
             if let Some(order) = ordered::order_of(root, &source, &target, groups) {
@@ -137,17 +135,17 @@ unsafe fn partial_rel(
     }
 }
 
-/// The node's path, of the relation `parent`, over `input`.
+/// The node's path, of the relation `parent`, with these startup and total costs.
 ///
 /// # Safety
 /// As `offer`; the conditions and the target are the source's.
 pub unsafe fn node_path(
-    root: *mut pg_sys::PlannerInfo,
-    (input, parent): (*mut pg_sys::RelOptInfo, *mut pg_sys::RelOptInfo),
+    parent: *mut pg_sys::RelOptInfo,
     source: &Input,
     target: &Target,
     conditions: &[*mut Node],
     groups: f64,
+    (startup, total): (f64, f64),
 ) -> *mut pg_sys::CustomPath {
     // SAFETY: the caller's contract.
     unsafe {
@@ -156,7 +154,6 @@ pub unsafe fn node_path(
         (*path).path.parent = parent;
         (*path).path.pathtarget = target.target;
         (*path).path.rows = groups;
-        let (startup, total) = cost::of_node(root, input, source, target, conditions, groups);
         (*path).path.startup_cost = startup;
         (*path).path.total_cost = total;
         (*path).flags = SUPPORTS_PROJECTION;

@@ -1,0 +1,394 @@
+//! The rows of a table that a query's conditions leave: a chunk is walked in windows, rows that lie in one block of every lane that is needed.
+//! Bounds of the chunk and of blocks leave out what no row can satisfy; then conditions are decided over vectors; then the others
+//! are evaluated, in their order, for the rows that are left.
+
+use super::clauses::{intersect, Bound, Clause};
+use super::conditions::{Bounded, Condition, Verdict};
+use super::evaluate::{guarded, Evaluation};
+use super::lanes::{Lane, WINDOW_ROWS};
+use crate::chunk::read::Chunk;
+use crate::chunk::vectors::Budget;
+use crate::pg::error;
+use crate::pg::node::list;
+use crate::pg::relation;
+use crate::table::visible::OpenChunk;
+use pgrx::pg_sys::{self, Node};
+use std::ops::Range;
+use std::rc::Rc;
+use varve_columns::vector::Bitmap;
+
+/// What was done, for EXPLAIN.
+#[derive(Default, Clone, Copy)]
+pub struct Counters {
+    /// Chunks that the scan came upon; those that bounds exclude, that were answered without values, and of which blocks were decoded.
+    pub chunks: u64,
+    pub skipped: u64,
+    pub known: u64,
+    pub decoded: u64,
+    pub blocks: u64,
+    pub tail_rows: u64,
+}
+
+impl Counters {
+    pub const COUNT: usize = 6;
+
+    pub fn to_array(self) -> [u64; Self::COUNT] {
+        [
+            self.chunks,
+            self.skipped,
+            self.known,
+            self.decoded,
+            self.blocks,
+            self.tail_rows,
+        ]
+    }
+
+    pub fn from_array(counts: [u64; Self::COUNT]) -> Counters {
+        let [chunks, skipped, known, decoded, blocks, tail_rows] = counts;
+        Counters {
+            chunks,
+            skipped,
+            known,
+            decoded,
+            blocks,
+            tail_rows,
+        }
+    }
+
+    pub fn add(&mut self, other: Counters) {
+        let mut sums = self.to_array();
+        for (sum, count) in sums.iter_mut().zip(other.to_array()) {
+            *sum += count;
+        }
+        *self = Counters::from_array(sums);
+    }
+}
+
+/// Makes lanes as they are asked for.
+pub struct Lanes {
+    lanes: Vec<Lane>,
+    descriptor: pg_sys::TupleDesc,
+    relid: u32,
+    budget: Rc<Budget>,
+}
+
+impl Lanes {
+    /// Lanes of the table that a node scans.
+    ///
+    /// # Safety
+    /// `node` must be a node of ours that begins, with its table open.
+    pub unsafe fn of_node(node: *mut pg_sys::CustomScanState) -> Lanes {
+        // SAFETY: by contract.
+        unsafe {
+            let scan = (*node).ss.ps.plan.cast::<pg_sys::CustomScan>();
+            Lanes {
+                lanes: Vec::new(),
+                descriptor: (*(*node).ss.ss_currentRelation).rd_att,
+                relid: (*scan).scan.scanrelid,
+                budget: Rc::default(),
+            }
+        }
+    }
+
+    /// The lane of a column, from 0.
+    pub fn at(&mut self, column: usize) -> usize {
+        let known = self.lanes.iter().position(|lane| lane.at == column);
+        known.unwrap_or_else(|| {
+            // SAFETY: a column of the open table.
+            let attribute = unsafe { &relation::attributes(self.descriptor)[column] };
+            let budget = Rc::clone(&self.budget);
+            self.lanes.push(Lane::new(column, attribute, budget));
+            self.lanes.len() - 1
+        })
+    }
+
+    /// The column, from 0, of a lane.
+    pub fn column(&self, lane: usize) -> usize {
+        self.lanes[lane].at
+    }
+
+    /// The lanes of all columns that an expression has.
+    ///
+    /// # Safety
+    /// An expression over the table's rows.
+    pub unsafe fn of(&mut self, expression: *mut Node) -> Vec<usize> {
+        let mut columns = core::ptr::null_mut();
+        let mut lanes = Vec::new();
+        // SAFETY: by contract.
+        unsafe {
+            pg_sys::pull_varattnos(expression, self.relid, &mut columns);
+            let mut member = pg_sys::bms_next_member(columns, -1);
+            while member >= 0 {
+                let number = member + pg_sys::FirstLowInvalidHeapAttributeNumber;
+                lanes.push(self.at(number as usize - 1));
+                member = pg_sys::bms_next_member(columns, member);
+            }
+        }
+        lanes
+    }
+}
+
+/// Rows of a window, and which of them are wanted; None: all of them.
+pub type Selected = (Range<u32>, Option<Bitmap>);
+
+/// Chooses rows.
+pub struct Selection {
+    pub lanes: Vec<Lane>,
+    pub evaluation: Evaluation,
+    /// Decided over vectors, each condition with its lane, before arguments are known.
+    conditions: Vec<Clause<(Condition, usize)>>,
+    /// Those whose arguments are known, and behind them what else is asked of rows for a while.
+    pub clauses: Vec<Bound>,
+    /// Evaluated once for an execution.
+    once: *mut pg_sys::ExprState,
+    /// Evaluated for the rows that are left, over these lanes.
+    residual: *mut pg_sys::ExprState,
+    residual_lanes: Vec<usize>,
+    /// All that depend on the row: for rows of the tail.
+    every: *mut pg_sys::ExprState,
+    /// Columns that any expression needs of a row of the tail.
+    pub attributes: usize,
+    /// Of the chunk that is walked: conditions that are to be decided, and the lanes whose blocks bound windows.
+    undecided: Vec<usize>,
+    needed: Vec<bool>,
+    pub counters: Counters,
+}
+
+impl Selection {
+    /// # Safety
+    /// `parent` must be the node that begins, `conditions` its plan's; `lanes` are its, and have all that else is needed.
+    pub unsafe fn new(
+        parent: *mut pg_sys::PlanState,
+        conditions: &[*mut Node],
+        mut lanes: Lanes,
+        evaluation: Evaluation,
+    ) -> Selection {
+        let (mut once, mut every, mut rest) = (Vec::new(), Vec::new(), Vec::new());
+        let mut vectored = Vec::new();
+        // SAFETY: by contract.
+        unsafe {
+            for &clause in conditions {
+                if !pg_sys::contain_var_clause(clause) {
+                    once.push(clause);
+                    continue;
+                }
+                every.push(clause);
+                match Clause::of(clause) {
+                    Some(found) => vectored.push(found.map(&mut |mut condition: Condition| {
+                        condition.begin(parent);
+                        let lane = lanes.at(condition.at);
+                        (condition, lane)
+                    })),
+                    None => rest.push(clause),
+                }
+            }
+            let residual_lanes = lanes.of(list(rest.iter().copied()).cast());
+            let quals = |clauses: Vec<*mut Node>| pg_sys::ExecInitQual(list(clauses), parent);
+            let attributes = lanes.lanes.iter().map(|lane| lane.at + 1).max();
+            Selection {
+                needed: vec![false; lanes.lanes.len()],
+                lanes: lanes.lanes,
+                evaluation,
+                conditions: vectored,
+                clauses: Vec::new(),
+                once: quals(once),
+                residual: quals(rest),
+                residual_lanes,
+                every: quals(every),
+                attributes: attributes.unwrap_or(0),
+                undecided: Vec::new(),
+                counters: Counters::default(),
+            }
+        }
+    }
+
+    /// Evaluates what is the same for all rows; false where no row can be wanted.
+    ///
+    /// # Safety
+    /// Inside a guarded entry point of the node.
+    pub unsafe fn bind(&mut self) -> bool {
+        // SAFETY: by contract.
+        unsafe {
+            let evaluation = self.evaluation;
+            (*evaluation.context).ecxt_scantuple = evaluation.row;
+            evaluation.forget();
+            let once = self.once;
+            let holds = guarded(|| evaluation.holds(once));
+            if holds {
+                let bound = self.conditions.iter();
+                let bound = bound.map(|clause| clause.bind(&evaluation));
+                self.clauses = bound.collect();
+            }
+            evaluation.forget();
+            holds
+        }
+    }
+
+    /// Asks this of rows besides what the plan does, in place of what was asked so before.
+    pub fn also(&mut self, clauses: impl IntoIterator<Item = Bound>) {
+        self.clauses.truncate(self.conditions.len());
+        self.clauses.extend(clauses);
+    }
+
+    /// The conditions on one column, each with it.
+    pub fn on_columns(&self) -> Vec<(&Bounded, usize)> {
+        let clauses = self.clauses.iter();
+        let named = clauses.filter_map(|clause| match clause {
+            Clause::One((bounded, lane)) => Some((bounded, self.lanes[*lane].at)),
+            _ => None,
+        });
+        named.collect()
+    }
+
+    /// Turns to a chunk: the rows of blocks of which no condition excludes all.
+    pub fn enter(&mut self, open: &OpenChunk) -> Vec<Range<u32>> {
+        let chunk = &open.reader.chunk;
+        self.counters.chunks += 1;
+        let mut ranges = Vec::new();
+        // A chunk whose rows are all gone may have lost its payload.
+        if !open.is_empty() {
+            for lane in &mut self.lanes {
+                lane.enter(chunk);
+            }
+            ranges = self.candidates(chunk);
+        }
+        self.counters.skipped += u64::from(ranges.is_empty());
+        ranges
+    }
+
+    fn candidates(&mut self, chunk: &Chunk) -> Vec<Range<u32>> {
+        let mut ranges = Vec::from_iter(core::iter::once(0..chunk.header.rows));
+        self.undecided.clear();
+        for (at, clause) in self.clauses.iter().enumerate() {
+            let (verdict, left) = clause.candidates(&mut self.lanes, chunk);
+            match verdict {
+                Verdict::None => return Vec::new(),
+                Verdict::All => continue,
+                Verdict::Some => self.undecided.push(at),
+            }
+            ranges = intersect(&ranges, &left);
+            if ranges.is_empty() {
+                break;
+            }
+        }
+        ranges
+    }
+
+    /// Do the conditions hold for every row of the chunk?
+    pub fn takes_all(&self) -> bool {
+        self.undecided.is_empty() && self.residual.is_null()
+    }
+
+    /// Says which lanes windows are bounded by, beside those of conditions.
+    pub fn need(&mut self, lanes: impl Iterator<Item = usize>) {
+        let needed = &mut self.needed;
+        needed.fill(false);
+        for &at in &self.undecided {
+            self.clauses[at].visit(&mut |(_, lane)| needed[*lane] = true);
+        }
+        lanes
+            .chain(self.residual_lanes.iter().copied())
+            .for_each(|lane| needed[lane] = true);
+    }
+
+    /// The end of the window that begins with the first of some rows.
+    pub fn window_end(&mut self, chunk: &Chunk, rows: &Range<u32>) -> u32 {
+        let mut end = rows.end.min(rows.start + WINDOW_ROWS);
+        let lanes = self.lanes.iter_mut().zip(&self.needed);
+        for (lane, _) in lanes.filter(|(_, needed)| **needed) {
+            if let Some(block) = lane.block(chunk, rows.start) {
+                end = end.min(block.rows.end);
+            }
+        }
+        end
+    }
+
+    /// The rows of a window that are there and wanted; None: no row is.
+    ///
+    /// # Safety
+    /// Inside a guarded entry point of the node, in the chunk that was entered last.
+    pub unsafe fn select(&mut self, open: &OpenChunk, rows: Range<u32>) -> Option<Selected> {
+        let chunk = &open.reader.chunk;
+        let mut selected = Bitmap::all(rows.len());
+        if !open.is_clear(rows.clone()) {
+            for row in rows.clone() {
+                if open.is_hidden(row) {
+                    selected.remove((row - rows.start) as usize);
+                }
+            }
+            if selected.is_none() {
+                return None;
+            }
+        }
+        for &at in &self.undecided {
+            let decoded = &mut self.counters.blocks;
+            self.clauses[at].keep(&mut self.lanes, chunk, &rows, &mut selected, decoded);
+            if selected.is_none() {
+                return None;
+            }
+        }
+        if !self.residual.is_null() {
+            // SAFETY: by contract.
+            unsafe { self.keep_residual(chunk, &rows, &mut selected) };
+        }
+        let (first, last) = (selected.first()?, selected.last()?);
+        if selected.is_all() {
+            return Some((rows, None));
+        }
+        // Times choose rows side by side: then all that is left of the window is wanted.
+        let selected = selected.slice(first..last + 1);
+        let rows = rows.start + first as u32..rows.start + last as u32 + 1;
+        let all = selected.is_all();
+        Some((rows, (!all).then_some(selected)))
+    }
+
+    /// Leaves the rows for which the conditions hold that are evaluated row by row.
+    unsafe fn keep_residual(&mut self, chunk: &Chunk, rows: &Range<u32>, selected: &mut Bitmap) {
+        let wanted: Vec<usize> = self.residual_lanes.clone();
+        self.prepare(chunk, rows, wanted.iter().copied());
+        let (lanes, residual) = (&self.lanes, self.residual);
+        let evaluation = self.evaluation;
+        let mut lost: Vec<usize> = Vec::with_capacity(rows.len());
+        // SAFETY: the caller's contract; what the closure refers to is owned outside of it.
+        unsafe {
+            for row in selected.iter() {
+                if row % 1024 == 0 {
+                    error::check_interrupts();
+                }
+                for &lane in &wanted {
+                    let lane = &lanes[lane];
+                    evaluation.set(lane.at, lane.datum(rows, row));
+                }
+                evaluation.forget();
+                if !guarded(|| evaluation.holds(residual)) {
+                    lost.push(row);
+                }
+            }
+        }
+        lost.into_iter().for_each(|row| selected.remove(row));
+    }
+
+    /// Decodes lanes, and makes their datums.
+    pub fn prepare(
+        &mut self,
+        chunk: &Chunk,
+        rows: &Range<u32>,
+        lanes: impl Iterator<Item = usize>,
+    ) {
+        for lane in lanes {
+            let lane = &mut self.lanes[lane];
+            self.counters.blocks += u64::from(lane.decode(chunk, rows));
+            lane.make_datums();
+        }
+    }
+
+    /// Is a row of the tail, whose columns `evaluation` has, wanted?
+    ///
+    /// # Safety
+    /// Inside a guarded entry point of the node.
+    pub unsafe fn takes_row(&self) -> bool {
+        let (evaluation, every) = (self.evaluation, self.every);
+        // SAFETY: by contract; the closure owns nothing.
+        unsafe { guarded(|| evaluation.holds(every)) }
+    }
+}
