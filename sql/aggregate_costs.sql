@@ -8,8 +8,9 @@ CALL varve.compact('long_series');
 VACUUM ANALYZE long_series;
 EXPLAIN (COSTS OFF) SELECT max(value) FROM long_series WHERE sensor = 7 AND time >= '2026-01-03Z' AND time < '2026-01-04Z';
 EXPLAIN (COSTS OFF) SELECT max(value) FROM long_series WHERE sensor = 7;
--- Rows themselves come by the index.
+-- Rows themselves are chosen by columns too; those of an hour come by the index.
 EXPLAIN (COSTS OFF) SELECT * FROM long_series WHERE sensor = 7 AND time >= '2026-01-03Z' AND time < '2026-01-04Z';
+EXPLAIN (COSTS OFF) SELECT * FROM long_series WHERE sensor = 7 AND time >= '2026-01-03 10:00Z' AND time < '2026-01-03 11:00Z';
 
 -- The same of four thousand short series that share chunks: one is looked for in the chunk that has it.
 CREATE TABLE shared_chunks (time timestamptz NOT NULL, sensor int NOT NULL, value float8) USING varve WITH (autovacuum_enabled = off);

@@ -53,7 +53,8 @@ SELECT * FROM answers() WHERE NOT right_everywhere;
 EXPLAIN (COSTS OFF, VERBOSE) SELECT time_bucket('1 hour', time) AS hour, host, avg(usage), count(*) FROM v WHERE level > 3 AND ok GROUP BY hour, host HAVING max(id) > 5 ORDER BY hour;
 EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT count(*), max(usage) FROM v WHERE time < '2026-01-01 01:00Z';
 EXPLAIN (COSTS OFF) SELECT max(time) FROM v WHERE host = 'h1';
--- What the node leaves to core.
+-- What the node leaves to core; rows would come from VarveScan (scan_node.sql).
+SET varve.enable_scan = off;
 EXPLAIN (COSTS OFF) SELECT string_agg(host, ',') FROM v;
 EXPLAIN (COSTS OFF) SELECT count(DISTINCT host) FROM v;
 EXPLAIN (COSTS OFF) SELECT count(*) FROM v TABLESAMPLE SYSTEM (100);
@@ -64,6 +65,7 @@ EXPLAIN (COSTS OFF) SELECT host, level, count(*) FROM v GROUP BY GROUPING SETS (
 SET varve.enable_aggregate = off;
 EXPLAIN (COSTS OFF) SELECT count(*) FROM v;
 RESET varve.enable_aggregate;
+RESET varve.enable_scan;
 
 -- A tail, late rows, duplicates, nulls, other floats; then merged chunks; deleted and updated rows.
 INSERT INTO h SELECT 'h' || g % 7, '2026-01-01 00:00Z'::timestamptz + g * interval '3 s', 'NaN', 'Infinity', NULL, -g, NULL, NULL, NULL FROM generate_series(1, 40) g;

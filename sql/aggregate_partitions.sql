@@ -2,6 +2,8 @@
 SET timezone = 'UTC';
 SET varve.batch_rows = 200;
 SET max_parallel_workers_per_gather = 0;
+-- Core's scans, where the node is no help.
+SET varve.enable_scan = off;
 CREATE TABLE h(host int NOT NULL, time timestamptz NOT NULL, a float8, n int, s text) PARTITION BY RANGE (time);
 CREATE TABLE h_all PARTITION OF h DEFAULT USING heap;
 CREATE TABLE v(host int NOT NULL, time timestamptz NOT NULL, a float8, n int, s text) PARTITION BY RANGE (time);

@@ -164,7 +164,9 @@ CALL load('two', 400, 400000);
 CALL varve.compact('two');
 CREATE INDEX two_time ON two USING varve (time);
 ANALYZE two;
+SET varve.enable_scan = off;
 EXPLAIN (COSTS off) SELECT * FROM two WHERE time >= '2026-01-01 00:16:00Z' AND host < 100;
+RESET varve.enable_scan;
 EXPLAIN (COSTS off) SELECT h, l.* FROM generate_series(1, 20) h, LATERAL (SELECT * FROM two WHERE host = h AND time = '2026-01-01 00:10:00Z') l;
 EXPLAIN (COSTS off) SELECT h, l.* FROM generate_series(1, 20) h, LATERAL (SELECT * FROM two WHERE host = h ORDER BY time DESC LIMIT 1) l;
 -- Where it has the rows themselves it is good for its order.

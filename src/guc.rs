@@ -45,6 +45,7 @@ static DEBUG_COMPRESS: GucSetting<DebugCompress> =
 static HEADER_PAGES: GucSetting<i32> = GucSetting::<i32>::new(MAX_HEADER_BLOCK as i32);
 
 static ENABLE_AGGREGATE: GucSetting<bool> = GucSetting::<bool>::new(true);
+static ENABLE_SCAN: GucSetting<bool> = GucSetting::<bool>::new(true);
 
 pub fn init() {
     init_worker();
@@ -54,6 +55,14 @@ pub fn init() {
         c"Lets the planner aggregate compressed columns without making rows of them.",
         c"",
         &ENABLE_AGGREGATE,
+        GucContext::Userset,
+        GucFlags::EXPLAIN,
+    );
+    GucRegistry::define_bool_guc(
+        c"varve.enable_scan",
+        c"Lets the planner choose rows of compressed columns before making rows of them.",
+        c"",
+        &ENABLE_SCAN,
         GucContext::Userset,
         GucFlags::EXPLAIN,
     );
@@ -262,6 +271,10 @@ pub fn merge_point() -> Point {
 
 pub fn enable_aggregate() -> bool {
     ENABLE_AGGREGATE.get()
+}
+
+pub fn enable_scan() -> bool {
+    ENABLE_SCAN.get()
 }
 
 pub fn chunk_rows() -> usize {

@@ -62,8 +62,10 @@ pub extern "C-unwind" fn _PG_init() {
     plan::conflict_filter::init();
     plan::planner::init();
     plan::projection::init();
+    plan::scan::init();
     plan::utility::init();
     exec::aggregate::init();
+    exec::scan::init();
     exec::chunk_delete::init();
     plan::upper_paths::init();
     // A session loads the library when the planner first calls the support function of one of our functions: before any of

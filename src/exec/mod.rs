@@ -2,3 +2,4 @@
 
 pub mod aggregate;
 pub mod chunk_delete;
+pub mod scan;

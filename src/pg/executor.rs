@@ -119,7 +119,8 @@ pub unsafe fn next_row(node: *mut pg_sys::PlanState) -> *mut TupleTableSlot {
 /// What an error of the statement passes through as it is, with its context and all: it jumps over the frames, which must hold
 /// plain values only.
 pub mod unguarded {
-    use pgrx::pg_sys::{EState, Plan, PlanState, TupleTableSlot};
+    use super::{clear_virtual, store_virtual};
+    use pgrx::pg_sys::{self, EState, Plan, PlanState, ProjectionInfo, TupleTableSlot};
 
     unsafe extern "C-unwind" {
         /// # Safety
@@ -142,6 +143,31 @@ pub mod unguarded {
                 Some(next) => next(node),
                 None => core::ptr::null_mut(),
             }
+        }
+    }
+
+    /// As `project`, for a projection whose slot is virtual.
+    ///
+    /// # Safety
+    /// `projection` is a node's and its expression context is set up.
+    pub unsafe fn project(projection: *mut ProjectionInfo) -> *mut TupleTableSlot {
+        // SAFETY: the caller's promise; an initialized expression has the function.
+        unsafe {
+            let (state, context) = (
+                &raw mut (*projection).pi_state,
+                (*projection).pi_exprContext,
+            );
+            let slot = (*state).resultslot;
+            clear_virtual(slot);
+            if let Some(evaluate) = (*state).evalfunc {
+                let previous = pg_sys::CurrentMemoryContext;
+                pg_sys::CurrentMemoryContext = (*context).ecxt_per_tuple_memory;
+                let mut isnull = false;
+                evaluate(state, context, &mut isnull);
+                pg_sys::CurrentMemoryContext = previous;
+            }
+            store_virtual(slot);
+            slot
         }
     }
 }

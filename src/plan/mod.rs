@@ -10,5 +10,6 @@ pub mod hooks;
 pub mod planner;
 pub mod projection;
 pub mod ranges;
+pub mod scan;
 pub mod upper_paths;
 pub mod utility;

@@ -95,6 +95,21 @@ pub unsafe fn conditions_of(input: *mut pg_sys::RelOptInfo) -> Option<Vec<*mut N
     }
 }
 
+/// The conditions of the table that depend on its rows; None where one of them is not for a node of ours.
+///
+/// # Safety
+/// As `table_of`.
+pub unsafe fn row_conditions_of(table: *mut pg_sys::RelOptInfo) -> Option<Vec<*mut Node>> {
+    // SAFETY: by contract.
+    unsafe {
+        let infos = items::<pg_sys::RestrictInfo>((*table).baserestrictinfo);
+        let infos = infos.filter(|info| !(**info).pseudoconstant);
+        let clauses = infos.map(|info| (*info).clause.cast::<Node>());
+        let plain = |clause| is_plain(clause, (*table).relid).then_some(clause);
+        clauses.map(plain).collect()
+    }
+}
+
 /// Can an expression be evaluated over rows of the table, whenever and however often the node likes?
 ///
 /// # Safety

@@ -11,15 +11,15 @@ use crate::pg::node::{items, list};
 use pgrx::pg_sys::{self, Node};
 
 /// Decoding and folding a value, in operators.
-const VALUE: f64 = 0.05;
+pub const VALUE: f64 = 0.05;
 /// A row that is fetched from the tail, or put together for an expression, in tuples.
 const ROW: f64 = 0.5;
 /// Getting ready, in tuples.
-const START: f64 = 200.0;
+pub const START: f64 = 200.0;
 /// Opening a chunk, beside its header's page, in tuples.
-const CHUNK: f64 = 50.0;
+pub const CHUNK: f64 = 50.0;
 /// Rows that are decoded together, about.
-const BLOCK_ROWS: f64 = 1024.0;
+pub const BLOCK_ROWS: f64 = 1024.0;
 /// Most rows of a chunk.
 const CHUNK_ROWS: f64 = 65_536.0;
 
@@ -67,16 +67,22 @@ pub unsafe fn of_node(
 }
 
 /// What a series index leaves of the table.
-struct ByIndex {
+pub struct ByIndex {
     /// Chunks that are opened.
-    opened: f64,
+    pub opened: f64,
     /// Rows that conditions on its columns leave, of all.
-    share: f64,
+    pub share: f64,
     /// Pages of the index.
-    pages: f64,
+    pub pages: f64,
+    /// The share of the table's rows that is in the tail, at most.
+    pub tail: f64,
 }
 
-unsafe fn by_index(
+/// What the series index of a table, if it has one, leaves of it.
+///
+/// # Safety
+/// As `of_node`.
+pub unsafe fn by_index(
     root: *mut pg_sys::PlannerInfo,
     input: *mut pg_sys::RelOptInfo,
     source: &Input,
@@ -94,6 +100,7 @@ unsafe fn by_index(
                 opened: (rows / CHUNK_ROWS).max(1.0).min(pages.max(1.0)),
                 share: 1.0,
                 pages: 0.0,
+                tail: 0.0,
             };
         };
         let count = (*index).nkeycolumns as usize;
@@ -132,6 +139,8 @@ unsafe fn by_index(
             opened: opened.min(f64::from((*table).pages)).max(1.0),
             share,
             pages: 1.0 + by_keys * f64::from((*index).pages),
+            // Chunks have few entries.
+            tail: (found.entries / rows).min(1.0),
         }
     }
 }

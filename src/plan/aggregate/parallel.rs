@@ -15,12 +15,28 @@ pub unsafe fn workers(
 ) -> i32 {
     // SAFETY: by contract.
     unsafe {
-        let table = source.table;
-        let is_safe = (*(*root).glob).parallelModeOK
-            && (*table).consider_parallel
-            && (*grouped).consider_parallel;
-        // The places that the leader has found are good for one set of parameters, and the other side of a join runs in each process.
-        if !is_safe || source.join.is_some() || has_parameters(conditions) {
+        // The other side of a join runs in each process.
+        match (*grouped).consider_parallel && source.join.is_none() {
+            true => workers_of(root, source.table, conditions),
+            false => 0,
+        }
+    }
+}
+
+/// How many workers may share the chunks of a table.
+///
+/// # Safety
+/// As `workers`.
+pub unsafe fn workers_of(
+    root: *mut pg_sys::PlannerInfo,
+    table: *mut pg_sys::RelOptInfo,
+    conditions: &[*mut Node],
+) -> i32 {
+    // SAFETY: by contract.
+    unsafe {
+        let is_safe = (*(*root).glob).parallelModeOK && (*table).consider_parallel;
+        // The places that the leader has found are good for one set of parameters.
+        if !is_safe || has_parameters(conditions) {
             return 0;
         }
         let most = pg_sys::max_parallel_workers_per_gather;
@@ -52,14 +68,37 @@ pub unsafe fn share(path: *mut pg_sys::CustomPath, workers: i32) {
         (*path).parallel_aware = true;
         (*path).parallel_safe = true;
         (*path).parallel_workers = workers;
-        // As core reckons: the leader has the less time to help the more workers it waits on.
-        let leader = (1.0 - 0.3 * f64::from(workers)).max(0.0);
-        let helps = pg_sys::parallel_leader_participation;
-        let processes = f64::from(workers) + if helps { leader } else { 0.0 };
+        let processes = processes(workers);
         let emitting = (*path).total_cost - (*path).startup_cost;
         (*path).startup_cost /= processes;
         (*path).total_cost = (*path).startup_cost + emitting;
     }
+}
+
+/// Makes a path that hands on rows that of one of several processes, which share them.
+///
+/// # Safety
+/// As `share`.
+pub unsafe fn share_rows(path: *mut pg_sys::CustomPath, workers: i32) {
+    // SAFETY: by contract.
+    unsafe {
+        let path = &raw mut (*path).path;
+        (*path).parallel_aware = true;
+        (*path).parallel_safe = true;
+        (*path).parallel_workers = workers;
+        let processes = processes(workers);
+        (*path).rows = ((*path).rows / processes).max(1.0).round();
+        let run = (*path).total_cost - (*path).startup_cost;
+        (*path).total_cost = (*path).startup_cost + run / processes;
+    }
+}
+
+/// How many processes work, as core reckons: the leader has the less time to help the more workers it waits on.
+unsafe fn processes(workers: i32) -> f64 {
+    let leader = (1.0 - 0.3 * f64::from(workers)).max(0.0);
+    // SAFETY: a setting of core's.
+    let helps = unsafe { pg_sys::parallel_leader_participation };
+    f64::from(workers) + if helps { leader } else { 0.0 }
 }
 
 /// Core's Gather above a path of several processes.

@@ -1,5 +1,6 @@
 //! Random aggregate queries over random tables, a heap beside its varve twin: fresh and merged chunks, a tail, deleted and
-//! updated rows, late ones and duplicates, nulls, NaN, infinities, columns that came and went; joins that name series; partitioned tables; then
+//! updated rows, late ones and duplicates, nulls, NaN, infinities, columns that came and went; joins that name series; partitioned tables; groups that core has to make of rows, and
+//! rows themselves; then
 //! snapshots beside writers and compact. Every answer must be the
 //! heap's: exactly, but for the last bits of sums of floats. A query that fails is cut down to what makes it fail.
 
@@ -23,7 +24,7 @@ use table::Table;
 const QUERIES_EACH: usize = 12;
 /// Changes of a table.
 const CHANGES: usize = 8;
-/// At least one query in so many must go through the node.
+/// At least one query in so many must go through a node of ours.
 const LEAST_SHARE: u64 = 2;
 
 pub fn run(tree: &Arc<Tree>, report: &mut Report, seconds: u64, seed: u64) -> Result<()> {
@@ -48,11 +49,15 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, seconds: u64, seed: u64) -> Re
     let outcome = snapshots::run(&cluster, (seconds / 4).max(5), random.bits(), &mut counts);
     report.check("aggregates/snapshots beside writers", outcome);
     println!(
-        "aggregates: {} queries, {} of them by the node, {} over joins, {} in parallel, {} by slices of time, {} over partitions, {} chunks answered by summaries, {} errors",
-        counts.queries, counts.by_node, counts.over_joins, counts.in_parallel, counts.by_slices, counts.over_partitions, counts.summaries, counts.errors
+        "aggregates: {} queries, {} of them by the node, {} over joins, {} in parallel, {} by slices of time, {} over partitions, {} chunks answered by summaries, \
+         {} over rows of VarveScan, {} of these in parallel, {} errors",
+        counts.queries, counts.by_node, counts.over_joins, counts.in_parallel, counts.by_slices, counts.over_partitions, counts.summaries,
+        counts.by_rows, counts.by_rows_in_parallel, counts.errors
     );
-    let enough = counts.by_node * LEAST_SHARE >= counts.queries;
+    let enough = (counts.by_node + counts.by_rows) * LEAST_SHARE >= counts.queries;
     let some = [
+        counts.by_rows,
+        counts.by_rows_in_parallel,
         counts.over_joins,
         counts.in_parallel,
         counts.by_slices,
@@ -66,7 +71,7 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, seconds: u64, seed: u64) -> Re
         match some || crate::heap_pair::access_method() != "varve" {
             true => Ok(()),
             false => Err(
-                "no join, no parallel query, none by slices, none over partitions, or no chunk answered by its summary"
+                "no join, no parallel query, none by slices, none over partitions, none over rows, or no chunk answered by its summary"
                     .into(),
             ),
         },
@@ -75,7 +80,7 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, seconds: u64, seed: u64) -> Re
         "aggregates/share of the node",
         match enough || crate::heap_pair::access_method() != "varve" {
             true => Ok(()),
-            false => Err("fewer than half of the queries went through the node".into()),
+            false => Err("fewer than half of the queries went through a node of ours".into()),
         },
     );
     Ok(())
@@ -90,6 +95,9 @@ struct Counts {
     in_parallel: u64,
     by_slices: u64,
     over_partitions: u64,
+    /// By `VarveScan`, whose rows core aggregates; of those, in several processes.
+    by_rows: u64,
+    by_rows_in_parallel: u64,
     /// Chunks, in some of the queries.
     summaries: u64,
     errors: u64,
@@ -131,6 +139,11 @@ fn check(client: &mut Client, query: &Query, table: &Table, counts: &mut Counts)
         if counts.by_node.is_multiple_of(8) && !varve.is_error() {
             counts.summaries += answered_by_summaries(client, query)?;
         }
+    }
+    if plan.contains("VarveScan") {
+        let in_parallel = plan.contains("Parallel Custom Scan (VarveScan)");
+        counts.by_rows += 1;
+        counts.by_rows_in_parallel += u64::from(in_parallel);
     }
     if heap.equals(&varve, query) {
         return Ok(());

@@ -19,8 +19,19 @@ pub struct Aggregate {
     pub compared: Compared,
 }
 
+/// What is made of the rows.
+#[derive(Clone, Copy, PartialEq)]
+enum Shape {
+    Groups,
+    /// Groups of several sets of columns, in these words.
+    Sets(&'static str),
+    /// The rows themselves: `groups` are all that is asked for.
+    Rows,
+}
+
 #[derive(Clone)]
 pub struct Query {
+    shape: Shape,
     pub groups: Vec<String>,
     pub aggregates: Vec<Aggregate>,
     conditions: Vec<String>,
@@ -47,24 +58,39 @@ struct Join {
 impl Query {
     pub fn random(random: &mut Random, table: &Table) -> Query {
         let columns = &table.columns;
-        let groups = (0..random.integer(0, 4))
+        let mut groups: Vec<String> = (0..random.integer(0, 4))
             .map(|_| group(random, columns))
             .collect();
-        let aggregates = (0..random.integer(1, 6))
+        // A third is what has no partial states.
+        let shape = match random.integer(0, 9) {
+            0 => Shape::Rows,
+            1 if !groups.is_empty() => {
+                Shape::Sets(["ROLLUP", "CUBE"][random.integer(0, 2) as usize])
+            }
+            _ => Shape::Groups,
+        };
+        let mut aggregates: Vec<Aggregate> = (0..random.integer(1, 6))
             .map(|_| aggregate(random, columns))
             .collect();
+        if random.one_in(6) {
+            aggregates.push(whole_aggregate(random, columns));
+        }
+        if shape == Shape::Rows {
+            aggregates.clear();
+            groups.extend((0..random.integer(1, 4)).map(|_| of_row(random, columns)));
+        }
         let conditions = (0..random.integer(0, 4))
             .map(|_| condition(random, columns))
             .collect();
-        let having = random
-            .one_in(6)
+        let having = (shape != Shape::Rows && random.one_in(6))
             .then(|| format!("count(*) > {}", random.integer(0, 20)));
         let join = random.one_in(5).then(|| join_of(random, columns)).flatten();
-        let limit = random.one_in(4).then(|| Limit {
+        let limit = (shape == Shape::Groups && random.one_in(4)).then(|| Limit {
             descending: random.one_in(2),
             count: random.integer(1, 12) as u64,
         });
         Query {
+            shape,
             groups,
             aggregates,
             conditions,
@@ -89,9 +115,13 @@ impl Query {
         if !conditions.is_empty() {
             text += &format!(" WHERE {}", join(conditions.iter(), " AND "));
         }
-        if !self.groups.is_empty() {
-            let numbers: Vec<String> = (1..=self.groups.len()).map(|n| n.to_string()).collect();
-            text += &format!(" GROUP BY {}", numbers.join(", "));
+        let numbers: Vec<String> = (1..=self.groups.len()).map(|n| n.to_string()).collect();
+        let numbers = numbers.join(", ");
+        match self.shape {
+            _ if self.groups.is_empty() => {}
+            Shape::Rows => {}
+            Shape::Groups => text += &format!(" GROUP BY {numbers}"),
+            Shape::Sets(sets) => text += &format!(" GROUP BY {sets} ({numbers})"),
         }
         if let Some(having) = &self.having {
             text += &format!(" HAVING {having}");
@@ -288,6 +318,60 @@ fn aggregate(random: &mut Random, columns: &[Column]) -> Aggregate {
         text = format!("{text} FILTER (WHERE {})", condition(random, columns));
     }
     Aggregate { text, compared }
+}
+
+/// An aggregate that needs all rows of a group at once.
+fn whole_aggregate(random: &mut Random, columns: &[Column]) -> Aggregate {
+    let column = random.pick(columns);
+    let (name, typ) = (&column.name, column.typ);
+    let is_whole = matches!(typ, "int" | "smallint" | "bigint");
+    let is_float = matches!(typ, "float8" | "real");
+    let (mut text, compared) = match random.integer(0, 7) {
+        0 if is_whole => (format!("sum(DISTINCT {name})"), Compared::Exactly),
+        1 if is_whole || matches!(typ, "text" | "date" | "boolean") => (
+            format!("array_agg({name} ORDER BY {name})"),
+            Compared::Exactly,
+        ),
+        2 if is_whole || typ == "text" => (
+            format!("json_agg({name} ORDER BY id, {name})"),
+            Compared::Exactly,
+        ),
+        3 if is_float || is_whole => {
+            let text = format!("percentile_cont(0.3) WITHIN GROUP (ORDER BY {name})");
+            (text, Compared::Nearly)
+        }
+        4 if is_whole || typ == "text" => {
+            let function = random.pick(&["percentile_disc(0.6)", "mode()"]);
+            let text = format!("{function} WITHIN GROUP (ORDER BY {name})");
+            (text, Compared::Exactly)
+        }
+        5 => {
+            let text = format!("string_agg({name}::text, ',' ORDER BY {name}::text)");
+            (text, Compared::Exactly)
+        }
+        _ => (format!("count(DISTINCT {name})"), Compared::Exactly),
+    };
+    if random.one_in(6) {
+        text = format!("{text} FILTER (WHERE {})", condition(random, columns));
+    }
+    Aggregate { text, compared }
+}
+
+/// Something of a row, or of what is around it.
+fn of_row(random: &mut Random, columns: &[Column]) -> String {
+    let column = random.pick(columns);
+    let (name, typ) = (&column.name, column.typ);
+    match random.integer(0, 6) {
+        0 => format!("rank() OVER (PARTITION BY {name} ORDER BY id)"),
+        1 => format!(
+            "count({name}) OVER (PARTITION BY {})",
+            group(random, columns)
+        ),
+        2 if matches!(typ, "int" | "smallint" | "bigint") => format!("{name} / 3"),
+        3 => format!("{name}::text || '.'"),
+        4 => format!("{} AS chosen", one_condition(random, columns)),
+        _ => name.clone(),
+    }
 }
 
 /// Conditions, some of them joined by OR and AND.

@@ -1,0 +1,363 @@
+//! What the executor calls. Rows come in no order: chunk by chunk, and then those of the tail, or as they lie in the file.
+
+use super::output::Output;
+use super::rows::Rows;
+use crate::exec::aggregate::evaluate::Evaluation;
+use crate::exec::aggregate::explain as shown;
+use crate::exec::aggregate::parallel::{Found, Shared as InParallel};
+use crate::exec::aggregate::selection::{Counters, Lanes, Selection};
+use crate::exec::aggregate::source::{Input, Source};
+use crate::pg::custom_scan::{self, Shared};
+use crate::pg::error;
+use crate::pg::executor::{self, unguarded};
+use crate::pg::node::{items, make};
+use crate::pg::tid;
+use pgrx::pg_sys::{self, Node, NodeTag};
+use pgrx::prelude::*;
+use pgrx::PgMemoryContexts;
+use std::ffi::CStr;
+
+pub const NAME: &CStr = c"VarveScan";
+
+#[repr(C)]
+struct ScanState {
+    base: pg_sys::CustomScanState,
+    own: *mut Own,
+}
+
+struct Own {
+    rows: Rows,
+    output: Output,
+    /// A row of the tail.
+    slot: *mut pg_sys::TupleTableSlot,
+    source: Option<Source>,
+    phase: Phase,
+    /// What a parallel query's processes share; null where there are none.
+    shared: *mut InParallel,
+    /// What the leader has found before it had the memory to share it.
+    found: Option<Found>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Phase {
+    Start,
+    Read,
+    Done,
+}
+
+static SCAN_METHODS: Shared<pg_sys::CustomScanMethods> = Shared(pg_sys::CustomScanMethods {
+    CustomName: NAME.as_ptr(),
+    CreateCustomScanState: Some(create),
+});
+
+static EXEC_METHODS: Shared<pg_sys::CustomExecMethods> = Shared(pg_sys::CustomExecMethods {
+    ExplainCustomScan: Some(explain),
+    EstimateDSMCustomScan: Some(estimate_shared),
+    InitializeDSMCustomScan: Some(initialize_shared),
+    ReInitializeDSMCustomScan: Some(reinitialize_shared),
+    InitializeWorkerCustomScan: Some(initialize_worker),
+    ShutdownCustomScan: Some(shut_down),
+    ..custom_scan::exec_methods(NAME, begin, exec, end, rescan)
+});
+
+pub fn init() {
+    // SAFETY: runs once, while the library is loaded; the methods live as long as the process.
+    unsafe { pg_sys::RegisterCustomScanMethods(scan_methods()) };
+}
+
+pub fn scan_methods() -> *const pg_sys::CustomScanMethods {
+    &raw const SCAN_METHODS.0
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn create(_scan: *mut pg_sys::CustomScan) -> *mut Node {
+    // SAFETY: our state begins with the one that the executor knows.
+    unsafe {
+        let state = make::<ScanState>(NodeTag::T_CustomScanState);
+        (*state).base.methods = &raw const EXEC_METHODS.0;
+        state.cast()
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn begin(
+    node: *mut pg_sys::CustomScanState,
+    estate: *mut pg_sys::EState,
+    _flags: i32,
+) {
+    // SAFETY: called by the executor for a node of ours; the plan is what the planner's hook made.
+    unsafe {
+        let table = (*node).ss.ss_currentRelation;
+        let mut lanes = Lanes::of_node(node);
+        let output = Output::new(node, &mut lanes);
+        // Conditions see the row of the table.
+        let row = (*node).ss.ss_ScanTupleSlot;
+        pg_sys::ExecStoreAllNullTuple(row);
+        executor::clear_virtual(row);
+        let evaluation = Evaluation {
+            context: (*node).ss.ps.ps_ExprContext,
+            row,
+        };
+        let parent = &raw mut (*node).ss.ps;
+        let selection = Selection::new(parent, &conditions_of(node), lanes, evaluation);
+        let own = Own {
+            rows: Rows::new(selection, output.lanes()),
+            output,
+            slot: pg_sys::table_slot_create(table, &raw mut (*estate).es_tupleTable),
+            source: None,
+            phase: Phase::Start,
+            shared: core::ptr::null_mut(),
+            found: None,
+        };
+        let mut context = PgMemoryContexts::For((*estate).es_query_cxt);
+        (*node.cast::<ScanState>()).own = context.leak_and_drop_on_delete(own);
+    }
+}
+
+/// The conditions of a plan of ours.
+unsafe fn conditions_of(node: *mut pg_sys::CustomScanState) -> Vec<*mut Node> {
+    // SAFETY: the callers' contract.
+    unsafe {
+        let scan = (*node).ss.ps.plan.cast::<pg_sys::CustomScan>();
+        items((*scan).custom_exprs).collect()
+    }
+}
+
+unsafe fn own_of<'a>(node: *mut pg_sys::CustomScanState) -> &'a mut Own {
+    // SAFETY: the callers' contract: `begin` initialized the node.
+    unsafe { &mut *(*node.cast::<ScanState>()).own }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn end(node: *mut pg_sys::CustomScanState) {
+    // SAFETY: called by the executor for a node that `begin` initialized.
+    unsafe { own_of(node).stop() };
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn rescan(node: *mut pg_sys::CustomScanState) {
+    // SAFETY: as above.
+    unsafe {
+        let own = own_of(node);
+        own.output.clear();
+        own.stop();
+        own.phase = Phase::Start;
+    }
+}
+
+/// Carries no `#[pg_guard]`: an error of core's projection passes through as it is, and jumps over this frame, which holds plain values only.
+unsafe extern "C-unwind" fn exec(
+    node: *mut pg_sys::CustomScanState,
+) -> *mut pg_sys::TupleTableSlot {
+    // SAFETY: as above; the node's context sees the row of the table.
+    unsafe {
+        let row = advance(node);
+        let projection = (*(*node.cast::<ScanState>()).own).output.projection;
+        if row.is_null() || projection.is_null() {
+            return row;
+        }
+        unguarded::project(projection)
+    }
+}
+
+/// The next row, before core's projection.
+#[pg_guard]
+unsafe extern "C-unwind" fn advance(
+    node: *mut pg_sys::CustomScanState,
+) -> *mut pg_sys::TupleTableSlot {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let own = own_of(node);
+        loop {
+            if let Some(row) = own.next(node) {
+                return row;
+            }
+            match own.phase {
+                Phase::Start => own.start(node),
+                Phase::Read => {}
+                Phase::Done => {
+                    own.output.clear();
+                    return core::ptr::null_mut();
+                }
+            }
+        }
+    }
+}
+
+impl Own {
+    unsafe fn start(&mut self, node: *mut pg_sys::CustomScanState) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let selection = &mut self.rows.selection;
+            self.phase = match selection.bind() {
+                true => {
+                    self.source = Some(Source::of_node(node, self.slot, selection, self.shared));
+                    Phase::Read
+                }
+                false => Phase::Done,
+            };
+        }
+    }
+
+    /// The next row of the chunk that is open, or the next row of the tail. None where there is none, or another chunk was opened.
+    unsafe fn next(
+        &mut self,
+        node: *mut pg_sys::CustomScanState,
+    ) -> Option<*mut pg_sys::TupleTableSlot> {
+        // SAFETY: the caller's contract.
+        unsafe {
+            if !self.output.projection.is_null() {
+                let context = (*node).ss.ps.ps_ExprContext;
+                (*context).ecxt_scantuple = (*node).ss.ss_ScanTupleSlot;
+                let memory = (*context).ecxt_per_tuple_memory;
+                if !(*memory).isReset {
+                    pg_sys::MemoryContextReset(memory);
+                }
+            }
+            if let Some(row) = self.rows.next() {
+                let lanes = &self.rows.selection.lanes;
+                self.output.compressed(lanes, &self.rows.window, row);
+                return self.rows.tid(row).map(|tid| self.output.at(tid));
+            }
+            match self.source.as_mut()?.next() {
+                None => {
+                    self.stop();
+                    self.phase = Phase::Done;
+                }
+                Some(Input::Chunk(open)) => self.rows.enter(open),
+                Some(Input::Row) => return self.tail_row(),
+            }
+            error::check_interrupts();
+            None
+        }
+    }
+
+    unsafe fn tail_row(&mut self) -> Option<*mut pg_sys::TupleTableSlot> {
+        // SAFETY: the caller's contract: the slot shows a row of the table.
+        unsafe {
+            let selection = &mut self.rows.selection;
+            selection.counters.tail_rows += 1;
+            let (values, nulls) = executor::attributes(self.slot, selection.attributes);
+            let evaluation = selection.evaluation;
+            for (at, (&value, &isnull)) in values.iter().zip(nulls).enumerate() {
+                evaluation.set(at, (value, isnull));
+            }
+            (*evaluation.context).ecxt_scantuple = evaluation.row;
+            evaluation.forget();
+            if !selection.takes_row() {
+                return None;
+            }
+            self.output.ordinary(values, nulls);
+            Some(self.output.at(tid::from_pg(&(*self.slot).tts_tid)))
+        }
+    }
+
+    unsafe fn stop(&mut self) {
+        self.rows.leave();
+        if let Some(source) = self.source.take() {
+            // SAFETY: the caller's contract.
+            unsafe { source.end() };
+        }
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn explain(
+    node: *mut pg_sys::CustomScanState,
+    ancestors: *mut pg_sys::List,
+    state: *mut pg_sys::ExplainState,
+) {
+    // SAFETY: called by EXPLAIN for a node that `begin` initialized.
+    unsafe {
+        let scan = (*node).ss.ps.plan.cast::<pg_sys::CustomScan>();
+        let reason = items::<pg_sys::String>((*scan).custom_private).next();
+        if let Some(reason) = reason.filter(|_| (*state).verbose) {
+            pg_sys::ExplainPropertyText(c"Groups Left to Core".as_ptr(), (*reason).sval, state);
+        }
+        shown::filter(node, ancestors, state, &conditions_of(node));
+        if (*state).analyze {
+            let counters = &own_of(node).rows.selection.counters;
+            if (*state).verbose {
+                shown::all_chunks(node, state, counters);
+            }
+            let count = |label, value| shown::count(state, label, value);
+            count(c"Chunks", counters.chunks);
+            count(c"Chunks Skipped", counters.skipped);
+            count(c"Chunks Decoded", counters.decoded);
+            count(c"Blocks Decoded", counters.blocks);
+            count(c"Tail Rows", counters.tail_rows);
+        }
+    }
+}
+
+// A parallel query. The leader finds the places before it starts workers.
+
+#[pg_guard]
+unsafe extern "C-unwind" fn estimate_shared(
+    node: *mut pg_sys::CustomScanState,
+    _context: *mut pg_sys::ParallelContext,
+) -> pg_sys::Size {
+    // SAFETY: called by the executor for a node that `begin` initialized.
+    unsafe {
+        let own = own_of(node);
+        let (found, bytes) = Source::places_of(node, &mut own.rows.selection);
+        own.found = Some(found);
+        bytes
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn initialize_shared(
+    node: *mut pg_sys::CustomScanState,
+    _context: *mut pg_sys::ParallelContext,
+    at: *mut core::ffi::c_void,
+) {
+    // SAFETY: as above; the memory is as large as `estimate_shared` said.
+    unsafe {
+        let own = own_of(node);
+        let table = (*node).ss.ss_currentRelation;
+        let snapshot = (*(*node).ss.ps.state).es_snapshot;
+        let found = own.found.take().expect("BUG: nothing was estimated");
+        InParallel::initialize(at.cast(), &found, table, snapshot);
+        own.shared = at.cast();
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn reinitialize_shared(
+    node: *mut pg_sys::CustomScanState,
+    _context: *mut pg_sys::ParallelContext,
+    at: *mut core::ffi::c_void,
+) {
+    // SAFETY: as above: the memory that `initialize_shared` has filled.
+    unsafe { InParallel::reinitialize(at.cast(), (*node).ss.ss_currentRelation) };
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn initialize_worker(
+    node: *mut pg_sys::CustomScanState,
+    _contents: *mut pg_sys::shm_toc,
+    at: *mut core::ffi::c_void,
+) {
+    // SAFETY: as above, in a worker.
+    unsafe { own_of(node).shared = at.cast() };
+}
+
+/// The node is not asked for more: workers tell what they have done, and the leader takes that before the memory goes.
+#[pg_guard]
+unsafe extern "C-unwind" fn shut_down(node: *mut pg_sys::CustomScanState) {
+    // SAFETY: as above.
+    unsafe {
+        let own = own_of(node);
+        if own.shared.is_null() {
+            return;
+        }
+        let counters = &mut own.rows.selection.counters;
+        if pg_sys::ParallelWorkerNumber >= 0 {
+            InParallel::tell(own.shared, core::mem::take::<Counters>(counters));
+        } else {
+            counters.add(InParallel::told(own.shared));
+            own.shared = core::ptr::null_mut();
+        }
+    }
+}
