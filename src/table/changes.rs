@@ -112,8 +112,18 @@ struct State {
     ripe: Vec<Key>,
     /// The subtransactions in progress that have done something to chunks, and to which: the current one last.
     levels: Vec<(pg_sys::SubTransactionId, Vec<Key>)>,
-    /// Tables of which a row was followed into a chunk that the transaction's snapshot does not see, and who moved it there.
-    followed: Vec<(pg_sys::Oid, pg_sys::CommandId, pg_sys::TransactionId)>,
+    /// In the order in which it was done: the current subtransaction's last.
+    followed: Vec<Followed>,
+}
+
+/// A row of a table was followed into a chunk that the transaction's snapshot does not see.
+#[derive(PartialEq)]
+struct Followed {
+    table: pg_sys::Oid,
+    command: pg_sys::CommandId,
+    /// Who moved it there.
+    mover: pg_sys::TransactionId,
+    sub: pg_sys::SubTransactionId,
 }
 
 thread_local! {
@@ -366,13 +376,18 @@ fn uses_one_snapshot() -> bool {
 /// `table` must be open.
 pub unsafe fn note_followed(table: pg_sys::Relation, mover: pg_sys::TransactionId) {
     if uses_one_snapshot() {
-        // SAFETY: by contract.
-        let command = unsafe { pg_sys::GetCurrentCommandId(false) };
-        // SAFETY: as above.
-        let entry = unsafe { (relation::oid(table), command, mover) };
+        // SAFETY: by contract, inside a transaction.
+        let followed = unsafe {
+            Followed {
+                table: relation::oid(table),
+                command: pg_sys::GetCurrentCommandId(false),
+                mover,
+                sub: pg_sys::GetCurrentSubTransactionId(),
+            }
+        };
         STATE.with_borrow_mut(|state| {
-            if state.followed.last() != Some(&entry) {
-                state.followed.push(entry);
+            if state.followed.last() != Some(&followed) {
+                state.followed.push(followed);
             }
         });
     }
@@ -395,11 +410,11 @@ pub unsafe fn check_readable(table: pg_sys::Relation, snapshot: pg_sys::Snapshot
         (relation::oid(table), (*snapshot).curcid)
     };
     let is_stale = STATE.with_borrow(|state| {
-        state.followed.iter().any(|&(table, command, mover)| {
+        state.followed.iter().any(|followed| {
             // SAFETY: an MVCC snapshot.
-            table == oid
-                && command < horizon
-                && unsafe { pg_sys::XidInMVCCSnapshot(mover, snapshot) }
+            followed.table == oid
+                && followed.command < horizon
+                && unsafe { pg_sys::XidInMVCCSnapshot(followed.mover, snapshot) }
         })
     });
     if is_stale {
@@ -702,6 +717,14 @@ pub fn end_subtransaction(
     committed: bool,
 ) {
     STATE.with_borrow_mut(|state| {
+        let outer = state.followed.iter().rposition(|entry| entry.sub != sub);
+        let first = outer.map_or(0, |at| at + 1);
+        if committed {
+            let own = &mut state.followed[first..];
+            own.iter_mut().for_each(|entry| entry.sub = parent);
+        } else {
+            state.followed.truncate(first);
+        }
         let Some((_, keys)) = state.levels.pop_if(|level| level.0 == sub) else {
             return;
         };
