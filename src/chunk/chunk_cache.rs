@@ -397,6 +397,8 @@ pub struct Written {
     pub deleted: u32,
     pub min_time: i64,
     pub max_time: i64,
+    /// The same transaction has put another version of the chunk in its place.
+    is_replaced: bool,
 }
 
 /// The headers of a table that a transaction has written, in the order of their places. Walks over the
@@ -491,6 +493,8 @@ unsafe fn as_written(item: PageTuple) -> Option<Written> {
                 deleted: header.deleted,
                 min_time: header.min_time,
                 max_time: header.max_time,
+                is_replaced: tuple::ctid(item.header).is_moved_marker()
+                    && tuple::deleter(item.header) == Some(tuple::xmin(item.header)),
             }),
             _ => None,
         }
@@ -500,9 +504,8 @@ unsafe fn as_written(item: PageTuple) -> Option<Written> {
 /// The header that took the place of the one at `at`, which `replacer` deleted: the last version of the
 /// chunk that `replacer` has inserted since. None when it moved the chunk's rows into others instead.
 ///
-/// A transaction can have inserted earlier versions too, between those of its subtransactions. Each version
-/// has more rows deleted than the one before it, or as many, when the chunk was only moved; then by a
-/// transaction that did nothing else to it.
+/// A transaction can have inserted earlier versions too, each of which it has replaced by the next one, unless that went with its
+/// subtransaction. Where it has replaced all of them, since it moved the rows of the last one, that is the one with the most rows deleted.
 ///
 /// # Safety
 /// As `headers_by`.
@@ -518,13 +521,12 @@ pub unsafe fn replacement(
         let replaced = cursor.locked(|_| as_written(item))?;
         (replaced, headers_by(table, replacer))
     };
-    let (mut newest, mut deleted) = (None, replaced.deleted);
-    for header in headers.iter().filter(|header| header.tid != at) {
-        if header.chunk == replaced.chunk && header.deleted >= deleted {
-            (newest, deleted) = (Some(header.tid), header.deleted);
-        }
-    }
-    newest
+    let later = headers.iter().filter(|header| {
+        header.tid != at && header.chunk == replaced.chunk && header.deleted >= replaced.deleted
+    });
+    // Versions that were written for notes alone have as many rows deleted as the ones before them.
+    let newest = later.max_by_key(|header| (!header.is_replaced, header.deleted));
+    newest.map(|header| header.tid)
 }
 
 /// A dirty snapshot, as InitDirtySnapshot makes it.
