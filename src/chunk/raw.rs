@@ -3,6 +3,7 @@
 //! storage tuples through the toaster. Pages are logged whole, as rewriteheap.c does.
 
 use super::write::DEPTH_STEP;
+use crate::pg::relation;
 use crate::pg::tid::{self, Tid, INVALID_BLOCK};
 use crate::pg::tuple::{self, TUPLE_HEADER_BYTES};
 use pgrx::pg_sys;
@@ -14,7 +15,6 @@ const MAIN: pg_sys::ForkNumber::Type = pg_sys::ForkNumber::MAIN_FORKNUM;
 const PAGE_BYTES: usize = pg_sys::BLCKSZ as usize;
 /// Bits of t_infomask that tell about transactions.
 const XACT_MASK: u16 = 0xfff0;
-const NO_SUBTRANSACTION: pg_sys::SubTransactionId = 0;
 
 /// Who inserted, deleted and locked a tuple, as its header says.
 #[derive(Clone, Copy)]
@@ -205,7 +205,7 @@ impl RawPages {
         let (table, block, page) = (self.table, self.block, self.page());
         // SAFETY: the table is open; nobody else extends a file that nobody else can see.
         unsafe {
-            if needs_wal(table) {
+            if relation::needs_wal(table) {
                 let mut file = file_of(table);
                 pg_sys::log_newpage(&mut file, MAIN, block, page.cast(), true);
             }
@@ -246,20 +246,4 @@ unsafe fn file_of(table: pg_sys::Relation) -> pg_sys::RelFileNode {
 unsafe fn file_of(table: pg_sys::Relation) -> pg_sys::RelFileLocator {
     // SAFETY: the caller's contract.
     unsafe { (*table).rd_locator }
-}
-
-/// RelationNeedsWAL.
-unsafe fn needs_wal(table: pg_sys::Relation) -> bool {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let permanent = (*(*table).rd_rel).relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT;
-        #[cfg(feature = "pg15")]
-        let is_new = (*table).rd_createSubid != NO_SUBTRANSACTION
-            || (*table).rd_firstRelfilenodeSubid != NO_SUBTRANSACTION;
-        #[cfg(feature = "pg17")]
-        let is_new = (*table).rd_createSubid != NO_SUBTRANSACTION
-            || (*table).rd_firstRelfilelocatorSubid != NO_SUBTRANSACTION;
-        let minimal = pg_sys::wal_level < pg_sys::WalLevel::WAL_LEVEL_REPLICA as i32;
-        permanent && !(minimal && is_new)
-    }
 }

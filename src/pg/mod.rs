@@ -20,6 +20,7 @@ pub mod news;
 pub mod node;
 pub mod owner;
 pub mod page;
+pub mod page_patch;
 pub mod places;
 pub mod relation;
 pub mod replication;

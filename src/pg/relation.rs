@@ -448,3 +448,24 @@ pub unsafe fn check_serializable(relation: pg_sys::Relation) {
         })
     }
 }
+
+/// RelationNeedsWAL.
+///
+/// # Safety
+/// See `oid`.
+pub unsafe fn needs_wal(relation: pg_sys::Relation) -> bool {
+    const NO_SUBTRANSACTION: pg_sys::SubTransactionId = 0;
+    // SAFETY: by contract.
+    unsafe {
+        let permanent =
+            (*(*relation).rd_rel).relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT;
+        #[cfg(feature = "pg15")]
+        let is_new = (*relation).rd_createSubid != NO_SUBTRANSACTION
+            || (*relation).rd_firstRelfilenodeSubid != NO_SUBTRANSACTION;
+        #[cfg(feature = "pg17")]
+        let is_new = (*relation).rd_createSubid != NO_SUBTRANSACTION
+            || (*relation).rd_firstRelfilelocatorSubid != NO_SUBTRANSACTION;
+        let minimal = pg_sys::wal_level < pg_sys::WalLevel::WAL_LEVEL_REPLICA as i32;
+        permanent && !(minimal && is_new)
+    }
+}

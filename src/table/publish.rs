@@ -8,6 +8,7 @@ use crate::chunk::notes;
 use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::chunk::write::{self, Target};
 use crate::pg::page::Page;
+use crate::pg::page_patch;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
 use crate::pg::tuple::{self, Xmax};
@@ -90,7 +91,7 @@ unsafe fn note_for(
 
 /// Writes the place of a note to a slot of the header at `at`, unless somebody else has that to himself, or no slot is free.
 unsafe fn enter(table: pg_sys::Relation, at: Tid, chunk: u64, place: Tid) -> bool {
-    // SAFETY: the caller's contract; the buffer is pinned and locked while the page's copy is changed.
+    // SAFETY: the caller's contract; the buffer is pinned and locked while the page is changed.
     unsafe {
         let Some(before) = notes::slots_at(table, at, chunk) else {
             return false;
@@ -114,12 +115,7 @@ unsafe fn enter(table: pg_sys::Relation, at: Tid, chunk: u64, place: Tid) -> boo
             Some(start + free * SLOT_BYTES)
         });
         if let Some(offset) = slot {
-            let change = pg_sys::GenericXLogStart(table);
-            let copy = pg_sys::GenericXLogRegisterBuffer(change, buffer, 0);
-            let bytes = note::slot(chunk, place);
-            let to = copy.cast::<u8>().add(offset);
-            core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, SLOT_BYTES);
-            pg_sys::GenericXLogFinish(change);
+            page_patch::overwrite(table, buffer, offset, &note::slot(chunk, place));
         }
         pg_sys::UnlockReleaseBuffer(buffer);
         slot.is_some()
