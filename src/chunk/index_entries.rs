@@ -227,8 +227,8 @@ pub unsafe fn header_entries(
         let series = if chunk.header.has(FLAG_ONE_SERIES) {
             core::iter::once(0..chunk.header.rows).collect()
         } else {
-            let all = runs(reader, descriptor, keys, 0..chunk.header.rows);
-            let by_first = runs(reader, descriptor, &keys[..1], 0..chunk.header.rows);
+            let all = all_runs(reader, descriptor, keys);
+            let by_first = all_runs(reader, descriptor, &keys[..1]);
             let firsts = by_first.len();
             let few = firsts * ROWS_PER_ENTRY <= chunk.header.rows as usize;
             if few && firsts < all.len() && all.len() <= firsts * SERIES_PER_FIRST_KEY {
@@ -399,7 +399,7 @@ unsafe fn section_entries(
     // SAFETY: the caller's contract.
     unsafe {
         let descriptor = (*table).rd_att;
-        let series = runs(reader, descriptor, &columns[..1], 0..header.rows);
+        let series = all_runs(reader, descriptor, &columns[..1]);
         if series.len() > 1 && series.len() * ROWS_PER_ENTRY > header.rows as usize {
             let cells = cell_entries(table, index, reader, columns, &series);
             return cells.unwrap_or_else(any);
@@ -428,6 +428,27 @@ unsafe fn reader_time(
             reader.value(descriptor, row, time).0
         }
     }
+}
+
+/// Divides all rows of a chunk into runs of equal `columns`. What comes out is kept with what has been decoded of the chunk.
+///
+/// # Safety
+/// `descriptor` must be that of the chunk's table.
+unsafe fn all_runs(
+    reader: &Reader,
+    descriptor: pg_sys::TupleDesc,
+    columns: &[usize],
+) -> Vec<core::ops::Range<u32>> {
+    let rows = reader.rows();
+    if let Some(starts) = reader.runs(columns) {
+        let ends = starts.iter().skip(1).copied().chain([rows]);
+        let runs = starts.iter().zip(ends).map(|(&start, end)| start..end);
+        return runs.collect();
+    }
+    // SAFETY: by contract.
+    let runs = unsafe { runs(reader, descriptor, columns, 0..rows) };
+    reader.know_runs(columns, runs.iter().map(|run| run.start).collect());
+    runs
 }
 
 /// Divides `rows` of a chunk into runs of equal `columns`.

@@ -80,7 +80,13 @@ pub struct Decoded {
     /// How often a series was searched for, and where all of them are.
     searches: Cell<u32>,
     series: RefCell<Option<Rc<SeriesRuns>>>,
+    /// The first rows of the runs of equal values of some columns, for who has asked: each header that takes the place of this one is
+    /// entered by them.
+    runs: RefCell<Vec<ColumnRuns>>,
 }
+
+/// Columns (from 0), and the first row of each run of equal values of them.
+type ColumnRuns = (Vec<usize>, Rc<[u32]>);
 
 impl Decoded {
     /// Nothing yet of a header version with so many columns.
@@ -94,6 +100,7 @@ impl Decoded {
             retired_bytes: Cell::new(0),
             searches: Cell::new(0),
             series: RefCell::new(None),
+            runs: RefCell::default(),
         }
     }
 
@@ -108,7 +115,13 @@ impl Decoded {
         let of_directories = directories.map(ColumnDirectory::len).sum::<usize>();
         let series = self.series.borrow();
         let of_series = series.as_ref().map_or(0, |series| series.bytes());
-        bytes + of_series + DIRECTORY_ENTRY * of_directories + size_of_val(&columns[..])
+        let runs = self.runs.borrow();
+        let of_runs = runs.iter().map(|(_, starts)| size_of_val(&starts[..]));
+        bytes
+            + of_series
+            + of_runs.sum::<usize>()
+            + DIRECTORY_ENTRY * of_directories
+            + size_of_val(&columns[..])
     }
 
     /// Can it be used? An error may have struck while it was written to.
@@ -116,6 +129,7 @@ impl Decoded {
         self.columns.try_borrow_mut().is_ok()
             && self.scratch.try_borrow_mut().is_ok()
             && self.series.try_borrow_mut().is_ok()
+            && self.runs.try_borrow_mut().is_ok()
     }
 
     /// A transaction that has used it ends.
@@ -211,6 +225,23 @@ impl Reader {
             .as_ref()
             .filter(|series| series.is_of(columns))
             .cloned()
+    }
+
+    /// The first row of each run of equal values of some columns (from 0), where that is known.
+    pub fn runs(&self, columns: &[usize]) -> Option<Rc<[u32]>> {
+        let runs = self.decoded.runs.borrow();
+        let known = runs.iter().find(|(of, _)| of == columns);
+        known.map(|(_, starts)| Rc::clone(starts)).or_else(|| {
+            let series = self.decoded.series.borrow();
+            let series = series.as_ref().filter(|series| series.is_of(columns))?;
+            Some(series.first_rows().into())
+        })
+    }
+
+    /// Keeps them.
+    pub fn know_runs(&self, columns: &[usize], starts: Rc<[u32]>) {
+        let mut runs = self.decoded.runs.borrow_mut();
+        runs.push((columns.to_vec(), starts));
     }
 
     /// Says the value of a row in a column (from 0) that is passed by value.

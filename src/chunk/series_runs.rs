@@ -83,6 +83,11 @@ impl SeriesRuns {
         self.starts[series]..self.starts[series + 1]
     }
 
+    /// The first row of each series.
+    pub fn first_rows(&self) -> &[u32] {
+        &self.starts[..self.starts.len() - 1]
+    }
+
     fn key(&self, series: usize) -> Option<&[i64]> {
         let width = self.columns.len();
         let start = series.checked_mul(width)?;
