@@ -1,5 +1,6 @@
-//! The notes of headers that a session has seen, from one transaction to the next, where all of them were committed: as long as the
-//! slots of a header version are the same, no note comes to it and none goes. Whether a snapshot sees one is asked of its writer.
+//! The notes of headers that a session has seen, from one transaction to the next, where they were committed: the slot of such a note stays
+//! what it is as long as its header version is there, and so does the note. Whether a snapshot sees one is asked of its writer. Those of
+//! others are read again, since the place of a note that was rolled back may be that of a new one.
 
 use super::notes::{self, Note, Notes, View};
 use super::read::Damage;
@@ -8,6 +9,7 @@ use crate::guc;
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
+use std::rc::Rc;
 use varve_columns::tuple::header;
 
 /// Headers whose notes are kept.
@@ -19,7 +21,11 @@ struct Kept {
     /// Who wrote the header: the place of one that is gone may be that of a later version.
     writer: pg_sys::TransactionId,
     slots: Box<[u8]>,
-    notes: Notes,
+    /// The committed ones of those that the slots name, in their order.
+    committed: Rc<[Note]>,
+    /// There were no others.
+    is_all: bool,
+    /// When the first of them were read.
     since: pg_sys::TimestampTz,
 }
 
@@ -46,9 +52,9 @@ pub unsafe fn find(
     if slots.iter().all(|&byte| byte == 0) {
         return Ok(Notes::default());
     }
-    let read = |view| {
+    let read = |view, known: &[Note]| {
         // SAFETY: by contract.
-        unsafe { notes::of_header(table, place.2, body, header::row_count(body), view) }
+        unsafe { notes::of_header(table, place.2, body, header::row_count(body), view, known) }
     };
     // SAFETY: by contract.
     let (is_mvcc, is_serializable) = unsafe {
@@ -59,57 +65,73 @@ pub unsafe fn find(
     };
     // Serializable transactions note what they read, and what they miss.
     if snapshot.is_null() || is_mvcc && is_serializable {
-        return read(view);
+        return read(view, &[]);
     }
-    let committed = match known(place, writer, slots) {
-        Some(known) => known,
-        None => {
-            let slots = slots.into();
-            let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-            let now = read(View::Check(any))?;
-            if now.is_final {
-                keep(place, writer, slots, &now);
-            } else if is_mvcc {
-                return read(view);
-            }
-            now
+    let (known, is_all) = known(place, writer, slots);
+    let now = if is_all {
+        Notes {
+            seen: known,
+            ..Notes::default()
         }
+    } else {
+        let slots = slots.into();
+        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let now = read(View::Check(any), &known)?;
+        keep(place, writer, slots, &now);
+        if is_mvcc && !now.are_committed {
+            return read(view, &known);
+        }
+        now
     };
     Ok(if is_mvcc {
         // SAFETY: by contract.
-        unsafe { seen_by(committed, snapshot) }
+        unsafe { seen_by(now, snapshot) }
     } else {
-        committed
+        now
     })
 }
 
-fn known(place: Place, writer: pg_sys::TransactionId, slots: &[u8]) -> Option<Notes> {
+impl Kept {
+    /// Are they what `writer` has written, and no transaction id of them is used again at `now`?
+    fn is_good(&self, writer: pg_sys::TransactionId, now: pg_sys::TimestampTz) -> bool {
+        let ages = self.since..self.since.saturating_add(MOST_AGE);
+        self.writer == writer && ages.contains(&now)
+    }
+}
+
+/// Those of the notes that are known to be committed, and whether the slots are what they were when there were no others.
+fn known(place: Place, writer: pg_sys::TransactionId, slots: &[u8]) -> (Rc<[Note]>, bool) {
     // SAFETY: inside a transaction.
     let now = unsafe { pg_sys::GetCurrentTransactionStartTimestamp() };
-    KEPT.with_borrow(|kept| {
-        let kept = kept.get(&place)?;
-        let is_same = kept.writer == writer && *kept.slots == *slots;
-        let is_young = (kept.since..kept.since.saturating_add(MOST_AGE)).contains(&now);
-        (is_same && is_young).then(|| kept.notes.clone())
-    })
+    let known = KEPT.with_borrow(|kept| {
+        let kept = kept.get(&place).filter(|kept| kept.is_good(writer, now))?;
+        let is_all = kept.is_all && *kept.slots == *slots;
+        Some((Rc::clone(&kept.committed), is_all))
+    });
+    known.unwrap_or_else(|| (Rc::from([]), false))
 }
 
 fn keep(place: Place, writer: pg_sys::TransactionId, slots: Box<[u8]>, notes: &Notes) {
-    if guc::session_cache_bytes() == 0 {
+    // SAFETY: inside a transaction.
+    let (now, is_own) = unsafe {
+        let is_own = |note: &Note| pg_sys::TransactionIdIsCurrentTransactionId(note.xmin());
+        let now = pg_sys::GetCurrentTransactionStartTimestamp();
+        (now, notes.seen.iter().any(is_own))
+    };
+    if is_own || guc::session_cache_bytes() == 0 {
         return;
     }
-    // SAFETY: inside a transaction.
-    let since = unsafe { pg_sys::GetCurrentTransactionStartTimestamp() };
     KEPT.with_borrow_mut(|kept| {
         if kept.len() >= MOST_KEPT {
             kept.clear();
         }
-        let notes = notes.clone();
+        let before = kept.get(&place).filter(|kept| kept.is_good(writer, now));
         let of_header = Kept {
             writer,
             slots,
-            notes,
-            since,
+            committed: Rc::clone(&notes.seen),
+            is_all: notes.are_committed,
+            since: before.map_or(now, |kept| kept.since),
         };
         kept.insert(place, of_header);
     });

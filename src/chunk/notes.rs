@@ -18,7 +18,7 @@ pub struct Note {
     pub tid: Tid,
     /// Who wrote it.
     xmin: pg_sys::TransactionId,
-    pub rows: Vec<(u32, Option<Tid>)>,
+    pub rows: Rc<[(u32, Option<Tid>)]>,
 }
 
 /// By what notes are judged.
@@ -38,8 +38,8 @@ pub struct Notes {
     pub seen: Rc<[Note]>,
     /// Those of other transactions in progress, where what has been committed by now was asked for.
     pub pending: Vec<Tid>,
-    /// None of them will be judged otherwise later on.
-    pub is_final: bool,
+    /// All that the header names were committed before, and are seen: nobody will judge them otherwise.
+    pub are_committed: bool,
 }
 
 impl Default for Notes {
@@ -47,7 +47,7 @@ impl Default for Notes {
         Notes {
             seen: Rc::new([]),
             pending: Vec::new(),
-            is_final: true,
+            are_committed: true,
         }
     }
 }
@@ -113,6 +113,15 @@ unsafe fn writer(header: pg_sys::HeapTupleHeader) -> Writer {
         } else {
             Writer::Aborted
         }
+    }
+}
+
+/// Has this transaction deleted a note that it has written, for which there was no slot? One that names its place is of another note, which was
+/// rolled back before.
+unsafe fn is_taken_back(header: pg_sys::HeapTupleHeader) -> bool {
+    // SAFETY: the caller has locked the tuple's page.
+    unsafe {
+        tuple::deleter(header).is_some_and(|by| pg_sys::TransactionIdIsCurrentTransactionId(by))
     }
 }
 
@@ -187,7 +196,8 @@ unsafe fn visit(
     }
 }
 
-/// The notes of the chunk whose header `body` is at `at`, of `rows` rows.
+/// The notes of the chunk whose header `body` is at `at`, of `rows` rows. `known` are some that are known to be committed: their tuples are not
+/// looked at again.
 ///
 /// # Safety
 /// `table` must be open, the tuple pinned, the view's snapshot valid.
@@ -197,6 +207,7 @@ pub unsafe fn of_header(
     body: &[u8],
     rows: u32,
     view: View,
+    known: &[Note],
 ) -> Result<Notes, Damage> {
     let (snapshot, reads) = match view {
         View::Snapshot(snapshot) => (snapshot, true),
@@ -212,25 +223,28 @@ pub unsafe fn of_header(
     let is_mvcc = unsafe {
         !snapshot.is_null() && (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_MVCC
     };
-    let (mut seen, mut pending, mut is_final, mut damage) = (Vec::new(), Vec::new(), true, None);
+    let known_at = |at: Tid| known.iter().find(|note| note.tid == at);
+    let others = places.iter().copied();
+    let others: Vec<Tid> = others.filter(|&at| known_at(at).is_none()).collect();
+    let (mut found, mut pending, mut damage) = (Vec::new(), Vec::new(), None);
+    let mut are_committed = true;
     // SAFETY: by contract; the page of each tuple is locked.
     unsafe {
         visit(
             table,
             header::chunk_id(body),
-            &places,
+            &others,
             |item, body, buffer| {
                 let is_seen = if is_mvcc {
+                    are_committed = false;
                     is_visible(table, item, buffer, snapshot, reads)
                 } else {
-                    match writer(item.header) {
+                    let writer = writer(item.header);
+                    are_committed &= writer == Writer::Committed;
+                    match writer {
                         Writer::Committed => true,
-                        Writer::Own => {
-                            is_final = false;
-                            true
-                        }
+                        Writer::Own => !is_taken_back(item.header),
                         Writer::InProgress(_) => {
-                            is_final = false;
                             pending.push(item.tid);
                             false
                         }
@@ -241,10 +255,10 @@ pub unsafe fn of_header(
                     return;
                 }
                 match note::decode(body, rows) {
-                    Ok(rows) => seen.push(Note {
+                    Ok(rows) => found.push(Note {
                         tid: item.tid,
                         xmin: tuple::xmin(item.header),
-                        rows,
+                        rows: rows.into(),
                     }),
                     Err(error) => {
                         damage = Some(Damage::new(error).at(format!("note at {}", item.tid)))
@@ -253,14 +267,27 @@ pub unsafe fn of_header(
             },
         );
     }
-    match damage {
-        Some(damage) => Err(damage),
-        None => Ok(Notes {
-            seen: seen.into(),
-            pending,
-            is_final,
-        }),
+    if let Some(damage) = damage {
+        return Err(damage);
     }
+    are_committed &= found.len() == others.len();
+    let mut found = found.into_iter().peekable();
+    let mut seen = Vec::with_capacity(places.len());
+    for at in places {
+        if let Some(note) = found.next_if(|note| note.tid == at) {
+            seen.push(note);
+        } else if let Some(note) = known_at(at) {
+            // SAFETY: by contract.
+            if !is_mvcc || unsafe { !pg_sys::XidInMVCCSnapshot(note.xmin, snapshot) } {
+                seen.push(note.clone());
+            }
+        }
+    }
+    Ok(Notes {
+        seen: seen.into(),
+        pending,
+        are_committed,
+    })
 }
 
 /// Does an MVCC snapshot see a note? What it does not see a serializable transaction has missed.

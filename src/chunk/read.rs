@@ -465,7 +465,7 @@ impl Content {
     pub fn bytes(&self) -> usize {
         let noted = self.noted.borrow();
         let of_notes = noted.as_ref().map_or(0, |(notes, map)| {
-            let rows: usize = notes.iter().map(|note| note.rows.capacity()).sum();
+            let rows: usize = notes.iter().map(|note| note.rows.len()).sum();
             rows * size_of::<(u32, Option<Tid>)>() + map.bytes()
         });
         // Body, sections and column headers are kept as bytes, too.
@@ -518,7 +518,7 @@ impl Chunk {
         // SAFETY: by contract.
         unsafe {
             let body = tuple::body(data, len);
-            let notes = notes::of_header(table, tid, body, header::row_count(body), view)?;
+            let notes = notes::of_header(table, tid, body, header::row_count(body), view, &[])?;
             let content = Rc::new(Content::read(table, body, None)?);
             Chunk::open_with(table, tid, (data, len), content, notes)
         }

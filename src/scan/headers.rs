@@ -201,7 +201,7 @@ pub unsafe fn visit_headers(
             // SAFETY: by contract; the page is still pinned, and not locked any more.
             let header = header.and_then(|header| unsafe {
                 let view = View::Snapshot(snapshot);
-                let notes = notes::of_header(table, at, &body, header.rows, view)?;
+                let notes = notes::of_header(table, at, &body, header.rows, view, &[])?;
                 Ok(Header {
                     deleted: header.deleted + notes.count(),
                     ..header

@@ -43,7 +43,7 @@ fn gathered(chunk: &Chunk, changed: &DeleteMap, map: &DeleteMap) -> Option<Vec<u
         return None;
     }
     let mut recent = changed.clone();
-    for &(row, successor) in chunk.notes.seen.iter().flat_map(|note| &note.rows) {
+    for &(row, successor) in chunk.notes.seen.iter().flat_map(|note| note.rows.iter()) {
         match successor {
             Some(successor) => recent.update(row, successor),
             None => recent.delete(row),
