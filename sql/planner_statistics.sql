@@ -146,6 +146,11 @@ COMMIT;
 \c -
 SET max_parallel_workers_per_gather = 0;
 SELECT name, error_of(format('SELECT FROM %I', name)) AS error FROM shapes WHERE error_of(format('SELECT FROM %I', name)) > 1.5;
+-- After a crash, and on a standby, the server has counted nothing.
+SELECT pg_stat_reset();
+\c -
+SET max_parallel_workers_per_gather = 0;
+SELECT name, error_of(format('SELECT FROM %I', name)) AS error FROM shapes WHERE error_of(format('SELECT FROM %I', name)) > 1.5;
 VACUUM;
 SELECT name, error_of(format('SELECT FROM %I', name)) AS error FROM shapes WHERE error_of(format('SELECT FROM %I', name)) > 1.1;
 ANALYZE;

@@ -63,7 +63,11 @@ pub unsafe fn store_rows(table: pg_sys::Relation) {
     }
 }
 
-/// Rows of at most `most` pages that lie evenly spread over `pages`, but for those of chunks that were counted.
+/// One page of this many that are looked at is one of the last, where the newest load lies, however few pages it has.
+const OF_THE_END: u32 = 4;
+
+/// Rows of at most `most` pages, but for those of chunks that were counted: the last pages of `pages`, and others that lie evenly
+/// spread over those before.
 ///
 /// # Safety
 /// `table` must be open.
@@ -75,20 +79,30 @@ pub unsafe fn look_at(
 ) -> Density {
     let blocks = pages.end - pages.start;
     let looked = blocks.min(most);
-    let spread = (0..looked).map(|at| {
-        let offset = u64::from(at) * u64::from(blocks) / u64::from(looked);
+    let at_end = if looked < blocks {
+        looked / OF_THE_END
+    } else {
+        0
+    };
+    let (blocks_before, spread) = (blocks - at_end, looked - at_end);
+    let places = (0..spread).map(|at| {
+        let offset = u64::from(at) * u64::from(blocks_before) / u64::from(spread);
         pages.start + offset as u32
     });
+    let places = places.chain(pages.start + blocks_before..pages.end);
     // SAFETY: by contract.
-    let (rows, has_chunks) = unsafe { rows_of_pages(table, spread, counted) };
-    let seen = rows.iter().sum::<f64>();
-    let mean = seen / f64::from(looked.max(1));
-    let squares = rows.iter().map(|rows| (rows - mean).powi(2)).sum::<f64>();
-    let error = (looked < blocks).then(|| squares.sqrt() / f64::from(looked.max(1)));
+    let (rows, has_chunks) = unsafe { rows_of_pages(table, places, counted) };
+    let (before, end) = rows.split_at(spread as usize);
+    let divisor = f64::from(spread.max(1));
+    let mean = before.iter().sum::<f64>() / divisor;
+    let squares = before.iter().map(|rows| (rows - mean).powi(2)).sum::<f64>();
+    let per_page = |of_pages_before: f64| {
+        of_pages_before * f64::from(blocks_before) / f64::from(blocks.max(1))
+    };
     Density {
-        seen,
-        rows_per_page: mean,
-        error,
+        seen: rows.iter().sum(),
+        rows_per_page: per_page(mean) + end.iter().sum::<f64>() / f64::from(blocks.max(1)),
+        error: (looked < blocks).then(|| per_page(squares.sqrt() / divisor)),
         has_chunks,
     }
 }
