@@ -140,3 +140,37 @@ RESET enable_seqscan;
 RESET enable_bitmapscan;
 EXPLAIN (COSTS OFF) SELECT sum(v) FROM si WHERE t > '2023-01-01';
 DROP TABLE si;
+
+-- Keys of type char(n) are found by literals and parameters of any length: trailing blanks do not count. First in a chunk
+-- that is not keyed, then in keyed ones, those of one series and the tail.
+SET enable_bitmapscan = off;
+SET varve.enable_aggregate = off;
+CREATE TABLE si_char (k char(4), t int NOT NULL, v int) USING varve;
+CREATE INDEX ON si_char USING varve (k, t);
+CREATE PROCEDURE si_chars() LANGUAGE plpgsql AS $$
+DECLARE condition text; index_rows bigint; all_rows bigint;
+BEGIN
+    FOREACH condition IN ARRAY ARRAY['k = ''a''', 'k = ''é   ''', 'k = ''a         ''', 'k = ''a''::char(9)', 'k = ''abcd''', 'k = ''abcde''', 'k = ''''',
+        'k IN (''a'', ''é'', ''none'')', 'k = ANY (ARRAY[''a'', ''ab''::char(2)])', 'k = ''a'' AND t BETWEEN 300 AND 1800', 'k > ''a'' AND k <= ''ab''', 'k < ''abcde'''] LOOP
+        SET LOCAL enable_seqscan = off;
+        SET LOCAL enable_indexscan = on;
+        EXECUTE 'SELECT count(*) FROM si_char WHERE ' || condition INTO index_rows;
+        SET LOCAL enable_seqscan = on;
+        SET LOCAL enable_indexscan = off;
+        EXECUTE 'SELECT count(*) FROM si_char WHERE ' || condition INTO all_rows;
+        RAISE NOTICE '%: % rows%', condition, all_rows, CASE WHEN index_rows <> all_rows THEN format(', and %s by the index', index_rows) ELSE '' END;
+    END LOOP;
+END $$;
+INSERT INTO si_char SELECT (ARRAY['a', 'b', 'é', 'ab', 'abcd'])[i % 5 + 1], i, i FROM generate_series(1, 2500) i;
+CALL si_chars();
+CALL varve.compact('si_char');
+INSERT INTO si_char SELECT (ARRAY['a', 'b', 'é', 'ab', 'abcd', ''])[i % 6 + 1], i, i FROM generate_series(1, 3000) i;
+INSERT INTO si_char SELECT 'a', i, i FROM generate_series(1, 600) i;
+INSERT INTO si_char VALUES ('a', 1, 1), ('é', 1, 1), ('abcd', 1, 1);
+CALL si_chars();
+PREPARE si_char(bpchar) AS SELECT t FROM si_char WHERE k = $1 ORDER BY t DESC LIMIT 2;
+EXECUTE si_char('b'); EXECUTE si_char('b       ');
+DELETE FROM si_char WHERE k = 'a';
+SELECT count(*) FROM si_char WHERE k = 'a   ';
+DROP TABLE si_char;
+DROP PROCEDURE si_chars;

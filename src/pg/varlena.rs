@@ -28,3 +28,30 @@ pub unsafe fn with_body<R>(
         result
     }
 }
+
+/// A value of type bpchar with as many blanks at its end as a column of type char(n) keeps it with, so that it has the bytes of the values
+/// there that are equal to it. One that is longer stays as it is: no value is equal. `typmod` is the column's.
+///
+/// # Safety
+/// `datum` must be a non-null datum of type bpchar. What comes out is in the current memory context, or the same.
+pub unsafe fn as_char(datum: pg_sys::Datum, typmod: i32) -> pg_sys::Datum {
+    let wanted = typmod - pg_sys::VARHDRSZ as i32;
+    // SAFETY: by contract; the body is in the database's encoding.
+    unsafe {
+        let longer = with_body(datum, -1, |body| {
+            let text = body.as_ptr().cast_mut().cast();
+            let length = pg_sys::bpchartruelen(text, body.len() as i32);
+            pg_sys::pg_mbstrlen_with_len(text, length) > wanted
+        });
+        if longer {
+            return datum;
+        }
+        pg_sys::OidFunctionCall3Coll(
+            pg_sys::Oid::from(pg_sys::F_BPCHAR_BPCHAR_INT4_BOOL),
+            pg_sys::InvalidOid,
+            datum,
+            pg_sys::Datum::from(typmod),
+            pg_sys::Datum::from(true),
+        )
+    }
+}

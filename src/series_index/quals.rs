@@ -6,6 +6,7 @@
 
 use crate::chunk::index_entries;
 use crate::pg::relation;
+use crate::pg::varlena;
 use pgrx::pg_sys;
 use std::cmp::Ordering;
 
@@ -167,9 +168,18 @@ impl Quals {
         } else {
             Test::Any(vec![key.sk_argument])
         };
+        // SAFETY: by contract.
+        let test = unsafe { with_bytes_of_column(index, key, test, context) };
+        let sk_argument = match &test {
+            Test::Any(arguments) if !has(pg_sys::SK_SEARCHARRAY) => arguments[0],
+            _ => key.sk_argument,
+        };
         let condition = Condition {
             column: key.sk_attno as usize - 1,
-            key: Box::new(*key),
+            key: Box::new(pg_sys::ScanKeyData {
+                sk_argument,
+                ..*key
+            }),
             test,
             // SAFETY: by contract.
             comparable: unsafe { comparable_length(index, key) },
@@ -571,6 +581,31 @@ unsafe fn types_of(
             key.sk_subtype
         };
         (*(*index).rd_opfamily.add(at), left, right)
+    }
+}
+
+/// Arguments for a column of type char(n) as it keeps values: an argument of another length has the blanks that it came with.
+unsafe fn with_bytes_of_column(
+    index: pg_sys::Relation,
+    key: &pg_sys::ScanKeyData,
+    test: Test,
+    context: pg_sys::MemoryContext,
+) -> Test {
+    // SAFETY: the caller's contract.
+    let (attribute, argument) = unsafe {
+        let column = key.sk_attno as usize - 1;
+        let attribute = &relation::attributes((*index).rd_att)[column];
+        (attribute, types_of(index, key).2)
+    };
+    match test {
+        Test::Any(arguments) if argument == pg_sys::BPCHAROID && attribute.atttypmod >= 0 => {
+            // SAFETY: the arguments are of that type.
+            let stored = |argument| unsafe { varlena::as_char(argument, attribute.atttypmod) };
+            let all = || arguments.into_iter().map(stored).collect();
+            // SAFETY: the caller's contract; the values live as long as the arguments.
+            Test::Any(unsafe { crate::pg::memory::within(context, all) })
+        }
+        test => test,
     }
 }
 
