@@ -74,6 +74,26 @@ pub unsafe fn reader_at(
     }
 }
 
+/// The reader of the header at `at`, which this transaction has locked, for who writes the next version: that says what the notes say which
+/// `snapshot` shows, and names the others.
+///
+/// # Safety
+/// As `reader_at`.
+pub unsafe fn reader_to_replace(
+    table: pg_sys::Relation,
+    at: Tid,
+    snapshot: pg_sys::Snapshot,
+) -> Option<Rc<Reader>> {
+    // SAFETY: by contract; the tuple stays pinned for the error's sake.
+    unsafe {
+        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        with_header(table, at, any, |found, buffer| {
+            kept_reader(table, at, found, buffer, View::Naming(snapshot))
+                .unwrap_or_else(|damage| raise(table, at, found.t_data, found.t_len, &damage))
+        })
+    }
+}
+
 /// The same of a table that is known to have `blocks` pages at least, and whose file does not get shorter: it asks nobody how long that is.
 ///
 /// # Safety

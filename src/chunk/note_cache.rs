@@ -47,6 +47,7 @@ pub unsafe fn find(
     let slots = &body[header::slots_start(body)..];
     let snapshot = match view {
         View::Written => return Ok(Notes::default()),
+        View::Naming(_) => core::ptr::null_mut(),
         View::Snapshot(snapshot) | View::Check(snapshot) => snapshot,
     };
     if slots.iter().all(|&byte| byte == 0) {

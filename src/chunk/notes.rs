@@ -28,6 +28,9 @@ pub enum View {
     Snapshot(pg_sys::Snapshot),
     /// The same, but it is no reading: serializable transactions do not get into conflicts by it.
     Check(pg_sys::Snapshot),
+    /// Those that were committed for an MVCC snapshot, for who writes the next version of the chunk, which names the others. It is no reading
+    /// either.
+    Naming(pg_sys::Snapshot),
     /// The header as it was written, without any.
     Written,
 }
@@ -36,7 +39,7 @@ pub enum View {
 #[derive(Clone)]
 pub struct Notes {
     pub seen: Rc<[Note]>,
-    /// Those of other transactions in progress, where what has been committed by now was asked for.
+    /// Those of other transactions in progress, where what has been committed by now was asked for; and what the next version is to name.
     pub pending: Vec<Tid>,
     /// All that the header names were committed before, and are seen: nobody will judge them otherwise.
     pub are_committed: bool,
@@ -212,7 +215,13 @@ pub unsafe fn of_header(
     let (snapshot, reads) = match view {
         View::Snapshot(snapshot) => (snapshot, true),
         View::Check(snapshot) => (snapshot, false),
+        View::Naming(_) => (core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData), false),
         View::Written => return Ok(Notes::default()),
+    };
+    let is_later = |xmin| match view {
+        // SAFETY: by contract.
+        View::Naming(snapshot) => unsafe { pg_sys::XidInMVCCSnapshot(xmin, snapshot) },
+        _ => false,
     };
     // SAFETY: by contract.
     let places = unsafe { named(table, at, body)? };
@@ -242,6 +251,10 @@ pub unsafe fn of_header(
                     let writer = writer(item.header);
                     are_committed &= writer == Writer::Committed;
                     match writer {
+                        Writer::Committed if is_later(tuple::xmin(item.header)) => {
+                            pending.push(item.tid);
+                            false
+                        }
                         Writer::Committed => true,
                         Writer::Own => !is_taken_back(item.header),
                         Writer::InProgress(_) => {

@@ -351,16 +351,14 @@ impl State {
     }
 }
 
-/// Does the transaction read by one snapshot, which does not see this version, or not all of its notes? What replaces it says
-/// what the notes say.
+/// Does the transaction read by one snapshot, which does not see this version?
 fn is_foreign(newest: &Chunk) -> bool {
     // SAFETY: inside a transaction; with one snapshot for all of it, GetTransactionSnapshot returns that.
-    let is_later = |xmin| unsafe {
-        !pg_sys::TransactionIdIsCurrentTransactionId(xmin)
-            && pg_sys::XidInMVCCSnapshot(xmin, pg_sys::GetTransactionSnapshot())
-    };
-    let mut notes = newest.notes.seen.iter();
-    uses_one_snapshot() && (is_later(newest.xmin) || notes.any(|note| is_later(note.xmin())))
+    uses_one_snapshot()
+        && unsafe {
+            !pg_sys::TransactionIdIsCurrentTransactionId(newest.xmin)
+                && pg_sys::XidInMVCCSnapshot(newest.xmin, pg_sys::GetTransactionSnapshot())
+        }
 }
 
 /// IsolationUsesXactSnapshot.
@@ -489,45 +487,7 @@ pub fn flush() {
         ripe
     };
     if !ripe.is_empty() {
-        write_chunks(leave_foreign(ripe), When::Before);
-    }
-}
-
-/// Those of some chunks, locked as a whole, that have not become foreign since: a transaction that was prepared has committed its note.
-fn leave_foreign(mut work: Vec<Key>) -> Vec<Key> {
-    if uses_one_snapshot() {
-        work.retain(|&key| {
-            error::check_interrupts();
-            let foreign = has_foreign(key);
-            STATE.with_borrow_mut(|state| {
-                if let Some(touched) = state.touched.get_mut(&key) {
-                    touched.foreign |= foreign;
-                }
-            });
-            !foreign
-        });
-    }
-    work
-}
-
-/// Is the newest version of a chunk foreign by now?
-fn has_foreign(key: Key) -> bool {
-    let known = STATE.with_borrow(|state| {
-        let touched = state.touched.get(&key)?;
-        Some((touched.newest(), touched.file))
-    });
-    let Some((Newest::At(tid), file)) = known else {
-        return false;
-    };
-    let Some(table) = Open::existing_table(key.table, pg_sys::RowExclusiveLock) else {
-        return false;
-    };
-    // SAFETY: the table is open.
-    unsafe {
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-        relation::file_number(table.rel()) == file
-            && chunk_cache::reader_at(table.rel(), tid, any)
-                .is_some_and(|newest| is_foreign(&newest.chunk))
+        write_chunks(ripe, When::Before);
     }
 }
 
@@ -656,7 +616,8 @@ fn write_chunk(key: Key, sub: pg_sys::SubTransactionId, when: When) {
         tid = unsafe { locks::lock_to_write(table.rel(), key.chunk, tid) }
             .expect("BUG: a chunk with locked rows is gone");
     }
-    write_changes(key, &table, tid, &changed, has_cursors().then_some(before));
+    let laid_over = has_cursors().then_some(before);
+    write_changes(key, &table, tid, &changed, laid_over, when);
     if !is_whole {
         // SAFETY: as above.
         unsafe { handover::hand_over(table.rel(), key.chunk) };
@@ -678,11 +639,21 @@ fn write_changes(
     tid: Tid,
     changed: &DeleteMap,
     laid_over: Option<Rc<RefCell<Unwritten>>>,
+    when: When,
 ) {
     // SAFETY: the table is open.
     let reader = unsafe {
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-        chunk_cache::reader_at(table.rel(), tid, any)
+        match when {
+            // The transaction reads on by a snapshot that may not show all notes.
+            When::Before if uses_one_snapshot() => {
+                let snapshot = pg_sys::GetTransactionSnapshot();
+                chunk_cache::reader_to_replace(table.rel(), tid, snapshot)
+            }
+            _ => {
+                let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+                chunk_cache::reader_at(table.rel(), tid, any)
+            }
+        }
     };
     let reader = reader.expect("BUG: a locked header is gone");
     let next = next_version::write(table, &reader, changed);
