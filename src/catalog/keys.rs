@@ -48,6 +48,11 @@ impl Keys {
         !self.unique.is_empty() && (self.can_get_chunks || self.has_chunks.get())
     }
 
+    /// Is it known that the table has chunks, or that others may write its first one at any time?
+    pub fn may_have_chunks(&self) -> bool {
+        self.can_get_chunks || self.has_chunks.get()
+    }
+
     /// Has the table chunks at this moment? A table that has had one has; else the marks are asked.
     ///
     /// # Safety

@@ -85,6 +85,12 @@ unsafe extern "C" {
     static max_prepared_xacts: core::ffi::c_int;
 }
 
+/// May transactions be prepared on this server?
+pub fn may_prepare() -> bool {
+    // SAFETY: set when the server starts.
+    unsafe { max_prepared_xacts > 0 }
+}
+
 /// Locks that the server's lock table has room for, at least.
 pub fn capacity() -> usize {
     // SAFETY: set when the server starts.

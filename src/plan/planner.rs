@@ -2,7 +2,7 @@
 //! its tail only, so no path may be made from them. They stay in the list for uniqueness proofs.
 
 use crate::catalog::access_method;
-use crate::catalog::{chunk_marker, layout};
+use crate::catalog::{chunk_marker, keys, layout};
 use crate::pg::relation::Open;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -45,7 +45,13 @@ unsafe extern "C-unwind" fn get_relation_info(
             .map(|cell| cell.ptr_value.cast())
             .filter(|&index: &*mut pg_sys::IndexOptInfo| (*index).relam != series)
             .collect();
-        if ordinary.is_empty() || !chunk_marker::may_have_chunks(open.rel()) {
+        if ordinary.is_empty() {
+            return;
+        }
+        // What the session knows saves a look at all indexes.
+        let may_have_chunks =
+            keys::of(open.rel()).may_have_chunks() || chunk_marker::may_have_chunks(open.rel());
+        if !may_have_chunks {
             return;
         }
         for index in ordinary {

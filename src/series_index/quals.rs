@@ -34,6 +34,8 @@ pub struct Condition {
     /// Length of the arguments' type, where equal values of it and of the column are the same bytes or
     /// the same integer.
     comparable: Option<i16>,
+    /// Lengths of the column's type and of the arguments', where both are integers in the order of their operators: they are compared here.
+    integers: Option<(i16, i16)>,
 }
 
 impl Condition {
@@ -42,6 +44,21 @@ impl Condition {
     /// # Safety
     /// `value` must be of the column's type.
     pub unsafe fn holds(&self, value: pg_sys::Datum, isnull: bool) -> bool {
+        if let (Test::Any(arguments), Some((left, right)), false) =
+            (&self.test, self.integers, isnull)
+        {
+            let value = index_entries::time_value(value, left);
+            let mut orders = arguments
+                .iter()
+                .map(|&argument| value.cmp(&index_entries::time_value(argument, right)));
+            return match self.key.sk_strategy {
+                LESS => orders.any(Ordering::is_lt),
+                LESS_EQUAL => orders.any(Ordering::is_le),
+                EQUAL => orders.any(Ordering::is_eq),
+                GREATER_EQUAL => orders.any(Ordering::is_ge),
+                _ => orders.any(Ordering::is_gt),
+            };
+        }
         match &self.test {
             Test::IsNull => isnull,
             Test::IsNotNull => !isnull,
@@ -183,6 +200,8 @@ impl Quals {
             test,
             // SAFETY: by contract.
             comparable: unsafe { comparable_length(index, key) },
+            // SAFETY: as above.
+            integers: unsafe { integer_lengths(index, key) },
         };
         if condition.column < self.key_columns {
             self.keys.push(condition);
@@ -508,6 +527,7 @@ unsafe fn bound(
             test: Test::Any(vec![key.sk_argument]),
             key: Box::new(key),
             comparable: condition.comparable,
+            integers: condition.integers,
         })
     }
 }
@@ -620,6 +640,29 @@ unsafe fn comparable_length(index: pg_sys::Relation, key: &pg_sys::ScanKeyData) 
         } else {
             integer_length(left).and(integer_length(right))
         }
+    }
+}
+
+/// See `Condition::integers`. The families are core's: what operators of others compare is not known.
+unsafe fn integer_lengths(
+    index: pg_sys::Relation,
+    key: &pg_sys::ScanKeyData,
+) -> Option<(i16, i16)> {
+    const INTEGERS: u32 = 1976;
+    const TIMES: u32 = 434;
+    let operator = u32::from(LESS)..=u32::from(GREATER);
+    if !operator.contains(&u32::from(key.sk_strategy)) {
+        return None;
+    }
+    // SAFETY: the caller's contract.
+    let (family, left, right) = unsafe { types_of(index, key) };
+    match family.to_u32() {
+        INTEGERS => integer_length(left).zip(integer_length(right)),
+        TIMES if left == right => {
+            let length = if left == pg_sys::DATEOID { 4 } else { 8 };
+            Some((length, length))
+        }
+        _ => None,
     }
 }
 

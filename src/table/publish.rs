@@ -7,6 +7,7 @@ use crate::chunk::chunk_cache;
 use crate::chunk::notes;
 use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::chunk::write::{self, Target};
+use crate::pg::lock_tags;
 use crate::pg::page::Page;
 use crate::pg::page_patch;
 use crate::pg::relation;
@@ -76,7 +77,11 @@ unsafe fn note_for(
         let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
         let slots = notes::slots_at(table, at, chunk)?;
         let count = slots.len() / SLOT_BYTES;
-        let left = if prepares { 0 } else { count / PREPARED_SHARE };
+        let left = if prepares || !lock_tags::may_prepare() {
+            0
+        } else {
+            count / PREPARED_SHARE
+        };
         if notes::free_slots(table, chunk, &slots, left + 1).len() <= left {
             return None;
         }

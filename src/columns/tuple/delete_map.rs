@@ -257,7 +257,8 @@ impl DeleteMap {
 
 /// The numbers of bits that are set.
 pub fn set_bits(words: &[u64]) -> impl Iterator<Item = u32> + '_ {
-    words.iter().enumerate().flat_map(|(at, &word)| {
+    let some = words.iter().enumerate().filter(|(_, &word)| word != 0);
+    some.flat_map(|(at, &word)| {
         let mut rest = word;
         core::iter::from_fn(move || {
             let bit = (rest != 0).then(|| rest.trailing_zeros())?;
