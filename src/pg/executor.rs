@@ -120,7 +120,8 @@ pub unsafe fn next_row(node: *mut pg_sys::PlanState) -> *mut TupleTableSlot {
 /// plain values only.
 pub mod unguarded {
     use super::{clear_virtual, store_virtual};
-    use pgrx::pg_sys::{self, EState, Plan, PlanState, ProjectionInfo, TupleTableSlot};
+    use pgrx::pg_sys::{self, EState, ExprContext, ExprState};
+    use pgrx::pg_sys::{Plan, PlanState, ProjectionInfo, TupleTableSlot};
 
     unsafe extern "C-unwind" {
         /// # Safety
@@ -143,6 +144,25 @@ pub mod unguarded {
                 Some(next) => next(node),
                 None => core::ptr::null_mut(),
             }
+        }
+    }
+
+    /// Does a condition hold, in the per-tuple memory of `context`?
+    ///
+    /// # Safety
+    /// `condition` is initialized, `context` is its node's and set up.
+    pub unsafe fn holds(condition: *mut ExprState, context: *mut ExprContext) -> bool {
+        // SAFETY: the caller's promise; an initialized expression has the function.
+        unsafe {
+            let Some(evaluate) = (*condition).evalfunc else {
+                return false;
+            };
+            let previous = pg_sys::CurrentMemoryContext;
+            pg_sys::CurrentMemoryContext = (*context).ecxt_per_tuple_memory;
+            let mut isnull = false;
+            let value = evaluate(condition, context, &mut isnull);
+            pg_sys::CurrentMemoryContext = previous;
+            !isnull && value.value() as u8 != 0
         }
     }
 

@@ -131,6 +131,13 @@ impl Lanes {
 /// Rows of a window, and which of them are wanted; None: all of them.
 pub type Selected = (Range<u32>, Option<Bitmap>);
 
+/// Conditions that are evaluated row by row; null: none.
+pub struct Rest {
+    pub compressed: *mut pg_sys::ExprState,
+    pub lanes: Vec<usize>,
+    pub ordinary: *mut pg_sys::ExprState,
+}
+
 /// Chooses rows.
 pub struct Selection {
     pub lanes: Vec<Lane>,
@@ -199,6 +206,15 @@ impl Selection {
                 undecided: Vec::new(),
                 counters: Counters::default(),
             }
+        }
+    }
+
+    /// Leaves conditions that are decided by no vectors to the caller: of rows of chunks, over these lanes, and of rows of the tail, all of them.
+    pub fn leave_rest(&mut self) -> Rest {
+        Rest {
+            compressed: core::mem::replace(&mut self.residual, core::ptr::null_mut()),
+            lanes: self.residual_lanes.clone(),
+            ordinary: core::mem::replace(&mut self.every, core::ptr::null_mut()),
         }
     }
 

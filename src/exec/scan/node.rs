@@ -32,10 +32,20 @@ struct Own {
     slot: *mut pg_sys::TupleTableSlot,
     source: Option<Source>,
     phase: Phase,
+    /// The row that is looked at, and what core asks of it; null: nothing.
+    row: Option<Row>,
+    condition: *mut pg_sys::ExprState,
     /// What a parallel query's processes share; null where there are none.
     shared: *mut InParallel,
     /// What the leader has found before it had the memory to share it.
     found: Option<Found>,
+}
+
+/// A row of the window, or the one of the tail that the slot shows.
+#[derive(Clone, Copy)]
+enum Row {
+    Compressed(usize),
+    Ordinary,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -106,6 +116,8 @@ unsafe extern "C-unwind" fn begin(
             slot: pg_sys::table_slot_create(table, &raw mut (*estate).es_tupleTable),
             source: None,
             phase: Phase::Start,
+            row: None,
+            condition: core::ptr::null_mut(),
             shared: core::ptr::null_mut(),
             found: None,
         };
@@ -145,42 +157,79 @@ unsafe extern "C-unwind" fn rescan(node: *mut pg_sys::CustomScanState) {
     }
 }
 
-/// Carries no `#[pg_guard]`: an error of core's projection passes through as it is, and jumps over this frame, which holds plain values only.
+/// Carries no `#[pg_guard]`: an error of conditions and of core's projection passes through as it is, and jumps over this frame, which holds plain
+/// values only.
 unsafe extern "C-unwind" fn exec(
     node: *mut pg_sys::CustomScanState,
 ) -> *mut pg_sys::TupleTableSlot {
     // SAFETY: as above; the node's context sees the row of the table.
     unsafe {
-        let row = advance(node);
-        let projection = (*(*node.cast::<ScanState>()).own).output.projection;
-        if row.is_null() || projection.is_null() {
+        let own = (*node.cast::<ScanState>()).own;
+        loop {
+            if !advance(node) {
+                return core::ptr::null_mut();
+            }
+            let condition = (*own).condition;
+            if condition.is_null() || unguarded::holds(condition, (*node).ss.ps.ps_ExprContext) {
+                break;
+            }
+        }
+        let row = put_together(node);
+        let projection = (*own).output.projection;
+        if projection.is_null() {
             return row;
         }
         unguarded::project(projection)
     }
 }
 
-/// The next row, before core's projection.
+/// Goes to the next row of which conditions are to be asked; false where there is none.
 #[pg_guard]
-unsafe extern "C-unwind" fn advance(
-    node: *mut pg_sys::CustomScanState,
-) -> *mut pg_sys::TupleTableSlot {
+unsafe extern "C-unwind" fn advance(node: *mut pg_sys::CustomScanState) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
         let own = own_of(node);
+        own.forget_row(node);
         loop {
-            if let Some(row) = own.next(node) {
-                return row;
+            own.row = own.next();
+            if own.row.is_some() {
+                return true;
             }
             match own.phase {
                 Phase::Start => own.start(node),
                 Phase::Read => {}
                 Phase::Done => {
                     own.output.clear();
-                    return core::ptr::null_mut();
+                    return false;
                 }
             }
         }
+    }
+}
+
+/// The row that is looked at, before core's projection.
+#[pg_guard]
+unsafe extern "C-unwind" fn put_together(
+    node: *mut pg_sys::CustomScanState,
+) -> *mut pg_sys::TupleTableSlot {
+    // SAFETY: the caller's contract: there is one.
+    unsafe {
+        let own = own_of(node);
+        let rows = &mut own.rows;
+        let tid = match own.row {
+            Some(Row::Compressed(row)) => {
+                rows.decode_outputs();
+                own.output
+                    .compressed(&rows.selection.lanes, &rows.window, row);
+                rows.tid(row)
+            }
+            _ => {
+                let (values, nulls) = executor::attributes(own.slot, rows.selection.attributes);
+                own.output.ordinary(values, nulls);
+                Some(tid::from_pg(&(*own.slot).tts_tid))
+            }
+        };
+        own.output.at(tid.expect("BUG: a row of no chunk"))
     }
 }
 
@@ -199,60 +248,56 @@ impl Own {
         }
     }
 
-    /// The next row of the chunk that is open, or the next row of the tail. None where there is none, or another chunk was opened.
-    unsafe fn next(
-        &mut self,
-        node: *mut pg_sys::CustomScanState,
-    ) -> Option<*mut pg_sys::TupleTableSlot> {
+    /// Frees what was made of the row before.
+    unsafe fn forget_row(&self, node: *mut pg_sys::CustomScanState) {
         // SAFETY: the caller's contract.
         unsafe {
-            if !self.output.projection.is_null() {
-                let context = (*node).ss.ps.ps_ExprContext;
-                (*context).ecxt_scantuple = (*node).ss.ss_ScanTupleSlot;
-                let memory = (*context).ecxt_per_tuple_memory;
-                if !(*memory).isReset {
-                    pg_sys::MemoryContextReset(memory);
-                }
+            let context = (*node).ss.ps.ps_ExprContext;
+            (*context).ecxt_scantuple = (*node).ss.ss_ScanTupleSlot;
+            let memory = (*context).ecxt_per_tuple_memory;
+            if !(*memory).isReset {
+                pg_sys::MemoryContextReset(memory);
             }
-            if let Some(row) = self.rows.next() {
-                let lanes = &self.rows.selection.lanes;
-                self.output.compressed(lanes, &self.rows.window, row);
-                return self.rows.tid(row).map(|tid| self.output.at(tid));
-            }
-            match self.source.as_mut()?.next() {
-                None => {
-                    self.stop();
-                    self.phase = Phase::Done;
-                }
-                Some(Input::Chunk(open)) => self.rows.enter(open),
-                Some(Input::Row) => return self.tail_row(),
-            }
-            error::check_interrupts();
-            None
         }
     }
 
-    unsafe fn tail_row(&mut self) -> Option<*mut pg_sys::TupleTableSlot> {
-        // SAFETY: the caller's contract: the slot shows a row of the table.
+    /// The next row of the chunk that is open, or the next row of the tail. None where there is none, or another chunk was opened.
+    unsafe fn next(&mut self) -> Option<Row> {
+        // SAFETY: the caller's contract.
         unsafe {
-            let selection = &mut self.rows.selection;
-            selection.counters.tail_rows += 1;
-            let (values, nulls) = executor::attributes(self.slot, selection.attributes);
-            let evaluation = selection.evaluation;
-            for (at, (&value, &isnull)) in values.iter().zip(nulls).enumerate() {
-                evaluation.set(at, (value, isnull));
+            if let Some(row) = self.rows.next() {
+                self.condition = self.rows.rest.compressed;
+                self.rows.show(row);
+                return Some(Row::Compressed(row));
             }
-            (*evaluation.context).ecxt_scantuple = evaluation.row;
-            evaluation.forget();
-            if !selection.takes_row() {
-                return None;
+            let input = self.source.as_mut()?.next();
+            error::check_interrupts();
+            match input {
+                None => {
+                    self.stop();
+                    self.phase = Phase::Done;
+                    None
+                }
+                Some(Input::Chunk(open)) => {
+                    self.rows.enter(open);
+                    None
+                }
+                Some(Input::Row) => {
+                    let selection = &mut self.rows.selection;
+                    selection.counters.tail_rows += 1;
+                    let (values, nulls) = executor::attributes(self.slot, selection.attributes);
+                    for (at, (&value, &isnull)) in values.iter().zip(nulls).enumerate() {
+                        selection.evaluation.set(at, (value, isnull));
+                    }
+                    self.condition = self.rows.rest.ordinary;
+                    Some(Row::Ordinary)
+                }
             }
-            self.output.ordinary(values, nulls);
-            Some(self.output.at(tid::from_pg(&(*self.slot).tts_tid)))
         }
     }
 
     unsafe fn stop(&mut self) {
+        self.row = None;
         self.rows.leave();
         if let Some(source) = self.source.take() {
             // SAFETY: the caller's contract.

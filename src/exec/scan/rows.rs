@@ -1,6 +1,8 @@
-//! The wanted rows of a chunk, one by one. Columns that go up are decoded for windows that have such rows.
+//! The rows of a chunk that vectors leave, one by one. Columns that go up are decoded for windows that have such rows; where other conditions are
+//! to be asked first, only for those of whose rows one is wanted.
 
-use crate::exec::aggregate::selection::Selection;
+use crate::chunk::read::Chunk;
+use crate::exec::aggregate::selection::{Rest, Selection};
 use crate::pg::error;
 use crate::pg::tid::Tid;
 use crate::table::visible::OpenChunk;
@@ -9,8 +11,11 @@ use std::ops::Range;
 /// Walks over chunks.
 pub struct Rows {
     pub selection: Selection,
-    /// Lanes that go up.
+    /// What the executor asks of each row.
+    pub rest: Rest,
+    /// Lanes that go up, and whether the window has them decoded.
     outputs: Vec<usize>,
+    has_outputs: bool,
     open: Option<OpenChunk>,
     /// What is left of the chunk: of the range that is walked, and behind it.
     range: Range<u32>,
@@ -24,10 +29,12 @@ pub struct Rows {
 }
 
 impl Rows {
-    pub fn new(selection: Selection, outputs: Vec<usize>) -> Rows {
+    pub fn new(mut selection: Selection, outputs: Vec<usize>) -> Rows {
         Rows {
+            rest: selection.leave_rest(),
             selection,
             outputs,
+            has_outputs: false,
             open: None,
             range: 0..0,
             ranges: Vec::new().into_iter(),
@@ -96,11 +103,12 @@ impl Rows {
             // SAFETY: the caller's contract: the chunk was entered.
             let selected = unsafe { selection.select(open, window) };
             if let Some((rows, wanted)) = selected {
-                for &lane in &self.outputs {
-                    let lane = &mut selection.lanes[lane];
-                    selection.counters.blocks += u64::from(lane.decode_line(chunk, &rows));
-                    lane.make_datums();
-                }
+                self.has_outputs = self.rest.compressed.is_null();
+                let lanes = match self.has_outputs {
+                    true => &self.outputs,
+                    false => &self.rest.lanes,
+                };
+                decode(selection, chunk, &rows, lanes);
                 self.wanted.clear();
                 match wanted {
                     None => self.wanted.extend(0..rows.len() as u32),
@@ -122,10 +130,44 @@ impl Rows {
         }
     }
 
+    /// Sets the columns that conditions on a row of the window need.
+    ///
+    /// # Safety
+    /// Inside a guarded entry point of the node.
+    pub unsafe fn show(&self, row: usize) {
+        let selection = &self.selection;
+        for &lane in &self.rest.lanes {
+            let lane = &selection.lanes[lane];
+            // SAFETY: by contract; the row of the table has the column.
+            unsafe {
+                selection
+                    .evaluation
+                    .set(lane.at, lane.datum(&self.window, row))
+            };
+        }
+    }
+
+    /// Decodes the columns that go up, of the window.
+    pub fn decode_outputs(&mut self) {
+        if let Some(open) = self.open.as_ref().filter(|_| !self.has_outputs) {
+            let chunk = &open.reader.chunk;
+            decode(&mut self.selection, chunk, &self.window, &self.outputs);
+            self.has_outputs = true;
+        }
+    }
+
     /// The TID of a row of the window.
     pub fn tid(&self, row: usize) -> Option<Tid> {
         let open = self.open.as_ref()?;
         let row = self.window.start + row as u32;
         Some(Tid::of_row(open.reader.chunk.tid, row))
+    }
+}
+
+fn decode(selection: &mut Selection, chunk: &Chunk, rows: &Range<u32>, lanes: &[usize]) {
+    for &lane in lanes {
+        let lane = &mut selection.lanes[lane];
+        selection.counters.blocks += u64::from(lane.decode_line(chunk, rows));
+        lane.make_datums();
     }
 }
