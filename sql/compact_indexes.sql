@@ -31,3 +31,17 @@ SELECT array_agg(relfilenode ORDER BY oid) AS files FROM pg_class WHERE relname 
 CALL varve.compact('grown');
 SELECT array_agg(relfilenode ORDER BY oid) = :'files' AS same_files FROM pg_class WHERE relname LIKE 'grown%';
 DROP TABLE grown;
+-- Keys that are known to be unique are not sorted for it.
+CREATE TABLE keyed(time timestamptz NOT NULL, host int, PRIMARY KEY (host, time)) USING varve WITH (autovacuum_enabled = false);
+SET varve.batch_rows = 1000000;
+INSERT INTO keyed SELECT '2026-01-01'::timestamptz + g * interval '1 s', g % 10 FROM generate_series(1, 100000) g;
+RESET varve.batch_rows;
+SELECT pg_relation_filenode('keyed_pkey') AS key_file, pg_stat_force_next_flush() \gset
+SELECT temp_bytes FROM pg_stat_database WHERE datname = current_database() \gset
+SET maintenance_work_mem = '1MB';
+CALL varve.compact('keyed');
+SELECT pg_relation_filenode('keyed_pkey') <> :key_file AS is_built_again, pg_stat_force_next_flush();
+SELECT temp_bytes - :temp_bytes AS sorted_in_files FROM pg_stat_database WHERE datname = current_database();
+RESET maintenance_work_mem;
+INSERT INTO keyed VALUES ('2026-01-01 00:00:11Z', 1);
+DROP TABLE keyed;

@@ -6,6 +6,7 @@ use crate::pg::error::{self, Code};
 use crate::pg::nbtree::EntryScan;
 use crate::pg::relation::{self, Open};
 use crate::pg::vacuum;
+use crate::unique::known;
 use pgrx::pg_sys;
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::PgTryBuilder;
@@ -122,9 +123,11 @@ unsafe fn rebuild(table: pg_sys::Relation, index: pg_sys::Oid) {
         }
         let persistence = (*(*table).rd_rel).relpersistence;
         let mut params = pg_sys::ReindexParams::default();
-        #[cfg(feature = "pg15")]
-        pg_sys::reindex_index(index, true, persistence, &mut params);
-        #[cfg(feature = "pg17")]
-        pg_sys::reindex_index(core::ptr::null(), index, true, persistence, &mut params);
+        known::while_built_again(|| {
+            #[cfg(feature = "pg15")]
+            pg_sys::reindex_index(index, true, persistence, &mut params);
+            #[cfg(feature = "pg17")]
+            pg_sys::reindex_index(core::ptr::null(), index, true, persistence, &mut params);
+        });
     }
 }

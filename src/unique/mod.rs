@@ -8,6 +8,7 @@ pub mod bypass;
 pub mod find;
 pub mod kept_key;
 pub mod key_cache;
+pub mod known;
 pub mod series_key;
 pub mod side;
 pub mod stability_check;

@@ -14,6 +14,7 @@ pub use validate::index_validate_scan;
 use super::unique::build;
 use crate::catalog::chunk_marker;
 use crate::pg::relation;
+use crate::unique::known;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use rows::{Blocks, Entry, Rows, Step};
@@ -56,7 +57,7 @@ pub unsafe extern "C-unwind" fn index_build_range_scan(
             scan,
             &mut snapshot,
         );
-        if !(*info).ii_Concurrent && !is_check(scan) {
+        if !(*info).ii_Concurrent && !is_check(scan) && !known::are_unique() {
             build::verify(table, index, core::ptr::null_mut());
         }
         let entry: *mut Entry = &mut (*rows).entry;
