@@ -10,7 +10,7 @@
 //!   columns NULL. Scans find it by its first key, but do not learn from the index what times it has;
 //! * else one with all columns NULL, where every scan looks. Few chunks may be there for long.
 //!
-//! Where series are so short that this would be more than an entry for `ROWS_PER_ENTRY` rows, and first keys are integers, they
+//! Where series are so short that this would be more than an entry for `ROWS_PER_SERIES` rows, and first keys are integers, they
 //! are entered by *cells*: stretches of `CELL_KEYS` first keys, each by its first one, as in the second case.
 //!
 //! The TID of a chunk's entry is its header's with `HEADER_BIT` set in the block number, so that scans
@@ -33,6 +33,8 @@ const HEADER_BIT: u32 = 1 << 31;
 const SERIES_PER_FIRST_KEY: usize = 32;
 /// A chunk that is entered by first keys, or by cells of them, has at most one entry for so many rows.
 const ROWS_PER_ENTRY: usize = 64;
+/// Series that have fewer rows in a chunk, on average, are entered by cells where they can be.
+const ROWS_PER_SERIES: usize = 128;
 /// First keys of a cell: a power of two.
 const CELL_KEYS: i64 = 64;
 /// Where a cell has at most so many series in a shared chunk, it is as good as their keys.
@@ -234,7 +236,7 @@ pub unsafe fn header_entries(
             if few && firsts < all.len() && all.len() <= firsts * SERIES_PER_FIRST_KEY {
                 return in_section(table, index, reader, &columns);
             }
-            if all.len() * ROWS_PER_ENTRY > chunk.header.rows as usize {
+            if all.len() * ROWS_PER_SERIES > chunk.header.rows as usize {
                 let cells = cell_entries(table, index, reader, &columns, &by_first);
                 if let Some(needed) =
                     cells.filter(|cells| all.len() <= cells.len() * SERIES_PER_CELL)

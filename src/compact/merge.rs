@@ -1,22 +1,25 @@
 //! Merging: one round, in one transaction, rewrites chunks sorted by (key, time). Rows are read and
 //! written in slices of that order, so memory is bounded by `varve.batch_memory` however many go in.
 //!
-//! A series of 1,024 rows or more in a round gets chunks of its own; shorter ones share chunks, in the
-//! order of keys. Chunks are entered under the keys of their series where they can be: the times that
+//! A series of 1,024 rows or more in a round gets chunks of its own; shorter ones share chunks (`cut`), in the
+//! order of keys, one part after the other (`parts`). Chunks are entered under the keys of their series where they can be: the times that
 //! keyed chunks have of one series never overlap. Own chunks that the new rows of a long series overlap
-//! are pulled into the round. Where that would rewrite far more than is new, or one of them is locked,
-//! and where short series overlap older rows, the new chunk stays without a key until a later round.
+//! are pulled into the round. Where that would rewrite far more than is new, or one of them is locked, the new chunk
+//! stays without a key until a later round; so does that of the rows of short series that lie among older ones.
 
+use super::cut;
 use super::long_key;
-use super::plan::GROWTH;
+use super::parts::Part;
+use super::plan::{Merge, GROWTH};
 use super::source::{Source, Span};
 use super::survey::{self, Seen, Survey};
+use super::windows::{Windows, ALL_TIMES};
 use crate::catalog::layout::Layout;
-use crate::chunk::encode::{self, Encoded, Plan, CHUNK_BYTES, OWN_CHUNK_ROWS};
+use crate::chunk::encode::OWN_CHUNK_ROWS;
 use crate::chunk::index_entries::SeriesIndexes;
 use crate::chunk::notes;
 use crate::chunk::read::{Chunk, Damage};
-use crate::chunk::row_set::{integer_at, RowSet};
+use crate::chunk::row_set::RowSet;
 use crate::chunk::write::{self, Target};
 use crate::guc;
 use crate::pg::error;
@@ -27,7 +30,6 @@ use pgrx::pg_sys;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::ops::Bound::Included;
-use varve_columns::chunk::Tier;
 
 /// Late rows pull in keyed chunks of up to so many times their number.
 const PULL: u64 = 16;
@@ -47,30 +49,48 @@ pub struct Broken {
 }
 
 /// The rows of one series in a round.
-struct Series {
-    span: Span,
+pub struct Series {
+    pub span: Span,
+    /// Those of each window, of a short one.
+    pub windows: Vec<Run>,
     /// Gets chunks of its own.
-    own: bool,
+    pub own: bool,
     /// Its chunks may be entered under its key.
-    keyed: bool,
+    pub keyed: bool,
 }
 
-struct Round<'a> {
-    target: Target,
-    layout: &'a Layout,
+/// The rows of one short series in one window.
+pub struct Run {
+    /// The window's number.
+    pub number: i64,
+    pub span: Span,
+    /// Rows up to here lie among keyed chunks; those behind may be entered under their key.
+    pub late_until: Option<i64>,
+}
+
+pub struct Round<'a> {
+    pub target: Target,
+    pub layout: &'a Layout,
     survey: &'a Survey,
     snapshot: pg_sys::Snapshot,
-    sources: Vec<Source>,
+    pub sources: Vec<Source>,
     /// The survey's numbers of the sources. An input that somebody is at is not among them: it stays
     /// where it is, and what is written must not overlap it.
     claimed: FxHashSet<usize>,
-    series: FxHashMap<Vec<u8>, Series>,
-    level: u8,
+    pub series: FxHashMap<Vec<u8>, Series>,
+    pub merge: &'a Merge,
+    pub windows: &'a Windows,
+    /// Length of the windows that rows of short series are divided by.
+    pub length: i64,
+    /// Rows of short series that lie among keyed chunks are written apart from the others.
+    pub parts_late: bool,
+    /// Least level of the own chunks of each series that are written.
+    pub own_levels: FxHashMap<&'a [u8], u8>,
     /// Last keys of keyed chunks of several series that stay.
-    ends: FxHashSet<&'a [u8]>,
+    pub ends: FxHashSet<&'a [u8]>,
 }
 
-/// Merges the chunks `inputs` of a survey.
+/// Merges chunks of a survey.
 ///
 /// # Safety
 /// `table` must be open with the lock of compact, `snapshot` active.
@@ -78,7 +98,8 @@ pub unsafe fn round(
     table: pg_sys::Relation,
     layout: &Layout,
     survey: &Survey,
-    inputs: &[usize],
+    windows: &Windows,
+    merge: &Merge,
     snapshot: pg_sys::Snapshot,
 ) -> Result<Done, Broken> {
     // SAFETY: by contract.
@@ -91,19 +112,26 @@ pub unsafe fn round(
             sources: Vec::new(),
             claimed: FxHashSet::default(),
             series: FxHashMap::default(),
-            level: 1,
+            merge,
+            windows,
+            length: ALL_TIMES,
+            parts_late: false,
+            own_levels: FxHashMap::default(),
             ends: FxHashSet::default(),
         };
-        let mut inputs = inputs.to_vec();
+        let mut inputs = merge.inputs.clone();
         inputs.sort_by_key(|&at| survey.chunks[at].tid);
         for at in inputs {
-            if round.claim(at)? {
-                round.level = round.level.max(survey.chunks[at].level.saturating_add(1));
+            let seen = &survey.chunks[at];
+            if round.claim(at)? && seen.one_series && seen.level > 0 {
+                let level = round.own_levels.entry(&seen.first_key).or_default();
+                *level = (*level).max(seen.level.saturating_add(1));
             }
         }
         round.count_series()?;
-        round.decide()?;
         round.note_ends();
+        round.decide()?;
+        round.part_late()?;
         round.write()?;
         Ok(round.finish())
     }
@@ -145,6 +173,10 @@ impl Round<'_> {
             };
             let claimed = delete_header(table, &source.reader.chunk, self.target.command);
             if claimed {
+                if seen.one_series && seen.level > 0 {
+                    let level = self.own_levels.entry(&seen.first_key).or_default();
+                    *level = (*level).max(seen.level);
+                }
                 self.sources.push(source);
                 self.claimed.insert(at);
             }
@@ -153,7 +185,7 @@ impl Round<'_> {
     }
 
     /// Names the source that is damaged.
-    fn check<R>(
+    pub fn check<R>(
         &mut self,
         at: usize,
         body: impl FnOnce(&mut Self, usize) -> Result<R, Damage>,
@@ -164,39 +196,12 @@ impl Round<'_> {
         })
     }
 
-    fn own_rows(&self) -> u64 {
+    pub fn own_rows(&self) -> u64 {
         if self.layout.keys.is_empty() {
             1
         } else {
             OWN_CHUNK_ROWS.min(guc::chunk_rows()) as u64
         }
-    }
-
-    /// Counts rows and notes the time range of each series.
-    fn count_series(&mut self) -> Result<(), Broken> {
-        let own_rows = self.own_rows();
-        for at in 0..self.sources.len() {
-            let spans = self.check(at, |round, at| round.sources[at].spans(round.layout))?;
-            for (key, span) in spans {
-                match self.series.get_mut(&key) {
-                    Some(series) => series.span.extend(span),
-                    None => {
-                        self.series.insert(
-                            key,
-                            Series {
-                                span,
-                                own: false,
-                                keyed: false,
-                            },
-                        );
-                    }
-                }
-            }
-        }
-        for series in self.series.values_mut() {
-            series.own = series.span.rows >= own_rows;
-        }
-        Ok(())
     }
 
     /// Decides which series are entered under their keys, and claims what has to be merged for that.
@@ -225,8 +230,14 @@ impl Round<'_> {
                 // SAFETY: as above.
                 unsafe { self.pull(series, &own, apart) }?;
             } else {
-                series.keyed = apart(&series.span)
-                    && !own.iter().any(|&at| self.span(at).overlaps(&series.span));
+                for run in &mut series.windows {
+                    let others = shared.get(key).into_iter().flatten().copied();
+                    let others = others.chain(own.iter().map(|&at| self.span(at)));
+                    let among = others.filter(|other| other.overlaps(&run.span));
+                    run.late_until = among.map(|other| other.max).max();
+                }
+                let mut runs = series.windows.iter();
+                series.keyed = runs.all(|run| run.late_until.is_none());
             }
             series.keyed &= !long_key::is_short_for(key);
         }
@@ -238,9 +249,10 @@ impl Round<'_> {
     fn note_ends(&mut self) {
         let claimed = &self.claimed;
         let others = self.survey.chunks.iter().enumerate();
+        let level = self.level_of(Part::All, &self.live_counts());
         self.ends = others
             .filter(|(at, seen)| {
-                seen.keyed && !seen.one_series && seen.level >= self.level && !claimed.contains(at)
+                seen.keyed && !seen.one_series && seen.level >= level && !claimed.contains(at)
             })
             .map(|(_, seen)| seen.last_key.as_slice())
             .collect();
@@ -325,6 +337,10 @@ impl Round<'_> {
             .take_while(|&&at| self.span(at).overlaps(&new))
             .count();
         let inside = &own[start..start + count];
+        if !self.merge.pulls {
+            series.keyed = inside.is_empty() && apart(&new);
+            return Ok(());
+        }
         let all = inside.iter().fold(new, |all, &at| all.union(self.span(at)));
         series.keyed = all.rows - new.rows <= new.rows * PULL
             && apart(&all)
@@ -344,6 +360,7 @@ impl Round<'_> {
                 && span.rows <= series.span.rows * GROWTH
                 && self.survey.chunks[at].settled
                 && apart(&all)
+                && self.windows.is_kept(all.max.saturating_sub(all.min))
                 // SAFETY: as above.
                 && unsafe { self.claim(at) }?;
             if taken {
@@ -364,51 +381,65 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Reads all rows in order, slice by slice, and writes the new chunks.
+    /// Writes the new chunks, part by part.
     unsafe fn write(&mut self) -> Result<(), Broken> {
-        let bounds = self.slice_bounds()?;
         // SAFETY: the table is open.
-        let (indexes, mut set) = unsafe {
-            (
-                SeriesIndexes::open(self.target.table),
-                RowSet::new((*self.target.table).rd_att),
-            )
-        };
+        let indexes = unsafe { SeriesIndexes::open(self.target.table) };
+        for part in self.parts() {
+            // SAFETY: as above.
+            unsafe { self.write_part(part, &indexes) }?;
+        }
+        Ok(())
+    }
+
+    /// Reads the rows of a part in order, slice by slice, and writes the new chunks.
+    unsafe fn write_part(&mut self, part: Part, indexes: &SeriesIndexes) -> Result<(), Broken> {
+        let mut counts = self.live_counts();
+        if part != Part::All {
+            for (at, count) in counts.iter_mut().enumerate() {
+                *count = self.check(at, |round, at| round.rows_of(at, part))?.len();
+            }
+        }
+        let level = self.level_of(part, &counts);
+        let bounds = self.slice_bounds(part, &counts)?;
+        // SAFETY: the table is open.
+        let mut set = unsafe { RowSet::new((*self.target.table).rd_att) };
         let slices = bounds.len() + 1;
         for slice in 0..slices {
             let from = slice.checked_sub(1).map(|at| bounds[at].as_slice());
             let to = bounds.get(slice).map(Vec::as_slice);
-            for at in 0..self.sources.len() {
+            for (at, _) in counts.iter().enumerate().filter(|(_, &count)| count > 0) {
                 self.check(at, |round, at| {
+                    let rows = round.rows_of(at, part)?;
                     let source = &round.sources[at];
-                    let rows = source.rows_between(round.layout, from, to)?;
+                    let rows = source.rows_between(round.layout, rows, from, to)?;
                     if !rows.is_empty() {
                         source.append(&mut set, &rows)?;
                     }
                     Ok(())
                 })?;
             }
-            set = self.write_slice(set, &indexes, slice + 1 == slices);
+            set = cut::write_slice(self, set, (part, level), indexes, slice + 1 == slices);
         }
         Ok(())
     }
 
-    /// Sort keys at which to cut the rows into slices that fit into memory.
-    fn slice_bounds(&mut self) -> Result<Vec<Vec<u8>>, Broken> {
-        let (mut rows, mut bytes) = (0usize, 0usize);
-        for source in &self.sources {
-            rows += source.live_count() as usize;
-            bytes += source.live_count() as usize * source.row_bytes;
-        }
+    /// Sort keys at which to cut the rows of a part into slices that fit into memory. `counts`: how many of them each source has.
+    fn slice_bounds(&mut self, part: Part, counts: &[usize]) -> Result<Vec<Vec<u8>>, Broken> {
+        let rows: usize = counts.iter().sum();
+        let of_source = self.sources.iter().zip(counts);
+        let bytes: usize = of_source
+            .map(|(source, count)| source.row_bytes * count)
+            .sum();
         let slices = bytes.div_ceil(guc::batch_memory_bytes()).max(1);
         if slices == 1 || self.layout.time.is_none() {
             return Ok(Vec::new());
         }
         let step = (rows / (slices * 32)).max(1);
         let mut samples = Vec::new();
-        for at in 0..self.sources.len() {
+        for (at, _) in counts.iter().enumerate().filter(|(_, &count)| count > 0) {
             self.check(at, |round, at| {
-                let live = round.sources[at].live_rows();
+                let live = round.rows_of(at, part)?;
                 let rows: Vec<u32> = live.into_iter().skip(step / 2).step_by(step).collect();
                 let columns = round.sources[at].sort_columns(round.layout, &rows)?;
                 for row in 0..rows.len() {
@@ -428,38 +459,6 @@ impl Round<'_> {
         Ok(bounds)
     }
 
-    /// Writes the chunks of a slice that are complete; returns the rows that wait for the next slice.
-    fn write_slice(&mut self, set: RowSet, indexes: &SeriesIndexes, last: bool) -> RowSet {
-        let order = set.order(self.layout);
-        // Rows with large values do not wait for others: they are chunks by themselves.
-        let is_full = set.bytes >= guc::batch_memory_bytes();
-        let mut writer = Writer {
-            round: self,
-            set: &set,
-            indexes,
-            rows: &order.rows,
-            shared: 0..0,
-            shared_keyed: true,
-        };
-        let mut waiting = 0..0;
-        for (at, series) in order.series.iter().enumerate() {
-            let open = !last && at + 1 == order.series.len();
-            waiting = writer.series(series.clone(), open, is_full);
-        }
-        if is_full {
-            writer.close();
-        }
-        let start = if last {
-            writer.close();
-            set.rows
-        } else if writer.shared.is_empty() {
-            waiting.start
-        } else {
-            writer.shared.start
-        };
-        set.pick(&order.rows[start.min(set.rows)..])
-    }
-
     /// Deletes the pieces of what was merged.
     fn finish(self) -> Done {
         let mut done = Done::default();
@@ -471,135 +470,5 @@ impl Round<'_> {
             done.freed += chunk.statics.payload.tids.len() as u64 + 1;
         }
         done
-    }
-}
-
-/// Cuts ordered rows into chunks.
-struct Writer<'a, 'b> {
-    round: &'a Round<'b>,
-    set: &'a RowSet,
-    indexes: &'a SeriesIndexes,
-    /// Row numbers in order.
-    rows: &'a [u32],
-    /// Rows of short series that wait for their chunk to fill.
-    shared: core::ops::Range<usize>,
-    /// All of them may be entered under their keys.
-    shared_keyed: bool,
-}
-
-impl Writer<'_, '_> {
-    fn limit(&self) -> usize {
-        let per_row = (self.set.bytes / self.set.rows.max(1)).max(1);
-        guc::chunk_rows().min((CHUNK_BYTES / per_row).max(1))
-    }
-
-    /// Takes one series; returns the rows of it that are not written yet. `open`: more may follow, and rows of a short series wait for them
-    /// unless memory `is_full`.
-    fn series(
-        &mut self,
-        range: core::ops::Range<usize>,
-        open: bool,
-        is_full: bool,
-    ) -> core::ops::Range<usize> {
-        let timed = self.timed_end(&range);
-        let keys = self.round.layout.keys.iter();
-        let keys = keys.map(|&key| &self.set.columns[usize::from(key) - 1]);
-        let mut key = Vec::new();
-        long_key::put_known(&mut key, keys, self.rows[range.start] as usize);
-        let own = self
-            .round
-            .series
-            .get(&key)
-            .filter(|series| series.own && timed > range.start);
-        let Some(series) = own else {
-            if open && !is_full {
-                return range;
-            }
-            let keyed =
-                !open && timed == range.end && self.round.series.get(&key).is_some_and(|s| s.keyed);
-            self.share(range.clone(), keyed);
-            if self.shared.len() * 2 >= self.limit() && self.round.ends.contains(key.as_slice()) {
-                self.close();
-            }
-            return range.end..range.end;
-        };
-        self.close();
-        let rows = series.span.rows as usize;
-        let parts = rows.div_ceil(self.limit()).max(1);
-        let size = rows.div_ceil(parts).clamp(1, self.limit());
-        let mut start = range.start;
-        while timed - start >= size {
-            self.write(start..start + size, true, series.keyed);
-            start += size;
-        }
-        if open {
-            return start..range.end;
-        }
-        if start < timed {
-            self.write(start..timed, true, series.keyed);
-        }
-        if timed < range.end {
-            self.share(timed..range.end, false);
-        }
-        range.end..range.end
-    }
-
-    /// Where the rows without a time start, which sort last.
-    fn timed_end(&self, range: &core::ops::Range<usize>) -> usize {
-        match self.round.layout.time {
-            None => range.start,
-            Some(time) => {
-                let column = &self.set.columns[usize::from(time) - 1];
-                range.start
-                    + self.rows[range.clone()]
-                        .partition_point(|&row| !integer_at(column, row as usize).0)
-            }
-        }
-    }
-
-    /// Lets rows of one series share a chunk with their neighbours.
-    fn share(&mut self, mut range: core::ops::Range<usize>, keyed: bool) {
-        let limit = self.limit();
-        let first = self.rows[range.start] as usize;
-        let null = self.round.layout.keys.iter().any(|&number| {
-            let validity = &self.set.columns[usize::from(number) - 1].validity;
-            validity.as_ref().is_some_and(|valid| !valid[first])
-        });
-        if self.shared.len() + range.len() > limit || null && self.shared_keyed {
-            self.close();
-        }
-        while range.len() > limit {
-            self.write(range.start..range.start + limit, false, false);
-            range.start += limit;
-        }
-        if self.shared.is_empty() {
-            self.shared = range;
-            self.shared_keyed = keyed && !null;
-        } else {
-            self.shared.end = range.end;
-            self.shared_keyed &= keyed;
-        }
-    }
-
-    fn close(&mut self) {
-        let shared = core::mem::replace(&mut self.shared, 0..0);
-        if !shared.is_empty() {
-            self.write(shared, false, self.shared_keyed);
-        }
-        self.shared_keyed = true;
-    }
-
-    fn write(&self, range: core::ops::Range<usize>, one_series: bool, keyed: bool) {
-        error::check_interrupts();
-        let columns = self.set.gather(&self.rows[range]);
-        let plan = Plan {
-            level: self.round.level,
-            one_series,
-            keyed,
-            tier: Tier::Merged(guc::merge_point()),
-        };
-        let target = &self.round.target;
-        let at = Encoded::new(&columns, self.round.layout, &plan).write(target);
-        encode::enter(target.table, self.indexes, at);
     }
 }

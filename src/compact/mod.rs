@@ -1,11 +1,14 @@
 //! Making large chunks of small ones and of the tail: survey, plan, seal, merge, relocate; and rewrites of whole tables.
 //! May import `ingest` and what is below.
 
+mod cut;
 pub mod expire;
 pub mod filter;
+pub mod full_windows;
 mod long_key;
 pub mod merge;
 pub mod obstacle;
+mod parts;
 pub mod plan;
 pub mod progress;
 pub mod reindex;
@@ -16,3 +19,4 @@ pub mod source;
 pub mod stages;
 pub mod survey;
 pub mod torture;
+pub mod windows;

@@ -1,9 +1,12 @@
-//! Which chunks to merge with which. Fresh chunks always go; merged chunks that share series, or that
+//! Which chunks to merge with which. Fresh chunks always go; merged chunks that share series and times with them, or that
 //! had to stay without a key, go along when what is new is a fair part of them, so that each row is
-//! rewritten a bounded number of times; so do small chunks of one series side by side, and some of an
-//! older format. Rounds hold disjoint ranges of keys.
+//! rewritten a bounded number of times; so do small chunks of one series side by side. Chunks of several series that fill a
+//! window of time are merged with each other (`full_windows`), and worn ones, or some of an older format, rewritten.
+//! Rounds of one plan hold disjoint ranges of keys, or of times.
 
+use super::full_windows::full_windows;
 use super::survey::{Seen, Survey};
+use super::windows::{Window, Windows};
 use rustc_hash::FxHashMap;
 
 /// Rows that one round merges at most.
@@ -14,76 +17,198 @@ pub const GROWTH: u64 = 4;
 /// Rows of chunks of older formats that one call of compact writes anew for that reason.
 pub const OUTDATED_ROWS: u64 = 8 << 20;
 
-/// So many keyed chunks of one key and level are merged into one of the next level: each row is rewritten once for each level.
-const FAN_OUT: usize = 11;
+/// So many keyed chunks of one key, level and window are merged into one of the next level: each row is rewritten once for each level.
+pub const FAN_OUT: usize = 11;
 /// Neighbours are merged for their own sake so many times.
-const MOST_NEIGHBOURLY: u8 = 6;
+const MOST_NEIGHBOURLY: u8 = 32;
 
-/// Numbers of the chunks (in the survey) that each round merges. `pack_rows`: rounds are filled up with
-/// further ranges of keys up to so many rows. `outdated_rows`: what is left of `OUTDATED_ROWS`.
-pub fn rounds(survey: &Survey, pack_rows: u64, outdated_rows: &mut u64) -> Vec<Vec<usize>> {
-    let mut chosen = choose(survey, outdated_rows);
+/// What one round merges.
+pub struct Merge {
+    /// Numbers of chunks in the survey.
+    pub inputs: Vec<usize>,
+    /// Whose rows these are, but for some at its end.
+    pub window: Option<Window>,
+    /// What is written is of the next level.
+    pub rises: bool,
+    /// Own chunks that rows lie among go along. Other groups do not know the times of those: only the first one has such rounds, and all
+    /// chunks of the others are keyed ones of several series, which it leaves apart.
+    pub pulls: bool,
+}
+
+/// Chunks that have to do with each other.
+struct Group {
+    chunks: Vec<usize>,
+    window: Option<Window>,
+    rises: bool,
+}
+
+/// What each round merges. `pack_rows`: rounds are filled up with further ranges of keys up to so many rows. `outdated_rows`: what is
+/// left of `OUTDATED_ROWS`. Groups whose times are not apart from those of the others wait for the next plan.
+pub fn rounds(
+    survey: &Survey,
+    windows: &Windows,
+    pack_rows: u64,
+    outdated_rows: &mut u64,
+) -> Vec<Merge> {
+    let groups = choose(survey, windows, outdated_rows);
+    let mut planned: Vec<(i64, i64)> = Vec::new();
+    let mut all = Vec::new();
+    for group in groups {
+        let times = times(&survey.chunks, &group.chunks);
+        let is_apart = times.is_none_or(|times| {
+            let mut others = planned.iter();
+            others.all(|other| times.1 <= other.0 || other.1 <= times.0)
+        });
+        if is_apart {
+            let pulls = all.is_empty();
+            planned.extend(times);
+            all.extend(rounds_of(&survey.chunks, group, pack_rows, pulls));
+        }
+    }
+    all
+}
+
+/// Rounds of disjoint ranges of keys for a group.
+fn rounds_of(chunks: &[Seen], group: Group, pack_rows: u64, pulls: bool) -> Vec<Merge> {
+    let mut chosen = group.chunks;
     chosen.sort_by(|&a, &b| {
-        let (a, b) = (&survey.chunks[a], &survey.chunks[b]);
+        let (a, b) = (&chunks[a], &chunks[b]);
         (&a.first_key, a.min_time, a.tid).cmp(&(&b.first_key, b.min_time, b.tid))
     });
-    let mut rounds: Vec<Vec<usize>> = Vec::new();
+    let mut rounds: Vec<Merge> = Vec::new();
     // What a round writes is of one level, so its parts are too: the round that is being filled, and its rows.
     let mut filling: FxHashMap<u8, (usize, u64)> = FxHashMap::default();
-    for part in key_ranges(&survey.chunks, &chosen) {
-        let part = oldest(&survey.chunks, part);
-        let seen = |at: &usize| &survey.chunks[*at];
+    for part in key_ranges(chunks, &chosen) {
+        let part = oldest(chunks, part);
+        let seen = |at: &usize| &chunks[*at];
         let rows: u64 = part.iter().map(|at| u64::from(seen(at).live)).sum();
         let level = part.iter().map(|at| seen(at).level).max().unwrap_or(0);
         let (round, filled) = filling.entry(level).or_insert((0, u64::MAX));
         if filled.saturating_add(rows) > pack_rows {
             (*round, *filled) = (rounds.len(), 0);
-            rounds.push(Vec::new());
+            rounds.push(Merge {
+                inputs: Vec::new(),
+                window: group.window,
+                rises: group.rises,
+                pulls,
+            });
         }
         *filled += rows;
-        rounds[*round].extend(part);
+        rounds[*round].inputs.extend(part);
     }
     rounds
 }
 
-/// Would there be something to merge if every transaction that has written a chunk were over for everybody?
-pub fn is_unfinished(survey: &Survey) -> bool {
-    let mut outdated_rows = u64::MAX;
-    survey.chunks.iter().any(|seen| !seen.settled) || !choose(survey, &mut outdated_rows).is_empty()
+/// From when to when the rows of some chunks are; `None` where there are none.
+fn times(chunks: &[Seen], group: &[usize]) -> Option<(i64, i64)> {
+    let with_rows = group.iter().map(|&at| &chunks[at]);
+    with_rows
+        .filter(|seen| !seen.tombstone)
+        .map(|seen| match seen.in_layout {
+            true => (seen.min_time, seen.max_time),
+            false => (i64::MIN, i64::MAX),
+        })
+        .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
 }
 
-/// The chunks that are to be merged at all.
-fn choose(survey: &Survey, outdated_rows: &mut u64) -> Vec<usize> {
+/// Would there be something to merge if every transaction that has written a chunk were over for everybody?
+pub fn is_unfinished(survey: &Survey, windows: &Windows) -> bool {
+    let mut outdated_rows = u64::MAX;
+    survey.chunks.iter().any(|seen| !seen.settled)
+        || !choose(survey, windows, &mut outdated_rows).is_empty()
+}
+
+/// The chunks that are to be merged at all, those that are new in the first group.
+fn choose(survey: &Survey, windows: &Windows, outdated_rows: &mut u64) -> Vec<Group> {
     let chunks = &survey.chunks;
     let usable =
         |seen: &Seen| !seen.damaged && (seen.settled || !seen.has_successors && !seen.tombstone);
+    let is_shared = |seen: &Seen| seen.keyed && !seen.one_series;
+    let is_worn = |seen: &Seen| {
+        let deleted = u64::from(seen.rows - seen.live);
+        seen.settled && deleted * 5 > u64::from(seen.rows)
+    };
     let mut taken: Vec<bool> = chunks
         .iter()
         .map(|seen| {
-            let worn = u64::from(seen.rows - seen.live) * 5 > u64::from(seen.rows);
-            usable(seen)
-                && (seen.level == 0 || seen.settled && (seen.tombstone || worn || !seen.in_layout))
+            let is_spent = seen.tombstone || is_worn(seen) && !is_shared(seen) || !seen.in_layout;
+            usable(seen) && (seen.level == 0 || seen.settled && is_spent)
         })
         .collect();
-    for at in loose_levels(chunks, &taken)
-        .into_iter()
-        .chain(full_levels(chunks, &taken))
-    {
+    let fresh: Vec<usize> = (0..chunks.len())
+        .filter(|&at| taken[at] && chunks[at].level == 0)
+        .collect();
+    let loose = loose_levels(chunks, &taken);
+    let among_fresh = levels_among(chunks, &taken, &fresh);
+    let among_loose = levels_among(chunks, &taken, &loose);
+    for at in loose.into_iter().chain(among_fresh).chain(among_loose) {
         taken[at] = usable(&chunks[at]) && chunks[at].settled;
     }
     for series in survey.keyed.values() {
-        for at in small_neighbours(chunks, series) {
+        for at in small_neighbours(chunks, series, windows) {
             taken[at] = true;
         }
     }
-    let live = |at: &usize| u64::from(chunks[*at].live);
-    for at in 0..chunks.len() {
-        if chunks[at].outdated && usable(&chunks[at]) && !taken[at] && *outdated_rows > 0 {
-            *outdated_rows = outdated_rows.saturating_sub(live(&at));
-            taken[at] = true;
+    let mut is_due = |seen: &Seen| {
+        let is_due = seen.outdated && *outdated_rows > 0;
+        if is_due {
+            *outdated_rows = outdated_rows.saturating_sub(u64::from(seen.live));
+        }
+        is_due
+    };
+    for (seen, taken) in chunks.iter().zip(&mut taken) {
+        *taken = *taken || usable(seen) && !is_shared(seen) && is_due(seen);
+    }
+    let all = |taken: &[bool]| (0..chunks.len()).filter(|&at| taken[at]).collect();
+    let mut groups = vec![Group {
+        chunks: all(&taken),
+        window: None,
+        rises: true,
+    }];
+    let candidates: Vec<usize> = (0..chunks.len())
+        .filter(|&at| !taken[at] && is_shared(&chunks[at]) && usable(&chunks[at]))
+        .collect();
+    for (window, group) in full_windows(chunks, windows, &candidates) {
+        group.iter().for_each(|&at| taken[at] = true);
+        groups.push(Group {
+            chunks: group,
+            window: Some(window),
+            rises: true,
+        });
+    }
+    let mut again = vec![false; chunks.len()];
+    for (at, seen) in chunks.iter().enumerate() {
+        let is_left = usable(seen) && is_shared(seen) && !taken[at];
+        again[at] = is_left && (is_worn(seen) || is_due(seen));
+    }
+    groups.extend(at_one_time(chunks, all(&again)));
+    groups.retain(|group| !group.chunks.is_empty());
+    groups
+}
+
+/// Chunks that are rewritten for their own sake: those of a level together whose times overlap.
+fn at_one_time(chunks: &[Seen], mut again: Vec<usize>) -> Vec<Group> {
+    again.sort_by_key(|&at| (chunks[at].level, chunks[at].min_time, chunks[at].tid));
+    let mut groups: Vec<Group> = Vec::new();
+    let mut last: Option<(u8, i64)> = None;
+    for at in again {
+        let seen = &chunks[at];
+        match (&mut last, groups.last_mut()) {
+            (Some((level, end)), Some(group)) if *level == seen.level && seen.min_time < *end => {
+                group.chunks.push(at);
+                *end = (*end).max(seen.max_time);
+            }
+            _ => {
+                last = Some((seen.level, seen.max_time));
+                groups.push(Group {
+                    chunks: vec![at],
+                    window: None,
+                    rises: false,
+                });
+            }
         }
     }
-    (0..chunks.len()).filter(|&at| taken[at]).collect()
+    groups
 }
 
 /// Those of a level that pass a test, and are not taken.
@@ -123,44 +248,50 @@ fn loose_levels(chunks: &[Seen], taken: &[bool]) -> Vec<usize> {
     all
 }
 
-/// Has a chunk times of half the range that chunks which are taken have?
-fn lies_among(chunks: &[Seen], taken: &[bool], seen: &Seen) -> bool {
-    let new = chunks
+/// Keyed chunks of several series whose times what is new, or has no key, lies among, or that are few beside it: level by level, as long as
+/// that is a fair part of them.
+fn levels_among(chunks: &[Seen], taken: &[bool], new: &[usize]) -> Vec<usize> {
+    let group: Vec<usize> = new
         .iter()
-        .zip(taken)
-        .filter(|(new, &taken)| taken && new.in_layout && !new.tombstone);
-    let ranges = new.map(|(new, _)| (new.min_time, new.max_time));
-    let Some((min, max)) = ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) else {
-        return false;
+        .copied()
+        .filter(|&at| chunks[at].in_layout && !chunks[at].tombstone)
+        .collect();
+    let usual = group.iter().map(|&at| chunks[at].usual_times);
+    let Some(new_times) = usual.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))) else {
+        return Vec::new();
     };
-    let common = i128::from(max.min(seen.max_time)) - i128::from(min.max(seen.min_time));
-    common > 0 && common * 2 >= i128::from(max) - i128::from(min)
-}
-
-/// Keyed chunks of several series: level by level, as long as with what is new the level is full, or what is new lies among their
-/// times and is a fair part of them, or they are few beside it.
-fn full_levels(chunks: &[Seen], taken: &[bool]) -> Vec<usize> {
-    let mut new = rows_taken(chunks, taken);
+    let common = |times: (i64, i64)| {
+        i128::from(new_times.1.min(times.1)) - i128::from(new_times.0.max(times.0))
+    };
+    let mut new: u64 = group.iter().map(|&at| u64::from(chunks[at].live)).sum();
     let mut all = Vec::new();
     for level in 1..=top(chunks) {
-        let (group, rows) = of_level(chunks, taken, level, |seen| seen.keyed && !seen.one_series);
-        let is_full = runs(chunks, &group) + 1 >= FAN_OUT;
+        let shared = |seen: &Seen| seen.keyed && !seen.one_series;
+        let (group, rows) = of_level(chunks, taken, level, shared);
+        let (among, rows_among) = of_level(chunks, taken, level, |seen| {
+            shared(seen) && common((seen.min_time, seen.max_time)) > 0
+        });
+        if rows * GROWTH > new && among.is_empty() {
+            continue;
+        }
         // Rows among older ones would have to stay without a key.
-        let is_among = group
-            .iter()
-            .any(|&at| lies_among(chunks, taken, &chunks[at]));
-        let is_fair = new * GROWTH >= rows && is_among || rows * GROWTH <= new;
-        if new == 0 || !is_full && !is_fair {
+        let has_half =
+            times(chunks, &among).is_some_and(|times| common(times) * 2 >= common(new_times));
+        if rows * GROWTH <= new {
+            new += rows;
+            all.extend(group);
+        } else if new * GROWTH >= rows_among && has_half {
+            new += rows_among;
+            all.extend(among);
+        } else {
             break;
         }
-        new += rows;
-        all.extend(group);
     }
     all
 }
 
 /// How many chunks of a group have rows of one key, at the most.
-fn runs(chunks: &[Seen], group: &[usize]) -> usize {
+pub fn key_overlap(chunks: &[Seen], group: &[usize]) -> usize {
     let mut ends: Vec<(&[u8], bool)> = Vec::new();
     for &at in group {
         ends.push((&chunks[at].first_key, false));
@@ -181,22 +312,30 @@ fn runs(chunks: &[Seen], group: &[usize]) -> usize {
 }
 
 /// Chunks of one series, sorted by time, that lie side by side and are of about the same, small size.
-fn small_neighbours(chunks: &[Seen], series: &[usize]) -> Vec<usize> {
+fn small_neighbours(chunks: &[Seen], series: &[usize], windows: &Windows) -> Vec<usize> {
     let live = |at: &usize| u64::from(chunks[*at].live);
     let fits = |at: &usize| {
         let seen = &chunks[*at];
         seen.settled && !seen.damaged && seen.small && seen.level < MOST_NEIGHBOURLY
     };
-    series
-        .split(|at| !fits(at))
-        .filter(|run| {
-            let all: u64 = run.iter().map(live).sum();
-            let largest = run.iter().map(live).max().unwrap_or(0);
-            run.len() > 1 && (all - largest) * GROWTH >= largest
-        })
-        .flatten()
-        .copied()
-        .collect()
+    let mut all = Vec::new();
+    for mut run in series.split(|at| !fits(at)) {
+        while let Some(&first) = run.first() {
+            // No longer than retention wants chunks to be.
+            let start = chunks[first].min_time;
+            let is_short =
+                |at: &&usize| windows.is_kept(chunks[**at].max_time.saturating_sub(start));
+            let count = run.iter().take_while(is_short).count().max(1);
+            let (together, rest) = run.split_at(count);
+            run = rest;
+            let rows: u64 = together.iter().map(live).sum();
+            let largest = together.iter().map(live).max().unwrap_or(0);
+            if together.len() > 1 && (rows - largest) * GROWTH >= largest {
+                all.extend_from_slice(together);
+            }
+        }
+    }
+    all
 }
 
 /// Splits chunks that are sorted by first key where no key range goes on.

@@ -2,6 +2,7 @@
 //! columns, decoded block by block.
 
 use super::long_key;
+use super::windows::{Window, ALL_TIMES};
 use crate::catalog::layout::Layout;
 use crate::chunk::datum::{self, Datums};
 use crate::chunk::read::{Chunk, Damage};
@@ -98,6 +99,17 @@ impl Span {
     }
 }
 
+/// The windows of each series as one.
+fn all_times(spans: FxHashMap<(Vec<u8>, i64), Span>) -> Vec<(Vec<u8>, Span)> {
+    let mut out: FxHashMap<Vec<u8>, Span> = FxHashMap::default();
+    for ((key, _), span) in spans {
+        out.entry(key)
+            .and_modify(|known| known.extend(span))
+            .or_insert(span);
+    }
+    out.into_iter().collect()
+}
+
 impl Source {
     /// # Safety
     /// The reader's table must stay open as long as the source lives.
@@ -167,6 +179,15 @@ impl Source {
         }
     }
 
+    /// Can there be rows without a time?
+    pub fn may_lack_times(&self, layout: &Layout) -> bool {
+        layout.time.is_none_or(|time| {
+            let columns = self.chunk().columns.columns();
+            let column = columns.get(usize::from(time) - 1);
+            column.is_none_or(|column| column.nulls > 0)
+        })
+    }
+
     /// All rows are of one series, and all have a time.
     pub fn is_one_series(&self, layout: &Layout) -> bool {
         let chunk = self.chunk();
@@ -183,38 +204,55 @@ impl Source {
                 .is_some_and(|column| column.nulls == 0)
     }
 
-    /// What the chunk holds of each series, as far as rows have a time and are not deleted.
-    pub fn spans(&self, layout: &Layout) -> Result<FxHashMap<Vec<u8>, Span>, Damage> {
-        self.spans_of(layout, &self.live_rows())
+    /// What the chunk holds of each series in each window of `length`, as far as rows have a time and are not deleted. A series of
+    /// `own_rows` or more is not divided.
+    pub fn spans(
+        &self,
+        layout: &Layout,
+        length: i64,
+        own_rows: u64,
+    ) -> Result<FxHashMap<(Vec<u8>, i64), Span>, Damage> {
+        self.spans_of(layout, &self.live_rows(), length, own_rows)
     }
 
-    /// The same with deleted rows: the times by which series indexes know the chunk.
-    pub fn stored_spans(&self, layout: &Layout) -> Result<FxHashMap<Vec<u8>, Span>, Damage> {
+    /// What it holds of each series, with deleted rows: the times by which series indexes know the chunk.
+    pub fn stored_spans(&self, layout: &Layout) -> Result<Vec<(Vec<u8>, Span)>, Damage> {
         let all: Vec<u32> = (0..self.reader.rows()).collect();
-        self.spans_of(layout, &all)
+        let spans = self.spans_of(layout, &all, ALL_TIMES, 0)?;
+        Ok(all_times(spans))
     }
 
-    fn spans_of(&self, layout: &Layout, rows: &[u32]) -> Result<FxHashMap<Vec<u8>, Span>, Damage> {
-        let mut out: FxHashMap<Vec<u8>, Span> = FxHashMap::default();
+    fn spans_of(
+        &self,
+        layout: &Layout,
+        rows: &[u32],
+        length: i64,
+        own_rows: u64,
+    ) -> Result<FxHashMap<(Vec<u8>, i64), Span>, Damage> {
+        let mut out: FxHashMap<(Vec<u8>, i64), Span> = FxHashMap::default();
         let Some(&first) = rows.first() else {
             return Ok(out);
         };
         let mut key = Vec::new();
-        if self.is_one_series(layout) {
+        let header = &self.chunk().header;
+        let number = |time| Window::of(time, length).number;
+        let is_whole =
+            rows.len() as u64 >= own_rows || number(header.min_time) == number(header.max_time);
+        if is_whole && self.is_one_series(layout) {
             self.sort_columns(layout, &[first])?.put_known(0, &mut key);
-            let header = &self.chunk().header;
             let span = Span {
                 rows: rows.len() as u64,
                 min: header.min_time,
                 max: header.max_time,
             };
-            out.insert(key, span);
+            out.insert((key, number(header.min_time)), span);
             return Ok(out);
         }
         let columns = self.sort_columns(layout, rows)?;
         let Some(times) = columns.time() else {
             return Ok(out);
         };
+        let mut at = (Vec::new(), 0);
         for row in 0..rows.len() {
             let (null, time) = integer_at(times, row);
             if null {
@@ -225,15 +263,61 @@ impl Source {
                 min: time,
                 max: time,
             };
-            columns.put_known(row as u32, &mut key);
-            match out.get_mut(&key) {
+            columns.put_known(row as u32, &mut at.0);
+            at.1 = number(time);
+            match out.get_mut(&at) {
                 Some(known) => known.extend(span),
                 None => {
-                    out.insert(key.clone(), span);
+                    out.insert(at.clone(), span);
                 }
             }
         }
         Ok(out)
+    }
+
+    /// Some of the times, each for as many rows.
+    pub fn sample_times(&self, layout: &Layout, samples: usize) -> Result<Vec<(i64, u64)>, Damage> {
+        let live = self.live_rows();
+        let step = (live.len() / samples).max(1);
+        let some: Vec<u32> = live.into_iter().skip(step / 2).step_by(step).collect();
+        let Some(number) = layout.time else {
+            return Ok(Vec::new());
+        };
+        let at = usize::from(number) - 1;
+        let mut times = datum::empty(datum::kind_of(&self.attributes()[at]));
+        self.append_column(&mut times, at, &some)?;
+        let timed = (0..some.len()).map(|row| integer_at(&times, row));
+        Ok(timed
+            .filter(|(null, _)| !null)
+            .map(|(_, time)| (time, step as u64))
+            .collect())
+    }
+
+    /// Live rows whose series and time are `wanted`. No key is read where `is_keyed` is not set.
+    pub fn rows_where(
+        &self,
+        layout: &Layout,
+        is_keyed: bool,
+        mut wanted: impl FnMut(&[u8], Option<i64>) -> bool,
+    ) -> Result<Vec<u32>, Damage> {
+        let mut live = self.live_rows();
+        let read = match is_keyed {
+            true => layout.clone(),
+            false => Layout {
+                keys: Vec::new(),
+                time: layout.time,
+            },
+        };
+        let columns = self.sort_columns(&read, &live)?;
+        let mut key = Vec::new();
+        let mut row = 0;
+        live.retain(|_| {
+            columns.put_known(row, &mut key);
+            let time = columns.time().map(|times| integer_at(times, row as usize));
+            row += 1;
+            wanted(&key, time.filter(|(null, _)| !null).map(|(_, time)| time))
+        });
+        Ok(live)
     }
 
     /// The sort columns of the given rows.
@@ -254,14 +338,14 @@ impl Source {
         })
     }
 
-    /// Live rows that sort at or after `from` and before `to`, where given.
+    /// Those of some live rows that sort at or after `from` and before `to`, where given.
     pub fn rows_between(
         &self,
         layout: &Layout,
+        live: Vec<u32>,
         from: Option<&[u8]>,
         to: Option<&[u8]>,
     ) -> Result<Vec<u32>, Damage> {
-        let live = self.live_rows();
         if from.is_none() && to.is_none() || live.is_empty() {
             return Ok(live);
         }
@@ -325,6 +409,10 @@ impl Source {
     fn append_column(&self, to: &mut Column, at: usize, rows: &[u32]) -> Result<usize, Damage> {
         let chunk = self.chunk();
         let attribute = &self.attributes()[at];
+        if rows.is_empty() {
+            // A chunk whose rows are all gone may have no pieces any more.
+            return Ok(0);
+        }
         if to.kind == Kind::Absent {
             return Ok(append(to, &Column::empty(), rows));
         }

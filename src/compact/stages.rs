@@ -3,8 +3,10 @@
 //! it can stop after any of them, by a cancel or a crash, and leaves a table in order.
 
 use super::merge::{self, Done};
+use super::plan::Merge;
 use super::progress::{Watch, Work};
 use super::survey::Survey;
+use super::windows::Windows;
 use super::{obstacle, plan, reindex, relocate, seal};
 use crate::catalog::chunk_marker;
 use crate::catalog::layout::{self, Layout};
@@ -193,7 +195,7 @@ impl Compaction<'_> {
     fn merge(&mut self) -> Step {
         loop {
             // SAFETY: a round's table and snapshot.
-            let (mut survey, layout, rounds) = unsafe {
+            let (mut survey, layout, windows, rounds) = unsafe {
                 self.rounds.run(|table, snapshot| {
                     let layout = layout::of(table);
                     let unentered = self.unentered.as_deref();
@@ -201,8 +203,10 @@ impl Compaction<'_> {
                     self.damaged.iter().for_each(|&at| survey.leave_out(at));
                     let row_bytes = 16 * (*(*table).rd_att).natts as u64;
                     let pack_rows = guc::batch_memory_bytes() as u64 / row_bytes.max(1);
-                    let rounds = plan::rounds(&survey, pack_rows, &mut self.outdated_rows);
-                    (survey, layout, rounds)
+                    let windows = Windows::of(table, &layout);
+                    let outdated_rows = &mut self.outdated_rows;
+                    let rounds = plan::rounds(&survey, &windows, pack_rows, outdated_rows);
+                    (survey, layout, windows, rounds)
                 })
             };
             self.unentered = Some(survey.unentered.clone());
@@ -211,10 +215,10 @@ impl Compaction<'_> {
             }
             let mut merged = 0;
             let count = rounds.len() as u64;
-            for (at, inputs) in rounds.into_iter().enumerate() {
+            for (at, merge) in rounds.into_iter().enumerate() {
                 self.give_way()?;
                 let progress = (at as u64 + 1, count);
-                let done = self.merge_round(&mut survey, &layout, &inputs, progress);
+                let done = self.merge_round(&mut survey, &layout, &windows, &merge, progress);
                 merged += done.chunks;
                 self.freed(done, done.freed / PER_PAGE)?;
             }
@@ -229,7 +233,8 @@ impl Compaction<'_> {
         &mut self,
         survey: &mut Survey,
         layout: &Layout,
-        inputs: &[usize],
+        windows: &Windows,
+        merge: &Merge,
         (at, count): (u64, u64),
     ) -> Done {
         let watch = self.watch;
@@ -239,7 +244,7 @@ impl Compaction<'_> {
                 self.rounds.attempt(|table, snapshot| {
                     locks::begin_moving(table, Mover::Compact);
                     let _low = LowFirst::begin(table);
-                    let done = merge::round(table, layout, survey, inputs, snapshot);
+                    let done = merge::round(table, layout, survey, windows, merge, snapshot);
                     watch.progress("merge", at, count);
                     done
                 })
@@ -311,13 +316,15 @@ impl Compaction<'_> {
         // SAFETY: a round's table.
         unsafe {
             self.rounds.run(|table, _| {
+                let layout = layout::of(table);
+                let windows = Windows::of(table, &layout);
                 let tombstones: Vec<u32> = survey.unentered.iter().map(|at| at.block).collect();
                 let is_done = survey.tail.is_empty()
                     && survey.damaged.is_empty()
                     && self.damaged.is_empty()
-                    && !plan::is_unfinished(survey);
+                    && !plan::is_unfinished(survey, &windows);
                 let is_found = is_done || quiet::changed_count(table) > 0;
-                let is_allowed = seal::is_allowed(table, &layout::of(table));
+                let is_allowed = seal::is_allowed(table, &layout);
                 if is_allowed && is_found && !quiet::is_any_visible(table, &tombstones) {
                     quiet::settle(table);
                 }

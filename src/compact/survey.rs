@@ -3,13 +3,14 @@
 
 use super::long_key;
 use super::source::{has_layout, Source};
+use super::windows::FEW_ROWS;
 use crate::catalog::layout::Layout;
 use crate::chunk::chunk_cache;
 use crate::chunk::datum;
 use crate::chunk::encode::CHUNK_BYTES;
 use crate::chunk::notes;
 use crate::chunk::read::{Chunk, Damage};
-use crate::chunk::row_set::append;
+use crate::chunk::row_set::{append, integer_at};
 use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::guc;
 use crate::pg::error;
@@ -23,7 +24,7 @@ use rustc_hash::FxHashMap;
 use varve_columns::chunk::FORMAT_VERSION;
 use varve_columns::column::Column;
 use varve_columns::tuple::header::{
-    BODY_BYTES, FLAG_ONE_SERIES, FLAG_TOMBSTONE, FLAG_UNKEYED, PIECE_BYTES, VERSION,
+    BODY_BYTES, FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE, FLAG_UNKEYED, PIECE_BYTES, VERSION,
 };
 
 /// A chunk as its newest committed header describes it.
@@ -35,6 +36,8 @@ pub struct Seen {
     pub live: u32,
     pub min_time: i64,
     pub max_time: i64,
+    /// Of a fresh chunk the times between which half of its rows are; the same as above of others.
+    pub usual_times: (i64, i64),
     pub one_series: bool,
     /// Found under its own key: overlaps no other such chunk of its series.
     pub keyed: bool,
@@ -48,7 +51,7 @@ pub struct Seen {
     pub has_successors: bool,
     /// A round could not decode it: it stays as it is.
     pub damaged: bool,
-    /// An own chunk of a series that twice as many rows would fit into.
+    /// A keyed chunk that twice as many rows would fit into; of several series only where it has few.
     pub small: bool,
     pub first_key: Vec<u8>,
     pub last_key: Vec<u8>,
@@ -266,11 +269,19 @@ unsafe fn describe(
     };
     let keyed = in_layout && !tombstone && !header.has(FLAG_UNKEYED);
     let rows = header.rows as usize * 2;
-    let mut small = keyed && header.has(FLAG_ONE_SERIES) && rows <= guc::chunk_rows();
+    let most = match header.has(FLAG_ONE_SERIES) {
+        true => guc::chunk_rows(),
+        false => guc::chunk_rows().min(2 * FEW_ROWS as usize),
+    };
+    let mut small = keyed && rows <= most;
     if small {
         // SAFETY: by contract.
         let source = unsafe { Source::new(std::rc::Rc::clone(reader), layout) }?;
         small = rows * source.row_bytes <= CHUNK_BYTES;
+    }
+    let mut usual_times = (header.min_time, header.max_time);
+    if header.level == 0 && in_layout && !tombstone && header.has(FLAG_SORTED) {
+        usual_times = middle_times(chunk, layout)?.unwrap_or(usual_times);
     }
     Ok(Seen {
         tid: chunk.tid,
@@ -280,6 +291,7 @@ unsafe fn describe(
         live: header.rows - header.deleted,
         min_time: header.min_time,
         max_time: header.max_time,
+        usual_times,
         one_series: header.has(FLAG_ONE_SERIES),
         keyed,
         small,
@@ -322,6 +334,28 @@ fn key_range(chunk: &Chunk, layout: &Layout) -> Result<(Vec<u8>, Vec<u8>), Damag
         long_key::put_not_before(&mut last_key, keys.iter(), 0);
     }
     Ok((first_key, last_key))
+}
+
+/// The first and the third quartile of times, if there are any.
+fn middle_times(chunk: &Chunk, layout: &Layout) -> Result<Option<(i64, i64)>, Damage> {
+    let Some(at) = layout.time.map(|number| usize::from(number) - 1) else {
+        return Ok(None);
+    };
+    if at >= chunk.columns.columns().len() {
+        return Ok(None);
+    }
+    let directory = chunk.directory(at)?;
+    // Rows are in the order of series, so each block has all times of some.
+    let mut values = datum::empty(chunk.columns.column(at).kind);
+    let rows = chunk.decode_block(at, &directory, 0, &mut values)?;
+    let timed = (0..rows.len()).map(|row| integer_at(&values, row));
+    let timed = timed.filter(|(null, _)| !null);
+    let mut times: Vec<i64> = timed.map(|(_, time)| time).collect();
+    times.sort_unstable();
+    Ok(times
+        .get(times.len() / 4)
+        .copied()
+        .zip(times.get(times.len() * 3 / 4).copied()))
 }
 
 /// The key columns of one row.

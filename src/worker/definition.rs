@@ -4,6 +4,7 @@
 
 use crate::catalog::access_method;
 use crate::compact::expire::{Rule, Span, Unit};
+use crate::compact::windows::{self, Kept};
 use crate::functions::rollup::restored;
 use crate::pg::error::{self, Code};
 use crate::pg::relation::{self, Open};
@@ -232,6 +233,17 @@ fn span_of(value: &Value) -> Option<Span> {
 pub fn init() {
     // SAFETY: the provider's name and function live as long as the process.
     unsafe { pg_sys::register_label_provider(PROVIDER.as_ptr(), Some(check_label)) };
+    windows::ask_for_retention(kept);
+}
+
+/// What the retention rules of a table keep.
+fn kept(table: pg_sys::Oid) -> Vec<Kept> {
+    let jobs = stored(table);
+    let rules = jobs.iter().filter(|job| job.enabled);
+    rules
+        .filter_map(|job| job.kind.rule())
+        .map(|rule| (rule.keep, rule.unit))
+        .collect()
 }
 
 /// SECURITY LABEL FOR varve, as a dump has it. The owner's right to it core has checked.
