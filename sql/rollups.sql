@@ -233,3 +233,19 @@ RESET ROLE;
 DROP TABLE m, h, days, ticks CASCADE;
 DROP ROLE regress_rollup_reader;
 SELECT count(*) FROM varve.rollup;
+
+-- Columns of the stored table have the lengths of the query's: char(n), bit(n) and others. char(n) is a key of its index, but as no key whose
+-- length nobody knows.
+CREATE DOMAIN regress_code AS char(3);
+CREATE TABLE lengths (time timestamptz NOT NULL, c char(4), d regress_code, b bit(5), n numeric(6, 2), v varchar(7), i int) USING varve;
+INSERT INTO lengths SELECT '2026-01-01'::timestamptz + i * interval '1 min', 'c' || i % 3, 'd' || i % 2, (i % 4)::bit(5), i / 7.0, 'v' || i % 2, i FROM generate_series(1, 1000) i;
+SELECT varve.create_rollup('of_lengths', $$
+    SELECT time_bucket('1 hour', time) AS bucket, c, d, b, v, c || 'x' AS e, max(c) AS mc, bit_and(b) AS ab, max(n) AS mn, count(*) AS rows
+    FROM lengths WHERE i > 10 GROUP BY bucket, c, d, b, v, e $$);
+CALL varve.refresh_rollup('of_lengths');
+SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = 'of_lengths_stored'::regclass AND attnum > 0 ORDER BY attnum;
+SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = 'of_lengths_stored'::regclass;
+SELECT c, mc, ab, mn, rows FROM of_lengths WHERE bucket = '2026-01-01 05:00' AND c = 'c1' AND d = 'd1' ORDER BY b;
+SELECT count(*), sum(rows) FROM of_lengths;
+DROP TABLE lengths CASCADE;
+DROP DOMAIN regress_code;

@@ -313,9 +313,18 @@ fn equality(family: pg_sys::Oid, class: pg_sys::Oid) -> pg_sys::Oid {
 /// # Safety
 /// The attribute must be a table's.
 pub unsafe fn has_equal_values_that_differ(attribute: &pg_sys::FormData_pg_attribute) -> bool {
+    // SAFETY: by contract.
+    unsafe { type_has_equal_values_that_differ(attribute.atttypid, attribute.atttypmod) }
+}
+
+/// The same of a type, and what belongs to it.
+///
+/// # Safety
+/// The type must exist.
+pub unsafe fn type_has_equal_values_that_differ(kind: pg_sys::Oid, typmod: i32) -> bool {
     // SAFETY: a syscache look-up.
-    let base = unsafe { pg_sys::getBaseType(attribute.atttypid) };
-    base == pg_sys::BPCHAROID && attribute.atttypmod < 0
+    let base = unsafe { pg_sys::getBaseType(kind) };
+    base == pg_sys::BPCHAROID && typmod < 0
 }
 
 /// Has the table a unique, primary key or exclusion index?

@@ -272,8 +272,9 @@ unsafe fn declaration(column: &Column) -> String {
                 "Cast it to a type of its own.",
             );
         }
-        let kind =
-            pg_sys::format_type_extended(column.kind, -1, pg_sys::FORMAT_TYPE_FORCE_QUALIFY as u16);
+        // "character" alone would be char(1), and "bit" bit(1).
+        let flags = pg_sys::FORMAT_TYPE_TYPEMOD_GIVEN | pg_sys::FORMAT_TYPE_FORCE_QUALIFY;
+        let kind = pg_sys::format_type_extended(column.kind, column.typmod, flags as u16);
         let kind = CStr::from_ptr(kind).to_string_lossy();
         let mut text = format!("{} {kind}", sql::identifier(&column.name));
         if column.collation != pg_sys::InvalidOid {
@@ -289,6 +290,7 @@ unsafe fn can_be_key(column: &Column) -> bool {
     // SAFETY: look-ups in caches.
     unsafe {
         pg_sys::GetDefaultOpClass(column.kind, layout::index_am()) != pg_sys::InvalidOid
+            && !layout::type_has_equal_values_that_differ(column.kind, column.typmod)
             && (column.collation == pg_sys::InvalidOid
                 || pg_sys::get_collation_isdeterministic(column.collation))
     }

@@ -30,6 +30,8 @@ pub struct Column {
     pub name: String,
     pub expression: String,
     pub kind: Oid,
+    /// What belongs to the type, as the n of char(n).
+    pub typmod: i32,
     pub collation: Oid,
     pub is_group: bool,
     /// The column of the relation after FROM that it is, from 1; 0: it is an expression.
@@ -106,6 +108,7 @@ unsafe fn take_apart(query: *mut pg_sys::Query, from: Oid) -> Defined {
                     .into_owned(),
                 expression: deparse(node, context),
                 kind: pg_sys::exprType(node),
+                typmod: pg_sys::exprTypmod(node),
                 collation: pg_sys::exprCollation(node),
                 is_group,
                 attribute: cast::<pg_sys::Var>(node, NodeTag::T_Var)
