@@ -52,22 +52,19 @@ pub fn run(
     dumped::run(tree, report)?;
     upgraded::run(tree, report)?;
     let in_turns = if transactions < MANY { 1 } else { 3 };
+    let deadline = Instant::now() + Duration::from_secs(seconds);
     for turn in 0..in_turns {
-        model(
-            tree,
-            report,
-            (transactions / in_turns, seconds / in_turns),
-            seed + turn,
-        )?;
+        let share = (transactions / in_turns, deadline);
+        model(tree, report, share, seed + turn)?;
     }
     Ok(())
 }
 
-/// The model in one of its modes.
+/// The model in one of its modes. Some need more time than others, so the deadline is that of all of them.
 fn model(
     tree: &Arc<Tree>,
     report: &mut Report,
-    (transactions, seconds): (u64, u64),
+    (transactions, deadline): (u64, Instant),
     seed: u64,
 ) -> Result<()> {
     let mode = Mode::of(seed);
@@ -95,12 +92,11 @@ fn model(
         let until = transactions * (half + 1) / 2;
         let killed = half == 0;
         let name = ["before kill -9", "after kill -9"][half as usize];
-        let time = Duration::from_secs(seconds / 2);
         let outcome = work(
             &mut cluster,
             &shared,
             seed + half * 100,
-            (until, time),
+            (until, deadline),
             killed,
         );
         let check = |what: &str| format!("rollups/{what} {name}, {mode:?}");
@@ -148,12 +144,12 @@ fn resolve_prepared(client: &mut Client) -> Result<()> {
     Ok(())
 }
 
-/// All sessions until so many transactions are committed in all, the time is over, or something is wrong.
+/// All sessions until so many transactions are committed in all, the deadline is over, or something is wrong.
 fn work(
     cluster: &mut Cluster,
     shared: &Shared,
     seed: u64,
-    (until, time): (u64, Duration),
+    (until, deadline): (u64, Instant),
     kill: bool,
 ) -> Result<()> {
     shared.stop.store(false, Ordering::Relaxed);
@@ -163,7 +159,6 @@ fn work(
             .collect();
         sessions.push(scope.spawn(move || refresh_until(shared, seed + 50)));
         sessions.push(scope.spawn(move || compare_until(shared, seed + 60)));
-        let deadline = Instant::now() + time;
         while shared.committed.load(Ordering::Relaxed) < until
             && !sessions.iter().any(|session| session.is_finished())
             && Instant::now() < deadline
