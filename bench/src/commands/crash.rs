@@ -17,7 +17,7 @@ use std::time::Duration;
 
 const WRITERS: i64 = 3;
 const DEVICES_PER_WRITER: i64 = 10;
-const MOST_ROWS: i64 = 400_000;
+const MOST_ROWS: i64 = 150_000;
 
 /// What a session did until the server died: the numbers of the transactions whose commit was acknowledged, and how many
 /// transactions a conflict with another session ended.

@@ -50,17 +50,19 @@ const SESSIONS_AND_STATEMENTS: &[Program] = &[
     ("pgbench", |tree, report, _| {
         pgbench::run(tree, report, 10, 20, "")
     }),
-    ("aggregates", |tree, report, seed| {
-        aggregates::run(tree, report, AGGREGATE_SECONDS, seed)
-    }),
     ("pgbench in torture mode", |tree, report, _| {
         pgbench::run(tree, report, 10, 20, &SEVEN.settings())
     }),
 ];
 
-const ROLLUPS: &[Program] = &[("rollups", |tree, report, seed| {
-    rollups::run(tree, report, ROLLUP_TRANSACTIONS, ROLLUP_SECONDS, seed)
-})];
+const ROLLUPS_AND_AGGREGATES: &[Program] = &[
+    ("rollups", |tree, report, seed| {
+        rollups::run(tree, report, ROLLUP_TRANSACTIONS, ROLLUP_SECONDS, seed)
+    }),
+    ("aggregates", |tree, report, seed| {
+        aggregates::run(tree, report, AGGREGATE_SECONDS, seed)
+    }),
+];
 
 pub fn run(tree: &Arc<Tree>, report: &mut Report, page: &str, seed: u64) -> Result<()> {
     let start = Instant::now();
@@ -68,7 +70,11 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, page: &str, seed: u64) -> Resu
         tree,
         report,
         seed,
-        &[CRASHES_AND_SUITES, SESSIONS_AND_STATEMENTS, ROLLUPS],
+        &[
+            CRASHES_AND_SUITES,
+            SESSIONS_AND_STATEMENTS,
+            ROLLUPS_AND_AGGREGATES,
+        ],
     );
     std::fs::write(page, summary(report, seed, start)?)?;
     println!("written: {page}");
