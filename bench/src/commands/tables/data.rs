@@ -9,9 +9,61 @@ use std::path::{Path, PathBuf};
 
 /// Where the project's data sets are, if they are there.
 const SHARED: &str = "../shared/data";
-const A1: &str = "tsbs_cpu_100x3d.csv.zst";
-const HOSTS: usize = 100;
-const STEPS: i64 = 25_920;
+
+/// Cpu data of the Time Series Benchmark Suite, or, where its file is not there, made-up data of its shape.
+pub struct Suite {
+    pub name: &'static str,
+    packed: &'static str,
+    pub hosts: usize,
+    /// Of ten seconds.
+    pub steps: i64,
+}
+
+pub const A1: Suite = Suite {
+    name: "A1",
+    packed: "tsbs_cpu_100x3d.csv.zst",
+    hosts: 100,
+    steps: 25_920,
+};
+pub const A2: Suite = Suite {
+    name: "A2",
+    packed: "tsbs_cpu_4000x2h.csv.zst",
+    hosts: 4_000,
+    steps: 720,
+};
+
+impl Suite {
+    /// What a page says about the data, and their rows.
+    fn open(&self, directory: &Path) -> Result<(String, Box<dyn BufRead>)> {
+        let (name, packed) = (self.name, self.packed);
+        let shared = std::env::var("VARVE_DATA").unwrap_or_else(|_| SHARED.into());
+        if let Ok(file) = File::open(Path::new(&shared).join(packed)) {
+            let lines = BufReader::new(zstd::Decoder::new(file)?);
+            return Ok((
+                format!("{name} is the suite's own data ({packed})"),
+                Box::new(lines),
+            ));
+        }
+        let path = directory.join("generated.csv");
+        let mut out = BufWriter::new(File::create(&path)?);
+        generate::cpu(&mut out, self.hosts, self.steps)?;
+        out.flush()?;
+        Ok((
+            format!("{name} is data of its shape by `varve-bench generate cpu`"),
+            Box::new(BufReader::new(File::open(path)?)),
+        ))
+    }
+
+    /// Writes the rows as one file; returns it with what a page says about them.
+    pub fn write(&self, directory: &Path) -> Result<(PathBuf, String)> {
+        let (source, mut lines) = self.open(directory)?;
+        let path = directory.join(format!("{}.csv", self.name));
+        let mut out = BufWriter::new(File::create(&path)?);
+        std::io::copy(&mut lines, &mut out)?;
+        out.flush()?;
+        Ok((path, source))
+    }
+}
 
 /// A1 as one file, as two of half the hosts each, and its first tenth.
 pub struct Cpu {
@@ -26,24 +78,7 @@ pub struct Cpu {
 
 /// Writes A1's files into `directory`.
 pub fn cpu(directory: &Path) -> Result<Cpu> {
-    let shared = std::env::var("VARVE_DATA").unwrap_or_else(|_| SHARED.into());
-    let packed = Path::new(&shared).join(A1);
-    let (source, mut lines): (String, Box<dyn BufRead>) = match File::open(packed) {
-        Ok(file) => (
-            format!("A1 is the suite's own data ({A1})"),
-            Box::new(BufReader::new(zstd::Decoder::new(file)?)),
-        ),
-        Err(_) => {
-            let path = directory.join("generated.csv");
-            let mut out = BufWriter::new(File::create(&path)?);
-            generate::cpu(&mut out, HOSTS, STEPS)?;
-            out.flush()?;
-            (
-                "A1 is data of its shape by `varve-bench generate cpu`".into(),
-                Box::new(BufReader::new(File::open(path)?)),
-            )
-        }
-    };
+    let (source, mut lines) = A1.open(directory)?;
     let path = |name: &str| directory.join(name);
     let mut cpu = Cpu {
         all: path("all.csv"),
@@ -61,7 +96,7 @@ pub fn cpu(directory: &Path) -> Result<Cpu> {
         let host: usize = line.split(',').nth(1).unwrap_or("").parse()?;
         all.write_all(line.as_bytes())?;
         halves[host % 2].write_all(line.as_bytes())?;
-        if cpu.rows < HOSTS * STEPS as usize / 10 {
+        if cpu.rows < A1.hosts * A1.steps as usize / 10 {
             tenth.write_all(line.as_bytes())?;
             cpu.tenth_rows += 1;
         }
