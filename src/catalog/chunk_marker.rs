@@ -230,11 +230,13 @@ impl Marks {
         let mut keys = file.map(File::scan_keys).unwrap_or_default();
         // SAFETY: the marks are a heap of `COLUMNS` columns, none null, with one index over all of them.
         unsafe {
+            // A serializable transaction, which looks at marks to plan a query, is in no conflict with who sets another mark.
+            let committed = core::ptr::addr_of_mut!(pg_sys::SnapshotSelfData);
             let scan = pg_sys::systable_beginscan(
                 self.table,
                 self.index,
                 file.is_some(),
-                core::ptr::null_mut(),
+                committed,
                 keys.len() as i32,
                 keys.as_mut_ptr(),
             );
