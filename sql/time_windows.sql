@@ -84,7 +84,8 @@ SELECT count(*) < 100 AS has_few_shared, bool_and(max_time::timestamptz - min_ti
     FROM varve.chunks('fed') WHERE NOT one_series;
 SELECT count(*) AS own_chunks, min(rows) > 1500 AS is_large FROM varve.chunks('fed') WHERE one_series;
 
--- One load of everything is divided, too. Retention makes windows shorter: no more than an eighth of what is kept.
+-- One load of everything is divided where rows are going to expire: windows are no more than an eighth of what is kept. Else it is not,
+-- since series would be cut to pieces.
 -- No worker finds anything that has expired.
 CREATE TABLE loaded(time timestamptz NOT NULL, host int NOT NULL, a float8, b int, PRIMARY KEY (host, time)) USING varve
     WITH (autovacuum_enabled = false);
@@ -93,9 +94,7 @@ SELECT varve.set_retention('kept', '100 years') > 0 AS is_set;
 INSERT INTO loaded
     SELECT '2126-01-01'::timestamptz + m * interval '1 min', h, h, m FROM generate_series(0, 599) m, generate_series(1, 200) h;
 CALL varve.compact('loaded');
-SELECT count(DISTINCT min_time) AS windows,
-       bool_and(date_bin('3 h', min_time::timestamptz, '2000-01-01') = date_bin('3 h', max_time::timestamptz, '2000-01-01')) AS is_inside
-    FROM varve.chunks('loaded');
+SELECT count(DISTINCT min_time) AS windows FROM varve.chunks('loaded');
 CALL idle('loaded', NULL);
 SELECT varve.set_retention('kept', '8 hours') > 0 AS is_set;
 INSERT INTO kept TABLE loaded;

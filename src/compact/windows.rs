@@ -54,7 +54,7 @@ const MOST_CHOICES: usize = 3;
 const MOST_WINDOWS: usize = 128;
 const MOST_WINDOWS_OF_FEW: usize = 12;
 /// Series with so many rows in a window are not cut to pieces by it.
-const RUN_ROWS: u64 = 128;
+const RUN_ROWS: u64 = 512;
 /// The same where rows are going to expire.
 const KEPT_RUN_ROWS: u64 = 16;
 
