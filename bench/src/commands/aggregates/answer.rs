@@ -71,12 +71,23 @@ fn sorted(rows: &[Vec<Option<String>>], query: &Query) -> Vec<Vec<Option<String>
     let mut rows = rows.to_vec();
     let groups = query.groups.len();
     rows.sort_by_cached_key(|row| {
-        let key = row[..groups]
+        let (groups, aggregates) = row.split_at(groups);
+        let groups = groups
             .iter()
             .map(|value| value.as_deref().map(plain_number));
-        key.collect::<Vec<_>>()
+        // Grouping sets can have groups that look the same.
+        let aggregates = aggregates.iter().map(|value| value.as_deref().map(roughly));
+        groups.chain(aggregates).collect::<Vec<_>>()
     });
     rows
+}
+
+/// A number without the digits in which two answers may differ.
+fn roughly(text: &str) -> String {
+    match text.parse::<f64>() {
+        Ok(number) => format!("{:.4e}", number + 0.0),
+        Err(_) => text.into(),
+    }
 }
 
 /// A number without what does not change it.

@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
+use varve_columns::tuple::tid::MAX_HEADER_BLOCK;
 
 /// The least that autovacuum_freeze_max_age can be.
 const MOST_AGE: i64 = 100_000;
@@ -126,13 +127,13 @@ fn out_of_locks(tree: &Arc<Tree>) -> Result<()> {
 }
 
 /// Pages below which chunks have their headers.
-const HEADER_PAGES: u64 = 1 << 27;
+const HEADER_PAGES: u64 = MAX_HEADER_BLOCK as u64;
 /// Pages that rows of the tail may be on.
 const TAIL_PAGES: u64 = 1 << 31;
 const PAGE_BYTES: u64 = 8192;
 const SEGMENT_PAGES: u64 = 131_072;
 
-/// Tables of 1 and 16 TiB, which are holes but for their last page. What has no place left is refused, and what is there stays right.
+/// Tables of 682 GiB and 16 TiB, which are holes but for their last page. What has no place left is refused, and what is there stays right.
 fn out_of_tids(tree: &Arc<Tree>) -> Result<()> {
     let mut cluster = Cluster::create(tree, &["autovacuum = off"])?;
     let mut client = cluster.database("limits")?;
