@@ -1,6 +1,8 @@
 //! The figures that tell whether varve is well, as exact counters: no times, so any machine gives the same page. A tenth of
 //! the Time Series Benchmark Suite's cpu data (100 hosts, 7.2 hours), crashes, and PostgreSQL's own suites.
 
+mod steady;
+
 use super::core_suites::{Sources, Suite};
 use super::crash;
 use crate::generate::{self, CPU_COLUMNS as COLUMNS};
@@ -155,6 +157,7 @@ fn storage(tree: &Arc<Tree>, page: &mut Page) -> Result<()> {
     small_batches(&mut client, page)?;
     single_updates(&mut client, page)?;
     upserts(&cluster, page)?;
+    steady::measure(&mut client, page)?;
     heap_pair::expect_equal(&mut client, "cpu_heap", "cpu_varve")?;
     heap_pair::expect_verified(&mut client, "cpu_varve")
 }
