@@ -1,6 +1,6 @@
 //! `VarveAggregate`: partial states of the groups of one table, folded from decoded columns (docs/design/0017).
 //!
-//! `node` is what the executor calls; `joined` runs the other side of a join; `parallel` is what processes share; `slices` put groups in the order of time; `source` finds chunks and rows of the tail, by an index where `places` says so; `selection` chooses its rows, window by window; `chunk` takes them in;
+//! `node` is what the executor calls; `joined` runs the other side of a join; `parallel` is what processes share, `team` what a node does with it; `slices` put groups in the order of time; `source` finds chunks and rows of the tail, by an index where `places` says so; `selection` chooses its rows, window by window; `chunk` takes them in;
 //! `summaries` answer from headers and blocks' bounds; `lanes` decode columns, `clauses` of `conditions` choose rows, `runs` and `groups` tell groups apart; `fold` has the states that are kept
 //! here, `transition` those of any other aggregate.
 
@@ -19,14 +19,15 @@ mod known;
 pub mod lanes;
 mod monotone;
 mod node;
-pub mod parallel;
+mod parallel;
 pub mod places;
 mod runs;
 pub mod selection;
 mod slices;
 pub mod source;
 mod summaries;
-mod transition;
+pub mod team;
+pub mod transition;
 mod zoned;
 
 pub use clauses::is_decided;

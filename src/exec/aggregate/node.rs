@@ -8,10 +8,10 @@ use super::emit::Emitter;
 use super::evaluate::Evaluation;
 use super::fold::int_of;
 use super::joined::Joined;
-use super::parallel::{Found, Shared as InParallel};
-use super::selection::{Counters, Lanes, Selection};
+use super::selection::{Lanes, Selection};
 use super::slices::{self, Slices};
 use super::source::{Input, Source};
+use super::team::{self, Member, Team};
 use super::transition::executor_of;
 use crate::pg::custom_scan::{self, Shared};
 use crate::pg::error;
@@ -41,10 +41,7 @@ struct Own {
     slices: Option<Slices>,
     /// Groups in the order in which they go up; empty: in the order in which they were met.
     order: Vec<u32>,
-    /// What a parallel query's processes share; null where there are none.
-    shared: *mut InParallel,
-    /// What the leader has found before it had the memory to share it.
-    found: Option<Found>,
+    team: Team,
     phase: Phase,
 }
 
@@ -64,12 +61,7 @@ static SCAN_METHODS: Shared<pg_sys::CustomScanMethods> = Shared(pg_sys::CustomSc
 
 static EXEC_METHODS: Shared<pg_sys::CustomExecMethods> = Shared(pg_sys::CustomExecMethods {
     ExplainCustomScan: Some(explain),
-    EstimateDSMCustomScan: Some(estimate_shared),
-    InitializeDSMCustomScan: Some(initialize_shared),
-    ReInitializeDSMCustomScan: Some(reinitialize_shared),
-    InitializeWorkerCustomScan: Some(initialize_worker),
-    ShutdownCustomScan: Some(shut_down),
-    ..custom_scan::exec_methods(NAME, begin, exec, end, rescan)
+    ..team::methods::<AggregateState>(custom_scan::exec_methods(NAME, begin, exec, end, rescan))
 });
 
 pub fn init() {
@@ -127,8 +119,7 @@ unsafe extern "C-unwind" fn begin(
             joined,
             slices: parts.slices.map(Slices::new),
             order: Vec::new(),
-            shared: core::ptr::null_mut(),
-            found: None,
+            team: Team::alone(),
             phase: Phase::Start,
         };
         let mut context = PgMemoryContexts::For((*estate).es_query_cxt);
@@ -139,6 +130,14 @@ unsafe extern "C-unwind" fn begin(
 unsafe fn own_of<'a>(node: *mut pg_sys::CustomScanState) -> &'a mut Own {
     // SAFETY: the callers' contract: `begin` initialized the node.
     unsafe { &mut *(*node.cast::<AggregateState>()).own }
+}
+
+impl Member for AggregateState {
+    unsafe fn team<'a>(node: *mut pg_sys::CustomScanState) -> (&'a mut Team, &'a mut Selection) {
+        // SAFETY: by contract.
+        let own = unsafe { own_of(node) };
+        (&mut own.team, &mut own.work.selection)
+    }
 }
 
 #[pg_guard]
@@ -238,7 +237,7 @@ impl Own {
                 let conditions = slices::conditions(slice, lane);
                 self.work.selection.also(conditions);
             }
-            let (selection, shared) = (&self.work.selection, self.shared);
+            let (selection, shared) = (&self.work.selection, self.team.shared());
             self.source = Some(Source::of_node(node, self.slot, selection, shared));
             true
         }
@@ -326,79 +325,4 @@ unsafe extern "C-unwind" fn explain(
 ) {
     // SAFETY: called by EXPLAIN for a node that `begin` initialized.
     unsafe { super::explain::explain(node, ancestors, state, &own_of(node).work) }
-}
-
-// A parallel query. The leader finds the places before it starts workers.
-
-#[pg_guard]
-unsafe extern "C-unwind" fn estimate_shared(
-    node: *mut pg_sys::CustomScanState,
-    _context: *mut pg_sys::ParallelContext,
-) -> pg_sys::Size {
-    // SAFETY: called by the executor for a node that `begin` initialized.
-    unsafe {
-        let own = own_of(node);
-        let (found, bytes) = Source::places_of(node, &mut own.work.selection);
-        own.found = Some(found);
-        bytes
-    }
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn initialize_shared(
-    node: *mut pg_sys::CustomScanState,
-    _context: *mut pg_sys::ParallelContext,
-    at: *mut core::ffi::c_void,
-) {
-    // SAFETY: as above; the memory is as large as `estimate_shared` said.
-    unsafe {
-        let own = own_of(node);
-        let table = (*node).ss.ss_currentRelation;
-        let snapshot = (*(*node).ss.ps.state).es_snapshot;
-        let found = own.found.take().expect("BUG: nothing was estimated");
-        InParallel::initialize(at.cast(), &found, table, snapshot);
-        own.shared = at.cast();
-    }
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn reinitialize_shared(
-    node: *mut pg_sys::CustomScanState,
-    _context: *mut pg_sys::ParallelContext,
-    at: *mut core::ffi::c_void,
-) {
-    // SAFETY: as above: the memory that `initialize_shared` has filled.
-    unsafe { InParallel::reinitialize(at.cast(), (*node).ss.ss_currentRelation) };
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn initialize_worker(
-    node: *mut pg_sys::CustomScanState,
-    _contents: *mut pg_sys::shm_toc,
-    at: *mut core::ffi::c_void,
-) {
-    // SAFETY: as above, in a worker.
-    unsafe { own_of(node).shared = at.cast() };
-}
-
-/// The node is not asked for more: workers tell what they have done, and the leader takes that before the memory goes.
-#[pg_guard]
-unsafe extern "C-unwind" fn shut_down(node: *mut pg_sys::CustomScanState) {
-    // SAFETY: as above.
-    unsafe {
-        let own = own_of(node);
-        if own.shared.is_null() {
-            return;
-        }
-        if pg_sys::ParallelWorkerNumber >= 0 {
-            let counters = core::mem::take::<Counters>(&mut own.work.selection.counters);
-            InParallel::tell(own.shared, counters);
-        } else {
-            own.work
-                .selection
-                .counters
-                .add(InParallel::told(own.shared));
-            own.shared = core::ptr::null_mut();
-        }
-    }
 }

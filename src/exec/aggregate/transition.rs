@@ -25,6 +25,7 @@ unsafe extern "C-unwind" {
 /// Columns of pg_aggregate.
 const TRANSITION: i16 = 4;
 const FINAL: i16 = 5;
+const COMBINE: i16 = 6;
 const SERIALIZE: i16 = 7;
 const INITIAL: i16 = 21;
 
@@ -32,6 +33,7 @@ const INITIAL: i16 = 21;
 pub struct Definition {
     pub transition: Oid,
     pub finish: Oid,
+    pub combine: Oid,
     pub serialize: Oid,
     /// As text; None: null.
     pub initial: Option<String>,
@@ -62,6 +64,7 @@ impl Definition {
             let definition = Definition {
                 transition: oid(TRANSITION),
                 finish: oid(FINAL),
+                combine: oid(COMBINE),
                 serialize: oid(SERIALIZE),
                 initial,
             };

@@ -4,9 +4,9 @@ use super::output::Output;
 use super::rows::Rows;
 use crate::exec::aggregate::evaluate::Evaluation;
 use crate::exec::aggregate::explain as shown;
-use crate::exec::aggregate::parallel::{Found, Shared as InParallel};
-use crate::exec::aggregate::selection::{Counters, Lanes, Selection};
+use crate::exec::aggregate::selection::{Lanes, Selection};
 use crate::exec::aggregate::source::{Input, Source};
+use crate::exec::aggregate::team::{self, Member, Team};
 use crate::pg::custom_scan::{self, Shared};
 use crate::pg::error;
 use crate::pg::executor::{self, unguarded};
@@ -35,10 +35,7 @@ struct Own {
     /// The row that is looked at, and what core asks of it; null: nothing.
     row: Option<Row>,
     condition: *mut pg_sys::ExprState,
-    /// What a parallel query's processes share; null where there are none.
-    shared: *mut InParallel,
-    /// What the leader has found before it had the memory to share it.
-    found: Option<Found>,
+    team: Team,
 }
 
 /// A row of the window, or the one of the tail that the slot shows.
@@ -62,12 +59,7 @@ static SCAN_METHODS: Shared<pg_sys::CustomScanMethods> = Shared(pg_sys::CustomSc
 
 static EXEC_METHODS: Shared<pg_sys::CustomExecMethods> = Shared(pg_sys::CustomExecMethods {
     ExplainCustomScan: Some(explain),
-    EstimateDSMCustomScan: Some(estimate_shared),
-    InitializeDSMCustomScan: Some(initialize_shared),
-    ReInitializeDSMCustomScan: Some(reinitialize_shared),
-    InitializeWorkerCustomScan: Some(initialize_worker),
-    ShutdownCustomScan: Some(shut_down),
-    ..custom_scan::exec_methods(NAME, begin, exec, end, rescan)
+    ..team::methods::<ScanState>(custom_scan::exec_methods(NAME, begin, exec, end, rescan))
 });
 
 pub fn init() {
@@ -118,8 +110,7 @@ unsafe extern "C-unwind" fn begin(
             phase: Phase::Start,
             row: None,
             condition: core::ptr::null_mut(),
-            shared: core::ptr::null_mut(),
-            found: None,
+            team: Team::alone(),
         };
         let mut context = PgMemoryContexts::For((*estate).es_query_cxt);
         (*node.cast::<ScanState>()).own = context.leak_and_drop_on_delete(own);
@@ -138,6 +129,14 @@ unsafe fn conditions_of(node: *mut pg_sys::CustomScanState) -> Vec<*mut Node> {
 unsafe fn own_of<'a>(node: *mut pg_sys::CustomScanState) -> &'a mut Own {
     // SAFETY: the callers' contract: `begin` initialized the node.
     unsafe { &mut *(*node.cast::<ScanState>()).own }
+}
+
+impl Member for ScanState {
+    unsafe fn team<'a>(node: *mut pg_sys::CustomScanState) -> (&'a mut Team, &'a mut Selection) {
+        // SAFETY: by contract.
+        let own = unsafe { own_of(node) };
+        (&mut own.team, &mut own.rows.selection)
+    }
 }
 
 #[pg_guard]
@@ -238,9 +237,10 @@ impl Own {
         // SAFETY: the caller's contract.
         unsafe {
             let selection = &mut self.rows.selection;
+            let shared = self.team.shared();
             self.phase = match selection.bind() {
                 true => {
-                    self.source = Some(Source::of_node(node, self.slot, selection, self.shared));
+                    self.source = Some(Source::of_node(node, self.slot, selection, shared));
                     Phase::Read
                 }
                 false => Phase::Done,
@@ -331,78 +331,6 @@ unsafe extern "C-unwind" fn explain(
             count(c"Chunks Decoded", counters.decoded);
             count(c"Blocks Decoded", counters.blocks);
             count(c"Tail Rows", counters.tail_rows);
-        }
-    }
-}
-
-// A parallel query. The leader finds the places before it starts workers.
-
-#[pg_guard]
-unsafe extern "C-unwind" fn estimate_shared(
-    node: *mut pg_sys::CustomScanState,
-    _context: *mut pg_sys::ParallelContext,
-) -> pg_sys::Size {
-    // SAFETY: called by the executor for a node that `begin` initialized.
-    unsafe {
-        let own = own_of(node);
-        let (found, bytes) = Source::places_of(node, &mut own.rows.selection);
-        own.found = Some(found);
-        bytes
-    }
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn initialize_shared(
-    node: *mut pg_sys::CustomScanState,
-    _context: *mut pg_sys::ParallelContext,
-    at: *mut core::ffi::c_void,
-) {
-    // SAFETY: as above; the memory is as large as `estimate_shared` said.
-    unsafe {
-        let own = own_of(node);
-        let table = (*node).ss.ss_currentRelation;
-        let snapshot = (*(*node).ss.ps.state).es_snapshot;
-        let found = own.found.take().expect("BUG: nothing was estimated");
-        InParallel::initialize(at.cast(), &found, table, snapshot);
-        own.shared = at.cast();
-    }
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn reinitialize_shared(
-    node: *mut pg_sys::CustomScanState,
-    _context: *mut pg_sys::ParallelContext,
-    at: *mut core::ffi::c_void,
-) {
-    // SAFETY: as above: the memory that `initialize_shared` has filled.
-    unsafe { InParallel::reinitialize(at.cast(), (*node).ss.ss_currentRelation) };
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn initialize_worker(
-    node: *mut pg_sys::CustomScanState,
-    _contents: *mut pg_sys::shm_toc,
-    at: *mut core::ffi::c_void,
-) {
-    // SAFETY: as above, in a worker.
-    unsafe { own_of(node).shared = at.cast() };
-}
-
-/// The node is not asked for more: workers tell what they have done, and the leader takes that before the memory goes.
-#[pg_guard]
-unsafe extern "C-unwind" fn shut_down(node: *mut pg_sys::CustomScanState) {
-    // SAFETY: as above.
-    unsafe {
-        let own = own_of(node);
-        if own.shared.is_null() {
-            return;
-        }
-        let counters = &mut own.rows.selection.counters;
-        if pg_sys::ParallelWorkerNumber >= 0 {
-            InParallel::tell(own.shared, core::mem::take::<Counters>(counters));
-        } else {
-            counters.add(InParallel::told(own.shared));
-            own.shared = core::ptr::null_mut();
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Why the groups of a query are core's to fold, for EXPLAIN.
 
+use crate::exec::aggregate::transition::Definition;
 use crate::pg::node::{cast, items, name};
 use pgrx::pg_sys::{self, Node, NodeTag};
 use pgrx::prelude::*;
@@ -63,30 +64,11 @@ unsafe fn of_aggregate(aggregate: *mut pg_sys::Aggref) -> Option<CString> {
             format!("{called} has DISTINCT")
         } else if !is_set && items::<Node>((*aggregate).aggorder).next().is_some() {
             format!("{called} has ORDER BY")
-        } else if is_set || !combines((*aggregate).aggfnoid) {
+        } else if is_set || Definition::of((*aggregate).aggfnoid).combine == pg_sys::InvalidOid {
             format!("{called} has no combine function")
         } else {
             return None;
         };
         CString::new(text).ok()
-    }
-}
-
-/// Column of pg_aggregate.
-const COMBINE: i16 = 6;
-
-/// Has an aggregate a function that makes one state of two?
-unsafe fn combines(aggregate: pg_sys::Oid) -> bool {
-    // SAFETY: a syscache look-up; the caller's contract: the aggregate exists.
-    unsafe {
-        let cache = pg_sys::SysCacheIdentifier::AGGFNOID as i32;
-        let row = pg_sys::SearchSysCache1(cache, aggregate.into());
-        if row.is_null() {
-            return false;
-        }
-        let mut isnull = false;
-        let function = pg_sys::SysCacheGetAttr(cache, row, COMBINE, &mut isnull);
-        pg_sys::ReleaseSysCache(row);
-        !isnull && function.value() != 0
     }
 }
