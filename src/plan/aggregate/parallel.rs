@@ -64,11 +64,7 @@ unsafe fn has_parameters(conditions: &[*mut Node]) -> bool {
 pub unsafe fn share(path: *mut pg_sys::CustomPath, workers: i32) {
     // SAFETY: by contract.
     unsafe {
-        let path = &raw mut (*path).path;
-        (*path).parallel_aware = true;
-        (*path).parallel_safe = true;
-        (*path).parallel_workers = workers;
-        let processes = processes(workers);
+        let (path, processes) = of_several(path, workers);
         let emitting = (*path).total_cost - (*path).startup_cost;
         (*path).startup_cost /= processes;
         (*path).total_cost = (*path).startup_cost + emitting;
@@ -82,23 +78,26 @@ pub unsafe fn share(path: *mut pg_sys::CustomPath, workers: i32) {
 pub unsafe fn share_rows(path: *mut pg_sys::CustomPath, workers: i32) {
     // SAFETY: by contract.
     unsafe {
-        let path = &raw mut (*path).path;
-        (*path).parallel_aware = true;
-        (*path).parallel_safe = true;
-        (*path).parallel_workers = workers;
-        let processes = processes(workers);
+        let (path, processes) = of_several(path, workers);
         (*path).rows = ((*path).rows / processes).max(1.0).round();
         let run = (*path).total_cost - (*path).startup_cost;
         (*path).total_cost = (*path).startup_cost + run / processes;
     }
 }
 
-/// How many processes work, as core reckons: the leader has the less time to help the more workers it waits on.
-unsafe fn processes(workers: i32) -> f64 {
-    let leader = (1.0 - 0.3 * f64::from(workers)).max(0.0);
-    // SAFETY: a setting of core's.
-    let helps = unsafe { pg_sys::parallel_leader_participation };
-    f64::from(workers) + if helps { leader } else { 0.0 }
+/// Makes a path that of several processes; how many of them work, as core reckons: the leader has the less time to help the more workers it
+/// waits on.
+unsafe fn of_several(path: *mut pg_sys::CustomPath, workers: i32) -> (*mut pg_sys::Path, f64) {
+    // SAFETY: the callers' contract; a setting of core's.
+    unsafe {
+        let path = &raw mut (*path).path;
+        (*path).parallel_aware = true;
+        (*path).parallel_safe = true;
+        (*path).parallel_workers = workers;
+        let leader = (1.0 - 0.3 * f64::from(workers)).max(0.0);
+        let helps = pg_sys::parallel_leader_participation;
+        (path, f64::from(workers) + if helps { leader } else { 0.0 })
+    }
 }
 
 /// Core's Gather above a path of several processes.
