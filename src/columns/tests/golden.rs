@@ -1,5 +1,5 @@
 //! Chunks that earlier versions wrote are read as they were meant. `tests/golden` is only ever added to:
-//! `cargo test -p varve-columns --test golden -- --ignored` writes the files that are missing.
+//! `WRITE_GOLDEN=1 cargo test -p varve-columns --test golden` writes the files that are missing.
 
 mod support;
 
@@ -303,6 +303,19 @@ fn first_row(column: Column) -> Column {
     Column { values, ..column }
 }
 
+/// A golden file. One that is missing is written first where WRITE_GOLDEN is set in the environment.
+fn golden(path: &Path, make: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
+    if !path.exists() && std::env::var_os("WRITE_GOLDEN").is_some() {
+        fs::write(path, make()).expect("the folder can be written to");
+    }
+    fs::read(path).unwrap_or_else(|_| panic!("{} is missing", path.display()))
+}
+
+fn chunk(columns: &[Column], options: &Options) -> Vec<u8> {
+    let encoded = encode(columns, options);
+    join(&encoded.header, &encoded.payload)
+}
+
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
 }
@@ -328,7 +341,11 @@ fn later_field() -> (PathBuf, Vec<Column>) {
 #[test]
 fn golden_files_with_an_unknown_field_are_read() {
     let (path, columns) = later_field();
-    let bytes = fs::read(path).unwrap();
+    let bytes = golden(&path, || {
+        let tier = tiers()[1];
+        let encoded = encode(&columns, &Options { tier, keys: &[] });
+        join(&with_later_field(&encoded.header), &encoded.payload)
+    });
     let (header, payload) = split(&bytes);
     for (column, back) in columns.iter().zip(&read_chunk(header, payload).unwrap()) {
         assert_same(column, back);
@@ -399,7 +416,7 @@ fn tuples() -> Vec<(PathBuf, Vec<u8>)> {
 #[test]
 fn golden_tuples_are_read_and_written() {
     for (path, bytes) in tuples() {
-        let golden = fs::read(&path).unwrap_or_else(|_| panic!("{} is missing", path.display()));
+        let golden = golden(&path, || bytes.clone());
         let again = match decode(&golden).unwrap() {
             StorageTuple::Header(header) => header.encode(),
             StorageTuple::Piece(piece) => piece.encode(),
@@ -426,8 +443,8 @@ fn split(bytes: &[u8]) -> (&[u8], &[u8]) {
 
 #[test]
 fn golden_files_are_read() {
-    for (path, columns, _) in files() {
-        let bytes = fs::read(&path).unwrap_or_else(|_| panic!("{} is missing", path.display()));
+    for (path, columns, options) in files() {
+        let bytes = golden(&path, || chunk(&columns, &options));
         let (header, payload) = split(&bytes);
         let back = read_chunk(header, payload).unwrap();
         assert_eq!(back.len(), columns.len());
@@ -440,8 +457,8 @@ fn golden_files_are_read() {
 #[test]
 fn golden_files_show_every_codec() {
     let mut seen = BTreeSet::new();
-    for (path, _, _) in files() {
-        let bytes = fs::read(&path).unwrap();
+    for (path, columns, options) in files() {
+        let bytes = golden(&path, || chunk(&columns, &options));
         let (header, payload) = split(&bytes);
         for column in ChunkHeader::parse(header).unwrap().columns() {
             let range = column.directory.start as usize..column.directory.end as usize;
@@ -461,27 +478,4 @@ fn golden_files_show_every_codec() {
         .map(|id| format!("{id:#x}"))
         .collect();
     assert!(missing.is_empty(), "no golden block of {missing:?}");
-}
-
-#[test]
-#[ignore = "writes golden files that are missing"]
-fn write_missing_golden_files() {
-    for (path, columns, options) in files() {
-        if !path.exists() {
-            let encoded = encode(&columns, &options);
-            fs::write(&path, join(&encoded.header, &encoded.payload)).unwrap();
-        }
-    }
-    let (path, columns) = later_field();
-    if !path.exists() {
-        let tier = tiers()[1];
-        let encoded = encode(&columns, &Options { tier, keys: &[] });
-        let header = with_later_field(&encoded.header);
-        fs::write(&path, join(&header, &encoded.payload)).unwrap();
-    }
-    for (path, bytes) in tuples() {
-        if !path.exists() {
-            fs::write(&path, bytes).unwrap();
-        }
-    }
 }
