@@ -45,3 +45,17 @@ SELECT temp_bytes - :temp_bytes AS sorted_in_files FROM pg_stat_database WHERE d
 RESET maintenance_work_mem;
 INSERT INTO keyed VALUES ('2026-01-01 00:00:11Z', 1);
 DROP TABLE keyed;
+-- Small entries of chunks that are merged again and again leave no large index behind.
+CREATE TABLE steady(time timestamptz NOT NULL, host int, value int, PRIMARY KEY (host, time)) USING varve;
+\set ECHO none
+SELECT unnest(array_remove(ARRAY[
+           format('INSERT INTO steady SELECT ''2026-01-01''::timestamptz + n / 4000 * interval ''10 s'', n %% 4000, n %% 7 FROM generate_series(%s, %s) n',
+                  first, first + 499),
+           CASE WHEN first % 24000 = 23500 THEN 'CALL varve.compact(''steady'')' END], NULL))
+FROM generate_series(0, 287500, 500) first \gexec
+\set ECHO all
+SELECT pg_relation_size('steady_pkey_series') AS compacted \gset
+REINDEX INDEX steady_pkey_series;
+SELECT pg_relation_size('steady_pkey_series') = :compacted AS as_after_reindex;
+SELECT count(*) AS faults FROM varve.verify('steady');
+DROP TABLE steady;

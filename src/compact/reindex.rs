@@ -3,6 +3,7 @@
 
 use crate::catalog::layout;
 use crate::pg::error::{self, Code};
+use crate::pg::leaves;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::relation::{self, Open};
 use crate::pg::vacuum;
@@ -15,8 +16,8 @@ use pgrx::PgTryBuilder;
 const LEAST_PAGES: u64 = 16;
 /// What a build walks over, table and index, is at most so many times what is given back.
 const WORTH: u64 = 10;
-/// Bytes of a large entry, for a first look.
-const LARGE_ENTRY_BYTES: f64 = 200.0;
+/// Pages that a first look reads.
+const SAMPLED_PAGES: u32 = 16;
 /// Bytes of a leaf page that a build fills with entries.
 const LEAF_BYTES: u64 = (pg_sys::BLCKSZ as u64 - 40) * 9 / 10;
 /// Entries of a page that leads to others, at the least.
@@ -61,8 +62,11 @@ unsafe fn is_bloated(
             |needed: u64| pages >= needed + LEAST_PAGES && (pages - needed) * WORTH >= total;
         // What the last vacuum has counted.
         let entries = f64::from((*(*index).rd_rel).reltuples);
-        let likely = (entries * LARGE_ENTRY_BYTES / LEAF_BYTES as f64) as u64 + 1;
-        entries >= 0.0 && is_worth(likely) && is_worth(needed_pages(index, snapshot))
+        if entries < 0.0 || !is_worth(1) {
+            return false;
+        }
+        let bytes = entries * leaves::entry_bytes(index, SAMPLED_PAGES).unwrap_or(0.0);
+        is_worth((bytes / LEAF_BYTES as f64) as u64 + 1) && is_worth(needed_pages(index, snapshot))
     }
 }
 

@@ -2,7 +2,7 @@
 //! that split meanwhile show entries twice at most, never not at all: whoever moves entries moves them to the right.
 
 use super::error;
-use super::page::{Page, PageCursor};
+use super::page::{Page, PageCursor, PageTuple};
 use super::relation;
 use super::tid::{self, Tid};
 use pgrx::pg_sys;
@@ -15,6 +15,7 @@ const ALTERNATIVE_TID: u16 = 0x2000;
 const POSTING_COUNT: u16 = 0x0fff;
 const TID_BYTES: usize = 6;
 const TUPLE_HEADER_BYTES: u32 = 8;
+const LINE_POINTER_BYTES: u32 = 4;
 
 /// An index tuple, of a page that is pinned and locked.
 pub struct Item {
@@ -23,6 +24,13 @@ pub struct Item {
 }
 
 impl Item {
+    fn of(found: PageTuple) -> Item {
+        Item {
+            tuple: found.header.cast(),
+            len: found.len,
+        }
+    }
+
     /// Its values, in arrays that have an entry for each column of the index; those by reference point to the page.
     ///
     /// # Safety
@@ -145,27 +153,53 @@ pub unsafe fn each_item(
             cursor.go(block);
             let changed;
             (block, changed) = cursor.locked(|page| {
-                let special = Special::of(page);
-                if special.flags & LEAF != 0 && special.flags & IGNORED == 0 {
-                    for offset in special.first()..=page.line_pointers() {
-                        let found = match also_dead {
-                            true => page.stored(offset),
-                            false => page.tuple(offset),
-                        };
-                        if let Some(found) = found.filter(|item| item.len >= TUPLE_HEADER_BYTES) {
-                            visit(&Item {
-                                tuple: found.header.cast(),
-                                len: found.len,
-                            });
-                        }
-                    }
-                }
-                (special.next, page.changed())
+                items(page, also_dead).for_each(|item| visit(&item));
+                (Special::of(page).next, page.changed())
             });
             check_age(index, snapshot, changed);
         }
         true
     }
+}
+
+/// Bytes of an entry with its line pointer, on average over pages that lie evenly in an index's file; an entry of a list has its share. None where
+/// no entry is on them.
+///
+/// # Safety
+/// `index` must be open, and have nbtree's pages.
+pub unsafe fn entry_bytes(index: pg_sys::Relation, pages: u32) -> Option<f64> {
+    // SAFETY: by contract.
+    let blocks = unsafe { relation::blocks(index) };
+    let mut cursor = PageCursor::new(index);
+    let (mut bytes, mut entries) = (0, 0);
+    for block in (1..blocks).step_by(blocks.div_ceil(pages.max(1)).max(1) as usize) {
+        error::check_interrupts();
+        cursor.go(block);
+        cursor.locked(|page| {
+            for item in items(page, false) {
+                bytes += item.len.next_multiple_of(8) + LINE_POINTER_BYTES;
+                entries += item.tids().count();
+            }
+        });
+    }
+    (entries > 0).then(|| f64::from(bytes) / entries as f64)
+}
+
+/// The items of a page that is locked, those that scans have found dead if asked for; none unless it is a leaf.
+#[inline]
+fn items(page: &Page, also_dead: bool) -> impl Iterator<Item = Item> + '_ {
+    let special = Special::of(page);
+    let last = match special.flags & (LEAF | IGNORED) {
+        LEAF => page.line_pointers(),
+        _ => 0,
+    };
+    (special.first()..=last)
+        .filter_map(move |offset| match also_dead {
+            true => page.stored(offset),
+            false => page.tuple(offset),
+        })
+        .filter(|found| found.len >= TUPLE_HEADER_BYTES)
+        .map(Item::of)
 }
 
 /// What nbtree's scans do with old_snapshot_threshold: raises "snapshot too old" if the page was changed, at `changed`, after the snapshot was taken.
