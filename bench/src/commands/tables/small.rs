@@ -131,7 +131,12 @@ fn await_idle(cluster: &Cluster) -> Result<()> {
 
 fn clients(bench: &mut Bench, cluster: &Cluster) -> Result<()> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("pgbench");
-    for (script, goal) in [("insert", 0.9), ("upsert", 0.9), ("last_value", 1.0)] {
+    for (script, goal) in [
+        ("insert", 0.9),
+        ("upsert", 0.9),
+        ("mixed", 0.9),
+        ("last_value", 1.0),
+    ] {
         let file = directory.join(format!("{script}.sql"));
         let mut speeds = [Vec::new(), Vec::new()];
         for _ in 0..bench.runs {
