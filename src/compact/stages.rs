@@ -16,7 +16,7 @@ use crate::chunk::place::LowFirst;
 use crate::chunk::read::Damage;
 use crate::guc;
 use crate::pg::departure;
-use crate::pg::page::PageCursor;
+use crate::pg::file_end;
 use crate::pg::relation;
 use crate::pg::rounds::Rounds;
 use crate::pg::tid::Tid;
@@ -25,11 +25,14 @@ use crate::scan::headers;
 use crate::table::locks::{self, Mover};
 use crate::table::quiet;
 use rustc_hash::FxHashSet;
+use std::time::{Duration, Instant};
 
 /// Storage tuples that a page holds.
 const PER_PAGE: u64 = 4;
 /// So many dead tuples, and an eighth of the others, are no reason to come back for.
 const FEW_DEAD: u64 = 64;
+/// How long the lock for cutting the file is waited for.
+const CUT_PATIENCE: Duration = Duration::from_secs(5);
 /// Moving to the end of the file stops after so many times of moving and vacuuming.
 const MOVES: usize = 4;
 
@@ -74,18 +77,6 @@ pub unsafe fn run(rounds: &mut Rounds, watch: &dyn Watch) -> Work {
     }
 }
 
-/// Are pages empty that VACUUM would cut off? Looks at two of them.
-unsafe fn has_empty_end(table: pgrx::pg_sys::Relation) -> bool {
-    // SAFETY: a round's table.
-    let blocks = unsafe { relation::blocks(table) };
-    let mut cursor = PageCursor::new(table);
-    let mut is_empty = |block| {
-        cursor.go(block);
-        cursor.locked(|page| page.tuples().next().is_none())
-    };
-    blocks > 0 && is_empty(blocks - 1) && is_empty(blocks - (blocks / 16).clamp(1, 1000))
-}
-
 struct Compaction<'a> {
     rounds: &'a mut Rounds,
     watch: &'a dyn Watch,
@@ -118,7 +109,8 @@ impl Compaction<'_> {
             self.rounds.run(|table, _| {
                 let is_settled = quiet::is_settled(table);
                 let is_idle = is_settled && quiet::changed_count(table) == 0;
-                let is_idle = is_idle && !(vacuum::may_truncate(table) && has_empty_end(table));
+                let is_idle =
+                    is_idle && !(vacuum::may_truncate(table) && file_end::is_empty(table));
                 if !is_idle {
                     quiet::unsettle(table);
                 }
@@ -292,7 +284,24 @@ impl Compaction<'_> {
             })
         };
         self.freed_pages = 0;
-        Some(())
+        self.cut_end()
+    }
+
+    /// Cuts empty pages off the end of the file, as soon as nobody is at the table; waits for that as long as VACUUM would.
+    fn cut_end(&self) -> Step {
+        let deadline = Instant::now() + CUT_PATIENCE;
+        loop {
+            self.give_way()?;
+            // SAFETY: a round of its own, without a pin.
+            let is_done = unsafe {
+                self.rounds
+                    .run(|table, _| !vacuum::may_truncate(table) || file_end::cut(table))
+            };
+            if is_done || Instant::now() > deadline {
+                return Some(());
+            }
+            file_end::pause();
+        }
     }
 
     fn survey(&mut self) -> (Survey, Option<u32>) {

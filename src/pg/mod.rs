@@ -10,6 +10,7 @@ pub mod departure;
 pub mod error;
 pub mod event_trigger;
 pub mod executor;
+pub mod file_end;
 pub mod free_space;
 pub mod heap;
 pub mod leaves;

@@ -17,8 +17,7 @@ pub unsafe fn may_truncate(table: pg_sys::Relation) -> bool {
     }
 }
 
-/// Vacuums the table and its indexes and cuts empty pages off the end of the file, if it may, as lazy
-/// vacuum does: without waiting long for the lock that this takes, and giving it up when somebody else wants one.
+/// Vacuums the table and its indexes. Empty pages at the end of the file stay (`file_end`).
 ///
 /// # Safety
 /// `table` must be open with ShareUpdateExclusiveLock, in a transaction that has changed nothing, with an
@@ -28,11 +27,6 @@ pub unsafe fn may_truncate(table: pg_sys::Relation) -> bool {
     reason = "later versions of the server have more fields"
 )]
 pub unsafe fn run(table: pg_sys::Relation) {
-    // SAFETY: by contract.
-    let truncate = match unsafe { may_truncate(table) } {
-        true => pg_sys::VacOptValue::VACOPTVALUE_ENABLED,
-        false => pg_sys::VacOptValue::VACOPTVALUE_DISABLED,
-    };
     let mut params = pg_sys::VacuumParams {
         options: pg_sys::VACOPT_VACUUM,
         freeze_min_age: -1,
@@ -42,7 +36,7 @@ pub unsafe fn run(table: pg_sys::Relation) {
         is_wraparound: false,
         log_min_duration: -1,
         index_cleanup: pg_sys::VacOptValue::VACOPTVALUE_ENABLED,
-        truncate,
+        truncate: pg_sys::VacOptValue::VACOPTVALUE_DISABLED,
         nworkers: -1,
         ..Default::default()
     };

@@ -25,6 +25,7 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
     report.check("worker/behind", behind(tree));
     report.check("worker/signals", signals(tree));
     report.check("worker/switched off in a refresh", refresh(tree));
+    report.check("worker/makes way at the end of a file", makes_way(tree));
     report.check("worker/extension comes and goes", extension(tree));
     Ok(())
 }
@@ -103,6 +104,40 @@ fn behind(tree: &Arc<Tree>) -> Result<()> {
         return Err(format!("not in the log: {log}").into());
     }
     Ok(())
+}
+
+/// Compact waits for readers before it cuts the end of a file, and meanwhile makes way for those who want its lock.
+fn makes_way(tree: &Arc<Tree>) -> Result<()> {
+    let cluster = Cluster::create(tree, &["varve.worker = off", "varve.batch_rows = 1000000"])?;
+    let mut client = cluster.database("way")?;
+    client.batch_execute(TABLE)?;
+    client.batch_execute(
+        "INSERT INTO t SELECT '2026-01-01'::timestamptz + i * interval '1 s', 'h' || i % 5, i FROM generate_series(1, 50000) i",
+    )?;
+    let mut reader = cluster.connect("way")?;
+    reader.batch_execute("BEGIN; SELECT FROM t LIMIT 1")?;
+    let mut compacting = cluster.connect("way")?;
+    let compact = std::thread::spawn(move || {
+        let outcome = compacting.batch_execute("CALL varve.compact('t')");
+        outcome.map(|()| compacting)
+    });
+    await_true(
+        &mut client,
+        "compact waits at the end of the file",
+        "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'VacuumTruncate')",
+    )?;
+    // Readers have no part in this conflict.
+    let outcome =
+        client.batch_execute("SET lock_timeout = '2s'; BEGIN; LOCK TABLE t IN SHARE MODE; COMMIT");
+    let compacting = compact.join().expect("BUG: the thread has panicked");
+    outcome?;
+    reader.batch_execute("COMMIT")?;
+    compacting?.batch_execute("CALL varve.compact('t')")?;
+    let small = "SELECT pg_relation_size('t') < 400000 AND relpages * 8192 = pg_relation_size('t') FROM pg_class WHERE relname = 't'";
+    match client.query_one(small, &[])?.get(0) {
+        true => Ok(()),
+        false => Err("the file has kept its end, or pg_class does not know".into()),
+    }
 }
 
 /// So many tail rows that a worker is busy with them for a while.

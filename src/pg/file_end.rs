@@ -1,0 +1,116 @@
+//! Empty pages at the end of a table's file, which VACUUM cuts off. Core does so inside of its vacuum, and may wait five seconds there for the
+//! lock that this takes, whoever waits for its own; here each try is a call.
+
+use super::page::PageCursor;
+use super::relation;
+use pgrx::pg_sys;
+
+const LOCK: i32 = pg_sys::AccessExclusiveLock as i32;
+/// So many empty pages are worth the lock, or this part of the file.
+const MANY: u32 = 1_000;
+const PART: u32 = 16;
+/// Between two looks whether somebody waits, and as far ahead pages are asked for.
+const STRIDE: u32 = 32;
+
+/// Are so many pages empty that they should be cut off? Looks at two of them.
+///
+/// # Safety
+/// `table` must be open with a lock.
+pub unsafe fn is_empty(table: pg_sys::Relation) -> bool {
+    // SAFETY: by contract.
+    let blocks = unsafe { relation::blocks(table) };
+    let mut cursor = PageCursor::new(table);
+    let mut is_empty = |block| {
+        cursor.go(block);
+        cursor.locked(|page| page.tuples().next().is_none())
+    };
+    blocks > 0 && is_empty(blocks - 1) && is_empty(blocks - (blocks / PART).clamp(1, MANY))
+}
+
+/// Cuts them off; false where the lock cannot be had just now, or somebody came to wait for it before all was done.
+///
+/// # Safety
+/// `table` must be open with ShareUpdateExclusiveLock, in a transaction that has changed nothing, and no page of it be pinned.
+pub unsafe fn cut(table: pg_sys::Relation) -> bool {
+    // SAFETY: by contract; nobody else reads or writes the table while its pages are looked at and cut off.
+    unsafe {
+        if !is_empty(table) {
+            return true;
+        }
+        if !pg_sys::ConditionalLockRelation(table, LOCK) {
+            return false;
+        }
+        let blocks = relation::blocks(table);
+        let (end, is_all) = end_of_use(table, blocks);
+        let empty = blocks - end;
+        if empty > 0 && (empty >= MANY || empty >= blocks / PART) {
+            pg_sys::RelationTruncate(table, end);
+            store_pages(table, end);
+        }
+        is_all
+    }
+}
+
+/// Waits a little before the next try, as VACUUM does.
+pub fn pause() {
+    const MILLISECONDS: core::ffi::c_long = 50;
+    let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
+    // SAFETY: the latch of this process.
+    unsafe {
+        pg_sys::WaitLatch(
+            pg_sys::MyLatch,
+            events as i32,
+            MILLISECONDS,
+            pg_sys::WaitEventTimeout::WAIT_EVENT_VACUUM_TRUNCATE,
+        );
+        pg_sys::ResetLatch(pg_sys::MyLatch);
+    }
+}
+
+/// The number of pages up to the last one with a line pointer that is used; false: up to where somebody began to wait.
+unsafe fn end_of_use(table: pg_sys::Relation, blocks: u32) -> (u32, bool) {
+    let mut cursor = PageCursor::new(table);
+    let mut end = blocks;
+    while end > 0 {
+        let block = end - 1;
+        if end == blocks || block.is_multiple_of(STRIDE) {
+            // SAFETY: the caller's contract: the lock is held.
+            if unsafe { pg_sys::LockHasWaitersRelation(table, LOCK) } {
+                return (end, false);
+            }
+            for ahead in block.saturating_sub(STRIDE)..block {
+                let fork = pg_sys::ForkNumber::MAIN_FORKNUM;
+                // SAFETY: as above; the page exists.
+                unsafe { pg_sys::PrefetchBuffer(table, fork, ahead) };
+            }
+        }
+        cursor.go(block);
+        if cursor.locked(|page| (1..=page.line_pointers()).any(|offset| page.is_used(offset))) {
+            break;
+        }
+        end = block;
+    }
+    (end, true)
+}
+
+/// Tells `pg_class` of a file that became shorter; its rows are as many as before.
+unsafe fn store_pages(table: pg_sys::Relation, pages: u32) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let form = (*table).rd_rel;
+        let mut all_visible = 0;
+        pg_sys::visibilitymap_count(table, &mut all_visible, core::ptr::null_mut());
+        pg_sys::vac_update_relstats(
+            table,
+            pages,
+            (*form).reltuples.into(),
+            all_visible,
+            (*form).relhasindex,
+            pg_sys::InvalidTransactionId,
+            pg_sys::MultiXactId::from(0),
+            core::ptr::null_mut(),
+            core::ptr::null_mut(),
+            false,
+        );
+    }
+}
