@@ -70,8 +70,8 @@ fn model(
     let mode = Mode::of(seed);
     let settings = [
         "deadlock_timeout = '100ms'",
-        // A TRUNCATE that waits for a prepared transaction keeps the one out that would end it.
-        "lock_timeout = '10s'",
+        // A TRUNCATE that waits for a prepared transaction keeps the one out that would end it, and everybody else.
+        "lock_timeout = '2s'",
         "max_prepared_transactions = 20",
     ];
     let mut cluster = Cluster::create(tree, &settings)?;
