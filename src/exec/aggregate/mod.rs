@@ -33,8 +33,9 @@ mod zoned;
 pub use clauses::is_decided;
 pub use compile::is_folded;
 pub use conditions::joinable;
+pub use fold::int_of;
 pub use lanes::{class_of, Class};
-pub use monotone::{is_bucket, rises_with};
+pub use monotone::{is_bucket, is_epoch, number_of, rises_with};
 pub use node::{scan_methods, NAME};
 
 /// Registers the node. Called once, when the library is loaded.

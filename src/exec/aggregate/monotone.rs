@@ -175,8 +175,12 @@ unsafe fn zone_is_fixed() -> bool {
     unsafe { pg_sys::pg_get_timezone_offset(pg_sys::session_timezone, &mut offset) }
 }
 
-unsafe fn is_epoch(field: *mut Node) -> bool {
-    // SAFETY: the caller's contract: a text where it is a constant.
+/// Is a field of `extract` the seconds since 1970?
+///
+/// # Safety
+/// As `rises_with`.
+pub unsafe fn is_epoch(field: *mut Node) -> bool {
+    // SAFETY: by contract: a text where it is a constant.
     unsafe {
         let field = cast::<pg_sys::Const>(field, NodeTag::T_Const);
         field.is_some_and(|field| {
@@ -191,13 +195,20 @@ unsafe fn is_epoch(field: *mut Node) -> bool {
 /// Is it a positive number that is known by now?
 unsafe fn is_positive(node: *mut Node) -> bool {
     // SAFETY: the caller's contract.
+    unsafe { number_of(node) }.is_some_and(|number| number > 0.0)
+}
+
+/// A finite number that is known by now.
+///
+/// # Safety
+/// As `rises_with`.
+pub unsafe fn number_of(node: *mut Node) -> Option<f64> {
+    // SAFETY: by contract.
     unsafe {
-        let Some(constant) = cast::<pg_sys::Const>(node, NodeTag::T_Const) else {
-            return false;
-        };
+        let constant = cast::<pg_sys::Const>(node, NodeTag::T_Const)?;
         let value = (*constant).constvalue;
         if (*constant).constisnull {
-            return false;
+            return None;
         }
         let number = match (*constant).consttype {
             pg_sys::INT2OID => f64::from(value.value() as i16),
@@ -210,8 +221,8 @@ unsafe fn is_positive(node: *mut Node) -> bool {
                 let double = pg_sys::OidFunctionCall1Coll(function, none, value);
                 f64::from_bits(double.value() as u64)
             }
-            _ => return false,
+            _ => return None,
         };
-        number > 0.0 && number.is_finite()
+        number.is_finite().then_some(number)
     }
 }

@@ -1,6 +1,7 @@
 //! Grouping over one varve table, a partitioned one, or a join that chooses its series: a path that emits partial states of groups, below core's own final step. The planner's hook
 //! for groupings offers it beside core's paths (docs/design/0017).
 
+mod buckets;
 pub mod checks;
 pub mod cost;
 pub mod join;

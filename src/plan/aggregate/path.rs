@@ -2,6 +2,7 @@
 //! node's own row: the columns that go up, then the conditions. So references to the table in them are adjusted as in any
 //! other plan; parameters are listed apart, where the planner looks for them.
 
+use super::buckets::Buckets;
 use super::checks::{self, parameters_of};
 use super::cost;
 use super::join::Input;
@@ -97,13 +98,18 @@ pub unsafe fn number_of_groups(
     if target.groups.is_empty() {
         return 1.0;
     }
-    let groups = list(target.groups.iter().copied());
-    let (sets, details) = (core::ptr::null_mut(), core::ptr::null_mut());
     // SAFETY: the caller's contract.
     unsafe {
         let rows = (*input).rows;
-        let estimate = pg_sys::estimate_num_groups(root, groups, rows, sets, details);
-        // Core takes a bucket of time for as fine as time is, which nobody groups by.
+        let estimate = estimate_groups(root, &target.groups, rows);
+        if let Some(buckets) = Buckets::of(root, source.table, &target.groups) {
+            let others = match buckets.others.is_empty() {
+                true => 1.0,
+                false => estimate_groups(root, &buckets.others, rows),
+            };
+            return estimate.min(buckets.count * others).max(1.0);
+        }
+        // Of a width that is not known, or without bounds: nobody groups by what is as fine as time.
         let time = checks::time_column(root, source.table).map(|(column, _)| column);
         let is_bucket = |&group: &*mut Node| {
             time.is_some() && node::is_bucket(group) && node::rises_with(group) == time
@@ -113,6 +119,14 @@ pub unsafe fn number_of_groups(
             false => estimate,
         }
     }
+}
+
+/// Core's estimate of how many values some columns have in so many rows.
+unsafe fn estimate_groups(root: *mut pg_sys::PlannerInfo, columns: &[*mut Node], rows: f64) -> f64 {
+    let columns = list(columns.iter().copied());
+    let (sets, details) = (core::ptr::null_mut(), core::ptr::null_mut());
+    // SAFETY: the caller's contract.
+    unsafe { pg_sys::estimate_num_groups(root, columns, rows, sets, details) }
 }
 
 /// Rows that are in one bucket of time of a series, at least.
