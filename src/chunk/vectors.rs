@@ -22,16 +22,56 @@ impl Default for Budget {
     }
 }
 
-#[derive(Default)]
-struct Kept {
-    directories: Vec<(usize, Rc<ColumnDirectory>)>,
-    /// Column, block, values.
-    blocks: Vec<(usize, usize, Rc<Column>)>,
-    bytes: usize,
+/// First value and step of a block whose values rise by equal steps.
+type Line = (i64, i64);
+
+#[derive(Default, Clone)]
+struct Block {
+    line: Option<Line>,
+    values: Option<Rc<Column>>,
 }
 
 #[derive(Default)]
-pub struct Vectors(RefCell<Kept>);
+struct OfColumn {
+    directory: Option<Rc<ColumnDirectory>>,
+    /// All of them once one is kept.
+    blocks: Vec<Block>,
+}
+
+#[derive(Default)]
+struct Kept {
+    columns: Vec<OfColumn>,
+    bytes: usize,
+}
+
+impl Kept {
+    fn column(&mut self, column: usize) -> &mut OfColumn {
+        if self.columns.len() <= column {
+            self.bytes += size_of::<OfColumn>() * (column + 1 - self.columns.len());
+            self.columns.resize_with(column + 1, OfColumn::default);
+        }
+        &mut self.columns[column]
+    }
+
+    fn block(&mut self, column: usize, block: usize) -> &mut Block {
+        let of_column = self.column(column);
+        let before = of_column.blocks.len();
+        if before <= block {
+            let all = of_column.directory.as_ref().map_or(0, |all| all.len());
+            let count = all.max(block + 1);
+            of_column.blocks.resize(count, Block::default());
+            self.bytes += size_of::<Block>() * (count - before);
+        }
+        &mut self.columns[column].blocks[block]
+    }
+}
+
+#[derive(Default)]
+pub struct Vectors {
+    kept: RefCell<Kept>,
+    /// Since somebody asked.
+    has_grown: Cell<bool>,
+}
 
 impl Vectors {
     /// The directory of a column, which `read` reads if it has to be.
@@ -40,29 +80,52 @@ impl Vectors {
         column: usize,
         read: impl FnOnce() -> Result<ColumnDirectory, E>,
     ) -> Result<Rc<ColumnDirectory>, E> {
-        if let Some(known) = self.known_directory(column) {
-            return Ok(known);
+        let kept = self.kept.borrow();
+        let known = kept
+            .columns
+            .get(column)
+            .and_then(|own| own.directory.as_ref());
+        if let Some(known) = known {
+            return Ok(Rc::clone(known));
         }
+        drop(kept);
         let directory = Rc::new(read()?);
-        let mut kept = self.0.borrow_mut();
+        self.has_grown.set(true);
+        let mut kept = self.kept.borrow_mut();
         kept.bytes += DIRECTORY_ENTRY * directory.len();
-        kept.directories.push((column, Rc::clone(&directory)));
+        kept.column(column).directory = Some(Rc::clone(&directory));
         Ok(directory)
     }
 
-    fn known_directory(&self, column: usize) -> Option<Rc<ColumnDirectory>> {
-        let kept = self.0.borrow();
-        let mut all = kept.directories.iter();
-        let found = all.find(|known| known.0 == column)?;
-        Some(Rc::clone(&found.1))
+    /// The line that a block is, which `read` reads if it has to be.
+    pub fn line(
+        &self,
+        column: usize,
+        block: usize,
+        read: impl FnOnce() -> Option<Line>,
+    ) -> Option<Line> {
+        let known = self.with_block(column, block, |known| known.line);
+        known.or_else(|| {
+            let line = read()?;
+            self.has_grown.set(true);
+            self.kept.borrow_mut().block(column, block).line = Some(line);
+            Some(line)
+        })
     }
 
     /// The values of a block, if they are kept.
     pub fn block(&self, column: usize, block: usize) -> Option<Rc<Column>> {
-        let kept = self.0.borrow();
-        let mut all = kept.blocks.iter();
-        let found = all.find(|known| (known.0, known.1) == (column, block))?;
-        Some(Rc::clone(&found.2))
+        self.with_block(column, block, |known| known.values.clone())
+    }
+
+    fn with_block<R>(
+        &self,
+        column: usize,
+        block: usize,
+        body: impl FnOnce(&Block) -> Option<R>,
+    ) -> Option<R> {
+        let kept = self.kept.borrow();
+        body(kept.columns.get(column)?.blocks.get(block)?)
     }
 
     /// Keeps the values of a block that is not kept yet, while there is room for it.
@@ -72,23 +135,29 @@ impl Vectors {
             return;
         }
         budget.0.set(room - bytes);
-        let mut kept = self.0.borrow_mut();
+        self.has_grown.set(true);
+        let mut kept = self.kept.borrow_mut();
         kept.bytes += bytes;
-        kept.blocks.push((column, block, Rc::clone(values)));
+        kept.block(column, block).values = Some(Rc::clone(values));
     }
 
     /// Memory that it takes.
     pub fn bytes(&self) -> usize {
-        self.0.borrow().bytes
+        self.kept.borrow().bytes
+    }
+
+    /// Has it grown since this was asked last?
+    pub fn has_grown(&self) -> bool {
+        self.has_grown.take()
     }
 
     pub fn forget(&self) {
-        *self.0.borrow_mut() = Kept::default();
+        *self.kept.borrow_mut() = Kept::default();
     }
 
     /// Can it be used? An error may have struck while it was written to.
     pub fn is_sound(&self) -> bool {
-        self.0.try_borrow_mut().is_ok()
+        self.kept.try_borrow_mut().is_ok()
     }
 }
 

@@ -15,6 +15,8 @@ use crate::wire::{put_varint, Reader};
 #[derive(Clone, Debug, PartialEq)]
 pub struct ColumnDirectory {
     blocks: Vec<BlockEntry>,
+    /// Rows of the first block: as a rule, all but the last one have as many.
+    block_rows: u32,
 }
 
 /// One block: where it is and what it says.
@@ -43,9 +45,9 @@ impl ColumnDirectory {
             Layout::Single { codec, checksum } => Ok(vec![single(column, *codec, *checksum)]),
             Layout::Blocks { block_rows } => parse_blocks(column, *block_rows, bytes),
         };
-        Ok(ColumnDirectory {
-            blocks: blocks.map_err(|e| e.in_column(column.index))?,
-        })
+        let blocks = blocks.map_err(|e| e.in_column(column.index))?;
+        let block_rows = blocks.first().map_or(1, |block| block.rows.len() as u32);
+        Ok(ColumnDirectory { blocks, block_rows })
     }
 
     pub fn len(&self) -> usize {
@@ -66,7 +68,12 @@ impl ColumnDirectory {
 
     /// Index of the block that holds `row`, which must be below the chunk's rows.
     pub fn block_of_row(&self, row: u32) -> usize {
-        self.blocks.partition_point(|b| b.rows.end <= row)
+        let usual = (row / self.block_rows) as usize;
+        let has_row = |block: &BlockEntry| block.rows.contains(&row);
+        match self.blocks.get(usual).is_some_and(has_row) {
+            true => usual,
+            false => self.blocks.partition_point(|b| b.rows.end <= row),
+        }
     }
 }
 
@@ -237,4 +244,39 @@ fn advance(at: &mut u32, by: i64, end: u32) -> Result<Range<u32>> {
     }
     *at = start + by as u32;
     Ok(start..*at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_in_the_block_that_has_it() {
+        for lengths in [&[10, 10, 10, 3][..], &[10, 3, 25, 1, 9], &[1, 40], &[7]] {
+            let mut row = 0;
+            let blocks = lengths.iter().enumerate().map(|(index, length)| {
+                let rows = row..row + length;
+                row = rows.end;
+                BlockEntry {
+                    index: index as u32,
+                    rows,
+                    bytes: 0..0,
+                    codec: id::CONST,
+                    nulls: 0,
+                    min: Bound::None,
+                    max: Bound::None,
+                    sum: Sum::None,
+                    checksum: 0,
+                }
+            });
+            let directory = ColumnDirectory {
+                blocks: blocks.collect(),
+                block_rows: lengths[0],
+            };
+            for at in 0..row {
+                let block = directory.block_of_row(at);
+                assert!(directory.block(block).rows.contains(&at), "row {at}");
+            }
+        }
+    }
 }

@@ -11,6 +11,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use varve_columns::chunk::{self, BlockEntry, ColumnDirectory, Layout};
 use varve_columns::column::{Column, Kind, Values};
+use varve_columns::summary::Bound;
 use varve_columns::vector::Bitmap;
 
 /// Most rows of a window.
@@ -153,6 +154,17 @@ impl Lane {
         Some(self.datum(&(0..1), 0))
     }
 
+    /// The only integer of a chunk's rows, where the header tells it.
+    fn told(&self, chunk: &Chunk) -> Option<i64> {
+        let head = chunk.columns.columns().get(self.at)?;
+        match (head.summary.min, head.summary.max) {
+            (Bound::Int(min), Bound::Int(max)) if min == max && head.nulls == 0 => {
+                datum::fits(head.kind, attribute_of(chunk, self.at)).then_some(min)
+            }
+            _ => None,
+        }
+    }
+
     /// Has every row of the chunk the same value?
     pub fn is_constant(&self) -> bool {
         self.state.constant
@@ -183,25 +195,43 @@ impl Lane {
         rows.start <= window.start && window.end <= rows.end && !rows.is_empty()
     }
 
-    /// `decode`, but of a block whose values are a line reads that alone: then there are datums and `line`, and no slices.
+    /// `decode`, but of a block whose values are a line, and of an only value, takes that alone: then there are datums and `line`, and no slices.
     pub fn decode_line(&mut self, chunk: &Chunk, window: &Range<u32>) -> bool {
         if self.is_decoded(window) {
+            if self.state.constant && self.state.is_filled {
+                self.stretch(window.len());
+            }
             return false;
         }
-        if self.state.constant || self.class != Class::Int {
+        if self.class != Class::Int {
             return self.decode(chunk, window);
+        }
+        if self.state.constant {
+            let Some(first) = self.told(chunk) else {
+                return self.decode(chunk, window);
+            };
+            let state = &mut self.state;
+            state.rows = 0..u32::MAX;
+            state.line = Some(Line { first, step: 0 });
+            state.is_filled = false;
+            return false;
         }
         self.directory(chunk);
         let state = &mut self.state;
         let directory = state.directory.as_ref().expect("BUG: directory just set");
-        let entry = directory.block(directory.block_of_row(window.start));
+        let block = directory.block_of_row(window.start);
+        let entry = directory.block(block);
         let head = chunk.columns.column(self.at);
         let fits =
             chunk::may_be_line(head, entry) && datum::fits(head.kind, attribute_of(chunk, self.at));
-        let bytes = fits.then(|| chunk.payload(entry.bytes.clone()));
-        // Whoever decodes it says what is wrong with it.
-        let line = bytes.and_then(|bytes| chunk::line(head, entry, &bytes.ok()?).ok()?);
-        let Some((first, step)) = line.filter(|&(_, step)| step >= 0) else {
+        let line = fits.then(|| {
+            chunk.vectors.line(self.at, block, || {
+                // Whoever decodes it says what is wrong with it.
+                let bytes = chunk.payload(entry.bytes.clone()).ok()?;
+                chunk::line(head, entry, &bytes).ok()?
+            })
+        });
+        let Some((first, step)) = line.flatten().filter(|&(_, step)| step >= 0) else {
             return self.decode(chunk, window);
         };
         state.rows = entry.rows.clone();
@@ -245,14 +275,17 @@ impl Lane {
 
     /// Decodes what a window needs, which lies in one block; true where that had to be done now.
     pub fn decode(&mut self, chunk: &Chunk, window: &Range<u32>) -> bool {
+        if self.state.constant {
+            if !self.is_decoded(window) || !self.state.is_filled {
+                self.decode_only(chunk);
+            }
+            self.stretch(window.len());
+            return false;
+        }
         if self.is_decoded(window) {
             if !self.state.is_filled {
                 self.fill();
             }
-            return false;
-        }
-        if self.state.constant {
-            self.repeat(chunk);
             return false;
         }
         self.directory(chunk);
@@ -288,15 +321,11 @@ impl Lane {
         true
     }
 
-    /// Fills a window with the only value.
-    fn repeat(&mut self, chunk: &Chunk) {
+    /// Decodes the only value.
+    fn decode_only(&mut self, chunk: &Chunk) {
         let attribute = attribute_of(chunk, self.at);
         // SAFETY: the table is open while its chunk is used.
         let descriptor = unsafe { (*chunk.table.get()).rd_att };
-        let rows = match self.class {
-            Class::Other => 1,
-            _ => chunk.header.rows.min(WINDOW_ROWS),
-        };
         let column = if self.at < chunk.columns.columns().len() {
             let kind = chunk.columns.column(self.at).kind;
             let mut one = datum::empty(kind);
@@ -317,13 +346,20 @@ impl Lane {
                 one
             }
         };
-        self.state.column = Rc::new(column);
-        self.state.rows = 0..u32::MAX;
+        let state = &mut self.state;
+        state.column = Rc::new(column);
+        state.rows = 0..u32::MAX;
+        state.line = None;
+        state.is_filled = true;
         self.widen();
+    }
+
+    /// Has as many copies of the only value as a window has rows.
+    fn stretch(&mut self, rows: usize) {
         let state = &mut self.state;
         match self.class {
-            Class::Int => repeat(&mut state.ints, rows),
-            Class::Single | Class::Double => repeat(&mut state.floats, rows),
+            Class::Int => stretch(&mut state.ints, rows),
+            Class::Single | Class::Double => stretch(&mut state.floats, rows),
             Class::Other => {}
         }
     }
@@ -499,11 +535,12 @@ impl Lane {
     }
 }
 
-/// Makes so many copies of the only value; of a null's place as well.
-fn repeat<T: Copy + Default>(values: &mut Vec<T>, rows: u32) {
-    let only = values.first().copied().unwrap_or_default();
-    values.clear();
-    values.resize(rows as usize, only);
+/// Makes so many copies of the only value, if there are not; of a null's place as well.
+fn stretch<T: Copy + Default>(values: &mut Vec<T>, rows: usize) {
+    if values.len() < rows {
+        let only = values.first().copied().unwrap_or_default();
+        values.resize(rows, only);
+    }
 }
 
 pub fn attribute_of(chunk: &Chunk, at: usize) -> &pg_sys::FormData_pg_attribute {
