@@ -68,8 +68,15 @@ pub unsafe fn reader_at(
     // SAFETY: by contract; the tuple stays pinned for the error's sake.
     unsafe {
         with_header(table, at, snapshot, |found, buffer| {
-            kept_reader(table, at, found, buffer, View::Snapshot(snapshot))
-                .unwrap_or_else(|damage| raise(table, at, found.t_data, found.t_len, &damage))
+            kept_reader(
+                table,
+                at,
+                found,
+                buffer,
+                View::Snapshot(snapshot),
+                Stay::Long,
+            )
+            .unwrap_or_else(|damage| raise(table, at, found.t_data, found.t_len, &damage))
         })
     }
 }
@@ -88,17 +95,18 @@ pub unsafe fn reader_to_replace(
     unsafe {
         let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
         with_header(table, at, any, |found, buffer| {
-            kept_reader(table, at, found, buffer, View::Naming(snapshot))
+            kept_reader(table, at, found, buffer, View::Naming(snapshot), Stay::Long)
                 .unwrap_or_else(|damage| raise(table, at, found.t_data, found.t_len, &damage))
         })
     }
 }
 
-/// The same of a table that is known to have `blocks` pages at least, and whose file does not get shorter: it asks nobody how long that is.
+/// The reader of the header at `at`, if its tuple is visible to `snapshot`, for who reads one chunk after the other and says when it has left
+/// this one (`leave`). The table is known to have `blocks` pages at least, and its file does not get shorter: nobody is asked how long that is.
 ///
 /// # Safety
 /// As `reader_at`; the table has had so many pages since it was locked.
-pub unsafe fn reader_within(
+pub unsafe fn reader_in_passing(
     table: pg_sys::Relation,
     blocks: u32,
     at: Tid,
@@ -107,9 +115,28 @@ pub unsafe fn reader_within(
     // SAFETY: by contract; the tuple stays pinned for the error's sake.
     unsafe {
         with_header_within(table, blocks, at, snapshot, |found, buffer| {
-            kept_reader(table, at, found, buffer, View::Snapshot(snapshot))
-                .unwrap_or_else(|damage| raise(table, at, found.t_data, found.t_len, &damage))
+            kept_reader(
+                table,
+                at,
+                found,
+                buffer,
+                View::Snapshot(snapshot),
+                Stay::Short,
+            )
+            .unwrap_or_else(|damage| raise(table, at, found.t_data, found.t_len, &damage))
         })
+    }
+}
+
+/// Who was given this reader in passing is done with it.
+///
+/// # Safety
+/// `table` must be open, and the reader's.
+pub unsafe fn leave(table: pg_sys::Relation, reader: &Reader) {
+    if reader.chunk.has_grown() {
+        // SAFETY: by contract.
+        let (oid, file) = unsafe { (relation::oid(table), relation::file_number(table)) };
+        session_cache::settle(core::iter::once((oid, file, reader.chunk.tid)));
     }
 }
 
@@ -168,7 +195,7 @@ unsafe fn try_reader_of(
     // SAFETY: the callers' contract.
     unsafe {
         with_header(table, at, snapshot, |found, buffer| {
-            kept_reader(table, at, found, buffer, view)
+            kept_reader(table, at, found, buffer, view, Stay::Long)
         })
     }
 }
@@ -253,7 +280,7 @@ unsafe fn check<R>(
                 .then(|| judge(&mut found, buffer))
                 .flatten()
         })?;
-        let reader = kept_reader(table, at, &found, buffer, view)
+        let reader = kept_reader(table, at, &found, buffer, view, Stay::Long)
             .unwrap_or_else(|damage| raise(table, at, found.t_data, found.t_len, &damage));
         Some((judged, reader))
     }
@@ -312,12 +339,22 @@ unsafe fn heap_fetch(
     unsafe { pg_sys::heap_fetch(table, snapshot, found, buffer, false) }
 }
 
+/// How long somebody has use for a reader.
+#[derive(Clone, Copy, PartialEq)]
+enum Stay {
+    /// Maybe until the transaction ends.
+    Long,
+    /// Until the next chunk. Where the session has its content, a reader is made faster than it is remembered.
+    Short,
+}
+
 unsafe fn kept_reader(
     table: pg_sys::Relation,
     at: Tid,
     found: &pg_sys::HeapTupleData,
     buffer: pg_sys::Buffer,
     view: View,
+    stay: Stay,
 ) -> Result<Rc<Reader>, Damage> {
     // SAFETY: the tuple is on the page in `buffer`, which is pinned.
     unsafe {
@@ -338,7 +375,9 @@ unsafe fn kept_reader(
             reader.chunk.table.set(table);
             return Ok(reader);
         }
-        let opened = match session_cache::find(table, place, body) {
+        let known = session_cache::find(table, place, body);
+        let is_known = known.is_some();
+        let opened = match known {
             Some(opened) => opened,
             None => {
                 let opened = session_cache::open(table, place, body)?;
@@ -349,6 +388,9 @@ unsafe fn kept_reader(
         let tuple = (found.t_data, found.t_len);
         let chunk = Chunk::open_with(table, at, tuple, opened.content, notes)?;
         let reader = Reader::with(chunk, opened.decoded);
+        if is_known && stay == Stay::Short {
+            return Ok(reader);
+        }
         KEPT.with_borrow_mut(|readers| {
             readers.make_room();
             let entry = Kept {

@@ -45,10 +45,15 @@ pub struct Notes {
     pub are_committed: bool,
 }
 
+thread_local! {
+    /// Most chunks have none.
+    static NONE: Rc<[Note]> = Rc::new([]);
+}
+
 impl Default for Notes {
     fn default() -> Self {
         Notes {
-            seen: Rc::new([]),
+            seen: NONE.try_with(Rc::clone).unwrap_or_else(|_| Rc::from([])),
             pending: Vec::new(),
             are_committed: true,
         }

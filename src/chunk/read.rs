@@ -308,6 +308,8 @@ pub struct Content {
     cache: RefCell<PieceCache>,
     /// What was decoded for whoever reads columns.
     pub vectors: Vectors,
+    /// Pieces or rows of notes have come since somebody asked.
+    has_grown: Cell<bool>,
 }
 
 impl Content {
@@ -360,6 +362,7 @@ impl Content {
             noted: RefCell::default(),
             cache: RefCell::default(),
             vectors: Vectors::default(),
+            has_grown: Cell::default(),
         })
     }
 
@@ -409,6 +412,7 @@ impl Content {
             }
         }
         let map = Rc::new(with_notes(&self.base, notes)?);
+        self.has_grown.set(true);
         *self.noted.borrow_mut() = Some((Rc::clone(&notes.seen), Rc::clone(&map)));
         Ok(map)
     }
@@ -448,6 +452,11 @@ impl Content {
         };
         // SAFETY: by contract.
         unsafe { page::locked(buffer, block, keep) }
+    }
+
+    /// Has it come to take more memory since this was asked last?
+    pub fn has_grown(&self) -> bool {
+        self.has_grown.take() | self.vectors.has_grown()
     }
 
     /// Memory that pieces of the payload and decoded columns take.
@@ -594,6 +603,7 @@ impl Chunk {
         // SAFETY: the table is open while the chunk is used.
         let blocks = unsafe { relation::blocks(table) };
         let mut cursor = PageCursor::new(table);
+        self.has_grown.set(true);
         let mut cache = self.cache.borrow_mut();
         let mut read = |number| {
             read_piece(&mut cursor, blocks, self.header.chunk, 0, pieces, number)

@@ -7,11 +7,13 @@ use super::places;
 use super::selection::Selection;
 use crate::am::scan::{self, Part};
 use crate::chunk::chunk_cache;
+use crate::chunk::reader::Reader;
 use crate::pg::memory;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
+use std::rc::Rc;
 use varve_columns::tuple::header::FLAG_TOMBSTONE;
 
 /// A running scan.
@@ -22,6 +24,8 @@ pub struct Source {
     slot: *mut pg_sys::TupleTableSlot,
     /// Pages of the table, asked for behind the places: what these name is on one of them.
     blocks: u32,
+    /// Of the chunk that was come upon last, at a place.
+    last: Option<Rc<Reader>>,
 }
 
 enum Way {
@@ -148,6 +152,7 @@ impl Source {
             slot,
             // SAFETY: by contract.
             blocks: unsafe { relation::blocks(table) },
+            last: None,
         }
     }
 
@@ -194,6 +199,7 @@ impl Source {
             slot,
             // SAFETY: by contract.
             blocks: unsafe { relation::blocks(table) },
+            last: None,
         }
     }
 
@@ -204,6 +210,7 @@ impl Source {
     pub unsafe fn next(&mut self) -> Option<Input> {
         // SAFETY: by contract.
         unsafe {
+            self.leave();
             let (places, fetch) = match &mut self.way {
                 Way::Pages(scan) => {
                     return Some(match scan::next_part(*scan, self.slot)? {
@@ -215,9 +222,11 @@ impl Source {
             };
             while let Some(at) = places.next_header() {
                 crate::pg::error::check_interrupts();
-                let reader = chunk_cache::reader_within(self.table, self.blocks, at, self.snapshot);
+                let (table, snapshot) = (self.table, self.snapshot);
+                let reader = chunk_cache::reader_in_passing(table, self.blocks, at, snapshot);
                 let reader = reader.filter(|reader| !reader.chunk.header.has(FLAG_TOMBSTONE));
                 if let Some(reader) = reader {
+                    self.last = Some(Rc::clone(&reader));
                     return Some(Input::Chunk(OpenChunk::new(reader, self.snapshot)));
                 }
             }
@@ -237,11 +246,20 @@ impl Source {
         }
     }
 
+    /// The chunk that was come upon last is done with.
+    unsafe fn leave(&mut self) {
+        if let Some(last) = self.last.take() {
+            // SAFETY: the caller's contract.
+            unsafe { chunk_cache::leave(self.table, &last) };
+        }
+    }
+
     /// # Safety
     /// Inside a guarded entry point.
-    pub unsafe fn end(self) {
+    pub unsafe fn end(mut self) {
         // SAFETY: by contract.
         unsafe {
+            self.leave();
             crate::pg::executor::clear_tuple(self.slot);
             match self.way {
                 Way::Pages(scan) => guarded(|| scan::scan_end(scan)),
