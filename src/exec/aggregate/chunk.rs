@@ -8,13 +8,14 @@ use super::fold::{int_of, Cell, Slice};
 use super::groups::Groups;
 use super::known::{covers, has_small_values, Known};
 use super::lanes::Lane;
-use super::runs::{self, Run, Window};
+use super::runs::{Run, Runs, Window};
 use super::selection::Selection;
 use crate::chunk::read::Chunk;
 use crate::pg::error;
 use crate::pg::executor;
 use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
+use smallvec::SmallVec;
 use std::ops::Range;
 use varve_columns::vector::Bitmap;
 
@@ -37,10 +38,19 @@ pub struct Work {
     pub whole: Option<u32>,
     /// The times that are read now, where there is a lane of them.
     pub slice: TimeSlice,
+    /// Memory for the runs of a window, and for those that have wanted rows, with their groups.
+    runs: Runs,
+    found: Vec<(Range<usize>, u32)>,
 }
 
 impl Work {
-    pub fn new(compiled: Compiled, selection: Selection, states: pg_sys::MemoryContext) -> Work {
+    /// There will be about `count` groups.
+    pub fn new(
+        compiled: Compiled,
+        selection: Selection,
+        states: pg_sys::MemoryContext,
+        count: f64,
+    ) -> Work {
         let mut order: Vec<usize> = (0..compiled.groups.len()).collect();
         order.sort_by_key(|&at| match compiled.groups[at].way {
             Way::Column(_) => 0,
@@ -53,7 +63,9 @@ impl Work {
             places[at] = place;
         }
         let types = compiled.groups.iter().map(|group| group.typ).collect();
-        let groups = Groups::new(types, compiled.aggregates.len());
+        // SAFETY: looks at settings.
+        let most_bytes = unsafe { pg_sys::get_hash_memory_limit() };
+        let groups = Groups::with_room(types, compiled.aggregates.len(), count, most_bytes);
         Work {
             answered: vec![false; compiled.aggregates.len()],
             whole: None,
@@ -64,6 +76,8 @@ impl Work {
             order,
             places,
             slice: (None, None),
+            runs: Runs::default(),
+            found: Vec::new(),
         }
     }
 
@@ -128,22 +142,26 @@ impl Work {
     unsafe fn fold(&mut self, chunk: &Chunk, rows: &Range<u32>, selected: Option<&Bitmap>) {
         // SAFETY: the caller's contract.
         unsafe {
-            let found = match self.whole {
-                Some(group) => vec![(0..rows.len(), group)],
-                None => self.runs(chunk, rows, selected),
-            };
+            let mut found = core::mem::take(&mut self.found);
+            found.clear();
+            match self.whole {
+                Some(group) => found.push((0..rows.len(), group)),
+                None => self.find_runs(chunk, rows, selected, &mut found),
+            }
             self.fold_vectors(chunk, rows, selected, &found);
             self.fold_rows(chunk, rows, selected, &found);
+            self.found = found;
         }
     }
 
-    /// The runs of a window that have rows which are wanted, with their groups.
-    unsafe fn runs(
+    /// Finds the runs of a window that have rows which are wanted, with their groups.
+    unsafe fn find_runs(
         &mut self,
         chunk: &Chunk,
         rows: &Range<u32>,
         selected: Option<&Bitmap>,
-    ) -> Vec<(Range<usize>, u32)> {
+        found: &mut Vec<(Range<usize>, u32)>,
+    ) {
         // SAFETY: the caller's contract.
         unsafe {
             let selection = &mut self.selection;
@@ -165,10 +183,10 @@ impl Work {
                 lanes: &self.selection.lanes,
                 evaluation: &self.selection.evaluation,
             };
-            let runs = runs::split(&window, &self.compiled.groups, &self.order);
-            let mut found: Vec<(Range<usize>, u32)> = Vec::with_capacity(runs.len());
-            let mut values = Vec::with_capacity(self.places.len());
-            for Run { rows, values: own } in runs {
+            let mut runs = core::mem::take(&mut self.runs);
+            runs.split(&window, &self.compiled.groups, &self.order);
+            let mut values: SmallVec<[_; 4]> = SmallVec::new();
+            for Run { rows, values: own } in runs.found.drain(..) {
                 let any =
                     selected.is_none_or(|selected| rows.clone().any(|r| selected.contains(r)));
                 if !any {
@@ -178,7 +196,7 @@ impl Work {
                 values.extend(self.places.iter().map(|&place| own[place]));
                 found.push((rows, self.group(&values)));
             }
-            found
+            self.runs = runs;
         }
     }
 

@@ -127,6 +127,31 @@ impl Bound {
         }
     }
 
+    /// The rows of a window, which lie side by side, for which the clause is true, where bounds or a line tell; counts the blocks that had
+    /// to be decoded.
+    pub fn range_of(
+        &self,
+        lanes: &mut [Lane],
+        chunk: &Chunk,
+        rows: &Range<u32>,
+        decoded: &mut u64,
+    ) -> Option<Range<usize>> {
+        let Clause::One((condition, lane)) = self else {
+            return None;
+        };
+        let lane = &mut lanes[*lane];
+        let block = lane.block(chunk, rows.start)?;
+        let length = block.rows.len() as u32;
+        match condition.judge(&block.min, &block.max, block.nulls, length) {
+            Verdict::None => Some(0..0),
+            Verdict::All => Some(0..rows.len()),
+            Verdict::Some => {
+                *decoded += u64::from(lane.decode_line(chunk, rows));
+                condition.rows_of(lane.line(rows)?, rows.len())
+            }
+        }
+    }
+
     /// Keeps the selected rows of a window for which the clause is true, and counts the blocks that had to be decoded.
     pub fn keep(
         &self,
@@ -202,12 +227,17 @@ fn one(condition: &Bounded, lane: &mut Lane, chunk: &Chunk) -> (Verdict, Vec<Ran
         Verdict::Some if !lane.is_constant() => {}
         _ => return (verdict, whole(rows)),
     }
-    let blocks = lane.directory(chunk).blocks().iter();
-    let left = blocks.filter(|block| {
+    let mut left: Vec<Range<u32>> = Vec::new();
+    for block in lane.directory(chunk).blocks() {
         let length = block.rows.len() as u32;
-        condition.judge(&block.min, &block.max, block.nulls, length) != Verdict::None
-    });
-    let left = united(left.map(|block| block.rows.clone()).collect());
+        if condition.judge(&block.min, &block.max, block.nulls, length) == Verdict::None {
+            continue;
+        }
+        match left.last_mut().filter(|last| last.end == block.rows.start) {
+            Some(last) => last.end = block.rows.end,
+            None => left.push(block.rows.clone()),
+        }
+    }
     match left.is_empty() {
         true => (Verdict::None, left),
         false => (Verdict::Some, left),

@@ -13,6 +13,7 @@ use super::zoned::Zoned;
 use crate::pg::node::{cast, items, list};
 use crate::pg::relation;
 use pgrx::pg_sys::{self, Node, NodeTag, Oid};
+use std::cell::Cell;
 
 /// What the node computes, ready to run.
 pub struct Compiled {
@@ -33,6 +34,8 @@ pub struct GroupColumn {
     pub lanes: Vec<usize>,
     /// How far a value reaches, of an expression of a column whose values are as far apart as that.
     pub width: Option<i64>,
+    /// The least of such values that has been met: it tells those of later times.
+    pub least: Cell<Option<i64>>,
 }
 
 /// How rows of a window are told apart by a group column.
@@ -232,6 +235,7 @@ unsafe fn group_column(
             way,
             lanes: needed,
             width: width_of(group),
+            least: Cell::new(None),
         }
     }
 }

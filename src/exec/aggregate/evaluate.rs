@@ -65,7 +65,12 @@ impl Evaluation {
     #[inline]
     pub unsafe fn forget(&self) {
         // SAFETY: by contract.
-        unsafe { pg_sys::MemoryContextReset((*self.context).ecxt_per_tuple_memory) }
+        unsafe {
+            let memory = (*self.context).ecxt_per_tuple_memory;
+            if !(*memory).isReset || !(*memory).firstchild.is_null() {
+                pg_sys::MemoryContextReset(memory);
+            }
+        }
     }
 }
 

@@ -103,6 +103,12 @@ impl KeyType {
 /// Bytes of a key that have place beside the group's number: two columns of eight.
 const KEY_BYTES: usize = 24;
 
+/// Bytes of an entry of the table of groups.
+const ENTRY_BYTES: usize = KEY_BYTES + 24;
+
+/// Most memory that is asked for before there is a group.
+const MOST_ROOM: usize = 512 << 10;
+
 /// All groups.
 pub struct Groups {
     types: Vec<KeyType>,
@@ -135,6 +141,24 @@ impl Groups {
         }
     }
 
+    /// With room for as many groups as are expected, or for some of them, in a part of the bytes that all of them may take.
+    pub fn with_room(
+        types: Vec<KeyType>,
+        cells_each: usize,
+        count: f64,
+        most_bytes: usize,
+    ) -> Groups {
+        let of_values = types.len() * size_of::<(pg_sys::Datum, bool)>();
+        // Tables of keys have up to twice the room that they need.
+        let bytes_each = 2 * ENTRY_BYTES + of_values + cells_each * size_of::<Cell>();
+        let count = (count as usize).min(MOST_ROOM.min(most_bytes / 4) / bytes_each);
+        let mut groups = Groups::new(types, cells_each);
+        groups.known.reserve(count);
+        groups.values.reserve(count * groups.types.len());
+        groups.cells.reserve(count * cells_each);
+        groups
+    }
+
     pub fn count(&self) -> usize {
         self.count
     }
@@ -145,7 +169,6 @@ impl Groups {
 
     /// Memory besides what lives in memory contexts.
     pub fn bytes(&self) -> usize {
-        const ENTRY_BYTES: usize = KEY_BYTES + 24;
         self.key_bytes
             + self.known.capacity() * ENTRY_BYTES
             + self.values.capacity() * core::mem::size_of::<(pg_sys::Datum, bool)>()

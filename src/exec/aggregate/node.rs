@@ -110,8 +110,10 @@ unsafe extern "C-unwind" fn begin(
         let emitter = Emitter::new(node, pg_sys::CreateExprContext(estate), &compiled);
         let parent = &raw mut (*node).ss.ps;
         let selection = Selection::new(parent, &parts.conditions, lanes, evaluation);
+        let groups = (*(*node).ss.ps.plan).plan_rows;
+        let memory = (*states).ecxt_per_tuple_memory;
         let own = Own {
-            work: Work::new(compiled, selection, (*states).ecxt_per_tuple_memory),
+            work: Work::new(compiled, selection, memory, groups),
             emitter,
             slot,
             states,

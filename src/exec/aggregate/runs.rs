@@ -73,36 +73,46 @@ impl Window<'_> {
     }
 }
 
-/// The runs of a window, with the columns in the order `order`.
-///
-/// # Safety
-/// Lanes of group columns must be decoded, with datums. Values live until the evaluation forgets them, or lanes decode again.
-pub unsafe fn split(window: &Window, columns: &[GroupColumn], order: &[usize]) -> Vec<Run> {
-    let mut runs = vec![Run {
-        rows: 0..window.rows.len(),
-        values: SmallVec::new(),
-    }];
-    for &at in order {
-        let column = &columns[at];
-        let mut next = Vec::with_capacity(runs.len());
-        for run in runs {
-            // SAFETY: by contract.
-            unsafe {
-                match column.way {
-                    Way::Same => split_same(window, column, run, &mut next),
-                    Way::Column(lane) => split_column(window, &window.lanes[lane], run, &mut next),
-                    Way::Rising(lane) => split_rising(window, column, lane, run, &mut next),
-                    Way::Zoned(lane, zoned) => {
-                        let lane = &window.lanes[lane];
-                        split_zoned(window, column, (lane, zoned), run, &mut next);
+/// The runs of a window. Its memory serves the next one.
+#[derive(Default)]
+pub struct Runs {
+    pub found: Vec<Run>,
+    next: Vec<Run>,
+}
+
+impl Runs {
+    /// Finds those of a window, with the columns in the order `order`.
+    ///
+    /// # Safety
+    /// Lanes of group columns must be decoded, with datums. Values live until the evaluation forgets them, or lanes decode again.
+    pub unsafe fn split(&mut self, window: &Window, columns: &[GroupColumn], order: &[usize]) {
+        let (found, next) = (&mut self.found, &mut self.next);
+        found.clear();
+        found.push(Run {
+            rows: 0..window.rows.len(),
+            values: SmallVec::new(),
+        });
+        for &at in order {
+            let column = &columns[at];
+            next.clear();
+            for run in found.drain(..) {
+                // SAFETY: by contract.
+                unsafe {
+                    match column.way {
+                        Way::Same => split_same(window, column, run, next),
+                        Way::Column(lane) => split_column(window, &window.lanes[lane], run, next),
+                        Way::Rising(lane) => split_rising(window, column, lane, run, next),
+                        Way::Zoned(lane, zoned) => {
+                            let lane = &window.lanes[lane];
+                            split_zoned(window, column, (lane, zoned), run, next);
+                        }
+                        Way::Each => split_each(window, column, run.rows, &run.values, next),
                     }
-                    Way::Each => split_each(window, column, run.rows, &run.values, &mut next),
                 }
             }
+            core::mem::swap(found, next);
         }
-        runs = next;
     }
-    runs
 }
 
 fn push(out: &mut Vec<Run>, rows: Range<usize>, before: &[Value], value: Value) {
@@ -160,7 +170,7 @@ unsafe fn split_rising(
     }
 }
 
-/// Splits rows along which times rise, by an expression whose values are `width` apart: the first one tells all others, and where each ends.
+/// Splits rows along which times rise, by an expression whose values are `width` apart: one of them tells all later ones, and where each ends.
 unsafe fn measure(
     window: &Window,
     column: &GroupColumn,
@@ -172,12 +182,12 @@ unsafe fn measure(
     let Some((mut start, last)) = window.ends(&rows) else {
         return;
     };
-    let mut known: Option<i64> = None;
+    let mut known = column.least.get();
     loop {
         let at = lane
             .int(window.rows, start)
             .filter(|&time| time != i64::MAX);
-        let value = match known.zip(at) {
+        let value = match known.zip(at).filter(|(bucket, time)| bucket <= time) {
             // It lies between a value and a time, so nothing overflows, and evaluating it would raise nothing.
             Some((bucket, time)) => {
                 let steps = time.wrapping_sub(bucket) as u64 / width as u64;
@@ -197,6 +207,9 @@ unsafe fn measure(
             return unsafe { gallop(window, column, start..rows.end, before, out) };
         };
         known = Some(bucket);
+        if column.least.get().is_none_or(|least| bucket < least) {
+            column.least.set(known);
+        }
         let end = match (lane.line(window.rows), lane.is_constant()) {
             (_, true) => rows.end,
             (Some(line), _) => line.partition(start..rows.end, |time| time >= next),

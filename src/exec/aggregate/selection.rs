@@ -323,30 +323,39 @@ impl Selection {
     ///
     /// # Safety
     /// Inside a guarded entry point of the node, in the chunk that was entered last.
-    pub unsafe fn select(&mut self, open: &OpenChunk, rows: Range<u32>) -> Option<Selected> {
+    pub unsafe fn select(&mut self, open: &OpenChunk, mut rows: Range<u32>) -> Option<Selected> {
         let chunk = &open.reader.chunk;
-        let mut selected = Bitmap::all(rows.len());
-        if !open.is_clear(rows.clone()) {
-            for row in rows.clone() {
-                if open.is_hidden(row) {
-                    selected.remove((row - rows.start) as usize);
-                }
-            }
-            if selected.is_none() {
-                return None;
-            }
+        // None: all of them.
+        let mut selected = visible(open, &rows);
+        if selected.as_ref().is_some_and(Bitmap::is_none) {
+            return None;
         }
         for &at in &self.undecided {
+            let (clause, lanes) = (&self.clauses[at], &mut self.lanes);
             let decoded = &mut self.counters.blocks;
-            self.clauses[at].keep(&mut self.lanes, chunk, &rows, &mut selected, decoded);
+            if selected.is_none() {
+                if let Some(kept) = clause.range_of(lanes, chunk, &rows, decoded) {
+                    rows = rows.start + kept.start as u32..rows.start + kept.end as u32;
+                    if rows.is_empty() {
+                        return None;
+                    }
+                    continue;
+                }
+            }
+            let selected = selected.get_or_insert_with(|| Bitmap::all(rows.len()));
+            clause.keep(lanes, chunk, &rows, selected, decoded);
             if selected.is_none() {
                 return None;
             }
         }
         if !self.residual.is_null() {
+            let selected = selected.get_or_insert_with(|| Bitmap::all(rows.len()));
             // SAFETY: by contract.
-            unsafe { self.keep_residual(chunk, &rows, &mut selected) };
+            unsafe { self.keep_residual(chunk, &rows, selected) };
         }
+        let Some(selected) = selected else {
+            return Some((rows, None));
+        };
         let (first, last) = (selected.first()?, selected.last()?);
         if selected.is_all() {
             return Some((rows, None));
@@ -407,4 +416,16 @@ impl Selection {
         // SAFETY: by contract; the closure owns nothing.
         unsafe { guarded(|| evaluation.holds(every)) }
     }
+}
+
+/// The rows of a window that are there; None: all of them.
+fn visible(open: &OpenChunk, rows: &Range<u32>) -> Option<Bitmap> {
+    if open.is_clear(rows.clone()) {
+        return None;
+    }
+    let mut visible = Bitmap::all(rows.len());
+    for row in rows.clone().filter(|&row| open.is_hidden(row)) {
+        visible.remove((row - rows.start) as usize);
+    }
+    Some(visible)
 }
