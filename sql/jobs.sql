@@ -24,6 +24,10 @@ SELECT runs, due FROM varve.jobs WHERE id = :job;
 -- What the label of a dump brings is looked at.
 SECURITY LABEL FOR varve ON TABLE jobs_t IS '[{"n": 0, "kind": "compact", "enabled": true}]';
 SELECT kind, schedule, enabled FROM varve.jobs WHERE id = :job;
+-- A rule that a dump brings waits for its turn: the table's rows, indexes and foreign keys may be on their way.
+SECURITY LABEL FOR varve ON TABLE jobs_t
+IS '[{"n": 1, "kind": "expire", "enabled": true, "every": [0, 0, 3600000000], "keep": [0, 1, 0], "column": [1, "time"]}]';
+SELECT kind, keep, due, next_run > now() + interval '50 minutes' AS is_put_off FROM varve.jobs WHERE "table" = 'jobs_t'::regclass AND kind = 'expire';
 SECURITY LABEL FOR varve ON TABLE jobs_t IS 'nonsense';
 SECURITY LABEL FOR varve ON TABLE jobs_t IS '[{"n": 1, "kind": "expire", "enabled": true, "keep": [0, -1, 0]}]';
 SECURITY LABEL FOR varve ON TABLE jobs_t IS '[{"n": 1, "kind": "sing", "enabled": true}]';
@@ -37,6 +41,10 @@ CALL varve.run_job(NULL);
 SELECT varve.alter_job(1, enabled => true);
 SELECT varve.alter_job(:job, schedule => '0');
 SELECT varve.alter_job(:job, schedule => '-1 day');
+-- A schedule that is longer than the calendar is one run.
+SELECT varve.alter_job(:job, schedule => '293000 years');
+CALL varve.run_job(:job);
+SELECT next_run, due, last_error FROM varve.jobs WHERE id = :job;
 BEGIN;
 CALL varve.run_job(:job);
 ROLLBACK;
@@ -52,3 +60,5 @@ RESET ROLE;
 DROP ROLE varve_jobs_other;
 
 DROP TABLE jobs_t, plain;
+-- What became of its jobs goes with a table.
+SELECT count(*) FROM varve.job_states WHERE job / 1000 = :job / 1000;

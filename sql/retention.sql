@@ -153,6 +153,20 @@ CALL varve.expire('m');
 SELECT count(*) = :before AS untouched FROM m;
 ALTER TABLE m RENAME machine TO host;
 
+-- A rule goes by the column that was the time column when it was set, whatever its name becomes, and by no other.
+CREATE TABLE devices (device text NOT NULL, installed date NOT NULL, time timestamptz NOT NULL) USING varve;
+CREATE INDEX devices_index ON devices USING varve (device, time);
+INSERT INTO devices SELECT 'd' || i % 3, '2001-01-01', now() - i * interval '1 day' FROM generate_series(0, 99) i;
+SELECT varve.set_retention('devices', '50 days 1 hour') IS NOT NULL AS made;
+DROP INDEX devices_index;
+CALL varve.expire('devices');
+SELECT rows FROM varve.expiring('devices');
+SELECT count(*) FROM devices;
+ALTER TABLE devices RENAME time TO at;
+CREATE INDEX ON devices USING varve (device, at);
+CALL varve.expire('devices');
+SELECT count(*) FROM devices;
+
 -- Rules run as the owner of the table, whoever calls.
 CREATE ROLE varve_retention_owner;
 CREATE ROLE varve_retention_other;
@@ -179,7 +193,7 @@ SELECT who FROM journal;
 -- A dropped table takes its rules with it; a renamed one keeps them.
 ALTER TABLE days RENAME TO dates;
 SELECT "table", kind FROM varve.jobs WHERE "table" = 'dates'::regclass ORDER BY id;
-DROP TABLE m, m_twin, dates, odd, d, d_twin, n, child, strict_child, parent, timeless, parts, ruled, forced, owned, journal;
+DROP TABLE m, m_twin, devices, dates, odd, d, d_twin, n, child, strict_child, parent, timeless, parts, ruled, forced, owned, journal;
 DROP FUNCTION note, hold;
 DROP ROLE varve_retention_owner, varve_retention_other;
 SELECT count(*) FROM varve.jobs WHERE kind = 'expire';

@@ -36,6 +36,8 @@ pub struct State {
     pub last_sqlstate: Option<String>,
 }
 
+/// Ids of jobs that a table has; the first is the table's OID times as many.
+pub const OF_A_TABLE: i64 = 1000;
 /// Columns of the table: the job, numbers, texts.
 const NUMBERS: usize = 14;
 const TEXTS: usize = 3;
@@ -179,6 +181,57 @@ pub unsafe fn remove(job: i64) -> bool {
         let result = write::try_delete(states.rel(), at, command, false, false);
         pg_sys::CommandCounterIncrement();
         result == pg_sys::TM_Result::TM_Ok
+    }
+}
+
+/// Removes the states of all jobs of a table.
+///
+/// # Safety
+/// See `read`; the table is being dropped.
+pub unsafe fn forget(table: pg_sys::Oid) {
+    let first = i64::from(table.to_u32()) * OF_A_TABLE;
+    // SAFETY: by contract; the index is on the first column.
+    unsafe {
+        let Some((states, index)) = table_and_index() else {
+            return;
+        };
+        let states = Open::table(states, pg_sys::RowExclusiveLock);
+        let bound = |strategy: u32, function: u32, job: i64| {
+            let mut key = pg_sys::ScanKeyData::default();
+            let strategy = strategy as pg_sys::StrategyNumber;
+            let function = pg_sys::Oid::from(function);
+            pg_sys::ScanKeyInit(&mut key, 1, strategy, function, pg_sys::Datum::from(job));
+            key
+        };
+        let mut keys = [
+            bound(
+                pg_sys::BTGreaterEqualStrategyNumber,
+                pg_sys::F_INT8GE,
+                first,
+            ),
+            bound(
+                pg_sys::BTLessStrategyNumber,
+                pg_sys::F_INT8LT,
+                first + OF_A_TABLE,
+            ),
+        ];
+        let none = core::ptr::null_mut();
+        let scan =
+            pg_sys::systable_beginscan(states.rel(), index, true, none, 2, keys.as_mut_ptr());
+        let mut gone = Vec::new();
+        loop {
+            let tuple = pg_sys::systable_getnext(scan);
+            if tuple.is_null() {
+                break;
+            }
+            gone.push(tid::from_pg(&(*tuple).t_self));
+        }
+        pg_sys::systable_endscan(scan);
+        let command = pg_sys::GetCurrentCommandId(true);
+        for at in gone {
+            // What somebody else has removed is gone as well.
+            write::try_delete(states.rel(), at, command, false, false);
+        }
     }
 }
 

@@ -95,6 +95,29 @@ pub struct Rule {
     /// A condition on the series key; None: all rows.
     pub filter: Option<String>,
     pub unit: Option<Unit>,
+    /// The time column that it was made for; None: whichever the table has.
+    pub column: Option<TimeColumn>,
+}
+
+/// The time column of a table when a rule was made. What is the time column may change with an index, and a dump brings rows before
+/// indexes; no rule goes on with another column.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TimeColumn {
+    /// Its number, from 1, by which it is known when it gets another name.
+    pub number: u16,
+    pub name: String,
+}
+
+impl TimeColumn {
+    unsafe fn is(&self, table: pg_sys::Relation, number: u16) -> bool {
+        // SAFETY: the callers' contract.
+        unsafe {
+            let all = relation::attributes((*table).rd_att).iter();
+            let mut living = all.filter(|attribute| !attribute.attisdropped);
+            let named = living.find(|attribute| relation::attribute_name(attribute) == self.name);
+            named.map_or(self.number, |named| named.attnum as u16) == number
+        }
+    }
 }
 
 /// The rows of a table that a rule lets go.
@@ -106,14 +129,18 @@ struct Expired<'a> {
     rule: &'a Rule,
 }
 
-/// Raises what is in the way of a rule for a table.
+/// Raises what is in the way of a rule for a table; returns the time column that it goes by.
 ///
 /// # Safety
 /// `table` must be open with a lock, in a transaction with an active snapshot.
-pub unsafe fn check(table: pg_sys::Relation, rule: &Rule) {
+pub unsafe fn check(table: pg_sys::Relation, rule: &Rule) -> TimeColumn {
     // SAFETY: by contract.
     unsafe {
-        owner::as_owner(table, || Expired::of(table, rule, now()));
+        let number = owner::as_owner(table, || Expired::of(table, rule, now()).time);
+        TimeColumn {
+            number,
+            name: relation::attribute_name(attribute(table, number)),
+        }
     }
 }
 
@@ -255,6 +282,9 @@ impl Expired<'_> {
                     "CREATE INDEX … USING varve (key, time) states which column it is.",
                 );
             };
+            if let Some(column) = rule.column.as_ref().filter(|c| !c.is(table, time)) {
+                other_column(table, column, time);
+            }
             if let Some(filter) = &rule.filter {
                 filter::check(table, &layout, filter);
             }
@@ -429,6 +459,23 @@ impl Expired<'_> {
             (deleted, !is_filtered && deleted == ROUND_ROWS)
         }
     }
+}
+
+unsafe fn other_column(table: pg_sys::Relation, column: &TimeColumn, time: u16) -> ! {
+    // SAFETY: the callers' contract.
+    let (name, now) = unsafe {
+        let now = relation::attribute_name(attribute(table, time));
+        (relation::name(table), now)
+    };
+    error::raise(
+        Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!(
+            "the retention rule of table \"{name}\" goes by column \"{}\", and the table's time column is \"{now}\"",
+            column.name
+        ),
+        "An index USING varve states the time column; without one it is the first date, timestamp or timestamptz.",
+        "CREATE INDEX … USING varve (key, time) with the column of the rule, or set the rule again.",
+    )
 }
 
 /// Raises what makes a table unfit for retention.

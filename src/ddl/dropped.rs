@@ -1,12 +1,13 @@
-//! Tables that are dropped: their marks go with them, when a session ends with temporary tables too. Storage is not asked: core drops
+//! Tables that are dropped: their marks, and what is known of their jobs, go with them, when a session ends with temporary tables too. Storage is not asked: core drops
 //! files by itself.
 
 use crate::catalog::{access_method, chunk_marker};
+use crate::chunk::job_states;
 use crate::pg::relation::{self, Open};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-/// Takes the mark of a table away that is being dropped.
+/// Takes the mark of a table away that is being dropped, and what became of its jobs.
 ///
 /// # Safety
 /// Called by the object access hook: who drops a table has locked it, and it is still there.
@@ -22,6 +23,7 @@ pub unsafe extern "C-unwind" fn drop_marker(table: pg_sys::Oid) {
         let open = Open::existing_table(table, pg_sys::NoLock);
         if let Some(open) = open.filter(|open| access_method::is_varve(open.rel())) {
             chunk_marker::drop_marker(open.rel());
+            job_states::forget(table);
         }
     }
 }

@@ -2,8 +2,10 @@
 //! there it goes with the table, follows its name, is dumped with it by whoever may dump it, is restored by its owner, and no
 //! publication asks for it (docs/design/0015). That a table is compacted needs no saying.
 
+use super::run;
 use crate::catalog::access_method;
-use crate::compact::expire::{Rule, Span, Unit};
+use crate::chunk::job_states;
+use crate::compact::expire::{Rule, Span, TimeColumn, Unit};
 use crate::compact::windows::{self, Kept};
 use crate::functions::rollup::restored;
 use crate::pg::error::{self, Code};
@@ -18,7 +20,7 @@ const PROVIDER: &CStr = c"varve";
 const TABLE_AM: &CStr = c"varve";
 
 /// Jobs of one table are numbered from 0; so many can have numbers.
-pub const NUMBERS: i64 = 1000;
+pub const NUMBERS: i64 = job_states::OF_A_TABLE;
 /// The number of a rollup's refresh. Rules of retention have those below.
 pub const REFRESH: i64 = NUMBERS - 1;
 
@@ -173,6 +175,9 @@ fn to_json(job: &Job) -> Value {
         if let Some(unit) = rule.unit {
             out["unit"] = json!(unit.name());
         }
+        if let Some(column) = &rule.column {
+            out["column"] = json!([column.number, column.name]);
+        }
     }
     out
 }
@@ -202,6 +207,10 @@ fn job_of(table: pg_sys::Oid, value: &Value) -> Option<Job> {
                 None => None,
                 Some(name) => Some(Unit::named(&name)?),
             },
+            column: match &value["column"] {
+                Value::Null => None,
+                column => Some(column_of(column)?),
+            },
         }),
         _ => return None,
     };
@@ -215,6 +224,16 @@ fn job_of(table: pg_sys::Oid, value: &Value) -> Option<Job> {
         kind,
         every,
         enabled: value["enabled"].as_bool()?,
+    })
+}
+
+fn column_of(value: &Value) -> Option<TimeColumn> {
+    let [number, name] = value.as_array()?.as_slice() else {
+        return None;
+    };
+    Some(TimeColumn {
+        number: u16::try_from(number.as_u64()?).ok()?,
+        name: name.as_str()?.to_string(),
     })
 }
 
@@ -284,12 +303,22 @@ unsafe extern "C-unwind" fn check_label(
             "Use varve.set_retention and varve.alter_job.",
         );
     }
-    if label.is_some_and(|label| parse(object.objectId, &label).is_none()) {
+    let Some(label) = label else {
+        return;
+    };
+    let Some(jobs) = parse(object.objectId, &label) else {
         error::raise(
             Code::ERRCODE_INVALID_PARAMETER_VALUE,
             "invalid definitions of jobs",
             "",
             "Use varve.set_retention and varve.alter_job, which write this label.",
         );
+    };
+    // pg_upgrade brings what is known of jobs afterwards.
+    // SAFETY: core has locked the table as compact does.
+    unsafe {
+        if !pg_sys::IsBinaryUpgrade {
+            jobs.iter().for_each(|job| run::put_off(job));
+        }
     }
 }

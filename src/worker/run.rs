@@ -2,6 +2,7 @@
 
 use super::definition::{Job, Kind};
 use crate::chunk::job_states::{self, State};
+use crate::compact::expire::Span;
 use crate::compact::progress::{Watch, Work};
 use crate::compact::{expire, stages};
 use crate::functions::rollup::refresh;
@@ -15,6 +16,7 @@ use pgrx::pg_sys;
 use std::cell::RefCell;
 
 const SECOND_US: i64 = 1_000_000;
+const DAY_US: i64 = 86_400 * SECOND_US;
 /// After a failure, and twice as long after each further one.
 const FIRST_RETRY_US: i64 = SECOND_US;
 const LAST_RETRY_US: i64 = 3_600 * SECOND_US;
@@ -127,6 +129,21 @@ unsafe fn next_run(job: &Job, now: i64, took: i64) -> Option<i64> {
     let Some(every) = job.every else {
         return Some(now + took * REST_FACTOR);
     };
+    // SAFETY: the caller's contract.
+    Some(unsafe { after(every, now) })
+}
+
+/// A time so much later; infinity where the calendar ends before that.
+///
+/// # Safety
+/// Inside a transaction.
+pub unsafe fn after(every: Span, now: i64) -> i64 {
+    const LAST: i128 = 9_223_371_331_199_999_999;
+    let days = i128::from(every.months) * 31 + i128::from(every.days);
+    let about = days * i128::from(DAY_US) + i128::from(every.us);
+    if i128::from(now) + about > LAST {
+        return i64::MAX;
+    }
     let mut interval = pg_sys::Interval {
         time: every.us,
         day: every.days,
@@ -141,7 +158,23 @@ unsafe fn next_run(job: &Job, now: i64, took: i64) -> Option<i64> {
             pg_sys::Datum::from(core::ptr::addr_of_mut!(interval)),
         )
     };
-    Some(next.value() as i64)
+    next.value() as i64
+}
+
+/// Puts a rule of retention off that a dump brings: its table may not have all of its rows, indexes and foreign keys yet.
+///
+/// # Safety
+/// Inside a transaction that holds the lock of compact on the table.
+pub unsafe fn put_off(job: &Job) {
+    let (Kind::Expire(_), Some(every)) = (&job.kind, job.every) else {
+        return;
+    };
+    // SAFETY: by contract.
+    unsafe {
+        let mut state = job_states::read(job.id());
+        state.next_run = Some(after(every, pg_sys::GetCurrentTimestamp()));
+        job_states::write(job.id(), &state);
+    }
 }
 
 /// Runs a job. An error is raised; what is recorded then is that it began.

@@ -28,14 +28,15 @@ fn varve_set_retention(
 ) -> i64 {
     let open = open_own(table, "varve.set_retention");
     let keep = positive(keep, "keep");
-    let rule = Rule {
+    let mut rule = Rule {
         keep,
         filter: series_filter,
         unit: time_unit.map(|name| unit(&name)),
+        column: None,
     };
     // SAFETY: the table is open, within a statement.
     unsafe {
-        expire::check(open.rel(), &rule);
+        rule.column = Some(expire::check(open.rel(), &rule));
         let table = relation::oid(open.rel());
         if citus::is_distributed(table) {
             error::raise(
@@ -175,8 +176,7 @@ pub fn own_job(id: Option<i64>, lock: u32) -> (Job, Open) {
     let Some(job) = Job::find(id) else {
         no_such_job(id);
     };
-    let open = subject::open(job.table, lock);
-    subject::check_owner(&open);
+    let open = subject::open_own(job.table, lock);
     (job, open)
 }
 
@@ -198,9 +198,7 @@ fn open_own(table: Option<pg_sys::Oid>, function: &str) -> Open {
             &format!("SELECT {function}('a_table', …)"),
         );
     };
-    let open = subject::open(table, LOCK);
-    subject::check_owner(&open);
-    open
+    subject::open_own(table, LOCK)
 }
 
 fn unit(name: &str) -> Unit {
