@@ -24,6 +24,8 @@ use crate::rollup::ranges::Ranges;
 use crate::rollup::time::TimeType;
 use core::ffi::CStr;
 use pgrx::pg_sys;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 sql_function! {
@@ -136,25 +138,52 @@ fn named(view: pg_sys::Datum) -> Rollup {
     })
 }
 
-/// A refresh by the background worker, in rounds on the stored table. It gives way between them.
+/// A refresh that has begun, and waits for the transactions that were writing then.
+struct Begun {
+    threshold: i64,
+    writers: Vec<String>,
+    at: Instant,
+}
+
+thread_local! {
+    /// Refreshes of this process that have made way for other jobs, by the stored table.
+    static BEGUN: RefCell<BTreeMap<u32, Begun>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// A refresh by the background worker, in rounds on the stored table. It gives way between them. While it waits for others' transactions
+/// the worker's other jobs get their turns.
 ///
 /// # Safety
 /// As `Rounds::run`.
 pub unsafe fn run(rounds: &Rounds, stored: pg_sys::Oid, watch: &impl Watch) -> Work {
     const PATIENCE: Duration = Duration::from_secs(60);
+    const TURN: Duration = Duration::from_secs(2);
     const NAP: Duration = Duration::from_millis(20);
     let mut work = Work::default();
     // SAFETY: by contract.
     unsafe {
-        let (threshold, source) = rounds.run(|_, _| as_owner(stored, |r| (begin(r), r.source)));
-        let waiting = rounds.run(|_, _| writers_of(source));
+        let begun = BEGUN.with_borrow_mut(|all| all.remove(&stored.to_u32()));
+        let begun = begun.unwrap_or_else(|| {
+            let (threshold, source) = rounds.run(|_, _| as_owner(stored, |r| (begin(r), r.source)));
+            Begun {
+                threshold,
+                writers: rounds.run(|_, _| writers_of(source)),
+                at: Instant::now(),
+            }
+        });
+        let threshold = begun.threshold;
         let start = Instant::now();
-        while rounds.run(|_, _| are_running(&waiting)) {
+        while rounds.run(|_, _| are_running(&begun.writers)) {
             if rounds.is_in_the_way() {
                 work.gave_way = true;
                 return work;
             }
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > TURN && begun.at.elapsed() <= PATIENCE {
+                BEGUN.with_borrow_mut(|all| all.insert(stored.to_u32(), begun));
+                work.gave_way = true;
+                return work;
+            }
+            if begun.at.elapsed() > PATIENCE {
                 error::raise(
                     Code::ERRCODE_LOCK_NOT_AVAILABLE,
                     "refresh gave up waiting for transactions that write to the source of the rollup",

@@ -26,6 +26,7 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
     report.check("worker/signals", signals(tree));
     report.check("worker/switched off in a refresh", refresh(tree));
     report.check("worker/makes way at the end of a file", makes_way(tree));
+    report.check("worker/a refresh that waits", waiting(tree));
     report.check("worker/extension comes and goes", extension(tree));
     Ok(())
 }
@@ -248,6 +249,43 @@ fn refresh(tree: &Arc<Tree>) -> Result<()> {
         "SELECT count(*) = 39999 FROM r_stored",
     )?;
     await_true(&mut other, "the same", equal)
+}
+
+/// Transactions that write for long keep a refresh waiting, and no other job.
+fn waiting(tree: &Arc<Tree>) -> Result<()> {
+    let settings = ["varve.worker = off", "varve.seal_after = '0'"];
+    let cluster = Cluster::create(tree, &settings)?;
+    let mut client = cluster.database("waited_for")?;
+    client.batch_execute(TABLE)?;
+    client
+        .batch_execute("CREATE TABLE source(time timestamptz NOT NULL, value int) USING varve")?;
+    for name in ["a", "b", "c", "d"] {
+        client.batch_execute(&format!(
+            "SELECT varve.create_rollup('{name}', 'SELECT time_bucket(''1 hour'', time) AS hour, sum(value) AS sum FROM source GROUP BY hour')"
+        ))?;
+    }
+    let rows = "INSERT INTO source SELECT '2026-01-01'::timestamptz + i * interval '1 min', i FROM generate_series(1, 1000) i";
+    client.batch_execute(rows)?;
+    let mut writer = cluster.connect("waited_for")?;
+    let mut writer = writer.transaction()?;
+    writer.batch_execute("INSERT INTO source VALUES ('2026-01-02', 1)")?;
+    client.batch_execute("ALTER SYSTEM SET varve.worker = on")?;
+    client.batch_execute("SELECT pg_reload_conf()")?;
+    client.batch_execute("ANALYZE source")?;
+    let refreshing = "SELECT count(*) > 0 FROM varve.progress WHERE kind = 'refresh'";
+    await_true(&mut client, "a refresh that waits", refreshing)?;
+    client.batch_execute(ROWS)?;
+    let start = Instant::now();
+    await_true(&mut client, "compressed meanwhile", COMPRESSED)?;
+    if start.elapsed() > Duration::from_secs(45) {
+        return Err(format!("compaction waited {:?} for refreshes", start.elapsed()).into());
+    }
+    writer.commit()?;
+    await_true(
+        &mut client,
+        "refreshed after all",
+        "SELECT count(*) = 4 FROM varve.rollups WHERE watermark <> '-infinity'",
+    )
 }
 
 /// The extension goes and comes while there is a worker, and is updated.
