@@ -6,9 +6,21 @@ use crate::pg::lock_tags::{self, Tag, Taken, Whole};
 use crate::pg::relation::Open;
 use pgrx::pg_sys;
 
-/// Keeps others out until the transaction ends; false where it would have to wait, and may not.
+/// Keeps others out until the transaction ends; false where it would have to wait, and may not. Who drops the rollup locks the view
+/// first and the stored table then, and is waited for; what is gone has nobody to keep out.
 pub fn take(rollup: &Rollup, wait: bool) -> bool {
-    let stored = Open::living_table(rollup.stored, pg_sys::RowExclusiveLock);
+    const LOCK: pg_sys::LOCKMODE = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
+    // SAFETY: inside a transaction; any OID can be locked.
+    unsafe {
+        if wait {
+            pg_sys::LockRelationOid(rollup.view, LOCK);
+        } else if !pg_sys::ConditionalLockRelationOid(rollup.view, LOCK) {
+            return false;
+        }
+    }
+    let Some(stored) = Open::existing_table(rollup.stored, pg_sys::RowExclusiveLock) else {
+        return true;
+    };
     // SAFETY: the table is open.
     let tag = unsafe { Tag::whole(stored.rel(), Whole::Refreshing) };
     lock_tags::take(&tag, pg_sys::ExclusiveLock, wait) != Taken::No

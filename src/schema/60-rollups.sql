@@ -175,15 +175,28 @@ BEGIN
     END LOOP;
 END
 $$;
-CREATE EVENT TRIGGER varve_after_rollup_drop ON sql_drop
-WHEN TAG IN ('DROP VIEW', 'DROP TABLE', 'DROP SCHEMA', 'DROP OWNED', 'ALTER TABLE') EXECUTE FUNCTION varve.after_rollup_drop();
+-- CASCADE takes views along with anything that they use: functions, types, operators, other extensions.
+CREATE EVENT TRIGGER varve_after_rollup_drop ON sql_drop EXECUTE FUNCTION varve.after_rollup_drop();
+ALTER EVENT TRIGGER varve_after_rollup_drop ENABLE ALWAYS;
 
 -- What would make a rollup wrong is refused.
 CREATE FUNCTION varve.after_source_ddl() RETURNS event_trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     wrong record;
+    -- What the statement has changed, with what inherits from it and what it inherits from. Other rollups are others' business.
+    concerned oid[];
 BEGIN
+    IF NOT EXISTS (SELECT FROM varve.rollup) THEN
+        RETURN;
+    END IF;
+    WITH changed AS MATERIALIZED (
+        SELECT coalesce(w.ev_class, c.objid) AS relation FROM pg_event_trigger_ddl_commands() c
+        LEFT JOIN pg_rewrite w ON c.classid = 'pg_rewrite'::regclass AND w.oid = c.objid
+        WHERE c.classid IN ('pg_class'::regclass, 'pg_rewrite'::regclass))
+    SELECT array_agg(relation) INTO concerned FROM (
+        SELECT part FROM changed, varve.source_tables(changed.relation) part
+        UNION SELECT i.inhparent FROM changed JOIN pg_inherits i ON i.inhrelid = changed.relation) all_of_them(relation);
     FOR wrong IN
         SELECT r.view, c.oid::regclass AS source,
             CASE WHEN c.relrowsecurity AND c.oid = r.source THEN 'row-level security'
@@ -195,9 +208,10 @@ BEGIN
         CROSS JOIN LATERAL varve.source_tables(r.source) part
         JOIN pg_class c ON c.oid = part
         JOIN pg_attribute a ON a.attrelid = r.source AND a.attnum = r.time_column
-        WHERE c.relrowsecurity AND c.oid = r.source OR NOT a.attnotnull OR c.relpersistence <> 'p'
-        OR c.relkind <> 'p' AND (c.relhassubclass OR c.relam <> (SELECT oid FROM pg_am WHERE amname = 'varve'))
-        ORDER BY r.stored
+        WHERE (r.source = ANY (concerned) OR c.oid = ANY (concerned))
+        AND (c.relrowsecurity AND c.oid = r.source OR NOT a.attnotnull OR c.relpersistence <> 'p'
+             OR c.relkind <> 'p' AND (c.relhassubclass OR c.relam <> (SELECT oid FROM pg_am WHERE amname = 'varve')))
+        ORDER BY r.stored, c.oid <> r.source, c.oid
     LOOP
         RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist',
             MESSAGE = format('table %s cannot have %s', wrong.source, wrong.what),
@@ -209,9 +223,13 @@ BEGIN
         SELECT r.view, r.stored, c.relam <> (SELECT oid FROM pg_am WHERE amname = 'varve') AS is_table
         FROM varve.rollup r
         JOIN pg_class c ON c.oid = r.stored
-        WHERE c.relam <> (SELECT oid FROM pg_am WHERE amname = 'varve') OR NOT EXISTS (
-            SELECT FROM pg_rewrite w JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid
-            WHERE w.ev_class = r.view AND d.refclassid = 'pg_class'::regclass AND d.refobjid = r.stored)
+        WHERE (r.view = ANY (concerned) OR r.stored = ANY (concerned))
+        AND (c.relam <> (SELECT oid FROM pg_am WHERE amname = 'varve') OR (
+            SELECT count(DISTINCT d.refclassid) FROM pg_rewrite w
+            JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid
+            WHERE w.ev_class = r.view
+            AND (d.refclassid = 'pg_class'::regclass AND d.refobjid = r.stored
+                 OR d.refclassid = 'pg_proc'::regclass AND d.refobjid = 'varve.rollup_live'::regproc)) < 2)
         ORDER BY r.stored
     LOOP
         RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist',
@@ -223,21 +241,23 @@ BEGIN
 END
 $$;
 CREATE EVENT TRIGGER varve_after_source_ddl ON ddl_command_end
-WHEN TAG IN ('ALTER TABLE', 'CREATE VIEW') EXECUTE FUNCTION varve.after_source_ddl();
+WHEN TAG IN ('ALTER TABLE', 'CREATE TABLE', 'ALTER FOREIGN TABLE', 'CREATE FOREIGN TABLE', 'CREATE SCHEMA', 'CREATE VIEW', 'CREATE RULE')
+EXECUTE FUNCTION varve.after_source_ddl();
+ALTER EVENT TRIGGER varve_after_source_ddl ENABLE ALWAYS;
 
 -- A user sees the rollups of views that they own.
 CREATE VIEW varve.rollups AS
     SELECT r.view AS name, r.source, r.stored,
-        CASE WHEN t.name IN ('timestamptz', 'timestamp') THEN (r.width_max * interval '1 microsecond')::text
-             WHEN t.name = 'date' THEN (r.width_max * interval '1 day')::text
+        CASE WHEN t.name IN ('timestamptz', 'timestamp') THEN (least(r.width_max, 9000000000000000000) * interval '1 microsecond')::text
+             WHEN t.name = 'date' THEN (least(r.width_max, 2000000000) * interval '1 day')::text
              ELSE r.width_max::text END AS width,
         CASE WHEN r.watermark = -9223372036854775808 THEN '-infinity'
-             WHEN t.name = 'timestamptz' THEN (t.zero + r.watermark * interval '1 microsecond')::text
-             WHEN t.name = 'timestamp' THEN (timestamp '2000-01-01' + r.watermark * interval '1 microsecond')::text
-             WHEN t.name = 'date' THEN (date '2000-01-01' + r.watermark::int)::text
+             WHEN t.name = 'timestamptz' THEN (t.zero + t.us * interval '1 microsecond')::text
+             WHEN t.name = 'timestamp' THEN (timestamp '2000-01-01' + t.us * interval '1 microsecond')::text
+             WHEN t.name = 'date' THEN (date '2000-01-01' + least(greatest(r.watermark, -2400000), 2000000000)::int)::text
              ELSE r.watermark::text END AS watermark,
         CASE WHEN r.watermark > -9223372036854775808 AND t.name = 'timestamptz'
-             THEN now() - (t.zero + r.watermark * interval '1 microsecond') END AS lag,
+             THEN now() - (t.zero + t.us * interval '1 microsecond') END AS lag,
         (SELECT count(*) FROM varve.rollup_mark m WHERE m.stored = r.stored) AS marked_ranges,
         (SELECT coalesce(sum(l.rows), 0)::bigint FROM varve.rollup_late l WHERE l.stored = r.stored) AS ignored_rows,
         (SELECT greatest(c.reltuples, 0)::bigint FROM pg_class c WHERE c.oid = r.stored) AS rows,
@@ -246,7 +266,7 @@ CREATE VIEW varve.rollups AS
     JOIN pg_class v ON v.oid = r.view
     JOIN pg_attribute a ON a.attrelid = r.source AND a.attnum = r.time_column
     CROSS JOIN LATERAL (SELECT (SELECT typname FROM pg_type WHERE oid = a.atttypid) AS name,
-        timestamptz '2000-01-01 00:00:00+00' AS zero) t
+        timestamptz '2000-01-01 00:00:00+00' AS zero, least(greatest(r.watermark, -200000000000000000), 9000000000000000000) AS us) t
     WHERE pg_has_role(v.relowner, 'USAGE');
 GRANT SELECT ON varve.rollups TO PUBLIC;
 COMMENT ON VIEW varve.rollups IS 'the rollups of the current user: how far they are stored, and what has to be computed again';

@@ -121,6 +121,7 @@ pub unsafe fn source_of(relation: Oid, time: i16) -> Source {
     // SAFETY: the relation was locked when the query was analysed.
     unsafe {
         let from = Open::table(relation, pg_sys::AccessShareLock);
+        check_right(from.rel());
         if let Some(below) = catalog::of_view(relation) {
             return stacked(&below, time);
         }
@@ -183,6 +184,21 @@ pub unsafe fn source_of(relation: Oid, time: i16) -> Source {
             over: 0,
             key_column: 0,
             key_below: 0,
+        }
+    }
+}
+
+/// Raises an error unless the current user may have others who write to a table do something about it, as triggers do: a rollup has
+/// them mark times, refuses late rows and keeps retention waiting.
+unsafe fn check_right(from: pg_sys::Relation) {
+    // SAFETY: the relation is open; the name is its own.
+    unsafe {
+        let (oid, user) = (relation::oid(from), pg_sys::GetUserId());
+        let result = pg_sys::pg_class_aclcheck(oid, user, pg_sys::ACL_TRIGGER as pg_sys::AclMode);
+        if result != pg_sys::AclResult::ACLCHECK_OK {
+            let kind = pg_sys::get_relkind_objtype((*(*from).rd_rel).relkind);
+            let name = (*(*from).rd_rel).relname.data.as_ptr();
+            pg_sys::aclcheck_error(result, kind, name);
         }
     }
 }

@@ -112,6 +112,7 @@ unsafe fn take_apart(query: *mut pg_sys::Query, from: Oid) -> Defined {
                 collation: pg_sys::exprCollation(node),
                 is_group,
                 attribute: cast::<pg_sys::Var>(node, NodeTag::T_Var)
+                    .filter(|&column| (*column).varlevelsup == 0)
                     .map_or(0, |column| (*column).varattno),
             });
         }
@@ -400,7 +401,9 @@ unsafe fn bucket_of(node: *mut Node) -> Option<Bucket> {
         }
         let mut arguments = items::<Node>((*call).args);
         let (width, time) = (arguments.next()?, arguments.next()?);
-        let column = cast::<pg_sys::Var>(time, NodeTag::T_Var).unwrap_or_else(|| {
+        let column =
+            cast::<pg_sys::Var>(time, NodeTag::T_Var).filter(|&var| (*var).varlevelsup == 0);
+        let column = column.unwrap_or_else(|| {
             refuse(
                 "time_bucket of anything but a column",
                 "Give the table's time column to time_bucket as it is.",

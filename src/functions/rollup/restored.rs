@@ -3,8 +3,9 @@
 //! computed again but for those of rows that retention has taken: those stay as they were.
 
 use super::define;
-use super::query;
+use super::query::{self, Defined};
 use crate::functions::errors::{raise, Code};
+use crate::pg::departure;
 use crate::pg::relation::{self, Open};
 use crate::pg::sql;
 use crate::rollup::catalog::{self, Limit, Mark, Rollup};
@@ -40,7 +41,7 @@ pub unsafe fn attach(view: Oid, text: &str) {
         let Some((stored, defined)) = query::of_view(open.rel()) else {
             not_a_rollup(view);
         };
-        check_stored(open.rel(), stored);
+        check_stored(open.rel(), stored, &defined);
         let source = define::source_of(defined.from, defined.time);
         let rollup = Rollup {
             watermark: label.watermark,
@@ -69,12 +70,18 @@ fn not_a_rollup(view: Oid) -> ! {
     )
 }
 
-/// The rollup owns its table: it is emptied, written and dropped with it.
-unsafe fn check_stored(view: pg_sys::Relation, stored: Oid) {
+/// The rollup owns its table: it is emptied, written and dropped with it. The table has the query's columns.
+unsafe fn check_stored(view: pg_sys::Relation, stored: Oid, defined: &Defined) {
     // SAFETY: the view is open.
     unsafe {
         let table = Open::living_table(stored, pg_sys::AccessShareLock);
+        let attributes = relation::attributes((*table.rel()).rd_att);
+        let has_columns = defined.columns.iter().enumerate().all(|(at, column)| {
+            let attribute = attributes.get(at);
+            attribute.is_some_and(|a| !a.attisdropped && a.atttypid == column.kind)
+        });
         let is_fit = crate::catalog::access_method::is_varve(table.rel())
+            && has_columns
             && (*(*table.rel()).rd_rel).relowner == (*(*view).rd_rel).relowner
             && catalog::source_of(stored).is_none();
         if !is_fit {
@@ -84,7 +91,7 @@ unsafe fn check_stored(view: pg_sys::Relation, stored: Oid) {
                     "table \"{}\" cannot store a rollup",
                     relation::name(table.rel())
                 ),
-                "It must be a varve table of the view's owner, and store no other rollup.",
+                "It must be a varve table of the view's owner with the columns of the query, and store no other rollup.",
                 "",
             );
         }
@@ -98,39 +105,49 @@ unsafe fn check_stored(view: pg_sys::Relation, stored: Oid) {
 pub unsafe fn with_what_is_kept(mut rollup: Rollup) -> Rollup {
     // SAFETY: by contract.
     unsafe {
-        if rollup.is_restored() && rollup.removed > i64::MIN && !keeps_some(&rollup) {
+        let first = rollup.first_computable();
+        if rollup.is_restored() && rollup.removed > i64::MIN && !has_buckets(&rollup, first) {
             rollup.removed = i64::MIN;
         }
     }
     rollup
 }
 
-/// Does the stored table have buckets that can no longer be computed?
-unsafe fn keeps_some(rollup: &Rollup) -> bool {
-    let Some(table) = Open::existing_table(rollup.stored, pg_sys::AccessShareLock) else {
+/// Does the stored table have buckets that start before a time? Those before the first that can be computed are kept.
+unsafe fn has_buckets(rollup: &Rollup, before: i64) -> bool {
+    // SAFETY: by contract.
+    unsafe { has_rows(rollup.stored, rollup.bucket_column, before) }
+}
+
+/// Has a table rows of which a column, from 1, has a time before this one?
+unsafe fn has_rows(table: Oid, column: i16, before: i64) -> bool {
+    let Some(table) = Open::existing_table(table, pg_sys::AccessShareLock) else {
         return false;
     };
     // SAFETY: the table is open, and has the column; readers of the view need no right on it.
     unsafe {
         let (name, kind) = {
             let all = relation::attributes((*table.rel()).rd_att);
-            let bucket = &all[rollup.bucket_column as usize - 1];
-            (relation::attribute_name(bucket), bucket.atttypid)
+            let time = &all[column as usize - 1];
+            (relation::attribute_name(time), time.atttypid)
         };
-        let time = TimeType::of(kind).unwrap_or(TimeType::Int8);
+        // Somebody may have altered the table.
+        let Some(time) = TimeType::of(kind) else {
+            return false;
+        };
         let statement = format!(
             "SELECT 1 FROM {} WHERE {} OPERATOR(pg_catalog.<) $1 LIMIT 1",
             relation::qualified_name(table.rel()),
             sql::identifier(&name)
         );
-        let first = [(kind, Some(time.write(rollup.first_computable())))];
+        let before = [(kind, Some(time.write(before)))];
         let (mut user, mut context) = (pg_sys::InvalidOid, 0);
         pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
         let restricted =
             pg_sys::SECURITY_RESTRICTED_OPERATION | pg_sys::SECURITY_LOCAL_USERID_CHANGE;
         let owner = (*(*table.rel()).rd_rel).relowner;
         pg_sys::SetUserIdAndSecContext(owner, context | restricted as i32);
-        let found = !sql::query(&statement, &first).is_empty();
+        let found = !sql::query(&statement, &before).is_empty();
         pg_sys::SetUserIdAndSecContext(user, context);
         found
     }
@@ -145,15 +162,33 @@ pub unsafe fn begin(rollup: &Rollup, threshold: i64) -> i64 {
     if !rollup.is_restored() {
         return threshold;
     }
-    if label::is_being_restored(rollup) {
+    let being_restored = |detail: &str, hint: &str| {
         raise(
             Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             format!(
                 "rollup \"{}\" is being restored from a dump",
                 relation::name_of(rollup.view)
             ),
+            detail,
+            hint,
+        )
+    };
+    if label::is_being_restored(rollup) {
+        being_restored(
             "Its stored table and its source have no indexes yet.",
             "Refresh it when the restore is through, or create the indexes.",
+        );
+    }
+    // Rows that come after the refresh would come on top of what it has stored.
+    // SAFETY: by contract.
+    let awaits_rows = || unsafe {
+        has_rows(rollup.source, rollup.time_column, rollup.watermark)
+            && !has_buckets(rollup, i64::MAX)
+    };
+    if departure::is_worker() && awaits_rows() {
+        being_restored(
+            "Its stored table has no rows yet.",
+            "Refresh it by CALL when the restore is through.",
         );
     }
     // SAFETY: by contract.

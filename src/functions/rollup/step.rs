@@ -6,6 +6,7 @@ use super::partitions;
 use super::query::{self, Column, Defined};
 use crate::guc;
 use crate::pg::departure;
+use crate::pg::error::{self, Code};
 use crate::pg::relation::{self, Open};
 use crate::pg::sql;
 use crate::rollup::catalog::{self, Limit, Mark, Marks, Rollup};
@@ -76,7 +77,8 @@ unsafe fn work(stored: pg_sys::Oid, threshold: i64) -> Stepped {
                     continue;
                 }
                 table.delete(first, last, None, snapshot);
-                let past = table.insert_slices((first, last), &mut pace, &mut done.rows, snapshot);
+                let range = (first, last);
+                let past = table.insert_slices(range, false, &mut pace, &mut done.rows, snapshot);
                 left.add(past, last);
             }
             let first = rollup.watermark.max(rollup.first_computable());
@@ -84,7 +86,7 @@ unsafe fn work(stored: pg_sys::Oid, threshold: i64) -> Stepped {
                 watermark = rollup.watermark;
             } else if first < last {
                 let range = (first, last - 1);
-                watermark = table.insert_slices(range, &mut pace, &mut done.rows, snapshot);
+                watermark = table.insert_slices(range, true, &mut pace, &mut done.rows, snapshot);
             }
         }
         catalog::remove_marks(&mut marks.places);
@@ -209,11 +211,25 @@ struct Tables {
     rollup: Rollup,
     stored: String,
     defined: Defined,
+    /// The name of the column that tells series apart, if there is one.
+    stored_key: String,
     /// The bucket's name and type, and what its values are.
     bucket: (String, pg_sys::Oid, TimeType),
     /// The type of the times that it is computed from.
     times: pg_sys::Oid,
     _table: Open,
+}
+
+fn altered(rollup: &Rollup) -> ! {
+    error::raise(
+        Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!(
+            "rollup \"{}\" has no times any more",
+            relation::name_of(rollup.view)
+        ),
+        "The type of its bucket, or of its source's time column, has been changed.",
+        "Drop the rollup and create it again.",
+    )
 }
 
 impl Tables {
@@ -223,15 +239,26 @@ impl Tables {
         // SAFETY: both are open; the bucket is a column of the stored table.
         unsafe {
             let (_, defined) = query::of_view(view.rel())?;
-            let bucket =
-                &relation::attributes((*table.rel()).rd_att)[rollup.bucket_column as usize - 1];
-            let time = TimeType::of(bucket.atttypid).unwrap_or(TimeType::Int8);
+            let all = relation::attributes((*table.rel()).rd_att);
+            let bucket = &all[rollup.bucket_column as usize - 1];
+            let key = usize::try_from(rollup.key_stored - 1).ok();
+            let stored_key = key
+                .and_then(|at| all.get(at))
+                .map_or_else(String::new, |key| {
+                    sql::identifier(&relation::attribute_name(key))
+                });
             let from = Open::table(defined.from, pg_sys::AccessShareLock);
             let times =
                 relation::attributes((*from.rel()).rd_att)[defined.time as usize - 1].atttypid;
+            let Some(time) =
+                TimeType::of(bucket.atttypid).filter(|_| TimeType::of(times).is_some())
+            else {
+                altered(rollup);
+            };
             Some(Tables {
                 rollup: rollup.clone(),
                 stored: relation::qualified_name(table.rel()),
+                stored_key,
                 bucket: (
                     sql::identifier(&relation::attribute_name(bucket)),
                     bucket.atttypid,
@@ -271,7 +298,7 @@ impl Tables {
             self.stored
         );
         if series.is_some() {
-            query += &format!(" AND {} = $3", sql::identifier(&self.key().name));
+            query += &format!(" AND {} = $3", self.stored_key);
         }
         let mut range = vec![
             (*kind, Some(time.write(first))),
@@ -285,10 +312,11 @@ impl Tables {
     }
 
     /// Computes the buckets with starts `first` to `last`, slice by slice, and stores them; returns the first start that is left when time is over.
-    /// Times that nothing is of are skipped.
+    /// Times that nothing is of are skipped. What `is_new` may be there all the same, from a dump of rows alone.
     unsafe fn insert_slices(
         &self,
         (mut first, last): (i64, i64),
+        is_new: bool,
         pace: &mut Pace,
         rows: &mut i64,
         snapshot: pg_sys::Snapshot,
@@ -308,7 +336,12 @@ impl Tables {
             let end = first.saturating_add(pace.slice).max(self.bucket.2.first());
             let end = last.min(end);
             // SAFETY: as above.
-            let stored = unsafe { self.insert(first, end, None, snapshot) };
+            let stored = unsafe {
+                if is_new {
+                    self.delete(first, end, None, snapshot);
+                }
+                self.insert(first, end, None, snapshot)
+            };
             *rows += stored;
             is_empty = stored == 0;
             first = end.saturating_add(1);

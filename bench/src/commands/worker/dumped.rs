@@ -1,5 +1,7 @@
-//! Jobs in dumps: of a superuser, of a table's owner, of one table.
+//! Jobs in dumps: of a superuser, of a table's owner, of one table; and a rollup whose rows come one table after the other, with the
+//! worker between them.
 
+use super::await_true;
 use crate::report::Report;
 use crate::server::{run as run_program, Cluster, Tree};
 use crate::Result;
@@ -32,6 +34,59 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
     for (name, user, options) in ways {
         let outcome = restored(&cluster, name, user, options, &jobs);
         report.check(&format!("worker/jobs in a dump of {name}"), outcome);
+    }
+    report.check(
+        "worker/rollup restored without its rows, and then with them",
+        in_steps(&cluster),
+    );
+    Ok(())
+}
+
+/// What the worker stored of a rollup before its rows come out of the dump would be there twice.
+fn in_steps(cluster: &Cluster) -> Result<()> {
+    const SHOWN: &str = "SELECT count(*) || ' ' || coalesce(sum(n), 0) FROM hourly";
+    let mut client = cluster.database("rolled_up")?;
+    client.batch_execute(
+        "CREATE TABLE cpu(time timestamptz NOT NULL, host text NOT NULL) USING varve;
+         CREATE INDEX ON cpu USING varve (host, time);
+         INSERT INTO cpu SELECT '2026-01-01'::timestamptz + i * interval '1 minute', 'h' || i % 3 FROM generate_series(0, 9999) i;
+         SELECT varve.create_rollup('hourly', $$ SELECT time_bucket('1 hour', time) AS bucket, host, count(*) AS n
+             FROM cpu GROUP BY bucket, host $$)",
+    )?;
+    client.batch_execute("CALL varve.refresh_rollup('hourly')")?;
+    let shown: String = client.query_one(SHOWN, &[])?.get(0);
+    client.batch_execute("CREATE DATABASE rolled_up_again")?;
+    let file = cluster.data().join("rolled_up.dump");
+    let host = format!("--host={}", cluster.host().display());
+    let mut dump = cluster.tree.program_as_server("pg_dump");
+    dump.args(["--username=postgres", "--format=custom", &host])
+        .arg(format!("--file={}", file.display()))
+        .arg("rolled_up");
+    run_program(&mut dump)?;
+    let restore = |options: &[&str]| {
+        let mut restore = cluster.tree.program_as_server("pg_restore");
+        restore
+            .args(["--username=postgres", "--dbname=rolled_up_again", &host])
+            .args(options)
+            .arg(&file);
+        run_program(&mut restore)
+    };
+    restore(&["--schema-only"])?;
+    let mut client = cluster.connect("rolled_up_again")?;
+    restore(&["--data-only", "--table=cpu"])?;
+    client.batch_execute("ANALYZE cpu")?;
+    await_true(
+        &mut client,
+        "a refresh",
+        "SELECT runs + failures > 0 FROM varve.jobs WHERE kind = 'refresh'",
+    )?;
+    restore(&["--data-only", "--table=hourly_stored"])?;
+    for refresh in ["", "CALL varve.refresh_rollup('hourly')"] {
+        client.batch_execute(refresh)?;
+        let now: String = client.query_one(SHOWN, &[])?.get(0);
+        if now != shown {
+            return Err(format!("{shown} became {now} after {refresh:?}").into());
+        }
     }
     Ok(())
 }
