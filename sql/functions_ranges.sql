@@ -44,7 +44,7 @@ SELECT count(*) AS cases, sum(differing(format('time_bucket(%s) %s %s', argument
 FROM (VALUES ('''1 hour'', t', 'timestamptz'), ('''7 minutes'', t', 'timestamptz'), ('''1 month'', t', 'timestamptz'), ('''1 year'', t', 'timestamptz'), ('''1 day'', t, ''Europe/Berlin''', 'timestamptz'),
              ('''1 hour'', t, ''Australia/Lord_Howe''', 'timestamptz'), ('''1 month'', t, ''America/New_York''', 'timestamptz'), ('''1 week'', ts', 'timestamp'), ('''2 months'', ts', 'timestamp'),
              ('''10 days'', d', 'date'), ('''1 month'', d', 'date')) f(arguments, typ),
-     unnest('{<,<=,=,>=,>}'::text[]) operator,
+     unnest('{<,<=,=,>=,>,<>}'::text[]) operator,
      (SELECT v FROM unnest('{2024-01-01 00:00,2024-01-01 05:00,2024-01-03 12:34:56,2024-02-01,2023-11-26 23:00,2024-03-31 01:00,2024-10-05 16:30,infinity,-infinity}'::text[]) v) x(v),
      LATERAL (SELECT format('%s %L', typ, v) UNION ALL SELECT format('(%s %L + (random() * 0) * interval ''1 day'')::%s', typ, v, typ) WHERE v !~ 'inf' UNION ALL
               SELECT format('(SELECT %s %L)', typ, v)) y(value);

@@ -193,6 +193,10 @@ impl Comparison {
             let interpretations = pg_sys::get_op_btree_interpretation((*operator).opno);
             let interpretation = items::<pg_sys::OpBtreeInterpretation>(interpretations).next()?;
             let strategy = (*interpretation).strategy as u32;
+            // Of `<>` nothing follows for the time.
+            if strategy > pg_sys::BTGreaterStrategyNumber {
+                return None;
+            }
             let time_type = TimeType::of(typ)?;
             let (buckets, fixed_width) = buckets_of(time_type, (*width).constvalue)?;
             Some(Comparison {
