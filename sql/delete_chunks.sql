@@ -201,5 +201,14 @@ CREATE INDEX ON passing USING varve (time);
 INSERT INTO passing SELECT '2026-01-01'::timestamptz + i * interval '1 s', i FROM generate_series(1, 20000) i;
 DELETE FROM passing WHERE n <= 15000;
 SELECT count(*), min(n) FROM passing;
-DROP TABLE v, h, bare;
-DROP FUNCTION fill, on_both, shown, node, noted;
+-- A function that a condition calls finds the table as the statement did when it began.
+CREATE TABLE w(time timestamptz NOT NULL, n int) USING varve;
+CREATE INDEX ON w USING varve (time);
+INSERT INTO w SELECT '2026-01-01'::timestamptz + i * interval '1 s', i FROM generate_series(1, 20000) i;
+INSERT INTO w VALUES ('2026-01-01 04:00', 0);
+CREATE FUNCTION before_the_last() RETURNS timestamptz STABLE LANGUAGE sql AS $$ SELECT max(time) - interval '1 hour' FROM w $$;
+SELECT node('DELETE FROM w WHERE time < before_the_last()');
+DELETE FROM w WHERE time < before_the_last();
+SELECT count(*), min(n) FROM w;
+DROP TABLE v, h, bare, w;
+DROP FUNCTION fill, on_both, shown, node, noted, before_the_last;

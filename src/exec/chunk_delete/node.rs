@@ -27,6 +27,8 @@ struct Own {
     /// None once it has deleted, or where it must not.
     conditions: Option<Vec<Condition>>,
     counters: Counters,
+    /// The statement's snapshot, once its scan reads by a copy; null before.
+    replaced: pg_sys::Snapshot,
 }
 
 static SCAN_METHODS: Shared<pg_sys::CustomScanMethods> = Shared(pg_sys::CustomScanMethods {
@@ -99,6 +101,7 @@ unsafe extern "C-unwind" fn begin_above(
             source,
             conditions,
             counters: Counters::default(),
+            replaced: core::ptr::null_mut(),
         };
         let mut context = PgMemoryContexts::For((*estate).es_query_cxt);
         (*node.cast::<ChunkDeleteState>()).own = context.leak_and_drop_on_delete(own);
@@ -129,7 +132,13 @@ unsafe extern "C-unwind" fn end(node: *mut pg_sys::CustomScanState) {
     // SAFETY: called by the executor for a node that `begin` initialized.
     unsafe {
         changes::pass_by_nothing();
-        pg_sys::ExecEndNode(own_of(node).source);
+        let own = own_of(node);
+        pg_sys::ExecEndNode(own.source);
+        if !own.replaced.is_null() {
+            let estate = (*node).ss.ps.state;
+            pg_sys::UnregisterSnapshot((*estate).es_snapshot);
+            (*estate).es_snapshot = own.replaced;
+        }
     }
 }
 
@@ -180,11 +189,23 @@ unsafe extern "C-unwind" fn delete(node: *mut pg_sys::CustomScanState) {
             .iter()
             .map(|condition| (condition.bind(&evaluation), condition.at))
             .collect();
-        let snapshot = (*estate).es_snapshot;
+        let snapshot = copy_of((*estate).es_snapshot);
+        own.replaced = core::mem::replace(&mut (*estate).es_snapshot, snapshot);
         let mut deletion = Deletion::new(open.rel(), snapshot, command, bound);
         own.counters = deletion.run((*context).ecxt_per_tuple_memory);
         evaluation.forget();
         (*estate).es_processed += own.counters.rows;
+    }
+}
+
+/// A registered copy of a snapshot. Functions in the conditions read by the one that is active, and have to go on seeing what the scan passes by.
+unsafe fn copy_of(snapshot: pg_sys::Snapshot) -> pg_sys::Snapshot {
+    // SAFETY: the caller's contract: a valid snapshot.
+    unsafe {
+        pg_sys::PushCopiedSnapshot(snapshot);
+        let copy = pg_sys::RegisterSnapshot(pg_sys::GetActiveSnapshot());
+        pg_sys::PopActiveSnapshot();
+        copy
     }
 }
 
