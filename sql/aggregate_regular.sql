@@ -62,5 +62,15 @@ DELETE FROM v WHERE number % 50 = 1;
 SELECT width, same(format('SELECT time_bucket(%L, time) b, host, count(*), count(a), sum(number), max(a) FROM {t} WHERE time > ''2026-01-01 00:20:05'' GROUP BY 1, 2', width)) AS same
     FROM unnest(ARRAY['3 s', '77 s', '1 hour', '1 day']::interval[]) width;
 SELECT same('SELECT floor(extract(epoch from time) / 300) * 300, host, count(*), max(number) FROM {t} WHERE host <> 4 GROUP BY 1, 2');
+-- Buckets with an offset: of months, by which the last days of a longer month become one day, and of days, by which the clock of a zone is read at
+-- another time than the row's.
+INSERT INTO h SELECT 6, '2026-03-28'::timestamptz + i * interval '10 min', i, i, i, '2026-01-01' FROM generate_series(0, 467) i;
+INSERT INTO h SELECT 7, '2010-11-17 02:00'::timestamptz + i * interval '10 s', i, i, i, '2026-01-01' FROM generate_series(0, 479) i;
+SET varve.batch_rows = 1;
+INSERT INTO v SELECT * FROM h WHERE host > 5;
+RESET varve.batch_rows;
+SELECT moved, same(format('SELECT time_bucket(''6 hours'', time, %L::interval) b, host, count(*), max(number) FROM {t} GROUP BY 1, 2', moved)) AS same,
+    same(format('SELECT time_bucket(''1 day'', time, ''America/St_Johns'', NULL, %L) b, host, count(*), max(number) FROM {t} GROUP BY 1, 2', moved)) AS zoned
+    FROM unnest(ARRAY['1 month', '-2 years', '10 days', '-7 hours']) moved;
 DROP TABLE h, v;
 DROP FUNCTION same;

@@ -85,8 +85,9 @@ unsafe fn of_call(function: Oid, arguments: &[*mut Node]) -> Option<i16> {
         let fixed = |at: usize| !pg_sys::contain_var_clause(arguments[at]);
         let time = |at: usize| rises_with(arguments[at]);
         if arguments.len() >= 2 && functions::is_monotone_bucket(function) {
-            let others = (0..arguments.len()).filter(|&at| at != 1);
-            return others.clone().all(fixed).then(|| time(1))?;
+            let mut others = (0..arguments.len()).filter(|&at| at != 1);
+            let keeps_order = |at: usize| fixed(at) && (at < 2 || moves_evenly(arguments[at]));
+            return others.all(keeps_order).then(|| time(1))?;
         }
         match function.to_u32() {
             pg_sys::F_DATE_TRUNC_TEXT_TIMESTAMP => fixed(0).then(|| time(1))?,
@@ -165,6 +166,22 @@ unsafe fn of_operator(function: Oid, arguments: &[*mut Node]) -> Option<i16> {
             }
             _ => None,
         }
+    }
+}
+
+/// Does moving times by an offset of buckets leave them in their order? Months do not: the last days of a longer one all become the last day of a
+/// shorter one, each with its own time of day.
+unsafe fn moves_evenly(argument: *mut Node) -> bool {
+    // SAFETY: the caller's contract; a constant of that type is an interval.
+    unsafe {
+        if pg_sys::exprType(argument) != pg_sys::INTERVALOID {
+            return true;
+        }
+        let constant = cast::<pg_sys::Const>(argument, NodeTag::T_Const);
+        constant.is_some_and(|constant| {
+            let interval: *const pg_sys::Interval = (*constant).constvalue.cast_mut_ptr();
+            (*constant).constisnull || (*interval).month == 0
+        })
     }
 }
 

@@ -48,6 +48,7 @@ impl Zoned {
             let var = cast::<pg_sys::Var>(arguments[time], NodeTag::T_Var)?;
             let fits = (*var).vartype == pg_sys::TIMESTAMPTZOID
                 && (0..arguments.len()).all(is_fixed)
+                && !arguments.iter().skip(3).any(|&argument| moves(argument))
                 && !zone.is_null();
             let reach_us = width_us.checked_add(SLACK_US)?;
             fits.then_some(((*var).varattno, Zoned { zone, reach_us }))
@@ -87,6 +88,16 @@ impl Zoned {
             )
         };
         (found > 0).then(|| (change - EPOCH_SHIFT_S).saturating_mul(SECOND_US))
+    }
+}
+
+/// Is it an offset of buckets? With one the clock is read at another time than the row's.
+unsafe fn moves(argument: *mut Node) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let is_none = cast::<pg_sys::Const>(argument, NodeTag::T_Const)
+            .is_some_and(|constant| (*constant).constisnull);
+        pg_sys::exprType(argument) == pg_sys::INTERVALOID && !is_none
     }
 }
 
