@@ -76,5 +76,22 @@ PREPARE newest(timestamptz) AS SELECT time_bucket('1 minute', time) AS m, count(
 EXECUTE newest('2026-01-01 03:00:30');
 EXECUTE newest('1999-01-01');
 EXECUTE newest(NULL);
+-- A plan, and a cursor, from before the session got another clock. By this one it was the 7th for a minute, then the 6th again for an hour.
+CREATE TABLE z(time timestamptz NOT NULL, n int) USING varve;
+CREATE INDEX ON z USING varve (time);
+INSERT INTO z SELECT '2010-11-07 02:00'::timestamptz + i * interval '1 s', i FROM generate_series(0, 7199) i;
+VACUUM ANALYZE z;
+PREPARE days AS SELECT time::date AS d, count(*) FROM z GROUP BY d ORDER BY d LIMIT 3;
+EXPLAIN (COSTS OFF) EXECUTE days;
+EXECUTE days;
+SET timezone = 'America/St_Johns';
+EXECUTE days;
+SET timezone = 'UTC';
+BEGIN;
+DECLARE c CURSOR FOR SELECT time::date AS d, count(*) FROM z GROUP BY d ORDER BY d;
+SET timezone = 'America/St_Johns';
+FETCH ALL FROM c;
+ROLLBACK;
+DROP TABLE z;
 DROP TABLE h, v;
 DROP FUNCTION same, blocks;

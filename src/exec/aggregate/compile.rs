@@ -23,6 +23,8 @@ pub struct Compiled {
     pub joined: Option<usize>,
     /// That of the time column, where groups go up in the order of time.
     pub sliced: Option<usize>,
+    /// The session's, by whose clock it was told how groups rise.
+    zone: *mut pg_sys::pg_tz,
 }
 
 /// A column that tells groups apart.
@@ -203,8 +205,30 @@ impl Compiled {
                 aggregates,
                 joined: parts.join.map(|join| lanes.at(join.at)),
                 sliced: parts.slices.map(|slices| lanes.at(slices.at)),
+                zone: pg_sys::session_timezone,
             }
         }
+    }
+
+    /// Asks expressions for each row where the session has got another clock since they were looked at.
+    pub fn look_at_clock(&mut self) {
+        // SAFETY: a global of this backend.
+        if unsafe { pg_sys::session_timezone } == self.zone {
+            return;
+        }
+        for group in &mut self.groups {
+            if matches!(group.way, Way::Rising(_) | Way::Zoned(..)) {
+                (group.way, group.width) = (Way::Each, None);
+            }
+        }
+    }
+
+    /// Does the only group column rise with time? A plan that says so may be older than the session's clock.
+    pub fn rises(&self) -> bool {
+        let [group] = &self.groups[..] else {
+            return false;
+        };
+        matches!(group.way, Way::Column(_) | Way::Rising(_))
     }
 }
 

@@ -208,13 +208,17 @@ impl Own {
                 self.phase = Phase::Done;
                 return;
             }
+            self.work.compiled.look_at_clock();
             if let Some(joined) = &mut self.joined {
                 joined.read();
             }
             if let (Some(slices), Some(lane)) = (&mut self.slices, self.work.compiled.sliced) {
                 let table = (*node).ss.ss_currentRelation;
                 let snapshot = (*(*node).ss.ps.state).es_snapshot;
-                slices.begin(table, snapshot, &self.work.selection.clauses, lane);
+                match self.work.compiled.rises() {
+                    true => slices.begin(table, snapshot, &self.work.selection.clauses, lane),
+                    false => slices.begin_whole(),
+                }
             }
             let more = self.next_pass(node);
             self.phase = if more { Phase::Read } else { Phase::Done };

@@ -60,6 +60,11 @@ impl Slices {
         self.part.descending
     }
 
+    /// Everything is one slice.
+    pub fn begin_whole(&mut self) {
+        *self = Slices::new(self.part);
+    }
+
     /// Begins with the chunks that conditions leave. Without a series index, everything is one slice.
     ///
     /// # Safety
