@@ -137,8 +137,8 @@ pub unsafe fn each_item(
             Leftmost::At(block) => block,
             Leftmost::Damaged => return false,
         };
-        // The primary goes by its own horizon when it marks what is dead.
-        let also_dead = !snapshot.is_null() && pg_sys::RecoveryInProgress();
+        // The primary goes by its own horizon when it marks what is dead; what was marked so stays so where a standby is promoted meanwhile.
+        let also_dead = !snapshot.is_null() && pg_sys::TransactionStartedDuringRecovery();
         let mut pages = 0;
         while block != 0 {
             error::check_interrupts();
