@@ -20,6 +20,8 @@ const AROUND_BYTES: usize = 24 + 4;
 const ROOM_BYTES: usize = BODY_BYTES + AROUND_BYTES;
 /// Less room than this is not worth remembering.
 const REST_BYTES: usize = 256;
+/// The map may say that a page has so much less room than it has: its unit, and a line pointer.
+const UNKNOWN_BYTES: usize = FreeSpace::STEP_BYTES + 4;
 /// Pages with a rest of room that are remembered.
 const RESTS: usize = 256;
 
@@ -183,6 +185,7 @@ impl State {
                 self.remember(rest.block, free - room, pointers + 1);
                 return Some(rest.block);
             }
+            self.remember(rest.block, free, pointers);
         }
         None
     }
@@ -191,18 +194,25 @@ impl State {
     fn next_page(&mut self, cursor: &mut PageCursor) -> Option<u32> {
         while self.next < self.end {
             error::check_interrupts();
-            if self.free_space.of(self.next) >= REST_BYTES {
-                let (free, pointers) = look(cursor, self.next);
-                if free >= ROOM_BYTES && self.reserved != Some(self.next) {
-                    return Some(self.next);
-                }
-                if self.last != Some(self.next) {
-                    self.remember(self.next, free, pointers);
-                }
+            let (free, pointers) = self.room_of(cursor, self.next, ROOM_BYTES);
+            if free >= ROOM_BYTES && self.reserved != Some(self.next) {
+                return Some(self.next);
+            }
+            if self.last != Some(self.next) {
+                self.remember(self.next, free, pointers);
             }
             self.next += 1;
         }
         self.last
+    }
+
+    /// Free bytes and line pointers of a page. One that has less than `wanted` is not read: the map says how much that is, and there is no
+    /// line pointer as far as anybody knows. Who takes it looks first.
+    fn room_of(&mut self, cursor: &mut PageCursor, block: u32, wanted: usize) -> (usize, u16) {
+        match self.free_space.of(block) {
+            free if free < REST_BYTES || free + UNKNOWN_BYTES < wanted => (free, 0),
+            _ => look(cursor, block),
+        }
     }
 
     /// The lowest page with room and a low line pointer for a header; it is remembered with what the header leaves.
@@ -217,14 +227,12 @@ impl State {
         while self.next_for_header < self.end {
             error::check_interrupts();
             let block = self.next_for_header;
-            if self.free_space.of(block) >= REST_BYTES {
-                let (free, pointers) = look(cursor, block);
-                if pointers < MAX_HEADER_OFFSET {
-                    if free >= room {
-                        return Some((free, pointers));
-                    }
-                    self.remember(block, free, pointers);
+            let (free, pointers) = self.room_of(cursor, block, room);
+            if pointers < MAX_HEADER_OFFSET {
+                if free >= room {
+                    return Some((free, pointers));
                 }
+                self.remember(block, free, pointers);
             }
             self.next_for_header += 1;
         }
@@ -262,20 +270,23 @@ pub struct Room {
     pub bytes: u64,
 }
 
-/// The room that each page below `end` has, by the free space map.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn rooms_below(table: pg_sys::Relation, end: u32) -> Vec<Room> {
-    // SAFETY: by contract.
-    let mut free_space = unsafe { FreeSpace::new(table) };
-    let room = |block| {
+/// The room that pages have by the free space map, asked for one after the other.
+pub struct Rooms(FreeSpace);
+
+impl Rooms {
+    /// # Safety
+    /// `table` must stay open while the value is used.
+    pub unsafe fn new(table: pg_sys::Relation) -> Rooms {
+        // SAFETY: by contract.
+        Rooms(unsafe { FreeSpace::new(table) })
+    }
+
+    pub fn of(&mut self, block: u32) -> Room {
         error::check_interrupts();
-        let bytes = free_space.of(block);
+        let bytes = self.0.of(block);
         Room {
             full: (bytes / ROOM_BYTES) as u64,
             bytes: if bytes < REST_BYTES { 0 } else { bytes as u64 },
         }
-    };
-    (0..end).map(room).collect()
+    }
 }

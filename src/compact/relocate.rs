@@ -1,11 +1,12 @@
 //! Moving chunks down, as they are, from the end of the file into the holes that vacuum has found, so
-//! that the end can be cut off.
+//! that the end can be cut off. What is written for that has to be worth it: holes that DELETE has left are
+//! filled by later chunks anyway.
 
 use super::merge::{delete_header, Done};
 use super::survey::{Seen, Survey};
 use crate::chunk::chunk_cache;
 use crate::chunk::index_entries::SeriesIndexes;
-use crate::chunk::place::{self, LowFirst, Room};
+use crate::chunk::place::{LowFirst, Room, Rooms};
 use crate::chunk::read::Damage;
 use crate::chunk::reader::Reader;
 use crate::chunk::write::Target;
@@ -20,15 +21,20 @@ use varve_columns::tuple::tid::MAX_HEADER_OFFSET;
 const ROUND_TUPLES: u64 = 8_192;
 
 /// What tuples can take of a page.
-const PAGE_BYTES: u64 = pg_sys::BLCKSZ as u64 - 24;
+pub const PAGE_BYTES: u64 = pg_sys::BLCKSZ as u64 - 24;
+/// A file of so many pages is made as small as it can be.
+const SMALL_PAGES: u64 = 64;
+/// What moves gives back so many times as much, or more.
+const WORTH: u64 = 2;
 
 /// The page from which on chunks should move down: the lowest one below which there is room for all that lies from it on, if nothing
 /// else lies there, and VACUUM will cut off what they leave. It cuts off a sixteenth of the file or more. Where less is gained chunks stay
-/// where they are, or those of a table that changes all the time would be moved for ever.
+/// where they are, or those of a table that changes all the time would be moved for ever. So do more than `most_bytes` of a large file, unless
+/// twice as much is gained.
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn cut(table: pg_sys::Relation, survey: &Survey) -> Option<u32> {
+pub unsafe fn cut(table: pg_sys::Relation, survey: &Survey, most_bytes: u64) -> Option<u32> {
     let headers = survey.chunks.len() as u64;
     let needed = survey
         .live_bytes
@@ -45,20 +51,27 @@ pub unsafe fn cut(table: pg_sys::Relation, survey: &Survey) -> Option<u32> {
         .map(|seen| seen.last_block + 1)
         .fold(lowest.max(survey.chunks_from), u32::max);
     // SAFETY: by contract.
-    let rooms = unsafe { place::rooms_below(table, survey.blocks) };
+    let mut rooms = unsafe { Rooms::new(table) };
     let mut chunks: Vec<_> = survey.chunks.iter().filter(|seen| moves(seen)).collect();
     chunks.sort_by_key(|seen| core::cmp::Reverse(seen.last_block));
-    let add = |sum: Room, room: &Room| Room {
+    let add = |sum: Room, room: Room| Room {
         full: sum.full + room.full,
         bytes: sum.bytes + room.bytes,
     };
-    let mut room = rooms.iter().fold(Room::default(), add);
+    let all = (0..survey.blocks).map(|block| rooms.of(block));
+    let mut room = all.fold(Room::default(), add);
+    let is_worth = |moving: &Room, cut: u32| {
+        let gained = u64::from(survey.blocks - cut) * PAGE_BYTES;
+        blocks <= SMALL_PAGES || moving.bytes <= most_bytes || moving.bytes * WORTH <= gained
+    };
     let (mut cut, mut moving, mut rest) = (survey.blocks, Room::default(), chunks.as_slice());
+    let mut best = None;
     while cut > lowest {
         let below = cut - 1;
-        let lost = rooms[below as usize];
-        room.full -= lost.full;
-        room.bytes -= lost.bytes;
+        // Others may have filled it meanwhile, or emptied it.
+        let lost = rooms.of(below);
+        room.full = room.full.saturating_sub(lost.full);
+        room.bytes = room.bytes.saturating_sub(lost.bytes);
         while let Some((seen, others)) = rest.split_first() {
             if seen.last_block < below {
                 break;
@@ -73,7 +86,11 @@ pub unsafe fn cut(table: pg_sys::Relation, survey: &Survey) -> Option<u32> {
             break;
         }
         cut = below;
+        if is_worth(&moving, cut) {
+            best = Some(cut);
+        }
     }
+    let cut = best?;
     let moves_any = chunks.first().is_some_and(|seen| seen.last_block >= cut);
     let gained = u64::from(survey.blocks - cut);
     (moves_any && (gained >= 1000 || gained * 16 >= blocks)).then_some(cut)

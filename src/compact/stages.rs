@@ -47,6 +47,7 @@ pub unsafe fn run(rounds: &mut Rounds, watch: &dyn Watch) -> Work {
         rounds,
         watch,
         freed_pages: 0,
+        may_move_bytes: 0,
         sealed: 0,
         has_dead: false,
         unentered: None,
@@ -57,8 +58,9 @@ pub unsafe fn run(rounds: &mut Rounds, watch: &dyn Watch) -> Work {
         compaction.rebuild_indexes().is_none()
     } else {
         compaction.seal().is_none()
-            || compaction.merge().is_none()
-            || compaction.shrink().is_none()
+            || compaction
+                .merge()
+                .is_none_or(|survey| compaction.shrink(survey).is_none())
             || compaction.rebuild_indexes().is_none()
     };
     let (rows, has_dead) = (compaction.sealed, compaction.has_dead);
@@ -77,11 +79,24 @@ pub unsafe fn run(rounds: &mut Rounds, watch: &dyn Watch) -> Work {
     }
 }
 
+/// How many of `pages`, or of all where these are not given, lie from `start` on and before `end`.
+fn pages_between(pages: Option<&[u32]>, start: u32, end: u32) -> u64 {
+    match pages {
+        None => u64::from(end - start),
+        Some(pages) => {
+            let before = |block| pages.partition_point(|&page| page < block) as u64;
+            before(end) - before(start)
+        }
+    }
+}
+
 struct Compaction<'a> {
     rounds: &'a mut Rounds,
     watch: &'a dyn Watch,
     /// Pages' worth of tuples that were deleted since the last vacuum.
     freed_pages: u64,
+    /// So much may be moved only to make the file shorter: what compact has written anew, since that has left as much behind.
+    may_move_bytes: u64,
     /// Rows of the tail that were sealed.
     sealed: u64,
     /// Tuples are left that somebody may still see.
@@ -117,8 +132,10 @@ impl Compaction<'_> {
                 (is_settled, is_idle)
             })
         };
-        if is_settled {
-            self.unentered = Some(Vec::new());
+        match is_settled {
+            true => self.unentered = Some(Vec::new()),
+            // Nobody knows what was left behind, and whether VACUUM has removed it.
+            false => self.may_move_bytes = u64::MAX,
         }
         is_idle
     }
@@ -142,7 +159,7 @@ impl Compaction<'_> {
             // A worker waits for nobody.
             let mut is_early = false;
             // SAFETY: a round's table and snapshot.
-            let (done, bytes) = unsafe {
+            let (done, pages) = unsafe {
                 self.rounds.run(|table, snapshot| {
                     let layout = layout::of(table);
                     if start == 0 && !departure::is_worker() {
@@ -168,23 +185,23 @@ impl Compaction<'_> {
                         seal::round(table, &layout, snapshot, start, pages.as_deref());
                     let blocks = relation::blocks(table);
                     let end = rest.unwrap_or(blocks);
-                    let pages = end - start;
                     next = rest;
                     self.watch
                         .progress("seal", u64::from(end), u64::from(blocks));
-                    (done, if done.freed > 0 { u64::from(pages) } else { 0 })
+                    (done, pages_between(pages.as_deref(), start, end))
                 })
             };
             if is_early {
                 return None;
             }
             self.sealed += done.freed;
-            self.freed(done, bytes)?;
+            self.freed(done, pages)?;
         }
         Some(())
     }
 
-    fn merge(&mut self) -> Step {
+    /// Merges until nothing is left to be merged; returns what is there then.
+    fn merge(&mut self) -> Option<Survey> {
         loop {
             // SAFETY: a round's table and snapshot.
             let (mut survey, layout, windows, rounds) = unsafe {
@@ -215,7 +232,7 @@ impl Compaction<'_> {
                 self.freed(done, done.freed / PER_PAGE)?;
             }
             if merged == 0 {
-                return Some(());
+                return Some(survey);
             }
         }
     }
@@ -262,28 +279,39 @@ impl Compaction<'_> {
 
     /// Counts what a round has freed, and vacuums when that is a fair part of the table.
     fn freed(&mut self, done: Done, pages: u64) -> Step {
-        if done.freed > 0 {
-            self.freed_pages += pages.max(1);
+        if done.freed == 0 {
+            return Some(());
         }
+        self.freed_pages += pages.max(1);
         // SAFETY: a round's table.
         let blocks = unsafe { self.rounds.run(|table, _| relation::blocks(table)) };
         if self.freed_pages >= 256 && self.freed_pages * 4 >= u64::from(blocks) {
-            self.vacuum()?;
+            self.may_move(self.freed_pages * relocate::PAGE_BYTES);
+            self.vacuum(None)?;
+            self.freed_pages = 0;
         }
         Some(())
     }
 
-    fn vacuum(&mut self) -> Step {
+    fn may_move(&mut self, bytes: u64) {
+        self.may_move_bytes = self.may_move_bytes.saturating_add(bytes);
+    }
+
+    /// `survey`: what is there, where that is known.
+    fn vacuum(&mut self, survey: Option<&Survey>) -> Step {
         self.give_way()?;
+        let known = survey.filter(|survey| survey.damaged.is_empty() && !survey.chunks.is_empty());
         // SAFETY: a round of its own, that changes nothing itself.
         unsafe {
             self.rounds.run(|table, _| {
                 vacuum::run(table);
-                density::store_rows(table);
+                match known {
+                    Some(survey) => density::store_known_rows(table, survey.live_rows as f64),
+                    None => density::store_rows(table),
+                }
                 self.watch.progress("vacuum", 0, 0);
             })
         };
-        self.freed_pages = 0;
         self.cut_end()
     }
 
@@ -304,19 +332,18 @@ impl Compaction<'_> {
         }
     }
 
-    fn survey(&mut self) -> (Survey, Option<u32>) {
+    fn survey(&mut self) -> Survey {
         // SAFETY: a round's table and snapshot.
-        let found = unsafe {
+        let survey = unsafe {
             self.rounds.run(|table, snapshot| {
                 let unentered = self.unentered.as_deref();
                 let mut survey = Survey::take(table, &layout::of(table), snapshot, unentered);
                 self.damaged.iter().for_each(|&at| survey.leave_out(at));
-                let cut = relocate::cut(table, &survey);
-                (survey, cut)
+                survey
             })
         };
-        self.unentered = Some(found.0.unentered.clone());
-        found
+        self.unentered = Some(survey.unentered.clone());
+        survey
     }
 
     /// Notes that the table is settled, if a survey that was made since the last vacuum finds nothing that only a walk over all pages
@@ -364,49 +391,63 @@ impl Compaction<'_> {
         Some(())
     }
 
-    /// Vacuums, and moves chunks down while that makes the file smaller.
-    fn shrink(&mut self) -> Step {
+    /// Vacuums what a survey has found, and moves chunks down while that makes the file smaller.
+    fn shrink(&mut self, mut survey: Survey) -> Step {
+        self.may_move(survey.rewritten_bytes);
         // SAFETY: a round's table.
-        let may_truncate = unsafe { self.rounds.run(|table, _| vacuum::may_truncate(table)) };
-        let (mut survey, mut cut) = self.survey();
-        // SAFETY: as above.
-        let changed = unsafe { self.rounds.run(|table, _| quiet::changed_count(table)) };
+        let (may_truncate, changed) = unsafe {
+            self.rounds
+                .run(|table, _| (vacuum::may_truncate(table), quiet::changed_count(table)))
+        };
         if changed > 0 || survey.dead > 0 || may_truncate && survey.has_empty_end() {
-            self.vacuum()?;
-            (survey, cut) = self.survey();
+            self.vacuum(Some(&survey))?;
+            survey = self.survey();
         }
         for _ in 0..MOVES {
-            let Some(cut_at) = cut.filter(|_| may_truncate) else {
-                break;
-            };
-            if self.move_down(&survey, cut_at)? == 0 {
+            if !may_truncate {
                 break;
             }
-            self.vacuum()?;
-            (survey, cut) = self.survey();
+            let most = self.may_move_bytes;
+            // SAFETY: as above.
+            let cut = unsafe {
+                self.rounds
+                    .run(|table, _| relocate::cut(table, &survey, most))
+            };
+            let Some(cut) = cut else {
+                break;
+            };
+            let moved = self.move_down(&survey, cut)?;
+            if moved.chunks == 0 {
+                break;
+            }
+            let moved_bytes = moved.freed.div_ceil(PER_PAGE) * relocate::PAGE_BYTES;
+            self.may_move_bytes = self.may_move_bytes.saturating_sub(moved_bytes);
+            self.vacuum(Some(&survey))?;
+            survey = self.survey();
         }
         self.has_dead = may_truncate && survey.dead > FEW_DEAD + survey.live_tuples / 8;
         self.settle(&survey);
         Some(())
     }
 
-    /// Moves chunks down that reach beyond page `cut`; returns how many.
-    fn move_down(&mut self, survey: &Survey, cut: u32) -> Option<usize> {
-        let mut moved = 0;
+    /// Moves chunks down that reach beyond page `cut`.
+    fn move_down(&mut self, survey: &Survey, cut: u32) -> Option<Done> {
+        let mut moved = Done::default();
         loop {
             self.give_way()?;
             // SAFETY: a round's table and snapshot.
             let (done, damaged) = unsafe {
                 self.rounds.run(|table, snapshot| {
                     locks::begin_moving(table, Mover::Compact);
-                    self.watch.progress("move", moved as u64, 0);
+                    self.watch.progress("move", moved.chunks as u64, 0);
                     relocate::round(table, survey, snapshot, cut)
                 })
             };
             for (at, damage) in &damaged {
                 self.leave_out(*at, damage);
             }
-            moved += done.chunks;
+            moved.chunks += done.chunks;
+            moved.freed += done.freed;
             if done.chunks == 0 {
                 return Some(moved);
             }

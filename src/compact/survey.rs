@@ -14,9 +14,10 @@ use crate::chunk::row_set::{append, integer_at};
 use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::guc;
 use crate::pg::error;
-use crate::pg::page::PageCursor;
+use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation;
 use crate::pg::tid::Tid;
+use crate::pg::tuple;
 use crate::scan::headers;
 use crate::table::quiet;
 use pgrx::pg_sys;
@@ -24,8 +25,19 @@ use rustc_hash::FxHashMap;
 use varve_columns::chunk::FORMAT_VERSION;
 use varve_columns::column::Column;
 use varve_columns::tuple::header::{
-    BODY_BYTES, FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE, FLAG_UNKEYED, PIECE_BYTES, VERSION,
+    self, BODY_BYTES, FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE, FLAG_UNKEYED, PIECE_BYTES,
+    VERSION,
 };
+
+/// Dead tuples of a chunk.
+#[derive(Default)]
+struct Dead {
+    bytes: u64,
+    /// A header's rows went elsewhere, into its own next version maybe.
+    is_moved: bool,
+    /// They went for good.
+    is_deleted: bool,
+}
 
 /// A chunk as its newest committed header describes it.
 pub struct Seen {
@@ -73,8 +85,12 @@ pub struct Survey {
     pub live_bytes: u64,
     /// Rows of the tail and storage tuples.
     pub live_tuples: u64,
+    /// Rows that are not deleted.
+    pub live_rows: u64,
     /// Tuples that nobody sees who starts now.
     pub dead: u64,
+    /// What those of them took of their pages whose rows went into other chunks.
+    pub rewritten_bytes: u64,
     /// Pages that have rows of the tail, ascending.
     pub tail: Vec<u32>,
     /// No page from here on has anything but chunks.
@@ -116,10 +132,11 @@ impl Survey {
                 _ => (Vec::new(), (0..survey.blocks).collect()),
             };
             let mut cursor = PageCursor::new(table);
+            let mut dead = FxHashMap::default();
             for block in pages {
                 error::check_interrupts();
                 cursor.go(block);
-                survey.count_page(table, &cursor, snapshot, &mut headers);
+                survey.count_page(table, &cursor, snapshot, &mut headers, &mut dead);
             }
             cursor.release();
             headers.sort_unstable();
@@ -128,6 +145,13 @@ impl Survey {
                 error::check_interrupts();
                 survey.add_header(table, layout, snapshot, at, horizon);
             }
+            survey.chunks.iter().for_each(|seen| {
+                dead.remove(&seen.chunk);
+            });
+            let merged = dead
+                .values()
+                .filter(|dead| dead.is_moved && !dead.is_deleted);
+            survey.rewritten_bytes += merged.map(|dead| dead.bytes).sum::<u64>();
             for seen in survey.chunks.iter().filter(|seen| seen.tombstone) {
                 survey.unentered.push(seen.tid);
             }
@@ -165,6 +189,7 @@ impl Survey {
         cursor: &PageCursor,
         snapshot: pg_sys::Snapshot,
         headers: &mut Vec<Tid>,
+        dead: &mut FxHashMap<u64, Dead>,
     ) {
         let buffer = cursor.buffer();
         cursor.locked(|page| {
@@ -181,6 +206,8 @@ impl Survey {
                 if !visible {
                     self.dead += 1;
                     self.chunks_from = self.chunks_from.max(block + 1);
+                    // SAFETY: as above.
+                    unsafe { self.count_dead(item, found, dead) };
                     continue;
                 }
                 self.end = self.end.max(block + 1);
@@ -190,6 +217,7 @@ impl Survey {
                     TupleKind::Row => {
                         self.live_bytes += tuple_bytes(item.len as usize);
                         self.live_tuples += 1;
+                        self.live_rows += 1;
                         self.chunks_from = self.chunks_from.max(block + 1);
                         if self.tail.last() != Some(&block) {
                             self.tail.push(block);
@@ -198,6 +226,31 @@ impl Survey {
                 }
             }
         });
+    }
+
+    /// Notes a dead tuple of a page that is locked.
+    unsafe fn count_dead(
+        &mut self,
+        item: PageTuple,
+        found: TupleKind,
+        dead: &mut FxHashMap<u64, Dead>,
+    ) {
+        let bytes = tuple_bytes(item.len as usize);
+        // SAFETY: the caller's contract.
+        let (is_moved, body) = unsafe {
+            let is_moved = tuple::ctid(item.header).is_moved_marker();
+            (is_moved, tuple::body(item.header, item.len))
+        };
+        if found == TupleKind::Row {
+            self.rewritten_bytes += if is_moved { bytes } else { 0 };
+            return;
+        }
+        let of_chunk = dead.entry(header::chunk_id(body)).or_default();
+        of_chunk.bytes += bytes;
+        if found == TupleKind::Header {
+            of_chunk.is_moved |= is_moved;
+            of_chunk.is_deleted |= !is_moved;
+        }
     }
 
     unsafe fn add_header(
@@ -216,6 +269,7 @@ impl Survey {
             Some(Ok(reader)) => match unsafe { describe(&reader, layout, horizon) } {
                 Ok(seen) => {
                     self.live_bytes += seen.bytes;
+                    self.live_rows += u64::from(seen.live);
                     self.live_tuples += u64::from(seen.pieces) + 1;
                     self.end = self.end.max(seen.last_block + 1);
                     self.chunks.push(seen);
