@@ -4,6 +4,7 @@
 use super::plan::{key_overlap, FAN_OUT, GROWTH};
 use super::survey::Seen;
 use super::windows::{Window, Windows, FEW_ROWS};
+use crate::pg::error;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The chunks of each window that is to be merged, shorter windows first. None is in two of them.
@@ -18,6 +19,7 @@ pub fn full_windows(
     let mut left = candidates.to_vec();
     let mut full: Vec<(Window, Vec<usize>)> = Vec::new();
     for &length in windows.lengths() {
+        error::check_interrupts();
         if left.len() < FAN_OUT {
             break;
         }
@@ -50,10 +52,11 @@ pub fn full_windows(
             .filter(|(_, group)| group.iter().all(|&at| chunks[at].settled))
             .collect();
         found.sort_unstable();
-        for (number, group) in found {
-            left.retain(|at| !group.contains(at));
-            full.push((Window { length, number }, group));
-        }
+        let groups = found.iter().flat_map(|(_, group)| group.iter().copied());
+        let merged: FxHashSet<usize> = groups.collect();
+        left.retain(|at| !merged.contains(at));
+        let of_length = |(number, group)| (Window { length, number }, group);
+        full.extend(found.into_iter().map(of_length));
     }
     full
 }
@@ -76,7 +79,8 @@ fn has_few_rows(chunks: &[Seen], group: &[usize]) -> bool {
     rows < FEW_ROWS * group.len() as u64
 }
 
-/// The chunks of a window up to the highest level of which `least` share a key or are small, or that has few rows beside those below.
+/// The chunks of a window up to the highest level of which `least` share a key, or `least` and three quarters are small, or that has few
+/// rows beside those below. Some small ones among large ones are what a merge has left over, and would leave over again.
 fn full_levels(chunks: &[Seen], group: Vec<usize>, least: usize) -> Vec<usize> {
     if group.len() < least {
         return Vec::new();
@@ -95,8 +99,9 @@ fn full_levels(chunks: &[Seen], group: Vec<usize>, least: usize) -> Vec<usize> {
         }
         let rows: u64 = of_level.iter().map(|&at| u64::from(chunks[at].live)).sum();
         let is_few = full.is_some() && rows * GROWTH <= below;
-        let small: Vec<&usize> = of_level.iter().filter(|&&at| chunks[at].small).collect();
-        if is_few || small.len() >= least || key_overlap(chunks, &of_level) >= least {
+        let small = of_level.iter().filter(|&&at| chunks[at].small).count();
+        let are_small = small >= least && small * 4 >= of_level.len() * 3;
+        if is_few || are_small || key_overlap(chunks, &of_level) >= least {
             full = Some(level);
         }
         below += rows;

@@ -212,6 +212,7 @@ impl Round<'_> {
         let mut work: Vec<_> = all.iter_mut().collect();
         work.sort_by(|a, b| a.0.cmp(b.0));
         for (key, series) in work {
+            error::check_interrupts();
             let own: Vec<usize> = self
                 .survey
                 .keyed

@@ -19,8 +19,8 @@ pub const OUTDATED_ROWS: u64 = 8 << 20;
 
 /// So many keyed chunks of one key, level and window are merged into one of the next level: each row is rewritten once for each level.
 pub const FAN_OUT: usize = 11;
-/// Neighbours are merged for their own sake so many times.
-const MOST_NEIGHBOURLY: u8 = 32;
+/// Chunks are merged for their own sake so many times.
+const MOST_MERGED: u8 = 32;
 
 /// What one round merges.
 pub struct Merge {
@@ -167,6 +167,7 @@ fn choose(survey: &Survey, windows: &Windows, outdated_rows: &mut u64) -> Vec<Gr
     }];
     let candidates: Vec<usize> = (0..chunks.len())
         .filter(|&at| !taken[at] && is_shared(&chunks[at]) && usable(&chunks[at]))
+        .filter(|&at| chunks[at].level < MOST_MERGED)
         .collect();
     for (window, group) in full_windows(chunks, windows, &candidates) {
         group.iter().for_each(|&at| taken[at] = true);
@@ -316,7 +317,7 @@ fn small_neighbours(chunks: &[Seen], series: &[usize], windows: &Windows) -> Vec
     let live = |at: &usize| u64::from(chunks[*at].live);
     let fits = |at: &usize| {
         let seen = &chunks[*at];
-        seen.settled && !seen.damaged && seen.small && seen.level < MOST_NEIGHBOURLY
+        seen.settled && !seen.damaged && seen.small && seen.level < MOST_MERGED
     };
     let mut all = Vec::new();
     for mut run in series.split(|at| !fits(at)) {

@@ -3,6 +3,7 @@
 
 use super::expire::{Span, Unit};
 use crate::catalog::layout::{is_calendar_type, Layout};
+use crate::pg::error;
 use crate::pg::relation;
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
@@ -207,8 +208,9 @@ impl Windows {
 
     /// Into how many chunks rows of one series are divided for the table's retention, so that they expire as a whole.
     pub fn parts_kept(&self, extent: i64, rows: u64) -> u64 {
-        let wanted = extent / self.longest;
-        (u64::try_from(wanted).unwrap_or(0) + 1).min(rows / FEW_ROWS)
+        // What is kept as one chunk is not divided: it would be merged again.
+        let wanted = u64::try_from(extent.max(1) - 1).unwrap_or(0) / self.longest.unsigned_abs();
+        (wanted + 1).min(rows / FEW_ROWS)
     }
 
     /// Are windows of a length short enough for the table's retention?
@@ -219,6 +221,7 @@ impl Windows {
 
 /// The rows of the window that the middle one of all rows is in, by the rows of windows; and how many windows there are.
 fn usual_rows(samples: &[(i64, u64)], length: i64) -> (u64, usize) {
+    error::check_interrupts();
     let mut windows: FxHashMap<i64, u64> = FxHashMap::default();
     for &(time, rows) in samples {
         *windows.entry(Window::of(time, length).number).or_default() += rows;
