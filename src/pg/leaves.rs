@@ -7,15 +7,17 @@ use super::relation;
 use super::tid::{self, Tid};
 use pgrx::pg_sys;
 
-const LEAF: u16 = 1;
+pub(super) const LEAF: u16 = 1;
 /// A page that is deleted, or half dead, has no entries any more, but its link.
-const IGNORED: u16 = 4 | 16;
+pub(super) const IGNORED: u16 = 4 | 16;
 /// Marks an index tuple with a list of TIDs, in t_info and in the line pointer number of t_tid.
-const ALTERNATIVE_TID: u16 = 0x2000;
+pub(super) const ALTERNATIVE_TID: u16 = 0x2000;
 const POSTING_COUNT: u16 = 0x0fff;
 const TID_BYTES: usize = 6;
 const TUPLE_HEADER_BYTES: u32 = 8;
 const LINE_POINTER_BYTES: u32 = 4;
+/// Where the meta page names the root.
+pub(super) const ROOT_AT: usize = 24 + 8;
 
 /// An index tuple, of a page that is pinned and locked.
 pub struct Item {
@@ -90,18 +92,20 @@ impl Item {
 }
 
 /// The links and flags at the end of a page.
-struct Special {
-    next: u32,
-    flags: u16,
+pub(super) struct Special {
+    pub previous: u32,
+    pub next: u32,
+    pub flags: u16,
 }
 
 impl Special {
-    fn of(page: &Page) -> Special {
+    pub fn of(page: &Page) -> Special {
         let start = pg_sys::BLCKSZ as usize - 16;
         // SAFETY: the last 16 bytes of an nbtree page are its BTPageOpaqueData.
         unsafe {
             let at = page.as_ptr().cast::<u8>().add(start);
             Special {
+                previous: at.cast::<u32>().read_unaligned(),
                 next: at.add(4).cast::<u32>().read_unaligned(),
                 flags: at.add(12).cast::<u16>().read_unaligned(),
             }
@@ -109,7 +113,7 @@ impl Special {
     }
 
     /// The first line pointer behind the high key, which the last page of a level has none of.
-    fn first(&self) -> u16 {
+    pub fn first(&self) -> u16 {
         match self.next {
             0 => 1,
             _ => 2,
@@ -204,7 +208,7 @@ fn items(page: &Page, also_dead: bool) -> impl Iterator<Item = Item> + '_ {
 
 /// What nbtree's scans do with old_snapshot_threshold: raises "snapshot too old" if the page was changed, at `changed`, after the snapshot was taken.
 #[cfg(feature = "pg15")]
-unsafe fn check_age(index: pg_sys::Relation, snapshot: pg_sys::Snapshot, changed: u64) {
+pub(super) unsafe fn check_age(index: pg_sys::Relation, snapshot: pg_sys::Snapshot, changed: u64) {
     // SAFETY: the caller's contract.
     unsafe {
         if pg_sys::old_snapshot_threshold >= 0
@@ -219,7 +223,12 @@ unsafe fn check_age(index: pg_sys::Relation, snapshot: pg_sys::Snapshot, changed
 }
 
 #[cfg(feature = "pg17")]
-unsafe fn check_age(_index: pg_sys::Relation, _snapshot: pg_sys::Snapshot, _changed: u64) {}
+pub(super) unsafe fn check_age(
+    _index: pg_sys::Relation,
+    _snapshot: pg_sys::Snapshot,
+    _changed: u64,
+) {
+}
 
 enum Leftmost {
     /// Nothing was ever entered.
@@ -230,7 +239,6 @@ enum Leftmost {
 
 /// From the root, named by the meta page, down the first links.
 fn leftmost(cursor: &mut PageCursor, blocks: u32) -> Leftmost {
-    const ROOT_AT: usize = 24 + 8;
     if blocks == 0 {
         return Leftmost::None;
     }

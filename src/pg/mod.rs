@@ -13,6 +13,7 @@ pub mod executor;
 pub mod file_end;
 pub mod free_space;
 pub mod heap;
+pub mod leaf_gap;
 pub mod leaves;
 pub mod lock_tags;
 pub mod memory;

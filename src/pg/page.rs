@@ -72,6 +72,24 @@ impl PageCursor {
         self.block = block;
     }
 
+    /// Pins `block` where it is still in the shared `buffer` that it was in before.
+    pub fn go_again(&mut self, block: u32, buffer: pg_sys::Buffer) -> bool {
+        self.release();
+        // SAFETY: the relation is open, and the buffer one of the server's.
+        let is_there = unsafe {
+            #[cfg(feature = "pg15")]
+            let file = (*self.relation).rd_node;
+            #[cfg(feature = "pg17")]
+            let file = (*self.relation).rd_locator;
+            let main = pg_sys::ForkNumber::MAIN_FORKNUM;
+            pg_sys::ReadRecentBuffer(file, main, block, buffer)
+        };
+        if is_there {
+            (self.buffer, self.block) = (buffer, block);
+        }
+        is_there
+    }
+
     pub fn release(&mut self) {
         if self.buffer != 0 {
             // SAFETY: pinned by `go`.

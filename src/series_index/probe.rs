@@ -9,6 +9,7 @@ use super::section::is_null;
 use crate::chunk::reader::Reader;
 use crate::chunk::{dead_header, index_entries};
 use crate::pg::error;
+use crate::pg::leaf_gap;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::tid::Tid;
 use pgrx::pg_sys;
@@ -45,27 +46,26 @@ pub unsafe fn visit_section(
     section: Section,
     mut visit: impl FnMut(Tid),
 ) {
-    let columns = desc.columns.len();
-    let mut keys = Vec::with_capacity(columns);
-    let mut nulls = 1..=columns;
     // SAFETY: by contract.
     unsafe {
-        if section == Section::FirstKey {
-            if key.is_empty() {
-                return;
-            }
-            nulls.next();
-            keys.push(condition(desc.index, 0, EQUAL, key[0]));
+        let first = match section {
+            Section::All => None,
+            Section::FirstKey => match key.first() {
+                Some(&first) => Some(first),
+                None => return,
+            },
+            Section::Cell => match cell_of(desc, key).zip(index_entries::cell_length(desc.index)) {
+                Some((cell, length)) => Some(index_entries::time_datum(cell, length)),
+                None => return,
+            },
+        };
+        if leaf_gap::has_none(desc.index, core::ptr::null_mut(), first) {
+            return;
         }
-        if section == Section::Cell {
-            let cell = cell_of(desc, key).zip(index_entries::cell_length(desc.index));
-            let Some((cell, length)) = cell else {
-                return;
-            };
-            nulls.next();
-            let value = index_entries::time_datum(cell, length);
-            keys.push(condition(desc.index, 0, EQUAL, value));
-        }
+        let columns = desc.columns.len();
+        let mut keys = Vec::with_capacity(columns);
+        keys.extend(first.map(|first| condition(desc.index, 0, EQUAL, first)));
+        let nulls = keys.len() + 1..=columns;
         keys.extend(nulls.map(is_null));
         let mut entries = begin(desc, &keys);
         while let Some((entry, _)) = entries.next(true) {

@@ -367,21 +367,8 @@ impl Quals {
         if !self.names_series() || self.sub_scans() != 1 {
             return None;
         }
-        let only = |values: &Vec<pg_sys::ScanKeyData>| {
-            let key = values.first().filter(|key| key.sk_strategy == EQUAL)?;
-            // SAFETY: by contract.
-            unsafe {
-                let (_, left, right) = types_of(index, key);
-                if left == right {
-                    return Some(key.sk_argument);
-                }
-                // Another integer: where it is none of the column's, no row has it.
-                let length = integer_length(left)?;
-                let value = index_entries::time_value(key.sk_argument, integer_length(right)?);
-                let own = index_entries::time_datum(value, length);
-                (index_entries::time_value(own, length) == value).then_some(own)
-            }
-        };
+        // SAFETY: by contract.
+        let only = |values: &Vec<pg_sys::ScanKeyData>| unsafe { own_value(index, values.first()?) };
         self.dimensions.iter().map(only).collect()
     }
 
@@ -575,6 +562,29 @@ unsafe fn with_integer(
         sk_argument,
         ..*key
     })
+}
+
+/// What an equality asks for, as a value of its column's own type.
+///
+/// # Safety
+/// `index` must be open, and the key one of its columns'.
+pub unsafe fn own_value(
+    index: pg_sys::Relation,
+    key: &pg_sys::ScanKeyData,
+) -> Option<pg_sys::Datum> {
+    if key.sk_strategy != EQUAL || key.sk_flags & pg_sys::SK_ISNULL as i32 != 0 {
+        return None;
+    }
+    // SAFETY: by contract.
+    let (_, left, right) = unsafe { types_of(index, key) };
+    if left == right {
+        return Some(key.sk_argument);
+    }
+    // Another integer: where it is none of the column's, no row has it.
+    let length = integer_length(left)?;
+    let value = index_entries::time_value(key.sk_argument, integer_length(right)?);
+    let own = index_entries::time_datum(value, length);
+    (index_entries::time_value(own, length) == value).then_some(own)
 }
 
 fn integer_length(typ: pg_sys::Oid) -> Option<i16> {

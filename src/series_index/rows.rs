@@ -356,7 +356,9 @@ unsafe fn narrow(
     // SAFETY: the caller's contract; a syscache look-up.
     unsafe {
         let attribute = &relation::attributes(view.descriptor)[column];
-        let is_ordered = layout::is_time_type(pg_sys::getBaseType(attribute.atttypid));
+        let typ = attribute.atttypid;
+        let is_ordered =
+            layout::is_time_type(typ) || layout::is_time_type(pg_sys::getBaseType(typ));
         let length = attribute.attlen;
         keep_blocks(reader, column, ranges, |min, max| {
             if let Some((arguments, argument_length)) = condition.comparable_equals() {

@@ -4,7 +4,7 @@
 
 use super::entries::{IndexDesc, Key, KeyValues, Time};
 use super::opened::Opened;
-use super::quals::Quals;
+use super::quals::{self, Quals};
 use super::rows::{
     candidates, integer_of, rows_of_first_keys, rows_of_series, within_bounds, View,
 };
@@ -12,6 +12,7 @@ use crate::chunk::index_entries;
 use crate::chunk::reader::Reader;
 use crate::chunk::{chunk_cache, dead_header};
 use crate::pg::error;
+use crate::pg::leaf_gap;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
@@ -25,6 +26,9 @@ use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE}
 
 /// The chunks under the NULL key that a snapshot sees.
 pub fn open_unkeyed(entries: &mut EntryScan, place: Place) -> Unkeyed {
+    if place.has_none_under(None) {
+        return Unkeyed::default();
+    }
     let keys: Vec<_> = (1..=place.desc.columns.len()).map(is_null).collect();
     let mut seen = FxHashSet::default();
     let mut chunks = Vec::new();
@@ -44,6 +48,7 @@ pub fn open_unkeyed(entries: &mut EntryScan, place: Place) -> Unkeyed {
 }
 
 /// The chunks under the NULL key, and the headers that were found there, whether the snapshot sees them or not.
+#[derive(Default)]
 pub struct Unkeyed {
     pub chunks: Vec<Rc<OpenChunk>>,
     pub seen: FxHashSet<Tid>,
@@ -77,14 +82,23 @@ pub fn open_by_first_key(
     // SAFETY: the table is open, the snapshot valid.
     let mut opened = |header| unsafe { known.opened.open(place.table, header, place.snapshot) };
     for mut keys in quals.exact_first_keys() {
+        // What an equality names comes last.
+        if keys
+            .last()
+            .is_some_and(|key| place.has_none_under(Some(key)))
+        {
+            continue;
+        }
         keys.extend(nulls());
         open(entries, place, &keys, &mut is_new, &mut opened, &mut chunks);
     }
     for (cell, key) in quals.cells() {
         if !known.cells.contains_key(cell) {
-            let keys: Vec<_> = core::iter::once(*key).chain(nulls()).collect();
             let mut found = Vec::new();
-            open(entries, place, &keys, |_| true, &mut opened, &mut found);
+            if !place.has_none_under(Some(key)) {
+                let keys: Vec<_> = core::iter::once(*key).chain(nulls()).collect();
+                open(entries, place, &keys, |_| true, &mut opened, &mut found);
+            }
             if known.cells.len() >= MOST_CELLS {
                 known.cells.clear();
             }
@@ -107,6 +121,23 @@ pub struct Place<'a> {
     pub desc: &'a IndexDesc,
     pub table: pg_sys::Relation,
     pub snapshot: pg_sys::Snapshot,
+}
+
+impl Place<'_> {
+    /// Is it certain that there are no entries under NULLs, or under the first key that an equality names?
+    fn has_none_under(&self, key: Option<&pg_sys::ScanKeyData>) -> bool {
+        // SAFETY: the index is open, the key one of its first column's, the snapshot valid.
+        unsafe {
+            let first = match key {
+                None => None,
+                Some(key) => match quals::own_value(self.desc.index, key) {
+                    Some(value) => Some(value),
+                    None => return false,
+                },
+            };
+            leaf_gap::has_none(self.desc.index, self.snapshot, first)
+        }
+    }
 }
 
 /// Adds the chunks that entries selected by `keys` name, if `is_new` says so of the header, as `opened` by the snapshot.
