@@ -37,14 +37,15 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
     }
     report.check(
         "worker/rollup restored without its rows, and then with them",
-        in_steps(&cluster),
+        in_steps(tree),
     );
     Ok(())
 }
 
 /// What the worker stored of a rollup before its rows come out of the dump would be there twice.
-fn in_steps(cluster: &Cluster) -> Result<()> {
+fn in_steps(tree: &Arc<Tree>) -> Result<()> {
     const SHOWN: &str = "SELECT count(*) || ' ' || coalesce(sum(n), 0) FROM hourly";
+    let cluster = Cluster::create(tree, &["varve.worker = on"])?;
     let mut client = cluster.database("rolled_up")?;
     client.batch_execute(
         "CREATE TABLE cpu(time timestamptz NOT NULL, host text NOT NULL) USING varve;
