@@ -68,7 +68,7 @@ pub unsafe fn reader_at(
     // SAFETY: by contract; the tuple stays pinned for the error's sake.
     unsafe {
         with_header(table, at, snapshot, |found, buffer| {
-            kept_reader(
+            sound_reader(
                 table,
                 at,
                 found,
@@ -76,7 +76,6 @@ pub unsafe fn reader_at(
                 View::Snapshot(snapshot),
                 Stay::Long,
             )
-            .unwrap_or_else(|damage| raise(table, at, found.t_data, found.t_len, &damage))
         })
     }
 }
@@ -95,8 +94,7 @@ pub unsafe fn reader_to_replace(
     unsafe {
         let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
         with_header(table, at, any, |found, buffer| {
-            kept_reader(table, at, found, buffer, View::Naming(snapshot), Stay::Long)
-                .unwrap_or_else(|damage| raise(table, at, found.t_data, found.t_len, &damage))
+            sound_reader(table, at, found, buffer, View::Naming(snapshot), Stay::Long)
         })
     }
 }
@@ -115,7 +113,7 @@ pub unsafe fn reader_in_passing(
     // SAFETY: by contract; the tuple stays pinned for the error's sake.
     unsafe {
         with_header_within(table, blocks, at, snapshot, |found, buffer| {
-            kept_reader(
+            sound_reader(
                 table,
                 at,
                 found,
@@ -123,7 +121,6 @@ pub unsafe fn reader_in_passing(
                 View::Snapshot(snapshot),
                 Stay::Short,
             )
-            .unwrap_or_else(|damage| raise(table, at, found.t_data, found.t_len, &damage))
         })
     }
 }
@@ -280,8 +277,7 @@ unsafe fn check<R>(
                 .then(|| judge(&mut found, buffer))
                 .flatten()
         })?;
-        let reader = kept_reader(table, at, &found, buffer, view, Stay::Long)
-            .unwrap_or_else(|damage| raise(table, at, found.t_data, found.t_len, &damage));
+        let reader = sound_reader(table, at, &found, buffer, view, Stay::Long);
         Some((judged, reader))
     }
 }
@@ -346,6 +342,22 @@ enum Stay {
     Long,
     /// Until the next chunk. Where the session has its content, a reader is made faster than it is remembered.
     Short,
+}
+
+/// `kept_reader`, of a chunk that is not damaged: else that is raised.
+unsafe fn sound_reader(
+    table: pg_sys::Relation,
+    at: Tid,
+    found: &pg_sys::HeapTupleData,
+    buffer: pg_sys::Buffer,
+    view: View,
+    stay: Stay,
+) -> Rc<Reader> {
+    // SAFETY: the callers' contract; the tuple stays pinned for the error's sake.
+    unsafe {
+        kept_reader(table, at, found, buffer, view, stay)
+            .unwrap_or_else(|damage| raise(table, at, found.t_data, found.t_len, &damage))
+    }
 }
 
 unsafe fn kept_reader(

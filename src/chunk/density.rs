@@ -6,6 +6,7 @@ use crate::pg::page::{Page, PageCursor, PageTuple};
 use crate::pg::relation;
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
+use crate::pg::vacuum;
 use pgrx::pg_sys;
 use std::ops::Range;
 use varve_columns::tuple::header::{self, Header, Section, StorageTuple, FLAG_TOMBSTONE};
@@ -44,32 +45,8 @@ pub unsafe fn store_rows(table: pg_sys::Relation) {
         let blocks = relation::blocks(table);
         let found = look_at(table, 0..blocks, VACUUM_PAGES, &[]);
         if found.has_chunks {
-            store_known_rows(table, found.rows_per_page.max(0.0) * f64::from(blocks));
+            vacuum::store_rows(table, found.rows_per_page.max(0.0) * f64::from(blocks));
         }
-    }
-}
-
-/// The same for who knows how many rows there are.
-///
-/// # Safety
-/// As `store_rows`.
-pub unsafe fn store_known_rows(table: pg_sys::Relation, rows: f64) {
-    // SAFETY: by contract.
-    unsafe {
-        let (mut all_visible, mut all_frozen) = (0, 0);
-        pg_sys::visibilitymap_count(table, &mut all_visible, &mut all_frozen);
-        pg_sys::vac_update_relstats(
-            table,
-            relation::blocks(table),
-            rows.round(),
-            all_visible,
-            !relation::index_oids(table).is_empty(),
-            pg_sys::InvalidTransactionId,
-            pg_sys::MultiXactId::from(0),
-            core::ptr::null_mut(),
-            core::ptr::null_mut(),
-            false,
-        );
     }
 }
 

@@ -306,7 +306,7 @@ impl Compaction<'_> {
             self.rounds.run(|table, _| {
                 vacuum::run(table);
                 match known {
-                    Some(survey) => density::store_known_rows(table, survey.live_rows as f64),
+                    Some(survey) => vacuum::store_rows(table, survey.live_rows as f64),
                     None => density::store_rows(table),
                 }
                 self.watch.progress("vacuum", 0, 0);

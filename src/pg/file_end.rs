@@ -3,6 +3,7 @@
 
 use super::page::PageCursor;
 use super::relation;
+use super::vacuum;
 use pgrx::pg_sys;
 
 const LOCK: i32 = pg_sys::AccessExclusiveLock as i32;
@@ -45,7 +46,8 @@ pub unsafe fn cut(table: pg_sys::Relation) -> bool {
         let empty = blocks - end;
         if empty > 0 && (empty >= MANY || empty >= blocks / PART) {
             pg_sys::RelationTruncate(table, end);
-            store_pages(table, end);
+            // Its rows are as many as before.
+            vacuum::store_rows(table, (*(*table).rd_rel).reltuples.into());
         }
         is_all
     }
@@ -91,26 +93,4 @@ unsafe fn end_of_use(table: pg_sys::Relation, blocks: u32) -> (u32, bool) {
         end = block;
     }
     (end, true)
-}
-
-/// Tells `pg_class` of a file that became shorter; its rows are as many as before.
-unsafe fn store_pages(table: pg_sys::Relation, pages: u32) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let form = (*table).rd_rel;
-        let mut all_visible = 0;
-        pg_sys::visibilitymap_count(table, &mut all_visible, core::ptr::null_mut());
-        pg_sys::vac_update_relstats(
-            table,
-            pages,
-            (*form).reltuples.into(),
-            all_visible,
-            (*form).relhasindex,
-            pg_sys::InvalidTransactionId,
-            pg_sys::MultiXactId::from(0),
-            core::ptr::null_mut(),
-            core::ptr::null_mut(),
-            false,
-        );
-    }
 }

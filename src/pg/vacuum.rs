@@ -1,5 +1,6 @@
 //! Heap's own vacuum of one open table.
 
+use super::relation;
 use pgrx::pg_sys;
 
 /// May empty pages be cut off the end of a table's file? `vacuum_truncate` says so, to VACUUM and to us. Cutting takes a lock that standbys
@@ -44,5 +45,29 @@ pub unsafe fn run(table: pg_sys::Relation) {
     unsafe {
         let strategy = pg_sys::GetAccessStrategy(pg_sys::BufferAccessStrategyType::BAS_VACUUM);
         pg_sys::heap_vacuum_rel(table, &mut params, strategy);
+    }
+}
+
+/// Tells `pg_class` how many rows a table has, and how many pages as of now.
+///
+/// # Safety
+/// `table` must be open with ShareUpdateExclusiveLock.
+pub unsafe fn store_rows(table: pg_sys::Relation, rows: f64) {
+    // SAFETY: by contract.
+    unsafe {
+        let (mut all_visible, mut all_frozen) = (0, 0);
+        pg_sys::visibilitymap_count(table, &mut all_visible, &mut all_frozen);
+        pg_sys::vac_update_relstats(
+            table,
+            relation::blocks(table),
+            rows.round(),
+            all_visible,
+            !relation::index_oids(table).is_empty(),
+            pg_sys::InvalidTransactionId,
+            pg_sys::MultiXactId::from(0),
+            core::ptr::null_mut(),
+            core::ptr::null_mut(),
+            false,
+        );
     }
 }
