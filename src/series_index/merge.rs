@@ -13,6 +13,7 @@
 use super::cells::Walk;
 use super::ends::{self, Ends};
 use super::entries::{Entry, IndexDesc, Key, Stream, Time};
+use super::later::Turns;
 use super::opened::Opened;
 use super::quals::Quals;
 use super::rows::{rows_of_series, within_bounds, ChunkRows, View};
@@ -181,6 +182,8 @@ struct Group {
     /// Headers of all chunks that were added, whether rows of them are left or not.
     met: SmallVec<[Tid; 2]>,
     section: VecDeque<(Time, Tid)>,
+    /// Chunks of the section that have not been searched.
+    later: Turns,
     /// Forward: everything up to here has been read.
     settled: Option<Time>,
     /// Entries of the tail that were read since the last chunk.
@@ -202,6 +205,9 @@ impl Group {
             let best = self.best(sources);
             match best {
                 Some((time, tid, source)) if self.is_settled(time, sources) => {
+                    if self.search_later(Some(time), sources) {
+                        continue;
+                    }
                     match source {
                         Source::Tail => drop(self.tail.pop_front()),
                         Source::Section => drop(self.section.pop_front()),
@@ -209,7 +215,11 @@ impl Group {
                     }
                     return Some(tid);
                 }
-                None if self.complete => return None,
+                None if self.complete => {
+                    if !self.search_later(None, sources) {
+                        return None;
+                    }
+                }
                 _ => self.read_more(sources),
             }
         }
@@ -361,12 +371,31 @@ impl Group {
             }
             within_bounds(&open.reader, rows, sources.view(), sources.forward())
         };
+        self.show(open, rows, sources);
+        true
+    }
+
+    /// Searches the next chunk of the section that may have rows before `time`; false where there is none.
+    fn search_later(&mut self, time: Option<Time>, sources: &mut Sources) -> bool {
+        let Some(open) = self.later.next_before(time, sources.forward()) else {
+            return false;
+        };
+        // SAFETY: the chunk is of the scan's table, the key of its index.
+        let rows = unsafe {
+            let rows = sources.rows_of(open.reader.chunk.tid, &open, &self.key);
+            within_bounds(&open.reader, rows, sources.view(), sources.forward())
+        };
+        self.show(open, rows, sources);
+        true
+    }
+
+    /// Adds these rows of a chunk, if there are any.
+    fn show(&mut self, open: Rc<OpenChunk>, rows: Range<u32>, sources: &Sources) {
         if !rows.is_empty() {
             // SAFETY: a table with chunks is ours, and so is the fetch.
             unsafe { fetched::offer(sources.fetch, sources.snapshot, &open) };
             self.chunks.push(ChunkRows::new(open, rows));
         }
-        true
     }
 
     /// All further entries of the series lie above the upper bound.
@@ -431,9 +460,10 @@ impl Merge {
                 .as_ref()
                 .is_some_and(|other| Rc::ptr_eq(other, &key) || comes_first(other, &key).is_eq())
         };
-        let mut section = Vec::new();
+        let (mut section, mut later) = (Vec::new(), Turns::default());
         if is_it(&sectioned) {
             section = self.section.take(forward);
+            later = self.section.take_later();
         }
         if is_it(&in_cells) {
             let is_alone = section.is_empty();
@@ -455,6 +485,7 @@ impl Merge {
             chunks: SmallVec::new(),
             met: SmallVec::new(),
             section,
+            later,
             settled: None,
             rows_read: 0,
             complete: !from_index,

@@ -3,18 +3,16 @@
 //! rows that it wants, and sorts them in the order of the index.
 
 use super::entries::{IndexDesc, Key, KeyValues, Time};
+use super::later::{Later, Turns};
 use super::opened::Opened;
 use super::quals::{self, Quals};
-use super::rows::{
-    candidates, integer_of, rows_of_first_keys, rows_of_series, within_bounds, View,
-};
+use super::rows::{candidates, integer_of, rows_of_first_keys, View};
 use crate::chunk::index_entries;
 use crate::chunk::reader::Reader;
 use crate::chunk::{chunk_cache, dead_header};
 use crate::pg::error;
 use crate::pg::leaf_gap;
 use crate::pg::nbtree::EntryScan;
-use crate::pg::relation;
 use crate::pg::tid::Tid;
 use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
@@ -22,7 +20,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::{smallvec, SmallVec};
 use std::ops::Range;
 use std::rc::Rc;
-use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE};
+use varve_columns::tuple::header::FLAG_TOMBSTONE;
 
 /// The chunks under the NULL key that a snapshot sees.
 pub fn open_unkeyed(entries: &mut EntryScan, place: Place) -> Unkeyed {
@@ -219,6 +217,8 @@ pub struct Section {
     series: Vec<Series>,
     /// Series that have not been taken yet.
     rest: std::ops::Range<usize>,
+    /// Chunks that are searched when their times come, where the scan names one series: that of `series`, if there is any.
+    later: Option<Later>,
 }
 
 pub struct Series {
@@ -227,11 +227,16 @@ pub struct Series {
 }
 
 impl Section {
+    /// With chunks that are searched when their times come, where the scan names one series.
+    ///
     /// # Safety
     /// `view` must be of the chunks' table; the chunks must outlive the section.
-    pub unsafe fn collect(chunks: &[Rc<OpenChunk>], view: View) -> Section {
-        // SAFETY: by contract.
-        unsafe { Self::collect_of(chunks, view, None) }
+    pub unsafe fn collect(chunks: &[Rc<OpenChunk>], later: Option<Later>, view: View) -> Section {
+        Section {
+            later,
+            // SAFETY: by contract.
+            ..unsafe { Self::collect_of(chunks, view, None) }
+        }
     }
 
     /// Of a cell only, if one is given.
@@ -267,6 +272,7 @@ impl Section {
         Section {
             rest: 0..merged.len(),
             series: merged,
+            later: None,
         }
     }
 
@@ -277,7 +283,15 @@ impl Section {
         } else {
             self.rest.clone().next_back()
         };
-        at.map(|at| &self.series[at].key)
+        let later = || self.later.as_ref().map(|later| &later.key);
+        at.map(|at| &self.series[at].key).or_else(later)
+    }
+
+    /// Takes the chunks that are searched when their times come: those of the only series.
+    pub fn take_later(&mut self) -> Turns {
+        self.later
+            .take()
+            .map_or_else(Turns::default, |later| later.chunks)
     }
 
     /// Takes the rows of the series that comes next.
@@ -302,25 +316,18 @@ unsafe fn collect_chunk(chunk: &OpenChunk, view: View, cell: Option<i64>, out: &
     let keys = &desc.columns[..desc.key_columns()];
     // SAFETY: the caller's contract.
     unsafe {
-        let runs = match rows_of_one(reader, view) {
-            Some(rows) if rows.is_empty() => return,
-            Some(rows) => vec![rows],
-            None => {
-                let parts = parts_of(reader, view, cell);
-                let meet = |range: &Range<u32>, part: &Range<u32>| {
-                    range.start.max(part.start)..range.end.min(part.end)
-                };
-                let mut wanted = Vec::new();
-                for range in candidates(reader, view) {
-                    wanted.extend(parts.iter().map(|part| meet(&range, part)));
-                }
-                wanted
-                    .into_iter()
-                    .filter(|range| !range.is_empty())
-                    .flat_map(|range| index_entries::runs(reader, descriptor, keys, range))
-                    .collect()
-            }
+        let parts = parts_of(reader, view, cell);
+        let meet = |range: &Range<u32>, part: &Range<u32>| {
+            range.start.max(part.start)..range.end.min(part.end)
         };
+        let mut wanted = Vec::new();
+        for range in candidates(reader, view) {
+            wanted.extend(parts.iter().map(|part| meet(&range, part)));
+        }
+        let runs = wanted
+            .into_iter()
+            .filter(|range| !range.is_empty())
+            .flat_map(|range| index_entries::runs(reader, descriptor, keys, range));
         for run in runs {
             error::check_interrupts();
             let read = |&column: &usize| reader.value(descriptor, run.start, column);
@@ -370,41 +377,5 @@ unsafe fn parts_of(reader: &Reader, view: View, cell: Option<i64>) -> SmallVec<[
             parts
         }
         None => smallvec![0..reader.rows()],
-    }
-}
-
-/// The rows, besides others, that a scan for one series wants of a chunk that is sorted as the index is; found by search.
-unsafe fn rows_of_one(reader: &Reader, view: View) -> Option<Range<u32>> {
-    let header = &reader.chunk.header;
-    let is_sorted = header.has(FLAG_SORTED)
-        && !header.has(FLAG_ONE_SERIES)
-        && index_entries::own_columns(&reader.chunk) == view.desc.columns;
-    if !is_sorted {
-        return None;
-    }
-    // SAFETY: the caller's contract.
-    unsafe {
-        let series = view.quals.series(view.desc.index)?;
-        let (first, last) = (header.min_time, header.max_time);
-        let head = reader.chunk.columns.columns().get(view.desc.time_column());
-        let has_times = head.is_some_and(|head| head.nulls == 0);
-        let time = |at| index_entries::time_datum(at, view.desc.time_length);
-        let mut bounds = view.quals.lowers.iter().chain(&view.quals.uppers);
-        if has_times && !bounds.all(|bound| bound.may_hold(time(first), time(last))) {
-            return Some(0..0);
-        }
-        let attributes = relation::attributes(view.descriptor);
-        let columns = view.desc.columns.iter();
-        let own = |(value, &column): (pg_sys::Datum, &usize)| {
-            (relation::as_stored(value, &attributes[column]), false)
-        };
-        let key = Key::borrowed(series.into_iter().zip(columns).map(own).collect());
-        let rows = rows_of_series(reader, &key, view, 0..0);
-        // Null times come last.
-        Some(if rows.is_empty() || !has_times {
-            rows
-        } else {
-            within_bounds(reader, rows, view, true)
-        })
     }
 }

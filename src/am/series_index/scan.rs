@@ -9,6 +9,7 @@ use crate::pg::tid::{self, Tid};
 use crate::series_index::cells::Walk;
 use crate::series_index::ends::Ends;
 use crate::series_index::entries::{IndexDesc, Stream};
+use crate::series_index::later::Later;
 use crate::series_index::merge::{Merge, Sources};
 use crate::series_index::opened::Opened;
 use crate::series_index::quals::Quals;
@@ -189,17 +190,18 @@ impl State {
                 section::open_by_first_key(stream.entries(), place, &self.quals, known)
             };
             self.chunks.extend(unkeyed.chunks.iter().cloned());
-            if self.chunks.len() <= fetched::RECENT_CHUNKS {
-                for chunk in &self.chunks {
-                    fetched::offer((*scan).xs_heapfetch, snapshot, chunk);
-                }
-            }
             let view = View {
                 desc: &self.desc,
                 quals: &self.quals,
                 descriptor: (*table).rd_att,
             };
-            self.merge.section = Section::collect(&self.chunks, view);
+            let (later, others) = Later::of(&self.chunks, view, forward);
+            if others.len() <= fetched::RECENT_CHUNKS {
+                for chunk in &others {
+                    fetched::offer((*scan).xs_heapfetch, snapshot, chunk);
+                }
+            }
+            self.merge.section = Section::collect(&others, later, view);
             if !forward {
                 self.upper = self.quals.upper_keys((*scan).indexRelation, self.context);
             }
