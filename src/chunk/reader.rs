@@ -52,18 +52,26 @@ struct ColumnState {
 
 impl ColumnState {
     /// Makes `block` the current one; returns how many more bytes have retired. Values that are passed by value are copied by
-    /// whoever wants them: blocks of theirs retire, some of them, where rows are not read one after the other.
+    /// whoever wants them: blocks of theirs retire, some of them, but where rows are read one after the other, only the last.
     fn switch(&mut self, block: Block, by_value: bool) -> isize {
-        let is_next = block.rows.start == self.block.rows.end;
         let left = core::mem::replace(&mut self.block, block);
-        if left.rows.is_empty() || by_value && is_next {
+        if left.rows.is_empty() {
             return 0;
         }
+        let is_next = self.block.rows.start == left.rows.end;
+        let before = self.retired.last();
+        let goes_on = is_next && before.is_some_and(|before| before.rows.end == left.rows.start);
         let mut bytes = left.datums.bytes() as isize;
+        let passed = if !by_value {
+            None
+        } else if goes_on {
+            self.retired.pop()
+        } else {
+            let is_full = self.retired.len() >= RETIRED_BY_VALUE;
+            is_full.then(|| self.retired.remove(0))
+        };
+        bytes -= passed.map_or(0, |block| block.datums.bytes() as isize);
         self.retired.push(left);
-        if by_value && self.retired.len() > RETIRED_BY_VALUE {
-            bytes -= self.retired.remove(0).datums.bytes() as isize;
-        }
         bytes
     }
 }
