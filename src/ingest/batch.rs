@@ -382,12 +382,14 @@ fn write(batch: Batch) {
             None => encode::write_fresh(&target, rows, &order, &batch.layout, &indexes),
             Some(keys) if to_tail => keys.enter(|| {
                 let mut tail = Vec::with_capacity(rows.rows);
+                let mut alone = true;
                 write_tail(&target, rows, &indexes, |row, at| {
-                    keys.enter_tail_row(row as u32, at);
+                    alone &= keys.enter_tail_row(row as u32, at);
                     tail.push(at);
                 });
                 entering::Entered {
                     tail,
+                    alone,
                     ..entering::Entered::default()
                 }
             }),

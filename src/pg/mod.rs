@@ -14,6 +14,7 @@ pub mod file_end;
 pub mod free_space;
 pub mod heap;
 pub mod leaf_gap;
+pub mod leaf_order;
 pub mod leaves;
 pub mod lock_tags;
 pub mod memory;

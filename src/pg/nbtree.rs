@@ -96,10 +96,10 @@ pub unsafe fn insert(
 ) {
     let check = pg_sys::IndexUniqueCheck::UNIQUE_CHECK_NO;
     // SAFETY: by contract.
-    unsafe { enter(table, index, (values, nulls), at, check) }
+    unsafe { enter(table, index, (values, nulls), at, check) };
 }
 
-/// Inserts an entry of a unique index without looking whether its key is taken for certain: the caller does that.
+/// Inserts an entry of a unique index; false where its key may be taken, by a row that is there or may be: the caller looks for certain.
 ///
 /// # Safety
 /// As `insert`.
@@ -109,7 +109,7 @@ pub unsafe fn insert_partial(
     values: &mut [pg_sys::Datum],
     nulls: &mut [bool],
     at: Tid,
-) {
+) -> bool {
     let check = pg_sys::IndexUniqueCheck::UNIQUE_CHECK_PARTIAL;
     // SAFETY: by contract.
     unsafe { enter(table, index, (values, nulls), at, check) }
@@ -167,7 +167,7 @@ unsafe fn enter(
     (values, nulls): (&mut [pg_sys::Datum], &mut [bool]),
     at: Tid,
     check: pg_sys::IndexUniqueCheck::Type,
-) {
+) -> bool {
     let mut item = tid::to_pg(at);
     // SAFETY: the callers' contract; nbtree does not look at the IndexInfo.
     unsafe {
@@ -180,7 +180,7 @@ unsafe fn enter(
             check,
             false,
             ::core::ptr::null_mut(),
-        ));
+        ))
     }
 }
 

@@ -201,6 +201,35 @@ pub unsafe fn oids(list: *mut pg_sys::List) -> Vec<pg_sys::Oid> {
     }
 }
 
+/// Is a column of an index, from 0, in the order of the signed integers that its values are stored as?
+///
+/// # Safety
+/// `index` must be an open index with nbtree's support functions, and have the column.
+pub unsafe fn orders_integers(index: pg_sys::Relation, column: usize) -> bool {
+    const ORDER_FUNCTION: usize = 1;
+    // SAFETY: by contract: each column has as many functions as the access method.
+    let function = unsafe {
+        let functions = (*(*index).rd_indam).amsupport as usize;
+        *(*index)
+            .rd_support
+            .add(column * functions + ORDER_FUNCTION - 1)
+    };
+    compares_integers(function)
+}
+
+/// Is it one of core's functions that compare two values of one type that is stored as a signed integer?
+pub fn compares_integers(function: pg_sys::Oid) -> bool {
+    matches!(
+        function.to_u32(),
+        pg_sys::F_BTINT2CMP
+            | pg_sys::F_BTINT4CMP
+            | pg_sys::F_BTINT8CMP
+            | pg_sys::F_DATE_CMP
+            | pg_sys::F_TIMESTAMP_CMP
+            | pg_sys::F_TIMESTAMPTZ_CMP
+    )
+}
+
 /// All indexes of a table, valid or not.
 ///
 /// # Safety

@@ -10,9 +10,11 @@ use crate::chunk::reader::Reader;
 use crate::chunk::{dead_header, index_entries};
 use crate::pg::error;
 use crate::pg::leaf_gap;
+use crate::pg::leaf_order::Range;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::tid::Tid;
 use pgrx::pg_sys;
+use smallvec::SmallVec;
 
 /// Where a series index enters chunks, other than under their keys: docs/design/0005.
 #[derive(Clone, Copy, PartialEq)]
@@ -59,7 +61,7 @@ pub unsafe fn visit_section(
                 None => return,
             },
         };
-        if leaf_gap::has_none(desc.index, core::ptr::null_mut(), first) {
+        if leaf_gap::has_none_without_time(desc.index, core::ptr::null_mut(), first) {
             return;
         }
         let columns = desc.columns.len();
@@ -102,6 +104,16 @@ pub unsafe fn visit_keyed(
     mut visit: impl FnMut(Tid) -> Visited,
 ) -> i64 {
     let last = desc.key_columns();
+    let lower = desc.time_datum((false, from)).0;
+    let named: SmallVec<[_; 4]> = key.iter().map(|&value| Some(value)).collect();
+    let range = Range {
+        first: &named,
+        span: Some((lower, None)),
+    };
+    // SAFETY: by contract.
+    if unsafe { leaf_gap::has_none(desc.index, core::ptr::null_mut(), range) } {
+        return i64::MAX;
+    }
     let mut values = vec![pg_sys::Datum::from(0usize); last + 1];
     let mut nulls = vec![true; last + 1];
     let mut last_end = None;
@@ -109,7 +121,6 @@ pub unsafe fn visit_keyed(
     unsafe {
         let equal = |(at, &value): (usize, &pg_sys::Datum)| condition(desc.index, at, EQUAL, value);
         let mut keys: Vec<_> = key.iter().enumerate().map(equal).collect();
-        let lower = desc.time_datum((false, from)).0;
         keys.push(condition(desc.index, last, GREATER_EQUAL, lower));
         let mut entries = begin(desc, &keys);
         let (mut rows, mut ends) = (0, Ends::default());

@@ -133,7 +133,7 @@ impl Place<'_> {
                     None => return false,
                 },
             };
-            leaf_gap::has_none(self.desc.index, self.snapshot, first)
+            leaf_gap::has_none_without_time(self.desc.index, self.snapshot, first)
         }
     }
 }

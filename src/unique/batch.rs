@@ -37,6 +37,8 @@ pub struct Batch {
 pub struct Entered {
     pub headers: Vec<Tid>,
     pub tail: Vec<Tid>,
+    /// Each key came to a unique index that had none like it, so whoever brings one of them later waits or fails.
+    pub alone: bool,
 }
 
 /// A row that cannot be, or not yet.
@@ -128,19 +130,22 @@ impl Batch {
         }
     }
 
-    /// Enters the key of a row that was written to the tail at `at`. Whether it is the only one is seen afterwards.
+    /// Enters the key of a row that was written to the tail at `at`; false where other rows of the tail may have it: that is seen afterwards.
     ///
     /// # Safety
     /// As `new`.
-    pub unsafe fn enter_tail_row(&self, row: u32, at: Tid) {
+    pub unsafe fn enter_tail_row(&self, row: u32, at: Tid) -> bool {
+        let mut is_alone = true;
         let bypassed = bypass::set_bypassed(true);
         for side in &self.sides {
             let (mut values, mut nulls) = side.entry(row);
             let index = side.index.rel();
             // SAFETY: by contract.
-            unsafe { nbtree::insert_partial(self.table, index, &mut values, &mut nulls, at) };
+            is_alone &=
+                unsafe { nbtree::insert_partial(self.table, index, &mut values, &mut nulls, at) };
         }
         bypass::set_bypassed(bypassed);
+        is_alone
     }
 
     /// Waits, or raises the error that btree raises for a duplicate key.
@@ -180,9 +185,11 @@ impl Batch {
                 for (side, rows) in self.sides.iter().enumerate() {
                     let desc = IndexDesc::new(rows.series.rel());
                     self.look_at_chunks(side, &desc, entered, &mut first);
-                    tail::visit(self.table, rows, &desc, &entered.tail, |row, wait| {
-                        first.add(Conflict { row, side, wait });
-                    });
+                    if !entered.alone {
+                        tail::visit(self.table, rows, &desc, &entered.tail, |row, wait| {
+                            first.add(Conflict { row, side, wait });
+                        });
+                    }
                 }
                 if stability.end() && !first.again {
                     return first.conflict;

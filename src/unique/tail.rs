@@ -5,12 +5,15 @@ use super::wait::Wait;
 use crate::catalog::layout;
 use crate::chunk::chunk_cache;
 use crate::pg::error;
+use crate::pg::leaf_gap;
+use crate::pg::leaf_order::Range;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
 use crate::series_index::entries::IndexDesc;
 use crate::series_index::probe::condition;
 use pgrx::pg_sys;
+use smallvec::SmallVec;
 
 const BUFFER_LOCK_SHARE: i32 = 1;
 
@@ -44,6 +47,14 @@ pub unsafe fn visit(
             error::check_interrupts();
             if let Some((key, rows)) = side.series(number) {
                 let span = (side.time(rows[0]), side.time(rows[rows.len() - 1]));
+                let named: SmallVec<[_; 4]> = key.iter().map(|&value| Some(value)).collect();
+                let range = Range {
+                    first: &named,
+                    span: Some((span.0, Some(span.1))),
+                };
+                if leaf_gap::has_none(side.index.rel(), core::ptr::null_mut(), range) {
+                    continue;
+                }
                 scan(table, side, desc, &key, span, except, &mut visit);
             }
         }

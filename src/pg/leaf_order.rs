@@ -1,0 +1,236 @@
+//! How items of an index with nbtree's pages compare with a range of entries.
+
+use super::leaves::ALTERNATIVE_TID;
+use super::page::Page;
+use super::relation;
+use super::tid;
+use super::varlena;
+use pgrx::pg_sys;
+use rustc_hash::FxHasher;
+use smallvec::SmallVec;
+use std::cmp::Ordering;
+use std::hash::{Hash, Hasher};
+
+/// A pivot has a part of the columns only: this many of them, by its line pointer number.
+const KEPT_COLUMNS: u16 = 0x0fff;
+const HAS_NULLS: u16 = 0x8000;
+const TUPLE_HEADER_BYTES: usize = 8;
+/// With a bit for each of 32 columns, and aligned.
+const HEADER_BYTES_WITH_NULLS: usize = 16;
+const ORDER_FUNCTION: u16 = 1;
+
+/// Entries whose first columns have these values, or are null, and whose next column lies within a span.
+pub struct Range<'a> {
+    pub first: &'a [Option<pg_sys::Datum>],
+    /// The least value and the greatest one; without that, all that are greater, but for null.
+    pub span: Option<(pg_sys::Datum, Option<pg_sys::Datum>)>,
+}
+
+/// A range of entries of one index, and what is known of its columns.
+pub(super) struct Wanted<'a> {
+    pub index: pg_sys::Relation,
+    range: Range<'a>,
+    columns: SmallVec<[Column; 4]>,
+    /// Columns of the index.
+    all_columns: usize,
+    /// Items that scans have found dead count.
+    pub also_dead: bool,
+}
+
+/// A column of an index.
+struct Column {
+    length: i16,
+    by_value: bool,
+    /// Bytes that its values are aligned to.
+    alignment: usize,
+    /// Its values are compared as integers.
+    is_integer: bool,
+}
+
+impl<'a> Wanted<'a> {
+    /// None where the index is in another order than the one that is known here: ascending, nulls last.
+    ///
+    /// # Safety
+    /// `index` must be open, and have nbtree's pages; `range` of its columns, of which it has as many.
+    pub unsafe fn new(index: pg_sys::Relation, range: Range<'a>) -> Option<Wanted<'a>> {
+        // SAFETY: by contract; the arrays have an entry for each key column.
+        unsafe {
+            let form = &*(*index).rd_index;
+            let all_columns = form.indnkeyatts as usize;
+            let is_known = (0..all_columns).all(|at| *(*index).rd_indoption.add(at) == 0);
+            if !is_known || form.indnatts != form.indnkeyatts {
+                return None;
+            }
+            let count = range.first.len() + usize::from(range.span.is_some());
+            let attributes = relation::attributes((*index).rd_att).iter().enumerate();
+            let column = |(at, attribute): (usize, &pg_sys::FormData_pg_attribute)| Column {
+                length: attribute.attlen,
+                by_value: attribute.attbyval,
+                alignment: alignment(attribute.attalign),
+                is_integer: relation::orders_integers(index, at),
+            };
+            Some(Wanted {
+                index,
+                columns: attributes.take(count).map(column).collect(),
+                range,
+                all_columns,
+                also_dead: pg_sys::TransactionStartedDuringRecovery(),
+            })
+        }
+    }
+
+    /// A number for the index's file, and what the first columns are.
+    pub fn hash(&self) -> u64 {
+        let mut hasher = FxHasher::default();
+        self.range.span.is_some().hash(&mut hasher);
+        // SAFETY: the index is open, the values of its columns.
+        unsafe {
+            relation::file_number(self.index).to_u32().hash(&mut hasher);
+            for (value, column) in self.range.first.iter().zip(&self.columns) {
+                match *value {
+                    None => {}
+                    Some(value) if column.by_value => (1u8, value.value()).hash(&mut hasher),
+                    Some(value) if column.length > 0 => {
+                        let start: *const u8 = value.cast_mut_ptr();
+                        core::slice::from_raw_parts(start, column.length as usize)
+                            .hash(&mut hasher);
+                    }
+                    Some(value) => {
+                        varlena::with_body(value, column.length, |body| body.hash(&mut hasher));
+                    }
+                }
+            }
+        }
+        hasher.finish()
+    }
+
+    /// How an item of a page that is pinned and locked compares with the entries, by the order of the index: a column that a pivot has not
+    /// comes before all values. None where there is no such item, or it cannot be read.
+    pub fn order(&self, page: &Page, offset: u16) -> Option<Ordering> {
+        let item = page.stored(offset)?;
+        let length = item.len as usize;
+        if length < TUPLE_HEADER_BYTES {
+            return None;
+        }
+        // SAFETY: the page is pinned and locked; what is read lies within the item.
+        unsafe {
+            let tuple: pg_sys::IndexTuple = item.header.cast();
+            let (info, named) = ((*tuple).t_info, tid::read(&raw mut (*tuple).t_tid).offset);
+            // One that has the mark twice has a list of TIDs, and all columns.
+            let is_pivot = info & ALTERNATIVE_TID != 0 && named & ALTERNATIVE_TID == 0;
+            let kept = match is_pivot {
+                true => usize::from(named & KEPT_COLUMNS),
+                false => self.all_columns,
+            };
+            let has_nulls = info & HAS_NULLS != 0;
+            let start = match has_nulls {
+                true => HEADER_BYTES_WITH_NULLS,
+                false => TUPLE_HEADER_BYTES,
+            };
+            let bytes = item.header.cast::<u8>();
+            let mut values = Values {
+                start: bytes.add(start),
+                length: length.checked_sub(start)?,
+                at: 0,
+            };
+            let is_null = |at: usize| {
+                has_nulls && *bytes.add(TUPLE_HEADER_BYTES + at / 8) & (1 << (at % 8)) == 0
+            };
+            for (at, column) in self.columns.iter().enumerate() {
+                if at >= kept {
+                    return Some(Ordering::Less);
+                }
+                let order = match self.range.first.get(at) {
+                    Some(None) if is_null(at) => Ordering::Equal,
+                    Some(None) => return Some(Ordering::Less),
+                    _ if is_null(at) => return Some(Ordering::Greater),
+                    Some(&Some(wanted)) => self.compare(at, values.next(column)?, wanted),
+                    None => {
+                        let (least, greatest) = self.range.span?;
+                        let stored = values.next(column)?;
+                        let is_behind =
+                            |greatest| self.compare(at, stored, greatest) == Ordering::Greater;
+                        match self.compare(at, stored, least) {
+                            Ordering::Less => Ordering::Less,
+                            _ if greatest.is_some_and(is_behind) => Ordering::Greater,
+                            _ => Ordering::Equal,
+                        }
+                    }
+                };
+                if order != Ordering::Equal {
+                    return Some(order);
+                }
+            }
+            Some(Ordering::Equal)
+        }
+    }
+
+    /// Order of two values of a column, from 0.
+    unsafe fn compare(&self, at: usize, a: pg_sys::Datum, b: pg_sys::Datum) -> Ordering {
+        let column = &self.columns[at];
+        if column.is_integer {
+            let integer = |value: pg_sys::Datum| match column.length {
+                2 => i64::from(value.value() as i16),
+                4 => i64::from(value.value() as i32),
+                _ => value.value() as i64,
+            };
+            return integer(a).cmp(&integer(b));
+        }
+        // SAFETY: the index is open, the values of its column. nbtree calls the function under the same lock.
+        unsafe {
+            let function = pg_sys::index_getprocinfo(self.index, at as i16 + 1, ORDER_FUNCTION);
+            let collation = *(*self.index).rd_indcollation.add(at);
+            let order = pg_sys::FunctionCall2Coll(function, collation, a, b);
+            (order.value() as i32).cmp(&0)
+        }
+    }
+}
+
+/// The values of an item, one after the other; nulls have none.
+struct Values {
+    start: *const u8,
+    length: usize,
+    at: usize,
+}
+
+impl Values {
+    /// The next one, of a column; by-reference ones point to the page. None where it does not lie within the item.
+    ///
+    /// # Safety
+    /// The item must be pinned and locked, and of the column's index.
+    unsafe fn next(&mut self, column: &Column) -> Option<pg_sys::Datum> {
+        let signed = |value: i64| pg_sys::Datum::from(value as usize);
+        // SAFETY: by contract; nothing is read beyond the item's bytes.
+        unsafe {
+            let aligned = self.at.next_multiple_of(column.alignment);
+            // A short one begins where the one before it ends: bytes that align are 0.
+            let is_short =
+                column.length == -1 && self.at < self.length && self.start.add(self.at).read() != 0;
+            let from = if is_short { self.at } else { aligned };
+            let value = self.start.add(from);
+            let bytes = match column.length {
+                1.. => column.length as usize,
+                -1 if from < self.length => pgrx::varsize_any(value.cast()),
+                _ => return None,
+            };
+            self.at = from.checked_add(bytes).filter(|&end| end <= self.length)?;
+            Some(match (column.by_value, bytes) {
+                (true, 1) => signed(i64::from(value.cast::<i8>().read_unaligned())),
+                (true, 2) => signed(i64::from(value.cast::<i16>().read_unaligned())),
+                (true, 4) => signed(i64::from(value.cast::<i32>().read_unaligned())),
+                (true, _) => signed(value.cast::<i64>().read_unaligned()),
+                (false, _) => pg_sys::Datum::from(value.cast_mut()),
+            })
+        }
+    }
+}
+
+/// Bytes that a type's values are aligned to, by its letter in `pg_type`.
+fn alignment(letter: core::ffi::c_char) -> usize {
+    match letter as u8 {
+        pg_sys::TYPALIGN_CHAR => 1,
+        pg_sys::TYPALIGN_SHORT => 2,
+        pg_sys::TYPALIGN_INT => 4,
+        _ => 8,
+    }
+}
