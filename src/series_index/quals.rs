@@ -653,26 +653,29 @@ unsafe fn comparable_length(index: pg_sys::Relation, key: &pg_sys::ScanKeyData) 
     }
 }
 
-/// See `Condition::integers`. The families are core's: what operators of others compare is not known.
+/// See `Condition::integers`. The operators of a family agree with its orders of the types that they compare.
 unsafe fn integer_lengths(
     index: pg_sys::Relation,
     key: &pg_sys::ScanKeyData,
 ) -> Option<(i16, i16)> {
-    const INTEGERS: u32 = 1976;
-    const TIMES: u32 = 434;
     let operator = u32::from(LESS)..=u32::from(GREATER);
     if !operator.contains(&u32::from(key.sk_strategy)) {
         return None;
     }
-    // SAFETY: the caller's contract.
-    let (family, left, right) = unsafe { types_of(index, key) };
-    match family.to_u32() {
-        INTEGERS => integer_length(left).zip(integer_length(right)),
-        TIMES if left == right => {
-            let length = if left == pg_sys::DATEOID { 4 } else { 8 };
-            Some((length, length))
+    // SAFETY: the caller's contract; a syscache look-up.
+    unsafe {
+        let (family, left, right) = types_of(index, key);
+        let column = key.sk_attno as usize - 1;
+        if !relation::orders_integers(index, column) {
+            return None;
         }
-        _ => None,
+        if left == right {
+            let length = relation::attributes((*index).rd_att)[column].attlen;
+            return Some((length, length));
+        }
+        let order = pg_sys::get_opfamily_proc(family, right, right, ORDER_FUNCTION);
+        let lengths = integer_length(left).zip(integer_length(right));
+        lengths.filter(|_| relation::compares_integers(order))
     }
 }
 
