@@ -5,7 +5,7 @@
 //! compact puts a chunk says nothing.
 
 use super::scan::{classify_slot, VarveScan};
-use crate::catalog::{chunk_marker, layout};
+use crate::catalog::{keys, layout};
 use crate::chunk::chunk_cache;
 use crate::chunk::slot;
 use crate::chunk::tuple_kind::TupleKind;
@@ -138,7 +138,7 @@ impl Clock {
         unsafe {
             let column = layout::of(table)
                 .time
-                .filter(|_| chunk_marker::may_have_chunks(table))?;
+                .filter(|_| keys::may_have_chunks(table))?;
             let attribute = &relation::attributes((*table).rd_att)[usize::from(column) - 1];
             Some(Clock {
                 column: column as i16,

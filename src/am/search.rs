@@ -6,7 +6,7 @@
 //! come after that, by the dirty snapshot itself.
 
 #[cfg(feature = "pg17")]
-use crate::catalog::chunk_marker;
+use crate::catalog::keys;
 #[cfg(feature = "pg17")]
 use crate::ingest::batch;
 #[cfg(feature = "pg17")]
@@ -104,7 +104,7 @@ pub unsafe fn refuse_partial_index(table: pg_sys::Relation) {
     // SAFETY: by contract.
     unsafe {
         let is_apply = batch::depth() == 0 && pg_sys::IsLogicalWorker();
-        if !is_apply || finds_by_key(table) || !chunk_marker::may_have_chunks(table) {
+        if !is_apply || finds_by_key(table) || !keys::may_have_chunks(table) {
             return;
         }
         error::raise(

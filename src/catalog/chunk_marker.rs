@@ -15,15 +15,6 @@ thread_local! {
     static MARKED: PerTransaction<Vec<File>> = PerTransaction::until_a_part_ends();
 }
 
-/// May the table have chunks, now or before its layout is changed by somebody who locks it?
-///
-/// # Safety
-/// `table` must be open with a lock.
-pub unsafe fn may_have_chunks(table: pg_sys::Relation) -> bool {
-    // SAFETY: by contract.
-    unsafe { layout::can_get_chunks(table) || is_marked(table) }
-}
-
 /// Has the table's file had chunks?
 ///
 /// # Safety

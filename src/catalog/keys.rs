@@ -165,13 +165,22 @@ unsafe fn look_up(table: pg_sys::Relation) -> Keys {
                 }),
             });
         }
+        keys.can_get_chunks = layout::can_get_chunks(table);
         if !keys.unique.is_empty() {
-            keys.can_get_chunks = layout::can_get_chunks(table);
             // What can get none now gets none before our lock on it ends.
             keys.has_chunks.set(chunk_marker::is_marked(table));
         }
     }
     keys
+}
+
+/// May the table have chunks, now or before its layout is changed by somebody who locks it?
+///
+/// # Safety
+/// `table` must be open with a lock.
+pub unsafe fn may_have_chunks(table: pg_sys::Relation) -> bool {
+    // SAFETY: by contract.
+    unsafe { of(table).may_have_chunks() || chunk_marker::is_marked(table) }
 }
 
 /// Must changes of compressed rows of the table be announced to those who insert keys?

@@ -2,7 +2,7 @@
 //! the name `varve` is the table access method's, and says what an ordinary index covers. The same trigger
 //! lets automatic indexes make way for ALTER TABLE, and tells rollups of partitions that go.
 
-use crate::catalog::{access_method, chunk_marker, layout};
+use crate::catalog::{access_method, keys, layout};
 use crate::ddl::auto_index;
 use crate::functions::rollup::partitions;
 use crate::pg::error;
@@ -123,7 +123,7 @@ unsafe fn note_plain(table: pg_sys::Relation) {
 unsafe fn note_ordinary(table: pg_sys::Relation) {
     // SAFETY: the caller's contract.
     unsafe {
-        if access_method::is_varve(table) && chunk_marker::may_have_chunks(table) {
+        if access_method::is_varve(table) && keys::may_have_chunks(table) {
             error::notice(
                 format!(
                     "index on varve table \"{}\" covers rows that are not compressed, and is not used by queries",

@@ -3,7 +3,7 @@
 //! such triggers. What is found out when the statement runs keeps core's way too: rollups and logical replication.
 
 use crate::catalog::access_method;
-use crate::catalog::chunk_marker;
+use crate::catalog::keys;
 use crate::exec::aggregate::conditions::Condition;
 use crate::exec::chunk_delete as node;
 use crate::guc;
@@ -56,7 +56,7 @@ pub unsafe fn offer(root: *mut pg_sys::PlannerInfo, modify: *mut pg_sys::ModifyT
         // The statement has its lock.
         let table = Open::table((*entry).relid, pg_sys::NoLock);
         if !access_method::is_varve(table.rel())
-            || !chunk_marker::may_have_chunks(table.rel())
+            || !keys::may_have_chunks(table.rel())
             || concerns_rows(table.rel())
         {
             return;

@@ -2,7 +2,7 @@
 //! its tail only, so no path may be made from them. They stay in the list for uniqueness proofs.
 
 use crate::catalog::access_method;
-use crate::catalog::{chunk_marker, keys, layout};
+use crate::catalog::{keys, layout};
 use crate::pg::relation::Open;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -48,10 +48,7 @@ unsafe extern "C-unwind" fn get_relation_info(
         if ordinary.is_empty() {
             return;
         }
-        // What the session knows saves a look at all indexes.
-        let may_have_chunks =
-            keys::of(open.rel()).may_have_chunks() || chunk_marker::may_have_chunks(open.rel());
-        if !may_have_chunks {
+        if !keys::may_have_chunks(open.rel()) {
             return;
         }
         for index in ordinary {

@@ -1,7 +1,7 @@
 //! Which queries the node answers. Whatever is not known to be right is left to core.
 
 use crate::catalog::access_method;
-use crate::catalog::chunk_marker;
+use crate::catalog::keys;
 use crate::catalog::layout;
 use crate::pg::node::{cast, items};
 use crate::pg::relation::{self, Open};
@@ -33,8 +33,7 @@ pub unsafe fn table_of(
         }
         let open = Open::table((*entry).relid, pg_sys::NoLock);
         let table = open.rel();
-        (access_method::is_varve(table) && chunk_marker::may_have_chunks(table))
-            .then_some((*entry).relid)
+        (access_method::is_varve(table) && keys::may_have_chunks(table)).then_some((*entry).relid)
     }
 }
 
