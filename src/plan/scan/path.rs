@@ -48,7 +48,7 @@ unsafe fn offer(root: *mut pg_sys::PlannerInfo, table: *mut pg_sys::RelOptInfo) 
     unsafe {
         let is_wanted = guc::enable_scan() && pg_sys::enable_seqscan;
         if !is_wanted
-            || looks_at_few(table)
+            || looks_at_few(root, table)
             || pg_sys::is_dummy_rel(table)
             || checks::table_of(root, table).is_none()
         {
@@ -88,7 +88,7 @@ unsafe fn offer(root: *mut pg_sys::PlannerInfo, table: *mut pg_sys::RelOptInfo) 
 }
 
 /// Is the table small, or does a scan through an index look at few rows of it? Told by what is known already.
-unsafe fn looks_at_few(table: *mut pg_sys::RelOptInfo) -> bool {
+unsafe fn looks_at_few(root: *mut pg_sys::PlannerInfo, table: *mut pg_sys::RelOptInfo) -> bool {
     // SAFETY: the caller's contract; a node's tag says what it is.
     unsafe {
         let few = |share: f64| share * (*table).tuples < cost::LEAST_ROWS;
@@ -96,10 +96,29 @@ unsafe fn looks_at_few(table: *mut pg_sys::RelOptInfo) -> bool {
         let by_index = |path| {
             let path = cast::<pg_sys::IndexPath>(path, NodeTag::T_IndexPath);
             path.is_some_and(|path| {
-                (*path).path.param_info.is_null() && few((*path).indexselectivity)
+                (*path).path.param_info.is_null()
+                    && (few((*path).indexselectivity) || stops_early(root, table, path))
             })
         };
         few(1.0) || paths.any(by_index)
+    }
+}
+
+/// Does the query want a few rows, in the order in which a scan through an index comes to them, and no others than these?
+unsafe fn stops_early(
+    root: *mut pg_sys::PlannerInfo,
+    table: *mut pg_sys::RelOptInfo,
+    path: *const pg_sys::IndexPath,
+) -> bool {
+    // SAFETY: the caller's contract; a list may be null.
+    unsafe {
+        let wanted = (*root).limit_tuples;
+        let length = |list: *mut pg_sys::List| list.as_ref().map_or(0, |list| list.length);
+        (0.0..cost::LEAST_ROWS).contains(&wanted)
+            && pg_sys::bms_membership((*root).all_baserels) == pg_sys::BMS_Membership::BMS_SINGLETON
+            && length((*table).baserestrictinfo) <= length((*path).indexclauses)
+            && !(*root).query_pathkeys.is_null()
+            && pg_sys::pathkeys_contained_in((*root).query_pathkeys, (*path).path.pathkeys)
     }
 }
 
