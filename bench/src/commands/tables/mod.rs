@@ -9,6 +9,7 @@ mod page;
 mod probes;
 mod rollups;
 mod shapes;
+mod single_rows;
 mod small;
 mod watch;
 
@@ -30,7 +31,7 @@ struct Bench {
     runs: usize,
 }
 
-/// `runs` of each COPY; gen_billy of so many `days`; the page goes to `path`. With a `section` it has that one alone: rollups, small.
+/// `runs` of each COPY; gen_billy of so many `days`; the page goes to `path`. With a `section` it has that one alone: rollups, rows, small.
 pub fn run(
     tree: &Arc<Tree>,
     report: &mut Report,
@@ -63,6 +64,7 @@ pub fn run(
             .loaded(&cpu)
             .and_then(|()| rollups::run(&mut bench, &cpu)),
         Some("small") => small::run(&mut bench),
+        Some("rows") => single_rows::run(&mut bench),
         Some(other) => Err(format!("there is no section \"{other}\" to be run alone").into()),
     };
     let outcome = figures.and_then(|()| bench.page.write(path, &head));
@@ -88,6 +90,7 @@ impl Bench {
         changes::change(self)?;
         rollups::run(self, cpu)?;
         small::run(self)?;
+        single_rows::run(self)?;
         let mut client = self.cluster.database("shapes")?;
         shapes::run(self, &mut client, days)?;
         probes::run(self, &mut client)
