@@ -1,5 +1,5 @@
-//! Pages for headers in a file that is longer than virtual TIDs reach: those that have room and a low line pointer, by the free space
-//! map, which VACUUM keeps. No page is looked at twice by a transaction.
+//! Pages for headers: those that have room and a low line pointer, by the free space map, which VACUUM keeps. One is looked for in all of a
+//! file that is longer than virtual TIDs reach, and near the end of another before that grows. No page is looked at twice by a transaction.
 
 use crate::pg::error;
 use crate::pg::free_space::FreeSpace;
@@ -13,9 +13,16 @@ use varve_columns::tuple::tid::MAX_HEADER_OFFSET;
 /// A tuple's header and its line pointer, as heap counts them.
 const AROUND_BYTES: usize = 24 + 4;
 
+/// So many pages are near the end of a file: what a page of the map is about.
+const NEAR_PAGES: u32 = 4096;
+/// Of those so many are looked at for one header.
+const NEAR_LOOKS: usize = 16;
+
 thread_local! {
     /// By file: no page below has room for a header.
     static NEXT: PerTransaction<HashMap<pg_sys::Oid, u32>> = PerTransaction::default();
+    /// The same of pages near the end.
+    static NEXT_NEAR: PerTransaction<HashMap<pg_sys::Oid, u32>> = PerTransaction::default();
 }
 
 /// The first page below `end` and not below `from` that can take a header of `bytes`, and makes it the one that heap tries first.
@@ -28,9 +35,13 @@ pub unsafe fn aim(table: pg_sys::Relation, bytes: usize, from: u32, end: u32) ->
         let file = relation::file_number(table);
         let known = NEXT.with_borrow(|next| next.get(&file).copied().unwrap_or(0));
         let end = end.min(relation::blocks(table));
-        let room = bytes.next_multiple_of(8) + AROUND_BYTES + relation::kept_free_bytes(table);
-        let found = find(table, known.max(from)..end, room);
-        NEXT.with_borrow_mut(|next| next.insert(file, found.unwrap_or(end)));
+        let (found, next) = find(
+            table,
+            known.max(from)..end,
+            room_for(table, bytes),
+            usize::MAX,
+        );
+        NEXT.with_borrow_mut(|all| all.insert(file, next));
         if let Some(block) = found {
             (*(*table).rd_smgr).smgr_targblock = block;
         }
@@ -38,22 +49,78 @@ pub unsafe fn aim(table: pg_sys::Relation, bytes: usize, from: u32, end: u32) ->
     }
 }
 
-unsafe fn find(table: pg_sys::Relation, blocks: std::ops::Range<u32>, room: usize) -> Option<u32> {
+/// The first page near the end of the file, and not below `from`, that can take a header of `bytes`, as `aim`. A few pages are looked at.
+///
+/// # Safety
+/// As `aim`.
+pub unsafe fn aim_near_end(table: pg_sys::Relation, bytes: usize, from: u32) -> Option<u32> {
+    // SAFETY: by contract; asking for the number of blocks has opened the file.
+    unsafe {
+        let file = relation::file_number(table);
+        let known = NEXT_NEAR.with_borrow(|next| next.get(&file).copied().unwrap_or(0));
+        let end = relation::blocks(table);
+        let near = known.max(from).max(end.saturating_sub(NEAR_PAGES))..end;
+        let (found, next) = find(table, near, room_for(table, bytes), NEAR_LOOKS);
+        NEXT_NEAR.with_borrow_mut(|all| all.insert(file, next));
+        if let Some(block) = found {
+            (*(*table).rd_smgr).smgr_targblock = block;
+        }
+        found
+    }
+}
+
+/// Would heap put a header of `bytes` at too high a line pointer, on the page that it tries first?
+///
+/// # Safety
+/// As `aim`.
+pub unsafe fn is_aimed_too_high(table: pg_sys::Relation, bytes: usize) -> bool {
+    // SAFETY: by contract; asking for the number of blocks has opened the file.
+    unsafe {
+        let blocks = relation::blocks(table);
+        let block = (*(*table).rd_smgr).smgr_targblock;
+        if block >= blocks {
+            return false;
+        }
+        let room = room_for(table, bytes);
+        let mut cursor = PageCursor::new(table);
+        cursor.go(block);
+        cursor.locked(|page| page.free_bytes() >= room && !has_low_pointer(page))
+    }
+}
+
+unsafe fn room_for(table: pg_sys::Relation, bytes: usize) -> usize {
+    // SAFETY: the caller's contract.
+    let kept_free = unsafe { relation::kept_free_bytes(table) };
+    bytes.next_multiple_of(8) + AROUND_BYTES + kept_free
+}
+
+/// The first of some pages that can take a header, and the one to go on with the next time, after so many `looks`.
+unsafe fn find(
+    table: pg_sys::Relation,
+    blocks: std::ops::Range<u32>,
+    room: usize,
+    mut looks: usize,
+) -> (Option<u32>, u32) {
     // SAFETY: the caller's contract.
     let mut free_space = unsafe { FreeSpace::new(table) };
     let mut cursor = PageCursor::new(table);
+    let end = blocks.end;
     for block in blocks {
         error::check_interrupts();
         // The map counts in steps, and says a little less than there is.
         if free_space.of(block) + FreeSpace::STEP_BYTES < room {
             continue;
         }
+        if looks == 0 {
+            return (None, block);
+        }
+        looks -= 1;
         cursor.go(block);
         if cursor.locked(|page| page.free_bytes() >= room && has_low_pointer(page)) {
-            return Some(block);
+            return (Some(block), block);
         }
     }
-    None
+    (None, end)
 }
 
 /// Will the next tuple of a page have a line pointer that virtual TIDs can name? It gets the lowest that is not used.

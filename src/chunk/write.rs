@@ -71,6 +71,13 @@ pub fn headers_written() -> u64 {
     HEADERS_WRITTEN.get()
 }
 
+/// Pages below these were tried for a header.
+#[derive(Default)]
+struct Tried {
+    near_end: u32,
+    anywhere: u32,
+}
+
 /// Where and as what a chunk is written.
 #[derive(Clone, Copy)]
 pub struct Target {
@@ -155,27 +162,47 @@ impl Target {
             body.len()
         );
         place::aim(self.table, body.len(), true);
-        let mut tid = self.insert(&body, core::ptr::null_mut());
         let end = guc::header_pages();
-        let mut low_from = 0;
-        while tid.offset > MAX_HEADER_OFFSET || tid.block >= end {
-            error::check_interrupts();
-            self.discard_header(tid);
-            // SAFETY: the table is open for writing.
-            if unsafe { relation::blocks(self.table) } < end {
-                self.use_new_page();
-                tid = self.insert(&body, core::ptr::null_mut());
+        let mut tried = Tried::default();
+        // SAFETY: the table is open for writing.
+        let mut is_high = unsafe { low_page::is_aimed_too_high(self.table, body.len()) };
+        loop {
+            let is_new = is_high && self.aim_elsewhere(body.len(), &mut tried, end);
+            let tid = self.insert(&body, core::ptr::null_mut());
+            if is_new {
                 place::added(self.table, tid.block);
-                continue;
             }
-            // SAFETY: as above.
-            match unsafe { low_page::aim(self.table, body.len(), low_from, end) } {
-                Some(block) => low_from = block + 1,
+            is_high = tid.offset > MAX_HEADER_OFFSET || tid.block >= end;
+            if !is_high {
+                return tid;
+            }
+            self.discard_header(tid);
+            error::check_interrupts();
+        }
+    }
+
+    /// Makes a page with room and a low line pointer the next to be filled by this backend; is it a new one?
+    fn aim_elsewhere(&self, bytes: usize, tried: &mut Tried, end: u32) -> bool {
+        // SAFETY: the table is open for writing.
+        unsafe {
+            let may_grow = relation::blocks(self.table) < end;
+            let (found, below) = match may_grow {
+                true => {
+                    let found = low_page::aim_near_end(self.table, bytes, tried.near_end);
+                    (found, &mut tried.near_end)
+                }
+                false => {
+                    let found = low_page::aim(self.table, bytes, tried.anywhere, end);
+                    (found, &mut tried.anywhere)
+                }
+            };
+            match found {
+                Some(block) => *below = block + 1,
+                None if may_grow => self.use_new_page(),
                 None => self.refuse_header(end),
             }
-            tid = self.insert(&body, core::ptr::null_mut());
+            found.is_none()
         }
-        tid
     }
 
     fn refuse_header(&self, end: u32) -> ! {
