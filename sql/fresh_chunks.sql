@@ -24,6 +24,8 @@ CREATE PROCEDURE batches(first int, last int, of_host int DEFAULT NULL) LANGUAGE
 SET enable_seqscan = off;
 CALL batches(1, 10);
 SELECT count(*) AS chunks FROM varve.chunks('f');
+-- What VACUUM writes into the free space map does not part small chunks from their headers.
+VACUUM f;
 CALL batches(11, 400);
 SELECT count(*) BETWEEN 25 AND 40 AS bounded FROM varve.chunks('f');
 SELECT buffers('SELECT * FROM f WHERE host = 17 AND time = at(50)') <= 60 AS in_chunk,

@@ -1,5 +1,6 @@
 //! Pages for headers: those that have room and a low line pointer, by the free space map, which VACUUM keeps. One is looked for in all of a
-//! file that is longer than virtual TIDs reach, and near the end of another before that grows. No page is looked at twice by a transaction.
+//! file that is longer than virtual TIDs reach, and near the end of another before that grows. No page is looked at twice by a transaction
+//! for the header of a chunk that has its pieces elsewhere.
 
 use crate::pg::error;
 use crate::pg::free_space::FreeSpace;
@@ -35,12 +36,8 @@ pub unsafe fn aim(table: pg_sys::Relation, bytes: usize, from: u32, end: u32) ->
         let file = relation::file_number(table);
         let known = NEXT.with_borrow(|next| next.get(&file).copied().unwrap_or(0));
         let end = end.min(relation::blocks(table));
-        let (found, next) = find(
-            table,
-            known.max(from)..end,
-            room_for(table, bytes),
-            usize::MAX,
-        );
+        let wanted = Wanted::of(table, &[bytes]);
+        let (found, next) = find(table, known.max(from)..end, wanted, usize::MAX);
         NEXT.with_borrow_mut(|all| all.insert(file, next));
         if let Some(block) = found {
             (*(*table).rd_smgr).smgr_targblock = block;
@@ -60,12 +57,49 @@ pub unsafe fn aim_near_end(table: pg_sys::Relation, bytes: usize, from: u32) -> 
         let known = NEXT_NEAR.with_borrow(|next| next.get(&file).copied().unwrap_or(0));
         let end = relation::blocks(table);
         let near = known.max(from).max(end.saturating_sub(NEAR_PAGES))..end;
-        let (found, next) = find(table, near, room_for(table, bytes), NEAR_LOOKS);
+        let (found, next) = find(table, near, Wanted::of(table, &[bytes]), NEAR_LOOKS);
         NEXT_NEAR.with_borrow_mut(|all| all.insert(file, next));
         if let Some(block) = found {
             (*(*table).rd_smgr).smgr_targblock = block;
         }
         found
+    }
+}
+
+/// Makes a page that can take tuples of `sizes` bytes, the last of which is a header, the one that heap tries first, as far as there is one:
+/// the page that heap would try, or one near the end of the file.
+///
+/// # Safety
+/// As `aim`.
+pub unsafe fn aim_together(table: pg_sys::Relation, sizes: &[usize]) -> bool {
+    // SAFETY: by contract; asking for the number of blocks has opened the file.
+    unsafe {
+        let end = relation::blocks(table);
+        if end == 0 {
+            return false;
+        }
+        let wanted = Wanted::of(table, sizes);
+        let aimed = (*(*table).rd_smgr).smgr_targblock;
+        // A session that has written nothing yet tries the last page.
+        let aimed = if aimed < end { aimed } else { end - 1 };
+        let mut cursor = PageCursor::new(table);
+        cursor.go(aimed);
+        let found = match cursor.locked(|page| wanted.fits(page)) {
+            true => Some(aimed),
+            false => {
+                find(
+                    table,
+                    end.saturating_sub(NEAR_PAGES)..end,
+                    wanted,
+                    NEAR_LOOKS,
+                )
+                .0
+            }
+        };
+        if let Some(block) = found {
+            (*(*table).rd_smgr).smgr_targblock = block;
+        }
+        found.is_some()
     }
 }
 
@@ -81,24 +115,45 @@ pub unsafe fn is_aimed_too_high(table: pg_sys::Relation, bytes: usize) -> bool {
         if block >= blocks {
             return false;
         }
-        let room = room_for(table, bytes);
+        let wanted = Wanted::of(table, &[bytes]);
         let mut cursor = PageCursor::new(table);
         cursor.go(block);
-        cursor.locked(|page| page.free_bytes() >= room && !has_low_pointer(page))
+        cursor.locked(|page| page.free_bytes() >= wanted.room && !wanted.fits(page))
     }
 }
 
-unsafe fn room_for(table: pg_sys::Relation, bytes: usize) -> usize {
-    // SAFETY: the caller's contract.
-    let kept_free = unsafe { relation::kept_free_bytes(table) };
-    bytes.next_multiple_of(8) + AROUND_BYTES + kept_free
+/// What a page must have for some tuples.
+#[derive(Clone, Copy)]
+struct Wanted {
+    room: usize,
+    /// Line pointers that virtual TIDs can name.
+    low_pointers: usize,
 }
 
-/// The first of some pages that can take a header, and the one to go on with the next time, after so many `looks`.
+impl Wanted {
+    /// For tuples of `sizes` bytes, the last of which is a header.
+    unsafe fn of(table: pg_sys::Relation, sizes: &[usize]) -> Wanted {
+        let tuples = sizes.iter().map(|bytes| bytes.next_multiple_of(8));
+        Wanted {
+            // SAFETY: the caller's contract.
+            room: tuples.map(|bytes| bytes + AROUND_BYTES).sum::<usize>()
+                + unsafe { relation::kept_free_bytes(table) },
+            low_pointers: sizes.len(),
+        }
+    }
+
+    /// The next tuples of a page get the lowest line pointers that are not used.
+    fn fits(self, page: &Page) -> bool {
+        let low = (1..=MAX_HEADER_OFFSET).filter(|&offset| !page.is_used(offset));
+        page.free_bytes() >= self.room && low.take(self.low_pointers).count() == self.low_pointers
+    }
+}
+
+/// The first of some pages that have what is wanted, and the one to go on with the next time, after so many `looks`.
 unsafe fn find(
     table: pg_sys::Relation,
     blocks: std::ops::Range<u32>,
-    room: usize,
+    wanted: Wanted,
     mut looks: usize,
 ) -> (Option<u32>, u32) {
     // SAFETY: the caller's contract.
@@ -108,7 +163,7 @@ unsafe fn find(
     for block in blocks {
         error::check_interrupts();
         // The map counts in steps, and says a little less than there is.
-        if free_space.of(block) + FreeSpace::STEP_BYTES < room {
+        if free_space.of(block) + FreeSpace::STEP_BYTES < wanted.room {
             continue;
         }
         if looks == 0 {
@@ -116,14 +171,9 @@ unsafe fn find(
         }
         looks -= 1;
         cursor.go(block);
-        if cursor.locked(|page| page.free_bytes() >= room && has_low_pointer(page)) {
+        if cursor.locked(|page| wanted.fits(page)) {
             return (Some(block), block);
         }
     }
     (None, end)
-}
-
-/// Will the next tuple of a page have a line pointer that virtual TIDs can name? It gets the lowest that is not used.
-fn has_low_pointer(page: &Page) -> bool {
-    (1..=MAX_HEADER_OFFSET).any(|offset| !page.is_used(offset))
 }

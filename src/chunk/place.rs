@@ -101,6 +101,13 @@ impl Drop for LowFirst {
     }
 }
 
+/// Is a `LowFirst` active for the table?
+pub fn is_active(table: pg_sys::Relation) -> bool {
+    let mut is_active = false;
+    within(table, |_| is_active = true);
+    is_active
+}
+
 /// Makes heap try the best page for a storage tuple with a body of `bytes` first; a header needs a low
 /// line pointer too. Does nothing where no `LowFirst` is active for the table.
 pub fn aim(table: pg_sys::Relation, bytes: usize, header: bool) {

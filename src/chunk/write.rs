@@ -249,7 +249,15 @@ impl Target {
     pub fn write_chunk(&self, mut header: Header, mut statics: Statics, payload: &[u8]) -> Tid {
         // SAFETY: the table is open for writing.
         unsafe { crate::catalog::chunk_marker::mark(self.table) };
-        statics.payload = self.write_bytes(header.chunk, 0, payload, header.rows);
+        let target = match self.aim_together(&header, &statics, payload) {
+            // Heap would try the page first that it has in hand from the last one.
+            true => Target {
+                bulk: core::ptr::null_mut(),
+                ..*self
+            },
+            false => *self,
+        };
+        statics.payload = target.write_bytes(header.chunk, 0, payload, header.rows);
         header.statics = self.write_section(
             header.chunk,
             STATICS_BASE,
@@ -264,6 +272,29 @@ impl Target {
         // SAFETY: the table is open.
         unsafe { pg_sys::pgstat_count_heap_insert(self.table, i64::from(header.rows) - written) };
         tid
+    }
+
+    /// Makes a page the next to be filled that has room for all of a small chunk, so that readers of many of these look at one page for each;
+    /// is it a small one? Compact chooses pages by itself.
+    fn aim_together(&self, header: &Header, statics: &Statics, payload: &[u8]) -> bool {
+        let columns = statics.encode().len() + size_of::<Tid>();
+        if payload.len() > PIECE_BYTES
+            || columns > HEADER_ROOM - DELETE_MAP_ROOM
+            || place::is_active(self.table)
+        {
+            return false;
+        }
+        let piece = BODY_BYTES - PIECE_BYTES + payload.len();
+        let header_bytes = header.encode().len() + columns + note::empty_slots(header.rows).len();
+        let sizes = [piece, header_bytes.min(BODY_BYTES)];
+        // SAFETY: the table is open for writing.
+        unsafe {
+            let is_found = low_page::aim_together(self.table, &sizes);
+            if !is_found && relation::blocks(self.table) < guc::header_pages() {
+                self.use_new_page();
+            }
+        }
+        true
     }
 
     /// Writes a note; its chunk's header does not name it yet.
