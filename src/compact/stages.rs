@@ -5,7 +5,7 @@
 use super::merge::{self, Done};
 use super::plan::Merge;
 use super::progress::{Watch, Work};
-use super::survey::Survey;
+use super::survey::{Before, Survey};
 use super::windows::Windows;
 use super::{obstacle, plan, reindex, relocate, seal};
 use crate::catalog::chunk_marker;
@@ -53,6 +53,7 @@ pub unsafe fn run(rounds: &mut Rounds, watch: &dyn Watch) -> Work {
         unentered: None,
         damaged: FxHashSet::default(),
         outdated_rows: plan::OUTDATED_ROWS,
+        vacuumed: None,
     };
     let gave_way = if compaction.is_idle() {
         compaction.rebuild_indexes().is_none()
@@ -107,6 +108,8 @@ struct Compaction<'a> {
     damaged: FxHashSet<Tid>,
     /// Rows of chunks of older formats that may still be written anew.
     outdated_rows: u64,
+    /// Pages that had changed when the table was vacuumed since the last survey, ascending; `None`: it was not.
+    vacuumed: Option<Vec<u32>>,
 }
 
 /// `None`: somebody waits for the table's lock.
@@ -202,23 +205,21 @@ impl Compaction<'_> {
 
     /// Merges until nothing is left to be merged; returns what is there then.
     fn merge(&mut self) -> Option<Survey> {
+        let mut before = None;
         loop {
+            let mut survey = self.survey(before.as_ref());
             // SAFETY: a round's table and snapshot.
-            let (mut survey, layout, windows, rounds) = unsafe {
-                self.rounds.run(|table, snapshot| {
+            let (layout, windows, rounds) = unsafe {
+                self.rounds.run(|table, _| {
                     let layout = layout::of(table);
-                    let unentered = self.unentered.as_deref();
-                    let mut survey = Survey::take(table, &layout, snapshot, unentered);
-                    self.damaged.iter().for_each(|&at| survey.leave_out(at));
                     let row_bytes = 16 * (*(*table).rd_att).natts as u64;
                     let pack_rows = guc::batch_memory_bytes() as u64 / row_bytes.max(1);
                     let windows = Windows::of(table, &layout);
                     let outdated_rows = &mut self.outdated_rows;
                     let rounds = plan::rounds(&survey, &windows, pack_rows, outdated_rows);
-                    (survey, layout, windows, rounds)
+                    (layout, windows, rounds)
                 })
             };
-            self.unentered = Some(survey.unentered.clone());
             for (at, damage) in &survey.damaged {
                 self.leave_out(*at, damage);
             }
@@ -234,6 +235,7 @@ impl Compaction<'_> {
             if merged == 0 {
                 return Some(survey);
             }
+            before = Some(survey);
         }
     }
 
@@ -304,6 +306,10 @@ impl Compaction<'_> {
         // SAFETY: a round of its own, that changes nothing itself.
         unsafe {
             self.rounds.run(|table, _| {
+                let vacuumed = self.vacuumed.get_or_insert_default();
+                vacuumed.extend(quiet::changed_pages(table));
+                vacuumed.sort_unstable();
+                vacuumed.dedup();
                 vacuum::run(table);
                 match known {
                     Some(survey) => vacuum::store_rows(table, survey.live_rows as f64),
@@ -332,12 +338,18 @@ impl Compaction<'_> {
         }
     }
 
-    fn survey(&mut self) -> Survey {
+    /// Surveys the table, which had the chunks of the survey `before`, the last one, if there was one.
+    fn survey(&mut self, before: Option<&Survey>) -> Survey {
+        let vacuumed = self.vacuumed.take();
+        let before = before.map(|survey| Before {
+            survey,
+            vacuumed: vacuumed.as_deref(),
+        });
         // SAFETY: a round's table and snapshot.
         let survey = unsafe {
             self.rounds.run(|table, snapshot| {
-                let unentered = self.unentered.as_deref();
-                let mut survey = Survey::take(table, &layout::of(table), snapshot, unentered);
+                let (layout, unentered) = (layout::of(table), self.unentered.as_deref());
+                let mut survey = Survey::take(table, &layout, snapshot, unentered, before);
                 self.damaged.iter().for_each(|&at| survey.leave_out(at));
                 survey
             })
@@ -401,7 +413,7 @@ impl Compaction<'_> {
         };
         if changed > 0 || survey.dead > 0 || may_truncate && survey.has_empty_end() {
             self.vacuum(Some(&survey))?;
-            survey = self.survey();
+            survey = self.survey(Some(&survey));
         }
         for _ in 0..MOVES {
             if !may_truncate {
@@ -423,7 +435,7 @@ impl Compaction<'_> {
             let moved_bytes = moved.freed.div_ceil(PER_PAGE) * relocate::PAGE_BYTES;
             self.may_move_bytes = self.may_move_bytes.saturating_sub(moved_bytes);
             self.vacuum(Some(&survey))?;
-            survey = self.survey();
+            survey = self.survey(Some(&survey));
         }
         self.has_dead = may_truncate && survey.dead > FEW_DEAD + survey.live_tuples / 8;
         self.settle(&survey);

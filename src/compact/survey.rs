@@ -40,6 +40,7 @@ struct Dead {
 }
 
 /// A chunk as its newest committed header describes it.
+#[derive(Clone)]
 pub struct Seen {
     pub tid: Tid,
     pub chunk: u64,
@@ -103,34 +104,77 @@ pub struct Survey {
     pub end: u32,
 }
 
+/// What a survey that was made before says about the chunks that have not changed since.
+#[derive(Clone, Copy)]
+pub struct Before<'a> {
+    pub survey: &'a Survey,
+    /// Pages that had changed when VACUUM set bits in the visibility map since, ascending; `None`: nobody has set any.
+    pub vacuumed: Option<&'a [u32]>,
+}
+
+impl<'a> Before<'a> {
+    /// Chunks whose headers are on pages that have not changed. The rest is looked at again, and so is what somebody may still see
+    /// otherwise. Notes that others have written since are not counted: who takes a chunk opens it.
+    fn unchanged(self, changed: &[u32]) -> FxHashMap<Tid, &'a Seen> {
+        let is_in = |pages: &[u32], at: Tid| pages.binary_search(&at.block).is_ok();
+        let vacuumed = self.vacuumed.unwrap_or_default();
+        let chunks = self.survey.chunks.iter();
+        chunks
+            .filter(|seen| seen.settled && !seen.damaged && !seen.tombstone)
+            .filter(|seen| !is_in(changed, seen.tid) && !is_in(vacuumed, seen.tid))
+            .map(|seen| (seen.tid, seen))
+            .collect()
+    }
+
+    /// All headers that there were.
+    fn headers(self) -> impl Iterator<Item = Tid> + 'a {
+        let damaged = self.survey.damaged.iter().map(|(at, _)| *at);
+        let chunks = self.survey.chunks.iter().map(|seen| seen.tid);
+        chunks.chain(damaged)
+    }
+}
+
 impl Survey {
     /// Surveys an open table. `unentered` are headers that may be there, and that no series index leads to, on pages with a bit in the
-    /// visibility map; all pages are walked over where they are not known.
+    /// visibility map; all pages are walked over where they are not known. Of what is known from `before` only the changes are looked at.
     ///
     /// # Safety
-    /// `snapshot` must be an active MVCC snapshot.
+    /// `snapshot` must be an active MVCC snapshot, and the table have been locked against VACUUM by others since `before`.
     pub unsafe fn take(
         table: pg_sys::Relation,
         layout: &Layout,
         snapshot: pg_sys::Snapshot,
         unentered: Option<&[Tid]>,
+        before: Option<Before>,
     ) -> Survey {
         let mut survey = Survey::default();
         // SAFETY: by contract.
         unsafe {
             survey.blocks = relation::blocks(table);
             let horizon = pg_sys::GetOldestNonRemovableTransactionId(table);
-            let entered = headers::places(table, snapshot);
-            let (mut headers, pages) = match (&entered, unentered) {
-                (Some(entered), Some(unentered)) => {
-                    let mut pages = quiet::changed_pages(table);
-                    pages.extend(entered.tail.iter().filter(|&&block| block < survey.blocks));
-                    pages.sort_unstable();
-                    pages.dedup();
-                    ([&entered.headers[..], unentered].concat(), pages)
-                }
-                _ => (Vec::new(), (0..survey.blocks).collect()),
+            let changed = quiet::changed_pages(table);
+            let with_changed = |tail: &[u32]| {
+                let mut pages = changed.clone();
+                pages.extend(tail.iter().filter(|&&block| block < survey.blocks));
+                pages.sort_unstable();
+                pages.dedup();
+                pages
             };
+            let (mut headers, pages) = match before.filter(|before| before.vacuumed.is_none()) {
+                Some(before) => (
+                    before.headers().collect(),
+                    with_changed(&before.survey.tail),
+                ),
+                None => match (headers::places(table, snapshot), unentered) {
+                    (Some(entered), Some(unentered)) => (
+                        [&entered.headers[..], unentered].concat(),
+                        with_changed(&entered.tail),
+                    ),
+                    _ => (Vec::new(), (0..survey.blocks).collect()),
+                },
+            };
+            let unchanged = before.map(|before| before.unchanged(&changed));
+            let unchanged = unchanged.unwrap_or_default();
             let mut cursor = PageCursor::new(table);
             let mut dead = FxHashMap::default();
             for block in pages {
@@ -143,7 +187,10 @@ impl Survey {
             headers.dedup();
             for at in headers {
                 error::check_interrupts();
-                survey.add_header(table, layout, snapshot, at, horizon);
+                match unchanged.get(&at) {
+                    Some(&seen) => survey.add(seen.clone()),
+                    None => survey.add_header(table, layout, snapshot, at, horizon),
+                }
             }
             survey.chunks.iter().for_each(|seen| {
                 dead.remove(&seen.chunk);
@@ -267,16 +314,18 @@ impl Survey {
             Some(Err(damage)) => self.add_damaged(at, damage),
             // SAFETY: as above.
             Some(Ok(reader)) => match unsafe { describe(&reader, layout, horizon) } {
-                Ok(seen) => {
-                    self.live_bytes += seen.bytes;
-                    self.live_rows += u64::from(seen.live);
-                    self.live_tuples += u64::from(seen.pieces) + 1;
-                    self.end = self.end.max(seen.last_block + 1);
-                    self.chunks.push(seen);
-                }
+                Ok(seen) => self.add(seen),
                 Err(damage) => self.add_damaged(at, damage),
             },
         }
+    }
+
+    fn add(&mut self, seen: Seen) {
+        self.live_bytes += seen.bytes;
+        self.live_rows += u64::from(seen.live);
+        self.live_tuples += u64::from(seen.pieces) + 1;
+        self.end = self.end.max(seen.last_block + 1);
+        self.chunks.push(seen);
     }
 
     /// Where its storage tuples are is not known.
