@@ -14,9 +14,9 @@ END $$;
 CALL load(0, 7);
 SELECT pg_relation_size('moved') AS loaded, pg_relation_size('moved') / 8192 > 256 AS is_large \gset
 SELECT :'is_large' AS is_large;
--- One new row does not make compact vacuum all of it more than once, and it knows how many rows there are.
+-- A few new rows do not make compact vacuum all of it more than once, and it knows how many rows there are.
 SELECT pg_stat_get_vacuum_count('moved'::regclass) AS vacuums \gset
-INSERT INTO moved VALUES ('2026-01-20', 1, 1);
+INSERT INTO moved SELECT '2026-01-20'::timestamptz, n, n FROM generate_series(1, 1000) n;
 CALL varve.compact('moved');
 SELECT pg_stat_get_vacuum_count('moved'::regclass) - :vacuums AS vacuums, (SELECT reltuples FROM pg_class WHERE oid = 'moved'::regclass);
 DELETE FROM moved WHERE time = '2026-01-20';

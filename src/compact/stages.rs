@@ -7,7 +7,7 @@ use super::plan::Merge;
 use super::progress::{Watch, Work};
 use super::survey::{Before, Survey};
 use super::windows::Windows;
-use super::{obstacle, plan, reindex, relocate, seal};
+use super::{little, obstacle, plan, reindex, relocate, seal};
 use crate::catalog::chunk_marker;
 use crate::catalog::layout::{self, Layout};
 use crate::catalog::marker_sweep;
@@ -120,13 +120,13 @@ impl Compaction<'_> {
         (!self.rounds.is_in_the_way()).then_some(())
     }
 
-    /// Has nothing changed since everything was done? If not, notes what is known.
+    /// Has nothing changed since everything was done, or too little? If not, notes what is known.
     fn is_idle(&mut self) -> bool {
-        // SAFETY: a round's table.
+        // SAFETY: a round's table and snapshot.
         let (is_settled, is_idle) = unsafe {
-            self.rounds.run(|table, _| {
+            self.rounds.run(|table, snapshot| {
                 let is_settled = quiet::is_settled(table);
-                let is_idle = is_settled && quiet::changed_count(table) == 0;
+                let is_idle = is_settled && little::is_little(table, snapshot);
                 let is_idle =
                     is_idle && !(vacuum::may_truncate(table) && file_end::is_empty(table));
                 if !is_idle {

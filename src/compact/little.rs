@@ -1,0 +1,80 @@
+//! Whether what is new in a table is worth a compact. Compact reads all headers and all indexes of a table, however little is new; rows of
+//! the tail cost readers what rows of a heap do. So a few pages of them stay where they are until there are more.
+
+use crate::chunk::tuple_kind::{classify, TupleKind};
+use crate::pg::error;
+use crate::pg::page::{Page, PageCursor};
+use crate::pg::relation;
+use crate::pg::tuple;
+use crate::pg::visibility_map;
+use pgrx::pg_sys;
+use varve_columns::tuple::header::{self, BodyKind, StorageTuple, FLAG_TOMBSTONE};
+use varve_columns::tuple::note;
+
+/// A table whose changes lie on one page of so many, or fewer, stays as it is; it is larger by no more than that.
+const PART: u32 = 64;
+/// And on so many pages at the most, since each call reads them.
+const MOST_PAGES: u32 = 24;
+/// Rows that a note may say are gone. A chunk has a slot for every 256 rows or more, and is worn when a fifth of them is gone.
+const FEW_GONE: usize = 16;
+
+/// Is there nothing new in a table that compact was done with, but rows of the tail on a few pages, and few rows that are gone from chunks? What leaves
+/// more behind than it looks, a fresh chunk, many rows that are gone, or something that VACUUM has to take away, is worth a compact.
+///
+/// # Safety
+/// `table` must be open, `snapshot` be an active MVCC snapshot.
+pub unsafe fn is_little(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> bool {
+    // SAFETY: by contract.
+    unsafe {
+        let blocks = relation::blocks(table);
+        let most = MOST_PAGES.min(blocks / PART);
+        let Some(pages) = visibility_map::changed_pages(table, blocks, most as usize) else {
+            return false;
+        };
+        let mut cursor = PageCursor::new(table);
+        pages.into_iter().all(|block| {
+            error::check_interrupts();
+            cursor.go(block);
+            let buffer = cursor.buffer();
+            cursor.locked(|page| has_only_rows(table, page, buffer, snapshot))
+        })
+    }
+}
+
+/// Has a page, which is locked, nothing for compact but rows? Chunks on it must be as compact leaves them.
+unsafe fn has_only_rows(
+    table: pg_sys::Relation,
+    page: &Page,
+    buffer: pg_sys::Buffer,
+    snapshot: pg_sys::Snapshot,
+) -> bool {
+    if (1..=page.line_pointers()).any(|offset| page.is_dead(offset)) {
+        return false;
+    }
+    page.tuples().all(|item| {
+        // SAFETY: the caller's contract: the page is pinned and locked.
+        let (kind, body, is_visible) = unsafe {
+            let mut heap_tuple = item.to_heap_tuple(relation::oid(table));
+            (
+                classify(item.header, item.len, item.tid.offset),
+                tuple::body(item.header, item.len),
+                pg_sys::HeapTupleSatisfiesVisibility(&mut heap_tuple, snapshot, buffer),
+            )
+        };
+        match kind {
+            TupleKind::Row => true,
+            TupleKind::Skip => is_visible && few_are_gone(body),
+            TupleKind::Header => {
+                is_visible
+                    && matches!(header::decode(body), Ok(StorageTuple::Header(header))
+                        if header.level > 0 && header.deleted == 0 && !header.has(FLAG_TOMBSTONE))
+            }
+        }
+    })
+}
+
+/// Is a storage tuple no note, or one of few rows?
+fn few_are_gone(body: &[u8]) -> bool {
+    header::body_kind(body) != BodyKind::Note
+        || note::decode(body, u32::MAX).is_ok_and(|rows| rows.len() <= FEW_GONE)
+}
