@@ -259,6 +259,25 @@ pub unsafe fn standing_at(
     }
 }
 
+/// The least and the greatest time of the header at `at`, whoever sees it. None where there is no header, or it does not say; what is wrong with it is
+/// told to who opens it.
+///
+/// # Safety
+/// As `reader_at`.
+pub unsafe fn times_at(table: pg_sys::Relation, at: Tid) -> Option<(i64, i64)> {
+    // SAFETY: by contract; the tuple stays pinned.
+    unsafe {
+        let mut cursor = PageCursor::new(table);
+        let item = cursor.tuple_at(at)?;
+        cursor.locked(|_| {
+            let is_header = classify(item.header, item.len, at.offset) == TupleKind::Header;
+            is_header
+                .then(|| header::times(tuple::body(item.header, item.len)))
+                .flatten()
+        })
+    }
+}
+
 /// The reader of the header at `at`, with what `judge` says of its tuple while the page is locked.
 unsafe fn check<R>(
     table: pg_sys::Relation,

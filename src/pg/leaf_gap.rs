@@ -1,14 +1,14 @@
-//! Has an index with nbtree's pages no entry within a range? Where a leaf page has an entry that comes before the range, and one that comes
-//! behind it, it would have those within it too. So one page shows that there are none, and no scan is begun.
+//! Which entries has an index with nbtree's pages within a range, if any? Where a leaf page has an entry that comes before the range, and one that comes
+//! behind it, it has those within it too. So one page shows them, or that there are none, and no scan is begun.
 //!
 //! The session remembers which page was asked, and where on it. That is a guess: the page is judged anew each time, under its lock, as a scan
 //! judges it. So nothing has to be told to the session when pages are split, deleted, or used for something else.
 
 use super::leaf_order::{Range, Wanted};
-use super::leaves::{check_age, Special, IGNORED, LEAF, ROOT_AT};
+use super::leaves::{check_age, Item, Special, IGNORED, LEAF, ROOT_AT};
 use super::page::{Page, PageCursor};
 use super::relation;
-use super::tid;
+use super::tid::{self, Tid};
 use pgrx::pg_sys;
 use smallvec::{smallvec, SmallVec};
 use std::cell::RefCell;
@@ -18,25 +18,29 @@ use std::cmp::Ordering;
 const HIGH_KEY: u16 = 1;
 /// No index is so high, nor are so many pages split at once.
 const MOST_STEPS: usize = 64;
+/// Entries whose TIDs are told.
+const MOST_TIDS: usize = 64;
 
 /// Where an answer was found last.
 #[derive(Clone, Copy, Default)]
 struct Guess {
+    /// Of what was asked; 0 where nothing was.
+    hash: u64,
     block: u32,
     /// The shared buffer that the page was in; 0 for none.
     buffer: pg_sys::Buffer,
     /// The first item that is not before the entries.
     place: u16,
-    /// How often in succession it was not certain that there are none.
+    /// How often in succession there was no answer.
     doubts: u8,
     /// So many questions are left unanswered before one is asked of the index again.
     rest: u8,
 }
 
 impl Guess {
-    /// Where entries are found there is no use in asking: the next 1, 3, 7 and then 15 times nobody does.
-    fn after(mut self, is_none: bool) -> Guess {
-        self.doubts = match is_none {
+    /// Where there was no answer there is hardly use in asking: the next 1, 3, 7 and then 15 times nobody does.
+    fn after(mut self, told: bool) -> Guess {
+        self.doubts = match told {
             true => 0,
             false => (self.doubts + 1).min(4),
         };
@@ -45,11 +49,65 @@ impl Guess {
     }
 }
 
-/// Guesses, by a hash of what was asked for. Others may have the same place.
-const GUESSES: usize = 4096;
+/// Guesses, each in the only place that its hash allows.
+struct Guesses {
+    all: Vec<Guess>,
+    /// How many have lost their place to others since there were so many places.
+    lost: usize,
+}
+
+const FIRST_PLACES: usize = 512;
+const MOST_PLACES: usize = 64 << 10;
+
+impl Guesses {
+    fn get(&self, hash: u64) -> Guess {
+        let place = self.all.get(hash as usize % self.all.len().max(1));
+        let known = place.filter(|guess| guess.hash == hash).copied();
+        known.unwrap_or(Guess {
+            hash,
+            ..Guess::default()
+        })
+    }
+
+    fn set(&mut self, guess: Guess) {
+        if self.all.is_empty() {
+            self.all.resize(FIRST_PLACES, Guess::default());
+        }
+        let place = guess.hash as usize % self.all.len();
+        let before = core::mem::replace(&mut self.all[place], guess);
+        self.lost += usize::from(before.hash != 0 && before.hash != guess.hash);
+        if self.lost > self.all.len() && self.all.len() < MOST_PLACES {
+            let places = 4 * self.all.len();
+            let known = core::mem::replace(&mut self.all, vec![Guess::default(); places]);
+            for guess in known.into_iter().filter(|guess| guess.hash != 0) {
+                self.all[guess.hash as usize % places] = guess;
+            }
+            self.lost = 0;
+        }
+    }
+}
 
 thread_local! {
-    static KNOWN: RefCell<Vec<Guess>> = const { RefCell::new(Vec::new()) };
+    static KNOWN: RefCell<Guesses> = const { RefCell::new(Guesses { all: Vec::new(), lost: 0 }) };
+}
+
+/// What is asked of the entries whose first column has a given value, or is null, and whose other columns are all null.
+///
+/// # Safety
+/// `index` must be open; `first` of the type of its first column.
+unsafe fn without_time<R>(
+    index: pg_sys::Relation,
+    first: Option<pg_sys::Datum>,
+    ask: impl FnOnce(Range) -> R,
+) -> R {
+    // SAFETY: by contract.
+    let columns = unsafe { (*(*index).rd_index).indnkeyatts } as usize;
+    let mut all: SmallVec<[_; 4]> = smallvec![None; columns];
+    all[0] = first;
+    ask(Range {
+        first: &all,
+        span: None,
+    })
 }
 
 /// Is it certain that there is no entry whose first column has a given value, or is null, and whose other columns are all null?
@@ -62,15 +120,24 @@ pub unsafe fn has_none_without_time(
     first: Option<pg_sys::Datum>,
 ) -> bool {
     // SAFETY: by contract.
+    unsafe { without_time(index, first, |range| has_none(index, snapshot, range)) }
+}
+
+/// The TIDs of all entries whose first column has a given value, or is null, and whose other columns are all null. None where they are not few, or
+/// one page does not tell: a scan does. It is no reading in the sense of serializable transactions.
+///
+/// # Safety
+/// As `has_none`; `first` of the type of the index's first column.
+pub unsafe fn all_without_time(
+    index: pg_sys::Relation,
+    first: Option<pg_sys::Datum>,
+) -> Option<SmallVec<[Tid; 8]>> {
+    // SAFETY: by contract.
     unsafe {
-        let columns = (*(*index).rd_index).indnkeyatts as usize;
-        let mut all: SmallVec<[_; 4]> = smallvec![None; columns];
-        all[0] = first;
-        let range = Range {
-            first: &all,
-            span: None,
-        };
-        has_none(index, snapshot, range)
+        without_time(index, first, |range| {
+            let wanted = Wanted::new(index, range)?;
+            ask(&wanted, core::ptr::null_mut(), MOST_TIDS)
+        })
     }
 }
 
@@ -90,36 +157,46 @@ pub unsafe fn has_none(index: pg_sys::Relation, snapshot: pg_sys::Snapshot, rang
         let Some(wanted) = Wanted::new(index, range) else {
             return false;
         };
-        let slot = wanted.hash() as usize % GUESSES;
-        let mut guess = KNOWN.with_borrow(|known| known.get(slot).copied().unwrap_or_default());
-        if guess.rest > 0 {
-            guess.rest -= 1;
-            remember(slot, guess);
-            return false;
-        }
-        let mut cursor = PageCursor::new(index);
-        let judged = wanted.ask(&mut cursor, &mut guess);
-        let is_none = judged.as_ref().is_some_and(|judged| judged.is_none);
-        remember(slot, guess.after(is_none));
-        if let Some(judged) = judged {
-            check_age(index, snapshot, judged.changed);
-        }
-        is_none
+        ask(&wanted, snapshot, 0).is_some()
     }
 }
 
-fn remember(slot: usize, guess: Guess) {
-    KNOWN.with_borrow_mut(|known| {
-        if known.is_empty() {
-            known.resize(GUESSES, Guess::default());
-        }
-        known[slot] = guess;
-    });
+/// The TIDs of all entries in a range, where they are `most` at most, and one page tells.
+///
+/// # Safety
+/// See `has_none`.
+unsafe fn ask(
+    wanted: &Wanted,
+    snapshot: pg_sys::Snapshot,
+    most: usize,
+) -> Option<SmallVec<[Tid; 8]>> {
+    let hash = wanted.hash(most).max(1);
+    let mut guess = KNOWN.with_borrow(|known| known.get(hash));
+    if guess.rest > 0 {
+        guess.rest -= 1;
+        remember(guess);
+        return None;
+    }
+    // SAFETY: by contract.
+    unsafe {
+        let mut cursor = PageCursor::new(wanted.index);
+        let judged = wanted.ask(&mut cursor, &mut guess, most);
+        let told = judged.as_ref().is_some_and(|judged| judged.tids.is_some());
+        remember(guess.after(told));
+        let judged = judged?;
+        check_age(wanted.index, snapshot, judged.changed);
+        judged.tids
+    }
+}
+
+fn remember(guess: Guess) {
+    KNOWN.with_borrow_mut(|known| known.set(guess));
 }
 
 /// What a page says.
 struct Judged {
-    is_none: bool,
+    /// Those of all entries, where they are not more than were asked for.
+    tids: Option<SmallVec<[Tid; 8]>>,
     /// The first item that is not before the entries.
     place: u16,
     /// The position in the log behind which the page was not changed.
@@ -136,11 +213,11 @@ enum Step {
 
 impl Wanted<'_> {
     /// What the page says that was guessed, or else the one that is found from the root: that is the next guess.
-    fn ask(&self, cursor: &mut PageCursor, guess: &mut Guess) -> Option<Judged> {
+    fn ask(&self, cursor: &mut PageCursor, guess: &mut Guess, most: usize) -> Option<Judged> {
         let is_there = guess.buffer > 0 && cursor.go_again(guess.block, guess.buffer);
-        let judged = is_there.then(|| cursor.locked(|page| self.judge(page, guess.place)));
+        let judged = is_there.then(|| cursor.locked(|page| self.judge(page, guess.place, most)));
         let judged = judged.flatten().or_else(|| {
-            let (block, judged) = self.descend(cursor)?;
+            let (block, judged) = self.descend(cursor, most)?;
             (guess.block, guess.buffer) = (block, cursor.buffer());
             Some(judged)
         });
@@ -151,7 +228,7 @@ impl Wanted<'_> {
     }
 
     /// Finds the leaf that has the entries if there are any, from the root. None where none is sure to be it.
-    fn descend(&self, cursor: &mut PageCursor) -> Option<(u32, Judged)> {
+    fn descend(&self, cursor: &mut PageCursor, most: usize) -> Option<(u32, Judged)> {
         // SAFETY: the index is open.
         unsafe {
             if !relation::has_block(self.index, 0) {
@@ -169,7 +246,7 @@ impl Wanted<'_> {
                     return None;
                 }
                 cursor.go(block);
-                match cursor.locked(|page| self.step(page)) {
+                match cursor.locked(|page| self.step(page, most)) {
                     Step::To(next) => block = next,
                     Step::Leaf(judged) => return judged.map(|judged| (block, judged)),
                     Step::Lost => return None,
@@ -180,7 +257,7 @@ impl Wanted<'_> {
     }
 
     /// Where the way goes on from a page that is locked.
-    fn step(&self, page: &Page) -> Step {
+    fn step(&self, page: &Page, most: usize) -> Step {
         let special = Special::of(page);
         if special.flags & IGNORED != 0 {
             return Step::To(special.next);
@@ -190,7 +267,7 @@ impl Wanted<'_> {
             return Step::To(special.next);
         }
         if special.flags & LEAF != 0 {
-            return Step::Leaf(self.judge(page, 0));
+            return Step::Leaf(self.judge(page, 0, most));
         }
         // The first item of an inner page has no columns, and comes before everything.
         let child = self
@@ -203,8 +280,9 @@ impl Wanted<'_> {
         })
     }
 
-    /// What a page that is locked says, if it is the leaf that decides. `guess` is where the first item is that is not before the entries, or 0.
-    fn judge(&self, page: &Page, guess: u16) -> Option<Judged> {
+    /// What a page that is locked says, if it is the leaf that decides, of `most` entries at most. `guess` is where the first item is that is not
+    /// before the entries, or 0.
+    fn judge(&self, page: &Page, guess: u16, most: usize) -> Option<Judged> {
         let special = Special::of(page);
         if special.flags & (LEAF | IGNORED) != LEAF {
             return None;
@@ -222,26 +300,31 @@ impl Wanted<'_> {
         if place == start && special.previous != 0 {
             return None;
         }
-        let judged = |is_none| {
+        let judged = |tids| {
             Some(Judged {
-                is_none,
+                tids,
                 place,
                 changed: page.changed(),
             })
         };
-        let mut at = place;
-        while at <= last {
+        let mut tids = SmallVec::new();
+        for at in place..=last {
             match self.order(page, at)? {
-                Ordering::Equal if page.is_dead(at) && !self.also_dead => at += 1,
-                Ordering::Equal => return judged(false),
-                Ordering::Greater => return judged(true),
+                Ordering::Equal if page.is_dead(at) && !self.also_dead => {}
+                Ordering::Equal => {
+                    tids.extend(Item::of(page.stored(at)?).tids());
+                    if tids.len() > most {
+                        return judged(None);
+                    }
+                }
+                Ordering::Greater => return judged(Some(tids)),
                 Ordering::Less => return None,
             }
         }
         // All that is behind the last item is on the next page, if there is one, and not before this one's high key.
         let is_last = special.next == 0 || self.order(page, HIGH_KEY)? == Ordering::Greater;
         if is_last {
-            judged(true)
+            judged(Some(tids))
         } else {
             None
         }

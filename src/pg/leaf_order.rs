@@ -79,9 +79,10 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    /// A number for the index's file, and what the first columns are.
-    pub fn hash(&self) -> u64 {
+    /// A number for the index's file, what the first columns are, and how many entries are asked for at most.
+    pub fn hash(&self, most: usize) -> u64 {
         let mut hasher = FxHasher::default();
+        most.hash(&mut hasher);
         self.range.span.is_some().hash(&mut hasher);
         // SAFETY: the index is open, the values of its columns.
         unsafe {

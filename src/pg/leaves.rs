@@ -26,7 +26,7 @@ pub struct Item {
 }
 
 impl Item {
-    fn of(found: PageTuple) -> Item {
+    pub(super) fn of(found: PageTuple) -> Item {
         Item {
             tuple: found.header.cast(),
             len: found.len,

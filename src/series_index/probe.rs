@@ -61,8 +61,11 @@ pub unsafe fn visit_section(
                 None => return,
             },
         };
-        if leaf_gap::has_none_without_time(desc.index, core::ptr::null_mut(), first) {
-            return;
+        if let Some(entries) = leaf_gap::all_without_time(desc.index, first) {
+            let headers = entries
+                .into_iter()
+                .filter_map(index_entries::header_of_entry);
+            return headers.for_each(visit);
         }
         let columns = desc.columns.len();
         let mut keys = Vec::with_capacity(columns);

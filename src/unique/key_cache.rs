@@ -145,6 +145,10 @@ pub struct KeyCache {
     pub chunks: Vec<Known>,
     /// Headers that were looked at, and their chunks.
     loaded: FxHashMap<Tid, Option<usize>>,
+    /// Headers of chunks that have no times of those which were covered, and their least and greatest times.
+    waiting: FxHashMap<Tid, (i64, i64)>,
+    /// The least and the greatest of these times.
+    waiting_span: Option<(i64, i64)>,
     series: FxHashMap<Bytes, Series>,
     /// Chunks of several series, sorted by series and time.
     shared: Vec<usize>,
@@ -270,6 +274,8 @@ impl KeyCache {
             except: Vec::new(),
             chunks: Vec::new(),
             loaded: FxHashMap::default(),
+            waiting: FxHashMap::default(),
+            waiting_span: None,
             series: FxHashMap::default(),
             shared: Vec::new(),
             loose: Vec::new(),
@@ -298,6 +304,8 @@ impl KeyCache {
         (from, to): (i64, i64),
         snapshot: pg_sys::Snapshot,
     ) {
+        // SAFETY: by contract.
+        unsafe { self.load_waiting(series_key.desc, (from, to), snapshot) };
         let covered = self
             .series
             .get(&series_key.bytes)
@@ -315,7 +323,7 @@ impl KeyCache {
             let snapshot = pg_sys::RegisterSnapshot(snapshot);
             if !self.all_read {
                 probe::visit_section(desc, key, Section::All, |header| {
-                    self.load(desc, header, snapshot);
+                    self.load_if_due(desc, header, (from, to), snapshot);
                 });
                 self.all_read = true;
             }
@@ -324,7 +332,7 @@ impl KeyCache {
                 let first = bytes_of(self.epoch.table, &desc.columns, first);
                 if !self.first_keys_read.contains(&first) {
                     probe::visit_section(desc, key, Section::FirstKey, |header| {
-                        self.load(desc, header, snapshot);
+                        self.load_if_due(desc, header, (from, to), snapshot);
                     });
                     self.first_keys_read.insert(first);
                 }
@@ -332,7 +340,7 @@ impl KeyCache {
             if let Some(cell) = probe::cell_of(desc, key) {
                 if !self.cells_read.contains(&cell) {
                     probe::visit_section(desc, key, Section::Cell, |header| {
-                        self.load(desc, header, snapshot);
+                        self.load_if_due(desc, header, (from, to), snapshot);
                     });
                     self.cells_read.insert(cell);
                 }
@@ -440,6 +448,54 @@ impl KeyCache {
             }
         }
         hits
+    }
+
+    /// Opens the chunk of a header, or lets it wait where it has none of these times.
+    unsafe fn load_if_due(
+        &mut self,
+        desc: &IndexDesc,
+        header: Tid,
+        (from, to): (i64, i64),
+        snapshot: pg_sys::Snapshot,
+    ) {
+        if self.loaded.contains_key(&header) || self.waiting.contains_key(&header) {
+            return;
+        }
+        // SAFETY: the callers' contract.
+        unsafe {
+            match chunk_cache::times_at(self.epoch.table, header) {
+                Some((min, max)) if max < from || to < min => {
+                    self.waiting.insert(header, (min, max));
+                    let (first, last) = self.waiting_span.unwrap_or((min, max));
+                    self.waiting_span = Some((first.min(min), last.max(max)));
+                }
+                _ => drop(self.load(desc, header, snapshot)),
+            }
+        }
+    }
+
+    /// Opens the chunks that have waited for one of these times.
+    unsafe fn load_waiting(
+        &mut self,
+        desc: &IndexDesc,
+        (from, to): (i64, i64),
+        snapshot: pg_sys::Snapshot,
+    ) {
+        let meets = |(min, max): (i64, i64)| min <= to && from <= max;
+        if !self.waiting_span.is_some_and(meets) {
+            return;
+        }
+        let due: Vec<Tid> = self
+            .waiting
+            .iter()
+            .filter(|(_, &times)| meets(times))
+            .map(|(&header, _)| header)
+            .collect();
+        for header in due {
+            self.waiting.remove(&header);
+            // SAFETY: the callers' contract.
+            unsafe { self.load(desc, header, snapshot) };
+        }
     }
 
     /// Opens the chunk of a header, unless it is known; returns what it is.

@@ -310,6 +310,21 @@ pub fn chunk_id(body: &[u8]) -> u64 {
     })
 }
 
+/// The least and the greatest time of the chunk whose header `body` is. None for anything else, and where its rows are in no order, or what it
+/// says is not to be trusted.
+pub fn times(body: &[u8]) -> Option<(i64, i64)> {
+    if body_kind(body) != BodyKind::Header || body[4] > VERSION {
+        return None;
+    }
+    let sound = body.get(..slots_start(body))?;
+    let flags = u16::from_le_bytes(array(body, 6));
+    let is_sorted = flags & FLAG_SORTED != 0;
+    let is_sound = sound.len() >= HEADER_HEAD
+        && u32::from_le_bytes(array(sound, CHECKSUM_AT)) == checksum(sound);
+    let time = |at| i64::from_le_bytes(array(body, at));
+    (is_sorted && is_sound).then(|| (time(24), time(32)))
+}
+
 /// Rows of the chunk whose header `body` is, as far as it is one.
 pub fn row_count(body: &[u8]) -> u32 {
     match body.get(16..20) {
@@ -379,6 +394,26 @@ pub fn decode(body: &[u8]) -> Result<StorageTuple<'_>, FormatError> {
 mod tests {
     use super::super::tid::Tid;
     use super::*;
+
+    #[test]
+    fn times_are_those_of_a_sound_header_with_an_order() {
+        let header = sample();
+        let mut body = header.encode();
+        assert_eq!(times(&body), Some((-5, i64::MAX)));
+        let (_, decoded) = (body.len(), decode(&body).unwrap());
+        assert_eq!(decoded, StorageTuple::Header(header.clone()));
+        for at in 0..body.len() {
+            body[at] ^= 16;
+            assert_eq!(times(&body), None, "byte {at}");
+            assert_eq!(times(&body[..at]), None, "length {at}");
+            body[at] ^= 16;
+        }
+        let loose = Header {
+            flags: FLAG_ONE_SERIES,
+            ..header
+        };
+        assert_eq!(times(&loose.encode()), None);
+    }
 
     fn sample() -> Header {
         Header {
