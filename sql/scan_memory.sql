@@ -52,5 +52,11 @@ FETCH 2 FROM second;
 FETCH 2 FROM first;
 FETCH BACKWARD 3 FROM first;
 COMMIT;
-DROP FUNCTION ordered, peak_kb;
+-- A node that begins again for each row of another relation gives back what it had.
+\c -
+CREATE FUNCTION context_bytes() RETURNS bigint LANGUAGE sql AS $$SELECT sum(used_bytes) FROM pg_backend_memory_contexts$$;
+SELECT max(bytes) - min(bytes) < 300000 AS steady, count(last) AS found
+FROM (SELECT found.last, CASE WHEN g IN (1, 20000) THEN context_bytes() END AS bytes
+      FROM generate_series(1, 20000) g, LATERAL (SELECT max(seq) AS last FROM wide WHERE device = g % 3 AND time > '2026-01-01 11:00'::timestamptz) found) one_by_one;
+DROP FUNCTION ordered, peak_kb, context_bytes;
 DROP TABLE wide;

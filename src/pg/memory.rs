@@ -39,6 +39,26 @@ pub unsafe fn own<T>(context: pg_sys::MemoryContext, value: T) -> *mut T {
     }
 }
 
+/// A context for little, below `parent`. Core keeps some of this size for whoever asks next.
+///
+/// # Safety
+/// `parent` must be a live memory context; whoever makes it deletes it, or leaves that to the parent's end.
+pub unsafe fn small(
+    parent: pg_sys::MemoryContext,
+    name: &'static core::ffi::CStr,
+) -> pg_sys::MemoryContext {
+    // SAFETY: by contract.
+    unsafe {
+        pg_sys::AllocSetContextCreateInternal(
+            parent,
+            name.as_ptr(),
+            pg_sys::ALLOCSET_SMALL_MINSIZE as usize,
+            pg_sys::ALLOCSET_SMALL_INITSIZE as usize,
+            pg_sys::ALLOCSET_SMALL_MAXSIZE as usize,
+        )
+    }
+}
+
 /// Runs `body` with `context` as the current memory context.
 ///
 /// # Safety

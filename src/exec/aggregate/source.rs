@@ -26,6 +26,8 @@ pub struct Source {
     blocks: u32,
     /// Of the chunk that was come upon last, at a place.
     last: Option<Rc<Reader>>,
+    /// What the scan or fetch has, which a node that begins again many times must not gather.
+    memory: pg_sys::MemoryContext,
 }
 
 enum Way {
@@ -87,15 +89,22 @@ impl Source {
             let table = (*node).ss.ss_currentRelation;
             let estate = (*node).ss.ps.state;
             let snapshot = (*estate).es_snapshot;
-            let memory = (*selection.evaluation.context).ecxt_per_tuple_memory;
-            let old = pg_sys::MemoryContextSwitchTo((*estate).es_query_cxt);
-            let source = match shared.is_null() {
-                true => Source::begin(table, snapshot, slot, &selection.on_columns(), memory),
-                false => Source::shared(table, snapshot, slot, shared),
-            };
-            pg_sys::MemoryContextSwitchTo(old);
-            pg_sys::MemoryContextReset(memory);
-            source
+            let scratch = (*selection.evaluation.context).ecxt_per_tuple_memory;
+            let memory = memory::small((*estate).es_query_cxt, c"varve source");
+            let way = memory::within(memory, || match shared.is_null() {
+                true => Source::begin(table, snapshot, &selection.on_columns(), scratch),
+                false => Source::shared(table, shared, snapshot),
+            });
+            pg_sys::MemoryContextReset(scratch);
+            Source {
+                way,
+                table,
+                snapshot,
+                slot,
+                blocks: relation::blocks(table),
+                last: None,
+                memory,
+            }
         }
     }
 
@@ -124,16 +133,15 @@ impl Source {
     }
 
     /// # Safety
-    /// `table` must be open, `snapshot` registered, `slot` one for its rows. What is made of conditions lives in `scratch`. Inside a guarded entry point.
+    /// `table` must be open, `snapshot` registered. What is made of conditions lives in `scratch`. Inside a guarded entry point.
     unsafe fn begin(
         table: pg_sys::Relation,
         snapshot: pg_sys::Snapshot,
-        slot: *mut pg_sys::TupleTableSlot,
         conditions: &[(&Bounded, usize)],
         scratch: pg_sys::MemoryContext,
-    ) -> Source {
+    ) -> Way {
         // SAFETY: by contract.
-        let way = unsafe {
+        unsafe {
             match Source::find(table, snapshot, conditions, scratch) {
                 Found::Places(found) => Way::Places {
                     places: Places::Own {
@@ -144,15 +152,6 @@ impl Source {
                 },
                 Found::Pages => Way::Pages(begin_pages(table, snapshot, core::ptr::null_mut())),
             }
-        };
-        Source {
-            way,
-            table,
-            snapshot,
-            slot,
-            // SAFETY: by contract.
-            blocks: unsafe { relation::blocks(table) },
-            last: None,
         }
     }
 
@@ -172,18 +171,17 @@ impl Source {
         found.map_or(Found::Pages, Found::Places)
     }
 
-    /// A source that shares its places with other processes.
+    /// The way to places that it shares with other processes.
     ///
     /// # Safety
     /// As `begin`; the leader has initialized what is shared.
     unsafe fn shared(
         table: pg_sys::Relation,
-        snapshot: pg_sys::Snapshot,
-        slot: *mut pg_sys::TupleTableSlot,
         shared: *mut Shared,
-    ) -> Source {
+        snapshot: pg_sys::Snapshot,
+    ) -> Way {
         // SAFETY: by contract.
-        let way = unsafe {
+        unsafe {
             match Shared::pages(shared) {
                 Some(pages) => Way::Pages(begin_pages(table, snapshot, pages)),
                 None => Way::Places {
@@ -191,15 +189,6 @@ impl Source {
                     fetch: begin_fetch(table),
                 },
             }
-        };
-        Source {
-            way,
-            table,
-            snapshot,
-            slot,
-            // SAFETY: by contract.
-            blocks: unsafe { relation::blocks(table) },
-            last: None,
         }
     }
 
@@ -269,6 +258,7 @@ impl Source {
                     guarded(|| end(fetch));
                 }
             }
+            pg_sys::MemoryContextDelete(self.memory);
         }
     }
 }
