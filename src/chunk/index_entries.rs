@@ -35,6 +35,8 @@ const SERIES_PER_FIRST_KEY: usize = 32;
 const ROWS_PER_ENTRY: usize = 64;
 /// Series that have fewer rows in a chunk, on average, are entered by cells where they can be.
 const ROWS_PER_SERIES: usize = 128;
+/// Except by cells that have at least so many of them each, on average: an entry for each key would be more.
+const KEYS_PER_CELL: usize = 32;
 /// First keys of a cell: a power of two.
 const CELL_KEYS: i64 = 64;
 /// Where a cell has at most so many series in a shared chunk, it is as good as their keys.
@@ -317,7 +319,8 @@ unsafe fn cell_entries(
                 cells.push(cell);
             }
         }
-        if cells.len() * ROWS_PER_ENTRY > reader.chunk.header.rows as usize {
+        let few_rows = cells.len() * ROWS_PER_ENTRY > reader.chunk.header.rows as usize;
+        if few_rows && cells.len() * KEYS_PER_CELL > by_first.len() {
             return None;
         }
         let first = |cell| (time_datum(cell, length), false);

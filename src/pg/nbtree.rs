@@ -50,6 +50,12 @@ mod core {
         pub fn btgettuple(scan: IndexScanDesc, direction: ScanDirection::Type) -> bool;
         pub fn btendscan(scan: IndexScanDesc);
         pub fn IndexScanEnd(scan: IndexScanDesc);
+        pub fn index_deform_tuple(
+            tuple: IndexTuple,
+            descriptor: TupleDesc,
+            values: *mut Datum,
+            nulls: *mut bool,
+        );
     }
 }
 
@@ -220,6 +226,20 @@ pub unsafe fn validate(class: pg_sys::Oid) -> bool {
 pub unsafe fn build_phase_name(phase: i64) -> *mut ::core::ffi::c_char {
     // SAFETY: by contract.
     unsafe { guarded!(core::btbuildphasename(phase)) }
+}
+
+/// Takes the values out of an index tuple. It raises no error, so it needs no guard.
+///
+/// # Safety
+/// The tuple must be of the descriptor; both arrays must have room for all columns.
+pub unsafe fn deform(
+    tuple: pg_sys::IndexTuple,
+    descriptor: pg_sys::TupleDesc,
+    values: *mut pg_sys::Datum,
+    nulls: *mut bool,
+) {
+    // SAFETY: by contract.
+    unsafe { core::index_deform_tuple(tuple, descriptor, values, nulls) }
 }
 
 /// A scan over the entries of an index, with their values.

@@ -1,10 +1,11 @@
 //! Chunks that are entered by first keys, or by cells of them, for a scan that names no first key: their series are read cell by cell in
-//! the order of the index, so that no more than a cell of them is in memory.
+//! the order of the index, so that no more than a cell of them is in memory. The only chunk of a cell, sorted as the index is, needs none of
+//! this: its rows go out as they lie (`Run`).
 
-use super::entries::{IndexDesc, Key, Time};
+use super::entries::{IndexDesc, Key, KeyValues, Time};
 use super::opened::Opened;
 use super::quals::Quals;
-use super::rows::View;
+use super::rows::{is_sorted_as, partition_point, rows_of_first_keys, ChunkRows, View};
 use super::section::{has_rows, is_null, Place, Section, Unkeyed};
 use crate::chunk::{dead_header, index_entries};
 use crate::pg::error;
@@ -14,7 +15,63 @@ use crate::table::fetched;
 use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
 use rustc_hash::FxHashSet;
+use std::ops::Range;
 use std::rc::Rc;
+
+/// Rows of a chunk that is sorted as the index is, those of a cell that nobody has taken yet.
+struct Run {
+    open: Rc<OpenChunk>,
+    rows: Range<u32>,
+}
+
+impl Run {
+    /// # Safety
+    /// `view` must be of the chunk's table.
+    unsafe fn key(&self, row: u32, view: View) -> KeyValues {
+        let keys = view.desc.columns[..view.desc.key_columns()].iter();
+        // SAFETY: by contract.
+        keys.map(|&column| unsafe { self.open.reader.value(view.descriptor, row, column) })
+            .collect()
+    }
+
+    /// The row that comes next.
+    fn first(&self, forward: bool) -> Option<u32> {
+        let mut rows = self.rows.clone();
+        if forward {
+            rows.next()
+        } else {
+            rows.next_back()
+        }
+    }
+
+    /// Takes the rows that come before those of `key`, or with it these as well.
+    ///
+    /// # Safety
+    /// As `key`.
+    unsafe fn take(
+        &mut self,
+        key: &KeyValues,
+        with_it: bool,
+        forward: bool,
+        view: View,
+    ) -> Range<u32> {
+        let (start, end) = (self.rows.start, self.rows.end);
+        let cut = partition_point(start..end, |row| {
+            // SAFETY: by contract.
+            let order = view
+                .desc
+                .compare_values(&unsafe { self.key(row, view) }, key);
+            order.is_lt() || order.is_eq() && forward == with_it
+        });
+        if forward {
+            self.rows = cut..end;
+            start..cut
+        } else {
+            self.rows = start..cut;
+            cut..end
+        }
+    }
+}
 
 /// A walk over the cells of an index.
 pub struct Walk {
@@ -22,8 +79,9 @@ pub struct Walk {
     forward: bool,
     /// The entry that was read ahead: its cell, and the header it names.
     ahead: Option<(i64, Tid)>,
-    /// Series of the cell that it is at.
+    /// Series of the cell that it is at, or its rows.
     section: Section,
+    run: Option<Run>,
     /// Chunks that keys of this cell, and of the one before, point into.
     chunks: Vec<Rc<OpenChunk>>,
     before: Vec<Rc<OpenChunk>>,
@@ -39,6 +97,7 @@ impl Walk {
             forward: true,
             ahead: None,
             section: Section::default(),
+            run: None,
             chunks: Vec::new(),
             before: Vec::new(),
             known: FxHashSet::default(),
@@ -70,6 +129,7 @@ impl Walk {
     pub fn clear(&mut self) {
         self.ahead = None;
         self.section = Section::default();
+        self.run = None;
         self.chunks.clear();
         self.before.clear();
     }
@@ -95,13 +155,61 @@ impl Walk {
                 return Some(Rc::clone(key));
             }
             // SAFETY: by contract.
-            unsafe { self.next_cell(place, quals, opened, fetch)? };
+            unsafe {
+                if let Some(run) = &self.run {
+                    if let Some(row) = run.first(self.forward) {
+                        return Some(Key::borrowed(run.key(row, place.view(quals))));
+                    }
+                }
+                self.next_cell(place, quals, opened, fetch)?;
+            }
         }
     }
 
     /// Takes the rows of the series that comes next.
-    pub fn take(&mut self) -> Vec<(Time, Tid)> {
-        self.section.take(self.forward)
+    ///
+    /// # Safety
+    /// `view` must be of the scan's table.
+    pub unsafe fn take(&mut self, view: View) -> Vec<(Time, Tid)> {
+        let Some(run) = &mut self.run else {
+            return self.section.take(self.forward);
+        };
+        let Some(row) = run.first(self.forward) else {
+            return Vec::new();
+        };
+        // SAFETY: by contract.
+        let rows = unsafe { run.take(&run.key(row, view), true, self.forward, view) };
+        let (reader, column) = (&run.open.reader, view.desc.time_column());
+        let seen = rows.filter(|&row| !run.open.is_hidden(row));
+        let mut rows: Vec<_> = seen
+            .map(|row| {
+                // SAFETY: by contract.
+                let (value, isnull) = unsafe { reader.value(view.descriptor, row, column) };
+                (
+                    view.desc.time_of(value, isnull),
+                    Tid::of_row(reader.chunk.tid, row),
+                )
+            })
+            .collect();
+        if !self.forward {
+            rows.reverse();
+        }
+        rows
+    }
+
+    /// Takes the rows of all series of the cell that come before that of `other`, or of all where there is none, if they lie in a chunk in
+    /// their order.
+    ///
+    /// # Safety
+    /// `view` must be of the scan's table.
+    pub unsafe fn take_run(&mut self, other: Option<&Key>, view: View) -> Option<ChunkRows> {
+        let run = self.run.as_mut()?;
+        let rows = match other {
+            // SAFETY: by contract.
+            Some(other) => unsafe { run.take(&other.values, false, self.forward, view) },
+            None => core::mem::take(&mut run.rows),
+        };
+        Some(ChunkRows::new(Rc::clone(&run.open), rows))
     }
 
     /// Reads the series of the next cell; `None` where there is none.
@@ -129,12 +237,17 @@ impl Walk {
                     fetched::offer(fetch, place.snapshot, chunk);
                 }
             }
-            let view = View {
-                desc: place.desc,
-                quals,
-                descriptor: (*place.table).rd_att,
-            };
-            self.section = Section::collect_of(&self.chunks, view, Some(cell));
+            let view = place.view(quals);
+            self.run = None;
+            match &self.chunks[..] {
+                [open] if !quals.ask_for_anything() && is_sorted_as(&open.reader, view.desc) => {
+                    let keys = index_entries::keys_of_cell(cell);
+                    let rows = rows_of_first_keys(&open.reader, view, keys);
+                    let open = Rc::clone(open);
+                    self.run = Some(Run { open, rows });
+                }
+                chunks => self.section = Section::collect_of(chunks, view, Some(cell)),
+            }
         }
         Some(())
     }

@@ -3,7 +3,7 @@
 use super::quals::Quals;
 use crate::chunk::index_entries;
 use crate::pg::error;
-use crate::pg::nbtree::EntryScan;
+use crate::pg::nbtree::{self, EntryScan};
 use crate::pg::relation;
 use crate::pg::tid::Tid;
 use pgrx::pg_sys;
@@ -60,7 +60,12 @@ impl IndexDesc {
 
     /// Order of two series in the index.
     pub fn compare(&self, a: &Key, b: &Key) -> Ordering {
-        for (at, (a, b)) in a.values.iter().zip(&b.values).enumerate() {
+        self.compare_values(&a.values, &b.values)
+    }
+
+    /// The same of what keys consist of.
+    pub fn compare_values(&self, a: &KeyValues, b: &KeyValues) -> Ordering {
+        for (at, (a, b)) in a.iter().zip(b).enumerate() {
             let order = match (a.1, b.1) {
                 (true, true) => Ordering::Equal,
                 (a_null, b_null) if a_null != b_null => a_null.cmp(&b_null),
@@ -87,15 +92,19 @@ pub type KeyValues = SmallVec<[(pg_sys::Datum, bool); 2]>;
 pub struct Key {
     pub values: KeyValues,
     /// The index tuple that by-reference values point into, where there are any that are not a reader's.
-    _tuple: Vec<u64>,
+    tuple: Vec<u64>,
 }
 
 impl Key {
+    fn empty() -> Rc<Key> {
+        Key::borrowed(KeyValues::new())
+    }
+
     /// Values that live elsewhere, long enough.
     pub fn borrowed(values: KeyValues) -> Rc<Key> {
         Rc::new(Key {
             values,
-            _tuple: Vec::new(),
+            tuple: Vec::new(),
         })
     }
 }
@@ -123,6 +132,8 @@ pub struct Stream {
     sub_scans: core::ops::Range<usize>,
     running: bool,
     key: Option<Rc<Key>>,
+    /// The key before, whose memory the next one takes if nobody has it any more.
+    before: Option<Rc<Key>>,
     /// Entries that were read ahead.
     ahead: VecDeque<Entry>,
     values: Vec<pg_sys::Datum>,
@@ -137,6 +148,7 @@ impl Stream {
             sub_scans: 0..0,
             running: false,
             key: None,
+            before: None,
             ahead: VecDeque::new(),
             values: vec![pg_sys::Datum::from(0usize); desc.columns.len()],
             nulls: vec![true; desc.columns.len()],
@@ -234,7 +246,7 @@ impl Stream {
             let header = index_entries::header_of_entry(tid);
             // SAFETY: the tuple is of this index and stays until the next read.
             let key = unsafe {
-                pg_sys::index_deform_tuple(
+                nbtree::deform(
                     tuple,
                     (*desc.index).rd_att,
                     self.values.as_mut_ptr(),
@@ -275,29 +287,31 @@ impl Stream {
             if let Some(key) = self.key.as_ref().filter(|key| same(key)) {
                 return Rc::clone(key);
             }
-            let mut copy = Vec::new();
+            let mut next = self.before.take().unwrap_or_else(Key::empty);
+            if Rc::get_mut(&mut next).is_none() {
+                next = Key::empty();
+            }
+            let key = Rc::get_mut(&mut next).expect("BUG: a key of its own");
             if !attributes.iter().all(|attribute| attribute.attbyval) {
                 let bytes = usize::from((*tuple).t_info & INDEX_SIZE_MASK);
-                copy.resize(bytes.div_ceil(8), 0u64);
+                key.tuple.resize(bytes.div_ceil(8), 0u64);
                 core::ptr::copy_nonoverlapping(
                     tuple.cast::<u8>(),
-                    copy.as_mut_ptr().cast::<u8>(),
+                    key.tuple.as_mut_ptr().cast::<u8>(),
                     bytes,
                 );
-                pg_sys::index_deform_tuple(
-                    copy.as_mut_ptr().cast(),
+                nbtree::deform(
+                    key.tuple.as_mut_ptr().cast(),
                     descriptor,
                     self.values.as_mut_ptr(),
                     self.nulls.as_mut_ptr(),
                 );
             }
             let values = self.values.iter().copied().zip(self.nulls.iter().copied());
-            let key = Rc::new(Key {
-                values: values.take(desc.key_columns()).collect(),
-                _tuple: copy,
-            });
-            self.key = Some(Rc::clone(&key));
-            key
+            key.values.clear();
+            key.values.extend(values.take(desc.key_columns()));
+            self.before = self.key.replace(Rc::clone(&next));
+            next
         }
     }
 }

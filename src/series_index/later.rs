@@ -58,6 +58,10 @@ impl Later {
 }
 
 impl Turns {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Takes the next chunk, unless all its rows come after `time` or with it.
     pub fn next_before(&mut self, time: Option<Time>, forward: bool) -> Option<Rc<OpenChunk>> {
         let next = first_time(self.0.last()?, forward);

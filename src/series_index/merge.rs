@@ -9,6 +9,9 @@
 //!
 //! A long series has several entries of one chunk. The first that is met brings all rows of the chunk, and each
 //! of them says up to where everything has been read.
+//!
+//! Most series are in one place: their next entry is of another series, and no other source has them. Their rows come out as they are there,
+//! without being merged (`Lone`): of many short series, merging would cost more than all else.
 
 use super::cells::Walk;
 use super::ends::{self, Ends};
@@ -51,8 +54,8 @@ pub struct Sources<'a> {
     pub upper: Option<(pg_sys::ScanKeyData, pg_sys::ScanKeyData)>,
 }
 
-impl Sources<'_> {
-    fn view(&self) -> View<'_> {
+impl<'a> Sources<'a> {
+    fn view(&self) -> View<'a> {
         View {
             desc: self.desc,
             quals: self.quals,
@@ -65,20 +68,38 @@ impl Sources<'_> {
         self.stream.forward
     }
 
-    /// The next series of the chunks that are walked over by cells.
-    fn peek_cells(&mut self) -> Option<Rc<Key>> {
-        let walk = self.walk.as_deref_mut()?;
-        let place = Place {
+    fn place(&self) -> Place<'a> {
+        Place {
             desc: self.desc,
             table: self.table,
             snapshot: self.snapshot,
-        };
+        }
+    }
+
+    /// The next series of the chunks that are walked over by cells.
+    fn peek_cells(&mut self) -> Option<Rc<Key>> {
+        let place = self.place();
+        let walk = self.walk.as_deref_mut()?;
         // SAFETY: index and table are open, the snapshot valid.
         unsafe { walk.peek(place, self.quals, self.opened, self.fetch) }
     }
 
     fn take_cells(&mut self) -> Vec<(Time, Tid)> {
-        self.walk.as_deref_mut().map_or_else(Vec::new, Walk::take)
+        let view = self.view();
+        let walk = self.walk.as_deref_mut();
+        // SAFETY: the walk is over chunks of the table.
+        walk.map_or_else(Vec::new, |walk| unsafe { walk.take(view) })
+    }
+
+    /// Rows of the cells that come before all else, where these are in one chunk, in its order.
+    fn take_run(&mut self, next: &NextSeries) -> Option<ChunkRows> {
+        if next.in_section || !next.in_cells {
+            return None;
+        }
+        let view = self.view();
+        let walk = self.walk.as_deref_mut()?;
+        // SAFETY: the walk is over chunks of the table.
+        unsafe { walk.take_run(next.other.as_deref(), view) }
     }
 
     /// The next entry of this sub-scan or the first one of a later sub-scan.
@@ -147,14 +168,44 @@ impl Sources<'_> {
 
     /// The rows of a series in a keyed chunk that was just opened.
     fn rows_of(&mut self, header: Tid, open: &OpenChunk, key: &Key) -> Range<u32> {
-        let known = self.opened.chunks.get(&header);
-        let known = known.map_or(0..0, |chunk| chunk.found.clone());
+        let view = self.view();
+        let known = self.opened.found(header);
+        let before = known.as_deref().map_or(0..0, Range::clone);
         // SAFETY: the chunk is of the scan's table, the key of its index.
-        let found = unsafe { rows_of_series(&open.reader, key, self.view(), known) };
-        if let Some(chunk) = self.opened.chunks.get_mut(&header) {
-            chunk.found = found.clone();
+        let found = unsafe { rows_of_series(&open.reader, key, view, before) };
+        if let Some(known) = known {
+            *known = found.clone();
         }
         found
+    }
+
+    /// The rows that the scan wants of the series that an entry names, in its chunk, if there are any.
+    fn wanted_rows(&mut self, entry: &Entry, open: Rc<OpenChunk>) -> Option<ChunkRows> {
+        let rows = self.rows_of(entry.tid, &open, &entry.key);
+        let header = &open.reader.chunk.header;
+        // No index has ever had steps of so few rows.
+        let is_last = rows.len() <= BLOCK_ROWS
+            || header.has(FLAG_ONE_SERIES) && entry.time == (false, header.max_time);
+        if !self.forward() && !rows.is_empty() && is_last {
+            // The entry has the time of the series' last row, which comes first: no block is decoded for it.
+            let (time, _) = self.desc.time_datum(entry.time);
+            let column = self.desc.time_column();
+            open.reader.know(column, rows.end - 1, time);
+        }
+        self.within_bounds(open, rows)
+    }
+
+    /// What the bounds of time leave of the rows of a series in a chunk, if there are any.
+    fn within_bounds(&self, open: Rc<OpenChunk>, rows: Range<u32>) -> Option<ChunkRows> {
+        // SAFETY: the chunk is of the scan's table; a table with chunks is ours, and so is the fetch.
+        unsafe {
+            let rows = within_bounds(&open.reader, rows, self.view(), self.forward());
+            if rows.is_empty() {
+                return None;
+            }
+            fetched::offer(self.fetch, self.snapshot, &open);
+            Some(ChunkRows::new(open, rows))
+        }
     }
 
     /// Has the snapshot no keyed chunk with times behind this one?
@@ -199,6 +250,11 @@ enum Source {
 }
 
 impl Group {
+    /// Are all its rows in the section, and have been found there?
+    fn is_section_alone(&self) -> bool {
+        self.complete && self.later.is_empty()
+    }
+
     fn next(&mut self, sources: &mut Sources) -> Option<Tid> {
         loop {
             error::check_interrupts();
@@ -356,22 +412,7 @@ impl Group {
             return false;
         };
         self.met.push(entry.tid);
-        // SAFETY: the chunk is of the scan's table, the key of its index.
-        let rows = unsafe {
-            let rows = sources.rows_of(entry.tid, &open, &self.key);
-            let header = &open.reader.chunk.header;
-            // No index has ever had steps of so few rows.
-            let is_last = rows.len() <= BLOCK_ROWS
-                || header.has(FLAG_ONE_SERIES) && entry.time == (false, header.max_time);
-            if !sources.forward() && !rows.is_empty() && is_last {
-                // The entry has the time of the series' last row, which comes first: no block is decoded for it.
-                let (time, _) = sources.desc.time_datum(entry.time);
-                open.reader
-                    .know(sources.desc.time_column(), rows.end - 1, time);
-            }
-            within_bounds(&open.reader, rows, sources.view(), sources.forward())
-        };
-        self.show(open, rows, sources);
+        self.chunks.extend(sources.wanted_rows(entry, open));
         true
     }
 
@@ -380,22 +421,9 @@ impl Group {
         let Some(open) = self.later.next_before(time, sources.forward()) else {
             return false;
         };
-        // SAFETY: the chunk is of the scan's table, the key of its index.
-        let rows = unsafe {
-            let rows = sources.rows_of(open.reader.chunk.tid, &open, &self.key);
-            within_bounds(&open.reader, rows, sources.view(), sources.forward())
-        };
-        self.show(open, rows, sources);
+        let rows = sources.rows_of(open.reader.chunk.tid, &open, &self.key);
+        self.chunks.extend(sources.within_bounds(open, rows));
         true
-    }
-
-    /// Adds these rows of a chunk, if there are any.
-    fn show(&mut self, open: Rc<OpenChunk>, rows: Range<u32>, sources: &Sources) {
-        if !rows.is_empty() {
-            // SAFETY: a table with chunks is ours, and so is the fetch.
-            unsafe { fetched::offer(sources.fetch, sources.snapshot, &open) };
-            self.chunks.push(ChunkRows::new(open, rows));
-        }
     }
 
     /// All further entries of the series lie above the upper bound.
@@ -412,28 +440,122 @@ impl Group {
     }
 }
 
+/// Rows that are in one place, in order: of a series, or of several.
+#[derive(Default)]
+struct Lone {
+    /// In a chunk.
+    chunk: Option<ChunkRows>,
+    /// Of chunks that are not keyed.
+    section: VecDeque<(Time, Tid)>,
+}
+
+impl Lone {
+    fn next(&mut self, sources: &Sources) -> Option<Tid> {
+        if let Some(chunk) = &mut self.chunk {
+            // SAFETY: the chunk is of the scan's table.
+            let tid = unsafe { chunk.next(sources.view(), sources.forward()) };
+            if tid.is_some() {
+                return tid;
+            }
+            // SAFETY: a table with chunks is ours, and so is the fetch.
+            unsafe { fetched::leave(sources.fetch, &chunk.open) };
+            self.chunk = None;
+        }
+        self.section.pop_front().map(|(_, tid)| tid)
+    }
+}
+
 /// All rows of a scan, in order.
 #[derive(Default)]
 pub struct Merge {
+    lone: Lone,
     group: Option<Group>,
     pub section: Section,
+}
+
+/// The sources that have the series that comes next.
+struct NextSeries {
+    /// As the index or another source has it.
+    key: Rc<Key>,
+    in_index: bool,
+    in_section: bool,
+    in_cells: bool,
+    /// The series that index and section have next, be it the same.
+    other: Option<Rc<Key>>,
+}
+
+impl NextSeries {
+    /// One that nothing else has.
+    fn of_index(key: Rc<Key>) -> NextSeries {
+        NextSeries {
+            key,
+            in_index: true,
+            in_section: false,
+            in_cells: false,
+            other: None,
+        }
+    }
 }
 
 impl Merge {
     /// The next row.
     pub fn next(&mut self, sources: &mut Sources) -> Option<Tid> {
         loop {
+            if let Some(tid) = self.lone.next(sources) {
+                return Some(tid);
+            }
             if let Some(group) = &mut self.group {
                 if let Some(tid) = group.next(sources) {
                     return Some(tid);
                 }
+                self.group = None;
             }
-            self.group = Some(self.next_group(sources)?);
+            error::check_interrupts();
+            let next = self.next_series(sources)?;
+            let is_lone = match (next.in_index, next.in_section || next.in_cells) {
+                (true, false) => self.take_lone(sources),
+                (true, true) => false,
+                (false, _) => {
+                    self.lone.chunk = sources.take_run(&next);
+                    self.lone.chunk.is_some()
+                }
+            };
+            if is_lone {
+                continue;
+            }
+            let group = self.next_group(next, sources);
+            if group.is_section_alone() {
+                self.lone.section = group.section;
+            } else {
+                self.group = Some(group);
+            }
         }
     }
 
+    /// Takes the entry of a series of which it is the only one; false where it is not.
+    fn take_lone(&mut self, sources: &mut Sources) -> bool {
+        let Some(entry) = sources.stream.take() else {
+            return false;
+        };
+        if !entry.is_header {
+            sources.stream.unread(entry);
+            return false;
+        }
+        // Entries that the snapshot does not see have been taken, too.
+        let Some(open) = sources.open(&entry) else {
+            return true;
+        };
+        let next = sources.stream.peek(sources.desc, sources.quals);
+        if next.is_some_and(|next| Rc::ptr_eq(&next.key, &entry.key)) {
+            sources.stream.unread(entry);
+            return false;
+        }
+        self.lone.chunk = sources.wanted_rows(&entry, open);
+        true
+    }
+
     /// The series that comes next, in the index or in the section or in both.
-    fn next_group(&mut self, sources: &mut Sources) -> Option<Group> {
+    fn next_series(&mut self, sources: &mut Sources) -> Option<NextSeries> {
         let forward = sources.forward();
         let desc = sources.desc;
         let comes_first = |a: &Rc<Key>, b: &Rc<Key>| {
@@ -444,28 +566,56 @@ impl Merge {
                 order.reverse()
             }
         };
+        let first = |all: [&Option<Rc<Key>>; 2]| {
+            let all = all.into_iter().flatten();
+            let first = all.reduce(|first, next| {
+                if comes_first(next, first).is_lt() {
+                    next
+                } else {
+                    first
+                }
+            });
+            first.map(Rc::clone)
+        };
         let indexed = sources.peek_any().map(|entry| Rc::clone(&entry.key));
         let sectioned = self.section.peek(forward).map(Rc::clone);
         let in_cells = sources.peek_cells();
-        let all = [&indexed, &sectioned, &in_cells].into_iter().flatten();
-        let key = Rc::clone(all.reduce(|first, next| {
-            if comes_first(next, first).is_lt() {
-                next
-            } else {
-                first
-            }
-        })?);
+        if sectioned.is_none() && in_cells.is_none() {
+            return indexed.map(NextSeries::of_index);
+        }
+        let other = first([&indexed, &sectioned]);
+        let key = first([&other, &in_cells])?;
         let is_it = |other: &Option<Rc<Key>>| {
             other
                 .as_ref()
                 .is_some_and(|other| Rc::ptr_eq(other, &key) || comes_first(other, &key).is_eq())
         };
+        let (in_section, in_cells) = (is_it(&sectioned), is_it(&in_cells));
+        let in_index = is_it(&indexed);
+        // Entries of the index share the key that was read with them.
+        let key = indexed.filter(|_| in_index).unwrap_or(key);
+        Some(NextSeries {
+            key,
+            in_index,
+            in_section,
+            in_cells,
+            other,
+        })
+    }
+
+    /// Its rows in chunks that are not keyed, and those of these that have not been searched.
+    fn take_section(
+        &mut self,
+        next: &NextSeries,
+        sources: &mut Sources,
+    ) -> (VecDeque<(Time, Tid)>, Turns) {
+        let forward = sources.forward();
         let (mut section, mut later) = (Vec::new(), Turns::default());
-        if is_it(&sectioned) {
+        if next.in_section {
             section = self.section.take(forward);
             later = self.section.take_later();
         }
-        if is_it(&in_cells) {
+        if next.in_cells {
             let is_alone = section.is_empty();
             section.append(&mut sources.take_cells());
             if !is_alone {
@@ -475,12 +625,13 @@ impl Merge {
                 }
             }
         }
-        let from_index = is_it(&indexed);
-        // Entries of the index share the key that was read with them.
-        let key = indexed.filter(|_| from_index).unwrap_or(key);
-        let section = section.into();
-        Some(Group {
-            key,
+        (section.into(), later)
+    }
+
+    fn next_group(&mut self, next: NextSeries, sources: &mut Sources) -> Group {
+        let (section, later) = self.take_section(&next, sources);
+        Group {
+            key: next.key,
             tail: VecDeque::new(),
             chunks: SmallVec::new(),
             met: SmallVec::new(),
@@ -488,7 +639,7 @@ impl Merge {
             later,
             settled: None,
             rows_read: 0,
-            complete: !from_index,
-        })
+            complete: !next.in_index,
+        }
     }
 }

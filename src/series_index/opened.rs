@@ -13,13 +13,17 @@ use std::rc::Rc;
 #[derive(Default)]
 pub struct Opened {
     stamp: Option<(pg_sys::Snapshot, pg_sys::CommandId)>,
-    pub chunks: FxHashMap<Tid, OpenedChunk>,
+    chunks: Vec<OpenedChunk>,
+    places: FxHashMap<Tid, usize>,
+    /// The chunk that was asked for last: the next series is in it more often than not.
+    last: usize,
 }
 
-pub struct OpenedChunk {
+struct OpenedChunk {
+    header: Tid,
     open: Rc<OpenChunk>,
     /// Rows of the series that was looked for last.
-    pub found: Range<u32>,
+    found: Range<u32>,
 }
 
 /// Chunks that are kept open.
@@ -29,6 +33,7 @@ impl Opened {
     /// Forgets all of them.
     pub fn clear(&mut self) {
         self.chunks.clear();
+        self.places.clear();
     }
 
     /// The chunk whose header is at `header`, if the snapshot sees it.
@@ -46,10 +51,10 @@ impl Opened {
             let is_mvcc = (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_MVCC;
             let stamp = is_mvcc.then(|| (snapshot, (*snapshot).curcid));
             if stamp.is_none() || stamp != self.stamp || self.chunks.len() > MOST_OPENED {
-                self.chunks.clear();
+                self.clear();
                 self.stamp = stamp;
             }
-            if let Some(known) = self.chunks.get(&header) {
+            if let Some(known) = self.known(header) {
                 return Some(Rc::clone(&known.open));
             }
             let reader = chunk_cache::reader_at(table, header, snapshot)?;
@@ -57,12 +62,27 @@ impl Opened {
             if open.is_empty() {
                 return None;
             }
-            let opened = OpenedChunk {
+            self.last = self.chunks.len();
+            self.places.insert(header, self.last);
+            self.chunks.push(OpenedChunk {
+                header,
                 open: Rc::clone(&open),
                 found: 0..0,
-            };
-            self.chunks.insert(header, opened);
+            });
             Some(open)
         }
+    }
+
+    /// The rows of the series that was looked for last in an open chunk, for who looks for another.
+    pub fn found(&mut self, header: Tid) -> Option<&mut Range<u32>> {
+        self.known(header).map(|chunk| &mut chunk.found)
+    }
+
+    fn known(&mut self, header: Tid) -> Option<&mut OpenedChunk> {
+        let is_last = |last: &OpenedChunk| last.header == header;
+        if !self.chunks.get(self.last).is_some_and(is_last) {
+            self.last = *self.places.get(&header)?;
+        }
+        self.chunks.get_mut(self.last)
     }
 }

@@ -446,6 +446,11 @@ impl Quals {
 }
 
 impl Quals {
+    /// Is there any qual?
+    pub fn ask_for_anything(&self) -> bool {
+        !self.keys.is_empty() || self.asks_for_times()
+    }
+
     /// Is there any qual on time?
     pub fn asks_for_times(&self) -> bool {
         !(self.lowers.is_empty() && self.uppers.is_empty() && self.times.is_empty())

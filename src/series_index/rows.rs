@@ -76,6 +76,26 @@ impl ChunkRows {
     pub fn take(&mut self) {
         self.next = None;
     }
+
+    /// TID of the next row, where nobody asks which time it has.
+    ///
+    /// # Safety
+    /// As `peek`, which must not have been called before.
+    pub unsafe fn next(&mut self, view: View, forward: bool) -> Option<Tid> {
+        if view.quals.asks_for_times() {
+            // SAFETY: by contract.
+            let (_, tid) = unsafe { self.peek(view, forward) }?;
+            self.take();
+            return Some(tid);
+        }
+        let is_seen = |&row: &u32| !self.open.is_hidden(row);
+        let row = if forward {
+            self.rows.find(is_seen)
+        } else {
+            self.rows.rfind(is_seen)
+        };
+        row.map(|row| Tid::of_row(self.open.reader.chunk.tid, row))
+    }
 }
 
 /// Rows of `key` in a keyed chunk: all of them, before quals on time. `known` are those of another series, or none: the next one is
@@ -96,13 +116,12 @@ pub unsafe fn rows_of_series(
     unsafe {
         let attributes = relation::attributes(view.descriptor);
         let columns = &view.desc.columns[..view.desc.key_columns()];
-        let wanted = |(&(value, isnull), &column): (&(pg_sys::Datum, bool), &usize)| {
-            integer(value, &attributes[column]).filter(|_| !isnull)
-        };
-        let wanted: Option<SmallVec<[i64; 4]>> =
-            key.values.iter().zip(columns).map(wanted).collect();
-        if let Some((wanted, series)) = wanted.and_then(|key| Some((key, reader.series(columns)?)))
-        {
+        let mut wanted: SmallVec<[i64; 4]> = SmallVec::new();
+        for (&(value, isnull), &column) in key.values.iter().zip(columns) {
+            wanted.extend(integer(value, &attributes[column]).filter(|_| !isnull));
+        }
+        let series = (wanted.len() == columns.len()).then(|| reader.series(columns));
+        if let Some(series) = series.flatten() {
             return series.rows(&wanted);
         }
         let is_series = |row: u32| {
@@ -231,6 +250,12 @@ pub unsafe fn integer_of(value: pg_sys::Datum, column: usize, view: View) -> Opt
     })
 }
 
+/// Are the rows of a chunk in the order of the index?
+pub fn is_sorted_as(reader: &Reader, desc: &IndexDesc) -> bool {
+    reader.chunk.header.has(FLAG_SORTED)
+        && index_entries::own_columns(&reader.chunk) == desc.columns
+}
+
 /// Rows among which are all those with first keys of a range: no others, where the chunk is sorted as the index is.
 ///
 /// # Safety
@@ -241,9 +266,7 @@ pub unsafe fn rows_of_first_keys(
     keys: RangeInclusive<i64>,
 ) -> Range<u32> {
     let (first, last) = (*keys.start(), *keys.end());
-    let is_sorted = reader.chunk.header.has(FLAG_SORTED)
-        && index_entries::own_columns(&reader.chunk) == view.desc.columns;
-    if !is_sorted {
+    if !is_sorted_as(reader, view.desc) {
         return 0..reader.rows();
     }
     let column = view.desc.columns[0];

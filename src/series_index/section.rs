@@ -121,7 +121,17 @@ pub struct Place<'a> {
     pub snapshot: pg_sys::Snapshot,
 }
 
-impl Place<'_> {
+impl<'a> Place<'a> {
+    /// What functions that look for rows look at.
+    pub fn view(self, quals: &'a Quals) -> View<'a> {
+        View {
+            desc: self.desc,
+            quals,
+            // SAFETY: the table is open.
+            descriptor: unsafe { (*self.table).rd_att },
+        }
+    }
+
     /// Is it certain that there are no entries under NULLs, or under the first key that an equality names?
     fn has_none_under(&self, key: Option<&pg_sys::ScanKeyData>) -> bool {
         // SAFETY: the index is open, the key one of its first column's, the snapshot valid.
