@@ -124,7 +124,7 @@ pub unsafe fn read_bytes(
     let mut at = range.start;
     while at < range.end {
         let number = at / PIECE_BYTES;
-        let data = read_piece(&mut cursor, blocks, chunk, base, pieces, number)?;
+        let data = read_piece(&mut cursor, chunk, base, pieces, number)?;
         append(&mut out, data, number, &mut at, range.end, pieces)?;
     }
     Ok(out)
@@ -133,7 +133,6 @@ pub unsafe fn read_bytes(
 /// Data of one piece, valid while the cursor stays on its page.
 fn read_piece<'a>(
     cursor: &'a mut PageCursor,
-    blocks: u32,
     chunk: u64,
     base: u32,
     pieces: &Pieces,
@@ -141,7 +140,7 @@ fn read_piece<'a>(
 ) -> Result<&'a [u8], Damage> {
     let tid = pieces.tids[number];
     let missing = || Damage::new(format!("piece {number} at {tid} is missing"));
-    let found = cursor.tuple(tid, blocks).ok_or_else(missing)?;
+    let found = cursor.tuple_at(tid).ok_or_else(missing)?;
     // SAFETY: pinned by the cursor.
     unsafe { piece_data(found, chunk, base + number as u32) }.ok_or_else(missing)
 }
@@ -196,6 +195,8 @@ fn append(
 struct PieceCache(Vec<(usize, Vec<u8>)>);
 
 const CACHED_PIECES: usize = 32;
+/// Where a chunk has more pieces, those beside a piece are not wanted with it: who looks for few rows comes to others.
+const MOST_PIECES_READ_AHEAD: usize = 256;
 /// Pieces of a chunk that is small.
 const MOST_PIECES_BESIDE_HEADER: usize = 2;
 
@@ -583,35 +584,41 @@ impl Chunk {
         if end > pieces.len as usize || at > end {
             return Err(Damage::new("payload range out of bounds"));
         }
+        // What fills pieces by itself shares few of them with others: it is copied once, from the pages.
+        let is_long = end - at >= PIECE_BYTES;
+        let mut cursor = PageCursor::new(self.table.get());
         let mut out = Vec::with_capacity(end - at);
         while at < end {
             let number = at / PIECE_BYTES;
-            if self.cache.borrow().get(number).is_none() {
-                self.cache_page_of(number)?;
-            }
             let cache = self.cache.borrow();
-            let data = cache.get(number).expect("BUG: piece just read");
-            append(&mut out, data, number, &mut at, end, pieces)?;
+            match cache.get(number) {
+                Some(data) => append(&mut out, data, number, &mut at, end, pieces)?,
+                None if is_long => {
+                    let data = read_piece(&mut cursor, self.header.chunk, 0, pieces, number)?;
+                    append(&mut out, data, number, &mut at, end, pieces)?;
+                }
+                None => {
+                    drop(cache);
+                    self.cache_page_of(number)?;
+                }
+            }
         }
         Ok(out)
     }
 
-    /// Reads a piece, and the pieces before and behind it that lie on its page.
+    /// Reads a piece, and of a chunk with few of them the pieces before and behind it that lie on its page.
     fn cache_page_of(&self, number: usize) -> Result<(), Damage> {
         let pieces = &self.statics.payload;
-        let table = self.table.get();
-        // SAFETY: the table is open while the chunk is used.
-        let blocks = unsafe { relation::blocks(table) };
-        let mut cursor = PageCursor::new(table);
+        let mut cursor = PageCursor::new(self.table.get());
         self.has_grown.set(true);
         let mut cache = self.cache.borrow_mut();
         let mut read = |number| {
-            read_piece(&mut cursor, blocks, self.header.chunk, 0, pieces, number)
-                .map(<[u8]>::to_vec)
+            read_piece(&mut cursor, self.header.chunk, 0, pieces, number).map(<[u8]>::to_vec)
         };
         let wanted = read(number)?;
         let page = pieces.tids[number].block;
-        let on_page = |&at: &usize| pieces.tids[at].block == page;
+        let reads_ahead = pieces.tids.len() <= MOST_PIECES_READ_AHEAD;
+        let on_page = |&at: &usize| reads_ahead && pieces.tids[at].block == page;
         let before = (0..number).rev().take_while(on_page);
         let behind = (number + 1..pieces.tids.len()).take_while(on_page);
         for at in before.chain(behind) {
