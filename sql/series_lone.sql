@@ -124,6 +124,12 @@ INSERT INTO v_near SELECT k, '2026-01-01'::timestamptz + k * interval '1 s', k F
 CALL varve.compact('v_near');
 REINDEX INDEX near_series;
 SELECT pg_relation_size('near_series') / 8192 < 10 AS small, bool_and(keyed) AS keyed FROM varve.chunks('v_near');
+-- The index gives the order at less cost than a sort does.
+ANALYZE v_near;
+RESET enable_seqscan;
+RESET enable_sort;
+RESET enable_incremental_sort;
+EXPLAIN (COSTS OFF) SELECT * FROM v_near ORDER BY k, time;
 DROP VIEW twins;
 DROP TABLE h_near, v_near, h_far, v_far, h_text, v_text, h_two, v_two;
 DROP PROCEDURE compare, load_all;

@@ -11,6 +11,8 @@ use pgrx::prelude::*;
 const EQUAL: i32 = 3;
 /// Fetching a row by virtual TID, in tuples of a sequential scan.
 const ROW_COST: f64 = 2.0;
+/// Finding the rows of a series in a chunk by its entry, in the same.
+const SERIES_COST: f64 = 6.0;
 /// Testing a row of a chunk that every scan looks at, and putting one that fits into order.
 const TESTED_ROW_COST: f64 = 2.0;
 /// Opening a chunk again, and decoding a block of it for one row.
@@ -53,8 +55,15 @@ pub unsafe extern "C-unwind" fn estimate(
         let keyed_rows = (table_rows - unkeyed.rows).max(1.0);
         let entries = (found.entries - unkeyed.chunks).clamp(1.0, keyed_rows);
         let visited = (leading * entries).ceil().max(1.0);
-        // Of each series in a chunk, the header and columns are read.
-        let chunk_pages = 2.0 * (leading * found.series).ceil();
+        // Of each series in a chunk, the header and columns are read. A few chunks stay open: of these, nothing is read again for another
+        // series.
+        let of_series = 2.0 * (leading * found.series).ceil();
+        let of_chunks = leading * f64::from((*rel).pages) + 2.0 * found.keyed;
+        let chunk_pages = if found.keyed <= RECENT_CHUNKS as f64 {
+            of_series.min(of_chunks.ceil())
+        } else {
+            of_series
+        };
         let descent = pg_sys::random_page_cost
             + 50.0 * pg_sys::cpu_operator_cost * f64::from((*index).tree_height + 1);
         let rescan_share = if loops > 1.0 { 0.1 } else { 1.0 };
@@ -65,6 +74,7 @@ pub unsafe extern "C-unwind" fn estimate(
             + section.fetching
             + rescan_share * (leaf_pages - 1.0) * pg_sys::random_page_cost
             + visited * pg_sys::cpu_index_tuple_cost
+            + leading * found.series * SERIES_COST * pg_sys::cpu_tuple_cost
             + rescan_share * chunk_pages * pg_sys::random_page_cost
             + rows * ROW_COST * pg_sys::cpu_tuple_cost;
         if (*path).path.pathtype == pg_sys::NodeTag::T_IndexOnlyScan {
