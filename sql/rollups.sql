@@ -98,6 +98,26 @@ TABLE differences;
 CALL varve.refresh_rollup('cpu_hourly');
 TABLE differences;
 
+-- One that was prepared before there is a rollup marks nothing for it, so that waits.
+BEGIN;
+INSERT INTO cpu VALUES ('2026-01-21', 'h10', 1, 1);
+PREPARE TRANSACTION 'rollup';
+SET lock_timeout = '100ms';
+SELECT varve.create_rollup('cpu_early', 'SELECT time_bucket(''1 day'', time) AS day, count(*) AS rows FROM cpu GROUP BY day');
+SELECT varve.create_rollup('cpu_early', 'SELECT time_bucket(''1 day'', bucket) AS day, sum(rows) AS rows FROM cpu_hourly GROUP BY day');
+RESET lock_timeout;
+COMMIT PREPARED 'rollup';
+CREATE TABLE parted (time timestamptz NOT NULL) PARTITION BY RANGE (time);
+CREATE TABLE parted_1 PARTITION OF parted DEFAULT USING varve;
+BEGIN;
+INSERT INTO parted_1 VALUES ('2026-01-21');
+PREPARE TRANSACTION 'rollup';
+SET lock_timeout = '100ms';
+SELECT varve.create_rollup('parted_daily', 'SELECT time_bucket(''1 day'', time) AS day, count(*) AS rows FROM parted GROUP BY day');
+RESET lock_timeout;
+ROLLBACK PREPARED 'rollup';
+DROP TABLE parted;
+
 -- Plans that were made before a refresh.
 PREPARE newest AS SELECT max(bucket), sum(rows) FROM cpu_hourly;
 EXECUTE newest;

@@ -128,7 +128,7 @@ pub unsafe fn source_of(relation: Oid, time: i16) -> Source {
         let name = relation::name(from.rel());
         let class = &*(*from.rel()).rd_rel;
         if class.relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE {
-            drop(Open::table(relation, pg_sys::ShareUpdateExclusiveLock));
+            partitions::await_writers(relation);
             partitions::check(relation, relation);
         } else if !access_method::is_varve(from.rel()) {
             raise(
@@ -137,7 +137,10 @@ pub unsafe fn source_of(relation: Oid, time: i16) -> Source {
                 "",
                 "Convert it with ALTER TABLE … SET ACCESS METHOD varve.",
             );
-        } else if class.relhassubclass {
+        } else {
+            partitions::await_writers(relation);
+        }
+        if class.relkind as u8 == pg_sys::RELKIND_RELATION && class.relhassubclass {
             raise(
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,
                 format!("cannot make a rollup of \"{name}\""),
@@ -224,6 +227,8 @@ unsafe fn stacked(below: &Rollup, time: i16) -> Source {
             "Give the other rollup's bucket column to time_bucket.",
         );
     }
+    // SAFETY: the source of a rollup is there as long as that is.
+    unsafe { partitions::await_writers(below.source) };
     Source {
         root: below.source,
         time_column: below.time_column,

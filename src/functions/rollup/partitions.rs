@@ -85,6 +85,17 @@ pub unsafe fn before(statement: *mut pg_sys::Node) {
     }
 }
 
+/// Waits for all transactions that have written to a source or a partition of it, prepared ones too, and keeps others from writing until
+/// this one ends, as CREATE TRIGGER does: what was written before there was a rollup nobody marks for it.
+///
+/// # Safety
+/// The source must be a table.
+pub unsafe fn await_writers(source: Oid) {
+    drop(Open::table(source, pg_sys::ShareRowExclusiveLock));
+    // SAFETY: by contract.
+    unsafe { relation::inheritors(source, pg_sys::ShareRowExclusiveLock) };
+}
+
 /// Keeps partitions from coming while a refresh works: those that it has seen the marks of it must find, too. What takes one away locks
 /// out all readers.
 pub fn keep(source: pg_sys::Oid) {
