@@ -18,7 +18,10 @@ const CHUNK_BITS: u32 = 0x3fff_ffff;
 impl Tag {
     unsafe fn new(table: pg_sys::Relation, block: u32, offset: u16) -> Self {
         // SAFETY: the callers' contract.
-        let table = unsafe { relation::oid(table) };
+        Self::of(unsafe { relation::oid(table) }, block, offset)
+    }
+
+    fn of(table: pg_sys::Oid, block: u32, offset: u16) -> Self {
         Tag(pg_sys::LOCKTAG {
             // SAFETY: set when a backend connects.
             locktag_field1: unsafe { pg_sys::MyDatabaseId }.to_u32(),
@@ -63,7 +66,12 @@ impl Tag {
     /// See `row`.
     pub unsafe fn whole(table: pg_sys::Relation, right: Whole) -> Self {
         // SAFETY: by contract.
-        unsafe { Self::new(table, CHUNKS | right as u32, WHOLE) }
+        unsafe { Self::of(relation::oid(table), CHUNKS | right as u32, WHOLE) }
+    }
+
+    /// The same for a table that need not be open.
+    pub fn whole_of(table: pg_sys::Oid, right: Whole) -> Self {
+        Self::of(table, CHUNKS | right as u32, WHOLE)
     }
 }
 
@@ -126,6 +134,8 @@ pub enum Whole {
     Moving,
     /// To refresh the rollup whose buckets the table stores.
     Refreshing,
+    /// To remove rows of the table whose buckets rollups keep.
+    Removing,
 }
 
 fn fold(chunk: u64) -> u32 {

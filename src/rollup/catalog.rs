@@ -3,6 +3,7 @@
 
 use super::label::Label;
 use super::ranges::Ranges;
+use crate::chunk::chunk_cache;
 use crate::pg::relation::Open;
 use core::ffi::CStr;
 use pgrx::{pg_sys, FromDatum, IntoDatum};
@@ -216,6 +217,20 @@ pub unsafe fn marks(stored: pg_sys::Oid, snapshot: pg_sys::Snapshot) -> Marks {
         });
     }
     marks
+}
+
+/// The times of all marks of a rollup, of those too that are not committed.
+pub fn marked_by_anybody(stored: pg_sys::Oid) -> Ranges {
+    let (table, index, by) = (c"rollup_mark", c"rollup_mark_stored", column::MARK_STORED);
+    let mut times = Ranges::default();
+    let mut dirty = chunk_cache::dirty_snapshot();
+    // SAFETY: the snapshot lives as long as the scan; a row is pinned while it is shown.
+    unsafe {
+        scan(table, index, by, stored, &mut dirty, |row| {
+            times.add(row.int8(column::MARK_FIRST), row.int8(column::MARK_LAST));
+        });
+    }
+    times
 }
 
 impl Marks {

@@ -1,5 +1,5 @@
 //! Who changes what is said of a rollup, one at a time: a refresh, retention that takes rows from its source, and who attaches a
-//! partition to that.
+//! partition to that. And retention beside those who bring it late rows.
 
 use super::catalog::Rollup;
 use crate::pg::lock_tags::{self, Tag, Taken, Whole};
@@ -24,4 +24,20 @@ pub fn take(rollup: &Rollup, wait: bool) -> bool {
     // SAFETY: the table is open.
     let tag = unsafe { Tag::whole(stored.rel(), Whole::Refreshing) };
     lock_tags::take(&tag, pg_sys::ExclusiveLock, wait) != Taken::No
+}
+
+/// Keeps those who bring rows late to a source from committing them until the transaction ends: before retention asks which of them have been
+/// marked. False where it would have to wait, and may not.
+pub fn keep_late_rows(source: pg_sys::Oid, wait: bool) -> bool {
+    let tag = Tag::whole_of(source, Whole::Removing);
+    lock_tags::take(&tag, pg_sys::ExclusiveLock, wait) != Taken::No
+}
+
+/// Runs `body`, which marks late rows of a source and asks which times retention has taken, while retention takes none.
+pub fn with_late_rows<R>(source: pg_sys::Oid, body: impl FnOnce() -> R) -> R {
+    let tag = Tag::whole_of(source, Whole::Removing);
+    lock_tags::take(&tag, pg_sys::ShareLock, true);
+    let result = body();
+    lock_tags::release(&tag, pg_sys::ShareLock);
+    result
 }

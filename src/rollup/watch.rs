@@ -61,6 +61,8 @@ struct Touched {
     key_column: i16,
     /// Rows of times that retention has removed.
     late_rows: i64,
+    /// The first time of rows that were inserted below a threshold: retention may come to it before they are committed.
+    oldest_late: Option<i64>,
     /// First and last of the times that were not below any threshold when they were noted.
     newest: Option<(i64, i64)>,
     /// What statements have taken that are no matter of snapshots: TRUNCATE, and what takes partitions away.
@@ -205,19 +207,17 @@ unsafe fn note_slot(table: pg_sys::Relation, slot: *mut pg_sys::TupleTableSlot) 
             };
             let time = of_source.time.read(time);
             if time < of_source.removed {
-                refuse(table);
+                refuse(&relation::name(table));
             }
-            if time < of_source.ignored {
-                count_late(of_source.source);
+            if time < of_source.threshold {
+                note_late(of_source, time);
             }
         }
         note(&watched, value);
     }
 }
 
-unsafe fn refuse(table: pg_sys::Relation) -> ! {
-    // SAFETY: the caller's contract.
-    let name = unsafe { relation::name(table) };
+fn refuse(name: &str) -> ! {
     error::raise(
         Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
         format!("row of table \"{name}\" is older than what retention has kept"),
@@ -226,8 +226,12 @@ unsafe fn refuse(table: pg_sys::Relation) -> ! {
     )
 }
 
-fn count_late(source: u32) {
-    TOUCHED.with_borrow_mut(|all| all.entry(source).or_default().late_rows += 1);
+fn note_late(watched: &Watched, time: i64) {
+    TOUCHED.with_borrow_mut(|all| {
+        let touched = all.entry(watched.source).or_default();
+        touched.oldest_late = Some(touched.oldest_late.map_or(time, |oldest| oldest.min(time)));
+        touched.late_rows += i64::from(time < watched.ignored);
+    });
 }
 
 unsafe fn note_tail_row(table: pg_sys::Relation, at: Tid) {
@@ -357,28 +361,25 @@ pub fn refused_before(rollups: &[Rollup]) -> Option<(&Rollup, i64)> {
 /// Keeps refreshes of what depends on a table out, and partitions from coming to it, until the transaction ends: before retention
 /// removes rows. False where it would have to wait, and may not.
 pub fn keep_for_removal(table: pg_sys::Oid, wait: bool) -> bool {
-    dependents(table)
-        .iter()
-        .all(|rollup| exclusion::take(rollup, wait))
+    let dependents = dependents(table);
+    dependents.iter().all(|rollup| {
+        exclusion::take(rollup, wait) && exclusion::keep_late_rows(rollup.source, wait)
+    })
 }
 
 /// How far retention may remove rows of a table: rollups that are computed from it must have stored what it takes.
 pub fn removable(table: pg_sys::Oid, until: i64) -> i64 {
-    // SAFETY: a snapshot of this moment is enough: who removes rows keeps refreshes out, and marks that come later are of rows that the
-    // rollups do not have to show.
-    dependents(table)
-        .iter()
-        .fold(until, |until, rollup| unsafe {
-            let marked = catalog::marks(rollup.stored, pg_sys::GetLatestSnapshot());
-            let mut waiting = marked
-                .times
-                .iter()
-                .map(|(first, last)| rollup.starts(first, last))
-                .filter(|&(_, last)| last >= rollup.first_computable());
-            let first_waiting = waiting.next().map_or(rollup.watermark, |(first, _)| first);
-            let settled = first_waiting.min(rollup.watermark);
-            until.min(settled.saturating_sub(rollup.over_max))
-        })
+    // Who removes rows keeps refreshes out, and rows that are marked later from being committed.
+    dependents(table).iter().fold(until, |until, rollup| {
+        let marked = catalog::marked_by_anybody(rollup.stored);
+        let mut waiting = marked
+            .iter()
+            .map(|(first, last)| rollup.starts(first, last))
+            .filter(|&(_, last)| last >= rollup.first_computable());
+        let first_waiting = waiting.next().map_or(rollup.watermark, |(first, _)| first);
+        let settled = first_waiting.min(rollup.watermark);
+        until.min(settled.saturating_sub(rollup.over_max))
+    })
 }
 
 /// Retention removes rows of times before `until` from a table, in this transaction.
@@ -429,14 +430,17 @@ pub fn publish(prepares: bool) {
         if !prepares && times.is_in_order() {
             continue;
         }
-        for rollup in catalog::of_source(pg_sys::Oid::from_u32(*source)) {
-            let limit = if prepares { i64::MAX } else { rollup.threshold };
-            times.mark(&rollup, limit);
-            let by_ddl = times.by_ddl(&rollup);
-            catalog::add_marks(rollup.stored, Mark::ByDdl, &by_ddl);
-            if times.late_rows > 0 && rollup.ignores_late && rollup.below == pg_sys::InvalidOid {
-                catalog::add_late_rows(rollup.stored, times.late_rows);
-            }
+        let source = pg_sys::Oid::from_u32(*source);
+        match times.oldest_late {
+            None => times.publish(&catalog::of_source(source), prepares),
+            // Either retention finds the marks, or what it has taken is known here.
+            Some(oldest) => exclusion::with_late_rows(source, || {
+                let rollups = catalog::of_source(source);
+                if refused_before(&rollups).is_some_and(|(_, removed)| oldest < removed) {
+                    refuse(&relation::name_of(source));
+                }
+                times.publish(&rollups, prepares);
+            }),
         }
     }
 }
@@ -500,6 +504,18 @@ impl Touched {
             && self.late_rows == 0
             && self.by_ddl.is_empty()
             && self.attached.is_empty()
+    }
+
+    fn publish(&self, rollups: &[Rollup], prepares: bool) {
+        for rollup in rollups {
+            let limit = if prepares { i64::MAX } else { rollup.threshold };
+            self.mark(rollup, limit);
+            let by_ddl = self.by_ddl(rollup);
+            catalog::add_marks(rollup.stored, Mark::ByDdl, &by_ddl);
+            if self.late_rows > 0 && rollup.ignores_late && rollup.below == pg_sys::InvalidOid {
+                catalog::add_late_rows(rollup.stored, self.late_rows);
+            }
+        }
     }
 
     /// Marks what a rollup may have stored: what was changed of times before `limit`.
