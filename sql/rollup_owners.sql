@@ -121,6 +121,24 @@ TABLE guest.seen;
 DROP TRIGGER emptied ON guest.r_stored;
 TRUNCATE s;
 SELECT count(*) FROM guest.r;
+
+-- Operators that the search path has before the server's own are none of the view's.
+CREATE SCHEMA others;
+CREATE FUNCTION others.never(timestamptz, timestamptz) RETURNS bool LANGUAGE sql IMMUTABLE AS 'SELECT false';
+CREATE OPERATOR others.< (LEFTARG = timestamptz, RIGHTARG = timestamptz, FUNCTION = others.never);
+CREATE OPERATOR others.<= (LEFTARG = timestamptz, RIGHTARG = timestamptz, FUNCTION = others.never);
+CREATE OPERATOR others.>= (LEFTARG = timestamptz, RIGHTARG = timestamptz, FUNCTION = others.never);
+CREATE TABLE own (time timestamptz NOT NULL) USING varve;
+INSERT INTO own SELECT '2026-01-01'::timestamptz + i * interval '1 minute' FROM generate_series(1, 1000) i;
+SET search_path = others, pg_catalog, public;
+SELECT varve.create_rollup('public.mine', 'SELECT time_bucket(''1 hour'', time) b, count(*) c FROM public.own GROUP BY b');
+RESET search_path;
+SELECT sum(c) FROM mine;
+CALL varve.refresh_rollup('mine');
+SELECT sum(c) FROM mine;
+SELECT varve.drop_rollup('mine');
+DROP SCHEMA others CASCADE;
+DROP TABLE own;
 DROP TABLE s CASCADE;
 DROP SCHEMA guest CASCADE;
 DROP ROLE regress_rollup_owner, regress_rollup_guest;

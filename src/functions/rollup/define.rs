@@ -342,10 +342,10 @@ unsafe fn view(name: &str, stored: &str, defined: &Defined) -> String {
     format!(
         "CREATE VIEW {name} AS \
          SELECT {kept} FROM {stored} kept \
-         WHERE kept.{start} < varve.rollup_watermark('{literal}'::regclass, NULL::{kind}) \
-         AND NOT varve.rollup_is_live('{literal}'::regclass, kept.{start}) \
+         WHERE kept.{start} OPERATOR(pg_catalog.<) varve.rollup_watermark('{literal}'::pg_catalog.regclass, NULL::{kind}) \
+         AND NOT varve.rollup_is_live('{literal}'::pg_catalog.regclass, kept.{start}) \
          UNION ALL \
-         SELECT {computed} FROM varve.rollup_live('{literal}'::regclass, NULL::{kind}) live, \
+         SELECT {computed} FROM varve.rollup_live('{literal}'::pg_catalog.regclass, NULL::{kind}) live, \
          LATERAL ({query}) computed",
         kept = of("kept"),
         computed = of("computed"),

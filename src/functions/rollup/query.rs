@@ -600,13 +600,17 @@ impl Defined {
             .collect();
         let start = &self.columns[self.bucket].expression;
         format!(
-            "SELECT {} FROM {from} src WHERE {filter}src.{time} >= {low} AND src.{time} <= {high} \
-             AND {start} >= {first} AND {start} <= {last} GROUP BY {}",
+            "SELECT {} FROM {from} src WHERE {filter}src.{time} {FROM_ON} {low} AND src.{time} {UP_TO} {high} \
+             AND {start} {FROM_ON} {first} AND {start} {UP_TO} {last} GROUP BY {}",
             select.join(", "),
             groups.join(", "),
         )
     }
 }
+
+/// Whatever the search path has.
+const FROM_ON: &str = "OPERATOR(pg_catalog.>=)";
+const UP_TO: &str = "OPERATOR(pg_catalog.<=)";
 
 /// The text of a query, for the parser.
 pub fn text(query: &str) -> CString {
