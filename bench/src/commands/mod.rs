@@ -61,7 +61,13 @@ pub fn run() -> Result<bool> {
         )?,
         "crash" => crash::run(&tree, &mut report, arguments.option("rounds", 5)?, seed)?,
         "aggregates" => {
-            aggregates::run(&tree, &mut report, arguments.option("seconds", 120)?, seed)?;
+            aggregates::run(
+                &tree,
+                &mut report,
+                arguments.option("seconds", 120)?,
+                0,
+                seed,
+            )?;
         }
         "differential" => {
             differential::run(

@@ -31,7 +31,7 @@ const FAULTS: &[Program] = &[
         crash::run(tree, report, 5, seed)
     }),
     ("aggregates", |tree, report, seed| {
-        aggregates::run(tree, report, 120, seed)
+        aggregates::run(tree, report, 120, 0, seed)
     }),
     ("rollups", |tree, report, seed| {
         rollups::run(tree, report, 2_000, 600, seed)

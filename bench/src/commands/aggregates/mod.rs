@@ -27,15 +27,28 @@ const CHANGES: usize = 8;
 /// At least one query in so many must go through a node of ours.
 const LEAST_SHARE: u64 = 2;
 
-pub fn run(tree: &Arc<Tree>, report: &mut Report, seconds: u64, seed: u64) -> Result<()> {
+/// For so many `seconds`, and up to four times as long where `least` queries are wanted that it has not come to.
+pub fn run(
+    tree: &Arc<Tree>,
+    report: &mut Report,
+    seconds: u64,
+    least: u64,
+    seed: u64,
+) -> Result<()> {
     println!("aggregates: seed {seed}");
     let cluster = Cluster::create(tree, &["statement_timeout = '60s'", "autovacuum = off"])?;
     let mut client = cluster.database("aggregates")?;
-    let end = Instant::now() + Duration::from_secs(seconds * 3 / 4);
+    let begun = Instant::now();
+    let end = begun + Duration::from_secs(seconds * 3 / 4);
+    let patience = begun + Duration::from_secs(seconds * 4);
     let mut random = Random::new(seed);
     let mut counts = Counts::default();
     let mut number = 0;
-    while number == 0 || Instant::now() < end {
+    let goes_on = |queries: u64| {
+        let now = Instant::now();
+        now < end || queries < least && now < patience
+    };
+    while number == 0 || goes_on(counts.queries) {
         number += 1;
         let mut random = Random::new(random.bits());
         let is_partitioned = number % 3 == 2;
@@ -54,6 +67,15 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, seconds: u64, seed: u64) -> Re
         counts.queries, counts.by_node, counts.over_joins, counts.in_parallel, counts.by_slices, counts.over_partitions, counts.summaries,
         counts.by_rows, counts.by_rows_in_parallel, counts.errors
     );
+    if least > 0 {
+        report.check(
+            &format!("aggregates/{least} queries"),
+            match counts.queries >= least {
+                true => Ok(()),
+                false => Err(format!("there was time for {} only", counts.queries).into()),
+            },
+        );
+    }
     let enough = (counts.by_node + counts.by_rows) * LEAST_SHARE >= counts.queries;
     let some = [
         counts.by_rows,
