@@ -59,6 +59,19 @@ SELECT varve.due_jobs();
 RESET ROLE;
 DROP ROLE varve_jobs_other;
 
+-- A clock that was wrong holds up no job: here it was a year ahead when the jobs ran last.
+SELECT varve.alter_job(:job, schedule => '1 hour', enabled => true);
+CALL varve.run_job(:job);
+SELECT due, next_run > now() AS later FROM varve.jobs WHERE id = :job;
+BEGIN;
+UPDATE pg_class SET relkind = 'r', relhasrules = false WHERE oid = 'varve.job_states'::regclass;
+UPDATE varve.job_states SET last_run = last_run + interval '1 year', next_run = next_run + interval '1 year' WHERE job = :job;
+UPDATE pg_class SET relkind = 'm', relhasrules = true WHERE oid = 'varve.job_states'::regclass;
+COMMIT;
+SELECT due, next_run FROM varve.jobs WHERE id = :job;
+CALL varve.run_job(:job);
+SELECT due, next_run > now() AS later, next_run < now() + interval '2 hours' AS soon FROM varve.jobs WHERE id = :job;
+
 DROP TABLE jobs_t, plain;
 -- What became of its jobs goes with a table.
 SELECT count(*) FROM varve.job_states WHERE job / 1000 = :job / 1000;
