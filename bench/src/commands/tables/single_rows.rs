@@ -2,13 +2,14 @@
 //! same key. Processor time is the server's, of all sessions that make the changes.
 
 use super::page::{Goal, Judge};
-use super::{median, Bench};
+use super::{median, small, Bench};
 use crate::heap_pair;
-use crate::measure::{total_size, wal_position};
+use crate::measure::{buffers, total_size, wal_position};
 use crate::random::Random;
 use crate::server::Cluster;
 use crate::Result;
 use postgres::Client;
+use std::path::Path;
 use std::sync::Mutex;
 use std::time::Instant;
 
@@ -20,6 +21,12 @@ const UPDATES: usize = 2_000;
 /// Sessions that upsert, and the queue's workers.
 const SESSIONS: usize = 8;
 const WORKERS: usize = 6;
+/// Rows that are gone one by one from a chunk that is read.
+const GONE: usize = 1_000;
+const LOCKS: i64 = 100_000;
+/// Of pgbench, before and after each of which the tables are measured.
+const TURNS: usize = 3;
+const TURN_SECONDS: u64 = 10;
 
 /// What something has cost.
 #[derive(Clone, Copy)]
@@ -58,6 +65,10 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     alone(bench, &mut client)?;
     loops(bench, &mut client)?;
     beside(bench, &cluster, &mut client)?;
+    reading(bench, &mut client)?;
+    locks(bench, &cluster, &mut client)?;
+    upserts(bench, &cluster, &mut client)?;
+    fill(&mut client)?;
     let equal = heap_pair::expect_equal(&mut client, TABLES[0].0, TABLES[1].0);
     bench
         .report
@@ -330,7 +341,131 @@ fn beside(bench: &mut Bench, cluster: &Cluster, client: &mut Client) -> Result<(
         wrong as f64,
         Goal::Most(0.0),
     );
-    fill(client)
+    Ok(())
+}
+
+/// What readers pay for rows that are gone one by one.
+fn reading(bench: &mut Bench, client: &mut Client) -> Result<()> {
+    fill(client)?;
+    let table = TABLES[1].0;
+    let scan =
+        format!("SELECT count(value), string_agg(value::text, '') FROM {table} WHERE value >= 0");
+    let point = format!(
+        "SELECT value FROM {table} WHERE sensor = 4 AND time = {}",
+        time("30003")
+    );
+    let before = (median_of(client, &scan)?, buffers(client, &point)?);
+    let delete = client.prepare(&format!(
+        "DELETE FROM {table} WHERE sensor = $1::bigint % {SERIES} + 1 AND time = {}",
+        time("$1")
+    ))?;
+    for row in some_rows(GONE + 1, 15)
+        .into_iter()
+        .filter(|&row| row != 30_003)
+        .take(GONE)
+    {
+        client.execute(&delete, &[&row])?;
+    }
+    let after = (median_of(client, &scan)?, buffers(client, &point)?);
+    let (page, report) = (&mut bench.page, &mut bench.report);
+    let name = "time of a scan of all rows with 1,000 gone ÷ without";
+    page.own(report, name, after.0 / before.0, Goal::Most(1.2));
+    let name = "buffers of a point query more";
+    page.own(report, name, (after.1 - before.1) as f64, Goal::Most(2.0));
+    Ok(())
+}
+
+/// Milliseconds of a statement, the median of eleven.
+fn median_of(client: &mut Client, statement: &str) -> Result<f64> {
+    let mut times = Vec::new();
+    for _ in 0..11 {
+        let start = Instant::now();
+        client.batch_execute(statement)?;
+        times.push(start.elapsed().as_secs_f64() * 1e3);
+    }
+    Ok(median(times))
+}
+
+/// Row locks beside a snapshot that sees all of them.
+fn locks(bench: &mut Bench, cluster: &Cluster, client: &mut Client) -> Result<()> {
+    fill(client)?;
+    let table = TABLES[1].0;
+    let point = format!(
+        "SELECT value FROM {table} WHERE sensor = 4 AND time = {}",
+        time("30003")
+    );
+    let before = (median_of(client, &point)?, total_size(client, table)?);
+    let mut idle = cluster.connect("rows")?;
+    idle.batch_execute(&format!(
+        "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM {table}"
+    ))?;
+    client.batch_execute(&format!(
+        "DO $$ BEGIN FOR i IN 1 .. {LOCKS} LOOP
+             PERFORM FROM {table} WHERE sensor = 4 AND time = {} FOR UPDATE;
+             COMMIT;
+         END LOOP; END $$",
+        time("30003")
+    ))?;
+    let after = (median_of(client, &point)?, total_size(client, table)?);
+    idle.batch_execute("COMMIT")?;
+    heap_pair::compact(client, table)?;
+    let left = total_size(client, table)?;
+    let (page, report) = (&mut bench.page, &mut bench.report);
+    let name = "time of a point query after 100,000 locks of its row beside a snapshot ÷ before";
+    page.own(report, name, after.0 / before.0, Goal::Most(2.0));
+    let name = "bytes that a lock leaves";
+    page.own(
+        report,
+        name,
+        (after.1 - before.1) as f64 / LOCKS as f64,
+        Goal::Most(200.0),
+    );
+    let name = "bytes more after the next compact";
+    page.own(report, name, (left - before.1) as f64, Goal::Most(0.0));
+    Ok(())
+}
+
+/// Upserts of compressed rows by many clients, with a compact now and then.
+fn upserts(bench: &mut Bench, cluster: &Cluster, client: &mut Client) -> Result<()> {
+    for (table, _) in TABLES {
+        client.batch_execute(&format!(
+            "TRUNCATE {table};
+             INSERT INTO {table} SELECT '2026-01-01'::timestamptz + i / 1000 * interval '1 s', i % 1000 + 1, i % 997 / 10.0
+             FROM generate_series(0, 599999) i"
+        ))?;
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("pgbench/upsert_compressed.sql");
+    let (mut speeds, mut grown) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+    for _ in 0..TURNS {
+        heap_pair::compact(client, TABLES[1].0)?;
+        client.batch_execute(&format!("VACUUM {}", TABLES[0].0))?;
+        for (at, (table, _)) in TABLES.iter().enumerate() {
+            let before = total_size(client, table)?;
+            speeds[at].push(small::per_second(
+                cluster,
+                ("rows", table),
+                &script,
+                TURN_SECONDS,
+            )?);
+            grown[at].push((total_size(client, table)? - before) as f64);
+        }
+    }
+    let last = speeds[1].last().copied().unwrap_or_default() / speeds[1][0];
+    let [heap, varve] = speeds.map(median);
+    let name = "pgbench upsert of compressed rows, 8 clients: transactions a second";
+    show(bench, name, (heap, varve), Goal::Least(0.6));
+    let name = "its last turn ÷ its first, a compact before each";
+    bench
+        .page
+        .own(&mut bench.report, name, last, Goal::Least(0.8));
+    let [heap, varve] = grown.map(|bytes| bytes[0]);
+    show(
+        bench,
+        "bytes that it grows in the first turn",
+        (heap, varve),
+        Goal::Most(3.0),
+    );
+    Ok(())
 }
 
 /// How many statements failed.

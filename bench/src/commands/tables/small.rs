@@ -141,7 +141,7 @@ fn clients(bench: &mut Bench, cluster: &Cluster) -> Result<()> {
         let mut speeds = [Vec::new(), Vec::new()];
         for _ in 0..bench.runs {
             for (at, (table, _)) in TABLES.iter().enumerate() {
-                speeds[at].push(per_second(cluster, &file, table)?);
+                speeds[at].push(per_second(cluster, ("small", table), &file, SECONDS)?);
             }
         }
         let [heap, varve] = speeds.map(median);
@@ -155,17 +155,23 @@ fn clients(bench: &mut Bench, cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-fn per_second(cluster: &Cluster, script: &Path, table: &str) -> Result<f64> {
+/// Transactions a second of a script of pgbench, by so many clients, on a table of a database.
+pub fn per_second(
+    cluster: &Cluster,
+    (database, table): (&str, &str),
+    script: &Path,
+    seconds: u64,
+) -> Result<f64> {
     let text = output(
         cluster
             .tree
             .program("pgbench")
             .args(["-U", "postgres", "-h"])
             .arg(cluster.host())
-            .args(["-n", "-j2", "-c", CLIENTS, &format!("-T{SECONDS}")])
+            .args(["-n", "-j2", "-c", CLIENTS, &format!("-T{seconds}")])
             .args(["-D", &format!("table={table}"), "-f"])
             .arg(script)
-            .arg("small"),
+            .arg(database),
     )?;
     let line = text.lines().find_map(|line| line.strip_prefix("tps = "));
     let number = line.and_then(|line| line.split(' ').next()?.parse().ok());
