@@ -276,11 +276,11 @@ pub unsafe fn section_pieces(
 }
 
 /// A delete map with the rows of notes, which are none of its own.
-fn with_notes(base: &DeleteMap, notes: &Notes) -> Result<DeleteMap, Damage> {
+fn with_notes(base: &DeleteMap, notes: &[Note]) -> Result<DeleteMap, Damage> {
     let mut map = base.clone();
-    let rows = notes.seen.iter().flat_map(|note| note.rows.iter().copied());
+    let rows = notes.iter().flat_map(|note| note.rows.iter().copied());
     map.add(rows).map_err(|row| {
-        let mut latest_first = notes.seen.iter().rev();
+        let mut latest_first = notes.iter().rev();
         let note = latest_first.find(|note| note.rows.iter().any(|entry| entry.0 == row));
         let at = note.map(|note| format!("note at {}: ", note.tid));
         Damage::new(format!(
@@ -289,6 +289,12 @@ fn with_notes(base: &DeleteMap, notes: &Notes) -> Result<DeleteMap, Damage> {
         ))
     })?;
     Ok(map)
+}
+
+/// Do notes begin with others that name the same rows?
+fn begins_with(notes: &[Note], others: &[Note]) -> bool {
+    let mut pairs = notes.iter().zip(others);
+    notes.len() >= others.len() && pairs.all(|(note, other)| note.rows == other.rows)
 }
 
 /// Notes, and the delete map that has their rows, too.
@@ -403,16 +409,17 @@ impl Content {
         if notes.seen.is_empty() {
             return Ok(Rc::clone(&self.base));
         }
-        let name_same = |known: &[Note]| {
-            let mut pairs = known.iter().zip(notes.seen.iter());
-            known.len() == notes.seen.len() && pairs.all(|(known, note)| known.rows == note.rows)
-        };
-        if let Some((known, map)) = &*self.noted.borrow() {
-            if name_same(known) {
-                return Ok(Rc::clone(map));
+        let map = match &*self.noted.borrow() {
+            // As a rule there are some more than before.
+            Some((known, map)) if begins_with(&notes.seen, known) => {
+                if known.len() == notes.seen.len() {
+                    return Ok(Rc::clone(map));
+                }
+                with_notes(map, &notes.seen[known.len()..])?
             }
-        }
-        let map = Rc::new(with_notes(&self.base, notes)?);
+            _ => with_notes(&self.base, &notes.seen)?,
+        };
+        let map = Rc::new(map);
         self.has_grown.set(true);
         *self.noted.borrow_mut() = Some((Rc::clone(&notes.seen), Rc::clone(&map)));
         Ok(map)

@@ -112,7 +112,8 @@ impl DeleteMap {
             self.added
                 .extend(successor.map(|successor| (row, successor)));
         }
-        self.added.sort_unstable_by_key(|entry| entry.0);
+        // Few come to many that are sorted: a sort that merges runs moves these once.
+        self.added.sort_by_key(|entry| entry.0);
         Ok(())
     }
 
