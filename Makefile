@@ -20,7 +20,7 @@ SUITE ?=
 
 export PG PG_CONFIG TARGET PROFILE LIBRARY
 
-.PHONY: all build sql programs bench bench-rollups queries install installcheck check test test-here aggregates faults cancel resource-limits replicate logical differential model keys worker pgbench crash readme rollups core-suites vitals torture soak fuzz demo clean prerequisites
+.PHONY: all build sql programs bench bench-rollups bench-rows bench-small queries install installcheck check test test-here aggregates faults cancel resource-limits replicate logical differential model keys worker pgbench crash readme rollups core-suites vitals torture soak fuzz demo clean prerequisites
 
 all: build
 
@@ -92,6 +92,15 @@ bench: prerequisites build programs
 bench-rollups: PROGRAMS = release
 bench-rollups: prerequisites build programs
 	$(BENCH) tables docs/rollups.md --section rollups
+
+# Changes of single compressed rows, and small transactions with the worker; two and four minutes; the pages are docs/rows.md and docs/small.md.
+bench-rows: PROGRAMS = release
+bench-rows: prerequisites build programs
+	$(BENCH) tables docs/rows.md --section rows
+
+bench-small: PROGRAMS = release
+bench-small: prerequisites build programs
+	$(BENCH) tables docs/small.md --section small
 
 # Aggregates by columns, heap beside varve; three minutes; the page is docs/queries.md. SENSORS=500 is the size of the published benchmark.
 SENSORS ?= 50

@@ -9,8 +9,8 @@ use super::section::is_null;
 use crate::chunk::reader::Reader;
 use crate::chunk::{dead_header, index_entries};
 use crate::pg::error;
-use crate::pg::leaf_gap;
-use crate::pg::leaf_order::Range;
+use crate::pg::leaf_probe;
+use crate::pg::leaf_range::Range;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::tid::Tid;
 use pgrx::pg_sys;
@@ -61,7 +61,7 @@ pub unsafe fn visit_section(
                 None => return,
             },
         };
-        if let Some(entries) = leaf_gap::all_without_time(desc.index, first) {
+        if let Some(entries) = leaf_probe::all_without_time(desc.index, first) {
             let headers = entries
                 .into_iter()
                 .filter_map(index_entries::header_of_entry);
@@ -114,7 +114,7 @@ pub unsafe fn visit_keyed(
         span: Some((lower, None)),
     };
     // SAFETY: by contract.
-    if unsafe { leaf_gap::has_none(desc.index, core::ptr::null_mut(), range) } {
+    if unsafe { leaf_probe::has_none(desc.index, core::ptr::null_mut(), range) } {
         return i64::MAX;
     }
     let mut values = vec![pg_sys::Datum::from(0usize); last + 1];

@@ -11,7 +11,7 @@ use crate::chunk::index_entries;
 use crate::chunk::reader::Reader;
 use crate::chunk::{chunk_cache, dead_header};
 use crate::pg::error;
-use crate::pg::leaf_gap;
+use crate::pg::leaf_probe;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::tid::Tid;
 use crate::table::visible::OpenChunk;
@@ -143,7 +143,7 @@ impl<'a> Place<'a> {
                     None => return false,
                 },
             };
-            leaf_gap::has_none_without_time(self.desc.index, self.snapshot, first)
+            leaf_probe::has_none_without_time(self.desc.index, self.snapshot, first)
         }
     }
 }

@@ -5,8 +5,8 @@ use super::wait::Wait;
 use crate::catalog::layout;
 use crate::chunk::chunk_cache;
 use crate::pg::error;
-use crate::pg::leaf_gap;
-use crate::pg::leaf_order::Range;
+use crate::pg::leaf_probe;
+use crate::pg::leaf_range::Range;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::relation;
 use crate::pg::tid::{self, Tid};
@@ -52,7 +52,7 @@ pub unsafe fn visit(
                     first: &named,
                     span: Some((span.0, Some(span.1))),
                 };
-                if leaf_gap::has_none(side.index.rel(), core::ptr::null_mut(), range) {
+                if leaf_probe::has_none(side.index.rel(), core::ptr::null_mut(), range) {
                     continue;
                 }
                 scan(table, side, desc, &key, span, except, &mut visit);

@@ -1,10 +1,10 @@
-//! Which entries has an index with nbtree's pages within a range, if any? Where a leaf page has an entry that comes before the range, and one that comes
+//! Finds which entries an index with nbtree's pages has within a range, if any. Where a leaf page has an entry that comes before the range, and one that comes
 //! behind it, it has those within it too. So one page shows them, or that there are none, and no scan is begun.
 //!
 //! The session remembers which page was asked, and where on it. That is a guess: the page is judged anew each time, under its lock, as a scan
 //! judges it. So nothing has to be told to the session when pages are split, deleted, or used for something else.
 
-use super::leaf_order::{Range, Wanted};
+use super::leaf_range::{Range, Wanted};
 use super::leaves::{check_age, Item, Special, IGNORED, LEAF, ROOT_AT};
 use super::page::{Page, PageCursor};
 use super::relation;
