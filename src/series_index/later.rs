@@ -2,7 +2,7 @@
 //! and not before. Whoever wants the newest row looks into one chunk, however many share the series.
 
 use super::entries::{Key, Time};
-use super::rows::View;
+use super::rows::{is_sorted_as, View};
 use crate::chunk::index_entries;
 use crate::chunk::reader::Reader;
 use crate::pg::relation;
@@ -10,7 +10,7 @@ use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
 use std::cmp::Reverse;
 use std::rc::Rc;
-use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_SORTED};
+use varve_columns::tuple::header::FLAG_ONE_SERIES;
 
 /// Chunks that may have rows of one series.
 pub struct Later {
@@ -105,9 +105,8 @@ unsafe fn series_of(view: View) -> Option<Rc<Key>> {
 fn can_wait(reader: &Reader, view: View) -> bool {
     let header = &reader.chunk.header;
     let times = reader.chunk.columns.columns().get(view.desc.time_column());
-    header.has(FLAG_SORTED)
+    is_sorted_as(reader, view.desc)
         && !header.has(FLAG_ONE_SERIES)
-        && index_entries::own_columns(&reader.chunk) == view.desc.columns
         && times.is_some_and(|times| times.nulls == 0)
 }
 

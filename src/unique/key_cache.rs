@@ -6,7 +6,6 @@
 
 use super::series_key::{bytes_of, Bytes, SeriesKey};
 use crate::chunk::chunk_cache::{self, Standing};
-use crate::chunk::index_entries;
 use crate::chunk::reader::Reader;
 use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::chunk::write;
@@ -20,7 +19,7 @@ use crate::pg::transaction::{Access, PerTransaction};
 use crate::series_index::entries::{IndexDesc, Key, Time};
 use crate::series_index::probe::{self, Section, Visited};
 use crate::series_index::quals::Quals;
-use crate::series_index::rows::{partition_point, rows_of_series, View};
+use crate::series_index::rows::{is_sorted_as, partition_point, rows_of_series, View};
 use crate::table::statements;
 use pgrx::pg_sys;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -30,7 +29,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use varve_columns::chunk::BlockEntry;
 use varve_columns::summary::Bound;
-use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE};
+use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_TOMBSTONE};
 
 /// Directories that are kept, one for each index that finds keys.
 const KEPT: usize = 8;
@@ -491,10 +490,14 @@ impl KeyCache {
             .filter(|(_, &times)| meets(times))
             .map(|(&header, _)| header)
             .collect();
-        for header in due {
-            self.waiting.remove(&header);
-            // SAFETY: the callers' contract.
-            unsafe { self.load(desc, header, snapshot) };
+        // SAFETY: the callers' contract.
+        unsafe {
+            let snapshot = pg_sys::RegisterSnapshot(snapshot);
+            for header in due {
+                self.waiting.remove(&header);
+                self.load(desc, header, snapshot);
+            }
+            pg_sys::UnregisterSnapshot(snapshot);
         }
     }
 
@@ -545,9 +548,7 @@ impl KeyCache {
         if header.has(FLAG_TOMBSTONE) {
             return;
         }
-        let is_sorted =
-            header.has(FLAG_SORTED) && index_entries::own_columns(&reader.chunk) == desc.columns;
-        if !is_sorted {
+        if !is_sorted_as(&reader, desc) {
             self.loose.push(at);
         } else if header.has(FLAG_ONE_SERIES) {
             // SAFETY: the callers' contract.
