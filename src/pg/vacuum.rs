@@ -53,14 +53,25 @@ pub unsafe fn run(table: pg_sys::Relation) {
 /// # Safety
 /// `table` must be open with ShareUpdateExclusiveLock.
 pub unsafe fn store_rows(table: pg_sys::Relation, rows: f64) {
+    let mut all_visible = 0;
     // SAFETY: by contract.
     unsafe {
-        let (mut all_visible, mut all_frozen) = (0, 0);
-        pg_sys::visibilitymap_count(table, &mut all_visible, &mut all_frozen);
+        pg_sys::visibilitymap_count(table, &mut all_visible, core::ptr::null_mut());
+        store_statistics(table, relation::blocks(table), rows.round(), all_visible);
+    }
+}
+
+/// Writes `relpages`, `reltuples` and `relallvisible`, in place and at once.
+///
+/// # Safety
+/// As `store_rows`.
+pub unsafe fn store_statistics(table: pg_sys::Relation, pages: u32, rows: f64, all_visible: u32) {
+    // SAFETY: by contract.
+    unsafe {
         pg_sys::vac_update_relstats(
             table,
-            relation::blocks(table),
-            rows.round(),
+            pages,
+            rows,
             all_visible,
             !relation::index_oids(table).is_empty(),
             pg_sys::InvalidTransactionId,

@@ -13,6 +13,7 @@
 
 use crate::pg::error;
 use crate::pg::relation;
+use crate::pg::vacuum;
 use pgrx::pg_sys;
 
 /// Has compact left nothing to be done but on pages without a bit in the visibility map?
@@ -136,17 +137,6 @@ unsafe fn store(table: pg_sys::Relation, all_visible: u32) {
         if pages <= 0 || rows < 0.0 {
             return;
         }
-        pg_sys::vac_update_relstats(
-            table,
-            pages as u32,
-            f64::from(rows),
-            all_visible,
-            !relation::index_oids(table).is_empty(),
-            pg_sys::InvalidTransactionId,
-            pg_sys::MultiXactId::from(0),
-            core::ptr::null_mut(),
-            core::ptr::null_mut(),
-            false,
-        );
+        vacuum::store_statistics(table, pages as u32, f64::from(rows), all_visible);
     }
 }

@@ -13,7 +13,6 @@ use crate::series_index::later::Later;
 use crate::series_index::merge::{Merge, Sources};
 use crate::series_index::opened::Opened;
 use crate::series_index::quals::Quals;
-use crate::series_index::rows::View;
 use crate::series_index::section::{self, Known, Place, Section, Unkeyed};
 use crate::table::fetched;
 use crate::table::visible::OpenChunk;
@@ -190,11 +189,7 @@ impl State {
                 section::open_by_first_key(stream.entries(), place, &self.quals, known)
             };
             self.chunks.extend(unkeyed.chunks.iter().cloned());
-            let view = View {
-                desc: &self.desc,
-                quals: &self.quals,
-                descriptor: (*table).rd_att,
-            };
+            let view = place.view(&self.quals);
             let (later, others) = Later::of(&self.chunks, view, forward);
             if others.len() <= fetched::RECENT_CHUNKS {
                 for chunk in &others {
