@@ -28,9 +28,11 @@ SELECT id, "table", kind, schedule, enabled, keep, series_filter, time_unit,
         WHEN failing > 0 OR schedule IS NOT NULL THEN coalesce(next_run <= clock_timestamp(), true)
         WHEN kind = 'refresh' THEN (pending > 0 OR is_marked) AND coalesce(next_run <= clock_timestamp(), true)
         WHEN pending < least_rows THEN false
-        WHEN pending >= 32 * seal_rows THEN true
-        WHEN next_run > clock_timestamp() THEN false
-        ELSE pending >= seal_rows OR coalesce(last_run + seal_after <= clock_timestamp(), true)
+        WHEN pending >= 4 * seal_rows THEN true
+        -- It rests four times as long as its last run took.
+        WHEN last_run + 5 * duration_us * interval '1 us' > clock_timestamp() THEN false
+        WHEN pending >= seal_rows THEN true
+        ELSE coalesce(next_run <= clock_timestamp(), true) AND coalesce(last_run + seal_after <= clock_timestamp(), true)
     END AS due,
     CASE WHEN kind = 'expire' OR failing > 0 OR schedule IS NOT NULL THEN next_run END AS next_run,
     pending, CASE WHEN kind = 'compact' THEN pending / greatest(seal_rows, 1) END AS rounds_behind,

@@ -20,13 +20,11 @@ const DAY_US: i64 = 86_400 * SECOND_US;
 /// After a failure, and twice as long after each further one.
 const FIRST_RETRY_US: i64 = SECOND_US;
 const LAST_RETRY_US: i64 = 3_600 * SECOND_US;
-/// A table is left alone for so many times as long as its last compaction took.
-const REST_FACTOR: i64 = 4;
 /// From one refresh of a rollup to the next.
 const REFRESH_US: i64 = 60 * SECOND_US;
 /// After giving way to somebody.
 const GIVEN_WAY_US: i64 = SECOND_US;
-/// Where the space of dead rows could not be given back, since somebody may still see them.
+/// Where the space of dead rows could not be given back, since somebody may still see them. New rows do not wait for that.
 const DEAD_US: i64 = 30 * SECOND_US;
 const MOST_TEXT: usize = 1_000;
 
@@ -102,10 +100,10 @@ impl Record {
         } else if job.kind == Kind::Refresh && job.every.is_none() {
             state.last_run.map(|began| began + REFRESH_US)
         } else if work.has_dead && job.every.is_none() {
-            Some(now + took * REST_FACTOR + DEAD_US)
+            Some(now + DEAD_US)
         } else {
             // SAFETY: as above.
-            unsafe { next_run(job, now, took) }
+            job.every.map(|every| unsafe { after(every, now) })
         };
         state
     }
@@ -123,14 +121,6 @@ fn damage_text(damage: &[String]) -> Option<String> {
 fn clear_running(state: &mut State) {
     (state.pid, state.by_worker, state.started) = (None, None, None);
     (state.phase, state.done, state.total) = (None, None, None);
-}
-
-unsafe fn next_run(job: &Job, now: i64, took: i64) -> Option<i64> {
-    let Some(every) = job.every else {
-        return Some(now + took * REST_FACTOR);
-    };
-    // SAFETY: the caller's contract.
-    Some(unsafe { after(every, now) })
 }
 
 /// A time so much later; infinity where the calendar ends before that.

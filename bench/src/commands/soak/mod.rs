@@ -33,8 +33,8 @@ const WINDOWS: u32 = 4;
 const SAMPLE: Duration = Duration::from_secs(10);
 const MOST_FILE_GROWTH: f64 = 1.5;
 const MOST_MEMORY_GROWTH_BYTES: i64 = 64 << 20;
-/// The worker rests between compactions of a table until so many of varve.seal_rows wait, which is worth a line of the log.
-const MOST_TAIL_ROWS: i64 = 32 * 16_384;
+/// The worker rests between compactions of a table until four times varve.seal_rows wait; as many come while it looks and compacts.
+const MOST_TAIL_ROWS: i64 = 8 * 16_384;
 
 /// What the threads share.
 struct Shared {
