@@ -30,7 +30,8 @@ const RESTS: usize = 256;
 struct Rest {
     block: u32,
     free: usize,
-    pointers: u16,
+    /// Line pointers that a header can have, and the next tuples get.
+    low: u16,
 }
 
 struct State {
@@ -77,22 +78,31 @@ impl LowFirst {
         LowFirst
     }
 
-    /// Sets a page aside for the header of the next chunk; returns the higher one of that page and of the one where a full
-    /// piece goes next.
+    /// Is there room below page `cut` for the next chunk? Sets a page aside for its header then.
     ///
     /// # Safety
     /// `table` must be the one that it was begun with.
-    pub unsafe fn reserve(&self, table: pg_sys::Relation) -> u32 {
-        let mut block = u32::MAX;
+    pub unsafe fn reserve(&self, table: pg_sys::Relation, sizes: Sizes, cut: u32) -> bool {
+        let mut has_room = false;
         within(table, |state| {
             let mut cursor = PageCursor::new(table);
-            let found = state.seek_for_header(&mut cursor, ROOM_BYTES);
-            state.reserved = found.map(|_| state.next_for_header);
-            state.next_page(&mut cursor);
-            block = state.next.max(state.next_for_header);
+            state.reserved = None;
+            state.reserved = state.page_for_header(&mut cursor, room(sizes.header), cut);
+            has_room =
+                state.reserved.is_some() && state.has_room_for_pieces(&mut cursor, sizes, cut);
         });
-        block
+        has_room
     }
+}
+
+/// How long the storage tuples of a chunk are.
+#[derive(Clone, Copy)]
+pub struct Sizes {
+    pub header: usize,
+    /// Pieces of the largest size.
+    pub full_pieces: u64,
+    /// The last piece, where it is shorter; else 0.
+    pub last_piece: usize,
 }
 
 impl Drop for LowFirst {
@@ -113,11 +123,11 @@ pub fn is_active(table: pg_sys::Relation) -> bool {
 pub fn aim(table: pg_sys::Relation, bytes: usize, header: bool) {
     within(table, |state| {
         let mut cursor = PageCursor::new(table);
-        let room = bytes.next_multiple_of(8) + AROUND_BYTES;
+        let room = room(bytes);
         if header {
             if let Some(block) = state.reserved.take() {
-                let (free, pointers) = look(&mut cursor, block);
-                state.remember(block, free, pointers);
+                let (free, low) = look(&mut cursor, block);
+                state.remember(block, free, low);
             }
         }
         let block = state
@@ -136,8 +146,8 @@ pub fn aim(table: pg_sys::Relation, bytes: usize, header: bool) {
 /// Notes a page that was added to the table for a header.
 pub fn added(table: pg_sys::Relation, block: u32) {
     within(table, |state| {
-        let (free, pointers) = look(&mut PageCursor::new(table), block);
-        state.remember(block, free, pointers);
+        let (free, low) = look(&mut PageCursor::new(table), block);
+        state.remember(block, free, low);
     });
 }
 
@@ -147,14 +157,19 @@ pub fn placed(table: pg_sys::Relation, bytes: usize, at: Tid) {
         let full = bytes == BODY_BYTES;
         match state.last {
             Some(last) if full && last != at.block => {
-                let (free, pointers) = look(&mut PageCursor::new(table), last);
-                state.remember(last, free, pointers);
+                let (free, low) = look(&mut PageCursor::new(table), last);
+                state.remember(last, free, low);
                 state.last = Some(at.block);
             }
             None if full => state.last = Some(at.block),
             _ => {}
         }
     });
+}
+
+/// What a tuple with a body of so many bytes takes of a page.
+fn room(bytes: usize) -> usize {
+    bytes.next_multiple_of(8) + AROUND_BYTES
 }
 
 fn within(table: pg_sys::Relation, body: impl FnOnce(&mut State)) {
@@ -168,85 +183,119 @@ fn within(table: pg_sys::Relation, body: impl FnOnce(&mut State)) {
 }
 
 impl State {
-    /// The remembered page that a tuple fills best.
+    /// Takes room for a tuple of the remembered page that suits it best.
     fn take_rest(&mut self, cursor: &mut PageCursor, room: usize, header: bool) -> Option<u32> {
+        let rest = self.find_rest(cursor, room, header, u32::MAX)?;
+        self.remember(rest.block, rest.free - room, rest.low.saturating_sub(1));
+        Some(rest.block)
+    }
+
+    /// The remembered page below `cut` that a tuple fills best. Pieces leave those alone that can take headers, as long as there are others:
+    /// small ones would take all low line pointers.
+    fn find_rest(
+        &mut self,
+        cursor: &mut PageCursor,
+        room: usize,
+        header: bool,
+        cut: u32,
+    ) -> Option<Rest> {
         let reserved = self.reserved;
         let fits = |rest: &Rest| {
-            rest.free >= room
-                && reserved != Some(rest.block)
-                && !(header && rest.pointers >= MAX_HEADER_OFFSET)
+            let is_free = reserved != Some(rest.block) && rest.block < cut;
+            is_free && rest.free >= room && !(header && rest.low == 0)
         };
         while let Some(at) = (0..self.rests.len())
             .filter(|&at| fits(&self.rests[at]))
-            .min_by_key(|&at| (self.rests[at].free, core::cmp::Reverse(at)))
+            .min_by_key(|&at| {
+                let rest = &self.rests[at];
+                (rest.low > 0, rest.free, core::cmp::Reverse(at))
+            })
         {
-            let rest = self.rests.remove(at).expect("BUG: no such page");
+            let block = self.rests[at].block;
             // Others insert too.
-            let (free, pointers) = look(cursor, rest.block);
-            let now = Rest {
-                free,
-                pointers,
-                ..rest
-            };
+            let (free, low) = look(cursor, block);
+            let now = Rest { block, free, low };
             if fits(&now) {
-                self.remember(rest.block, free - room, pointers + 1);
-                return Some(rest.block);
+                return Some(now);
             }
-            self.remember(rest.block, free, pointers);
+            self.rests.remove(at);
+            self.remember(block, free, low);
         }
         None
+    }
+
+    /// A page below `cut` that can take a header.
+    fn page_for_header(&mut self, cursor: &mut PageCursor, room: usize, cut: u32) -> Option<u32> {
+        if let Some(rest) = self.find_rest(cursor, room, true, cut) {
+            return Some(rest.block);
+        }
+        self.seek_for_header(cursor, room)?;
+        Some(self.next_for_header).filter(|&block| block < cut)
+    }
+
+    /// Is there room below `cut` for the next full piece and the last one?
+    fn has_room_for_pieces(&mut self, cursor: &mut PageCursor, sizes: Sizes, cut: u32) -> bool {
+        let wanted = match sizes.full_pieces {
+            0 => room(sizes.last_piece),
+            _ => ROOM_BYTES,
+        };
+        if self.find_rest(cursor, wanted, false, cut).is_some() {
+            return true;
+        }
+        self.next_page(cursor);
+        self.next < cut
     }
 
     /// The lowest page with room for a full piece, or the one where the last went.
     fn next_page(&mut self, cursor: &mut PageCursor) -> Option<u32> {
         while self.next < self.end {
             error::check_interrupts();
-            let (free, pointers) = self.room_of(cursor, self.next, ROOM_BYTES);
+            let (free, low) = self.room_of(cursor, self.next, ROOM_BYTES);
             if free >= ROOM_BYTES && self.reserved != Some(self.next) {
                 return Some(self.next);
             }
             if self.last != Some(self.next) {
-                self.remember(self.next, free, pointers);
+                self.remember(self.next, free, low);
             }
             self.next += 1;
         }
         self.last
     }
 
-    /// Free bytes and line pointers of a page. One that has less than `wanted` is not read: the map says how much that is, and there is no
-    /// line pointer as far as anybody knows. Who takes it looks first.
+    /// Free bytes and low line pointers of a page. One that has less than `wanted` is not read: the map says how much that is, and all low line
+    /// pointers are free as far as anybody knows. Who takes it looks first.
     fn room_of(&mut self, cursor: &mut PageCursor, block: u32, wanted: usize) -> (usize, u16) {
         match self.free_space.of(block) {
-            free if free < REST_BYTES || free + UNKNOWN_BYTES < wanted => (free, 0),
+            free if free < REST_BYTES || free + UNKNOWN_BYTES < wanted => (free, MAX_HEADER_OFFSET),
             _ => look(cursor, block),
         }
     }
 
     /// The lowest page with room and a low line pointer for a header; it is remembered with what the header leaves.
     fn next_page_for_header(&mut self, cursor: &mut PageCursor, room: usize) -> Option<u32> {
-        let (free, pointers) = self.seek_for_header(cursor, room)?;
-        self.remember(self.next_for_header, free - room, pointers + 1);
+        let (free, low) = self.seek_for_header(cursor, room)?;
+        self.remember(self.next_for_header, free - room, low - 1);
         Some(self.next_for_header)
     }
 
-    /// Goes up to a page that can take a header of `room` bytes; its free bytes and line pointers.
+    /// Goes up to a page that can take a header of `room` bytes; its free bytes and low line pointers.
     fn seek_for_header(&mut self, cursor: &mut PageCursor, room: usize) -> Option<(usize, u16)> {
         while self.next_for_header < self.end {
             error::check_interrupts();
             let block = self.next_for_header;
-            let (free, pointers) = self.room_of(cursor, block, room);
-            if pointers < MAX_HEADER_OFFSET {
+            let (free, low) = self.room_of(cursor, block, room);
+            if low > 0 {
                 if free >= room {
-                    return Some((free, pointers));
+                    return Some((free, low));
                 }
-                self.remember(block, free, pointers);
+                self.remember(block, free, low);
             }
             self.next_for_header += 1;
         }
         None
     }
 
-    fn remember(&mut self, block: u32, free: usize, pointers: u16) {
+    fn remember(&mut self, block: u32, free: usize, low: u16) {
         if free < REST_BYTES {
             return;
         }
@@ -254,18 +303,17 @@ impl State {
         if self.rests.len() == RESTS {
             self.rests.pop_front();
         }
-        self.rests.push_back(Rest {
-            block,
-            free,
-            pointers,
-        });
+        self.rests.push_back(Rest { block, free, low });
     }
 }
 
-/// Free bytes of a page and the number of its line pointers.
+/// Free bytes of a page, and how many line pointers it has that a header can have.
 fn look(cursor: &mut PageCursor, block: u32) -> (usize, u16) {
     cursor.go(block);
-    cursor.locked(|page| (page.free_bytes(), page.line_pointers()))
+    cursor.locked(|page| {
+        let low = (1..=MAX_HEADER_OFFSET).filter(|&offset| !page.is_used(offset));
+        (page.free_bytes(), low.count() as u16)
+    })
 }
 
 /// Room for storage tuples.
@@ -278,22 +326,37 @@ pub struct Room {
 }
 
 /// The room that pages have by the free space map, asked for one after the other.
-pub struct Rooms(FreeSpace);
+pub struct Rooms {
+    free_space: FreeSpace,
+    cursor: PageCursor,
+}
 
 impl Rooms {
     /// # Safety
     /// `table` must stay open while the value is used.
     pub unsafe fn new(table: pg_sys::Relation) -> Rooms {
-        // SAFETY: by contract.
-        Rooms(unsafe { FreeSpace::new(table) })
+        Rooms {
+            // SAFETY: by contract.
+            free_space: unsafe { FreeSpace::new(table) },
+            cursor: PageCursor::new(table),
+        }
     }
 
     pub fn of(&mut self, block: u32) -> Room {
         error::check_interrupts();
-        let bytes = self.0.of(block);
+        let bytes = self.free_space.of(block);
         Room {
             full: (bytes / ROOM_BYTES) as u64,
             bytes: if bytes < REST_BYTES { 0 } else { bytes as u64 },
         }
+    }
+
+    /// How many headers of so many bytes a page can take: low line pointers are what pages of many small tuples lack.
+    pub fn headers_of(&mut self, block: u32, bytes: usize) -> usize {
+        if self.of(block).bytes == 0 {
+            return 0;
+        }
+        let (free, low) = look(&mut self.cursor, block);
+        usize::from(low).min(free / room(bytes))
     }
 }

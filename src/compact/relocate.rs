@@ -65,7 +65,9 @@ pub unsafe fn cut(table: pg_sys::Relation, survey: &Survey, most_bytes: u64) -> 
         blocks <= SMALL_PAGES || moving.bytes <= most_bytes || moving.bytes * WORTH <= gained
     };
     let (mut cut, mut moving, mut rest) = (survey.blocks, Room::default(), chunks.as_slice());
-    let mut best = None;
+    // For each number of chunks that move the lowest page.
+    let mut count = 0;
+    let mut cuts: Vec<(usize, u32)> = Vec::new();
     while cut > lowest {
         let below = cut - 1;
         // Others may have filled it meanwhile, or emptied it.
@@ -76,7 +78,8 @@ pub unsafe fn cut(table: pg_sys::Relation, survey: &Survey, most_bytes: u64) -> 
             if seen.last_block < below {
                 break;
             }
-            moving.full += seen.full_pieces;
+            moving.full += seen.sizes.full_pieces;
+            count += 1;
             moving.bytes += seen.bytes;
             rest = others;
         }
@@ -87,13 +90,34 @@ pub unsafe fn cut(table: pg_sys::Relation, survey: &Survey, most_bytes: u64) -> 
         }
         cut = below;
         if is_worth(&moving, cut) {
-            best = Some(cut);
+            cuts.pop_if(|last| last.0 == count);
+            cuts.push((count, cut));
         }
     }
-    let cut = best?;
-    let moves_any = chunks.first().is_some_and(|seen| seen.last_block >= cut);
+    let (count, cut) = with_room_for_headers(&mut rooms, &chunks, cuts)?;
     let gained = u64::from(survey.blocks - cut);
-    (moves_any && (gained >= 1000 || gained * 16 >= blocks)).then_some(cut)
+    (count > 0 && (gained >= 1000 || gained * 16 >= blocks)).then_some(cut)
+}
+
+/// The last of some ways to cut the file, each given by how many of `chunks` move and the page, with line pointers for the headers below. Pages
+/// are read for that, the lowest first, until there are enough.
+fn with_room_for_headers(
+    rooms: &mut Rooms,
+    chunks: &[&Seen],
+    cuts: Vec<(usize, u32)>,
+) -> Option<(usize, u32)> {
+    let most = cuts.last()?.0;
+    let bytes: usize = chunks[..most].iter().map(|seen| seen.sizes.header).sum();
+    let mean = bytes / most.max(1);
+    let (mut headers, mut next) = (0, 0);
+    cuts.into_iter().rev().find(|&(count, cut)| {
+        let needed = count + count / 16;
+        while headers < needed && next < cut {
+            headers += rooms.headers_of(next, mean);
+            next += 1;
+        }
+        headers >= needed
+    })
 }
 
 fn moves(seen: &Seen) -> bool {
@@ -129,7 +153,7 @@ pub unsafe fn round(
             .collect();
         above.sort_by_key(|seen| core::cmp::Reverse(seen.last_block));
         for seen in above {
-            if low.reserve(table) >= cut || done.freed >= ROUND_TUPLES {
+            if done.freed >= ROUND_TUPLES || !low.reserve(table, seen.sizes, cut) {
                 break;
             }
             error::check_interrupts();

@@ -9,6 +9,7 @@ use crate::chunk::chunk_cache;
 use crate::chunk::datum;
 use crate::chunk::encode::CHUNK_BYTES;
 use crate::chunk::notes;
+use crate::chunk::place::Sizes;
 use crate::chunk::read::{Chunk, Damage};
 use crate::chunk::row_set::{append, integer_at};
 use crate::chunk::tuple_kind::{classify, TupleKind};
@@ -69,8 +70,7 @@ pub struct Seen {
     pub first_key: Vec<u8>,
     pub last_key: Vec<u8>,
     pub pieces: u32,
-    /// Those of the largest size.
-    pub full_pieces: u64,
+    pub sizes: Sizes,
     /// Of its storage tuples, with their line pointers.
     pub bytes: u64,
     /// Highest page of its storage tuples.
@@ -355,6 +355,20 @@ fn chunk_bytes(chunk: &Chunk, pieces: usize) -> u64 {
     (payload.tids.len() + others) as u64 * full - last.min(full) + header
 }
 
+/// How long its storage tuples are when it has moved: what notes say is in the header then.
+fn sizes(chunk: &Chunk) -> Sizes {
+    let payload = chunk.statics.payload.len as usize;
+    let header = chunk.header.encode().len() + chunk.notes.bytes() as usize;
+    Sizes {
+        header: header.min(BODY_BYTES),
+        full_pieces: (payload / PIECE_BYTES) as u64,
+        last_piece: match payload % PIECE_BYTES {
+            0 => 0,
+            rest => BODY_BYTES - PIECE_BYTES + rest,
+        },
+    }
+}
+
 unsafe fn describe(
     reader: &std::rc::Rc<crate::chunk::reader::Reader>,
     layout: &Layout,
@@ -407,7 +421,7 @@ unsafe fn describe(
         damaged: false,
         first_key,
         last_key,
-        full_pieces: u64::from(chunk.statics.payload.len) / PIECE_BYTES as u64,
+        sizes: sizes(chunk),
         bytes: chunk_bytes(chunk, pieces.len()) + chunk.notes.bytes(),
         pieces: (pieces.len() + chunk.notes.seen.len()) as u32,
         last_block: pieces
