@@ -7,6 +7,7 @@ use crate::pg::tid::Tid;
 use pgrx::pg_sys;
 use std::ops::Range;
 use std::rc::Rc;
+use varve_columns::vector::Bitmap;
 
 /// A chunk that a scan is in, and the rows of it that its snapshot does not see.
 pub struct OpenChunk {
@@ -47,6 +48,35 @@ impl OpenChunk {
             Hidden::Nothing => true,
             Hidden::All => rows.is_empty(),
         }
+    }
+
+    /// How many rows of the chunk the snapshot does not see; None where that takes a look at each one.
+    pub fn gone(&self) -> Option<u32> {
+        match &self.hidden {
+            Hidden::Nothing => Some(0),
+            Hidden::Deleted => Some(self.reader.chunk.map.deleted()),
+            Hidden::Also(_) => None,
+            Hidden::All => Some(self.reader.rows()),
+        }
+    }
+
+    /// The rows of a range that the snapshot sees, counted from its start; None: all of them.
+    pub fn visible(&self, rows: Range<u32>) -> Option<Bitmap> {
+        let map = &self.reader.chunk.map;
+        let seen = match &self.hidden {
+            Hidden::Nothing => return None,
+            Hidden::Deleted if map.is_empty() => return None,
+            Hidden::Deleted => map.left(rows),
+            Hidden::Also(overlay) => {
+                let mut seen = map.left(rows.clone());
+                for row in rows.clone().filter(|&row| overlay.hides(row)) {
+                    seen.remove((row - rows.start) as usize);
+                }
+                seen
+            }
+            Hidden::All => Bitmap::none(rows.len()),
+        };
+        (!seen.is_all()).then_some(seen)
     }
 
     #[inline]

@@ -7,6 +7,7 @@
 use super::header::FormatError;
 use super::runs::{get_varint, put_varint};
 use super::tid::Tid;
+use crate::vector::Bitmap;
 use std::rc::Rc;
 
 const FORM_GAPS: u8 = 0;
@@ -53,7 +54,14 @@ impl DeleteMap {
 
     /// True when no row of `range` is gone.
     pub fn is_clear(&self, range: core::ops::Range<u32>) -> bool {
-        self.deleted == 0 || !range.into_iter().any(|row| self.contains(row))
+        self.deleted == 0 || self.left(range).is_all()
+    }
+
+    /// The rows of `range` that are not gone, counted from its start.
+    pub fn left(&self, range: core::ops::Range<u32>) -> Bitmap {
+        let mut rows = Bitmap::of_words(&self.words, range.start as usize..range.end as usize);
+        rows.invert();
+        rows
     }
 
     /// Where the row went, if it was updated.
@@ -296,6 +304,20 @@ mod tests {
             for row in 0..65_536 {
                 assert_eq!(back.contains(row), map.contains(row));
                 assert_eq!(back.successor(row), map.successor(row));
+            }
+            for range in [
+                0..0,
+                0..65_536,
+                1..64,
+                63..4_999,
+                5_000..5_001,
+                65_000..70_000,
+            ] {
+                let left: Vec<_> = range.clone().filter(|&row| !map.contains(row)).collect();
+                assert_eq!(map.is_clear(range.clone()), left.len() == range.len());
+                let found = map.left(range.clone());
+                let found: Vec<_> = found.iter().map(|row| range.start + row as u32).collect();
+                assert_eq!(found, left);
             }
             assert_eq!(back.deleted(), map.deleted());
             assert!(DeleteMap::decode(&bytes, 100).is_err());

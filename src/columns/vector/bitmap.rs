@@ -112,18 +112,23 @@ impl Bitmap {
             "BUG: rows {range:?} of a bitmap of {} rows",
             self.rows
         );
+        Bitmap::of_words(&self.words, range)
+    }
+
+    /// The bits `range` of some words, and zeroes behind their end, counted from its start.
+    pub fn of_words(words: &[u64], range: Range<usize>) -> Bitmap {
         let (first, shift) = (range.start / 64, range.start % 64);
-        let word = |at: usize| self.words.get(at).copied().unwrap_or(0);
+        let word = |at: usize| words.get(at).copied().unwrap_or(0);
         let words = (first..first + range.len().div_ceil(64)).map(|at| match shift {
             0 => word(at),
             _ => word(at) >> shift | word(at + 1) << (64 - shift),
         });
-        let mut slice = Bitmap {
+        let mut bitmap = Bitmap {
             words: words.collect(),
             rows: range.len(),
         };
-        slice.clear_beyond();
-        slice
+        bitmap.clear_beyond();
+        bitmap
     }
 
     pub fn unite(&mut self, other: &Bitmap) {

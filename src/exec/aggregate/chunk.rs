@@ -93,12 +93,14 @@ impl Work {
         }
         self.answered.fill(false);
         self.whole = None;
-        let untouched = self.selection.takes_all();
+        let gone = match self.selection.takes_all() {
+            true => open.gone(),
+            false => None,
+        };
         let before = self.selection.counters.blocks;
         // SAFETY: by contract.
         unsafe {
-            let is_whole = untouched && open.is_clear(0..chunk.header.rows);
-            if !is_whole || !self.answer_chunk(chunk) {
+            if !gone.is_some_and(|gone| self.answer_chunk(chunk, gone)) {
                 self.choose_lanes();
                 self.walk(open, ranges);
             }
@@ -253,6 +255,16 @@ impl Work {
                 let with = known.and_then(|known| fold.with(cell, &known, aggregate.mean_only));
                 if let Some(with) = with {
                     *cell = with;
+                    continue;
+                }
+            }
+            if let Some(block) = block.filter(|block| rows.end <= block.rows.end) {
+                let known = Known::of_block(block);
+                let (groups, fold) = (&self.groups, *fold);
+                let is_unmoved = |(_, group): &(Range<usize>, u32)| {
+                    fold.is_unmoved_by(&groups.cells[groups.first_cell(*group) + at], &known)
+                };
+                if runs.iter().all(is_unmoved) {
                     continue;
                 }
             }

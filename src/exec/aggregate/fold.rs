@@ -218,6 +218,16 @@ impl Fold {
         }
         Some(cell)
     }
+
+    /// Is the state an extreme that no values change which lie between these bounds?
+    pub fn is_unmoved_by(self, cell: &Cell, known: &Known) -> bool {
+        use Fold::{GreatestFloat, GreatestInt, LeastFloat, LeastInt};
+        let is_extreme = matches!(
+            self,
+            LeastInt | GreatestInt | LeastFloat(_) | GreatestFloat(_)
+        );
+        is_extreme && self.with(cell, known, false) == Some(*cell)
+    }
 }
 
 /// The integer in a datum of so many bytes.

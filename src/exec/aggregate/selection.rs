@@ -326,7 +326,7 @@ impl Selection {
     pub unsafe fn select(&mut self, open: &OpenChunk, mut rows: Range<u32>) -> Option<Selected> {
         let chunk = &open.reader.chunk;
         // None: all of them.
-        let mut selected = visible(open, &rows);
+        let mut selected = open.visible(rows.clone());
         if selected.as_ref().is_some_and(Bitmap::is_none) {
             return None;
         }
@@ -416,16 +416,4 @@ impl Selection {
         // SAFETY: by contract; the closure owns nothing.
         unsafe { guarded(|| evaluation.holds(every)) }
     }
-}
-
-/// The rows of a window that are there; None: all of them.
-fn visible(open: &OpenChunk, rows: &Range<u32>) -> Option<Bitmap> {
-    if open.is_clear(rows.clone()) {
-        return None;
-    }
-    let mut visible = Bitmap::all(rows.len());
-    for row in rows.clone().filter(|&row| open.is_hidden(row)) {
-        visible.remove((row - rows.start) as usize);
-    }
-    Some(visible)
 }

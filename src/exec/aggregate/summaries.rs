@@ -15,12 +15,12 @@ use varve_columns::column::Kind;
 use varve_columns::summary::Summary;
 
 impl Work {
-    /// Takes in a chunk whose rows are all wanted, as far as its header answers; true where nothing is left to do.
+    /// Takes in a chunk whose rows are all wanted but for some that are gone, as far as its header answers; true where nothing is left to do.
     ///
     /// # Safety
     /// As `chunk`.
-    pub unsafe fn answer_chunk(&mut self, chunk: &Chunk) -> bool {
-        let rows = chunk.header.rows;
+    pub unsafe fn answer_chunk(&mut self, chunk: &Chunk, gone: u32) -> bool {
+        let rows = chunk.header.rows.saturating_sub(gone);
         let is_vector = |at: usize| self.compiled.aggregates[at].vector.is_some();
         let count = self.compiled.aggregates.len();
         if rows == 0 || count > 0 && !(0..count).any(is_vector) {
@@ -31,7 +31,7 @@ impl Work {
             self.selection.evaluation.forget();
             let mut values = Vec::with_capacity(self.compiled.groups.len());
             for at in 0..self.compiled.groups.len() {
-                match self.only_group(chunk, at) {
+                match self.only_group(chunk, at, gone == 0) {
                     Some(value) => values.push(value),
                     None => return false,
                 }
@@ -50,8 +50,13 @@ impl Work {
                 };
                 let cell = &mut self.groups.cells[first + at];
                 let with = match (&aggregate.keep, known) {
-                    (Keep::Fold { fold, .. }, Some(known)) => {
+                    (Keep::Fold { fold, .. }, Some(known))
+                        if gone == 0 || aggregate.vector == Some(ROWS) =>
+                    {
                         fold.with(cell, &known, aggregate.mean_only)
+                    }
+                    (Keep::Fold { fold, .. }, Some(known)) => {
+                        fold.is_unmoved_by(cell, &known).then_some(*cell)
                     }
                     _ => None,
                 };
@@ -67,8 +72,13 @@ impl Work {
         }
     }
 
-    /// A group column of a chunk, where all its rows have the same.
-    unsafe fn only_group(&mut self, chunk: &Chunk, at: usize) -> Option<(Datum, bool)> {
+    /// A group column of a chunk, where all its rows have the same. Bounds are values of rows only where all rows are there.
+    unsafe fn only_group(
+        &mut self,
+        chunk: &Chunk,
+        at: usize,
+        has_bounds: bool,
+    ) -> Option<(Datum, bool)> {
         let lanes = &mut self.selection.lanes;
         let GroupColumn {
             state, typ, way, ..
@@ -83,6 +93,8 @@ impl Work {
                     let lane = &mut lanes[lane];
                     if let Some(value) = lane.only_value(chunk) {
                         evaluation.set(lane.at, value);
+                    } else if !has_bounds {
+                        return None;
                     } else {
                         // Both are values of rows that are wanted: evaluating for them raises what core would.
                         let head = chunk.columns.columns().get(lane.at)?;
