@@ -12,6 +12,7 @@ use crate::pg::activity;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::relation::{self, Open};
 use crate::pg::tid::Tid;
+use crate::pg::visibility_map;
 use pgrx::pg_sys;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -109,8 +110,7 @@ unsafe fn stated(table: pg_sys::Relation, blocks: u32) -> Stated {
             return nothing;
         }
         let pages = (pages as u32).min(blocks);
-        let mut visible = 0;
-        pg_sys::visibilitymap_count(table, &mut visible, core::ptr::null_mut());
+        let visible = visibility_map::visible_pages(table, blocks);
         // Compact writes none when it is done, and leaves bits; of tables that have none, it is not known whether they had any.
         let visible_then = match (*form).relallvisible {
             0 if visible == 0 => None,

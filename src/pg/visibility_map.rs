@@ -10,26 +10,76 @@ const PAGES_PER_WORD: u32 = 32;
 /// In a word, the bits that say that everybody sees all of a page.
 const ALL_VISIBLE: u64 = 0x5555_5555_5555_5555;
 
+/// A page of the map that is pinned.
+#[derive(Default)]
+struct Pinned(pg_sys::Buffer);
+
+impl Pinned {
+    /// What the map says from page `first` of a table on, which is the first one of a page of the map; zeroes where there is no such page.
+    ///
+    /// # Safety
+    /// `table` must be open.
+    unsafe fn words(&mut self, table: pg_sys::Relation, first: u32) -> &[u64; WORDS] {
+        // SAFETY: by contract. The call pins the map's page, where there is one, and lets the one before it go; bits are read
+        // without a lock, as core does.
+        unsafe {
+            pg_sys::visibilitymap_get_status(table, first, &mut self.0);
+            match self.0 {
+                0 => &[0; WORDS],
+                buffer => &*pg_sys::BufferGetPage(buffer)
+                    .add(PAGE_HEADER_BYTES)
+                    .cast::<[u64; WORDS]>(),
+            }
+        }
+    }
+
+    fn release(self) {
+        if self.0 != 0 {
+            // SAFETY: it was pinned by `words`.
+            unsafe { pg_sys::ReleaseBuffer(self.0) };
+        }
+    }
+}
+
+/// How many of the first `pages` pages of a table have a bit that says that everybody sees all of them. `visibilitymap_count` counts all
+/// bits of each page of the map, a microsecond each.
+///
+/// # Safety
+/// `table` must be open, and have so many pages.
+pub unsafe fn visible_pages(table: pg_sys::Relation, pages: u32) -> u32 {
+    let (mut found, mut first, mut map) = (0, 0, Pinned::default());
+    while first < pages {
+        error::check_interrupts();
+        // SAFETY: by contract.
+        let words = unsafe { map.words(table, first) };
+        for word in words {
+            let left = pages - first;
+            let asked = match left {
+                0..PAGES_PER_WORD => (1 << (2 * left)) - 1,
+                _ => u64::MAX,
+            };
+            found += (u64::from_le(*word) & ALL_VISIBLE & asked).count_ones();
+            first += left.min(PAGES_PER_WORD);
+            if first == pages {
+                break;
+            }
+        }
+    }
+    map.release();
+    found
+}
+
 /// Those of the first `pages` pages of a table that have no bit that says that everybody sees all of them, where they are at most
 /// `most`.
 ///
 /// # Safety
 /// `table` must be open, and have so many pages.
 pub unsafe fn changed_pages(table: pg_sys::Relation, pages: u32, most: usize) -> Option<Vec<u32>> {
-    let (mut found, mut first, mut buffer) = (Vec::new(), 0, 0);
+    let (mut found, mut first, mut map) = (Vec::new(), 0, Pinned::default());
     while first < pages && found.len() <= most {
         error::check_interrupts();
-        // SAFETY: by contract. The call pins the map's page, where there is one, and lets the one before it go; bits are read
-        // without a lock, as core does.
-        let words = unsafe {
-            pg_sys::visibilitymap_get_status(table, first, &mut buffer);
-            match buffer {
-                0 => &[0; WORDS],
-                _ => &*pg_sys::BufferGetPage(buffer)
-                    .add(PAGE_HEADER_BYTES)
-                    .cast::<[u64; WORDS]>(),
-            }
-        };
+        // SAFETY: by contract.
+        let words = unsafe { map.words(table, first) };
         for word in words {
             if first >= pages || found.len() > most {
                 break;
@@ -42,10 +92,7 @@ pub unsafe fn changed_pages(table: pg_sys::Relation, pages: u32, most: usize) ->
             first += PAGES_PER_WORD;
         }
     }
-    if buffer != 0 {
-        // SAFETY: it was pinned above.
-        unsafe { pg_sys::ReleaseBuffer(buffer) };
-    }
+    map.release();
     found.retain(|&page| page < pages);
     (found.len() <= most).then_some(found)
 }
