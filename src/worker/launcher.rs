@@ -111,6 +111,9 @@ unsafe fn start_one(visited: &mut HashMap<u32, Instant>) {
     }
 }
 
+/// The limit of connections of a database that is invalid: `DATCONNLIMIT_INVALID_DB`, which not all minor versions have.
+const INVALID_DATABASE: i32 = -2;
+
 /// Databases that can be connected to and have no worker now.
 unsafe fn databases() -> Vec<u32> {
     let mut found = Vec::new();
@@ -133,7 +136,9 @@ unsafe fn databases() -> Vec<u32> {
                 break;
             }
             let row: pg_sys::Form_pg_database = pg_sys::GETSTRUCT(tuple).cast();
-            if (*row).datallowconn && !(*row).datistemplate && !places::has_worker((*row).oid) {
+            // A DROP DATABASE that was interrupted leaves one that nobody can connect to.
+            let is_open = (*row).datallowconn && (*row).datconnlimit != INVALID_DATABASE;
+            if is_open && !(*row).datistemplate && !places::has_worker((*row).oid) {
                 found.push((*row).oid.to_u32());
             }
         }

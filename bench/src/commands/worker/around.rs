@@ -22,6 +22,7 @@ const PROMPTLY: Duration = Duration::from_millis(1_000);
 pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
     report.check("worker/standby", standby(tree));
     report.check("worker/no room", no_room(tree));
+    report.check("worker/invalid database", invalid_database(tree));
     report.check("worker/behind", behind(tree));
     report.check("worker/signals", signals(tree));
     report.check("worker/switched off in a refresh", refresh(tree));
@@ -56,6 +57,23 @@ fn standby(tree: &Arc<Tree>) -> Result<()> {
     reader.execute("SELECT pg_promote()", &[])?;
     reader.batch_execute(ROWS)?;
     await_true(&mut reader, "compressed once promoted", COMPRESSED)
+}
+
+/// The launcher leaves alone what an interrupted DROP DATABASE has left behind.
+fn invalid_database(tree: &Arc<Tree>) -> Result<()> {
+    let preloaded = ["varve.worker = on", "shared_preload_libraries = 'varve'"];
+    let cluster = Cluster::create(tree, &preloaded)?;
+    let mut client = cluster.connect("postgres")?;
+    client.batch_execute("CREATE DATABASE half_dropped ALLOW_CONNECTIONS false")?;
+    client.batch_execute(
+        "UPDATE pg_database SET datallowconn = true, datconnlimit = -2 WHERE datname = 'half_dropped'",
+    )?;
+    // It visits one database a second.
+    std::thread::sleep(Duration::from_secs(5));
+    match cluster.log_end()?.contains("half_dropped") {
+        false => Ok(()),
+        true => Err("the launcher has started a worker for an invalid database".into()),
+    }
 }
 
 /// Without a free process the log says what to do, once, and writers go on.
