@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 /// A process asks for a worker at most so often; for few rows less often.
 const OFTEN: Duration = Duration::from_secs(10);
 const SELDOM: Duration = Duration::from_secs(60);
+/// Where there was no room for a worker, it asks again so soon: writers that begin together ask together, for more workers than there
+/// is room for, and all but one of these leave.
+const AGAIN: Duration = Duration::from_millis(200);
 /// The log says at most so often that there is no room for a worker.
 const COMPLAINT: Duration = Duration::from_secs(600);
 
@@ -21,6 +24,8 @@ thread_local! {
     static WRITTEN: Cell<u64> = const { Cell::new(0) };
     static COMMITTED: Cell<u64> = const { Cell::new(0) };
     static ASKED: Cell<Option<Instant>> = const { Cell::new(None) };
+    /// There was no room for a worker the last time.
+    static REFUSED: Cell<bool> = const { Cell::new(false) };
     static COMPLAINED: RefCell<Option<Instant>> = const { RefCell::new(None) };
 }
 
@@ -54,6 +59,7 @@ pub fn after_visit() {
 }
 
 fn ask(often: Duration) {
+    let often = if REFUSED.get() { AGAIN } else { often };
     let is_early = ASKED.get().is_some_and(|last| last.elapsed() < often);
     // SAFETY: flags of this process.
     let may = unsafe { pg_sys::IsUnderPostmaster && pg_sys::ParallelWorkerNumber < 0 };
@@ -61,13 +67,16 @@ fn ask(often: Duration) {
         return;
     }
     ASKED.set(Some(Instant::now()));
-    COMMITTED.set(0);
     // SAFETY: raises nothing.
     if unsafe { pg_sys::RecoveryInProgress() } || places::has_database_worker() {
-        return;
+        REFUSED.set(false);
+    } else {
+        // SAFETY: set when this process connected.
+        start(unsafe { pg_sys::MyDatabaseId });
     }
-    // SAFETY: set when this process connected.
-    start(unsafe { pg_sys::MyDatabaseId });
+    if !REFUSED.get() {
+        COMMITTED.set(0);
+    }
 }
 
 /// Asks the postmaster for the worker of a database.
@@ -79,9 +88,10 @@ pub fn start(database: pg_sys::Oid) {
         restart: None,
     }
     .start();
+    let is_refused_again = REFUSED.replace(!started) && !started;
     let is_said =
         COMPLAINED.with_borrow(|last| last.is_some_and(|last| last.elapsed() < COMPLAINT));
-    if !started && !is_said {
+    if is_refused_again && !is_said {
         COMPLAINED.set(Some(Instant::now()));
         pgrx::log!(
             "varve: no background worker can be started, so tables wait for compaction and retention; raise max_worker_processes"
