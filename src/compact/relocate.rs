@@ -27,10 +27,13 @@ const SMALL_PAGES: u64 = 64;
 /// What moves gives back so many times as much, or more.
 const WORTH: u64 = 2;
 
+/// Holes that the next chunks fill may be such a part of a file.
+const FILLED_PART: u64 = 8;
+
 /// The page from which on chunks should move down: the lowest one below which there is room for all that lies from it on, if nothing
 /// else lies there, and VACUUM will cut off what they leave. It cuts off a sixteenth of the file or more. Where less is gained chunks stay
-/// where they are, or those of a table that changes all the time would be moved for ever. So do more than `most_bytes` of a large file, unless
-/// twice as much is gained.
+/// where they are, or those of a table that changes all the time would be moved for ever. So do those above holes that the next chunks
+/// fill, and more than `most_bytes` of a large file, unless twice as much is gained.
 ///
 /// # Safety
 /// `table` must be open.
@@ -65,6 +68,11 @@ pub unsafe fn cut(table: pg_sys::Relation, survey: &Survey, most_bytes: u64) -> 
         blocks <= SMALL_PAGES || moving.bytes <= most_bytes || moving.bytes * WORTH <= gained
     };
     let (mut cut, mut moving, mut rest) = (survey.blocks, Room::default(), chunks.as_slice());
+    // Down to here whatever is worth it, below that only what is empty.
+    let enough = match blocks > SMALL_PAGES {
+        true => needed + filled_soon(&survey.chunks).min(needed / FILLED_PART),
+        false => 0,
+    };
     // For each number of chunks that move the lowest page.
     let mut count = 0;
     let mut cuts: Vec<(usize, u32)> = Vec::new();
@@ -89,7 +97,8 @@ pub unsafe fn cut(table: pg_sys::Relation, survey: &Survey, most_bytes: u64) -> 
             break;
         }
         cut = below;
-        if is_worth(&moving, cut) {
+        let is_free = cuts.last().is_some_and(|last| last.0 == count);
+        if (is_free || u64::from(cut) >= enough) && is_worth(&moving, cut) {
             cuts.pop_if(|last| last.0 == count);
             cuts.push((count, cut));
         }
@@ -118,6 +127,23 @@ fn with_room_for_headers(
         }
         headers >= needed
     })
+}
+
+/// Pages that the latest merge of a window has left behind and that no younger chunks have filled yet: as much comes before the next such
+/// merge. Moving what it has written into them would write each row once more.
+fn filled_soon(chunks: &[Seen]) -> u64 {
+    let shared = || chunks.iter().filter(|seen| seen.keyed && !seen.one_series);
+    let merged = shared().filter(|seen| seen.level > 1);
+    let Some(latest) = merged.max_by_key(|seen| seen.max_time) else {
+        return 0;
+    };
+    let bytes = |is_meant: &dyn Fn(&Seen) -> bool| {
+        let meant = shared().filter(|seen| is_meant(seen));
+        meant.map(|seen| seen.bytes).sum::<u64>()
+    };
+    let written = bytes(&|seen| seen.level == latest.level && seen.max_time > latest.min_time);
+    let younger = bytes(&|seen| seen.level < latest.level && seen.max_time > latest.max_time);
+    written.saturating_sub(younger) / PAGE_BYTES
 }
 
 fn moves(seen: &Seen) -> bool {

@@ -31,6 +31,8 @@ use std::time::{Duration, Instant};
 const PER_PAGE: u64 = 4;
 /// So many dead tuples, and an eighth of the others, are no reason to come back for.
 const FEW_DEAD: u64 = 64;
+/// Chunks that are merged and take such a part of the file, or more, are worth a vacuum before: from there on the end would be cut off.
+const LEAST_PART: u64 = 16;
 /// How long the lock for cutting the file is waited for.
 const CUT_PATIENCE: Duration = Duration::from_secs(5);
 /// Moving to the end of the file stops after so many times of moving and vacuuming.
@@ -227,6 +229,9 @@ impl Compaction<'_> {
             let count = rounds.len() as u64;
             for (at, merge) in rounds.into_iter().enumerate() {
                 self.give_way()?;
+                if merge.window.is_some() {
+                    self.make_room(&survey, &merge)?;
+                }
                 let progress = (at as u64 + 1, count);
                 let done = self.merge_round(&mut survey, &layout, &windows, &merge, progress);
                 merged += done.chunks;
@@ -287,11 +292,29 @@ impl Compaction<'_> {
         self.freed_pages += pages.max(1);
         // SAFETY: a round's table.
         let blocks = unsafe { self.rounds.run(|table, _| relation::blocks(table)) };
-        if self.freed_pages >= 256 && self.freed_pages * 4 >= u64::from(blocks) {
-            self.may_move(self.freed_pages * relocate::PAGE_BYTES);
-            self.vacuum(None)?;
-            self.freed_pages = 0;
+        match self.freed_pages >= 256 && self.freed_pages * 4 >= u64::from(blocks) {
+            true => self.vacuum_freed(None),
+            false => Some(()),
         }
+    }
+
+    /// Vacuums before a window is merged that is a fair part of the file, if what is new has left enough behind. What the merge writes would go to
+    /// the end of the file otherwise, and be written once more when it moves down.
+    fn make_room(&mut self, survey: &Survey, merge: &Merge) -> Step {
+        let inputs = merge.inputs.iter();
+        let bytes: u64 = inputs.map(|&at| survey.chunks[at].bytes).sum();
+        let pages = bytes.div_ceil(relocate::PAGE_BYTES);
+        let is_much = pages * LEAST_PART >= u64::from(survey.blocks);
+        match is_much && self.freed_pages * 2 >= pages {
+            true => self.vacuum_freed(Some(survey)),
+            false => Some(()),
+        }
+    }
+
+    fn vacuum_freed(&mut self, survey: Option<&Survey>) -> Step {
+        self.may_move(self.freed_pages * relocate::PAGE_BYTES);
+        self.vacuum(survey)?;
+        self.freed_pages = 0;
         Some(())
     }
 
