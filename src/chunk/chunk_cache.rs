@@ -1,5 +1,6 @@
 //! Finding chunks: by the TID of a header, with some readers kept per transaction, and by chunk id.
 
+use super::next_header;
 use super::note_cache;
 use super::notes::{Notes, View};
 use super::read::{Chunk, Damage};
@@ -612,6 +613,11 @@ pub unsafe fn replacement(
         let mut cursor = PageCursor::new(table);
         let item = cursor.tuple_at(at)?;
         let replaced = cursor.locked(|_| as_written(item))?;
+        if let Some(next) = next_header::of(table, replaced.chunk, at) {
+            if is_last_of(table, next, replacer) {
+                return Some(next);
+            }
+        }
         (replaced, headers_by(table, replacer))
     };
     let later = headers.iter().filter(|header| {
@@ -620,6 +626,21 @@ pub unsafe fn replacement(
     // Versions that were written for notes alone have as many rows deleted as the ones before them.
     let newest = later.max_by_key(|header| (!header.is_replaced, header.deleted));
     newest.map(|header| header.tid)
+}
+
+/// Has `writer` written the header at `at`, and not replaced it itself?
+unsafe fn is_last_of(table: pg_sys::Relation, at: Tid, writer: pg_sys::TransactionId) -> bool {
+    // SAFETY: the caller's contract; the page is pinned and locked while it is looked at.
+    unsafe {
+        let mut cursor = PageCursor::new(table);
+        let item = cursor.tuple_at(at);
+        item.is_some_and(|item| {
+            cursor.locked(|_| {
+                tuple::xmin(item.header) == writer
+                    && as_written(item).is_some_and(|header| !header.is_replaced)
+            })
+        })
+    }
 }
 
 /// A dirty snapshot, as InitDirtySnapshot makes it.

@@ -14,7 +14,7 @@ use pgrx::pg_sys;
 pub unsafe fn is_dead(table: pg_sys::Relation, header: Tid) -> bool {
     // SAFETY: by contract; the page is pinned, and locked while its tuple is looked at.
     unsafe {
-        if header.block >= relation::blocks(table) {
+        if !relation::has_block(table, header.block) {
             return false;
         }
         let mut cursor = PageCursor::new(table);

@@ -10,6 +10,7 @@ pub mod index_entries;
 pub mod inspect;
 pub mod job_states;
 pub mod low_page;
+pub mod next_header;
 mod note_cache;
 pub mod notes;
 pub mod place;

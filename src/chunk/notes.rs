@@ -9,8 +9,8 @@ use crate::pg::tid::Tid;
 use crate::pg::tuple;
 use pgrx::pg_sys;
 use std::rc::Rc;
-use varve_columns::tuple::header::{self, StorageTuple};
-use varve_columns::tuple::note;
+use varve_columns::tuple::header::{self, FormatError, StorageTuple};
+use varve_columns::tuple::note::{self, SLOT_BYTES};
 
 /// A change of rows, which no other note and no map names.
 #[derive(Clone)]
@@ -18,6 +18,8 @@ pub struct Note {
     pub tid: Tid,
     /// Who wrote it.
     xmin: pg_sys::TransactionId,
+    /// The slot that names it.
+    slot: [u8; SLOT_BYTES],
     pub rows: Rc<[(u32, Option<Tid>)]>,
 }
 
@@ -92,14 +94,16 @@ pub unsafe fn is_settled(chunk: &Chunk, horizon: pg_sys::TransactionId) -> bool 
 
 /// What became of who wrote a note.
 #[derive(Clone, Copy, PartialEq)]
-enum Writer {
+pub(super) enum Writer {
     Committed,
     Own,
     InProgress(pg_sys::TransactionId),
     Aborted,
 }
 
-unsafe fn writer(header: pg_sys::HeapTupleHeader) -> Writer {
+/// # Safety
+/// The tuple's page must be locked.
+pub(super) unsafe fn writer(header: pg_sys::HeapTupleHeader) -> Writer {
     const COMMITTED: u16 = 0x0100;
     const INVALID: u16 = 0x0200;
     // SAFETY: the caller has locked the tuple's page. Who is not in progress has ended for good.
@@ -133,23 +137,72 @@ unsafe fn is_taken_back(header: pg_sys::HeapTupleHeader) -> bool {
     }
 }
 
-/// The places that the slots of the header `body` at `at` name. Somebody may be filling one while we look: what was read so is read
+/// What a slot names.
+enum Named<'a> {
+    Known(&'a Note),
+    Other(Tid),
+}
+
+impl Named<'_> {
+    fn tid(&self) -> Tid {
+        match self {
+            Named::Known(note) => note.tid,
+            Named::Other(tid) => *tid,
+        }
+    }
+}
+
+/// What slots name, each once, in their order. `known` are notes that slots of the same header have named before, in that order: as a rule their
+/// slots need no more than to be compared.
+fn sort_out<'a>(
+    chunk: u64,
+    slots: &[u8],
+    known: &'a [Note],
+) -> Result<Vec<Named<'a>>, FormatError> {
+    let mut all: Vec<Named> = Vec::with_capacity(known.len() + 8);
+    let (mut expected, mut met) = (known.iter().peekable(), 0);
+    for slot in slots.chunks_exact(SLOT_BYTES) {
+        if let Some(note) = expected.next_if(|note| note.slot == *slot) {
+            all.push(Named::Known(note));
+            met += 1;
+            continue;
+        }
+        let Some(place) = note::named(chunk, slot)? else {
+            continue;
+        };
+        if all.iter().any(|named| named.tid() == place) {
+            continue;
+        }
+        match known[met..].iter().find(|note| note.tid == place) {
+            // Not in the order that was expected: from here on each slot is looked for.
+            Some(note) => {
+                all.push(Named::Known(note));
+                expected = [].iter().peekable();
+            }
+            None => all.push(Named::Other(place)),
+        }
+    }
+    Ok(all)
+}
+
+/// What the slots of the header `body` at `at` name. Somebody may be filling one while we look: what was read so is read
 /// again with the page locked.
 ///
 /// # Safety
 /// `table` must be open, the tuple pinned.
-unsafe fn named(table: pg_sys::Relation, at: Tid, body: &[u8]) -> Result<Vec<Tid>, Damage> {
-    let slots = &body[header::slots_start(body)..];
-    if slots.iter().all(|&byte| byte == 0) {
-        return Ok(Vec::new());
-    }
+unsafe fn named<'a>(
+    table: pg_sys::Relation,
+    at: Tid,
+    body: &[u8],
+    known: &'a [Note],
+) -> Result<Vec<Named<'a>>, Damage> {
     let chunk = header::chunk_id(body);
-    if let Ok(named) = note::all_named(chunk, slots) {
+    if let Ok(named) = sort_out(chunk, &body[header::slots_start(body)..], known) {
         return Ok(named);
     }
     // SAFETY: by contract.
     let slots = unsafe { slots_at(table, at, chunk) }.unwrap_or_default();
-    note::all_named(chunk, &slots).map_err(Damage::new)
+    sort_out(chunk, &slots, known).map_err(Damage::new)
 }
 
 /// The slots of the header at `at`, if it is one of the chunk.
@@ -229,76 +282,73 @@ pub unsafe fn of_header(
         _ => false,
     };
     // SAFETY: by contract.
-    let places = unsafe { named(table, at, body)? };
-    if places.is_empty() {
+    let all = unsafe { named(table, at, body, known)? };
+    if all.is_empty() {
         return Ok(Notes::default());
     }
+    let chunk = header::chunk_id(body);
     // SAFETY: by contract.
     let is_mvcc = unsafe {
         !snapshot.is_null() && (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_MVCC
     };
-    let known_at = |at: Tid| known.iter().find(|note| note.tid == at);
-    let others = places.iter().copied();
-    let others: Vec<Tid> = others.filter(|&at| known_at(at).is_none()).collect();
+    let other = |named: &Named| match named {
+        Named::Other(at) => Some(*at),
+        Named::Known(_) => None,
+    };
+    let others: Vec<Tid> = all.iter().filter_map(other).collect();
     let (mut found, mut pending, mut damage) = (Vec::new(), Vec::new(), None);
     let mut are_committed = true;
     // SAFETY: by contract; the page of each tuple is locked.
     unsafe {
-        visit(
-            table,
-            header::chunk_id(body),
-            &others,
-            |item, body, buffer| {
-                let is_seen = if is_mvcc {
-                    are_committed = false;
-                    is_visible(table, item, buffer, snapshot, reads)
-                } else {
-                    let writer = writer(item.header);
-                    are_committed &= writer == Writer::Committed;
-                    match writer {
-                        Writer::Committed if is_later(tuple::xmin(item.header)) => {
-                            pending.push(item.tid);
-                            false
-                        }
-                        Writer::Committed => true,
-                        Writer::Own => !is_taken_back(item.header),
-                        Writer::InProgress(_) => {
-                            pending.push(item.tid);
-                            false
-                        }
-                        Writer::Aborted => false,
+        visit(table, chunk, &others, |item, body, buffer| {
+            let is_seen = if is_mvcc {
+                are_committed = false;
+                is_visible(table, item, buffer, snapshot, reads)
+            } else {
+                let writer = writer(item.header);
+                are_committed &= writer == Writer::Committed;
+                match writer {
+                    Writer::Committed if is_later(tuple::xmin(item.header)) => {
+                        pending.push(item.tid);
+                        false
                     }
-                };
-                if !is_seen {
-                    return;
-                }
-                match note::decode(body, rows) {
-                    Ok(rows) => found.push(Note {
-                        tid: item.tid,
-                        xmin: tuple::xmin(item.header),
-                        rows: rows.into(),
-                    }),
-                    Err(error) => {
-                        damage = Some(Damage::new(error).at(format!("note at {}", item.tid)))
+                    Writer::Committed => true,
+                    Writer::Own => !is_taken_back(item.header),
+                    Writer::InProgress(_) => {
+                        pending.push(item.tid);
+                        false
                     }
+                    Writer::Aborted => false,
                 }
-            },
-        );
+            };
+            if !is_seen {
+                return;
+            }
+            match note::decode(body, rows) {
+                Ok(rows) => found.push(Note {
+                    tid: item.tid,
+                    xmin: tuple::xmin(item.header),
+                    slot: note::slot(chunk, item.tid),
+                    rows: rows.into(),
+                }),
+                Err(error) => damage = Some(Damage::new(error).at(format!("note at {}", item.tid))),
+            }
+        });
     }
     if let Some(damage) = damage {
         return Err(damage);
     }
     are_committed &= found.len() == others.len();
     let mut found = found.into_iter().peekable();
-    let mut seen = Vec::with_capacity(places.len());
-    for at in places {
-        if let Some(note) = found.next_if(|note| note.tid == at) {
-            seen.push(note);
-        } else if let Some(note) = known_at(at) {
-            // SAFETY: by contract.
-            if !is_mvcc || unsafe { !pg_sys::XidInMVCCSnapshot(note.xmin, snapshot) } {
-                seen.push(note.clone());
-            }
+    // SAFETY: by contract.
+    let is_known_to =
+        |note: &Note| !is_mvcc || unsafe { !pg_sys::XidInMVCCSnapshot(note.xmin, snapshot) };
+    let mut seen = Vec::with_capacity(all.len());
+    for named in all {
+        match named {
+            Named::Other(at) => seen.extend(found.next_if(|note| note.tid == at)),
+            Named::Known(note) if is_known_to(note) => seen.push(note.clone()),
+            Named::Known(_) => {}
         }
     }
     Ok(Notes {
@@ -340,11 +390,15 @@ pub unsafe fn has_others(chunk: &Chunk, row: Option<u32>) -> bool {
         let Some(slots) = slots_at(table, chunk.tid, id) else {
             return false;
         };
-        let mut others = match note::all_named(id, &slots) {
+        let named = match sort_out(id, &slots, &chunk.notes.seen) {
             Ok(named) => named,
             Err(error) => chunk.raise(&Damage::new(error)),
         };
-        others.retain(|&at| !chunk.notes.seen.iter().any(|note| note.tid == at));
+        let others = named.iter().filter_map(|named| match named {
+            Named::Other(at) => Some(*at),
+            Named::Known(_) => None,
+        });
+        let others: Vec<Tid> = others.collect();
         let mut found = false;
         visit(table, id, &others, |item, body, _| {
             found |= writer(item.header) != Writer::Aborted
@@ -384,8 +438,29 @@ fn names(body: &[u8], rows: u32, row: u32) -> bool {
     note::decode(body, rows).is_ok_and(|rows| rows.iter().any(|&(other, _)| other == row))
 }
 
-/// The slots of a header that a new note may be written to, by their numbers, as they are now: the empty ones, and, where these are
-/// fewer than `wanted`, those of notes that nobody will ever see, for which all notes have to be looked at.
+/// Is a note at the place that a slot names which is not gone for good, or is it not known what the slot names?
+///
+/// # Safety
+/// `table` must be open.
+pub(super) unsafe fn is_used(table: pg_sys::Relation, chunk: u64, slot: &[u8; SLOT_BYTES]) -> bool {
+    match note::named(chunk, slot) {
+        Ok(None) => false,
+        Ok(Some(place)) => {
+            let mut is_used = false;
+            // SAFETY: by contract.
+            unsafe {
+                visit(table, chunk, &[place], |item, _, _| {
+                    is_used = writer(item.header) != Writer::Aborted;
+                });
+            }
+            is_used
+        }
+        Err(_) => true,
+    }
+}
+
+/// The slots of a header that a new note may be written to, by their numbers, as they are now, but for the last one
+/// (`next_header`): the empty ones, and, where these are fewer than `wanted`, those of notes that nobody will ever see, for which all notes have to be looked at.
 ///
 /// # Safety
 /// `table` must be open.
@@ -395,10 +470,11 @@ pub unsafe fn free_slots(
     slots: &[u8],
     wanted: usize,
 ) -> Vec<usize> {
-    let mut free: Vec<usize> = (0..slots.len() / note::SLOT_BYTES).collect();
+    let count = slots.len() / SLOT_BYTES;
+    let mut free: Vec<usize> = (0..count.saturating_sub(1)).collect();
     let bytes = |at: &usize| {
-        let start = at * note::SLOT_BYTES;
-        &slots[start..start + note::SLOT_BYTES]
+        let start = at * SLOT_BYTES;
+        &slots[start..start + SLOT_BYTES]
     };
     let is_empty = |at: &usize| bytes(at).iter().all(|&byte| byte == 0);
     if free.iter().filter(|at| is_empty(at)).count() >= wanted {

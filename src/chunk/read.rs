@@ -294,7 +294,9 @@ fn with_notes(base: &DeleteMap, notes: &[Note]) -> Result<DeleteMap, Damage> {
 /// Do notes begin with others that name the same rows?
 fn begins_with(notes: &[Note], others: &[Note]) -> bool {
     let mut pairs = notes.iter().zip(others);
-    notes.len() >= others.len() && pairs.all(|(note, other)| note.rows == other.rows)
+    let is_same =
+        |note: &Note, other: &Note| Rc::ptr_eq(&note.rows, &other.rows) || note.rows == other.rows;
+    notes.len() >= others.len() && pairs.all(|(note, other)| is_same(note, other))
 }
 
 /// Notes, and the delete map that has their rows, too.

@@ -45,6 +45,37 @@ pub fn empty_slots(header: &Header) -> Vec<u8> {
     slots
 }
 
+/// The slots of a header that takes the place of one that names notes, beside a delete map of `map_bytes` inside it: `least` of them at least, which
+/// the other had, too. They are more than those of a chunk that has not changed, since whoever changed single rows will change others, and each
+/// header costs entries in the indexes; but no more than leave room for the delete map, as long as there is room for that.
+fn slots_of_next(header: &Header, map_bytes: usize, least: usize) -> Vec<u8> {
+    let first = empty_slots(header).len() / note::SLOT_BYTES;
+    let taken = header.statics.encoded_len() + header.area.encoded_len() + 1;
+    let room = |for_map: usize| HEADER_ROOM.saturating_sub(taken + for_map) / note::SLOT_BYTES;
+    let beside = room(map_bytes.max(LEAST_DELETE_MAP_ROOM));
+    let most = if beside >= first {
+        beside
+    } else {
+        room(DELETE_MAP_ROOM)
+    };
+    let wanted = note::slots_of_changed(header.rows);
+    vec![0; most.min(wanted).max(first).max(least) * note::SLOT_BYTES]
+}
+
+/// The slots of a header that is copied with so many notes.
+pub fn slots_for(header: &Header, notes: usize) -> Vec<u8> {
+    let mut slots = empty_slots(header);
+    slots.resize(slots.len().max(notes * note::SLOT_BYTES), 0);
+    slots
+}
+
+/// What the static section of a header leaves for others, where that names so many notes.
+pub fn room_beside_notes(header: &Header, notes: usize) -> usize {
+    let of_notes = 1 + notes * note::SLOT_BYTES;
+    let others = header.area.encoded_len() + of_notes + LEAST_DELETE_MAP_ROOM;
+    DELETE_MAP_ROOM.max(others)
+}
+
 thread_local! {
     static HEADERS_WRITTEN: Cell<u64> = const { Cell::new(0) };
 }
@@ -331,15 +362,17 @@ impl Target {
         let old = chunk.tid;
         let mut next = header.clone();
         next.deleted = map.deleted();
-        next.slots = if map.deleted() < header.rows {
-            empty_slots(header)
-        } else {
-            Vec::new()
+        next.statics = header.statics.clone();
+        let (has_rows, map) = (map.deleted() < header.rows, map.encode());
+        let has_notes = !(chunk.notes.seen.is_empty() && chunk.notes.pending.is_empty());
+        next.slots = match (has_rows, has_notes) {
+            (true, true) => slots_of_next(&next, map.len(), chunk.notes.pending.len()),
+            (true, false) => empty_slots(&next),
+            (false, _) => Vec::new(),
         };
         note::fill(&mut next.slots, header.chunk, &chunk.notes.pending);
-        next.statics = header.statics.clone();
         let room = delete_map_room(&next);
-        next.delete_map = self.write_section(header.chunk, DELETE_MAP_BASE, map.encode(), room);
+        next.delete_map = self.write_section(header.chunk, DELETE_MAP_BASE, map, room);
         let tid = self.insert_header(&next);
         delete_section(
             self.table,
@@ -358,9 +391,9 @@ impl Target {
     pub fn gather_notes(&self, chunk: &Chunk, body: &[u8]) -> Tid {
         let mut next = Header::clone(&chunk.header);
         next.deleted = chunk.base.deleted();
-        next.slots = empty_slots(&next);
         let mut notes = vec![self.insert_note(body)];
         notes.extend_from_slice(&chunk.notes.pending);
+        next.slots = slots_of_next(&next, next.delete_map.encoded_len(), notes.len());
         note::fill(&mut next.slots, next.chunk, &notes);
         let tid = self.insert_header(&next);
         delete_notes(self.table, &chunk.notes.seen, self.command);

@@ -81,7 +81,9 @@ pub unsafe fn copy_chunk(
         Err(damage) => chunk.raise(&damage),
     };
     let id = chunk.header.chunk;
-    let room = write::HEADER_ROOM - write::DELETE_MAP_ROOM;
+    let notes = |version: &Opened| version.reader.chunk.notes.seen.len();
+    let most_notes = opened.iter().map(notes).max().unwrap_or(0);
+    let room = write::HEADER_ROOM - write::room_beside_notes(&chunk.header, most_notes);
     let statics = write::spill(statics.encode(), room, |depth, bytes| {
         pages.add_section(&birth, id, STATICS_BASE, depth, bytes)
     });
@@ -92,12 +94,12 @@ pub unsafe fn copy_chunk(
         let mut header = Header::clone(&of_version.header);
         header.deleted = of_version.base.deleted();
         header.statics = statics.clone();
-        header.slots = match header.has(FLAG_TOMBSTONE) {
-            true => Vec::new(),
-            false => write::empty_slots(&header),
-        };
         // SAFETY: by contract.
         let notes = unsafe { copy_notes(table, of_version, pages, &mut copied) };
+        header.slots = match header.has(FLAG_TOMBSTONE) {
+            true => Vec::new(),
+            false => write::slots_for(&header, notes.len()),
+        };
         note::fill(&mut header.slots, id, &notes);
         let room = write::delete_map_room(&header);
         let map = of_version.base.encode();

@@ -6,6 +6,7 @@ use super::changes::{self, Newest};
 use crate::catalog::layout;
 use crate::chunk::chunk_cache;
 use crate::chunk::inspect;
+use crate::chunk::next_header;
 use crate::chunk::notes;
 use crate::chunk::read::Chunk;
 use crate::chunk::reader::Reader;
@@ -614,7 +615,10 @@ pub unsafe fn lock_to_write(table: pg_sys::Relation, chunk: u64, mut at: Tid) ->
                 }
             }
             // Replaced, and perhaps vacuumed, since.
-            at = living_header(table, chunk)?;
+            at = match next_header::of(table, chunk, at) {
+                Some(next) => next,
+                None => living_header(table, chunk)?,
+            };
         }
     }
 }

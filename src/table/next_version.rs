@@ -1,6 +1,7 @@
 //! The next version of a chunk of which rows have been deleted or updated: what is written in the place of its header.
 
 use crate::chunk::index_entries;
+use crate::chunk::next_header;
 use crate::chunk::read::Chunk;
 use crate::chunk::reader::Reader;
 use crate::chunk::write::{self, Target, DELETE_MAP_BASE};
@@ -25,12 +26,17 @@ pub fn write(table: &Open, reader: &Reader, changed: &DeleteMap) -> Option<Tid> 
     } else if map.deleted() < chunk.header.rows {
         target.replace_header(chunk, &chunk.header, &map)
     } else if map.has_successors() {
-        return Some(bury(&target, chunk, &map));
+        let tid = bury(&target, chunk, &map);
+        // SAFETY: the table is open for writing, the old header locked.
+        unsafe { next_header::set(table.rel(), chunk.header.chunk, chunk.tid, tid) };
+        return Some(tid);
     } else {
         write::delete_tuple(table.rel(), chunk.tid, target.command, false);
         delete_pieces(table.rel(), chunk, target.command);
         return None;
     };
+    // SAFETY: as above.
+    unsafe { next_header::set(table.rel(), chunk.header.chunk, chunk.tid, tid) };
     index_entries::index_header(table.rel(), reader, tid);
     Some(tid)
 }

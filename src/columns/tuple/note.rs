@@ -7,6 +7,8 @@
 //!         then for each: (gap to the one before << 1 | updated) as a varint, and of an updated one block and line pointer (varints)
 //! slot    0 block (u32)   4 line pointer (u16)   6 check: low byte of crc32 of these six bytes and the chunk id; empty: zeros
 //! ```
+//!
+//! The last slot is for no note: who replaces the header writes the place of the next one to it.
 
 use super::delete_map::DeleteMap;
 use super::header::{array, put_prefix, FormatError, BODY_BYTES, KIND_NOTE, VERSION};
@@ -23,6 +25,9 @@ const MOST_SLOTS: u32 = 40;
 /// Slots of one of few.
 const LEAST_SLOTS: u32 = 4;
 const ROWS_PER_SLOT: u32 = 256;
+/// The same of a chunk of which rows have changed: others of it will, as a rule.
+const MOST_SLOTS_OF_CHANGED: u32 = 160;
+const ROWS_PER_SLOT_OF_CHANGED: u32 = 64;
 
 /// The body of a note; `None` where the map is too large for one.
 pub fn encode(chunk: u64, map: &DeleteMap) -> Option<Vec<u8>> {
@@ -108,6 +113,11 @@ pub fn empty_slots(rows: u32) -> Vec<u8> {
     vec![0; count as usize * SLOT_BYTES]
 }
 
+/// How many slots a chunk of `rows` rows should have of which some have changed.
+pub fn slots_of_changed(rows: u32) -> usize {
+    (rows / ROWS_PER_SLOT_OF_CHANGED).clamp(LEAST_SLOTS, MOST_SLOTS_OF_CHANGED) as usize
+}
+
 /// The slot of a note at `at`.
 pub fn slot(chunk: u64, at: Tid) -> [u8; SLOT_BYTES] {
     let mut slot = EMPTY;
@@ -138,14 +148,30 @@ pub fn named(chunk: u64, bytes: &[u8]) -> Result<Option<Tid>, FormatError> {
 /// The places that slots name, each once: where a note is gone for good that was rolled back, another one may be.
 pub fn all_named(chunk: u64, slots: &[u8]) -> Result<Vec<Tid>, FormatError> {
     let mut places = Vec::new();
+    let mut met = Met::default();
     for slot in slots.chunks_exact(SLOT_BYTES) {
         if let Some(place) = named(chunk, slot)? {
-            if !places.contains(&place) {
+            if !met.may_have(place) || !places.contains(&place) {
                 places.push(place);
             }
         }
     }
     Ok(places)
+}
+
+/// Which places have been met, about: most slots need not be compared with all others.
+#[derive(Default)]
+pub struct Met([u64; 16]);
+
+impl Met {
+    /// Notes that a place is met. False where it has not been met before.
+    pub fn may_have(&mut self, place: Tid) -> bool {
+        let mixed = (place.block ^ u32::from(place.offset) << 16).wrapping_mul(0x9e37_79b1);
+        let (word, bit) = (mixed >> 28, mixed >> 22 & 63);
+        let before = self.0[word as usize];
+        self.0[word as usize] |= 1 << bit;
+        before >> bit & 1 != 0
+    }
 }
 
 /// Writes the places of notes to the first of `slots`, which are empty, and as many or more.
@@ -214,5 +240,20 @@ mod tests {
         }
         assert_eq!(empty_slots(7).len(), 4 * SLOT_BYTES);
         assert_eq!(empty_slots(65_536).len(), 40 * SLOT_BYTES);
+        assert_eq!(slots_of_changed(65_536), 160);
+        assert_eq!(slots_of_changed(7), 4);
+    }
+
+    #[test]
+    fn each_place_is_named_once_however_many_there_are() {
+        let at = |number: u32| Tid {
+            block: number / 3,
+            offset: (number % 3 + 1) as u16,
+        };
+        let places: Vec<Tid> = (0..150).map(at).collect();
+        let mut slots = vec![0; 160 * SLOT_BYTES];
+        let twice: Vec<Tid> = places.iter().chain(&places[140..]).copied().collect();
+        fill(&mut slots, 9, &twice);
+        assert_eq!(all_named(9, &slots), Ok(places));
     }
 }
