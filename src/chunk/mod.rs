@@ -9,6 +9,7 @@ pub mod encode;
 pub mod index_entries;
 pub mod inspect;
 pub mod job_states;
+pub mod left_room;
 pub mod low_page;
 pub mod next_header;
 mod note_cache;

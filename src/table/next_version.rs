@@ -1,6 +1,7 @@
 //! The next version of a chunk of which rows have been deleted or updated: what is written in the place of its header.
 
 use crate::chunk::index_entries;
+use crate::chunk::left_room;
 use crate::chunk::next_header;
 use crate::chunk::read::Chunk;
 use crate::chunk::reader::Reader;
@@ -20,9 +21,13 @@ pub fn write(table: &Open, reader: &Reader, changed: &DeleteMap) -> Option<Tid> 
     map.merge(changed);
     advance_past_own_header(chunk);
     // SAFETY: the table is open with RowExclusiveLock.
-    let target = unsafe { Target::current(table.rel()) };
-    let tid = if let Some(note) = gathered(chunk, changed, &map) {
-        target.gather_notes(chunk, &note)
+    let target = unsafe {
+        left_room::make_known(table.rel());
+        Target::current(table.rel())
+    };
+    let note = gathered(chunk, changed, &map);
+    let tid = if let Some(note) = &note {
+        target.gather_notes(chunk, note)
     } else if map.deleted() < chunk.header.rows {
         target.replace_header(chunk, &chunk.header, &map)
     } else if map.has_successors() {
@@ -36,7 +41,10 @@ pub fn write(table: &Open, reader: &Reader, changed: &DeleteMap) -> Option<Tid> 
         return None;
     };
     // SAFETY: as above.
-    unsafe { next_header::set(table.rel(), chunk.header.chunk, chunk.tid, tid) };
+    unsafe {
+        next_header::set(table.rel(), chunk.header.chunk, chunk.tid, tid);
+        left_room::remember(table.rel(), chunk, note.is_none());
+    }
     index_entries::index_header(table.rel(), reader, tid);
     Some(tid)
 }

@@ -1,0 +1,108 @@
+//! Room that replaced headers, their notes and delete maps leave. Heap prunes a page when somebody comes by, but tells the free space map nothing
+//! of it, so the file would grow until VACUUM. A session remembers on which pages it has deleted such tuples, and returns to them the next time
+//! that it replaces a header, when nobody sees the tuples any more.
+
+use super::read::{self, Chunk};
+use super::write::DELETE_MAP_BASE;
+use crate::pg::relation;
+use pgrx::pg_sys;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
+/// Replaced headers whose pages are remembered.
+const MOST_REPLACED: usize = 16;
+/// Pages that are looked at for one of them.
+const MOST_PAGES: usize = 128;
+
+/// What a transaction leaves when it commits.
+struct Left {
+    table: pg_sys::Oid,
+    file: pg_sys::Oid,
+    by: pg_sys::TransactionId,
+    /// Ascending, each once.
+    pages: Vec<u32>,
+}
+
+thread_local! {
+    static LEFT: RefCell<VecDeque<Left>> = const { RefCell::new(VecDeque::new()) };
+}
+
+/// Remembers the pages of a header that this transaction has replaced, with its notes and, where that has gone with it, its delete map.
+///
+/// # Safety
+/// `table` must be open for writing, and the chunk's.
+pub unsafe fn remember(table: pg_sys::Relation, replaced: &Chunk, with_map: bool) {
+    // SAFETY: by contract.
+    let (left, map) = unsafe {
+        let map = &replaced.header.delete_map;
+        let map = match with_map {
+            true => read::section_pieces(table, replaced.header.chunk, DELETE_MAP_BASE, map),
+            false => Ok(Vec::new()),
+        };
+        let left = Left {
+            table: relation::oid(table),
+            file: relation::file_number(table),
+            by: pg_sys::GetCurrentTransactionId(),
+            pages: Vec::new(),
+        };
+        (left, map.unwrap_or_default())
+    };
+    let notes = replaced.notes.seen.iter().map(|note| note.tid.block);
+    let map = map.into_iter().map(|piece| piece.block);
+    let mut pages: Vec<u32> = notes.chain(map).chain([replaced.tid.block]).collect();
+    pages.sort_unstable();
+    pages.dedup();
+    pages.truncate(MOST_PAGES);
+    LEFT.with_borrow_mut(|all| {
+        if all.len() >= MOST_REPLACED {
+            all.pop_front();
+        }
+        all.push_back(Left { pages, ..left });
+    });
+}
+
+/// Makes the room known that this session's earlier transactions have left in a table.
+///
+/// # Safety
+/// `table` must be open for writing.
+pub unsafe fn make_known(table: pg_sys::Relation) {
+    // SAFETY: by contract. Pages are pruned as by any reader; the map is a hint.
+    unsafe {
+        let (oid, file) = (relation::oid(table), relation::file_number(table));
+        let horizon = pg_sys::GlobalVisTestFor(table);
+        let over = LEFT.with_borrow_mut(|all| {
+            let is_over = |left: &Left| {
+                left.table == oid && pg_sys::GlobalVisTestIsRemovableXid(horizon, left.by)
+            };
+            let at = all.iter().position(is_over)?;
+            all.remove(at)
+        });
+        let Some(left) = over.filter(|left| left.file == file) else {
+            return;
+        };
+        let (Some(&first), Some(&last)) = (left.pages.first(), left.pages.last()) else {
+            return;
+        };
+        for &page in &left.pages {
+            if relation::has_block(table, page) {
+                prune(table, page);
+            }
+        }
+        pg_sys::FreeSpaceMapVacuumRange(table, first, last + 1);
+    }
+}
+
+unsafe fn prune(table: pg_sys::Relation, block: u32) {
+    const BUFFER_LOCK_UNLOCK: i32 = 0;
+    const BUFFER_LOCK_SHARE: i32 = 1;
+    // SAFETY: the caller's contract; the page is pinned.
+    unsafe {
+        let buffer = pg_sys::ReadBuffer(table, block);
+        pg_sys::heap_page_prune_opt(table, buffer);
+        pg_sys::LockBuffer(buffer, BUFFER_LOCK_SHARE);
+        let free = pg_sys::PageGetHeapFreeSpace(pg_sys::BufferGetPage(buffer));
+        pg_sys::LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+        pg_sys::ReleaseBuffer(buffer);
+        pg_sys::RecordPageWithFreeSpace(table, block, free);
+    }
+}
