@@ -127,6 +127,18 @@ pub fn change(bench: &mut Bench) -> Result<()> {
         wal,
         (Judge::Ratio, Goal::Most(3.0)),
     );
+    let thinnings: Vec<String> = [3, 47, 81]
+        .iter()
+        .map(|n| {
+            format!(
+            "DELETE FROM {{t}} WHERE (extract(epoch FROM time)::bigint / 10 + tags_id) % 100 = {n}"
+        )
+        })
+        .collect();
+    let (times, wal) = rolled_back(&mut client, &thinnings)?;
+    let judge = (Judge::Ratio, Goal::Most(1.2));
+    page.both(report, "ms of DELETE of every 100th row", times, judge);
+    page.both(report, "kB of WAL of it", wal, (Judge::Ratio, Goal::None));
     drop(client);
     let mut client = bench.copy_of_database("thinned")?;
     let mut grown = Vec::new();
