@@ -4,7 +4,7 @@
 //! batches, which are seen while their transactions are in progress.
 
 use super::announced;
-use super::key_cache::{self, Hit, Known, Moment, Stamp};
+use super::key_cache::{self, Hit, KeyCache, Known, Moment, Stamp};
 use super::series_key::SeriesKey;
 use super::wait::Wait;
 use crate::catalog::keys::{self, Unique};
@@ -123,15 +123,29 @@ pub unsafe fn look_by(
         let series_key = SeriesKey::new(search.table, desc, series_key);
         let look = key_cache::lend(search.table, series, moment, |cache| {
             let at = desc.time_of(*time, false).1;
-            cache.cover(&series_key, (at, at), moment.snapshot);
-            let mut hits = cache.rows_at(&series_key, *time);
-            if !unique.is_series_and_time() {
-                hits.retain(|hit| {
-                    let reader = &cache.chunks[hit.chunk].reader;
-                    has_key(search, unique, key, reader, hit.row)
-                });
+            let hits_in = |cache: &mut KeyCache| {
+                let mut hits = cache.rows_at(&series_key, *time);
+                if !unique.is_series_and_time() {
+                    hits.retain(|hit| {
+                        let reader = &cache.chunks[hit.chunk].reader;
+                        has_key(search, unique, key, reader, hit.row)
+                    });
+                }
+                hits
+            };
+            // As a rule the row is in a chunk that is entered under its key, and where the snapshot shows it there is no need to look into others.
+            cache.cover_keyed(&series_key, (at, at), moment.snapshot);
+            let hits = hits_in(cache);
+            let is_seen = |hit: &&Hit| cache.chunks[hit.chunk].standing == Standing::Seen;
+            let seen: SmallVec<[Hit; 4]> = hits.iter().filter(is_seen).cloned().collect();
+            let mut look = judge_hits(search.table, &cache.chunks, &seen);
+            if matches!(look, Look::Free) {
+                let has_more = cache.cover(&series_key, (at, at), moment.snapshot);
+                if has_more || seen.len() < hits.len() {
+                    let hits = hits_in(cache);
+                    look = judge_hits(search.table, &cache.chunks, &hits);
+                }
             }
-            let look = judge_hits(search.table, &cache.chunks, &hits);
             cache.outdated |= matches!(look, Look::Again);
             match look {
                 Look::Free if cache.outdated || moment.is_over() => Look::Again,

@@ -132,6 +132,8 @@ impl Part {
 struct Series {
     /// Times of which all chunks are known.
     covered: Option<(i64, i64)>,
+    /// Times of which those are known that are entered under the series' key.
+    keyed: Option<(i64, i64)>,
     parts: Vec<Part>,
     /// Chunks of several series that were looked into.
     resolved: FxHashSet<usize>,
@@ -293,7 +295,45 @@ impl KeyCache {
         }
     }
 
-    /// Gets to know all chunks that may have rows of a series at times of `from..=to`.
+    /// Gets to know the chunks that are entered under the key of a series and may have rows of it at times of `from..=to`. There is one of these, as a rule,
+    /// and it has the row.
+    ///
+    /// # Safety
+    /// As `cover`.
+    pub unsafe fn cover_keyed(
+        &mut self,
+        series_key: &SeriesKey,
+        (from, to): (i64, i64),
+        snapshot: pg_sys::Snapshot,
+    ) {
+        let known = self.series.get(&series_key.bytes);
+        let spans = known.map(|series| [series.covered, series.keyed]);
+        if spans
+            .into_iter()
+            .flatten()
+            .any(|span| has(span, (from, to)))
+        {
+            return;
+        }
+        let &SeriesKey { desc, key, .. } = series_key;
+        let table = self.epoch.table;
+        // SAFETY: by contract.
+        let end = unsafe {
+            let snapshot = pg_sys::RegisterSnapshot(snapshot);
+            let end = probe::visit_keyed(table, desc, key, from, to, |header| {
+                match self.load(desc, header, snapshot) {
+                    Some(Standing::Seen) => Visited::Taken,
+                    _ => Visited::Left,
+                }
+            });
+            pg_sys::UnregisterSnapshot(snapshot);
+            end
+        };
+        let series = self.series.entry(series_key.bytes.clone()).or_default();
+        series.keyed = Some(extended(series.keyed, from, end));
+    }
+
+    /// Gets to know all chunks that may have rows of a series at times of `from..=to`. Were there any that were not known?
     ///
     /// # Safety
     /// The key cache must be that of the index of `wanted`, and the snapshot that of `lend`.
@@ -302,19 +342,19 @@ impl KeyCache {
         series_key: &SeriesKey,
         (from, to): (i64, i64),
         snapshot: pg_sys::Snapshot,
-    ) {
+    ) -> bool {
+        let mut known = Some(self.chunks.len());
         // SAFETY: by contract.
         unsafe { self.load_waiting(series_key.desc, (from, to), snapshot) };
-        let covered = self
-            .series
-            .get(&series_key.bytes)
-            .and_then(|series| series.covered);
-        if covered.is_some_and(|(start, end)| start <= from && to <= end) {
-            return;
+        let series = self.series.get(&series_key.bytes);
+        if has(series.and_then(|series| series.covered), (from, to)) {
+            return known != Some(self.chunks.len());
         }
         let weighs_series = self.series.len() % SERIES_WEIGHED_EVERY == SERIES_WEIGHED_EVERY - 1;
-        if weighs_series || self.loaded.len() % WEIGHED_EVERY == WEIGHED_EVERY - 1 {
-            self.weigh();
+        if (weighs_series || self.loaded.len() % WEIGHED_EVERY == WEIGHED_EVERY - 1)
+            && self.starts_over()
+        {
+            known = None;
         }
         let &SeriesKey { desc, key, .. } = series_key;
         // SAFETY: by contract.
@@ -344,22 +384,13 @@ impl KeyCache {
                     self.cells_read.insert(cell);
                 }
             }
-            let table = self.epoch.table;
-            let end = probe::visit_keyed(table, desc, key, from, to, |header| {
-                match self.load(desc, header, snapshot) {
-                    Some(Standing::Seen) => Visited::Taken,
-                    _ => Visited::Left,
-                }
-            });
+            self.cover_keyed(series_key, (from, to), snapshot);
             pg_sys::UnregisterSnapshot(snapshot);
-            let series = self.series.entry(series_key.bytes.clone()).or_default();
-            series.covered = match series.covered {
-                Some((start, last)) if start <= from && from <= last.saturating_add(1) => {
-                    Some((start, end.max(last)))
-                }
-                _ => Some((from, end)),
-            };
         }
+        let series = self.series.entry(series_key.bytes.clone()).or_default();
+        let end = series.keyed.map_or(to, |(_, end)| end);
+        series.covered = Some(extended(series.covered, from, end));
+        known != Some(self.chunks.len())
     }
 
     /// Gets to know all chunks of the table, of a key cache without an index.
@@ -367,7 +398,7 @@ impl KeyCache {
     /// # Safety
     /// As `cover`.
     pub unsafe fn cover_table(&mut self, snapshot: pg_sys::Snapshot) {
-        self.weigh();
+        self.starts_over();
         if self.all_read {
             return;
         }
@@ -600,8 +631,8 @@ impl KeyCache {
         }
     }
 
-    /// Starts over when what is decoded, and what is known of series, takes too much memory.
-    fn weigh(&mut self) {
+    /// Starts over when what is decoded, and what is known of series, takes too much memory; does it?
+    fn starts_over(&mut self) -> bool {
         let of_series =
             self.series.len() * SERIES_BYTES + self.first_keys_read.len() * FIRST_KEY_BYTES;
         let decoded: usize = self
@@ -609,11 +640,28 @@ impl KeyCache {
             .iter()
             .map(|known| known.reader.kept_bytes())
             .sum();
-        if of_series + decoded > guc::batch_memory_bytes() {
+        let is_too_much = of_series + decoded > guc::batch_memory_bytes();
+        if is_too_much {
             let except = core::mem::take(&mut self.except);
             *self = KeyCache::new(self.epoch);
             self.except = except;
         }
+        is_too_much
+    }
+}
+
+/// Has a span of times all of `from..=to`?
+fn has(span: Option<(i64, i64)>, (from, to): (i64, i64)) -> bool {
+    span.is_some_and(|(start, end)| start <= from && to <= end)
+}
+
+/// A span of times with those of `from..=end`, or these alone where they do not hang together.
+fn extended(span: Option<(i64, i64)>, from: i64, end: i64) -> (i64, i64) {
+    match span {
+        Some((start, last)) if start <= from && from <= last.saturating_add(1) => {
+            (start, end.max(last))
+        }
+        _ => (from, end),
     }
 }
 
