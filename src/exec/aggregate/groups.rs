@@ -189,6 +189,10 @@ impl Groups {
         context: pg_sys::MemoryContext,
         start: impl FnOnce(&mut Vec<Cell>),
     ) -> u32 {
+        // Without columns there is one group, whose key is nothing to look for.
+        if self.types.is_empty() && self.count > 0 {
+            return 0;
+        }
         self.key.clear();
         for (typ, &(value, isnull)) in self.types.iter().zip(values) {
             // SAFETY: by contract.
