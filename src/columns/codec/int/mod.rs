@@ -12,6 +12,7 @@ mod fresh;
 mod merged;
 mod patches;
 mod plan;
+mod prefix;
 mod runs;
 mod sum;
 
@@ -24,6 +25,7 @@ use super::{id, pco, planes, zstd, Tier};
 use crate::error::{Corrupt, Result};
 use crate::wire::{put_zigzag, Reader};
 use choice::{Choice, Order, Runs};
+use prefix::prefix_sum;
 
 pub use frame::min_max;
 
@@ -227,10 +229,7 @@ fn decode_light(codec: u8, mut reader: Reader, out: &mut [i64], nest: bool) -> R
         id::INT_DELTA | id::INT_PATCHED_DELTA => {
             let first = reader.zigzag()?;
             let scale = frame::decode_offsets(&mut reader, packed, out)?;
-            match scale.gcd {
-                1 => prefix_sum(first, out, |delta| delta.wrapping_add(scale.base)),
-                _ => prefix_sum(first, out, |delta| scale.apply(delta)),
-            }
+            prefix_sum(first, out, scale);
         }
         id::INT_DELTA2 | id::INT_PATCHED_DELTA2 => {
             let (first, step) = (reader.zigzag()?, reader.zigzag()?);
@@ -241,45 +240,13 @@ fn decode_light(codec: u8, mut reader: Reader, out: &mut [i64], nest: bool) -> R
         id::INT_DELTA_RUNS if nest => {
             let first = reader.zigzag()?;
             runs::decode(&mut reader, &mut out[1..])?;
-            prefix_sum(first, out, |delta| delta);
+            prefix_sum(first, out, Scale { gcd: 1, base: 0 });
             return Ok(());
         }
         id::INT_DICT if nest => dict::decode(&mut reader, out)?,
         _ => return Err(Corrupt::new("unknown codec of integers")),
     }
     reader.finish()
-}
-
-/// Deltas to values; slot 0 is the first value. Four at a time, so that a value waits for one addition, not
-/// for four.
-#[inline]
-fn prefix_sum(first: i64, out: &mut [i64], scale: impl Fn(i64) -> i64) {
-    let mut value = first;
-    let (head, rest) = out.split_at_mut(1);
-    head[0] = first;
-    let (fours, tail) = rest.as_chunks_mut::<4>();
-    for four in fours {
-        let [a, b, c, d] = [
-            scale(four[0]),
-            scale(four[1]),
-            scale(four[2]),
-            scale(four[3]),
-        ];
-        let ab = a.wrapping_add(b);
-        *four = [
-            a,
-            ab,
-            ab.wrapping_add(c),
-            ab.wrapping_add(c.wrapping_add(d)),
-        ];
-        four.iter_mut()
-            .for_each(|sum| *sum = sum.wrapping_add(value));
-        value = four[3];
-    }
-    for slot in tail {
-        value = value.wrapping_add(scale(*slot));
-        *slot = value;
-    }
 }
 
 /// Deltas of deltas to values; slots 0 and 1 come from `first` and `step`.
