@@ -11,7 +11,7 @@ use support::{assert_same, bytes_column, column, mix, read_chunk, tiers};
 use varve_columns::chunk::{encode, Options};
 use varve_columns::column::{Column, Kind, Values};
 use varve_columns::vector::aggregate::{extremes_f64, extremes_i64, moments_f64, sum_f64, sum_i64};
-use varve_columns::vector::filter::{compare_f64, compare_ints, Comparison};
+use varve_columns::vector::filter::{among_ints, compare_f64, compare_ints, Comparison};
 use varve_columns::vector::{bucket, Bitmap};
 
 const ROWS: usize = 9000;
@@ -184,6 +184,9 @@ fn every_path_gives_the_same_bits() {
             record.value(name, sum_i64(&values, Some(&rows)));
             record.value(name, extremes_i64(&values, Some(&rows)));
         }
+        let mut rows = Bitmap::all(values.len());
+        among_ints(&values, &[4, 5, 4000], &mut rows);
+        record.rows(&format!("{name} in a list"), &rows);
         record.value(name, bucket::fixed(&values[..1], 60, 0));
         record.chunk(name, &column(Kind::I64, Values::I64(values)));
     }

@@ -167,6 +167,18 @@ impl Bitmap {
         })
     }
 
+    /// Keeps the rows for which `holds`, which is asked for the rows that there are.
+    pub fn retain(&mut self, holds: impl Fn(usize) -> bool) {
+        for (index, word) in self.words.iter_mut().enumerate() {
+            let mut rest = *word;
+            while rest != 0 {
+                let bit = rest.trailing_zeros() as usize;
+                rest &= rest - 1;
+                *word &= !(u64::from(!holds(index * 64 + bit)) << bit);
+            }
+        }
+    }
+
     fn combine(&mut self, other: &Bitmap, with: impl Fn(u64, u64) -> u64) {
         assert_eq!(self.rows, other.rows, "BUG: bitmaps of different blocks");
         for (mine, theirs) in self.words.iter_mut().zip(&other.words) {

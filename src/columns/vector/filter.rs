@@ -33,6 +33,18 @@ pub fn compare_ints<T: Copy + Ord>(
     }
 }
 
+/// Lists up to this length are compared one by one with all values at once; in longer ones each value is looked for.
+const SHORT_LIST: usize = 16;
+
+/// Keeps the rows of `rows` whose value is in an ascending list.
+pub fn among_ints(values: &[i64], wanted: &[i64], rows: &mut Bitmap) {
+    assert_eq!(values.len(), rows.rows(), "BUG: a bitmap of another block");
+    match wanted.len() {
+        0..=SHORT_LIST => keep_among(values, wanted, rows.words_mut()),
+        _ => rows.retain(|row| wanted.binary_search(&values[row]).is_ok()),
+    }
+}
+
 /// The same for doubles in PostgreSQL's order.
 #[expect(
     clippy::neg_cmp_op_on_partial_ord,
@@ -109,6 +121,25 @@ fn keep_words<T: Copy, M: Fn(T) -> bool + Copy>(values: &[T], matches: M, words:
             *flag = matches(*value) as u8;
         }
         words[values.len() / 64] &= gather(&flags);
+    }
+}
+
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl", "x86_64+avx2"))
+)]
+fn keep_among(values: &[i64], wanted: &[i64], words: &mut [u64]) {
+    for (values, word) in values.chunks(64).zip(words) {
+        if *word == 0 {
+            continue;
+        }
+        let mut flags = [0u8; 64];
+        for one in wanted {
+            for (flag, value) in flags.iter_mut().zip(values) {
+                *flag |= (value == one) as u8;
+            }
+        }
+        *word &= gather(&flags);
     }
 }
 
@@ -196,6 +227,21 @@ mod tests {
                     );
                 }
             }
+        }
+    }
+
+    #[test]
+    fn ints_are_looked_for_in_lists_of_any_length() {
+        let values: Vec<i64> = (0..150).map(|i| i * 37 % 101 - 50).collect();
+        for length in [0, 1, 8, SHORT_LIST, SHORT_LIST + 1, 60] {
+            let wanted: Vec<i64> = (0..length as i64).map(|i| i * 2 - 40).collect();
+            let mut found = Bitmap::all(150);
+            found.remove(7);
+            among_ints(&values, &wanted, &mut found);
+            let flags: Vec<bool> = (0..150)
+                .map(|i| i != 7 && wanted.contains(&values[i]))
+                .collect();
+            assert_eq!(found, Bitmap::from_flags(&flags), "{length}");
         }
     }
 

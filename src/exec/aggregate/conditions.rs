@@ -493,9 +493,9 @@ impl Bounded {
                 filter::compare_f64(values, *comparison, *value, rows);
             }
             (Bounded::Ints(wanted), Slice::Ints(values)) => {
-                keep_where(rows, |row| wanted.binary_search(&values[row]).is_ok());
+                filter::among_ints(values, wanted, rows);
             }
-            (Bounded::Floats(wanted), Slice::Floats(values)) => keep_where(rows, |row| {
+            (Bounded::Floats(wanted), Slice::Floats(values)) => rows.retain(|row| {
                 let is_value = |value: &f64| compare_floats(values[row], *value).is_eq();
                 wanted.iter().any(is_value)
             }),
@@ -508,7 +508,7 @@ impl Bounded {
                         *rows = Bitmap::none(window.len());
                     }
                 } else {
-                    keep_where(rows, |row| {
+                    rows.retain(|row| {
                         lane.bytes(window, row)
                             .is_some_and(|value| has(wanted, value))
                     });
@@ -526,11 +526,6 @@ fn has(wanted: &[Vec<u8>], value: &[u8]) -> bool {
     wanted
         .binary_search_by(|one| one.as_slice().cmp(value))
         .is_ok()
-}
-
-fn keep_where(rows: &mut Bitmap, holds: impl Fn(usize) -> bool) {
-    let lost: Vec<usize> = rows.iter().filter(|&row| !holds(row)).collect();
-    lost.into_iter().for_each(|row| rows.remove(row));
 }
 
 /// What the order of the least and of the greatest value, each against the constant, says.
