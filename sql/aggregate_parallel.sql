@@ -94,5 +94,21 @@ SELECT told('SELECT host, count(a + 1) FROM v WHERE host < 4 GROUP BY host');
 SET max_parallel_workers_per_gather = 0;
 SELECT told('SELECT host, count(a + 1) FROM v WHERE host < 4 GROUP BY host');
 RESET max_parallel_workers_per_gather;
-DROP TABLE h, v, bare;
-DROP FUNCTION same, told;
+-- Where groups keep series apart, no process has all groups, and the planner knows.
+RESET enable_seqscan;
+RESET max_parallel_workers_per_gather;
+CREATE TABLE apart(host int NOT NULL, time timestamptz NOT NULL, a float8, PRIMARY KEY (host, time)) USING varve;
+INSERT INTO apart SELECT i % 20, '2026-01-01'::timestamptz + i / 20 * interval '1 min', i % 1000 FROM generate_series(0, 39999) i;
+CALL varve.compact('apart');
+VACUUM ANALYZE apart;
+CREATE FUNCTION gathered_share(groups text) RETURNS numeric LANGUAGE plpgsql AS $$
+DECLARE
+    plan jsonb;
+BEGIN
+    EXECUTE format('EXPLAIN (FORMAT JSON) SELECT %1$s, avg(a) FROM apart GROUP BY %1$s', groups) INTO plan;
+    RETURN round((SELECT (jsonb_path_query_first(plan, '$.**? (@."Node Type" == "Gather")."Plan Rows"')::numeric)
+        / jsonb_path_query_first(plan, '$.**? (@."Node Type" == "Custom Scan")."Plan Rows"')::numeric), 1);
+END $$;
+SELECT gathered_share('host, date_trunc(''hour'', time)') AS by_series, gathered_share('date_trunc(''hour'', time)') AS by_time;
+DROP TABLE h, v, bare, apart;
+DROP FUNCTION same, told, gathered_share;

@@ -7,7 +7,7 @@ use super::target::Target;
 use crate::am::series_index::contents;
 use crate::catalog::layout;
 use crate::exec::aggregate::is_folded;
-use crate::pg::node::{items, list};
+use crate::pg::node::{cast, items, list};
 use pgrx::pg_sys::{self, Node};
 
 /// Decoding and folding a value, in operators.
@@ -72,6 +72,8 @@ pub struct ByIndex {
     pub opened: f64,
     /// Rows that conditions on its columns leave, of all.
     pub share: f64,
+    /// Stretches of one series in one chunk that are read, where the index tells.
+    pub stretches: Option<f64>,
     /// Pages of the index.
     pub pages: f64,
     /// The share of the table's rows that is in the tail, at most.
@@ -91,14 +93,12 @@ pub unsafe fn by_index(
     unsafe {
         let table = source.table;
         let rows = (*table).tuples.max(1.0);
-        let series = layout::index_am();
-        let index = items::<pg_sys::IndexOptInfo>((*table).indexlist)
-            .find(|index| (**index).relam == series && !(**index).hypothetical);
-        let Some(index) = index else {
+        let Some(index) = series_index(table) else {
             let pages = f64::from((*table).pages);
             return ByIndex {
                 opened: (rows / CHUNK_ROWS).max(1.0).min(pages.max(1.0)),
                 share: 1.0,
+                stretches: None,
                 pages: 0.0,
                 tail: 0.0,
             };
@@ -138,10 +138,58 @@ pub unsafe fn by_index(
         ByIndex {
             opened: opened.min(f64::from((*table).pages)).max(1.0),
             share,
+            stretches: (found.unkeyed.chunks == 0.0).then_some(by_keys * found.series),
             pages: 1.0 + by_keys * f64::from((*index).pages),
             // Chunks have few entries.
             tail: (found.entries / rows).min(1.0),
         }
+    }
+}
+
+/// Rows that go up from so many processes, each of which reads some of the chunks: where groups keep series apart, a group goes up more than
+/// once only where one of its series goes on in another chunk.
+///
+/// # Safety
+/// As `of_node`.
+pub unsafe fn rows_of_processes(
+    root: *mut pg_sys::PlannerInfo,
+    input: *mut pg_sys::RelOptInfo,
+    source: &Input,
+    target: &Target,
+    groups: f64,
+    processes: f64,
+) -> f64 {
+    // SAFETY: by contract.
+    unsafe {
+        let table = source.table;
+        let index = series_index(table);
+        let plain = |group: &*mut Node| {
+            let var = cast::<pg_sys::Var>(*group, pg_sys::NodeTag::T_Var)?;
+            Some(i32::from((*var).varattno))
+        };
+        let plain: Vec<i32> = target.groups.iter().filter_map(plain).collect();
+        let is_apart = index.is_some_and(|index| {
+            let keys = ((*index).nkeycolumns as usize).saturating_sub(1);
+            keys > 0 && (0..keys).all(|at| plain.contains(&*(*index).indexkeys.add(at)))
+        });
+        let most = groups * processes;
+        match is_apart {
+            true => {
+                let stretches = by_index(root, input, source).stretches;
+                stretches.map_or(most, |stretches| most.min(groups + stretches))
+            }
+            false => most,
+        }
+    }
+}
+
+/// The series index of a table.
+unsafe fn series_index(table: *mut pg_sys::RelOptInfo) -> Option<*mut pg_sys::IndexOptInfo> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let series = layout::index_am();
+        items::<pg_sys::IndexOptInfo>((*table).indexlist)
+            .find(|index| (**index).relam == series && !(**index).hypothetical)
     }
 }
 

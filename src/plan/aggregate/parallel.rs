@@ -100,14 +100,26 @@ unsafe fn of_several(path: *mut pg_sys::CustomPath, workers: i32) -> (*mut pg_sy
     }
 }
 
-/// Core's Gather above a path of several processes.
+/// Processes of a path, the leader among them.
+///
+/// # Safety
+/// `path` must be one.
+pub unsafe fn processes(path: *mut pg_sys::Path) -> f64 {
+    // SAFETY: by contract.
+    unsafe { f64::from((*path).parallel_workers) + 1.0 }
+}
+
+/// Core's Gather above a path of several processes, from which so many rows go up.
 ///
 /// # Safety
 /// As `workers`; the path is nobody else's.
-pub unsafe fn gather(root: *mut pg_sys::PlannerInfo, path: *mut pg_sys::Path) -> *mut pg_sys::Path {
+pub unsafe fn gather(
+    root: *mut pg_sys::PlannerInfo,
+    path: *mut pg_sys::Path,
+    mut rows: f64,
+) -> *mut pg_sys::Path {
     // SAFETY: by contract.
     unsafe {
-        let mut rows = (*path).rows * (f64::from((*path).parallel_workers) + 1.0);
         let (rel, target) = ((*path).parent, (*path).pathtarget);
         let outer = core::ptr::null_mut();
         pg_sys::create_gather_path(root, rel, path, target, outer, &mut rows).cast()

@@ -79,7 +79,8 @@ pub unsafe fn offer(
             let shared = list(parts.shared.iter().copied());
             let single = list(parts.single.iter().copied());
             let append = grouping.append(input, &target, single, shared, parts.workers);
-            let gather = parallel::gather(root, append);
+            let gather =
+                parallel::gather(root, append, (*append).rows * parallel::processes(append));
             path::add_final_paths(root, gather, grouped, extra, groups);
         }
     }

@@ -78,7 +78,10 @@ pub unsafe fn offer(
             if workers > 0 {
                 let path = make();
                 parallel::share(path, workers);
-                let gather = parallel::gather(root, path.cast());
+                let processes = parallel::processes(path.cast());
+                let rows =
+                    cost::rows_of_processes(root, input, &source, &target, groups, processes);
+                let gather = parallel::gather(root, path.cast(), rows);
                 add_final_paths(root, gather, grouped, extra, groups);
             }
         }
