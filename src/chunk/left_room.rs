@@ -32,32 +32,33 @@ thread_local! {
 /// # Safety
 /// `table` must be open for writing, and the chunk's.
 pub unsafe fn remember(table: pg_sys::Relation, replaced: &Chunk, with_map: bool) {
-    // SAFETY: by contract.
-    let (left, map) = unsafe {
-        let map = &replaced.header.delete_map;
-        let map = match with_map {
-            true => read::section_pieces(table, replaced.header.chunk, DELETE_MAP_BASE, map),
-            false => Ok(Vec::new()),
-        };
-        let left = Left {
-            table: relation::oid(table),
-            file: relation::file_number(table),
-            by: pg_sys::GetCurrentTransactionId(),
-            pages: Vec::new(),
-        };
-        (left, map.unwrap_or_default())
+    let map = &replaced.header.delete_map;
+    let map = match with_map {
+        // SAFETY: by contract.
+        true => unsafe { read::section_pieces(table, replaced.header.chunk, DELETE_MAP_BASE, map) },
+        false => Ok(Vec::new()),
     };
+    // What cannot be read leaves no room that is worth a search.
+    let map = map.unwrap_or_default().into_iter().map(|piece| piece.block);
     let notes = replaced.notes.seen.iter().map(|note| note.tid.block);
-    let map = map.into_iter().map(|piece| piece.block);
     let mut pages: Vec<u32> = notes.chain(map).chain([replaced.tid.block]).collect();
     pages.sort_unstable();
     pages.dedup();
     pages.truncate(MOST_PAGES);
+    // SAFETY: by contract.
+    let left = unsafe {
+        Left {
+            table: relation::oid(table),
+            file: relation::file_number(table),
+            by: pg_sys::GetCurrentTransactionId(),
+            pages,
+        }
+    };
     LEFT.with_borrow_mut(|all| {
         if all.len() >= MOST_REPLACED {
             all.pop_front();
         }
-        all.push_back(Left { pages, ..left });
+        all.push_back(left);
     });
 }
 

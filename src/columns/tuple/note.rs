@@ -161,11 +161,11 @@ pub fn all_named(chunk: u64, slots: &[u8]) -> Result<Vec<Tid>, FormatError> {
 
 /// Which places have been met, about: most slots need not be compared with all others.
 #[derive(Default)]
-pub struct Met([u64; 16]);
+struct Met([u64; 16]);
 
 impl Met {
     /// Notes that a place is met. False where it has not been met before.
-    pub fn may_have(&mut self, place: Tid) -> bool {
+    fn may_have(&mut self, place: Tid) -> bool {
         let mixed = (place.block ^ u32::from(place.offset) << 16).wrapping_mul(0x9e37_79b1);
         let (word, bit) = (mixed >> 28, mixed >> 22 & 63);
         let before = self.0[word as usize];
