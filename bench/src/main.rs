@@ -11,6 +11,7 @@ mod parallel;
 mod random;
 mod report;
 mod server;
+mod steady;
 mod workload;
 
 /// What a program returns: any error ends it with its text.

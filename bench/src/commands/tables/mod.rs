@@ -11,6 +11,7 @@ mod rollups;
 mod shapes;
 mod single_rows;
 mod small;
+mod steady;
 mod watch;
 
 use crate::generate::CPU_COLUMNS;
@@ -31,7 +32,7 @@ struct Bench {
     runs: usize,
 }
 
-/// `runs` of each COPY; gen_billy of so many `days`; the page goes to `path`. With a `section` it has that one alone: rollups, rows, small.
+/// `runs` of each COPY; gen_billy of so many `days`; the page goes to `path`. With a `section` it has that one alone: rollups, rows, small, steady.
 pub fn run(
     tree: &Arc<Tree>,
     report: &mut Report,
@@ -65,6 +66,7 @@ pub fn run(
             .and_then(|()| rollups::run(&mut bench, &cpu)),
         Some("small") => small::run(&mut bench),
         Some("rows") => single_rows::run(&mut bench),
+        Some("steady") => steady::run(&mut bench),
         Some(other) => Err(format!("there is no section \"{other}\" to be run alone").into()),
     };
     let outcome = figures.and_then(|()| bench.page.write(path, &head));
@@ -91,6 +93,7 @@ impl Bench {
         rollups::run(self, cpu)?;
         small::run(self)?;
         single_rows::run(self)?;
+        steady::run(self)?;
         let mut client = self.cluster.database("shapes")?;
         shapes::run(self, &mut client, days)?;
         probes::run(self, &mut client)

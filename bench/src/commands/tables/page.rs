@@ -34,6 +34,28 @@ impl Page {
         println!("--- {title}");
     }
 
+    /// Figures of varve alone, a line for each moment: to be drawn as they are.
+    pub fn table(
+        &mut self,
+        title: &str,
+        about: &str,
+        columns: &[&str],
+        lines: impl Iterator<Item = Vec<f64>>,
+    ) {
+        println!("--- {title}");
+        let mut text = format!(
+            "\n## {title}\n\n{about}\n\n| {} |\n|{}\n",
+            columns.join(" | "),
+            "---|".repeat(columns.len())
+        );
+        for line in lines {
+            let cells: Vec<_> = line.into_iter().map(number).collect();
+            text.push_str(&format!("| {} |\n", cells.join(" | ")));
+        }
+        print!("{text}");
+        self.text.push_str(&text);
+    }
+
     /// A figure of varve alone.
     pub fn own(&mut self, report: &mut Report, name: &str, varve: f64, goal: Goal) {
         self.line(report, name, None, varve, (Judge::Varve, goal));
