@@ -66,7 +66,7 @@ pub fn run(
             .and_then(|()| rollups::run(&mut bench, &cpu)),
         Some("small") => small::run(&mut bench),
         Some("rows") => single_rows::run(&mut bench),
-        Some("steady") => steady::run(&mut bench),
+        Some("steady") => steady::run(&mut bench, &cpu),
         Some(other) => Err(format!("there is no section \"{other}\" to be run alone").into()),
     };
     let outcome = figures.and_then(|()| bench.page.write(path, &head));
@@ -93,7 +93,7 @@ impl Bench {
         rollups::run(self, cpu)?;
         small::run(self)?;
         single_rows::run(self)?;
-        steady::run(self)?;
+        steady::run(self, cpu)?;
         let mut client = self.cluster.database("shapes")?;
         shapes::run(self, &mut client, days)?;
         probes::run(self, &mut client)

@@ -1,8 +1,9 @@
 //! Small statements of thousands of series for long, a compact after each few rows of each, then a DELETE of the older half: what
 //! maintenance writes and takes, and whether that grows with the table.
 
+use super::data::Cpu;
 use super::page::Goal;
-use super::{watch, Bench};
+use super::{copy, create, watch, Bench};
 use crate::measure::{total_size, wal_position};
 use crate::server::Cluster;
 use crate::steady::{self, asked_for, ROUND_ROWS, SERIES};
@@ -20,7 +21,7 @@ const ROUNDS_OF_SHORTER: i64 = 30;
 const SHORT_SERIES: i64 = 1_000_000;
 
 /// Nothing is measured where the test programs try themselves with heaps: the rows are of varve alone.
-pub fn run(bench: &mut Bench) -> Result<()> {
+pub fn run(bench: &mut Bench, data: &Cpu) -> Result<()> {
     if heap_pair::access_method() != "varve" {
         return Ok(());
     }
@@ -40,7 +41,8 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     over_time(bench, &mut client)?;
     little_new(bench, &mut client)?;
     delete_half(bench, &mut client)?;
-    others(bench, &mut client)
+    others(bench, &mut client)?;
+    delete_half_of_long_series(bench, &mut client, data)
 }
 
 /// One line of what a table looks like after some rounds.
@@ -236,6 +238,34 @@ fn others(bench: &mut Bench, client: &mut Client) -> Result<()> {
         "bytes of indexes ÷ of chunks, a million series of ten rows",
         index,
         Goal::Most(0.3),
+    );
+    Ok(())
+}
+
+/// A1, whose hosts have a chunk each: the DELETE cuts all of them in two.
+fn delete_half_of_long_series(bench: &mut Bench, client: &mut Client, data: &Cpu) -> Result<()> {
+    create(client, "cpu", true)?;
+    copy(client, "cpu", &data.all)?;
+    heap_pair::compact(client, "cpu")?;
+    let before = wal_position(client)?;
+    client.batch_execute(
+        "DELETE FROM cpu WHERE time < (SELECT min(time) + (max(time) - min(time)) / 2 FROM cpu)",
+    )?;
+    let wal = wal_position(client)? - before;
+    let of_compact = steady::compact(client, "cpu")? as f64;
+    let left = steady::chunk_bytes(client, "cpu")?;
+    let (page, report) = (&mut bench.page, &mut bench.report);
+    page.own(
+        report,
+        "A1: WAL bytes of a DELETE of the older half",
+        wal as f64,
+        Goal::Most(100_000.0),
+    );
+    page.own(
+        report,
+        "A1: WAL bytes of the next compact by those of the chunks that are left",
+        of_compact / left,
+        Goal::Most(1.2),
     );
     Ok(())
 }
