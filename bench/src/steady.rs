@@ -3,6 +3,7 @@
 use crate::measure::wal_position;
 use crate::{heap_pair, Result};
 use postgres::Client;
+use std::time::Instant;
 
 pub const SERIES: i64 = 4_000;
 /// Six of each series.
@@ -37,11 +38,23 @@ pub fn insert_round(
     Ok(())
 }
 
-/// Bytes of WAL that a compact writes.
-pub fn compact(client: &mut Client, table: &str) -> Result<i64> {
-    let before = wal_position(client)?;
+/// What a compact has cost.
+pub struct Cost {
+    pub wal_bytes: i64,
+    /// Of the table and its indexes.
+    pub buffers: i64,
+    pub seconds: f64,
+}
+
+pub fn compact(client: &mut Client, table: &str) -> Result<Cost> {
+    let (asked, wal) = (asked_for(client, table)?, wal_position(client)?);
+    let begun = Instant::now();
     heap_pair::compact(client, table)?;
-    Ok(wal_position(client)? - before)
+    Ok(Cost {
+        seconds: begun.elapsed().as_secs_f64(),
+        wal_bytes: wal_position(client)? - wal,
+        buffers: asked_for(client, table)? - asked,
+    })
 }
 
 /// A place in the WAL, for `written_per_byte_left`.
@@ -69,7 +82,7 @@ pub fn chunk_bytes(client: &mut Client, table: &str) -> Result<f64> {
 }
 
 /// Buffers of a table and its indexes that all sessions have asked for so far.
-pub fn asked_for(client: &mut Client, table: &str) -> Result<i64> {
+fn asked_for(client: &mut Client, table: &str) -> Result<i64> {
     client.batch_execute("SELECT pg_stat_force_next_flush()")?;
     let query = format!(
         "SELECT (heap_blks_read + heap_blks_hit + coalesce(idx_blks_read + idx_blks_hit, 0))::bigint

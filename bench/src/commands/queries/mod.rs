@@ -55,7 +55,7 @@ pub fn run(
     ];
     let cluster = Cluster::create(tree, &settings)?;
     let mut client = cluster.database("queries")?;
-    let mut page = head()?;
+    let mut page = head(sensors)?;
     for suite in [data::A1, data::A2] {
         let set = sets::cpu(&mut client, &directory, &suite)?;
         page.push_str(&section(&mut client, report, &set)?);
@@ -155,13 +155,13 @@ fn blocks_decoded(client: &mut Client, query: &str) -> Result<Option<u64>> {
     Ok(found)
 }
 
-fn head() -> Result<String> {
+fn head(sensors: usize) -> Result<String> {
     let commit = server::commit()?;
     let cores = std::thread::available_parallelism()?;
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().unwrap_or("unknown");
     Ok(format!(
-        "# Queries\n\n`make queries` on commit {commit}, {cores} cores, load average {load} when it began. Times are milliseconds of one process, medians and \
+        "# Queries\n\n`make queries SENSORS={sensors}` on commit {commit}, {cores} cores, load average {load} when it began. Times are milliseconds of one process, medians and \
          slowest percentiles of {RUNS} runs taken in turns, after compact. Compare the columns, not the pages of two machines.\n"
     ))
 }

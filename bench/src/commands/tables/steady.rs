@@ -6,10 +6,9 @@ use super::page::Goal;
 use super::{copy, create, watch, Bench};
 use crate::measure::{total_size, wal_position};
 use crate::server::Cluster;
-use crate::steady::{self, asked_for, ROUND_ROWS, SERIES};
+use crate::steady::{self, ROUND_ROWS, SERIES};
 use crate::{heap_pair, Result};
 use postgres::Client;
-use std::time::Instant;
 
 const ROUNDS: i64 = 120;
 /// A line of the table over time.
@@ -94,7 +93,7 @@ fn over_time(bench: &mut Bench, client: &mut Client) -> Result<()> {
     );
     bench.page.section(
         "Its end, and what comes after",
-        "The same table. What an idle compact writes are its commits.",
+        "The same table, but for the last four lines, which say what they are of.",
     );
     let last = lines.last().ok_or("no rounds")?;
     let of_compact: i64 = lines.iter().map(|line| line.wal_of_compact).sum();
@@ -134,11 +133,10 @@ fn one_stretch(client: &mut Client, start: &str, stretch: i64) -> Result<Line> {
         let before = wal_position(client)?;
         steady::insert_round(client, "steady", round, STATEMENT_ROWS)?;
         wal_of_inserts += wal_position(client)? - before;
-        let asked = asked_for(client, "steady")?;
-        let begun = Instant::now();
-        wal_of_compact += steady::compact(client, "steady")?;
-        longest = f64::max(longest, begun.elapsed().as_secs_f64());
-        buffers += asked_for(client, "steady")? - asked;
+        let cost = steady::compact(client, "steady")?;
+        wal_of_compact += cost.wal_bytes;
+        longest = f64::max(longest, cost.seconds);
+        buffers += cost.buffers;
     }
     let chunks = client.query_one("SELECT count(*) FROM varve.chunks('steady')", &[])?;
     Ok(Line {
@@ -162,18 +160,16 @@ fn little_new(bench: &mut Bench, client: &mut Client) -> Result<()> {
         ("one new row", Some(one_row), Goal::None),
     ] {
         client.batch_execute(&statement.unwrap_or_default())?;
-        let asked = asked_for(client, "steady")?;
-        let wal = steady::compact(client, "steady")? as f64;
-        let asked = (asked_for(client, "steady")? - asked) as f64;
+        let cost = steady::compact(client, "steady")?;
         let (page, report) = (&mut bench.page, &mut bench.report);
         page.own(
             report,
             &format!("buffers of a compact, {what}"),
-            asked,
+            cost.buffers as f64,
             most,
         );
         let name = format!("WAL bytes of a compact, {what}");
-        page.own(report, &name, wal, Goal::None);
+        page.own(report, &name, cost.wal_bytes as f64, Goal::None);
     }
     Ok(())
 }
@@ -196,7 +192,7 @@ fn delete_half(bench: &mut Bench, client: &mut Client) -> Result<()> {
     ))?;
     let wal = (wal_position(client)? - wal) as f64;
     let processor = watch::processor_seconds(pid)? - processor;
-    let of_compact = steady::compact(client, "steady")? as f64;
+    let of_compact = steady::compact(client, "steady")?.wal_bytes as f64;
     let freed = (before - tuples(client)?) as f64;
     let verified = heap_pair::expect_verified(client, "steady");
     let (page, report) = (&mut bench.page, &mut bench.report);
@@ -223,7 +219,7 @@ fn others(bench: &mut Bench, client: &mut Client) -> Result<()> {
     let mut of_compact = 0;
     for round in 0..ROUNDS_OF_SHORTER {
         steady::insert_round(client, "shorter", round, SHORTER_STATEMENT_ROWS)?;
-        of_compact += steady::compact(client, "shorter")?;
+        of_compact += steady::compact(client, "shorter")?.wal_bytes;
     }
     let index = steady::index_of_short_series(client, SHORT_SERIES)?;
     let (page, report) = (&mut bench.page, &mut bench.report);
@@ -252,7 +248,7 @@ fn delete_half_of_long_series(bench: &mut Bench, client: &mut Client, data: &Cpu
         "DELETE FROM cpu WHERE time < (SELECT min(time) + (max(time) - min(time)) / 2 FROM cpu)",
     )?;
     let wal = wal_position(client)? - before;
-    let of_compact = steady::compact(client, "cpu")? as f64;
+    let of_compact = steady::compact(client, "cpu")?.wal_bytes as f64;
     let left = steady::chunk_bytes(client, "cpu")?;
     let (page, report) = (&mut bench.page, &mut bench.report);
     page.own(

@@ -2,8 +2,8 @@
 
 use super::Page;
 use crate::heap_pair;
-use crate::measure::{total_size, wal_position};
-use crate::steady::{self, asked_for, ROUND_ROWS};
+use crate::measure::total_size;
+use crate::steady::{self, ROUND_ROWS};
 use crate::Result;
 use postgres::Client;
 
@@ -26,7 +26,7 @@ pub fn measure(client: &mut Client, page: &mut Page) -> Result<()> {
     let mut of_compact = 0;
     for round in 0..ROUNDS {
         steady::insert_round(client, "steady", round, STATEMENT_ROWS)?;
-        of_compact += steady::compact(client, "steady")?;
+        of_compact += steady::compact(client, "steady")?.wal_bytes;
     }
     let rows = ROUNDS * ROUND_ROWS;
     let name = "WAL bytes of compact per row, statements of 500 rows of 4,000 series";
@@ -74,19 +74,16 @@ fn idle(client: &mut Client, page: &mut Page) -> Result<()> {
         if let Some(statement) = statement {
             client.batch_execute(&statement)?;
         }
-        let (wal, touched) = (wal_position(client)?, asked_for(client, "steady")?);
-        heap_pair::compact(client, "steady")?;
-        let wal = wal_position(client)? - wal;
-        let touched = asked_for(client, "steady")? - touched;
+        let cost = steady::compact(client, "steady")?;
         page.add(
             &format!("WAL bytes of compact, {what}"),
             "–",
-            &wal.to_string(),
+            &cost.wal_bytes.to_string(),
         );
         page.add(
             &format!("buffers of compact, {what}"),
             "–",
-            &touched.to_string(),
+            &cost.buffers.to_string(),
         );
     }
     Ok(())
