@@ -161,7 +161,8 @@ unsafe fn found_from(table: pg_sys::Relation, first: u32, blocks: u32) -> Estima
                 Vec::new()
             };
             let looked = PAGES - counted.len() as u32;
-            let density = density::look_at(table, first..blocks, looked, &counted);
+            let density =
+                density::look_at(table, first..blocks, looked, &counted, density::FEW_NOTES);
             (counted, density)
         };
         let estimate = Estimate {

@@ -89,7 +89,7 @@ unsafe fn count(table: pg_sys::Relation, stated: &Stated, behind: f64) -> Option
     // SAFETY: the caller's contract.
     unsafe {
         if stated.pages as usize <= PAGES && stated.lacking == stated.pages {
-            let (rows, _) = density::rows_of_pages(table, 0..stated.pages, &[]);
+            let (rows, _) = density::rows_of_pages(table, 0..stated.pages, &[], density::FEW_NOTES);
             return Some(rows.iter().sum::<f64>().max(0.0));
         }
         let changed = stated.changed?;
@@ -112,7 +112,7 @@ unsafe fn bounds(table: pg_sys::Relation, stated: &Stated, changed: u32) -> (f64
     let step = pages.len().div_ceil(PAGES).max(1);
     let looked = pages.iter().copied().step_by(step);
     // SAFETY: as above.
-    let (mut rows, _) = unsafe { density::rows_of_pages(table, looked, &[]) };
+    let (mut rows, _) = unsafe { density::rows_of_pages(table, looked, &[], density::FEW_NOTES) };
     // There are not fewer on them than were stated for all, which is only known of all of them; and any of them may be those that
     // were changed.
     let least = match step {

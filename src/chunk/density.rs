@@ -1,6 +1,7 @@
 //! How many rows there are on some pages: each piece of a chunk says for how many rows it stands, and each header how many of
-//! its rows are gone.
+//! its rows are gone, with the notes that it names.
 
+use super::notes;
 use crate::pg::error;
 use crate::pg::page::{Page, PageCursor, PageTuple};
 use crate::pg::relation;
@@ -14,6 +15,8 @@ use varve_columns::tuple::statics::Statics;
 
 /// Pages that VACUUM looks at once more, for `pg_class.reltuples`: 32 MB.
 const VACUUM_PAGES: u32 = 4096;
+/// The planner looks at the notes of headers that name no more: bulk statements leave one each, and single rows do not count.
+pub const FEW_NOTES: usize = 2;
 
 /// What was found on pages that were looked at.
 #[derive(Clone, Copy)]
@@ -43,7 +46,7 @@ pub unsafe fn store_rows(table: pg_sys::Relation) {
     // SAFETY: by contract.
     unsafe {
         let blocks = relation::blocks(table);
-        let found = look_at(table, 0..blocks, VACUUM_PAGES, &[]);
+        let found = look_at(table, 0..blocks, VACUUM_PAGES, &[], usize::MAX);
         if found.has_chunks {
             vacuum::store_rows(table, found.rows_per_page.max(0.0) * f64::from(blocks));
         }
@@ -54,7 +57,7 @@ pub unsafe fn store_rows(table: pg_sys::Relation) {
 const OF_THE_END: u32 = 4;
 
 /// Rows of at most `most` pages, but for those of chunks that were counted: the last pages of `pages`, and others that lie evenly
-/// spread over those before.
+/// spread over those before. `most_notes` as for `rows_of_pages`.
 ///
 /// # Safety
 /// `table` must be open.
@@ -63,6 +66,7 @@ pub unsafe fn look_at(
     pages: Range<u32>,
     most: u32,
     counted: &[CountedChunk],
+    most_notes: usize,
 ) -> Density {
     let blocks = pages.end - pages.start;
     let looked = blocks.min(most);
@@ -78,7 +82,7 @@ pub unsafe fn look_at(
     });
     let places = places.chain(pages.start + blocks_before..pages.end);
     // SAFETY: by contract.
-    let (rows, has_chunks) = unsafe { rows_of_pages(table, places, counted) };
+    let (rows, has_chunks) = unsafe { rows_of_pages(table, places, counted, most_notes) };
     let (before, end) = rows.split_at(spread as usize);
     let divisor = f64::from(spread.max(1));
     let mean = before.iter().sum::<f64>() / divisor;
@@ -94,7 +98,8 @@ pub unsafe fn look_at(
     }
 }
 
-/// Rows of each of some pages, but for those of chunks that were counted, and whether any has a part of a chunk.
+/// Rows of each of some pages, but for those of chunks that were counted, and whether any has a part of a chunk. What headers with more than
+/// `most_notes` notes name there is not looked at.
 ///
 /// # Safety
 /// `table` must be open, and have these pages.
@@ -102,6 +107,7 @@ pub unsafe fn rows_of_pages(
     table: pg_sys::Relation,
     pages: impl Iterator<Item = u32>,
     counted: &[CountedChunk],
+    most_notes: usize,
 ) -> (Vec<f64>, bool) {
     let mut cursor = PageCursor::new(table);
     let mut has_chunks = false;
@@ -111,8 +117,10 @@ pub unsafe fn rows_of_pages(
         error::check_interrupts();
         cursor.go(block);
         let buffer = cursor.buffer();
+        // Notes are on other pages.
+        let mut noted: Vec<(u64, Vec<u8>)> = Vec::new();
+        let mut rows = 0.0;
         cursor.locked(|page: &Page| {
-            let mut rows = 0.0;
             for item in page.tuples() {
                 // SAFETY: the page is pinned and locked.
                 unsafe {
@@ -125,11 +133,20 @@ pub unsafe fn rows_of_pages(
                     let chunk = header::chunk_id(body);
                     if alive && !counted.iter().any(|known| known.chunk == chunk) {
                         rows += rows_of(body);
+                        let slots = &body[header::slots_start(body).min(body.len())..];
+                        if slots.iter().any(|&byte| byte != 0) {
+                            noted.push((chunk, slots.to_vec()));
+                        }
                     }
                 }
             }
-            rows
-        })
+        });
+        for (chunk, slots) in noted {
+            // SAFETY: by contract.
+            let gone = unsafe { notes::rows_gone(table, chunk, &slots, most_notes) };
+            rows -= f64::from(gone.unwrap_or(0));
+        }
+        rows
     };
     let rows = pages.map(rows_of_page).collect();
     (rows, has_chunks)
@@ -146,16 +163,18 @@ pub unsafe fn count_chunk(table: pg_sys::Relation, at: Tid) -> Option<CountedChu
         let mut cursor = PageCursor::new(table);
         let item = cursor.tuple(at, relation::blocks(table))?;
         let buffer = cursor.buffer();
-        cursor.locked(|_| {
+        let header = cursor.locked(|_| {
             let body = storage_body(item).filter(|_| is_alive(table, item, buffer, horizon))?;
             match header::decode(body) {
-                Ok(StorageTuple::Header(header)) => Some(CountedChunk {
-                    chunk: header.chunk,
-                    rows: f64::from(header.rows - header.deleted),
-                    columns: inline_statics(&header).map(|statics| statics.columns_of_order()),
-                }),
+                Ok(StorageTuple::Header(header)) => Some(header),
                 _ => None,
             }
+        })?;
+        let gone = notes::rows_gone(table, header.chunk, &header.slots, FEW_NOTES).unwrap_or(0);
+        Some(CountedChunk {
+            chunk: header.chunk,
+            rows: f64::from(header.rows.saturating_sub(header.deleted + gone)),
+            columns: inline_statics(&header).map(|statics| statics.columns_of_order()),
         })
     }
 }

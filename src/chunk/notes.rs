@@ -20,7 +20,7 @@ pub struct Note {
     xmin: pg_sys::TransactionId,
     /// The slot that names it.
     slot: [u8; SLOT_BYTES],
-    pub rows: Rc<[(u32, Option<Tid>)]>,
+    pub runs: Rc<[note::Run]>,
 }
 
 /// By what notes are judged.
@@ -72,13 +72,14 @@ impl Notes {
     /// What they take of their pages, about.
     pub fn bytes(&self) -> u64 {
         const NOTE_BYTES: u64 = 56;
-        const ROW_BYTES: u64 = 6;
-        self.seen.len() as u64 * NOTE_BYTES + u64::from(self.count()) * ROW_BYTES
+        const RUN_BYTES: u64 = 6;
+        let runs = |note: &Note| note.runs.len() as u64 * RUN_BYTES;
+        self.seen.iter().map(|note| NOTE_BYTES + runs(note)).sum()
     }
 
     /// Rows that the notes name.
     pub fn count(&self) -> u32 {
-        self.seen.iter().map(|note| note.rows.len() as u32).sum()
+        self.seen.iter().map(|note| note::count(&note.runs)).sum()
     }
 }
 
@@ -325,11 +326,11 @@ pub unsafe fn of_header(
                 return;
             }
             match note::decode(body, rows) {
-                Ok(rows) => found.push(Note {
+                Ok(runs) => found.push(Note {
                     tid: item.tid,
                     xmin: tuple::xmin(item.header),
                     slot: note::slot(chunk, item.tid),
-                    rows: rows.into(),
+                    runs: runs.into(),
                 }),
                 Err(error) => damage = Some(Damage::new(error).at(format!("note at {}", item.tid))),
             }
@@ -434,8 +435,46 @@ pub unsafe fn changer_of(
     }
 }
 
+/// Rows that the notes of a header name, for who counts what is there now; `slots` are the header's. `None` where it names more than `most` notes.
+///
+/// # Safety
+/// `table` must be open.
+pub unsafe fn rows_gone(
+    table: pg_sys::Relation,
+    chunk: u64,
+    slots: &[u8],
+    most: usize,
+) -> Option<u32> {
+    let is_empty = |slot: &[u8]| slot.iter().all(|&byte| byte == 0);
+    let used = slots
+        .chunks_exact(SLOT_BYTES)
+        .filter(|slot| !is_empty(slot));
+    match used.count() {
+        0 => return Some(0),
+        used if used > most => return None,
+        _ => {}
+    }
+    // Somebody may be filling a slot: what he writes is not there yet.
+    let places = note::all_named(chunk, slots).unwrap_or_default();
+    let mut gone = 0;
+    // SAFETY: by contract; the page of each tuple is locked.
+    unsafe {
+        visit(table, chunk, &places, |item, body, _| {
+            let is_there = match writer(item.header) {
+                Writer::Committed => true,
+                Writer::Own => !is_taken_back(item.header),
+                Writer::InProgress(_) | Writer::Aborted => false,
+            };
+            if is_there {
+                gone += note::decode(body, u32::MAX).map_or(0, |runs| note::count(&runs));
+            }
+        });
+    }
+    Some(gone)
+}
+
 fn names(body: &[u8], rows: u32, row: u32) -> bool {
-    note::decode(body, rows).is_ok_and(|rows| rows.iter().any(|&(other, _)| other == row))
+    note::decode(body, rows).is_ok_and(|runs| runs.iter().any(|run| run.contains(row)))
 }
 
 /// Is a note at the place that a slot names which is not gone for good, or is it not known what the slot names?

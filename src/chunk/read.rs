@@ -278,10 +278,10 @@ pub unsafe fn section_pieces(
 /// A delete map with the rows of notes, which are none of its own.
 fn with_notes(base: &DeleteMap, notes: &[Note]) -> Result<DeleteMap, Damage> {
     let mut map = base.clone();
-    let rows = notes.iter().flat_map(|note| note.rows.iter().copied());
-    map.add(rows).map_err(|row| {
+    let runs = notes.iter().flat_map(|note| note.runs.iter());
+    map.add(runs).map_err(|row| {
         let mut latest_first = notes.iter().rev();
-        let note = latest_first.find(|note| note.rows.iter().any(|entry| entry.0 == row));
+        let note = latest_first.find(|note| note.runs.iter().any(|run| run.contains(row)));
         let at = note.map(|note| format!("note at {}: ", note.tid));
         Damage::new(format!(
             "{}row {row} was gone already",
@@ -295,7 +295,7 @@ fn with_notes(base: &DeleteMap, notes: &[Note]) -> Result<DeleteMap, Damage> {
 fn begins_with(notes: &[Note], others: &[Note]) -> bool {
     let mut pairs = notes.iter().zip(others);
     let is_same =
-        |note: &Note, other: &Note| Rc::ptr_eq(&note.rows, &other.rows) || note.rows == other.rows;
+        |note: &Note, other: &Note| Rc::ptr_eq(&note.runs, &other.runs) || note.runs == other.runs;
     notes.len() >= others.len() && pairs.all(|(note, other)| is_same(note, other))
 }
 
@@ -484,8 +484,8 @@ impl Content {
     pub fn bytes(&self) -> usize {
         let noted = self.noted.borrow();
         let of_notes = noted.as_ref().map_or(0, |(notes, map)| {
-            let rows: usize = notes.iter().map(|note| note.rows.len()).sum();
-            rows * size_of::<(u32, Option<Tid>)>() + map.bytes()
+            let runs: usize = notes.iter().map(|note| size_of_val(&*note.runs)).sum();
+            runs + map.bytes()
         });
         // Body, sections and column headers are kept as bytes, too.
         4 * self.body.len()

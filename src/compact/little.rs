@@ -16,7 +16,7 @@ const PART: u32 = 64;
 /// And on so many pages at the most, since each call reads them.
 const MOST_PAGES: u32 = 24;
 /// Rows that a note may say are gone. A chunk has a slot for every 256 rows or more, and is worn when a fifth of them is gone.
-const FEW_GONE: usize = 16;
+const FEW_GONE: u32 = 16;
 
 /// Is there nothing new in a table that compact was done with, but rows of the tail on a few pages, and few rows that are gone from chunks? What leaves
 /// more behind than it looks, a fresh chunk, many rows that are gone, or something that VACUUM has to take away, is worth a compact.
@@ -76,5 +76,5 @@ unsafe fn has_only_rows(
 /// Is a storage tuple no note, or one of few rows?
 fn few_are_gone(body: &[u8]) -> bool {
     header::body_kind(body) != BodyKind::Note
-        || note::decode(body, u32::MAX).is_ok_and(|rows| rows.len() <= FEW_GONE)
+        || note::decode(body, u32::MAX).is_ok_and(|runs| note::count(&runs) <= FEW_GONE)
 }

@@ -5,7 +5,7 @@
 use super::merge::{self, Done};
 use super::plan::Merge;
 use super::progress::{Watch, Work};
-use super::survey::{Before, Survey};
+use super::survey::{Before, Seen, Survey};
 use super::windows::Windows;
 use super::{little, obstacle, plan, reindex, relocate, seal};
 use crate::catalog::chunk_marker;
@@ -229,7 +229,7 @@ impl Compaction<'_> {
             let count = rounds.len() as u64;
             for (at, merge) in rounds.into_iter().enumerate() {
                 self.give_way()?;
-                if merge.window.is_some() {
+                if merge.window.is_some() || merge.fills_holes {
                     self.make_room(&survey, &merge)?;
                 }
                 let progress = (at as u64 + 1, count);
@@ -298,14 +298,17 @@ impl Compaction<'_> {
         }
     }
 
-    /// Vacuums before a window is merged that is a fair part of the file, if what is new has left enough behind. What the merge writes would go to
+    /// Vacuums before what is a fair part of the file is merged, if enough has been left behind for what that writes. It would go to
     /// the end of the file otherwise, and be written once more when it moves down.
     fn make_room(&mut self, survey: &Survey, merge: &Merge) -> Step {
-        let inputs = merge.inputs.iter();
-        let bytes: u64 = inputs.map(|&at| survey.chunks[at].bytes).sum();
-        let pages = bytes.div_ceil(relocate::PAGE_BYTES);
-        let is_much = pages * LEAST_PART >= u64::from(survey.blocks);
-        match is_much && self.freed_pages * 2 >= pages {
+        let inputs = || merge.inputs.iter().map(|&at| &survey.chunks[at]);
+        let bytes: u64 = inputs().map(|seen| seen.bytes).sum();
+        let of_live = |seen: &Seen| seen.bytes * u64::from(seen.live) / u64::from(seen.rows.max(1));
+        let is_much = bytes.div_ceil(relocate::PAGE_BYTES) * LEAST_PART >= u64::from(survey.blocks);
+        let written = inputs().map(of_live).sum::<u64>();
+        match (is_much || merge.fills_holes)
+            && self.freed_pages * 2 >= written.div_ceil(relocate::PAGE_BYTES)
+        {
             true => self.vacuum_freed(Some(survey)),
             false => Some(()),
         }

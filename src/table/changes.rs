@@ -3,7 +3,7 @@
 //! (docs/design/0001). Each entry knows its command and subtransaction.
 
 use super::next_version;
-use super::publish::{self, Published};
+use super::publish::{self, Published, Terms};
 use super::unwritten::{Overlay, Stamp, Unwritten};
 use super::{handover, locks};
 use crate::chunk::chunk_cache;
@@ -17,12 +17,16 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use varve_columns::tuple::delete_map::DeleteMap;
+use varve_columns::tuple::header::BODY_BYTES;
 
 /// Rows of a chunk from which on the end of a statement writes them; twice as many for each version that this transaction has written
 /// already, since each of them is one more for its scans to pass by.
 const RIPE_ROWS: usize = 64;
 /// Rows of all chunks from which on it writes them all.
 const MOST_ROWS: usize = 1 << 20;
+
+/// Of a chunk that is locked as a whole, a note of so many bytes is less than a new header with its entries in indexes.
+const SHORT_NOTE_BYTES: usize = 256;
 
 /// Where the newest header of a chunk is, as far as this transaction has changed it.
 #[derive(Clone, Copy, PartialEq)]
@@ -49,6 +53,8 @@ struct Touched {
     /// The header that we locked first, and then what each of our flushes left.
     base: Tid,
     versions: Vec<Written>,
+    /// A note of ours says what has become of rows, though the transaction goes on.
+    is_noted: bool,
     /// Subtransaction that holds the exclusive lock on the newest header, if any. Without it the transaction has locked single
     /// rows: what it changes is written when it ends.
     locked: Option<pg_sys::SubTransactionId>,
@@ -277,7 +283,8 @@ pub fn newest(chunk: &Chunk) -> Option<Newest> {
 pub fn gone_before(chunk: &Chunk, row: u32) -> Option<bool> {
     STATE.with_borrow(|state| {
         let touched = state.touched.get(&key_of(chunk))?;
-        (!touched.versions.is_empty()).then(|| touched.before.contains(row))
+        let has_written = touched.is_noted || !touched.versions.is_empty();
+        has_written.then(|| touched.before.contains(row))
     })
 }
 
@@ -312,6 +319,7 @@ impl State {
             before: Rc::clone(&newest.map),
             base: newest.tid,
             versions: Vec::new(),
+            is_noted: false,
             locked: None,
             unwritten: Rc::default(),
             subs: Vec::new(),
@@ -323,6 +331,7 @@ impl State {
             touched.before = Rc::clone(&newest.map);
             touched.base = newest.tid;
             touched.foreign = is_foreign(newest);
+            touched.is_noted = false;
         }
         self.enter(key)
     }
@@ -465,7 +474,7 @@ pub fn any_unwritten() -> bool {
     STATE.with_borrow(|state| state.rows > 0)
 }
 
-/// At the end of a statement: writes what the current subtransaction has changed of chunks of which that is much, a new header
+/// At the end of a statement: writes what the current subtransaction has changed of chunks of which that is much, a note or a new header
 /// version for each. Few changes stay in memory, since each version is one more for later statements to pass by. So do those of
 /// outer subtransactions, since what is written now may be rolled back alone, those of chunks of which the transaction sees an
 /// earlier version, and of which it has locked single rows.
@@ -566,7 +575,7 @@ fn write_chunks(mut work: Vec<Key>, when: When) {
 
 /// Writes what a subtransaction has changed of a chunk.
 fn write_chunk(key: Key, sub: pg_sys::SubTransactionId, when: When) {
-    let (changed, before, file, newest, is_whole) = STATE.with_borrow_mut(|state| {
+    let (changed, before, file, newest, (is_whole, is_replaced)) = STATE.with_borrow_mut(|state| {
         let touched = state
             .touched
             .get_mut(&key)
@@ -585,7 +594,7 @@ fn write_chunk(key: Key, sub: pg_sys::SubTransactionId, when: When) {
             before,
             touched.file,
             touched.newest(),
-            touched.is_whole(),
+            (touched.is_whole(), !touched.versions.is_empty()),
         )
     });
     let Some(table) = Open::existing_table(key.table, pg_sys::RowExclusiveLock) else {
@@ -599,12 +608,29 @@ fn write_chunk(key: Key, sub: pg_sys::SubTransactionId, when: When) {
         return;
     };
     let mut is_locked = is_whole;
-    if let (false, When::AtEnd { prepares }) = (is_whole, when) {
-        // SAFETY: the table is open for writing, the transaction about to end.
-        match unsafe { publish::publish(table.rel(), tid, key.chunk, &changed, prepares) } {
+    let terms = match (is_whole, when) {
+        (false, When::AtEnd { prepares }) => Some((prepares, BODY_BYTES)),
+        (true, When::AtEnd { prepares }) if !is_replaced => Some((prepares, SHORT_NOTE_BYTES)),
+        (true, When::Before) if !is_replaced && !has_cursors() => Some((false, SHORT_NOTE_BYTES)),
+        _ => None,
+    };
+    if let Some((prepares, most_bytes)) = terms {
+        let terms = Terms {
+            prepares,
+            most_bytes,
+        };
+        // SAFETY: the table is open for writing; the transaction is about to end, or has the chunk to itself.
+        match unsafe { publish::publish(table.rel(), tid, key.chunk, &changed, terms) } {
             Published::Done => {
-                // SAFETY: as above.
-                unsafe { handover::hand_over(table.rel(), key.chunk) };
+                STATE.with_borrow_mut(|state| {
+                    if let Some(touched) = state.touched.get_mut(&key) {
+                        touched.is_noted = true;
+                    }
+                });
+                if !is_whole {
+                    // SAFETY: as above.
+                    unsafe { handover::hand_over(table.rel(), key.chunk) };
+                }
                 return count_deleted(&table, &changed);
             }
             Published::No(None) => {}

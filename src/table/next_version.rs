@@ -10,7 +10,7 @@ use crate::pg::relation::Open;
 use crate::pg::tid::Tid;
 use pgrx::pg_sys;
 use varve_columns::tuple::delete_map::DeleteMap;
-use varve_columns::tuple::header::{Header, Section, FLAG_TOMBSTONE};
+use varve_columns::tuple::header::{Header, Section, BODY_BYTES, FLAG_TOMBSTONE};
 use varve_columns::tuple::note::{self, SLOT_BYTES};
 
 /// Writes the version of a chunk that lacks `changed` rows, too, and deletes the one before, which is locked; where its header is, unless
@@ -57,13 +57,10 @@ fn gathered(chunk: &Chunk, changed: &DeleteMap, map: &DeleteMap) -> Option<Vec<u
         return None;
     }
     let mut recent = changed.clone();
-    for &(row, successor) in chunk.notes.seen.iter().flat_map(|note| note.rows.iter()) {
-        match successor {
-            Some(successor) => recent.update(row, successor),
-            None => recent.delete(row),
-        };
-    }
-    note::encode(chunk.header.chunk, &recent)
+    let runs = chunk.notes.seen.iter().flat_map(|note| note.runs.iter());
+    // Rows of two notes are damage, which opening the chunk has shown.
+    recent.add(runs).ok()?;
+    note::encode(chunk.header.chunk, &recent, BODY_BYTES)
 }
 
 /// A header that this very command inserted cannot be deleted by it: start a new command.

@@ -1,6 +1,6 @@
-//! Publishing changes of few rows of a chunk when their transaction commits: they become a note (`chunk::notes`), whose place is
-//! written to an empty slot of the header, under the lock of the header's page alone. Nobody waits for it but who replaces the header,
-//! and nothing is held while anything is waited for: so transactions that change different rows of a chunk do not meet.
+//! Publishing changes of rows of a chunk that a note can say (`chunk::notes`). Its place is written to an empty slot of the header, under
+//! the lock of the header's page alone. Those of few rows are published when their transaction commits: nobody waits for that but who
+//! replaces the header, and nothing is held while anything is waited for. So transactions that change different rows of a chunk do not meet.
 
 use super::locks;
 use crate::chunk::chunk_cache;
@@ -29,20 +29,29 @@ pub enum Published {
     No(Option<Tid>),
 }
 
+/// How a change may be published.
+#[derive(Clone, Copy)]
+pub struct Terms {
+    /// The transaction is going to be prepared.
+    pub prepares: bool,
+    /// Bytes that the note may have.
+    pub most_bytes: usize,
+}
+
 /// Publishes the changes of a chunk of which this transaction has locked the rows; `at` is where the header was then.
 ///
 /// # Safety
-/// `table` must be open for writing; the transaction must be about to commit or to be prepared.
+/// `table` must be open for writing; the transaction must be about to commit or to be prepared, or have locked the header and no cursor.
 pub unsafe fn publish(
     table: pg_sys::Relation,
     at: Tid,
     chunk: u64,
     changed: &DeleteMap,
-    prepares: bool,
+    terms: Terms,
 ) -> Published {
     // SAFETY: by contract.
     unsafe {
-        let Some(body) = note_for(table, at, chunk, changed, prepares) else {
+        let Some(body) = note_for(table, at, chunk, changed, terms) else {
             return Published::No(None);
         };
         let target = Target::current(table);
@@ -70,14 +79,14 @@ unsafe fn note_for(
     at: Tid,
     chunk: u64,
     changed: &DeleteMap,
-    prepares: bool,
+    terms: Terms,
 ) -> Option<Vec<u8>> {
     // SAFETY: the caller's contract.
     unsafe {
         let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
         let slots = notes::slots_at(table, at, chunk)?;
         let count = slots.len() / SLOT_BYTES;
-        let left = if prepares || !lock_tags::may_prepare() {
+        let left = if terms.prepares || !lock_tags::may_prepare() {
             0
         } else {
             count / PREPARED_SHARE
@@ -90,7 +99,7 @@ unsafe fn note_for(
         if header.deleted + changed.deleted() >= header.rows {
             return None;
         }
-        note::encode(chunk, changed)
+        note::encode(chunk, changed, terms.most_bytes)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::am::scan::VarveScan;
 use crate::am::series_index::is_series_index;
 use crate::catalog::layout;
 use crate::chunk::index_entries;
-use crate::chunk::notes::View;
+use crate::chunk::notes::{self, View};
 use crate::chunk::read::Chunk;
 use crate::chunk::reader::Reader;
 use crate::chunk::slot;
@@ -271,7 +271,11 @@ impl Rows {
         // SAFETY: the page is pinned.
         let body = unsafe { tuple::body(item.header, item.len) };
         if let (true, Ok(StorageTuple::Header(header))) = (counts, header::decode(body)) {
-            self.counted += f64::from(header.rows.saturating_sub(header.deleted));
+            let (table, chunk) = (self.visibility.table, header.chunk);
+            // SAFETY: the table is open.
+            let gone = unsafe { notes::rows_gone(table, chunk, &header.slots, usize::MAX) };
+            let gone = header.deleted + gone.unwrap_or(0);
+            self.counted += f64::from(header.rows.saturating_sub(gone));
         }
     }
 

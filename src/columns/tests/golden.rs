@@ -401,13 +401,18 @@ fn tuples() -> Vec<(PathBuf, Vec<u8>)> {
     let mut gone = DeleteMap::default();
     gone.delete(6);
     gone.update(59_999, at(70_001));
-    let note = note::encode(slotted.chunk, &gone).expect("a small note");
+    let note = note::encode(slotted.chunk, &gone, usize::MAX).expect("a small note");
+    (7..20_000).for_each(|row| {
+        gone.delete(row);
+    });
+    let note_of_runs = note::encode(slotted.chunk, &gone, usize::MAX).expect("a note of runs");
     [
         ("header.v1", header.encode()),
         ("header_later_field.v1", later.encode()),
         ("header_slots.v2", slotted.encode()),
         ("piece.v1", piece.encode()),
         ("note.v2", note),
+        ("note_runs.v3", note_of_runs),
     ]
     .map(|(name, bytes)| (folder().join(format!("{name}.tuple")), bytes))
     .into()
@@ -422,13 +427,9 @@ fn golden_tuples_are_read_and_written() {
             StorageTuple::Piece(piece) => piece.encode(),
             StorageTuple::Note { chunk } => {
                 let mut map = DeleteMap::default();
-                for (row, successor) in note::decode(&golden, 60_000).unwrap() {
-                    match successor {
-                        Some(successor) => map.update(row, successor),
-                        None => map.delete(row),
-                    };
-                }
-                note::encode(chunk, &map).unwrap()
+                let runs = note::decode(&golden, 60_000).unwrap();
+                assert_eq!(map.add(&runs), Ok(()));
+                note::encode(chunk, &map, usize::MAX).unwrap()
             }
         };
         assert_eq!(again, golden);

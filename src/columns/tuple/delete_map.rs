@@ -5,6 +5,7 @@
 //! 1: bitmap), the deleted rows, then the updated ones as (gap, block, line pointer) varints.
 
 use super::header::FormatError;
+use super::note::Run;
 use super::runs::{get_varint, put_varint};
 use super::tid::Tid;
 use crate::vector::Bitmap;
@@ -99,6 +100,28 @@ impl DeleteMap {
         true
     }
 
+    /// Marks rows side by side as gone. The first one that was gone already is returned; those before it are marked.
+    fn delete_run(&mut self, rows: core::ops::Range<u32>) -> Result<(), u32> {
+        let words = (rows.end as usize).div_ceil(64);
+        if words > self.words.len() {
+            self.words.resize(words, 0);
+        }
+        let mut row = rows.start;
+        while row < rows.end {
+            let count = (64 - row % 64).min(rows.end - row);
+            let mask = (u64::MAX >> (64 - count)) << (row % 64);
+            let word = &mut self.words[(row / 64) as usize];
+            let gone = *word & mask;
+            if gone != 0 {
+                return Err(row / 64 * 64 + gone.trailing_zeros());
+            }
+            *word |= mask;
+            self.deleted += count;
+            row += count;
+        }
+        Ok(())
+    }
+
     /// Marks a row as updated to the version at `successor`.
     pub fn update(&mut self, row: u32, successor: Tid) -> bool {
         if !self.delete(row) {
@@ -112,13 +135,11 @@ impl DeleteMap {
     }
 
     /// Marks rows as gone, and as updated where they say where they went. The first one that was gone already is returned.
-    pub fn add(&mut self, rows: impl IntoIterator<Item = (u32, Option<Tid>)>) -> Result<(), u32> {
-        for (row, successor) in rows {
-            if !self.delete(row) {
-                return Err(row);
-            }
+    pub fn add<'a>(&mut self, runs: impl IntoIterator<Item = &'a Run>) -> Result<(), u32> {
+        for run in runs {
+            self.delete_run(run.first..run.first + run.rows)?;
             self.added
-                .extend(successor.map(|successor| (row, successor)));
+                .extend(run.successor.map(|successor| (run.first, successor)));
         }
         // Few come to many that are sorted: a sort that merges runs moves these once.
         self.added.sort_by_key(|entry| entry.0);
@@ -353,6 +374,11 @@ mod tests {
             (64, Some(tid(2))),
             (5, Some(tid(3))),
         ];
+        let alone = |(first, successor)| Run {
+            first,
+            rows: 1,
+            successor,
+        };
         let (mut one, mut all) = (DeleteMap::default(), DeleteMap::default());
         one.update(70, tid(9));
         all.update(70, tid(9));
@@ -362,12 +388,39 @@ mod tests {
                 None => one.delete(row),
             };
         }
-        assert_eq!(all.add(rows), Ok(()));
+        assert_eq!(all.add(&rows.map(alone)), Ok(()));
         assert_eq!(all, one);
         assert_eq!(all.entries().count(), 5);
         assert_eq!(all.last(), Some(900));
-        assert_eq!(all.add([(7, None), (64, None)]), Err(64));
+        assert_eq!(all.add(&[(7, None), (64, None)].map(alone)), Err(64));
         assert_eq!(DeleteMap::default().last(), None);
+    }
+
+    #[test]
+    fn a_run_is_the_rows_of_which_it_is() {
+        for (first, rows) in [
+            (0, 1),
+            (0, 64),
+            (63, 2),
+            (64, 64),
+            (1, 127),
+            (100, 5_000),
+            (6_399, 1),
+        ] {
+            let run = Run {
+                first,
+                rows,
+                successor: None,
+            };
+            let (mut by_run, mut by_row) = (DeleteMap::default(), DeleteMap::default());
+            (first..first + rows).for_each(|row| {
+                by_row.delete(row);
+            });
+            assert_eq!(by_run.add([&run]), Ok(()));
+            assert_eq!(by_run.deleted(), rows);
+            assert_eq!(by_run, by_row);
+            assert_eq!(by_run.add([&run]), Err(first));
+        }
     }
 
     #[test]
@@ -378,7 +431,12 @@ mod tests {
         }
         let (mut copy, mut anew) = (map.clone(), DeleteMap::default());
         let added = [(2_000, Some(tid(1))), (4, Some(tid(2))), (70, None)];
-        assert_eq!(copy.add(added), Ok(()));
+        let added = added.map(|(first, successor)| Run {
+            first,
+            rows: 1,
+            successor,
+        });
+        assert_eq!(copy.add(&added), Ok(()));
         assert!(copy.update(1, tid(3)));
         copy.merge(
             &[5_000, 7]

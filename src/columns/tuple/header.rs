@@ -25,7 +25,7 @@ const CHECKSUM_AT: usize = 40;
 /// Data bytes of a full piece; every piece of a byte string but the last is full.
 pub const PIECE_BYTES: usize = BODY_BYTES - PIECE_HEAD;
 pub const MAGIC: u32 = u32::from_le_bytes(*b"VRVE");
-/// The newest version of the storage tuple layout that this code writes and reads.
+/// The newest version of headers that this code writes and reads. Notes have a later one (`note`).
 pub const VERSION: u8 = 2;
 /// That of headers without slots, and of pieces.
 const PLAIN_VERSION: u8 = 1;
@@ -347,7 +347,11 @@ pub fn decode(body: &[u8]) -> Result<StorageTuple<'_>, FormatError> {
     if !is_storage(body) {
         return Err(FormatError("magic"));
     }
-    if body[4] > VERSION && !is_header_but_for_its_name(body) {
+    let newest = match body[5] {
+        KIND_NOTE => note::RUNS_VERSION,
+        _ => VERSION,
+    };
+    if body[4] > newest && !is_header_but_for_its_name(body) {
         return Err(NEWER_VERSION);
     }
     let chunk = chunk_id(body);

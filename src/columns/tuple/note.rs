@@ -3,8 +3,11 @@
 //! ends with a number of slots, each the place of a note or empty, which are filled without writing the header anew.
 //!
 //! ```text
-//! note    0 as every storage tuple, 16 bytes   16 crc32 of the tuple without these four bytes   20 number of rows (varint)
-//!         then for each: (gap to the one before << 1 | updated) as a varint, and of an updated one block and line pointer (varints)
+//! note    0 as every storage tuple, 16 bytes   16 crc32 of the tuple without these four bytes
+//! v2      20 number of rows (varint)   then for each: (gap to the one before << 1 | updated) as a varint, and of an updated one
+//!         block and line pointer (varints)
+//! v3      20 number of runs (varint)   then for each: (gap to the end of the one before << 1 | updated) as a varint, and of updated
+//!         rows, each a run of its own, block and line pointer (varints), of others the number of rows less one (varint)
 //! slot    0 block (u32)   4 line pointer (u16)   6 check: low byte of crc32 of these six bytes and the chunk id; empty: zeros
 //! ```
 //!
@@ -15,6 +18,8 @@ use super::header::{array, put_prefix, FormatError, BODY_BYTES, KIND_NOTE, VERSI
 use super::runs::{get_varint, put_varint};
 use super::tid::Tid;
 
+/// That of a note of runs; a note of single rows is of the version that headers with slots are.
+pub(super) const RUNS_VERSION: u8 = 3;
 const HEAD_BYTES: usize = 20;
 const CHECKSUM_AT: usize = 16;
 /// Bytes of a slot.
@@ -29,13 +34,46 @@ const ROWS_PER_SLOT: u32 = 256;
 const MOST_SLOTS_OF_CHANGED: u32 = 160;
 const ROWS_PER_SLOT_OF_CHANGED: u32 = 64;
 
-/// The body of a note; `None` where the map is too large for one.
-pub fn encode(chunk: u64, map: &DeleteMap) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(64);
-    put_prefix(&mut out, VERSION, KIND_NOTE, 0, chunk);
-    out.extend_from_slice(&[0; 4]);
-    put_rows(&mut out, map);
-    if out.len() > BODY_BYTES {
+/// Rows side by side that a note says are gone; one that was updated is alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    pub first: u32,
+    /// One or more.
+    pub rows: u32,
+    /// Where the row went, if it was updated.
+    pub successor: Option<Tid>,
+}
+
+impl Run {
+    pub fn contains(&self, row: u32) -> bool {
+        row >= self.first && row - self.first < self.rows
+    }
+}
+
+/// The number of rows of some runs.
+pub fn count(runs: &[Run]) -> u32 {
+    runs.iter().map(|run| run.rows).sum()
+}
+
+/// The body of a note, row by row or in runs, whichever is shorter; `None` where it is longer than `most` bytes, or than a storage tuple.
+pub fn encode(chunk: u64, map: &DeleteMap, most: usize) -> Option<Vec<u8>> {
+    let most = most.min(BODY_BYTES);
+    // A row takes a byte or more.
+    let by_row = (map.deleted() as usize <= most).then(|| {
+        let mut out = start(VERSION, chunk);
+        put_rows(&mut out, map);
+        out
+    });
+    let mut by_run = start(RUNS_VERSION, chunk);
+    put_runs(&mut by_run, &runs(map));
+    let mut out = by_row.into_iter().fold(by_run, |shortest, other| {
+        if other.len() <= shortest.len() {
+            other
+        } else {
+            shortest
+        }
+    });
+    if out.len() > most {
         return None;
     }
     let crc = checksum(&out);
@@ -43,46 +81,91 @@ pub fn encode(chunk: u64, map: &DeleteMap) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// The rows of the note `body` of a chunk of `rows` rows, and where updated ones went.
-pub fn decode(body: &[u8], rows: u32) -> Result<Vec<(u32, Option<Tid>)>, FormatError> {
+fn start(version: u8, chunk: u64) -> Vec<u8> {
+    let mut out = Vec::with_capacity(64);
+    put_prefix(&mut out, version, KIND_NOTE, 0, chunk);
+    out.extend_from_slice(&[0; 4]);
+    out
+}
+
+/// The rows of the note `body` of a chunk of `rows` rows, ascending, and where updated ones went.
+pub fn decode(body: &[u8], rows: u32) -> Result<Vec<Run>, FormatError> {
     if !is_sound(body) {
         return Err(FormatError("note checksum"));
     }
-    get_rows(&body[HEAD_BYTES..], rows)
+    get_runs(&body[HEAD_BYTES..], rows, body[4] == RUNS_VERSION)
+}
+
+fn runs(map: &DeleteMap) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for (row, successor) in map.entries() {
+        match runs.last_mut() {
+            Some(last)
+                if successor.is_none()
+                    && last.successor.is_none()
+                    && last.first + last.rows == row =>
+            {
+                last.rows += 1;
+            }
+            _ => runs.push(Run {
+                first: row,
+                rows: 1,
+                successor,
+            }),
+        }
+    }
+    runs
+}
+
+/// The gap before a row or a run, and where that went.
+fn put_start(out: &mut Vec<u8>, gap: u32, successor: Option<Tid>) {
+    put_varint(out, u64::from(gap) << 1 | u64::from(successor.is_some()));
+    if let Some(at) = successor {
+        put_varint(out, u64::from(at.block));
+        put_varint(out, u64::from(at.offset));
+    }
 }
 
 fn put_rows(out: &mut Vec<u8>, map: &DeleteMap) {
     put_varint(out, u64::from(map.deleted()));
     let mut last = 0;
     for (row, successor) in map.entries() {
-        put_varint(
-            out,
-            u64::from(row - last) << 1 | u64::from(successor.is_some()),
-        );
-        if let Some(at) = successor {
-            put_varint(out, u64::from(at.block));
-            put_varint(out, u64::from(at.offset));
-        }
+        put_start(out, row - last, successor);
         last = row;
     }
 }
 
-fn get_rows(mut input: &[u8], rows: u32) -> Result<Vec<(u32, Option<Tid>)>, FormatError> {
+fn put_runs(out: &mut Vec<u8>, runs: &[Run]) {
+    put_varint(out, runs.len() as u64);
+    let mut end = 0;
+    for run in runs {
+        put_start(out, run.first - end, run.successor);
+        if run.successor.is_none() {
+            put_varint(out, u64::from(run.rows - 1));
+        }
+        end = run.first + run.rows;
+    }
+}
+
+fn get_runs(mut input: &[u8], rows: u32, has_lengths: bool) -> Result<Vec<Run>, FormatError> {
     const DAMAGED: FormatError = FormatError("rows of a note");
     let input = &mut input;
     let count = get_varint(input)?;
     if count == 0 || count > input.len() as u64 {
         return Err(DAMAGED);
     }
-    let mut found = Vec::with_capacity(count as usize);
-    let mut last = 0;
-    for at in 0..count {
+    let mut found: Vec<Run> = Vec::with_capacity(count as usize);
+    for _ in 0..count {
         let entry = get_varint(input)?;
-        let row = u64::from(last) + (entry >> 1);
-        if row >= u64::from(rows) || at > 0 && entry >> 1 == 0 {
+        // Gaps are to the end of a run, or to the last row.
+        let from = found.last().map_or(0, |last| match has_lengths {
+            true => last.first + last.rows,
+            false => last.first,
+        });
+        if entry >> 1 >= u64::from(rows) || !has_lengths && !found.is_empty() && entry >> 1 == 0 {
             return Err(DAMAGED);
         }
-        last = row as u32;
+        let first = u64::from(from) + (entry >> 1);
         let successor = match entry & 1 {
             0 => None,
             _ => Some(Tid {
@@ -90,7 +173,18 @@ fn get_rows(mut input: &[u8], rows: u32) -> Result<Vec<(u32, Option<Tid>)>, Form
                 offset: u16::try_from(get_varint(input)?).map_err(|_| DAMAGED)?,
             }),
         };
-        found.push((last, successor));
+        let others = match (has_lengths, successor) {
+            (true, None) => get_varint(input)?,
+            _ => 0,
+        };
+        if others >= u64::from(rows) || first + others >= u64::from(rows) {
+            return Err(DAMAGED);
+        }
+        found.push(Run {
+            first: first as u32,
+            rows: others as u32 + 1,
+            successor,
+        });
     }
     input.is_empty().then_some(found).ok_or(DAMAGED)
 }
@@ -201,17 +295,65 @@ mod tests {
         let mut map = DeleteMap::default();
         map.delete(7);
         map.update(59_999, AT);
-        let good = encode(5, &map).expect("small");
-        assert_eq!(
-            decode(&good, 60_000),
-            Ok(vec![(7, None), (59_999, Some(AT))])
-        );
-        assert!(decode(&good, 59_999).is_err());
-        for at in 0..good.len() {
-            let mut bad = good.clone();
-            bad[at] ^= 0x10;
-            assert!(decode(&bad, 60_000).is_err(), "byte {at}");
-            assert!(decode(&good[..at], 60_000).is_err(), "cut at {at}");
+        let run = |first, rows, successor| Run {
+            first,
+            rows,
+            successor,
+        };
+        let few = vec![run(7, 1, None), run(59_999, 1, Some(AT))];
+        let mut many = map.clone();
+        (1_000..31_000).for_each(|row| {
+            many.delete(row);
+        });
+        let parts = vec![few[0], run(1_000, 30_000, None), few[1]];
+        for (map, expected, version) in [(map, few, VERSION), (many, parts, RUNS_VERSION)] {
+            let good = encode(5, &map, BODY_BYTES).expect("small");
+            assert_eq!(good[4], version);
+            assert_eq!(count(&expected), map.deleted());
+            assert_eq!(decode(&good, 60_000), Ok(expected));
+            assert!(decode(&good, 59_999).is_err());
+            for at in 0..good.len() {
+                let mut bad = good.clone();
+                bad[at] ^= 0x10;
+                assert!(decode(&bad, 60_000).is_err(), "byte {at}");
+                assert!(decode(&good[..at], 60_000).is_err(), "cut at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn updated_rows_side_by_side_are_runs_of_their_own() {
+        let mut map = DeleteMap::default();
+        for row in 0..2_000 {
+            match row {
+                700 | 701 => map.update(row, AT),
+                _ => map.delete(row),
+            };
+        }
+        let note = encode(5, &map, 100).expect("short");
+        let runs = decode(&note, 2_000).expect("own bytes");
+        let starts: Vec<_> = runs.iter().map(|run| (run.first, run.rows)).collect();
+        assert_eq!(starts, [(0, 700), (700, 1), (701, 1), (702, 1_298)]);
+        assert!(runs[3].contains(702) && runs[3].contains(1_999) && !runs[3].contains(701));
+    }
+
+    #[test]
+    fn runs_beyond_the_chunk_are_damage() {
+        for runs in [
+            vec![(0, 10), (1, u64::MAX)],
+            vec![(u64::MAX >> 1, 0)],
+            vec![(0, 9), (0, 0)],
+            vec![(0, u64::from(u32::MAX) + 3)],
+        ] {
+            let mut body = start(RUNS_VERSION, 5);
+            put_varint(&mut body, runs.len() as u64);
+            for (gap, others) in runs {
+                put_varint(&mut body, gap << 1);
+                put_varint(&mut body, others);
+            }
+            let crc = checksum(&body);
+            body[CHECKSUM_AT..HEAD_BYTES].copy_from_slice(&crc.to_le_bytes());
+            assert!(decode(&body, 10).is_err());
         }
     }
 
@@ -221,7 +363,7 @@ mod tests {
         (0..65_000).step_by(7).for_each(|row| {
             map.update(row, AT);
         });
-        assert_eq!(encode(5, &map), None);
+        assert_eq!(encode(5, &map, usize::MAX), None);
     }
 
     #[test]

@@ -176,12 +176,13 @@ unsafe fn describe(table: pg_sys::Relation, reader: &Reader) -> Result<Row, Dama
     ))
 }
 
-/// Bytes of the header tuple and of the sections that did not fit into it.
+/// Bytes of the header tuple, of the sections that did not fit into it, and of its notes, about.
 pub fn header_bytes(reader: &Reader) -> i64 {
     let header = &reader.chunk.header;
     let spilled = |section: &Section| match section {
         Section::Inline(_) => 0,
         Section::Spilled { pieces, .. } => i64::from(pieces.len),
     };
-    header.encode().len() as i64 + spilled(&header.statics) + spilled(&header.delete_map)
+    let sections = spilled(&header.statics) + spilled(&header.delete_map);
+    header.encode().len() as i64 + sections + reader.chunk.notes.bytes() as i64
 }
