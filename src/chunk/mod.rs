@@ -6,6 +6,7 @@ pub mod datum;
 pub mod dead_header;
 pub mod density;
 pub mod encode;
+pub mod glance;
 pub mod index_entries;
 pub mod inspect;
 pub mod job_states;

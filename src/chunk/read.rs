@@ -379,6 +379,11 @@ impl Content {
         self.header.chunk
     }
 
+    /// What the header tuple says, with the rows that its own delete map says are gone, and no slots filled since.
+    pub fn header_as_written(&self) -> &Header {
+        &self.header
+    }
+
     /// Has it the payload of another version of its chunk? What is decoded of one is right for the other then.
     pub fn has_payload_of(&self, other: &Content) -> bool {
         let (own, others) = (&self.header, &other.header);

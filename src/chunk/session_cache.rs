@@ -65,6 +65,8 @@ struct Kept {
     bytes: usize,
     /// When it was used last, by the count of uses.
     used: u64,
+    /// The shared buffer that the header was in when somebody glanced at it last; 0 for none.
+    buffer: pg_sys::Buffer,
 }
 
 #[derive(Default)]
@@ -103,6 +105,25 @@ pub unsafe fn find(table: pg_sys::Relation, place: Place, body: &[u8]) -> Option
         kept.used = session.uses;
         Some(opened.clone())
     })
+}
+
+/// What is kept of the header at `place`, whatever its bytes are now, and the shared buffer that it was in, or 0.
+pub fn content(place: Place) -> Option<(Rc<Content>, pg_sys::Buffer)> {
+    SESSION.with_borrow_mut(|session| {
+        session.uses += 1;
+        let kept = session.kept.get_mut(&place)?;
+        kept.used = session.uses;
+        Some((Rc::clone(&kept.opened.content), kept.buffer))
+    })
+}
+
+/// The header at `place` is in this shared buffer now.
+pub fn is_in_buffer(place: Place, buffer: pg_sys::Buffer) {
+    SESSION.with_borrow_mut(|session| {
+        if let Some(kept) = session.kept.get_mut(&place) {
+            kept.buffer = buffer;
+        }
+    });
 }
 
 /// Reads the content of the header at `place` whose bytes are `body`, and keeps it in the place of another version of the chunk: what
@@ -156,6 +177,7 @@ unsafe fn keep(table: pg_sys::Relation, place: Place, opened: &Opened) {
             forms,
             bytes: opened.bytes(),
             used: session.uses,
+            buffer: 0,
         };
         session.bytes += kept.bytes;
         session.kept.insert(place, kept);

@@ -130,13 +130,14 @@ pub unsafe fn has_none_without_time(
 /// As `has_none`; `first` of the type of the index's first column.
 pub unsafe fn all_without_time(
     index: pg_sys::Relation,
+    snapshot: pg_sys::Snapshot,
     first: Option<pg_sys::Datum>,
 ) -> Option<SmallVec<[Tid; 8]>> {
     // SAFETY: by contract.
     unsafe {
         without_time(index, first, |range| {
             let wanted = Wanted::new(index, range)?;
-            ask(&wanted, core::ptr::null_mut(), MOST_TIDS)
+            ask(&wanted, snapshot, MOST_TIDS)
         })
     }
 }

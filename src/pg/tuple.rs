@@ -48,6 +48,17 @@ unsafe fn xmin_invalid(header: pg_sys::HeapTupleHeader) -> bool {
     unsafe { (*header).t_infomask & (COMMITTED | INVALID) == INVALID }
 }
 
+/// Is it known without a question that a tuple's writer has committed, and that nobody has deleted or locked it, or tried to?
+///
+/// # Safety
+/// As above.
+pub unsafe fn is_plainly_there(header: pg_sys::HeapTupleHeader) -> bool {
+    const COMMITTED: u16 = 0x0100;
+    const BOTH: u16 = COMMITTED | HEAP_XMAX_INVALID;
+    // SAFETY: by contract.
+    unsafe { (*header).t_infomask & BOTH == BOTH }
+}
+
 /// Xmin as stored, or the frozen id.
 ///
 /// # Safety

@@ -240,7 +240,9 @@ impl Walk {
             let view = place.view(quals);
             self.run = None;
             match &self.chunks[..] {
-                [open] if !quals.ask_for_anything() && is_sorted_as(&open.reader, view.desc) => {
+                [open]
+                    if !quals.ask_for_anything() && is_sorted_as(&open.reader.chunk, view.desc) =>
+                {
                     let keys = index_entries::keys_of_cell(cell);
                     let rows = rows_of_first_keys(&open.reader, view, keys);
                     let open = Rc::clone(open);

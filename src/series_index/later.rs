@@ -1,16 +1,22 @@
-//! The section of a scan that names one series: chunks that are sorted as the index is are searched when the scan comes to their times,
-//! and not before. Whoever wants the newest row looks into one chunk, however many share the series.
+//! The section of a scan that names one series: chunks that are sorted as the index is are opened and searched when the scan comes to their
+//! times, and not before. Whoever wants the newest row looks into one chunk, however many share the series.
+//!
+//! A header that the session knows already is only listed: its times and its order are the same to whoever sees it. Whether the snapshot sees it
+//! is judged when its turn comes, and it is passed by where it does not. One that the snapshot sees stays where it is as long as the snapshot
+//! does, so what was listed is what is opened; and what has come into the place of one that was not seen is not seen either.
 
-use super::entries::{Key, Time};
+use super::entries::{IndexDesc, Key, Time};
 use super::rows::{is_sorted_as, View};
+use super::section::Place;
 use crate::chunk::index_entries;
-use crate::chunk::reader::Reader;
+use crate::chunk::read::Content;
 use crate::pg::relation;
+use crate::pg::tid::Tid;
 use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
 use std::cmp::Reverse;
 use std::rc::Rc;
-use varve_columns::tuple::header::FLAG_ONE_SERIES;
+use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_TOMBSTONE};
 
 /// Chunks that may have rows of one series.
 pub struct Later {
@@ -18,39 +24,62 @@ pub struct Later {
     pub chunks: Turns,
 }
 
+/// A chunk that a scan may find rows in.
+#[derive(Clone)]
+pub enum Found {
+    Open(Rc<OpenChunk>),
+    /// Its header, and what it says of times. Only where these can wait (`times_in_order`).
+    Listed(Tid, Times),
+}
+
+/// The least and the greatest time of a chunk.
+pub type Times = (i64, i64);
+
 /// Chunks in the order in which their times come, the first one last.
 #[derive(Default)]
-pub struct Turns(Vec<Rc<OpenChunk>>);
+pub struct Turns(Vec<(Times, Found)>);
 
 impl Later {
-    /// Those of `chunks` that can wait, and the others. No chunk of whose times the quals exclude all is among either.
+    /// Those of `chunks` that can wait, and the others, which are open. No chunk of whose times the quals exclude all is among those that wait.
     ///
     /// # Safety
-    /// `view` must be of the chunks' table; the arguments of its quals must live as long as what comes out.
+    /// `view` must be of the chunks' table, `key` that of the only series that its quals name, if there is one: else nothing may be listed. The arguments
+    /// of its quals must live as long as what comes out.
     pub unsafe fn of(
-        chunks: &[Rc<OpenChunk>],
+        chunks: Vec<Found>,
+        key: Option<Rc<Key>>,
         view: View,
         forward: bool,
     ) -> (Option<Later>, Vec<Rc<OpenChunk>>) {
-        // SAFETY: by contract.
-        let Some(key) = (unsafe { series_of(view) }) else {
-            return (None, chunks.to_vec());
-        };
-        let waits = |chunk: &&Rc<OpenChunk>| can_wait(&chunk.reader, view);
-        let (later, others): (Vec<_>, Vec<_>) = chunks.iter().partition(waits);
-        let others = others.into_iter().cloned().collect();
-        // SAFETY: by contract.
-        let is_wanted = unsafe { view.quals.keys_hold(|column| key.values[column]) };
-        // SAFETY: as above.
-        let may_match = |chunk: &&Rc<OpenChunk>| unsafe { may_match(&chunk.reader, view) };
-        let mut later: Vec<_> = later.into_iter().filter(may_match).cloned().collect();
-        if !is_wanted || later.is_empty() {
-            return (None, others);
+        let mut later = Vec::new();
+        let mut others = Vec::new();
+        for found in chunks {
+            match (found, &key) {
+                (Found::Listed(header, times), _) => {
+                    later.push((times, Found::Listed(header, times)))
+                }
+                (Found::Open(chunk), None) => others.push(chunk),
+                (Found::Open(chunk), Some(_)) => {
+                    match times_in_order(&chunk.reader.chunk, view.desc) {
+                        Some(times) => later.push((times, Found::Open(chunk))),
+                        None => others.push(chunk),
+                    }
+                }
+            }
         }
+        // SAFETY: by contract.
+        later.retain(|&(times, _)| unsafe { may_match(times, view) });
+        // SAFETY: as above.
+        let is_wanted =
+            |key: &Rc<Key>| unsafe { view.quals.keys_hold(|column| key.values[column]) };
+        let key = key.filter(is_wanted).filter(|_| !later.is_empty());
+        let Some(key) = key else {
+            return (None, others);
+        };
         if forward {
-            later.sort_by_key(|chunk| Reverse(first_time(chunk, true)));
+            later.sort_by_key(|&(times, _)| Reverse(times.0));
         } else {
-            later.sort_by_key(|chunk| first_time(chunk, false));
+            later.sort_by_key(|&(times, _)| times.1);
         }
         let chunks = Turns(later);
         (Some(Later { key, chunks }), others)
@@ -63,31 +92,25 @@ impl Turns {
     }
 
     /// Takes the next chunk, unless all its rows come after `time` or with it.
-    pub fn next_before(&mut self, time: Option<Time>, forward: bool) -> Option<Rc<OpenChunk>> {
-        let next = first_time(self.0.last()?, forward);
+    pub fn next_before(&mut self, time: Option<Time>, forward: bool) -> Option<Found> {
+        // No row of a chunk without null times comes before this time.
+        let &((least, greatest), _) = self.0.last()?;
+        let next = (false, if forward { least } else { greatest });
         let is_due = time.is_none_or(|time| if forward { next < time } else { next > time });
         if is_due {
-            self.0.pop()
+            self.0.pop().map(|(_, found)| found)
         } else {
             None
         }
     }
 }
 
-/// No row of a chunk without null times comes before this time.
-fn first_time(chunk: &OpenChunk, forward: bool) -> Time {
-    let header = &chunk.reader.chunk.header;
-    let time = if forward {
-        header.min_time
-    } else {
-        header.max_time
-    };
-    (false, time)
-}
-
 /// The key of the one series that quals name.
-unsafe fn series_of(view: View) -> Option<Rc<Key>> {
-    // SAFETY: the caller's contract.
+///
+/// # Safety
+/// The arguments of the quals must live as long as the key.
+pub unsafe fn series_of(view: View) -> Option<Rc<Key>> {
+    // SAFETY: by contract.
     unsafe {
         let series = view.quals.series(view.desc.index)?;
         let attributes = relation::attributes(view.descriptor);
@@ -101,20 +124,34 @@ unsafe fn series_of(view: View) -> Option<Rc<Key>> {
     }
 }
 
-/// Can the rows of a series in a chunk be found by search, in the order of their times, none of which is null?
-fn can_wait(reader: &Reader, view: View) -> bool {
-    let header = &reader.chunk.header;
-    let times = reader.chunk.columns.columns().get(view.desc.time_column());
-    is_sorted_as(reader, view.desc)
-        && !header.has(FLAG_ONE_SERIES)
+/// May headers be listed that nobody has judged by the snapshot of a scan? Serializable transactions note what they read, and others that read
+/// by no MVCC snapshot may see another header in the same place later.
+///
+/// # Safety
+/// The snapshot must be valid.
+pub unsafe fn may_be_listed(place: Place) -> bool {
+    // SAFETY: by contract.
+    let (is_mvcc, level) = unsafe {
+        let is_mvcc = (*place.snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_MVCC;
+        (is_mvcc, pg_sys::XactIsoLevel as u32)
+    };
+    is_mvcc && level != pg_sys::XACT_SERIALIZABLE
+}
+
+/// The times of a chunk, where rows of a series can be found in it by search, in the order of their times, none of which is null.
+pub fn times_in_order(content: &Content, desc: &IndexDesc) -> Option<Times> {
+    let header = content.header_as_written();
+    let times = content.columns.columns().get(desc.time_column());
+    let is_in_order = !header.has(FLAG_ONE_SERIES | FLAG_TOMBSTONE)
         && times.is_some_and(|times| times.nulls == 0)
+        && is_sorted_as(content, desc);
+    is_in_order.then_some((header.min_time, header.max_time))
 }
 
 /// May times of a chunk that can wait be within the bounds of the quals?
-unsafe fn may_match(reader: &Reader, view: View) -> bool {
-    let header = &reader.chunk.header;
+unsafe fn may_match((least, greatest): Times, view: View) -> bool {
     let time = |at| index_entries::time_datum(at, view.desc.time_length);
-    let (first, last) = (time(header.min_time), time(header.max_time));
+    let (first, last) = (time(least), time(greatest));
     let mut bounds = view.quals.lowers.iter().chain(&view.quals.uppers);
     // SAFETY: the caller's contract; both are times.
     bounds.all(|bound| unsafe { bound.may_hold(first, last) })

@@ -16,11 +16,11 @@
 use super::cells::Walk;
 use super::ends::{self, Ends};
 use super::entries::{Entry, IndexDesc, Key, Stream, Time};
-use super::later::Turns;
+use super::later::{Found, Turns};
 use super::opened::Opened;
 use super::quals::Quals;
 use super::rows::{rows_of_series, within_bounds, ChunkRows, View};
-use super::section::{Place, Section};
+use super::section::{has_rows, Place, Section};
 use crate::chunk::dead_header;
 use crate::chunk::index_entries;
 use crate::pg::error;
@@ -164,6 +164,17 @@ impl<'a> Sources<'a> {
             }
             open
         }
+    }
+
+    /// A chunk whose turn has come, if the snapshot sees it and there are rows in it.
+    fn open_found(&mut self, found: Found) -> Option<Rc<OpenChunk>> {
+        let header = match found {
+            Found::Open(chunk) => return Some(chunk),
+            Found::Listed(header, _) => header,
+        };
+        // SAFETY: the table is open, the snapshot valid.
+        let open = unsafe { self.opened.open(self.table, header, self.snapshot) };
+        open.filter(|chunk| has_rows(chunk))
     }
 
     /// The rows of a series in a keyed chunk that was just opened.
@@ -418,12 +429,14 @@ impl Group {
 
     /// Searches the next chunk of the section that may have rows before `time`; false where there is none.
     fn search_later(&mut self, time: Option<Time>, sources: &mut Sources) -> bool {
-        let Some(open) = self.later.next_before(time, sources.forward()) else {
-            return false;
-        };
-        let rows = sources.rows_of(open.reader.chunk.tid, &open, &self.key);
-        self.chunks.extend(sources.within_bounds(open, rows));
-        true
+        while let Some(found) = self.later.next_before(time, sources.forward()) {
+            if let Some(open) = sources.open_found(found) {
+                let rows = sources.rows_of(open.reader.chunk.tid, &open, &self.key);
+                self.chunks.extend(sources.within_bounds(open, rows));
+                return true;
+            }
+        }
+        false
     }
 
     /// All further entries of the series lie above the upper bound.

@@ -61,7 +61,9 @@ pub unsafe fn visit_section(
                 None => return,
             },
         };
-        if let Some(entries) = leaf_probe::all_without_time(desc.index, first) {
+        if let Some(entries) =
+            leaf_probe::all_without_time(desc.index, core::ptr::null_mut(), first)
+        {
             let headers = entries
                 .into_iter()
                 .filter_map(index_entries::header_of_entry);

@@ -5,6 +5,7 @@ use super::entries::{IndexDesc, Key, Time};
 use super::quals::{Condition, Quals};
 use crate::catalog::layout;
 use crate::chunk::index_entries;
+use crate::chunk::read::Content;
 use crate::chunk::reader::Reader;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
@@ -251,9 +252,8 @@ pub unsafe fn integer_of(value: pg_sys::Datum, column: usize, view: View) -> Opt
 }
 
 /// Are the rows of a chunk in the order of the index?
-pub fn is_sorted_as(reader: &Reader, desc: &IndexDesc) -> bool {
-    reader.chunk.header.has(FLAG_SORTED)
-        && index_entries::own_columns(&reader.chunk) == desc.columns
+pub fn is_sorted_as(chunk: &Content, desc: &IndexDesc) -> bool {
+    chunk.header_as_written().has(FLAG_SORTED) && chunk.statics.columns_of_order() == desc.columns
 }
 
 /// Rows among which are all those with first keys of a range: no others, where the chunk is sorted as the index is.
@@ -266,7 +266,7 @@ pub unsafe fn rows_of_first_keys(
     keys: RangeInclusive<i64>,
 ) -> Range<u32> {
     let (first, last) = (*keys.start(), *keys.end());
-    if !is_sorted_as(reader, view.desc) {
+    if !is_sorted_as(&reader.chunk, view.desc) {
         return 0..reader.rows();
     }
     let column = view.desc.columns[0];

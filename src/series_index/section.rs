@@ -3,10 +3,11 @@
 //! rows that it wants, and sorts them in the order of the index.
 
 use super::entries::{IndexDesc, Key, KeyValues, Time};
-use super::later::{Later, Turns};
+use super::later::{self, Found, Later, Times, Turns};
 use super::opened::Opened;
 use super::quals::{self, Quals};
 use super::rows::{candidates, integer_of, rows_of_first_keys, View};
+use crate::chunk::glance::Glance;
 use crate::chunk::index_entries;
 use crate::chunk::reader::Reader;
 use crate::chunk::{chunk_cache, dead_header};
@@ -22,54 +23,133 @@ use std::ops::Range;
 use std::rc::Rc;
 use varve_columns::tuple::header::FLAG_TOMBSTONE;
 
-/// The chunks under the NULL key that a snapshot sees.
-pub fn open_unkeyed(entries: &mut EntryScan, place: Place) -> Unkeyed {
-    if place.has_none_under(None) {
-        return Unkeyed::default();
-    }
-    let keys: Vec<_> = (1..=place.desc.columns.len()).map(is_null).collect();
+/// The chunks under the NULL key that a snapshot sees. Those that can wait are only listed where `waits` says so.
+pub fn open_unkeyed(entries: &mut EntryScan, place: Place, waits: bool) -> Unkeyed {
     let mut seen = FxHashSet::default();
     let mut chunks = Vec::new();
-    open(
-        entries,
-        place,
-        &keys,
-        |header| seen.insert(header),
-        // SAFETY: as the place is.
-        |header| unsafe {
-            let reader = chunk_cache::reader_at(place.table, header, place.snapshot)?;
-            Some(Rc::new(OpenChunk::new(reader, place.snapshot)))
-        },
-        &mut chunks,
-    );
+    let mut glance = waits.then(|| glance(place));
+    let entered = Entered {
+        keys: (1..=place.desc.columns.len()).map(is_null).collect(),
+        first: First::Null,
+    };
+    let is_new = |header| seen.insert(header);
+    open(entries, place, &entered, waits, is_new, |header| {
+        let found = match times_at(glance.as_mut(), place, header) {
+            Some(times) => Found::Listed(header, times),
+            None => Found::Open(place.open(header)?),
+        };
+        chunks.extend(found.has_rows().then_some(found));
+        Some(())
+    });
     Unkeyed { chunks, seen }
 }
 
 /// The chunks under the NULL key, and the headers that were found there, whether the snapshot sees them or not.
 #[derive(Default)]
 pub struct Unkeyed {
-    pub chunks: Vec<Rc<OpenChunk>>,
+    chunks: Vec<Found>,
     pub seen: FxHashSet<Tid>,
 }
 
-/// What a scan knows of chunks from one rescan to the next: those under the NULL key, those that it has opened, and the headers that its
-/// snapshot sees of cells.
+impl Unkeyed {
+    /// The chunks, all of them open where none may wait.
+    pub fn chunks(&mut self, place: Place, waits: bool) -> impl Iterator<Item = Found> + '_ {
+        let is_listed = |found: &Found| matches!(found, Found::Listed(..));
+        if !waits && self.chunks.iter().any(is_listed) {
+            let opened = |found| match found {
+                Found::Listed(header, _) => place.open(header).map(Found::Open),
+                open => Some(open),
+            };
+            let all = core::mem::take(&mut self.chunks).into_iter();
+            self.chunks = all.filter_map(opened).filter(Found::has_rows).collect();
+        }
+        self.chunks.iter().cloned()
+    }
+}
+
+/// What a scan knows of chunks from one rescan to the next: those under the NULL key, those that it has opened, and those of cells.
 pub struct Known<'a> {
     pub unkeyed: &'a Unkeyed,
     pub opened: &'a mut Opened,
-    pub cells: &'a mut FxHashMap<i64, SmallVec<[Tid; 1]>>,
+    pub cells: &'a mut FxHashMap<i64, SmallVec<[OfCell; 1]>>,
+}
+
+/// The header of a chunk of a cell. Without times the scan's snapshot sees it; with times, it can wait, and nobody has judged it.
+#[derive(Clone, Copy)]
+pub struct OfCell {
+    header: Tid,
+    times: Option<Times>,
 }
 
 /// Cells whose headers are remembered.
 const MOST_CELLS: usize = 4096;
 
-/// The chunks under the first keys that `quals` ask for, besides `known` ones.
+/// Opens chunks under first keys and cells, or lists them.
+struct Look<'a> {
+    place: Place<'a>,
+    opened: &'a mut Opened,
+    /// Where chunks may wait.
+    glance: Option<Glance>,
+}
+
+impl Look<'_> {
+    /// A chunk that the snapshot sees, or one that can wait.
+    fn at(&mut self, header: Tid) -> Option<Found> {
+        match times_at(self.glance.as_mut(), self.place, header) {
+            Some(times) => Some(Found::Listed(header, times)),
+            None => self.open(header).map(Found::Open),
+        }
+    }
+
+    fn open(&mut self, header: Tid) -> Option<Rc<OpenChunk>> {
+        let place = self.place;
+        // SAFETY: the table is open, the snapshot valid.
+        unsafe { self.opened.open(place.table, header, place.snapshot) }
+    }
+
+    /// The chunk of a cell, as it was remembered.
+    fn remembered(&mut self, known: OfCell) -> Option<Found> {
+        match known.times {
+            Some(times) if self.glance.is_some() => Some(Found::Listed(known.header, times)),
+            _ => self.open(known.header).map(Found::Open),
+        }
+    }
+
+    /// What is remembered of a chunk of a cell.
+    fn as_remembered(&self, found: &Found) -> OfCell {
+        match found {
+            &Found::Listed(header, times) => OfCell {
+                header,
+                times: Some(times),
+            },
+            Found::Open(chunk) => OfCell {
+                header: chunk.reader.chunk.tid,
+                times: later::times_in_order(&chunk.reader.chunk, self.place.desc),
+            },
+        }
+    }
+}
+
+/// Looks at headers of the place's table.
+fn glance(place: Place) -> Glance {
+    // SAFETY: the table is open as long as the place is.
+    unsafe { Glance::new(place.table) }
+}
+
+/// The times of a chunk that can wait, without opening it.
+fn times_at(glance: Option<&mut Glance>, place: Place, header: Tid) -> Option<Times> {
+    let content = glance?.content(header)?;
+    later::times_in_order(&content, place.desc)
+}
+
+/// The chunks under the first keys that `quals` ask for, besides `known` ones. Those that can wait are only listed where `waits` says so.
 pub fn open_by_first_key(
     entries: &mut EntryScan,
     place: Place,
     quals: &Quals,
     known: Known,
-) -> Vec<Rc<OpenChunk>> {
+    waits: bool,
+) -> Vec<Found> {
     let mut chunks = Vec::new();
     let mut seen = FxHashSet::default();
     let mut is_new = |header| !known.unkeyed.seen.contains(&header) && seen.insert(header);
@@ -77,36 +157,50 @@ pub fn open_by_first_key(
         return chunks;
     }
     let nulls = || (2..=place.desc.columns.len()).map(is_null);
-    // SAFETY: the table is open, the snapshot valid.
-    let mut opened = |header| unsafe { known.opened.open(place.table, header, place.snapshot) };
+    let mut look = Look {
+        place,
+        opened: known.opened,
+        glance: waits.then(|| glance(place)),
+    };
     for mut keys in quals.exact_first_keys() {
         // What an equality names comes last.
-        if keys
-            .last()
-            .is_some_and(|key| place.has_none_under(Some(key)))
-        {
-            continue;
-        }
+        let first = keys.last().map_or(First::Any, |&key| First::Named(key));
         keys.extend(nulls());
-        open(entries, place, &keys, &mut is_new, &mut opened, &mut chunks);
+        let entered = Entered { keys, first };
+        open(entries, place, &entered, waits, &mut is_new, |header| {
+            let found = look.at(header)?;
+            chunks.extend(found.has_rows().then_some(found));
+            Some(())
+        });
     }
-    for (cell, key) in quals.cells() {
-        if !known.cells.contains_key(cell) {
-            let mut found = Vec::new();
-            if !place.has_none_under(Some(key)) {
-                let keys: Vec<_> = core::iter::once(*key).chain(nulls()).collect();
-                open(entries, place, &keys, |_| true, &mut opened, &mut found);
-            }
+    for &(cell, key) in quals.cells() {
+        if !known.cells.contains_key(&cell) {
+            let mut found = SmallVec::new();
+            let entered = Entered {
+                keys: core::iter::once(key).chain(nulls()).collect(),
+                first: First::Named(key),
+            };
+            open(
+                entries,
+                place,
+                &entered,
+                waits,
+                |_| true,
+                |header| {
+                    let chunk = look.at(header)?;
+                    found.extend(chunk.has_rows().then(|| look.as_remembered(&chunk)));
+                    Some(())
+                },
+            );
             if known.cells.len() >= MOST_CELLS {
                 known.cells.clear();
             }
-            let headers = found.iter().map(|chunk| chunk.reader.chunk.tid);
-            known.cells.insert(*cell, headers.collect());
+            known.cells.insert(cell, found);
         }
-        let headers = known.cells.get(cell).into_iter().flatten();
-        for &header in headers {
-            if is_new(header) {
-                chunks.extend(opened(header).filter(|chunk| has_rows(chunk)));
+        for &of_cell in known.cells.get(&cell).into_iter().flatten() {
+            if is_new(of_cell.header) {
+                let chunk = look.remembered(of_cell);
+                chunks.extend(chunk.filter(Found::has_rows));
             }
         }
     }
@@ -132,32 +226,103 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Is it certain that there are no entries under NULLs, or under the first key that an equality names?
-    fn has_none_under(&self, key: Option<&pg_sys::ScanKeyData>) -> bool {
+    /// The chunk whose header is at `header`, if the snapshot sees it.
+    fn open(self, header: Tid) -> Option<Rc<OpenChunk>> {
+        // SAFETY: the table is open, the snapshot valid.
+        unsafe {
+            let reader = chunk_cache::reader_at(self.table, header, self.snapshot)?;
+            Some(Rc::new(OpenChunk::new(reader, self.snapshot)))
+        }
+    }
+
+    /// Is it certain that there are no entries under a first key?
+    fn has_none_under(self, first: &First) -> bool {
         // SAFETY: the index is open, the key one of its first column's, the snapshot valid.
         unsafe {
-            let first = match key {
-                None => None,
-                Some(key) => match quals::own_value(self.desc.index, key) {
-                    Some(value) => Some(value),
-                    None => return false,
-                },
-            };
-            leaf_probe::has_none_without_time(self.desc.index, self.snapshot, first)
+            self.value_of(first).is_some_and(|value| {
+                leaf_probe::has_none_without_time(self.desc.index, self.snapshot, value)
+            })
+        }
+    }
+
+    /// The headers that are entered under a first key, where one page of the index tells.
+    fn headers_under(self, first: &First) -> Option<Vec<Tid>> {
+        // SAFETY: as above.
+        let entries = unsafe {
+            let value = self.value_of(first)?;
+            leaf_probe::all_without_time(self.desc.index, self.snapshot, value)?
+        };
+        let headers = entries.into_iter();
+        Some(headers.filter_map(index_entries::header_of_entry).collect())
+    }
+
+    /// The value of the first column that entries have, or NULL, if that can be told.
+    unsafe fn value_of(self, first: &First) -> Option<Option<pg_sys::Datum>> {
+        match first {
+            First::Null => Some(None),
+            // SAFETY: the caller's contract.
+            First::Named(key) => unsafe { quals::own_value(self.desc.index, key) }.map(Some),
+            First::Any => None,
         }
     }
 }
 
-/// Adds the chunks that entries selected by `keys` name, if `is_new` says so of the header, as `opened` by the snapshot.
+/// Entries of chunks that are looked for in an index.
+struct Entered {
+    keys: Vec<pg_sys::ScanKeyData>,
+    first: First,
+}
+
+/// The first key that entries of chunks are under.
+enum First {
+    Null,
+    /// What an equality names.
+    Named(pg_sys::ScanKeyData),
+    Any,
+}
+
+/// Shows the headers that entries name to `look`, if `is_new` says so of them. An entry whose header is dead, where `look` has found nothing, is
+/// forgotten. Where `by_page` says so, a page that is known to have the entries is asked for them before a scan is.
 fn open(
     entries: &mut EntryScan,
     place: Place,
-    keys: &[pg_sys::ScanKeyData],
+    entered: &Entered,
+    by_page: bool,
     mut is_new: impl FnMut(Tid) -> bool,
-    mut opened: impl FnMut(Tid) -> Option<Rc<OpenChunk>>,
-    chunks: &mut Vec<Rc<OpenChunk>>,
+    mut look: impl FnMut(Tid) -> Option<()>,
 ) {
-    // SAFETY: index and table are open, the snapshot is valid. The page of the entry that was read last is pinned.
+    let is_dead = |header| {
+        // SAFETY: the table is open.
+        unsafe { dead_header::is_dead(place.table, header) }
+    };
+    if by_page {
+        if let Some(headers) = place.headers_under(&entered.first) {
+            let mut is_any_dead = false;
+            for header in headers {
+                error::check_interrupts();
+                is_any_dead |= is_new(header) && look(header).is_none() && is_dead(header);
+            }
+            if is_any_dead {
+                visit(entries, place, &entered.keys, |header| !is_dead(header));
+            }
+            return;
+        }
+    } else if place.has_none_under(&entered.first) {
+        return;
+    }
+    visit(entries, place, &entered.keys, |header| {
+        !is_new(header) || look(header).is_some()
+    });
+}
+
+/// Shows the headers that entries selected by `keys` name to `is_there`. An entry of which it says no is forgotten, if its header is dead.
+fn visit(
+    entries: &mut EntryScan,
+    place: Place,
+    keys: &[pg_sys::ScanKeyData],
+    mut is_there: impl FnMut(Tid) -> bool,
+) {
+    // SAFETY: index and table are open. The page of the entry that was read last is pinned.
     unsafe {
         entries.restart(keys);
         while let Some((entry, _)) = entries.next(true) {
@@ -165,12 +330,8 @@ fn open(
             let Some(header) = index_entries::header_of_entry(entry) else {
                 continue;
             };
-            if !is_new(header) {
-                continue;
-            }
-            match opened(header) {
-                Some(chunk) => chunks.extend(has_rows(&chunk).then_some(chunk)),
-                None => entries.drop_if(entry, || dead_header::is_dead(place.table, header)),
+            if !is_there(header) {
+                entries.drop_if(entry, || dead_header::is_dead(place.table, header));
             }
         }
     }
@@ -179,6 +340,16 @@ fn open(
 /// Is there a row in a chunk that was opened?
 pub fn has_rows(chunk: &OpenChunk) -> bool {
     !chunk.reader.chunk.header.has(FLAG_TOMBSTONE) && !chunk.is_empty()
+}
+
+impl Found {
+    /// May there be a row in it?
+    fn has_rows(&self) -> bool {
+        match self {
+            Found::Open(chunk) => has_rows(chunk),
+            Found::Listed(..) => true,
+        }
+    }
 }
 
 /// Scan keys for the entries of chunks that may have any series.

@@ -579,7 +579,7 @@ impl KeyCache {
         if header.has(FLAG_TOMBSTONE) {
             return;
         }
-        if !is_sorted_as(&reader, desc) {
+        if !is_sorted_as(&reader.chunk, desc) {
             self.loose.push(at);
         } else if header.has(FLAG_ONE_SERIES) {
             // SAFETY: the callers' contract.

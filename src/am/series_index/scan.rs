@@ -9,11 +9,11 @@ use crate::pg::tid::{self, Tid};
 use crate::series_index::cells::Walk;
 use crate::series_index::ends::Ends;
 use crate::series_index::entries::{IndexDesc, Stream};
-use crate::series_index::later::Later;
+use crate::series_index::later::{self, Later};
 use crate::series_index::merge::{Merge, Sources};
 use crate::series_index::opened::Opened;
 use crate::series_index::quals::Quals;
-use crate::series_index::section::{self, Known, Place, Section, Unkeyed};
+use crate::series_index::section::{self, Known, OfCell, Place, Section, Unkeyed};
 use crate::table::fetched;
 use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
@@ -40,13 +40,13 @@ struct State {
     /// Chunks that entries of series, first keys and cells have led to.
     opened: Opened,
     /// Headers of the cells that were asked for.
-    cells: FxHashMap<i64, SmallVec<[Tid; 1]>>,
+    cells: FxHashMap<i64, SmallVec<[OfCell; 1]>>,
     /// Where the keyed chunks end.
     ends: Ends,
     /// For scans that name no first key.
     walk: Option<Walk>,
     walks: bool,
-    /// All chunks that the section's rows are in.
+    /// The chunks that the section's rows are in, but for those that wait.
     chunks: Vec<Rc<OpenChunk>>,
     started: bool,
     forward: bool,
@@ -166,11 +166,16 @@ impl State {
                 table,
                 snapshot,
             };
+            let view = place.view(&self.quals);
+            let series = later::series_of(view);
+            let waits = series.is_some() && later::may_be_listed(place);
+            // Whoever comes again will need most of them.
+            let waits_unkeyed = waits && self.unkeyed.is_none();
             let unkeyed = self
                 .unkeyed
-                .get_or_insert_with(|| section::open_unkeyed(stream.entries(), place));
+                .get_or_insert_with(|| section::open_unkeyed(stream.entries(), place, waits));
             self.walks = self.quals.walks_over_cells();
-            self.chunks = if self.walks {
+            let mut found = if self.walks {
                 let walk = self.walk.get_or_insert_with(|| {
                     let room = (*scan).numberOfKeys as usize + self.desc.columns.len();
                     let owner = pg_sys::MemoryContextGetParent(self.context);
@@ -186,17 +191,17 @@ impl State {
                     opened: &mut self.opened,
                     cells: &mut self.cells,
                 };
-                section::open_by_first_key(stream.entries(), place, &self.quals, known)
+                section::open_by_first_key(stream.entries(), place, &self.quals, known, waits)
             };
-            self.chunks.extend(unkeyed.chunks.iter().cloned());
-            let view = place.view(&self.quals);
-            let (later, others) = Later::of(&self.chunks, view, forward);
+            found.extend(unkeyed.chunks(place, waits_unkeyed));
+            let (later, others) = Later::of(found, series, view, forward);
             if others.len() <= fetched::RECENT_CHUNKS {
                 for chunk in &others {
                     fetched::offer((*scan).xs_heapfetch, snapshot, chunk);
                 }
             }
             self.merge.section = Section::collect(&others, later, view);
+            self.chunks = others;
             if !forward {
                 self.upper = self.quals.upper_keys((*scan).indexRelation, self.context);
             }
