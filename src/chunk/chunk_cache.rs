@@ -5,6 +5,7 @@ use super::note_cache;
 use super::notes::{Notes, View};
 use super::read::{Chunk, Damage};
 use super::reader::Reader;
+pub use super::session_cache::Began;
 use super::session_cache::{self, Place};
 use crate::chunk::tuple_kind::{classify, raise, TupleKind};
 use crate::guc;
@@ -101,7 +102,7 @@ pub unsafe fn reader_to_replace(
 }
 
 /// The reader of the header at `at`, if its tuple is visible to `snapshot`, for who reads one chunk after the other and says when it has left
-/// this one (`leave`). The table is known to have `blocks` pages at least, and its file does not get shorter: nobody is asked how long that is.
+/// this one (`leave`), and when it began. The table is known to have `blocks` pages at least, and its file does not get shorter: nobody is asked how long that is.
 ///
 /// # Safety
 /// As `reader_at`; the table has had so many pages since it was locked.
@@ -110,6 +111,7 @@ pub unsafe fn reader_in_passing(
     blocks: u32,
     at: Tid,
     snapshot: pg_sys::Snapshot,
+    began: Began,
 ) -> Option<Rc<Reader>> {
     // SAFETY: by contract; the tuple stays pinned for the error's sake.
     unsafe {
@@ -120,21 +122,22 @@ pub unsafe fn reader_in_passing(
                 found,
                 buffer,
                 View::Snapshot(snapshot),
-                Stay::Short,
+                Stay::Short(began),
             )
         })
     }
 }
 
-/// Who was given this reader in passing is done with it.
+/// Who was given this reader in passing, by a scan that began then, is done with it.
 ///
 /// # Safety
 /// `table` must be open, and the reader's.
-pub unsafe fn leave(table: pg_sys::Relation, reader: &Reader) {
+pub unsafe fn leave(table: pg_sys::Relation, reader: &Reader, began: Began) {
     if reader.chunk.has_grown() {
         // SAFETY: by contract.
         let (oid, file) = unsafe { (relation::oid(table), relation::file_number(table)) };
-        session_cache::settle(core::iter::once((oid, file, reader.chunk.tid)));
+        let place = (oid, file, reader.chunk.tid);
+        session_cache::settle(core::iter::once(place), Some(began));
     }
 }
 
@@ -360,8 +363,17 @@ unsafe fn heap_fetch(
 enum Stay {
     /// Maybe until the transaction ends.
     Long,
-    /// Until the next chunk. Where the session has its content, a reader is made faster than it is remembered.
-    Short,
+    /// Until the next chunk of a scan. Where the session has its content, a reader is made faster than it is remembered.
+    Short(Began),
+}
+
+impl Stay {
+    fn scan(self) -> Option<Began> {
+        match self {
+            Stay::Long => None,
+            Stay::Short(began) => Some(began),
+        }
+    }
 }
 
 /// `kept_reader`, of a chunk that is not damaged: else that is raised.
@@ -412,7 +424,7 @@ unsafe fn kept_reader(
         let opened = match known {
             Some(opened) => opened,
             None => {
-                let opened = session_cache::open(table, place, body)?;
+                let opened = session_cache::open(table, place, body, stay.scan())?;
                 opened.content.cache_beside_header(at, buffer);
                 opened
             }
@@ -420,7 +432,7 @@ unsafe fn kept_reader(
         let tuple = (found.t_data, found.t_len);
         let chunk = Chunk::open_with(table, at, tuple, opened.content, notes)?;
         let reader = Reader::with(chunk, opened.decoded);
-        if is_known && stay == Stay::Short {
+        if is_known && stay != Stay::Long {
             return Ok(reader);
         }
         KEPT.with_borrow_mut(|readers| {
@@ -451,7 +463,7 @@ fn stamp(notes: &Notes) -> u64 {
 impl Drop for Readers {
     fn drop(&mut self) {
         let places: Vec<Place> = self.kept.drain().map(|((place, _), _)| place).collect();
-        session_cache::settle(places.into_iter());
+        session_cache::settle(places.into_iter(), None);
     }
 }
 
@@ -479,7 +491,7 @@ impl Readers {
                 left.push(version.0);
             }
         }
-        session_cache::settle(left.into_iter());
+        session_cache::settle(left.into_iter(), None);
     }
 }
 

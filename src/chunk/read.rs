@@ -485,6 +485,12 @@ impl Content {
         self.vectors.forget();
     }
 
+    /// Lets go of the pieces that were read, and of decoded values, but keeps what tells where they are.
+    pub fn forget_values(&self) {
+        *self.cache.borrow_mut() = PieceCache::default();
+        self.vectors.forget_values();
+    }
+
     /// Memory that it takes, about, but for the pieces.
     pub fn bytes(&self) -> usize {
         let noted = self.noted.borrow();

@@ -1,6 +1,9 @@
 //! What a session keeps of header versions from one transaction to the next: their content, and what has been decoded of it. That
 //! does not depend on who sees a header, or when. Who is to see it looks at its tuple first, so what is kept is asked for with the
 //! bytes of a tuple that is visible, and is the content of those bytes or not found. Chunk ids are random, so no other chunk has them.
+//!
+//! Where there is more than fits, what was used longest ago goes first. Where a scan comes upon more, values go before what was read of
+//! headers, and of what it has come upon itself what it used last: who reads the same again finds what he begins with.
 
 use super::read::{Content, Damage};
 use super::reader::Decoded;
@@ -85,6 +88,16 @@ thread_local! {
     static SESSION: RefCell<Session> = RefCell::default();
 }
 
+/// When a scan began that comes upon one chunk after the other.
+#[derive(Clone, Copy, PartialEq)]
+pub struct Began(u64);
+
+impl Began {
+    pub fn now() -> Began {
+        Began(SESSION.with_borrow(|session| session.uses))
+    }
+}
+
 /// What is kept of the header at `place` whose bytes are `body`.
 ///
 /// # Safety
@@ -127,11 +140,16 @@ pub fn is_in_buffer(place: Place, buffer: pg_sys::Buffer) {
 }
 
 /// Reads the content of the header at `place` whose bytes are `body`, and keeps it in the place of another version of the chunk: what
-/// of the payload has been decoded is the same to both.
+/// of the payload has been decoded is the same to both. A scan says when it began.
 ///
 /// # Safety
 /// `table` must be open, and `body` stay what it is, but for its slots.
-pub unsafe fn open(table: pg_sys::Relation, place: Place, body: &[u8]) -> Result<Opened, Damage> {
+pub unsafe fn open(
+    table: pg_sys::Relation,
+    place: Place,
+    body: &[u8],
+    scan: Option<Began>,
+) -> Result<Opened, Damage> {
     let key = (place.0, place.1, header::chunk_id(body));
     let earlier = SESSION.with_borrow(|session| {
         let at = *session.latest.get(&key)?;
@@ -157,12 +175,12 @@ pub unsafe fn open(table: pg_sys::Relation, place: Place, body: &[u8]) -> Result
     let content = Rc::new(content);
     let opened = Opened { content, decoded };
     // SAFETY: by contract.
-    unsafe { keep(table, place, &opened) };
+    unsafe { keep(table, place, &opened, scan) };
     Ok(opened)
 }
 
 /// Keeps what has been opened of the header at `place`.
-unsafe fn keep(table: pg_sys::Relation, place: Place, opened: &Opened) {
+unsafe fn keep(table: pg_sys::Relation, place: Place, opened: &Opened, scan: Option<Began>) {
     if guc::session_cache_bytes() == 0 {
         return;
     }
@@ -181,19 +199,20 @@ unsafe fn keep(table: pg_sys::Relation, place: Place, opened: &Opened) {
         };
         session.bytes += kept.bytes;
         session.kept.insert(place, kept);
-        session.make_room();
+        session.make_room(scan);
     });
 }
 
-/// The transaction has no readers any more of the headers at some places: counts what is kept of them anew. Raises no error.
-pub fn settle(places: impl Iterator<Item = Place>) {
+/// The transaction, or a scan that says when it began, has no readers any more of the headers at some places: counts what is kept of them anew.
+/// Raises no error.
+pub fn settle(places: impl Iterator<Item = Place>, scan: Option<Began>) {
     // A session that ends may have lost it already.
     let _ = SESSION.try_with(|session| {
         let Ok(mut session) = session.try_borrow_mut() else {
             return;
         };
         places.for_each(|place| session.settle(place));
-        session.make_room();
+        session.make_room(scan);
     });
 }
 
@@ -216,22 +235,47 @@ impl Session {
             return self.remove(place);
         }
         kept.opened.decoded.settle();
-        let bytes = kept.opened.bytes();
-        self.bytes = self.bytes - kept.bytes + bytes;
-        kept.bytes = bytes;
+        self.bytes -= kept.bytes;
+        kept.bytes = kept.opened.bytes();
+        self.bytes += kept.bytes;
+    }
+
+    /// Lets go of the values of a header that nobody has open.
+    fn forget_values(&mut self, place: Place) {
+        let is_unused = |kept: &&mut Kept| {
+            Rc::strong_count(&kept.opened.content) == 1 && kept.opened.is_sound()
+        };
+        if let Some(kept) = self.kept.get_mut(&place).filter(is_unused) {
+            kept.opened.content.forget_values();
+            self.bytes -= kept.bytes;
+            kept.bytes = kept.opened.bytes();
+            self.bytes += kept.bytes;
+        }
     }
 
     /// Lets go of what was not used longest, an eighth more than has to go, so that the next ones find room.
-    fn make_room(&mut self) {
+    fn make_room(&mut self, scan: Option<Began>) {
         let most = guc::session_cache_bytes();
         if self.bytes <= most && self.kept.len() <= MOST_KEPT {
             return;
         }
-        let of_entry = |(&place, kept): (&Place, &Kept)| (kept.used, place);
-        let mut oldest: Vec<_> = self.kept.iter().map(of_entry).collect();
-        oldest.sort_unstable_by_key(|&(used, _)| used);
-        for (_, place) in oldest {
-            if self.bytes <= most - most / 8 && self.kept.len() <= MOST_KEPT - MOST_KEPT / 8 {
+        let order = |used: u64| match scan {
+            Some(Began(began)) if used > began => (true, u64::MAX - used),
+            _ => (false, used),
+        };
+        let of_entry = |(&place, kept): (&Place, &Kept)| (order(kept.used), place);
+        let mut next: Vec<_> = self.kept.iter().map(of_entry).collect();
+        next.sort_unstable_by_key(|&(order, _)| order);
+        let few_bytes = most - most / 8;
+        let few_kept = MOST_KEPT - MOST_KEPT / 8;
+        for &(_, place) in &next {
+            if scan.is_none() || self.bytes <= few_bytes {
+                break;
+            }
+            self.forget_values(place);
+        }
+        for (_, place) in next {
+            if self.bytes <= few_bytes && self.kept.len() <= few_kept {
                 break;
             }
             self.remove(place);

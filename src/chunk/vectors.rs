@@ -155,6 +155,15 @@ impl Vectors {
         *self.kept.borrow_mut() = Kept::default();
     }
 
+    /// Lets go of the blocks' values.
+    pub fn forget_values(&self) {
+        let mut kept = self.kept.borrow_mut();
+        let blocks = kept.columns.iter_mut().flat_map(|own| &mut own.blocks);
+        let values = blocks.filter_map(|block| block.values.take());
+        let bytes: usize = values.map(|values| bytes_of(&values)).sum();
+        kept.bytes -= bytes;
+    }
+
     /// Can it be used? An error may have struck while it was written to.
     pub fn is_sound(&self) -> bool {
         self.kept.try_borrow_mut().is_ok()

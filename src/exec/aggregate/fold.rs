@@ -80,10 +80,25 @@ impl<'a> Slice<'a> {
     }
 }
 
+/// Up to so many values are looked at one by one: a kernel takes longer to begin.
+const FEW: usize = 16;
+
 impl Fold {
     /// Adds the selected values; none of them is null.
     pub fn vector(self, cell: &mut Cell, values: Slice, rows: Option<&Bitmap>) {
         match (self, values) {
+            (Fold::LeastInt | Fold::GreatestInt, Slice::Ints(values))
+                if rows.is_none() && values.len() <= FEW =>
+            {
+                values.iter().for_each(|&value| self.offer_int(cell, value));
+            }
+            (Fold::LeastFloat(_) | Fold::GreatestFloat(_), Slice::Floats(values))
+                if rows.is_none() && values.len() <= FEW =>
+            {
+                values
+                    .iter()
+                    .for_each(|&value| self.offer_float(cell, value));
+            }
             (Fold::Rows | Fold::Values, values) => {
                 cell[0] += aggregate::count(values.len(), rows) as u64;
             }

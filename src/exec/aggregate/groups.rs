@@ -114,6 +114,8 @@ pub struct Groups {
     types: Vec<KeyType>,
     cells_each: usize,
     known: FxHashMap<SmallVec<[u8; KEY_BYTES]>, u32>,
+    /// Those of one column whose values are words, but for null.
+    known_words: FxHashMap<u64, u32>,
     /// `types.len()` of each group.
     pub values: Vec<(pg_sys::Datum, bool)>,
     /// `cells_each` of each group.
@@ -131,6 +133,7 @@ impl Groups {
             types,
             cells_each,
             known: FxHashMap::default(),
+            known_words: FxHashMap::default(),
             values: Vec::new(),
             cells: Vec::new(),
             count: 0,
@@ -153,7 +156,10 @@ impl Groups {
         let bytes_each = 2 * ENTRY_BYTES + of_values + cells_each * size_of::<Cell>();
         let count = (count as usize).min(MOST_ROOM.min(most_bytes / 4) / bytes_each);
         let mut groups = Groups::new(types, cells_each);
-        groups.known.reserve(count);
+        match groups.has_words() {
+            true => groups.known_words.reserve(count),
+            false => groups.known.reserve(count),
+        }
         groups.values.reserve(count * groups.types.len());
         groups.cells.reserve(count * cells_each);
         groups
@@ -171,12 +177,24 @@ impl Groups {
     pub fn bytes(&self) -> usize {
         self.key_bytes
             + self.known.capacity() * ENTRY_BYTES
+            + self.known_words.capacity() * size_of::<(u64, u32)>()
             + self.values.capacity() * core::mem::size_of::<(pg_sys::Datum, bool)>()
             + self.cells.capacity() * core::mem::size_of::<Cell>()
     }
 
     pub fn clear(&mut self) {
         *self = Groups::new(core::mem::take(&mut self.types), self.cells_each);
+    }
+
+    /// Are groups told apart by one word?
+    fn has_words(&self) -> bool {
+        matches!(
+            self.types[..],
+            [KeyType {
+                length: 8,
+                by_value: true
+            }]
+        )
     }
 
     /// The number of the group with these columns; `start` makes the states of a new one.
@@ -193,6 +211,17 @@ impl Groups {
         if self.types.is_empty() && self.count > 0 {
             return 0;
         }
+        let next = self.count as u32;
+        if let (&[(value, false)], true) = (values, self.has_words()) {
+            let group = *self.known_words.entry(value.value() as u64).or_insert(next);
+            if group == next {
+                self.count += 1;
+                self.values.push((value, false));
+                // SAFETY: by contract.
+                unsafe { self.begin(context, start) };
+            }
+            return group;
+        }
         self.key.clear();
         for (typ, &(value, isnull)) in self.types.iter().zip(values) {
             // SAFETY: by contract.
@@ -206,10 +235,9 @@ impl Groups {
         let group = match self.known.get(&self.key[..]) {
             Some(group) => *group,
             None => {
-                let group = self.count as u32;
                 self.count += 1;
                 self.key_bytes += self.key.len();
-                self.known.insert(SmallVec::from_slice(&self.key), group);
+                self.known.insert(SmallVec::from_slice(&self.key), next);
                 // SAFETY: by contract.
                 unsafe {
                     let old = pg_sys::MemoryContextSwitchTo(context);
@@ -217,15 +245,25 @@ impl Groups {
                         let copy = if isnull { value } else { typ.copy(value) };
                         self.values.push((copy, isnull));
                     }
-                    start(&mut self.cells);
                     pg_sys::MemoryContextSwitchTo(old);
+                    self.begin(context, start);
                 }
-                group
+                next
             }
         };
         core::mem::swap(&mut self.last, &mut self.key);
         self.last_group = Some(group);
         group
+    }
+
+    /// Makes the states of a group.
+    unsafe fn begin(&mut self, context: pg_sys::MemoryContext, start: impl FnOnce(&mut Vec<Cell>)) {
+        // SAFETY: the caller's contract.
+        unsafe {
+            let old = pg_sys::MemoryContextSwitchTo(context);
+            start(&mut self.cells);
+            pg_sys::MemoryContextSwitchTo(old);
+        }
     }
 
     /// Where a group's states begin in `cells`.

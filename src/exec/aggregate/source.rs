@@ -6,7 +6,7 @@ use super::parallel::{Found, Shared};
 use super::places;
 use super::selection::Selection;
 use crate::am::scan::{self, Part};
-use crate::chunk::chunk_cache;
+use crate::chunk::chunk_cache::{self, Began};
 use crate::chunk::reader::Reader;
 use crate::pg::memory;
 use crate::pg::relation;
@@ -24,6 +24,7 @@ pub struct Source {
     slot: *mut pg_sys::TupleTableSlot,
     /// Pages of the table, asked for behind the places: what these name is on one of them.
     blocks: u32,
+    began: Began,
     /// Of the chunk that was come upon last, at a place.
     last: Option<Rc<Reader>>,
     /// What the scan or fetch has, which a node that begins again many times must not gather.
@@ -102,6 +103,7 @@ impl Source {
                 snapshot,
                 slot,
                 blocks: relation::blocks(table),
+                began: Began::now(),
                 last: None,
                 memory,
             }
@@ -211,8 +213,9 @@ impl Source {
             };
             while let Some(at) = places.next_header() {
                 crate::pg::error::check_interrupts();
-                let (table, snapshot) = (self.table, self.snapshot);
-                let reader = chunk_cache::reader_in_passing(table, self.blocks, at, snapshot);
+                let (table, snapshot, began) = (self.table, self.snapshot, self.began);
+                let reader =
+                    chunk_cache::reader_in_passing(table, self.blocks, at, snapshot, began);
                 let reader = reader.filter(|reader| !reader.chunk.header.has(FLAG_TOMBSTONE));
                 if let Some(reader) = reader {
                     self.last = Some(Rc::clone(&reader));
@@ -239,7 +242,7 @@ impl Source {
     unsafe fn leave(&mut self) {
         if let Some(last) = self.last.take() {
             // SAFETY: the caller's contract.
-            unsafe { chunk_cache::leave(self.table, &last) };
+            unsafe { chunk_cache::leave(self.table, &last, self.began) };
         }
     }
 

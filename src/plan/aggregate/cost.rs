@@ -23,12 +23,12 @@ pub const BLOCK_ROWS: f64 = 1024.0;
 /// Most rows of a chunk.
 const CHUNK_ROWS: f64 = 65_536.0;
 
-/// Startup and total cost; `input` is the grouping's own, the join if there is one.
+/// Startup and total cost, where a series index leaves so much; `input` is the grouping's own, the join if there is one.
 ///
 /// # Safety
 /// Called by the planner's hook.
 pub unsafe fn of_node(
-    root: *mut pg_sys::PlannerInfo,
+    by_index: &ByIndex,
     input: *mut pg_sys::RelOptInfo,
     source: &Input,
     target: &Target,
@@ -40,7 +40,6 @@ pub unsafe fn of_node(
         let table = source.table;
         let rows = (*table).tuples.max((*table).rows).max(1.0);
         let pages = f64::from((*table).pages);
-        let by_index = by_index(root, input, source);
         let opened = by_index.opened;
         let decoded = (by_index.share * rows + opened * BLOCK_ROWS).min(rows);
         let columns = columns_of((*table).relid, target, conditions);
@@ -152,8 +151,7 @@ pub unsafe fn by_index(
 /// # Safety
 /// As `of_node`.
 pub unsafe fn rows_of_processes(
-    root: *mut pg_sys::PlannerInfo,
-    input: *mut pg_sys::RelOptInfo,
+    by_index: &ByIndex,
     source: &Input,
     target: &Target,
     groups: f64,
@@ -175,7 +173,7 @@ pub unsafe fn rows_of_processes(
         let most = groups * processes;
         match is_apart {
             true => {
-                let stretches = by_index(root, input, source).stretches;
+                let stretches = by_index.stretches;
                 stretches.map_or(most, |stretches| most.min(groups + stretches))
             }
             false => most,

@@ -160,7 +160,8 @@ impl Grouping {
                 return self.add_foreign(child, target, groups, parts);
             };
             parts.any_node = true;
-            let costs = cost::of_node(self.root, child, &source, target, &conditions, groups);
+            let by_index = cost::by_index(self.root, child, &source);
+            let costs = cost::of_node(&by_index, child, &source, target, &conditions, groups);
             let make = || path::node_path(child, &source, target, &conditions, groups, costs);
             let whole = make();
             let is_safe = (*child).consider_parallel && (*self.grouped).consider_parallel;

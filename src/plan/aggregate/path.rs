@@ -57,7 +57,8 @@ pub unsafe fn offer(
             };
             let groups = number_of_groups(root, input, &source, &target);
             let partial = partial_rel(root, input, &target, groups);
-            let costs = cost::of_node(root, input, &source, &target, &conditions, groups);
+            let by_index = cost::by_index(root, input, &source);
+            let costs = cost::of_node(&by_index, input, &source, &target, &conditions, groups);
             let make = || node_path(partial, &source, &target, &conditions, groups, costs);
             let path = make();
             add_final_paths(root, path.cast(), grouped, extra, groups);
@@ -79,8 +80,7 @@ pub unsafe fn offer(
                 let path = make();
                 parallel::share(path, workers);
                 let processes = parallel::processes(path.cast());
-                let rows =
-                    cost::rows_of_processes(root, input, &source, &target, groups, processes);
+                let rows = cost::rows_of_processes(&by_index, &source, &target, groups, processes);
                 let gather = parallel::gather(root, path.cast(), rows);
                 add_final_paths(root, gather, grouped, extra, groups);
             }
