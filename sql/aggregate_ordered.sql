@@ -94,5 +94,43 @@ SET timezone = 'America/St_Johns';
 FETCH ALL FROM c;
 ROLLBACK;
 DROP TABLE z;
+SET timezone = 'UTC';
+RESET plan_cache_mode;
+
+-- All groups, in the order of integers and times: the node puts them in order, and nobody sorts.
+SELECT same('SELECT time_bucket(''1 hour'', time) AS m, max(a), count(*) FROM {t} GROUP BY m ORDER BY m');
+SELECT same('SELECT time_bucket(''1 hour'', time) AS m, avg(n), first(a, a) FROM {t} GROUP BY m ORDER BY m DESC');
+SELECT same('SELECT host, time_bucket(''1 day'', time) AS m, avg(n), sum(n::bigint), stddev(n) FROM {t} GROUP BY 1, 2 ORDER BY host DESC, m');
+SELECT same('SELECT time_bucket(''1 day'', time) AS m, host % 3, count(*) FROM {t} WHERE host < 8 GROUP BY 1, 2 ORDER BY 1, 2 DESC');
+SELECT same('SELECT CASE WHEN n > 50 THEN n / 10 END AS k, count(*) FROM {t} GROUP BY k ORDER BY k');
+SELECT same('SELECT CASE WHEN n > 50 THEN n / 10 END AS k, count(*) FROM {t} GROUP BY k ORDER BY k DESC');
+SELECT same('SELECT CASE WHEN n > 50 THEN n / 10 END AS k, host::smallint, count(*) FROM {t} GROUP BY 1, 2 ORDER BY k DESC NULLS LAST, 2');
+SELECT same('SELECT CASE WHEN n > 50 THEN n / 10 END AS k, host, time::date, count(*) FROM {t} GROUP BY 1, 2, 3 HAVING count(*) > 20 ORDER BY k NULLS FIRST, 3 DESC, 2');
+SELECT same('SELECT host, sum(n) FROM {t} WHERE host IN (SELECT k FROM generate_series(3, 7) k) GROUP BY host ORDER BY host');
+SELECT same('SELECT k, x.host, x.count FROM generate_series(1, 4) k, LATERAL (SELECT host, count(*) FROM {t} WHERE n = k GROUP BY host ORDER BY host) x');
+-- Sorted by another sort where the planner expects more groups than memory holds.
+SET work_mem = '64kB';
+SELECT same('SELECT time, count(*) FROM {t} GROUP BY time ORDER BY time');
+-- More of them than memory holds when the plan runs.
+RESET work_mem;
+CREATE FUNCTION all_times(OUT heap text, OUT alike boolean, OUT first_of_each text) LANGUAGE plpgsql AS $$
+DECLARE
+    other text;
+BEGIN
+    SELECT count(*) || ' ' || md5(string_agg(x::text, ',')) INTO heap FROM
+      (SELECT time, n % 2 AS k, count(*), sum(n::bigint), avg(n), first(n, n), max(a) FROM h GROUP BY 1, 2 ORDER BY time DESC, k) x;
+    SELECT count(*) || ' ' || md5(string_agg(x::text, ',')) INTO other FROM
+      (SELECT time, n % 2 AS k, count(*), sum(n::bigint), avg(n), first(n, n), max(a) FROM v GROUP BY 1, 2 ORDER BY time DESC, k) x;
+    alike := heap = other;
+    -- Again and again, and not to the end.
+    SELECT string_agg(k || ':' || x.host || ' ' || to_char(x.time, 'HH24:MI:SS'), ',') INTO first_of_each FROM generate_series(1, 3) k,
+      LATERAL (SELECT host, time, count(*) FROM v WHERE n % 3 <> k - 1 GROUP BY host, time ORDER BY time, host LIMIT 2 OFFSET 5) x;
+END $$;
+SET work_mem = '64MB';
+SELECT * FROM all_times();
+SET work_mem = '64kB';
+SELECT * FROM all_times();
+RESET work_mem;
+DROP FUNCTION all_times;
 DROP TABLE h, v;
 DROP FUNCTION same, blocks;

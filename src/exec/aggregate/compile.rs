@@ -8,6 +8,7 @@ use super::lanes::{class_of, Class};
 use super::monotone::{rises_with, width_of};
 use super::selection::Lanes;
 use super::slices::SlicePart;
+use super::sorter::SortKey;
 use super::transition::{Definition, Transition};
 use super::zoned::Zoned;
 use crate::pg::node::{cast, items, list};
@@ -151,6 +152,8 @@ pub struct Parts {
     pub conditions: Vec<*mut Node>,
     pub join: Option<JoinPart>,
     pub slices: Option<SlicePart>,
+    /// The order in which groups go up; empty: any.
+    pub order: Vec<SortKey>,
 }
 
 impl Parts {
@@ -173,6 +176,7 @@ impl Parts {
                 conditions: conditions.to_vec(),
                 join: JoinPart::of(&numbers[2..]),
                 slices: SlicePart::of(&slices),
+                order: SortKey::of(&crate::pg::node::integers(private[2])),
             }
         }
     }

@@ -73,6 +73,23 @@ impl Emitter {
     /// # Safety
     /// Inside a guarded entry point of the node.
     pub unsafe fn emit(&mut self, work: &Work, group: usize) -> *mut pg_sys::TupleTableSlot {
+        // SAFETY: by contract.
+        unsafe {
+            self.fill(work, group);
+            self.project()
+        }
+    }
+
+    /// Where rows are put together: group columns first.
+    pub fn slot(&self) -> *mut pg_sys::TupleTableSlot {
+        self.slot
+    }
+
+    /// Puts the row of a group together, as it is before core's projection.
+    ///
+    /// # Safety
+    /// As `emit`.
+    pub unsafe fn fill(&mut self, work: &Work, group: usize) -> *mut pg_sys::TupleTableSlot {
         // SAFETY: by contract; the slot has the group's columns, its states, and others that nobody reads.
         unsafe {
             let slot = self.slot;
@@ -102,12 +119,35 @@ impl Emitter {
                 put(slot, at, (Datum::from(0usize), true));
             }
             executor::store_virtual(slot);
-            if self.projection.is_null() {
-                return slot;
+            slot
+        }
+    }
+
+    /// A row that was put together before, as the node returns it.
+    ///
+    /// # Safety
+    /// As `emit`; the values are those of a row, and live until the next one.
+    pub unsafe fn show(&self, values: &[Datum], nulls: &[bool]) -> *mut pg_sys::TupleTableSlot {
+        // SAFETY: by contract.
+        unsafe {
+            executor::clear_virtual(self.slot);
+            for (at, (&value, &isnull)) in values.iter().zip(nulls).enumerate() {
+                put(self.slot, at, (value, isnull));
             }
+            executor::store_virtual(self.slot);
+            self.project()
+        }
+    }
+
+    unsafe fn project(&self) -> *mut pg_sys::TupleTableSlot {
+        if self.projection.is_null() {
+            return self.slot;
+        }
+        // SAFETY: the callers' contract; the slot shows a row.
+        unsafe {
             let context = (*self.projection).pi_exprContext;
             pg_sys::MemoryContextReset((*context).ecxt_per_tuple_memory);
-            (*context).ecxt_scantuple = slot;
+            (*context).ecxt_scantuple = self.slot;
             executor::project(self.projection)
         }
     }

@@ -151,9 +151,7 @@ impl Groups {
         count: f64,
         most_bytes: usize,
     ) -> Groups {
-        let of_values = types.len() * size_of::<(pg_sys::Datum, bool)>();
-        // Tables of keys have up to twice the room that they need.
-        let bytes_each = 2 * ENTRY_BYTES + of_values + cells_each * size_of::<Cell>();
+        let bytes_each = Groups::bytes_of(1.0, types.len(), cells_each) as usize;
         let count = (count as usize).min(MOST_ROOM.min(most_bytes / 4) / bytes_each);
         let mut groups = Groups::new(types, cells_each);
         match groups.has_words() {
@@ -171,6 +169,18 @@ impl Groups {
 
     pub fn columns(&self) -> usize {
         self.types.len()
+    }
+
+    /// Bytes of a column's values, as its type says.
+    pub fn length(&self, column: usize) -> i16 {
+        self.types[column].length
+    }
+
+    /// Memory that so many groups take, at most, of so many columns and aggregates.
+    pub fn bytes_of(count: f64, columns: usize, aggregates: usize) -> f64 {
+        let of_values = columns * size_of::<(pg_sys::Datum, bool)>();
+        // Tables of keys have up to twice the room that they need.
+        count * (2 * ENTRY_BYTES + of_values + aggregates * size_of::<Cell>()) as f64
     }
 
     /// Memory besides what lives in memory contexts.

@@ -10,6 +10,7 @@ use super::fold::int_of;
 use super::joined::Joined;
 use super::selection::{Lanes, Selection};
 use super::slices::{self, Slices};
+use super::sorter::Sorter;
 use super::source::{Input, Source};
 use super::team::{self, Member, Team};
 use super::transition::executor_of;
@@ -39,6 +40,7 @@ struct Own {
     source: Option<Source>,
     joined: Option<Joined>,
     slices: Option<Slices>,
+    sorter: Option<Sorter>,
     /// Groups in the order in which they go up; empty: in the order in which they were met.
     order: Vec<u32>,
     team: Team,
@@ -51,6 +53,8 @@ enum Phase {
     Read,
     /// The group that goes up next; whether the source is read on behind the last one.
     Emit(usize, bool),
+    /// Groups go up that core has sorted.
+    Sorted,
     Done,
 }
 
@@ -120,6 +124,7 @@ unsafe extern "C-unwind" fn begin(
             source: None,
             joined,
             slices: parts.slices.map(Slices::new),
+            sorter: Sorter::new(&parts.order),
             order: Vec::new(),
             team: Team::alone(),
             phase: Phase::Start,
@@ -148,6 +153,9 @@ unsafe extern "C-unwind" fn end(node: *mut pg_sys::CustomScanState) {
     unsafe {
         let own = own_of(node);
         own.stop();
+        if let Some(sorter) = &mut own.sorter {
+            sorter.end();
+        }
         if let Some(joined) = &mut own.joined {
             joined.end();
         }
@@ -161,6 +169,9 @@ unsafe extern "C-unwind" fn rescan(node: *mut pg_sys::CustomScanState) {
         let own = own_of(node);
         own.stop();
         own.forget_groups();
+        if let Some(sorter) = &mut own.sorter {
+            sorter.end();
+        }
         if let Some(joined) = &mut own.joined {
             joined.rescan(node);
         }
@@ -190,6 +201,14 @@ unsafe extern "C-unwind" fn exec(
                     own.phase = if more { Phase::Read } else { Phase::Done };
                 }
                 Phase::Emit(_, false) => own.phase = Phase::Done,
+                Phase::Sorted => {
+                    let sorter = own.sorter.as_mut().expect("BUG: nothing was sorted");
+                    if let Some(row) = sorter.next(&own.emitter) {
+                        return row;
+                    }
+                    sorter.end();
+                    own.phase = Phase::Done;
+                }
                 Phase::Done => {
                     own.emitter.clear();
                     return core::ptr::null_mut();
@@ -265,8 +284,7 @@ impl Own {
                         if self.joined.is_some() && self.next_pass(node) {
                             continue;
                         }
-                        self.put_in_order();
-                        self.phase = Phase::Emit(0, self.slices.is_some());
+                        self.put_in_order(node);
                         return;
                     }
                     Some(Input::Row) => self.work.row(self.slot),
@@ -279,16 +297,41 @@ impl Own {
                     count = now;
                     // A slice goes up in order, so all of it is kept.
                     if self.memory() > limit && self.slices.is_none() {
-                        self.phase = Phase::Emit(0, true);
-                        return;
+                        let Some(sorter) = &mut self.sorter else {
+                            self.phase = Phase::Emit(0, true);
+                            return;
+                        };
+                        sorter.spill(node, &mut self.emitter, &self.work);
+                        self.forget_groups();
+                        count = 0;
                     }
                 }
             }
         }
     }
 
+    /// All groups are there, or those of a slice.
+    unsafe fn put_in_order(&mut self, node: *mut pg_sys::CustomScanState) {
+        self.phase = Phase::Emit(0, self.slices.is_some());
+        self.put_slice_in_order();
+        let Some(sorter) = &mut self.sorter else {
+            return;
+        };
+        if !sorter.has_spilled() {
+            self.order = sorter.order(&self.work.groups);
+            return;
+        }
+        // SAFETY: the caller's contract.
+        unsafe {
+            sorter.spill(node, &mut self.emitter, &self.work);
+            sorter.finish();
+            self.forget_groups();
+        }
+        self.phase = Phase::Sorted;
+    }
+
     /// The groups of a slice go up by their only column.
-    fn put_in_order(&mut self) {
+    fn put_slice_in_order(&mut self) {
         let Some(slices) = &self.slices else {
             return;
         };

@@ -1,9 +1,10 @@
-//! The node with its groups in the order of time, where a LIMIT above wants the first few of them.
+//! The node with its groups in order: in that of time, slice by slice, where a LIMIT above wants the first few of them; in that of their columns, where
+//! these are such that the node sorts them faster than core.
 
 use super::checks;
 use super::join::Input;
 use super::target::Target;
-use crate::exec::aggregate::{class_of, rises_with, Class};
+use crate::exec::aggregate::{class_of, rises_with, Class, Groups, SortKey};
 use crate::pg::node::{integer_list, items, list};
 use pgrx::pg_sys;
 
@@ -13,6 +14,8 @@ const DATETIME_FAMILY: u32 = 434;
 
 /// The first slice has room for so many times the groups that are wanted.
 const ROOM: f64 = 1.5;
+/// What it costs to compare two groups, in operators.
+const COMPARE: f64 = 0.1;
 /// What reading slice by slice costs, against reading at once.
 const SLICED: f64 = 1.3;
 
@@ -83,5 +86,73 @@ impl Order {
             (*path).total_cost *= SLICED;
             (*path).startup_cost = (*path).total_cost * (2.0 * self.share).min(1.0);
         }
+    }
+}
+
+/// The order that core's final step wants of groups, if the node can put them up so, in memory as far as is known.
+///
+/// # Safety
+/// Called by the planner's hook; there will be about `groups`.
+pub unsafe fn keys_of(
+    root: *mut pg_sys::PlannerInfo,
+    target: &Target,
+    groups: f64,
+) -> Option<Vec<SortKey>> {
+    // SAFETY: by contract.
+    unsafe {
+        let bytes = Groups::bytes_of(groups, target.groups.len(), target.aggregates.len());
+        if 2.0 * bytes > pg_sys::get_hash_memory_limit() as f64 {
+            return None;
+        }
+        let keys = items::<pg_sys::PathKey>((*root).group_pathkeys);
+        keys.map(|key| key_of(key, target)).collect()
+    }
+}
+
+unsafe fn key_of(key: *mut pg_sys::PathKey, target: &Target) -> Option<SortKey> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let members = || items::<pg_sys::EquivalenceMember>((*(*key).pk_eclass).ec_members);
+        let is_key = |group: &*mut pg_sys::Node| {
+            members().any(|member| pg_sys::equal((*member).em_expr.cast(), group.cast()))
+        };
+        let column = target.groups.iter().position(is_key)?;
+        let typ = pg_sys::exprType(target.groups[column]);
+        if class_of(typ) != Class::Int
+            || ![INTEGER_FAMILY, DATETIME_FAMILY].contains(&(*key).pk_opfamily.to_u32())
+        {
+            return None;
+        }
+        let (typ, strategy) = (pg_sys::getBaseType(typ), (*key).pk_strategy);
+        let operator = pg_sys::get_opfamily_member((*key).pk_opfamily, typ, typ, strategy as i16);
+        (operator != pg_sys::InvalidOid).then_some(SortKey {
+            column,
+            operator,
+            is_descending: strategy == pg_sys::BTGreaterStrategyNumber as i32,
+            has_nulls_first: (*key).pk_nulls_first,
+        })
+    }
+}
+
+/// Makes the node put its groups up in the order of these columns.
+///
+/// # Safety
+/// As `keys_of`; the path is nobody else's.
+pub unsafe fn sort(
+    root: *mut pg_sys::PlannerInfo,
+    path: *mut pg_sys::CustomPath,
+    keys: &[SortKey],
+) {
+    // SAFETY: by contract.
+    unsafe {
+        let mut private: Vec<*mut pg_sys::List> = items((*path).custom_private).collect();
+        private[4] = integer_list(keys.iter().flat_map(|key| key.numbers()));
+        (*path).custom_private = list(private);
+        let path = &raw mut (*path).path;
+        (*path).pathkeys = (*root).group_pathkeys;
+        let groups = (*path).rows.max(2.0);
+        let cost = groups * groups.log2() * COMPARE * pg_sys::cpu_operator_cost;
+        (*path).startup_cost += cost;
+        (*path).total_cost += cost;
     }
 }

@@ -61,7 +61,17 @@ pub unsafe fn offer(
             let costs = cost::of_node(&by_index, input, &source, &target, &conditions, groups);
             let make = || node_path(partial, &source, &target, &conditions, groups, costs);
             let path = make();
-            add_final_paths(root, path.cast(), grouped, extra, groups);
+            let can_sort = (*extra).flags & pg_sys::GROUPING_CAN_USE_SORT as i32 != 0;
+            let keys = can_sort.then(|| ordered::keys_of(root, &target, groups));
+            // Nothing is faster above it than what needs no table of groups.
+            match keys.flatten().filter(|keys| !keys.is_empty()) {
+                Some(keys) => {
+                    ordered::sort(root, path, &keys);
+                    let strategy = pg_sys::AggStrategy::AGG_SORTED;
+                    final_path(root, path.cast(), grouped, extra, groups, strategy);
+                }
+                None => add_final_paths(root, path.cast(), grouped, extra, groups),
+            }
             if let Some(order) = ordered::order_of(root, &source, &target, groups) {
                 let path = make();
                 order.apply(root, path);
@@ -188,7 +198,8 @@ pub unsafe fn node_path(
         }
         let conditions = list(conditions.iter().copied());
         let none = core::ptr::null_mut();
-        (*path).custom_private = list([integer_list(numbers), conditions, list([value]), none]);
+        (*path).custom_private =
+            list([integer_list(numbers), conditions, list([value]), none, none]);
         (*path).methods = &raw const PATH_METHODS.0;
         path
     }
@@ -323,7 +334,8 @@ unsafe extern "C-unwind" fn plan(
         (*scan).flags = (*path).flags;
         (*scan).custom_exprs = list(parameters_of(&everything));
         (*scan).custom_plans = plans;
-        (*scan).custom_private = list([integer_list(numbers[1..].iter().copied()), private[3]]);
+        let numbers = integer_list(numbers[1..].iter().copied());
+        (*scan).custom_private = list([numbers, private[3], private[4]]);
         (*scan).custom_scan_tlist = list(everything.iter().enumerate().map(|(at, expression)| {
             let number = at as i16 + 1;
             pg_sys::makeTargetEntry((*expression).cast(), number, core::ptr::null_mut(), false)
