@@ -58,10 +58,24 @@ SELECT * FROM reads('SELECT count(*), max(value), min(level), max(time), min(sma
 SELECT * FROM reads('SELECT sensor, count(*), max(value), count(level), bool_or(ok) FROM {t} GROUP BY sensor');
 SELECT * FROM reads('SELECT time_bucket(''1 year'', time), max(value), min(zero), max(zero) FROM {t} GROUP BY 1');
 SELECT * FROM reads('SELECT max(value), sum(level) FROM {t} WHERE level > 400');
+-- What the rows that are left add up to is decoded once in a session, until others are gone.
+SELECT * FROM reads('SELECT avg(value), sum(level), count(note), sum(small), sum(late), max(value), count(*) FROM {t}');
+SELECT * FROM reads('SELECT avg(value), sum(level), count(note), sum(late), max(value), count(*) FROM {t}');
+SELECT * FROM reads('SELECT avg(value), round(stddev(value)::numeric, 9), round(variance(small)::numeric, 9) FROM {t}');
+SELECT * FROM reads('SELECT avg(value), round(stddev(value)::numeric, 9), sum(value), min(value), max(level) FROM {t}');
+SELECT * FROM reads('SELECT sensor, avg(value), avg(level) FROM {t} GROUP BY sensor');
+SELECT * FROM reads('SELECT sum(zero), min(zero), max(zero), avg(zero), sum(later) FROM {t}');
+BEGIN;
+DELETE FROM h WHERE sensor = 1 AND time = '2026-01-02Z'; DELETE FROM v WHERE sensor = 1 AND time = '2026-01-02Z';
+SELECT * FROM reads('SELECT avg(value), sum(level), count(note), count(*) FROM {t}');
+ROLLBACK;
+SELECT * FROM reads('SELECT avg(value), sum(level), count(note), count(*) FROM {t}');
 -- The greatest of all is among them.
 DELETE FROM h WHERE value > 147; DELETE FROM v WHERE value > 147;
 SELECT * FROM reads('SELECT count(*), max(value) FROM {t}');
 SELECT * FROM reads('SELECT sensor, max(value) FROM {t} GROUP BY sensor');
+SELECT * FROM reads('SELECT avg(value), sum(level), count(note), count(*) FROM {t}');
+SELECT * FROM reads('SELECT avg(value), sum(level), count(note), count(*) FROM {t}');
 BEGIN;
 DELETE FROM h WHERE value > 146; DELETE FROM v WHERE value > 146;
 SELECT * FROM reads('SELECT count(*), max(value) FROM {t}');

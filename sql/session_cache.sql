@@ -28,8 +28,16 @@ CREATE FUNCTION folded(name text) RETURNS text LANGUAGE plpgsql AS $$
     INTO hash;
     RETURN hash;
   END $$;
+-- What all rows add up to, those of chunks together.
+CREATE FUNCTION summed(name text) RETURNS text LANGUAGE plpgsql AS $$
+  DECLARE sums text;
+  BEGIN
+    EXECUTE format($q$ SELECT (count(*), count(time), sum(host), count(v), round(avg(v)::numeric, 6), max(host), min(time))::text FROM %I $q$, name)
+    INTO sums;
+    RETURN sums;
+  END $$;
 CREATE FUNCTION alike() RETURNS TABLE (rows bigint, alike boolean, whole bigint) LANGUAGE sql AS $$
-  SELECT a.rows, a.hash IS NOT DISTINCT FROM b.hash AND folded('s') IS NOT DISTINCT FROM folded('h'),
+  SELECT a.rows, a.hash IS NOT DISTINCT FROM b.hash AND folded('s') IS NOT DISTINCT FROM folded('h') AND summed('s') IS NOT DISTINCT FROM summed('h'),
          (SELECT count(*) FROM ((TABLE s EXCEPT ALL TABLE h) UNION ALL (TABLE h EXCEPT ALL TABLE s)) x)
   FROM asked('s') a, asked('h') b $$;
 CREATE PROCEDURE twice(statement text) LANGUAGE plpgsql AS

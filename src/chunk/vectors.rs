@@ -6,6 +6,8 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use varve_columns::chunk::ColumnDirectory;
 use varve_columns::column::{Column, Values};
+use varve_columns::summary::Summary;
+use varve_columns::tuple::delete_map::DeleteMap;
 
 /// What an entry of a directory takes, about.
 const DIRECTORY_ENTRY: usize = 64;
@@ -38,9 +40,23 @@ struct OfColumn {
     blocks: Vec<Block>,
 }
 
+/// What is known of a column in the rows of a chunk that a delete map leaves.
+#[derive(Clone, Copy)]
+pub struct Left {
+    pub rows: u32,
+    pub nulls: u32,
+    pub summary: Summary,
+    /// Squares of floats were asked for.
+    pub has_squares: bool,
+}
+
+/// Columns, and what is known of each, in the rows that one map leaves.
+type LeftBy = (Rc<DeleteMap>, Vec<(usize, Left)>);
+
 #[derive(Default)]
 struct Kept {
     columns: Vec<OfColumn>,
+    left: Option<LeftBy>,
     bytes: usize,
 }
 
@@ -141,9 +157,37 @@ impl Vectors {
         kept.block(column, block).values = Some(Rc::clone(values));
     }
 
+    /// What is known of a column in the rows that this map leaves: the map itself, not one like it.
+    pub fn left(&self, map: &Rc<DeleteMap>, column: usize) -> Option<Left> {
+        let kept = self.kept.borrow();
+        let (of_map, columns) = kept.left.as_ref()?;
+        let known = columns.iter().find(|(of_column, _)| *of_column == column);
+        known
+            .filter(|_| Rc::ptr_eq(of_map, map))
+            .map(|&(_, left)| left)
+    }
+
+    /// Keeps what is known of a column in the rows that this map leaves, and forgets what others left.
+    pub fn keep_left(&self, map: &Rc<DeleteMap>, column: usize, left: Left) {
+        self.has_grown.set(true);
+        let mut kept = self.kept.borrow_mut();
+        let same = kept
+            .left
+            .take()
+            .filter(|(of_map, _)| Rc::ptr_eq(of_map, map));
+        let (of_map, mut columns) = same.unwrap_or_else(|| (Rc::clone(map), Vec::new()));
+        columns.retain(|(of_column, _)| *of_column != column);
+        columns.push((column, left));
+        kept.left = Some((of_map, columns));
+    }
+
     /// Memory that it takes.
     pub fn bytes(&self) -> usize {
-        self.kept.borrow().bytes
+        let kept = self.kept.borrow();
+        let left = kept.left.as_ref().map_or(0, |(map, columns)| {
+            map.bytes() + columns.capacity() * size_of::<(usize, Left)>()
+        });
+        kept.bytes + left
     }
 
     /// Has it grown since this was asked last?

@@ -234,14 +234,17 @@ impl Fold {
         Some(cell)
     }
 
-    /// Is the state an extreme that no values change which lie between these bounds?
-    pub fn is_unmoved_by(self, cell: &Cell, known: &Known) -> bool {
+    pub fn is_extreme(self) -> bool {
         use Fold::{GreatestFloat, GreatestInt, LeastFloat, LeastInt};
-        let is_extreme = matches!(
+        matches!(
             self,
             LeastInt | GreatestInt | LeastFloat(_) | GreatestFloat(_)
-        );
-        is_extreme && self.with(cell, known, false) == Some(*cell)
+        )
+    }
+
+    /// Is the state an extreme that no values change which lie between these bounds?
+    pub fn is_unmoved_by(self, cell: &Cell, known: &Known) -> bool {
+        self.is_extreme() && self.with(cell, known, false) == Some(*cell)
     }
 }
 

@@ -1,7 +1,7 @@
 //! `VarveAggregate`: partial states of the groups of one table, folded from decoded columns (docs/design/0017).
 //!
 //! `node` is what the executor calls; `joined` runs the other side of a join; `parallel` is what processes share, `team` what a node does with it; `slices` put groups in the order of time, `sorter` in that of their columns; `source` finds chunks and rows of the tail, by an index where `places` says so; `selection` chooses its rows, window by window; `chunk` takes them in;
-//! `summaries` answer from headers and blocks' bounds; `lanes` decode columns, `clauses` of `conditions` choose rows, `runs` and `groups` tell groups apart; `fold` has the states that are kept
+//! `summaries` answer from headers and blocks' bounds, `left` from what the session knows of rows that are left; `lanes` decode columns, `clauses` of `conditions` choose rows, `runs` and `groups` tell groups apart; `fold` has the states that are kept
 //! here, `transition` those of any other aggregate.
 
 mod chunk;
@@ -17,6 +17,7 @@ mod groups;
 mod joined;
 mod known;
 pub mod lanes;
+mod left;
 mod monotone;
 mod node;
 mod parallel;

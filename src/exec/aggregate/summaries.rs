@@ -4,7 +4,7 @@
 use super::chunk::Work;
 use super::compile::{GroupColumn, Keep, Way, ROWS};
 use super::evaluate::guarded;
-use super::fold::int_of;
+use super::fold::{int_of, Cell, Fold};
 use super::known::Known;
 use super::lanes::{attribute_of, Class, Lane};
 use crate::chunk::datum;
@@ -40,29 +40,10 @@ impl Work {
             self.whole = Some(group);
             let first = self.groups.first_cell(group);
             let mut all = true;
-            for (at, aggregate) in self.compiled.aggregates.iter().enumerate() {
-                let known = match (&aggregate.keep, aggregate.vector) {
-                    (Keep::Fold { .. }, Some(ROWS)) => Some(Known::new(rows, 0, &Summary::EMPTY)),
-                    (Keep::Fold { .. }, Some(lane)) => {
-                        Some(of_chunk(&self.selection.lanes[lane], chunk))
-                    }
-                    _ => None,
-                };
-                let cell = &mut self.groups.cells[first + at];
-                let with = match (&aggregate.keep, known) {
-                    (Keep::Fold { fold, .. }, Some(known))
-                        if gone == 0 || aggregate.vector == Some(ROWS) =>
-                    {
-                        fold.with(cell, &known, aggregate.mean_only)
-                    }
-                    (Keep::Fold { fold, .. }, Some(known)) => {
-                        fold.is_unmoved_by(cell, &known).then_some(*cell)
-                    }
-                    _ => None,
-                };
-                match with {
+            for at in 0..count {
+                match self.answer(chunk, at, self.groups.cells[first + at], gone) {
                     Some(with) => {
-                        *cell = with;
+                        self.groups.cells[first + at] = with;
                         self.answered[at] = true;
                     }
                     None => all = false,
@@ -70,6 +51,34 @@ impl Work {
             }
             all
         }
+    }
+
+    /// The state of an aggregate with the rows of a chunk, but for those that are gone; None where only each value tells.
+    fn answer(&mut self, chunk: &Chunk, at: usize, cell: Cell, gone: u32) -> Option<Cell> {
+        let aggregate = &self.compiled.aggregates[at];
+        let (&Keep::Fold { fold, .. }, Some(lane)) = (&aggregate.keep, aggregate.vector) else {
+            return None;
+        };
+        let mean_only = aggregate.mean_only;
+        if lane == ROWS {
+            let rows = chunk.header.rows.saturating_sub(gone);
+            return fold.with(&cell, &Known::new(rows, 0, &Summary::EMPTY), mean_only);
+        }
+        let known = of_chunk(&self.selection.lanes[lane], chunk);
+        if gone > 0 && fold.is_unmoved_by(&cell, &known) {
+            return Some(cell);
+        }
+        let with = fold.with(&cell, &known, mean_only)?;
+        if gone == 0 {
+            return Some(with);
+        }
+        let with_squares = fold == Fold::Moments && !mean_only;
+        let left = match fold.is_extreme() {
+            // As a rule few blocks have to be decoded for those.
+            true => self.known_left(chunk, lane, with_squares)?,
+            false => self.left_of(chunk, lane, with_squares),
+        };
+        fold.with(&cell, &left, mean_only)
     }
 
     /// A group column of a chunk, where all its rows have the same. Bounds are values of rows only where all rows are there.
