@@ -8,7 +8,7 @@ use super::lanes::{class_of, Class};
 use super::monotone::{rises_with, width_of};
 use super::selection::Lanes;
 use super::slices::SlicePart;
-use super::sorter::SortKey;
+use super::sort_key::SortKey;
 use super::transition::{Definition, Transition};
 use super::zoned::Zoned;
 use crate::pg::node::{cast, items, list};

@@ -1,6 +1,6 @@
 //! `VarveAggregate`: partial states of the groups of one table, folded from decoded columns (docs/design/0017).
 //!
-//! `node` is what the executor calls; `joined` runs the other side of a join; `parallel` is what processes share, `team` what a node does with it; `slices` put groups in the order of time, `sorter` in that of their columns; `source` finds chunks and rows of the tail, by an index where `places` says so; `selection` chooses its rows, window by window; `chunk` takes them in;
+//! `node` is what the executor calls; `joined` runs the other side of a join; `parallel` is what processes share, `team` what a node does with it; `slices` put groups in the order of time, `sorter` in that of their columns, by `sort_key`; `source` finds chunks and rows of the tail, by an index where `places` says so; `selection` chooses its rows, window by window; `chunk` takes them in;
 //! `summaries` answer from headers and blocks' bounds, `left` from what the session knows of rows that are left; `lanes` decode columns, `clauses` of `conditions` choose rows, `runs` and `groups` tell groups apart; `fold` has the states that are kept
 //! here, `transition` those of any other aggregate.
 
@@ -25,6 +25,7 @@ pub mod places;
 mod runs;
 pub mod selection;
 mod slices;
+mod sort_key;
 mod sorter;
 pub mod source;
 mod summaries;
@@ -40,7 +41,7 @@ pub use groups::Groups;
 pub use lanes::{class_of, Class};
 pub use monotone::{is_bucket, is_epoch, number_of, rises_with};
 pub use node::{scan_methods, NAME};
-pub use sorter::SortKey;
+pub use sort_key::SortKey;
 
 /// Registers the node. Called once, when the library is loaded.
 pub fn init() {

@@ -3,67 +3,11 @@
 
 use super::chunk::Work;
 use super::emit::Emitter;
-use super::fold::int_of;
 use super::groups::Groups;
+use super::sort_key::SortKey;
 use crate::pg::executor;
 use pgrx::pg_sys::{self, Oid};
 use std::cmp::Ordering;
-
-/// A column by which groups are sorted, of those whose order is that of the integers they are stored as.
-#[derive(Clone, Copy)]
-pub struct SortKey {
-    /// Of the group columns, from 0.
-    pub column: usize,
-    /// That tells the order.
-    pub operator: Oid,
-    pub is_descending: bool,
-    pub has_nulls_first: bool,
-}
-
-impl SortKey {
-    /// As a plan has it.
-    pub fn numbers(self) -> [i32; 4] {
-        [
-            self.column as i32,
-            self.operator.to_u32() as i32,
-            i32::from(self.is_descending),
-            i32::from(self.has_nulls_first),
-        ]
-    }
-
-    /// From the numbers that a plan has of all of them.
-    pub fn of(numbers: &[i32]) -> Vec<SortKey> {
-        let (keys, _) = numbers.as_chunks();
-        keys.iter()
-            .map(
-                |&[column, operator, is_descending, has_nulls_first]| SortKey {
-                    column: column as usize,
-                    operator: Oid::from(operator as u32),
-                    is_descending: is_descending != 0,
-                    has_nulls_first: has_nulls_first != 0,
-                },
-            )
-            .collect()
-    }
-
-    fn compare(self, groups: &Groups, one: u32, other: u32) -> Ordering {
-        let length = groups.length(self.column);
-        let value = |group: u32| groups.values[group as usize * groups.columns() + self.column];
-        let ((one, one_null), (other, other_null)) = (value(one), value(other));
-        match (one_null, other_null) {
-            (true, true) => Ordering::Equal,
-            (false, false) => {
-                let order = int_of(one, length).cmp(&int_of(other, length));
-                match self.is_descending {
-                    true => order.reverse(),
-                    false => order,
-                }
-            }
-            (is_first, _) if is_first == self.has_nulls_first => Ordering::Less,
-            _ => Ordering::Greater,
-        }
-    }
-}
 
 /// What puts the groups of an execution in order.
 pub struct Sorter {
