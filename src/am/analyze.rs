@@ -10,7 +10,8 @@ use crate::chunk::chunk_cache;
 use crate::chunk::slot;
 use crate::chunk::tuple_kind::TupleKind;
 use crate::pg::heap::heap_callback;
-use crate::pg::relation;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
 use crate::pg::wake;
 use crate::table::visible::OpenChunk;
@@ -34,12 +35,18 @@ struct Choice {
 impl Choice {
     /// # Safety
     /// `table` must be open.
-    unsafe fn new(table: pg_sys::Relation) -> Choice {
+    unsafe fn new(table: Table<'_>) -> Choice {
         // SAFETY: by contract.
         let (pages, total, sampled) = unsafe {
             let (mut pages, mut total, mut visible) = (0, 0.0, 0.0);
             let widths = core::ptr::null_mut();
-            super::ddl::relation_estimate_size(table, widths, &mut pages, &mut total, &mut visible);
+            super::ddl::relation_estimate_size(
+                table.as_ptr(),
+                widths,
+                &mut pages,
+                &mut total,
+                &mut visible,
+            );
             (
                 f64::from(pages),
                 total,
@@ -89,17 +96,13 @@ impl Choice {
 }
 
 /// The greatest statistics target of a table's columns.
-unsafe fn statistics_target(table: pg_sys::Relation) -> i32 {
+unsafe fn statistics_target(table: Table<'_>) -> i32 {
     // SAFETY: the caller's contract; syscache look-ups.
     unsafe {
         let mut most = pg_sys::default_statistics_target;
-        for attribute in relation::attributes((*table).rd_att) {
+        for attribute in table.attributes() {
             let cache = pg_sys::SysCacheIdentifier::ATTNUM as i32;
-            let found = pg_sys::SearchSysCache2(
-                cache,
-                relation::oid(table).into(),
-                attribute.attnum.into(),
-            );
+            let found = pg_sys::SearchSysCache2(cache, table.oid().into(), attribute.attnum.into());
             if found.is_null() {
                 continue;
             }
@@ -133,13 +136,13 @@ impl Clock {
     ///
     /// # Safety
     /// `table` must be open.
-    unsafe fn new(table: pg_sys::Relation) -> Option<Clock> {
+    unsafe fn new(table: Table<'_>) -> Option<Clock> {
         // SAFETY: by contract.
         unsafe {
             let column = layout::of(table)
                 .time
                 .filter(|_| keys::may_have_chunks(table))?;
-            let attribute = &relation::attributes((*table).rd_att)[usize::from(column) - 1];
+            let attribute = &table.attributes()[usize::from(column) - 1];
             Some(Clock {
                 column: column as i16,
                 length: attribute.attlen,
@@ -209,7 +212,7 @@ struct PageState {
 
 impl AnalyzeState {
     /// Goes to another page. To be called before that is locked, since other pages are looked at for the first one.
-    unsafe fn next_page(&mut self, table: pg_sys::Relation) {
+    unsafe fn next_page(&mut self, table: Table<'_>) {
         if self.choice.is_none() {
             // SAFETY: the callers' contract: a scan's table.
             unsafe {
@@ -240,7 +243,9 @@ pub unsafe extern "C-unwind" fn scan_analyze_next_block(
     // SAFETY: called by core for a scan of ours.
     unsafe {
         let own = VarveScan::of(scan);
-        own.state().analyze.next_page(own.base.rs_rd);
+        own.state()
+            .analyze
+            .next_page(Table::from_ptr(own.base.rs_rd));
         wake::after_visit();
         heap_callback!(scan_analyze_next_block, own.heap, block, strategy)
     }
@@ -255,7 +260,9 @@ pub unsafe extern "C-unwind" fn scan_analyze_next_block(
     // SAFETY: called by core for a scan of ours.
     unsafe {
         let own = VarveScan::of(scan);
-        own.state().analyze.next_page(own.base.rs_rd);
+        own.state()
+            .analyze
+            .next_page(Table::from_ptr(own.base.rs_rd));
         wake::after_visit();
         heap_callback!(scan_analyze_next_block, own.heap, stream)
     }
@@ -272,7 +279,7 @@ pub unsafe extern "C-unwind" fn scan_analyze_next_tuple(
     // SAFETY: called by core for a scan of ours with a slot of ours.
     unsafe {
         let own = VarveScan::of(scan);
-        let table = own.base.rs_rd;
+        let table = Table::from_ptr(own.base.rs_rd);
         let state = &mut own.state().analyze;
         let AnalyzeState { choice, page, .. } = state;
         let choice = choice.as_mut().expect("BUG: no page to analyze");
@@ -303,7 +310,7 @@ pub unsafe extern "C-unwind" fn scan_analyze_next_tuple(
                 while let Some(row) = choice.next_of(*next, open.reader.rows()) {
                     *next = row + 1;
                     if !open.is_hidden(row) {
-                        slot::store_row(slot, &open.reader, row, relation::oid(table));
+                        slot::store_row(slot, &open.reader, row, table.oid());
                         return state.show(slot);
                     }
                 }
@@ -312,13 +319,13 @@ pub unsafe extern "C-unwind" fn scan_analyze_next_tuple(
             let Some(at) = page.headers.pop_front() else {
                 return false;
             };
-            let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-            if let Some(reader) = chunk_cache::reader_at(table, at, any) {
+            let any = Snapshot::any();
+            if let Some(reader) = chunk_cache::reader_at(Table::from_ptr(table.as_ptr()), at, any) {
                 let rows = reader.rows();
                 *live += f64::from(rows - reader.chunk.header.deleted);
                 *dead += f64::from(reader.chunk.header.deleted);
                 let mut self_snapshot = chunk_cache::dirty_snapshot();
-                let open = OpenChunk::new(reader, &mut self_snapshot);
+                let open = OpenChunk::new(reader, Snapshot::from_ptr(&mut self_snapshot));
                 page.chunk = Some((open, 0));
             }
         }

@@ -9,7 +9,8 @@ use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::compact::rewrite::{self, Version};
 use crate::pg::error;
 use crate::pg::page::PageCursor;
-use crate::pg::relation;
+use crate::pg::relation::{Index, Table};
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tuple;
 use crate::table::changes;
 use pgrx::pg_sys;
@@ -79,6 +80,12 @@ pub unsafe extern "C-unwind" fn relation_copy_for_cluster(
     vacuumed: *mut f64,
     recently_dead: *mut f64,
 ) {
+    // SAFETY: open, or valid, until core's call returns.
+    let old = unsafe { Table::from_ptr(old) };
+    // SAFETY: open, or valid, until core's call returns.
+    let new = unsafe { Table::from_ptr(new) };
+    // SAFETY: open, or valid, until core's call returns.
+    let index = (!index.is_null()).then(|| unsafe { Index::from_ptr(index) });
     // SAFETY: called by core with both relations locked exclusively; `new` is empty and of our method.
     unsafe {
         let mut counts = Counts::default();
@@ -89,8 +96,8 @@ pub unsafe extern "C-unwind" fn relation_copy_for_cluster(
             new,
             oldest,
             Cutoffs {
-                relfrozenxid: (*(*old).rd_rel).relfrozenxid,
-                relminmxid: (*(*old).rd_rel).relminmxid,
+                relfrozenxid: old.class().relfrozenxid,
+                relminmxid: old.class().relminmxid,
                 freeze: *freeze,
                 multi: *multi,
             },
@@ -100,20 +107,24 @@ pub unsafe extern "C-unwind" fn relation_copy_for_cluster(
             old,
             new,
             oldest,
-            rewrite: guarded!(begin_heap_rewrite(old, new, oldest, *freeze, *multi)),
+            rewrite: guarded!(begin_heap_rewrite(
+                old.as_ptr(),
+                new.as_ptr(),
+                oldest,
+                *freeze,
+                *multi
+            )),
             counts: &mut counts,
         };
         // nbtree's order can be sorted for; any other has to be read from the index.
-        let sortable = !index.is_null()
-            && (use_sort
-                || (*(*index).rd_rel).relam == pg_sys::BTREE_AM_OID
-                || (*(*index).rd_rel).relam == layout::index_am());
-        if sortable {
-            rows.copy_sorted(index);
-        } else if index.is_null() {
-            rows.scan(|rows, found| rows.rewrite(found));
-        } else {
-            rows.copy_from_index(index);
+        let is_sortable = |index: Index| {
+            let method = index.class().relam;
+            use_sort || method == pg_sys::BTREE_AM_OID || method == layout::index_am()
+        };
+        match index {
+            Some(index) if is_sortable(index) => rows.copy_sorted(index),
+            Some(index) => rows.copy_from_index(index),
+            None => rows.scan(|rows, found| rows.rewrite(found)),
         }
         let rewrite = rows.rewrite;
         guarded!(end_heap_rewrite(rewrite));
@@ -125,8 +136,8 @@ pub unsafe extern "C-unwind" fn relation_copy_for_cluster(
 
 /// Copies all chunks of which some header version is not dead to everybody.
 unsafe fn copy_chunks(
-    old: pg_sys::Relation,
-    new: pg_sys::Relation,
+    old: Table<'_>,
+    new: Table<'_>,
     oldest: pg_sys::TransactionId,
     cutoffs: Cutoffs,
     counts: &mut Counts,
@@ -136,7 +147,7 @@ unsafe fn copy_chunks(
         let mut known: FxHashMap<u64, usize> = FxHashMap::default();
         let mut chunks: Vec<Vec<Version>> = Vec::new();
         let mut cursor = PageCursor::new(old);
-        for block in 0..relation::blocks(old) {
+        for block in 0..old.blocks() {
             error::check_interrupts();
             cursor.go(block);
             let buffer = cursor.buffer();
@@ -146,7 +157,7 @@ unsafe fn copy_chunks(
                     if kind == TupleKind::Row {
                         continue;
                     }
-                    let mut found = item.to_heap_tuple(relation::oid(old));
+                    let mut found = item.to_heap_tuple(old.oid());
                     let state = state_of(&mut found, oldest, buffer, counts);
                     if kind != TupleKind::Header || state == State::Dead {
                         continue;
@@ -207,8 +218,8 @@ unsafe fn state_of(
 
 /// Tail rows on their way to the new file.
 struct Rows<'a> {
-    old: pg_sys::Relation,
-    new: pg_sys::Relation,
+    old: Table<'a>,
+    new: Table<'a>,
     oldest: pg_sys::TransactionId,
     rewrite: *mut RewriteState,
     counts: &'a mut Counts,
@@ -220,12 +231,19 @@ impl Rows<'_> {
         // SAFETY: the table is open; the slot is of heap's own type.
         unsafe {
             let ops = core::ptr::addr_of!(pg_sys::TTSOpsBufferHeapTuple);
-            let slot = pg_sys::MakeSingleTupleTableSlot((*self.old).rd_att, ops);
-            let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+            let slot = pg_sys::MakeSingleTupleTableSlot(self.old.descriptor().as_ptr(), ops);
+            let any = Snapshot::any();
             let flags = pg_sys::ScanOptions::SO_TYPE_SEQSCAN | pg_sys::ScanOptions::SO_ALLOW_STRAT;
             let none = core::ptr::null_mut();
-            let scan = pg_sys::heap_beginscan(self.old, any, 0, none, core::ptr::null_mut(), flags);
-            report(PROGRESS_TOTAL_BLOCKS, i64::from(relation::blocks(self.old)));
+            let scan = pg_sys::heap_beginscan(
+                self.old.as_ptr(),
+                any.as_ptr(),
+                0,
+                none,
+                core::ptr::null_mut(),
+                flags,
+            );
+            report(PROGRESS_TOTAL_BLOCKS, i64::from(self.old.blocks()));
             let forward = pg_sys::ScanDirection::ForwardScanDirection;
             while pg_sys::heap_getnextslot(scan, forward, slot) {
                 error::check_interrupts();
@@ -271,20 +289,24 @@ impl Rows<'_> {
     unsafe fn rewrite(&mut self, found: pg_sys::HeapTuple) {
         // SAFETY: the tuple is of the old table, whose columns are those of the new one.
         unsafe {
-            let descriptor = (*self.new).rd_att;
-            let natts = (*descriptor).natts as usize;
+            let descriptor = self.new.descriptor();
+            let natts = descriptor.len();
             let mut values = vec![pg_sys::Datum::from(0usize); natts];
             let mut nulls = vec![true; natts];
             pg_sys::heap_deform_tuple(
                 found,
-                (*self.old).rd_att,
+                self.old.descriptor().as_ptr(),
                 values.as_mut_ptr(),
                 nulls.as_mut_ptr(),
             );
-            for (null, attribute) in nulls.iter_mut().zip(relation::attributes(descriptor)) {
+            for (null, attribute) in nulls.iter_mut().zip(descriptor.attributes()) {
                 *null |= attribute.attisdropped;
             }
-            let copy = pg_sys::heap_form_tuple(descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
+            let copy = pg_sys::heap_form_tuple(
+                descriptor.as_ptr(),
+                values.as_mut_ptr(),
+                nulls.as_mut_ptr(),
+            );
             let rewrite = self.rewrite;
             guarded!(rewrite_heap_tuple(rewrite, found, copy));
             pg_sys::heap_freetuple(copy);
@@ -292,14 +314,14 @@ impl Rows<'_> {
         }
     }
 
-    unsafe fn copy_sorted(&mut self, index: pg_sys::Relation) {
+    unsafe fn copy_sorted(&mut self, index: Index<'_>) {
         // SAFETY: the index has nbtree's pages and operator classes.
         unsafe {
             // A series index has nbtree's pages and procedures; the sort insists on the name too.
             let _name = AsBtree::begin(index);
             let sort = pg_sys::tuplesort_begin_cluster(
-                (*self.old).rd_att,
-                index,
+                self.old.descriptor().as_ptr(),
+                index.as_ptr(),
                 pg_sys::maintenance_work_mem,
                 core::ptr::null_mut(),
                 0,
@@ -320,12 +342,13 @@ impl Rows<'_> {
         }
     }
 
-    unsafe fn copy_from_index(&mut self, index: pg_sys::Relation) {
+    unsafe fn copy_from_index(&mut self, index: Index<'_>) {
         // SAFETY: the slot is of the table's type; index scans of a table show rows only.
         unsafe {
-            let slot = pg_sys::table_slot_create(self.old, core::ptr::null_mut());
-            let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-            let scan = pg_sys::index_beginscan(self.old, index, any, 0, 0);
+            let slot = pg_sys::table_slot_create(self.old.as_ptr(), core::ptr::null_mut());
+            let any = Snapshot::any();
+            let scan =
+                pg_sys::index_beginscan(self.old.as_ptr(), index.as_ptr(), any.as_ptr(), 0, 0);
             pg_sys::index_rescan(scan, core::ptr::null_mut(), 0, core::ptr::null_mut(), 0);
             let forward = pg_sys::ScanDirection::ForwardScanDirection;
             while pg_sys::index_getnext_slot(scan, forward, slot) {

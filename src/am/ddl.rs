@@ -4,7 +4,7 @@ use crate::catalog::chunk_marker;
 use crate::catalog::marker_file::File;
 use crate::chunk::density;
 use crate::pg::heap::heap_callback;
-use crate::pg::relation;
+use crate::pg::relation::Table;
 use crate::pg::wake;
 use crate::rollup::watch;
 use crate::table::{changes, quiet};
@@ -19,6 +19,8 @@ type FileName = pg_sys::RelFileLocator;
 /// SET TABLESPACE: the same bytes under another name.
 #[pg_guard]
 pub unsafe extern "C-unwind" fn relation_copy_data(table: pg_sys::Relation, to: *const FileName) {
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
     // SAFETY: called by core with the table locked exclusively.
     unsafe {
         changes::flush_before_rewrite(table);
@@ -26,9 +28,9 @@ pub unsafe extern "C-unwind" fn relation_copy_data(table: pg_sys::Relation, to: 
         let (number, tablespace) = ((*to).relNode, (*to).spcNode);
         #[cfg(feature = "pg17")]
         let (number, tablespace) = ((*to).relNumber, (*to).spcOid);
-        let to_file = File::at(number, tablespace, (*table).rd_backend);
+        let to_file = File::at(number, tablespace, (*table.as_ptr()).rd_backend);
         chunk_marker::carry(table, to_file);
-        heap_callback!(relation_copy_data, table, to);
+        heap_callback!(relation_copy_data, table.as_ptr(), to);
     }
 }
 
@@ -41,6 +43,8 @@ pub unsafe extern "C-unwind" fn relation_set_new_file(
     freeze_xid: *mut pg_sys::TransactionId,
     min_multi: *mut pg_sys::MultiXactId,
 ) {
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
     // SAFETY: called by core with the table locked exclusively.
     unsafe {
         watch::emptied(table);
@@ -48,13 +52,13 @@ pub unsafe extern "C-unwind" fn relation_set_new_file(
         let number = (*name).relNode;
         #[cfg(feature = "pg17")]
         let number = (*name).relNumber;
-        if number != relation::file_number(table) {
+        if number != table.file_number() {
             chunk_marker::drop_marker(table);
         }
         #[cfg(feature = "pg15")]
         heap_callback!(
             relation_set_new_filenode,
-            table,
+            table.as_ptr(),
             name,
             persistence,
             freeze_xid,
@@ -63,7 +67,7 @@ pub unsafe extern "C-unwind" fn relation_set_new_file(
         #[cfg(feature = "pg17")]
         heap_callback!(
             relation_set_new_filelocator,
-            table,
+            table.as_ptr(),
             name,
             persistence,
             freeze_xid,
@@ -75,15 +79,19 @@ pub unsafe extern "C-unwind" fn relation_set_new_file(
 /// TRUNCATE of a table whose file this transaction has made.
 #[pg_guard]
 pub unsafe extern "C-unwind" fn relation_nontransactional_truncate(table: pg_sys::Relation) {
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
     // SAFETY: called by core with the table locked exclusively.
     unsafe {
         watch::emptied(table);
-        heap_callback!(relation_nontransactional_truncate, table);
+        heap_callback!(relation_nontransactional_truncate, table.as_ptr());
     }
 }
 
 #[pg_guard]
 pub unsafe extern "C-unwind" fn relation_toast_am(_table: pg_sys::Relation) -> pg_sys::Oid {
+    // SAFETY: open, or valid, until core's call returns.
+    let _table = unsafe { Table::from_ptr(_table) };
     // Values too large for a tail row are toasted as heap does it.
     pg_sys::HEAP_TABLE_AM_OID
 }
@@ -97,18 +105,20 @@ pub unsafe extern "C-unwind" fn relation_estimate_size(
     tuples: *mut f64,
     all_visible: *mut f64,
 ) {
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
     // SAFETY: called by the planner with an open relation.
     unsafe {
         super::unique::intercept::intercept(table);
         heap_callback!(
             relation_estimate_size,
-            table,
+            table.as_ptr(),
             widths,
             pages,
             tuples,
             all_visible
         );
-        let blocks = relation::blocks(table);
+        let blocks = table.blocks();
         if let Some(rows) = super::estimate::rows(table, blocks) {
             *pages = blocks;
             *tuples = rows.round();
@@ -123,10 +133,12 @@ pub unsafe extern "C-unwind" fn relation_vacuum(
     params: *mut pg_sys::VacuumParams,
     strategy: pg_sys::BufferAccessStrategy,
 ) {
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
     // SAFETY: called by core with a locked table in a transaction of its own.
     unsafe {
         quiet::unsettle(table);
-        heap_callback!(relation_vacuum, table, params, strategy);
+        heap_callback!(relation_vacuum, table.as_ptr(), params, strategy);
         density::store_rows(table);
         wake::after_visit();
     }

@@ -10,7 +10,8 @@ use crate::chunk::density::{self, CountedChunk, Density};
 use crate::chunk::index_entries;
 use crate::pg::activity;
 use crate::pg::nbtree::EntryScan;
-use crate::pg::relation::{self, Open};
+use crate::pg::relation::{OpenIndex, Table};
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::visibility_map;
 use pgrx::pg_sys;
@@ -69,7 +70,7 @@ thread_local! {
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn rows(table: pg_sys::Relation, blocks: u32) -> Option<f64> {
+pub unsafe fn rows(table: Table<'_>, blocks: u32) -> Option<f64> {
     // SAFETY: by contract.
     let stated = unsafe { stated(table, blocks) };
     let (first, is_dense) = (
@@ -81,7 +82,7 @@ pub unsafe fn rows(table: pg_sys::Relation, blocks: u32) -> Option<f64> {
         // SAFETY: by contract.
         let (found, live) = unsafe {
             // Where VACUUM or ANALYZE has counted rows, those that were reported later are counted twice.
-            let is_exact = (*(*table).rd_rel).reltuples < 0.0;
+            let is_exact = table.class().reltuples < 0.0;
             let live = is_exact.then(|| activity::live_rows(table)).flatten();
             (found_from(table, first, blocks), live)
         };
@@ -95,7 +96,7 @@ pub unsafe fn rows(table: pg_sys::Relation, blocks: u32) -> Option<f64> {
 }
 
 /// What `pg_class` states; nothing where rows are not known, or a quarter of the pages that nobody had to look at were changed since.
-unsafe fn stated(table: pg_sys::Relation, blocks: u32) -> Stated {
+unsafe fn stated(table: Table<'_>, blocks: u32) -> Stated {
     let nothing = Stated {
         pages: 0,
         rows: 0.0,
@@ -104,15 +105,15 @@ unsafe fn stated(table: pg_sys::Relation, blocks: u32) -> Stated {
     };
     // SAFETY: the callers' contract.
     unsafe {
-        let form = (*table).rd_rel;
-        let (pages, rows) = ((*form).relpages, (*form).reltuples);
+        let form = table.class();
+        let (pages, rows) = (form.relpages, form.reltuples);
         if pages < 1 || rows < 0.0 {
             return nothing;
         }
         let pages = (pages as u32).min(blocks);
         let visible = visibility_map::visible_pages(table, blocks);
         // Compact writes none when it is done, and leaves bits; of tables that have none, it is not known whether they had any.
-        let visible_then = match (*form).relallvisible {
+        let visible_then = match form.relallvisible {
             0 if visible == 0 => None,
             0 => Some(pages),
             some => Some((some as u32).min(pages)),
@@ -133,12 +134,12 @@ unsafe fn stated(table: pg_sys::Relation, blocks: u32) -> Stated {
 }
 
 /// What the pages from `first` on have, as this backend remembers it or finds it out.
-unsafe fn found_from(table: pg_sys::Relation, first: u32, blocks: u32) -> Estimate {
+unsafe fn found_from(table: Table<'_>, first: u32, blocks: u32) -> Estimate {
     // SAFETY: the caller's contract.
     let (oid, file, now) = unsafe {
         (
-            relation::oid(table),
-            relation::file_number(table),
+            table.oid(),
+            table.file_number(),
             pg_sys::GetCurrentStatementStartTimestamp(),
         )
     };
@@ -180,20 +181,19 @@ unsafe fn found_from(table: pg_sys::Relation, first: u32, blocks: u32) -> Estima
 
 /// Chunks with headers on pages from `first` on that a series index finds at once: those that may have any series, and those of
 /// the first series.
-unsafe fn count_some(table: pg_sys::Relation, first: u32) -> Vec<CountedChunk> {
+unsafe fn count_some(table: Table<'_>, first: u32) -> Vec<CountedChunk> {
     let mut headers: Vec<Tid> = Vec::new();
     // SAFETY: the caller's contract; the index stays open until the scan has ended, and nothing is fetched by it.
     unsafe {
         // One that is being built has no pages yet.
-        let is_built = |index: &Open| {
-            !pg_sys::ReindexIsProcessingIndex(relation::oid(index.rel()))
-                && relation::blocks(index.rel()) > 0
+        let is_built = |index: &OpenIndex| {
+            !pg_sys::ReindexIsProcessingIndex(index.rel().oid()) && index.rel().blocks() > 0
         };
         let Some(index) = layout::series_indexes(table).into_iter().find(is_built) else {
             return Vec::new();
         };
         let nulls = series_index::all_null(index.rel());
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let any = Snapshot::any();
         let mut entries = EntryScan::begin(index.rel(), any, nulls.len());
         for keys in [&nulls[..], &[]] {
             entries.restart(keys);

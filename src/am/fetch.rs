@@ -6,7 +6,8 @@ use crate::chunk::slot;
 use crate::chunk::tuple_kind::TupleKind;
 use crate::pg::heap::heap_callback;
 use crate::pg::memory;
-use crate::pg::relation;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::{Snapshot, Stamp};
 use crate::pg::tid::{self, Tid};
 use crate::table::changes;
 use crate::table::crosscheck;
@@ -21,14 +22,16 @@ use std::rc::Rc;
 pub unsafe extern "C-unwind" fn index_fetch_begin(
     table: pg_sys::Relation,
 ) -> *mut pg_sys::IndexFetchTableData {
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
     // SAFETY: called by core with an open relation.
     unsafe {
         #[cfg(feature = "pg17")]
         super::search::refuse_partial_index(table);
         super::unique::intercept::intercept(table);
         let fetch: *mut VarveFetch = pg_sys::palloc0(core::mem::size_of::<VarveFetch>()).cast();
-        (*fetch).base.rel = table;
-        (*fetch).heap = heap_callback!(index_fetch_begin, table);
+        (*fetch).base.rel = table.as_ptr();
+        (*fetch).heap = heap_callback!(index_fetch_begin, table.as_ptr());
         (*fetch).recent = memory::own(pg_sys::CurrentMemoryContext, Vec::new());
         fetch.cast()
     }
@@ -64,10 +67,12 @@ pub unsafe extern "C-unwind" fn index_fetch_tuple(
     call_again: *mut bool,
     all_dead: *mut bool,
 ) -> bool {
+    // SAFETY: open, or valid, until core's call returns.
+    let snapshot = unsafe { Snapshot::from_ptr(snapshot) };
     // SAFETY: called by core with a slot of ours.
     unsafe {
         let own = &mut *fetch.cast::<VarveFetch>();
-        let table = own.base.rel;
+        let table = Table::from_ptr(own.base.rel);
         let at = tid::read(item);
         changes::check_readable(table, snapshot);
         if !at.is_virtual() {
@@ -77,7 +82,7 @@ pub unsafe extern "C-unwind" fn index_fetch_tuple(
                     index_fetch_tuple,
                     heap,
                     item,
-                    snapshot,
+                    snapshot.as_ptr(),
                     slot,
                     call_again,
                     all_dead
@@ -92,10 +97,10 @@ pub unsafe extern "C-unwind" fn index_fetch_tuple(
         let Some((header, row)) = at.row_of() else {
             return false;
         };
-        if (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_DIRTY {
+        if snapshot.is_dirty() {
             return fetch_unchanged(own, at, snapshot, slot);
         }
-        let stamp = (snapshot, (*snapshot).curcid);
+        let stamp = snapshot.stamp();
         let recent = &mut *own.recent;
         let fits = |chunk: &RecentChunk| chunk.header == header && chunk.snapshot == stamp;
         if !recent.last().is_some_and(fits) {
@@ -116,7 +121,7 @@ pub unsafe extern "C-unwind" fn index_fetch_tuple(
         }
         match recent.last() {
             Some(last) if row < last.open.reader.rows() && !last.open.is_hidden(row) => {
-                slot::store_row(slot, &last.open.reader, row, relation::oid(table));
+                slot::store_row(slot, &last.open.reader, row, table.oid());
                 true
             }
             _ => false,
@@ -128,21 +133,17 @@ pub unsafe extern "C-unwind" fn index_fetch_tuple(
 unsafe fn fetch_unchanged(
     fetch: &VarveFetch,
     at: Tid,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'_>,
     slot: *mut pg_sys::TupleTableSlot,
 ) -> bool {
     // SAFETY: the caller's contract; a dirty snapshot is its owner's to be written to.
     unsafe {
-        (*snapshot).xmin = pg_sys::InvalidTransactionId;
-        (*snapshot).xmax = pg_sys::InvalidTransactionId;
-        (*snapshot).speculativeToken = 0;
-        let (table, any) = (
-            fetch.base.rel,
-            core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData),
-        );
+        snapshot.clear_answer();
+        (*snapshot.as_ptr()).speculativeToken = 0;
+        let (table, any) = (Table::from_ptr(fetch.base.rel), Snapshot::any());
         let offered = (*fetch.recent)
             .last()
-            .filter(|chunk| chunk.snapshot.0.is_null());
+            .filter(|chunk| chunk.snapshot == Stamp::NONE);
         let found = match (offered, at.row_of()) {
             (Some(chunk), Some((header, row))) if chunk.header == header => {
                 Some((Rc::clone(&chunk.open.reader), row))
@@ -150,7 +151,7 @@ unsafe fn fetch_unchanged(
             _ => visible_row(table, at, any),
         };
         if let Some((reader, row)) = &found {
-            slot::store_row(slot, reader, *row, relation::oid(table));
+            slot::store_row(slot, reader, *row, table.oid());
         }
         found.is_some()
     }
@@ -163,12 +164,22 @@ pub unsafe extern "C-unwind" fn tuple_fetch_row_version(
     snapshot: pg_sys::Snapshot,
     slot: *mut pg_sys::TupleTableSlot,
 ) -> bool {
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
+    // SAFETY: open, or valid, until core's call returns.
+    let snapshot = unsafe { Snapshot::from_ptr(snapshot) };
     // SAFETY: called by core with a slot of ours.
     unsafe {
         let at = tid::read(item);
         if !at.is_virtual() {
             let found = slot::as_heap(slot, || {
-                heap_callback!(tuple_fetch_row_version, table, item, snapshot, slot)
+                heap_callback!(
+                    tuple_fetch_row_version,
+                    table.as_ptr(),
+                    item,
+                    snapshot.as_ptr(),
+                    slot
+                )
             });
             if found && classify_slot(slot) != TupleKind::Row {
                 slot::clear_slot(slot);
@@ -178,7 +189,7 @@ pub unsafe extern "C-unwind" fn tuple_fetch_row_version(
         }
         match visible_row(table, at, snapshot) {
             Some((reader, row)) => {
-                slot::store_row(slot, &reader, row, relation::oid(table));
+                slot::store_row(slot, &reader, row, table.oid());
                 true
             }
             None => false,
@@ -196,7 +207,7 @@ pub unsafe extern "C-unwind" fn tuple_tid_valid(
         let own = VarveScan::of(scan);
         let at = tid::read(item);
         match at.row_of() {
-            Some((header, _)) => header.block < relation::blocks(own.base.rs_rd),
+            Some((header, _)) => header.block < Table::from_ptr(own.base.rs_rd).blocks(),
             None => !at.is_virtual() && heap_callback!(tuple_tid_valid, own.heap, item),
         }
     }
@@ -210,7 +221,11 @@ pub unsafe extern "C-unwind" fn tuple_get_latest_tid(
     // SAFETY: called by core for a scan of ours.
     unsafe {
         let base = &VarveScan::of(scan).base;
-        if let Some(at) = follow::latest(base.rs_rd, tid::read(item), base.rs_snapshot) {
+        if let Some(at) = follow::latest(
+            Table::from_ptr(base.rs_rd),
+            tid::read(item),
+            Snapshot::from_ptr(base.rs_snapshot),
+        ) {
             *item = tid::to_pg(at);
         }
     }
@@ -222,6 +237,10 @@ pub unsafe extern "C-unwind" fn tuple_satisfies_snapshot(
     slot: *mut pg_sys::TupleTableSlot,
     snapshot: pg_sys::Snapshot,
 ) -> bool {
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
+    // SAFETY: open, or valid, until core's call returns.
+    let snapshot = unsafe { Snapshot::from_ptr(snapshot) };
     // SAFETY: called by core with a slot that holds a row of this table.
     unsafe {
         let at = tid::from_pg(&(*slot).tts_tid);
@@ -229,7 +248,12 @@ pub unsafe extern "C-unwind" fn tuple_satisfies_snapshot(
             visible_row(table, at, snapshot).is_some()
                 || crosscheck::sees_row_of_newer(table, at, snapshot)
         } else {
-            heap_callback!(tuple_satisfies_snapshot, table, slot, snapshot)
+            heap_callback!(
+                tuple_satisfies_snapshot,
+                table.as_ptr(),
+                slot,
+                snapshot.as_ptr()
+            )
         }
     }
 }

@@ -5,7 +5,7 @@
 use crate::catalog::chunk_marker;
 use crate::chunk::density;
 use crate::pg::activity;
-use crate::pg::relation;
+use crate::pg::relation::Table;
 use crate::pg::visibility_map;
 use pgrx::pg_sys;
 use std::cell::RefCell;
@@ -45,7 +45,7 @@ thread_local! {
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn rows(table: pg_sys::Relation, stated: &Stated, behind: f64) -> Option<f64> {
+pub unsafe fn rows(table: Table<'_>, stated: &Stated, behind: f64) -> Option<f64> {
     let may_be_wrong = match stated.changed {
         Some(_) => stated.lacking > 0,
         None => stated.pages as usize <= PAGES,
@@ -56,8 +56,8 @@ pub unsafe fn rows(table: pg_sys::Relation, stated: &Stated, behind: f64) -> Opt
     // SAFETY: by contract.
     unsafe {
         let (oid, file, now) = (
-            relation::oid(table),
-            relation::file_number(table),
+            table.oid(),
+            table.file_number(),
             pg_sys::GetCurrentStatementStartTimestamp(),
         );
         let of = (stated.pages, stated.rows.to_bits(), stated.lacking);
@@ -85,7 +85,7 @@ pub unsafe fn rows(table: pg_sys::Relation, stated: &Stated, behind: f64) -> Opt
     }
 }
 
-unsafe fn count(table: pg_sys::Relation, stated: &Stated, behind: f64) -> Option<f64> {
+unsafe fn count(table: Table<'_>, stated: &Stated, behind: f64) -> Option<f64> {
     // SAFETY: the caller's contract.
     unsafe {
         if stated.pages as usize <= PAGES && stated.lacking == stated.pages {
@@ -103,7 +103,7 @@ unsafe fn count(table: pg_sys::Relation, stated: &Stated, behind: f64) -> Option
 }
 
 /// How many rows are new on the stated pages at least, and at most: the second is no greater than the first and all rows that are stated.
-unsafe fn bounds(table: pg_sys::Relation, stated: &Stated, changed: u32) -> (f64, f64) {
+unsafe fn bounds(table: Table<'_>, stated: &Stated, changed: u32) -> (f64, f64) {
     // SAFETY: the caller's contract.
     let Some(pages) = (unsafe { visibility_map::changed_pages(table, stated.pages, MOST_CHANGED) })
     else {

@@ -3,6 +3,7 @@
 
 use crate::chunk::index_entries::{entry_of_header, header_of_entry};
 use crate::pg::heap::heap_callback;
+use crate::pg::relation::Table;
 use crate::pg::tid;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -12,6 +13,8 @@ pub unsafe extern "C-unwind" fn index_delete_tuples(
     table: pg_sys::Relation,
     state: *mut pg_sys::TM_IndexDeleteOp,
 ) -> pg_sys::TransactionId {
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
     // SAFETY: called by core with as many entries as it says. Heap sorts them, may leave some out, and keeps their numbers.
     unsafe {
         let mut headers = Vec::new();
@@ -21,7 +24,7 @@ pub unsafe extern "C-unwind" fn index_delete_tuples(
                 headers.push(entry.id);
             }
         }
-        let horizon = heap_callback!(index_delete_tuples, table, state);
+        let horizon = heap_callback!(index_delete_tuples, table.as_ptr(), state);
         if !headers.is_empty() {
             headers.sort_unstable();
             for entry in entries(state) {

@@ -10,7 +10,9 @@ use crate::chunk::write;
 use crate::compact::torture;
 use crate::ingest::batch;
 use crate::pg::heap::heap_callback;
-use crate::pg::relation;
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
 use crate::pg::wake;
 use crate::rollup::watch;
@@ -33,6 +35,8 @@ pub unsafe extern "C-unwind" fn tuple_insert(
     options: i32,
     bulk: *mut pg_sys::BulkInsertStateData,
 ) {
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
     // SAFETY: called by core with a filled slot.
     unsafe {
         intercept(table);
@@ -41,9 +45,9 @@ pub unsafe extern "C-unwind" fn tuple_insert(
             arm_ordinary(table);
             batch::collect(table, slot, command, options);
             (*slot).tts_tid = tid::to_pg(tid::PENDING);
-            (*slot).tts_tableOid = relation::oid(table);
+            (*slot).tts_tableOid = table.oid();
         } else {
-            heap_callback!(tuple_insert, table, slot, command, options, bulk);
+            heap_callback!(tuple_insert, table.as_ptr(), slot, command, options, bulk);
             note_tail_row(table, slot);
         }
     }
@@ -58,13 +62,15 @@ pub unsafe extern "C-unwind" fn tuple_insert_speculative(
     bulk: *mut pg_sys::BulkInsertStateData,
     token: u32,
 ) {
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
     // SAFETY: called by core with a filled slot.
     unsafe {
         intercept(table);
         watch::inserted(table, slot);
         heap_callback!(
             tuple_insert_speculative,
-            table,
+            table.as_ptr(),
             slot,
             command,
             options,
@@ -84,6 +90,8 @@ pub unsafe extern "C-unwind" fn multi_insert(
     options: i32,
     bulk: *mut pg_sys::BulkInsertStateData,
 ) {
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
     // SAFETY: called by core with `count` filled slots. Only COPY calls it.
     unsafe {
         intercept(table);
@@ -97,10 +105,10 @@ pub unsafe extern "C-unwind" fn multi_insert(
                 let slot = *slots.add(at);
                 batch::collect(table, slot, command, options);
                 (*slot).tts_tid = tid::to_pg(tid::PENDING);
-                (*slot).tts_tableOid = relation::oid(table);
+                (*slot).tts_tableOid = table.oid();
             }
         } else {
-            pg_sys::heap_multi_insert(table, slots, count, command, options, bulk);
+            pg_sys::heap_multi_insert(table.as_ptr(), slots, count, command, options, bulk);
             for at in 0..count as usize {
                 note_tail_row(table, *slots.add(at));
             }
@@ -109,7 +117,7 @@ pub unsafe extern "C-unwind" fn multi_insert(
 }
 
 /// A row has come to the tail.
-unsafe fn note_tail_row(table: pg_sys::Relation, slot: *mut pg_sys::TupleTableSlot) {
+unsafe fn note_tail_row(table: Table<'_>, slot: *mut pg_sys::TupleTableSlot) {
     // SAFETY: the callers' contract.
     unsafe {
         let at = tid::from_pg(&(*slot).tts_tid);
@@ -121,6 +129,8 @@ unsafe fn note_tail_row(table: pg_sys::Relation, slot: *mut pg_sys::TupleTableSl
 
 #[pg_guard]
 pub unsafe extern "C-unwind" fn finish_bulk_insert(table: pg_sys::Relation, _options: i32) {
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
     // SAFETY: called by core at the end of a COPY into this table.
     unsafe { batch::finish_table(table) }
 }
@@ -133,7 +143,7 @@ enum Held {
 
 /// Locks a compressed row, to change it, and looks it up in its chunk's newest version.
 unsafe fn hold(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     at: Tid,
     mode: pg_sys::LockTupleMode::Type,
     command: pg_sys::CommandId,
@@ -155,7 +165,7 @@ unsafe fn hold(
         (*failure).xmax = pg_sys::InvalidTransactionId;
         (*failure).cmax = pg_sys::InvalidCommandId;
         (*failure).traversed = false;
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let any = Snapshot::any();
         let Some((seen, row)) = visible::visible_row(table, at, any) else {
             return Held::Not(pg_sys::TM_Result::TM_Deleted);
         };
@@ -212,21 +222,27 @@ pub unsafe extern "C-unwind" fn tuple_delete(
     failure: *mut pg_sys::TM_FailureData,
     changing_partition: bool,
 ) -> Outcome {
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
+    // SAFETY: open, or valid, until core's call returns.
+    let snapshot = unsafe { Snapshot::from_ptr(snapshot) };
+    // SAFETY: open, or valid, until core's call returns.
+    let transaction = unsafe { Snapshot::from_ptr(transaction) };
     // SAFETY: called by core.
     unsafe {
         let known = tid::read(item);
         let mut at = known;
         if !at.is_virtual() {
-            if !handover::lock_origin(table, at, pg_sys::AccessExclusiveLock, wait) {
+            if !handover::lock_origin(table, at, LockMode::AccessExclusive, wait) {
                 return pg_sys::TM_Result::TM_BeingModified;
             }
             let result = heap_callback!(
                 tuple_delete,
-                table,
+                table.as_ptr(),
                 item,
                 command,
-                snapshot,
-                transaction,
+                snapshot.as_ptr(),
+                transaction.as_ptr(),
                 wait,
                 failure,
                 changing_partition,
@@ -248,7 +264,7 @@ pub unsafe extern "C-unwind" fn tuple_delete(
             {
                 deferred::keep_for_triggers(table);
                 watch::removed(table, &reader, row);
-                relation::check_serializable(table);
+                table.check_serializable();
                 let successor = changing_partition.then_some(MOVED_TO_ANOTHER_PARTITION);
                 if stream::is_streamed(table, command) {
                     stream::delete(table, &reader, row, command, successor);
@@ -293,6 +309,12 @@ pub unsafe extern "C-unwind" fn tuple_update(
     mode: *mut pg_sys::LockTupleMode::Type,
     update_indexes: *mut UpdateIndexes,
 ) -> Outcome {
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
+    // SAFETY: open, or valid, until core's call returns.
+    let snapshot = unsafe { Snapshot::from_ptr(snapshot) };
+    // SAFETY: open, or valid, until core's call returns.
+    let transaction = unsafe { Snapshot::from_ptr(transaction) };
     // SAFETY: called by core.
     unsafe {
         intercept(table);
@@ -301,12 +323,12 @@ pub unsafe extern "C-unwind" fn tuple_update(
         if !at.is_virtual() {
             let result = heap_callback!(
                 tuple_update,
-                table,
+                table.as_ptr(),
                 item,
                 slot,
                 command,
-                snapshot,
-                transaction,
+                snapshot.as_ptr(),
+                transaction.as_ptr(),
                 wait,
                 failure,
                 mode,
@@ -342,7 +364,14 @@ pub unsafe extern "C-unwind" fn tuple_update(
                 if stream::is_streamed(table, command) {
                     stream::update(table, &reader, row, command, slot);
                 } else {
-                    heap_callback!(tuple_insert, table, slot, command, 0, core::ptr::null_mut());
+                    heap_callback!(
+                        tuple_insert,
+                        table.as_ptr(),
+                        slot,
+                        command,
+                        0,
+                        core::ptr::null_mut()
+                    );
                     let next = tid::from_pg(&(*slot).tts_tid);
                     changes::record(&reader.chunk, row, command, command, Some(next));
                     note_kept_key(table, slot, *mode);
@@ -363,7 +392,7 @@ pub unsafe extern "C-unwind" fn tuple_update(
 
 /// Tells those who enter the row's keys that an update has kept them.
 unsafe fn note_kept_key(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     slot: *mut pg_sys::TupleTableSlot,
     mode: pg_sys::LockTupleMode::Type,
 ) {
@@ -375,7 +404,7 @@ unsafe fn note_kept_key(
 
 /// Lets a newer version of a new version of a compressed row have the row's locks.
 unsafe fn after_tail_update(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     at: Tid,
     next: Tid,
     mode: pg_sys::LockTupleMode::Type,
@@ -383,7 +412,7 @@ unsafe fn after_tail_update(
     // SAFETY: the caller's contract.
     unsafe {
         if mode == pg_sys::LockTupleMode::LockTupleExclusive {
-            handover::lock_origin(table, at, pg_sys::AccessExclusiveLock, true);
+            handover::lock_origin(table, at, LockMode::AccessExclusive, true);
         }
         handover::note_next_version(table, at, next);
     }
@@ -402,6 +431,10 @@ pub unsafe extern "C-unwind" fn tuple_lock(
     flags: u8,
     failure: *mut pg_sys::TM_FailureData,
 ) -> Outcome {
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
+    // SAFETY: open, or valid, until core's call returns.
+    let snapshot = unsafe { Snapshot::from_ptr(snapshot) };
     let request = Request {
         mode,
         policy,
@@ -424,9 +457,9 @@ pub unsafe extern "C-unwind" fn tuple_lock(
 
 #[expect(clippy::too_many_arguments, reason = "the table AM's signature")]
 unsafe fn lock(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     item: pg_sys::ItemPointer,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'_>,
     slot: *mut pg_sys::TupleTableSlot,
     command: pg_sys::CommandId,
     request: Request,
@@ -455,7 +488,7 @@ unsafe fn lock(
 /// Goes on with a tail row that turned out to have been sealed.
 #[expect(clippy::too_many_arguments, reason = "the table AM's signature")]
 unsafe fn after_tail_lock(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     item: pg_sys::ItemPointer,
     slot: *mut pg_sys::TupleTableSlot,
     command: pg_sys::CommandId,
@@ -482,7 +515,7 @@ unsafe fn after_tail_lock(
 /// Locks the key of a compressed row that others have updated, all but its key: the row as the caller knows it will do, if
 /// its new version can be locked as well.
 unsafe fn locks_key(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     old: &Reader,
     row: u32,
     next: Tid,
@@ -499,7 +532,7 @@ unsafe fn locks_key(
         }
         let mut item = tid::to_pg(next);
         let mut failure = pg_sys::TM_FailureData::default();
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let any = Snapshot::any();
         let result = follow::lock_tail_row(
             table,
             &mut item,
@@ -534,7 +567,7 @@ unsafe fn locks_key(
 /// Locks the chunk of a compressed row, following an update when the caller wants that. `failure` says whether one has been followed
 /// already: who asked has to look at the row again then.
 unsafe fn lock_compressed(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     item: pg_sys::ItemPointer,
     slot: *mut pg_sys::TupleTableSlot,
     command: pg_sys::CommandId,
@@ -546,7 +579,7 @@ unsafe fn lock_compressed(
     // SAFETY: the caller's contract.
     unsafe {
         let at = tid::read(item);
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let any = Snapshot::any();
         (*failure).ctid = *item;
         let Some((seen, row)) = visible::visible_row(table, at, any) else {
             return pg_sys::TM_Result::TM_Deleted;
@@ -570,7 +603,7 @@ unsafe fn lock_compressed(
         (*failure).xmax = newest.chunk.xmin;
         match locks::row_state(&newest.chunk, row) {
             RowState::Live => {
-                slot::store_row(slot, &newest, row, relation::oid(table));
+                slot::store_row(slot, &newest, row, table.oid());
                 pg_sys::TM_Result::TM_Ok
             }
             RowState::OwnChange(_) if follow_updates && (*failure).traversed => {
@@ -596,7 +629,7 @@ unsafe fn lock_compressed(
             RowState::Updated(next)
                 if locks_key(table, &newest, row, next, slot, command, request) =>
             {
-                slot::store_row(slot, &newest, row, relation::oid(table));
+                slot::store_row(slot, &newest, row, table.oid());
                 pg_sys::TM_Result::TM_Ok
             }
             RowState::Updated(next) if next == MOVED_TO_ANOTHER_PARTITION => {

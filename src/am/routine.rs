@@ -3,6 +3,7 @@
 use super::{analyze, cluster, ddl, fetch, index_build, index_delete, modify, sample, scan};
 use crate::catalog::access_method;
 use crate::chunk::slot;
+use crate::pg::relation::Table;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -10,6 +11,8 @@ use pgrx::prelude::*;
 unsafe extern "C-unwind" fn slot_callbacks(
     table: pg_sys::Relation,
 ) -> *const pg_sys::TupleTableSlotOps {
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
     // SAFETY: called by core with an open relation; ON CONFLICT does so before it looks for a key.
     unsafe { crate::am::unique::intercept::intercept(table) };
     slot::ops()

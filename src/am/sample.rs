@@ -8,7 +8,8 @@ use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::pg::error;
 use crate::pg::heap::heap_callback;
 use crate::pg::page::PageCursor;
-use crate::pg::relation;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{Tid, MAX_OFFSET};
 use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
@@ -44,7 +45,7 @@ pub unsafe extern "C-unwind" fn scan_sample_next_block(
             return false;
         }
         let block = (*own.heap.cast::<pg_sys::HeapScanDescData>()).rs_cblock;
-        let mut cursor = PageCursor::new(own.base.rs_rd);
+        let mut cursor = PageCursor::new(Table::from_ptr(own.base.rs_rd));
         cursor.go(block);
         state.headers = cursor.locked(|page| {
             page.tuples()
@@ -81,7 +82,7 @@ pub unsafe extern "C-unwind" fn scan_sample_next_tuple(
         loop {
             if let Some(chunk) = &mut state.chunk {
                 if let Some(row) = chunk.next(sample) {
-                    let table = relation::oid(own.base.rs_rd);
+                    let table = Table::from_ptr(own.base.rs_rd).oid();
                     slot::store_row(slot, &chunk.open.reader, row, table);
                     return true;
                 }
@@ -92,13 +93,18 @@ pub unsafe extern "C-unwind" fn scan_sample_next_tuple(
                 return false;
             };
             let snapshot = own.base.rs_snapshot;
-            state.chunk = chunk_cache::reader_at(own.base.rs_rd, at, snapshot).map(|reader| {
+            state.chunk = chunk_cache::reader_at(
+                Table::from_ptr(own.base.rs_rd),
+                at,
+                Snapshot::from_ptr(snapshot),
+            )
+            .map(|reader| {
                 let last = reader.rows().saturating_sub(1);
                 SampledChunk {
                     first: Tid::of_row(at, 0),
                     last: Tid::of_row(at, last),
                     block: Tid::of_row(at, 0).block,
-                    open: OpenChunk::new(reader, snapshot),
+                    open: OpenChunk::new(reader, Snapshot::from_ptr(snapshot)),
                 }
             });
         }

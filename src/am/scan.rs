@@ -10,6 +10,8 @@ use crate::chunk::tuple_kind::{classify, raise, TupleKind};
 use crate::pg::error;
 use crate::pg::heap::heap_callback;
 use crate::pg::memory;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
 use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
@@ -18,17 +20,17 @@ use std::rc::Rc;
 
 /// What a scan of ours adds to core's scan descriptor.
 #[repr(C)]
-pub struct VarveScan {
+pub struct VarveScan<'a> {
     pub base: pg_sys::TableScanDescData,
     /// heapam's scan of the same relation, with the same snapshot.
     pub heap: pg_sys::TableScanDesc,
-    pub state: *mut ScanState,
+    pub state: *mut ScanState<'a>,
 }
 
 #[derive(Default)]
-pub struct ScanState {
+pub struct ScanState<'a> {
     chunk: Option<OpenChunk>,
-    search: Search,
+    search: Search<'a>,
     /// Range of a TID range scan that reaches into compressed rows.
     range: Option<(Tid, Tid)>,
     pub sample: super::sample::SampleState,
@@ -53,9 +55,9 @@ pub unsafe fn classify_slot(slot: *mut pg_sys::TupleTableSlot) -> TupleKind {
 /// # Safety
 /// The slot must hold a header tuple of `table`, the snapshot must be valid.
 pub unsafe fn open_from_slot(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     slot: *mut pg_sys::TupleTableSlot,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'_>,
 ) -> Rc<Reader> {
     // SAFETY: by contract.
     unsafe {
@@ -74,17 +76,17 @@ pub unsafe fn open_from_slot(
     }
 }
 
-impl VarveScan {
+impl<'s> VarveScan<'s> {
     /// # Safety
     /// `scan` must come from `scan_begin`.
-    pub unsafe fn of<'a>(scan: pg_sys::TableScanDesc) -> &'a mut VarveScan {
+    pub unsafe fn of<'a>(scan: pg_sys::TableScanDesc) -> &'a mut VarveScan<'a> {
         // SAFETY: by contract.
         unsafe { &mut *scan.cast() }
     }
 
     /// # Safety
     /// As above; the state lives as long as the scan.
-    pub unsafe fn state<'a>(&self) -> &'a mut ScanState {
+    pub unsafe fn state<'a>(&self) -> &'a mut ScanState<'s> {
         // SAFETY: by contract.
         unsafe { &mut *self.state }
     }
@@ -92,13 +94,17 @@ impl VarveScan {
     /// Core may give the scan another snapshot after its start.
     unsafe fn sync_snapshot(&mut self) {
         // SAFETY: the heap scan lives as long as ours.
-        unsafe { (*self.heap).rs_snapshot = self.snapshot() }
+        unsafe { (*self.heap).rs_snapshot = self.snapshot().as_ptr() }
     }
 
     /// The snapshot that rows are judged by.
-    unsafe fn snapshot(&self) -> pg_sys::Snapshot {
+    unsafe fn snapshot(&self) -> Snapshot<'_> {
         // SAFETY: by contract of `of`.
-        unsafe { self.state().search.snapshot(self.base.rs_snapshot) }
+        unsafe {
+            self.state()
+                .search
+                .snapshot(Snapshot::from_ptr(self.base.rs_snapshot))
+        }
     }
 }
 
@@ -111,6 +117,10 @@ pub unsafe extern "C-unwind" fn scan_begin(
     parallel: pg_sys::ParallelTableScanDesc,
     flags: u32,
 ) -> pg_sys::TableScanDesc {
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
+    // SAFETY: open, or valid, until core's call returns.
+    let snapshot = unsafe { Snapshot::from_ptr(snapshot) };
     // SAFETY: called by core with an open relation.
     unsafe {
         crate::ingest::batch::flush_before_scan(table, snapshot);
@@ -119,15 +129,15 @@ pub unsafe extern "C-unwind" fn scan_begin(
         let inner = flags & !(pg_sys::ScanOptions::SO_TEMP_SNAPSHOT);
         let search = Search::begin(snapshot);
         (*scan).heap = pg_sys::heap_beginscan(
-            table,
-            search.snapshot(snapshot),
+            table.as_ptr(),
+            search.snapshot(snapshot).as_ptr(),
             0,
             core::ptr::null_mut(),
             parallel,
             inner,
         );
         (*scan).base = *(*scan).heap;
-        (*scan).base.rs_snapshot = snapshot;
+        (*scan).base.rs_snapshot = snapshot.as_ptr();
         (*scan).base.rs_flags = flags;
         (*scan).base.rs_nkeys = nkeys;
         if nkeys > 0 {
@@ -174,10 +184,13 @@ pub unsafe extern "C-unwind" fn scan_rescan(
     // SAFETY: called by core for a scan of ours.
     unsafe {
         let own = VarveScan::of(scan);
-        crate::ingest::batch::flush_before_scan(own.base.rs_rd, own.base.rs_snapshot);
+        crate::ingest::batch::flush_before_scan(
+            Table::from_ptr(own.base.rs_rd),
+            Snapshot::from_ptr(own.base.rs_snapshot),
+        );
         own.state().search.end();
         *own.state() = ScanState {
-            search: Search::begin(own.base.rs_snapshot),
+            search: Search::begin(Snapshot::from_ptr(own.base.rs_snapshot)),
             ..Default::default()
         };
         own.sync_snapshot();
@@ -204,13 +217,15 @@ unsafe fn next_row(
 ) -> bool {
     // SAFETY: called from scan callbacks only.
     unsafe {
-        let table = own.base.rs_rd;
+        let table = Table::from_ptr(own.base.rs_rd);
         let state = own.state();
-        state.search.clear_answer(own.base.rs_snapshot);
+        state
+            .search
+            .clear_answer(Snapshot::from_ptr(own.base.rs_snapshot));
         loop {
             if let Some(open) = &mut state.chunk {
                 if let Some(row) = open.step(forward) {
-                    slot::store_row(slot, &open.reader, row, (*table).rd_id);
+                    slot::store_row(slot, &open.reader, row, table.oid());
                     return true;
                 }
                 state.chunk = None;
@@ -268,7 +283,8 @@ pub unsafe fn next_part(
                 TupleKind::Row => return Some(Part::Row),
                 TupleKind::Skip => error::check_interrupts(),
                 TupleKind::Header => {
-                    let reader = open_from_slot((*heap).rs_rd, slot, own.snapshot());
+                    let reader =
+                        open_from_slot(Table::from_ptr((*heap).rs_rd), slot, own.snapshot());
                     return Some(Part::Chunk(OpenChunk::new(reader, own.snapshot())));
                 }
             }

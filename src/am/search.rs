@@ -12,31 +12,33 @@ use crate::ingest::batch;
 #[cfg(feature = "pg17")]
 use crate::pg::error::{self, Code};
 #[cfg(feature = "pg17")]
-use crate::pg::relation;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use pgrx::pg_sys;
 
 /// The two passes of one scan.
 #[derive(Default)]
-pub enum Search {
+pub enum Search<'a> {
     /// Not a scan of this kind.
     #[default]
     No,
     /// By a registered snapshot.
-    Committed(pg_sys::Snapshot),
+    Committed(Snapshot<'a>),
     /// By the caller's own.
     Dirty,
 }
 
-impl Search {
+impl<'a> Search<'a> {
     /// # Safety
     /// `snapshot` must be null or valid.
-    pub unsafe fn begin(snapshot: pg_sys::Snapshot) -> Search {
+    pub unsafe fn begin(snapshot: Snapshot<'_>) -> Search<'a> {
         // SAFETY: by contract.
         unsafe {
-            let is_dirty = !snapshot.is_null()
-                && (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_DIRTY;
+            let is_dirty = snapshot.is_dirty();
             if is_dirty {
-                Search::Committed(pg_sys::RegisterSnapshot(pg_sys::GetLatestSnapshot()))
+                Search::Committed(Snapshot::from_ptr(pg_sys::RegisterSnapshot(
+                    pg_sys::GetLatestSnapshot(),
+                )))
             } else {
                 Search::No
             }
@@ -44,7 +46,7 @@ impl Search {
     }
 
     /// The snapshot of the present pass, `own` being the caller's.
-    pub fn snapshot(&self, own: pg_sys::Snapshot) -> pg_sys::Snapshot {
+    pub fn snapshot(&self, own: Snapshot<'a>) -> Snapshot<'a> {
         match self {
             Search::Committed(latest) => *latest,
             Search::No | Search::Dirty => own,
@@ -55,13 +57,9 @@ impl Search {
     ///
     /// # Safety
     /// `own` must be the caller's snapshot.
-    pub unsafe fn clear_answer(&self, own: pg_sys::Snapshot) {
+    pub unsafe fn clear_answer(&self, own: Snapshot<'_>) {
         if matches!(self, Search::Committed(_)) {
-            // SAFETY: a dirty snapshot is its owner's to be written to.
-            unsafe {
-                (*own).xmin = pg_sys::InvalidTransactionId;
-                (*own).xmax = pg_sys::InvalidTransactionId;
-            }
+            own.clear_answer();
         }
     }
 
@@ -79,18 +77,19 @@ impl Search {
     pub fn end(&mut self) {
         if let Search::Committed(latest) = core::mem::take(self) {
             // SAFETY: registered by `begin`.
-            unsafe { pg_sys::UnregisterSnapshot(latest) }
+            unsafe { pg_sys::UnregisterSnapshot(latest.as_ptr()) }
         }
     }
 }
 
 /// Does the apply worker use a key of the table, which finds compressed rows as well?
 #[cfg(feature = "pg17")]
-unsafe fn finds_by_key(table: pg_sys::Relation) -> bool {
+unsafe fn finds_by_key(table: Table<'_>) -> bool {
     // SAFETY: the caller's contract; asking for the indexes sets both OIDs.
     unsafe {
-        relation::index_oids(table);
-        (*table).rd_pkindex != pg_sys::InvalidOid || (*table).rd_replidindex != pg_sys::InvalidOid
+        table.index_oids();
+        (*table.as_ptr()).rd_pkindex != pg_sys::InvalidOid
+            || (*table.as_ptr()).rd_replidindex != pg_sys::InvalidOid
     }
 }
 
@@ -100,7 +99,7 @@ unsafe fn finds_by_key(table: pg_sys::Relation) -> bool {
 /// # Safety
 /// `table` must be open; an index scan of it begins.
 #[cfg(feature = "pg17")]
-pub unsafe fn refuse_partial_index(table: pg_sys::Relation) {
+pub unsafe fn refuse_partial_index(table: Table<'_>) {
     // SAFETY: by contract.
     unsafe {
         let is_apply = batch::depth() == 0 && pg_sys::IsLogicalWorker();
@@ -111,7 +110,7 @@ pub unsafe fn refuse_partial_index(table: pg_sys::Relation) {
             Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             format!(
                 "logical replication cannot find rows of table \"{}\" by an index",
-                relation::name(table)
+                table.name()
             ),
             "Its btree and hash indexes do not have compressed rows.",
             "Drop these indexes of the subscriber's table; a series index can stay.",

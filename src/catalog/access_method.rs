@@ -1,5 +1,6 @@
 //! Which tables are ours: those whose relcache entry points to the one routine that this process has made.
 
+use crate::pg::relation::Table;
 use pgrx::pg_sys;
 use std::cell::OnceCell;
 
@@ -19,11 +20,11 @@ pub fn routine(build: fn() -> Box<pg_sys::TableAmRoutine>) -> *const pg_sys::Tab
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn is_varve(table: pg_sys::Relation) -> bool {
+pub unsafe fn is_varve(table: Table<'_>) -> bool {
     ROUTINE.with(|cell| {
         cell.get().is_some_and(|routine| {
             // SAFETY: by contract.
-            core::ptr::eq(unsafe { (*table).rd_tableam }, &**routine)
+            core::ptr::eq(unsafe { (*table.as_ptr()).rd_tableam }, &**routine)
         })
     })
 }

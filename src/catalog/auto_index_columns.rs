@@ -1,7 +1,7 @@
 //! Of which columns of a key, or of an ordinary index, a series index can be made.
 
 use crate::catalog::layout;
-use crate::pg::relation;
+use crate::pg::relation::{Index, Table};
 use pgrx::pg_sys;
 
 /// The key's last calendar column as time, behind its other columns in their order. Integers are not taken for times here: a
@@ -9,10 +9,10 @@ use pgrx::pg_sys;
 ///
 /// # Safety
 /// Both must be open, and `unique` a plain key of `table`.
-pub unsafe fn of(table: pg_sys::Relation, unique: pg_sys::Relation) -> Option<Vec<u16>> {
+pub unsafe fn of(table: Table<'_>, unique: Index<'_>) -> Option<Vec<u16>> {
     // SAFETY: by contract.
     unsafe {
-        let attributes = relation::attributes((*table).rd_att);
+        let attributes = table.attributes();
         let mut columns = layout::index_columns(unique);
         let all = columns.iter().enumerate();
         let attribute = |column: u16| attributes.get(usize::from(column).checked_sub(1)?);
@@ -40,13 +40,13 @@ pub unsafe fn of(table: pg_sys::Relation, unique: pg_sys::Relation) -> Option<Ve
 ///
 /// # Safety
 /// Both must be open, and `index` one of `table`.
-pub unsafe fn of_ordinary(table: pg_sys::Relation, index: pg_sys::Relation) -> Option<Vec<u16>> {
+pub unsafe fn of_ordinary(table: Table<'_>, index: Index<'_>) -> Option<Vec<u16>> {
     // SAFETY: by contract.
     unsafe {
         if !layout::is_ordinary_btree(index) {
             return None;
         }
-        let attributes = relation::attributes((*table).rd_att);
+        let attributes = table.attributes();
         let columns = layout::index_columns(index);
         let (&time, keys) = columns.split_last()?;
         let distinct = columns
@@ -67,7 +67,7 @@ pub unsafe fn of_ordinary(table: pg_sys::Relation, index: pg_sys::Relation) -> O
 
 /// Does a series index take the column of a key, from 0, and mean the same by "equal"?
 unsafe fn can_be_indexed(
-    unique: pg_sys::Relation,
+    unique: Index<'_>,
     at: usize,
     attribute: &pg_sys::FormData_pg_attribute,
 ) -> bool {
@@ -86,10 +86,7 @@ unsafe fn can_be_indexed(
 ///
 /// # Safety
 /// Both must be open, and `index` one of `table`.
-pub unsafe fn columns_to_bring(
-    table: pg_sys::Relation,
-    index: pg_sys::Relation,
-) -> Option<Vec<u16>> {
+pub unsafe fn columns_to_bring(table: Table<'_>, index: Index<'_>) -> Option<Vec<u16>> {
     // SAFETY: by contract.
     unsafe {
         match layout::is_plain_key(index) {

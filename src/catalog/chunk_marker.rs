@@ -6,7 +6,9 @@
 
 use super::layout;
 use super::marker_file::{File, COLUMNS};
-use crate::pg::relation::{self, Open};
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::{OpenIndex, Table};
+use crate::pg::snapshot::Snapshot;
 use crate::pg::transaction::{Access, PerTransaction};
 use pgrx::pg_sys;
 
@@ -19,12 +21,12 @@ thread_local! {
 ///
 /// # Safety
 /// `table` must be open with a lock.
-pub unsafe fn is_marked(table: pg_sys::Relation) -> bool {
+pub unsafe fn is_marked(table: Table<'_>) -> bool {
     // SAFETY: by contract.
     unsafe {
         let file = File::of(table);
         marks_and_index().is_none_or(|(marks, index)| {
-            let marks = Marks::open(marks, index, pg_sys::AccessShareLock);
+            let marks = Marks::open(marks, index, LockMode::AccessShare);
             let found = marks.any(&file);
             marks.close(true);
             found
@@ -36,7 +38,7 @@ pub unsafe fn is_marked(table: pg_sys::Relation) -> bool {
 ///
 /// # Safety
 /// `table` must be open for writing.
-pub unsafe fn mark(table: pg_sys::Relation) {
+pub unsafe fn mark(table: Table<'_>) {
     // SAFETY: by contract.
     unsafe {
         let file = File::of(table);
@@ -45,11 +47,11 @@ pub unsafe fn mark(table: pg_sys::Relation) {
         }
         if let Some((marks, index)) = marks_and_index() {
             // Who sweeps waits for the end of this transaction, even if the mark is an old one.
-            let marks = Marks::open(marks, index, pg_sys::RowExclusiveLock);
+            let marks = Marks::open(marks, index, LockMode::RowExclusive);
             if !marks.any(&file) {
                 marks.insert(&file);
                 // Plans that use an ordinary index are to be made anew.
-                pg_sys::CacheInvalidateRelcache(table);
+                pg_sys::CacheInvalidateRelcache(table.as_ptr());
             }
             marks.close(false);
         }
@@ -62,10 +64,10 @@ pub unsafe fn mark(table: pg_sys::Relation) {
 ///
 /// # Safety
 /// `table` must be open, by a process that may write.
-pub unsafe fn mark_if_alone(table: pg_sys::Relation) {
+pub unsafe fn mark_if_alone(table: Table<'_>) {
     // SAFETY: by contract.
     unsafe {
-        let is_alone = relation::is_created_here(table) || relation::is_locked_exclusively(table);
+        let is_alone = table.is_created_here() || table.is_locked_exclusively();
         // In torture mode others get chunks too, but not before somebody commits.
         let wanted = is_alone
             && layout::has_constraint_index(table)
@@ -84,11 +86,11 @@ pub unsafe fn mark_if_alone(table: pg_sys::Relation) {
 ///
 /// # Safety
 /// `table` must be open with the lock of compact.
-pub unsafe fn await_old_plans(table: pg_sys::Relation) {
+pub unsafe fn await_old_plans(table: Table<'_>) {
     // SAFETY: by contract.
     unsafe {
         if can_have_old_plans(table) {
-            let mode = pg_sys::AccessExclusiveLock as i32;
+            let mode = LockMode::AccessExclusive.as_raw();
             pg_sys::WaitForLockers(lock_tag(table), mode, false);
         }
     }
@@ -98,21 +100,21 @@ pub unsafe fn await_old_plans(table: pg_sys::Relation) {
 ///
 /// # Safety
 /// See `await_old_plans`.
-pub unsafe fn has_no_old_plans(table: pg_sys::Relation) -> bool {
+pub unsafe fn has_no_old_plans(table: Table<'_>) -> bool {
     // SAFETY: by contract; the list is palloc'd.
     unsafe {
         if !can_have_old_plans(table) {
             return true;
         }
         let mut count = 0;
-        let mode = pg_sys::AccessExclusiveLock as i32;
+        let mode = LockMode::AccessExclusive.as_raw();
         let list = pg_sys::GetLockConflicts(&lock_tag(table), mode, &mut count);
         pg_sys::pfree(list.cast());
         count == 0
     }
 }
 
-unsafe fn can_have_old_plans(table: pg_sys::Relation) -> bool {
+unsafe fn can_have_old_plans(table: Table<'_>) -> bool {
     // SAFETY: the callers' contract.
     unsafe {
         let has_always_been_able = !layout::has_constraint_index(table)
@@ -121,12 +123,11 @@ unsafe fn can_have_old_plans(table: pg_sys::Relation) -> bool {
     }
 }
 
-unsafe fn lock_tag(table: pg_sys::Relation) -> pg_sys::LOCKTAG {
+unsafe fn lock_tag(table: Table<'_>) -> pg_sys::LOCKTAG {
     pg_sys::LOCKTAG {
         // SAFETY: set when a backend connects.
         locktag_field1: unsafe { pg_sys::MyDatabaseId }.to_u32(),
-        // SAFETY: the callers' contract.
-        locktag_field2: unsafe { relation::oid(table) }.to_u32(),
+        locktag_field2: table.oid().to_u32(),
         locktag_field3: 0,
         locktag_field4: 0,
         locktag_type: pg_sys::LockTagType::LOCKTAG_RELATION as u8,
@@ -138,7 +139,7 @@ unsafe fn lock_tag(table: pg_sys::Relation) -> pg_sys::LOCKTAG {
 ///
 /// # Safety
 /// `table` must be open and locked exclusively.
-pub unsafe fn carry(table: pg_sys::Relation, to: File) {
+pub unsafe fn carry(table: Table<'_>, to: File) {
     // SAFETY: by contract.
     unsafe {
         let from = File::of(table);
@@ -146,7 +147,7 @@ pub unsafe fn carry(table: pg_sys::Relation, to: File) {
             return;
         }
         if let Some((marks, index)) = marks_and_index() {
-            let marks = Marks::open(marks, index, pg_sys::RowExclusiveLock);
+            let marks = Marks::open(marks, index, LockMode::RowExclusive);
             marks.insert(&to);
             marks.delete(&from);
             marks.close(false);
@@ -158,11 +159,11 @@ pub unsafe fn carry(table: pg_sys::Relation, to: File) {
 ///
 /// # Safety
 /// `table` must be open and locked exclusively.
-pub unsafe fn drop_marker(table: pg_sys::Relation) {
+pub unsafe fn drop_marker(table: Table<'_>) {
     // SAFETY: by contract.
     unsafe {
         if let Some((marks, index)) = marks_and_index() {
-            let marks = Marks::open(marks, index, pg_sys::RowExclusiveLock);
+            let marks = Marks::open(marks, index, LockMode::RowExclusive);
             marks.delete(&File::of(table));
             marks.close(false);
         }
@@ -173,18 +174,18 @@ pub unsafe fn drop_marker(table: pg_sys::Relation) {
 pub struct Marks {
     table: pg_sys::Relation,
     index: pg_sys::Oid,
-    lock: i32,
+    lock: LockMode,
 }
 
 impl Marks {
     /// # Safety
     /// Both must be OIDs of `marks_and_index`. To be closed, but for errors.
-    unsafe fn open(marks: pg_sys::Oid, index: pg_sys::Oid, lock: u32) -> Marks {
+    unsafe fn open(marks: pg_sys::Oid, index: pg_sys::Oid, lock: LockMode) -> Marks {
         Marks {
             // SAFETY: by contract.
-            table: unsafe { pg_sys::table_open(marks, lock as i32) },
+            table: unsafe { pg_sys::table_open(marks, lock.as_raw()) },
             index,
-            lock: lock as i32,
+            lock,
         }
     }
 
@@ -193,13 +194,13 @@ impl Marks {
         // SAFETY: the extension's own table.
         let (marks, index) = marks_and_index()?;
         // SAFETY: as above; the caller has the lock.
-        Some(unsafe { Marks::open(marks, index, pg_sys::NoLock) })
+        Some(unsafe { Marks::open(marks, index, LockMode::Held) })
     }
 
     pub fn close(self, unlock: bool) {
-        let lock = if unlock { self.lock } else { 0 };
+        let lock = if unlock { self.lock } else { LockMode::Held };
         // SAFETY: opened by `open`.
-        unsafe { pg_sys::table_close(self.table, lock) };
+        unsafe { pg_sys::table_close(self.table, lock.as_raw()) };
     }
 
     /// Is the file marked?
@@ -222,18 +223,23 @@ impl Marks {
         // SAFETY: the marks are a heap of `COLUMNS` columns, none null, with one index over all of them.
         unsafe {
             // A serializable transaction, which looks at marks to plan a query, is in no conflict with who sets another mark.
-            let committed = core::ptr::addr_of_mut!(pg_sys::SnapshotSelfData);
+            let committed = Snapshot::now();
             let scan = pg_sys::systable_beginscan(
                 self.table,
                 self.index,
                 file.is_some(),
-                committed,
+                committed.as_ptr(),
                 keys.len() as i32,
                 keys.as_mut_ptr(),
             );
             loop {
                 let tuple = pg_sys::systable_getnext(scan);
-                if tuple.is_null() || !visit((*tuple).t_self, File::read(self.table, tuple)) {
+                if tuple.is_null()
+                    || !visit(
+                        (*tuple).t_self,
+                        File::read(Table::from_ptr(self.table), tuple),
+                    )
+                {
                     break;
                 }
             }
@@ -274,7 +280,7 @@ impl Marks {
     unsafe fn insert(&self, file: &File) {
         // SAFETY: the marks are a heap without triggers, with one index over all columns.
         unsafe {
-            let index = Open::index(self.index, pg_sys::RowExclusiveLock);
+            let index = OpenIndex::open(self.index, LockMode::RowExclusive);
             let (mut values, mut nulls) = (file.values(), [false; COLUMNS]);
             let tuple = pg_sys::heap_form_tuple(
                 (*self.table).rd_att,
@@ -289,14 +295,14 @@ impl Marks {
                 core::ptr::null_mut(),
             );
             pg_sys::index_insert(
-                index.rel(),
+                index.rel().as_ptr(),
                 values.as_mut_ptr(),
                 nulls.as_mut_ptr(),
                 &mut (*tuple).t_self,
                 self.table,
                 pg_sys::IndexUniqueCheck::UNIQUE_CHECK_NO,
                 false,
-                pg_sys::BuildIndexInfo(index.rel()),
+                pg_sys::BuildIndexInfo(index.rel().as_ptr()),
             );
         }
     }

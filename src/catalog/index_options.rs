@@ -1,6 +1,8 @@
 //! Storage parameters of series indexes: btree's, and `of_key`, by which a dump tells the series index that a key, or an ordinary
 //! index, has brought (`ddl/auto_index`) from one that somebody asked for.
 
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::Index;
 use pgrx::pg_sys;
 use std::ffi::CStr;
 use std::mem::{offset_of, size_of};
@@ -23,7 +25,7 @@ static KIND: OnceLock<pg_sys::relopt_kind::Type> = OnceLock::new();
 /// Names the parameters to core. Called once, when a backend loads the library.
 pub fn init() {
     KIND.get_or_init(|| {
-        let lock = pg_sys::ShareUpdateExclusiveLock as pg_sys::LOCKMODE;
+        let lock = LockMode::ShareUpdateExclusive as pg_sys::LOCKMODE;
         // SAFETY: core copies the texts.
         unsafe {
             let kind = pg_sys::add_reloption_kind();
@@ -98,10 +100,10 @@ pub unsafe fn parse(given: pg_sys::Datum, validate: bool) -> *mut pg_sys::bytea 
 ///
 /// # Safety
 /// `index` must be an open series index.
-pub unsafe fn is_of_key(index: pg_sys::Relation) -> bool {
+pub unsafe fn is_of_key(index: Index<'_>) -> bool {
     // SAFETY: by contract; `parse` made what is there.
     unsafe {
-        let options: *const Options = (*index).rd_options.cast();
+        let options: *const Options = (*index.as_ptr()).rd_options.cast();
         !options.is_null() && (*options).of_key
     }
 }

@@ -3,7 +3,8 @@
 use crate::catalog::access_method;
 use crate::catalog::{chunk_marker, layout};
 use crate::guc;
-use crate::pg::relation::{self, Open};
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::{OpenIndex, Table};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use rustc_hash::FxHashMap;
@@ -57,7 +58,7 @@ impl Keys {
     ///
     /// # Safety
     /// `table` must be open, and the one whose keys these are.
-    pub unsafe fn has_chunks(&self, table: pg_sys::Relation) -> bool {
+    pub unsafe fn has_chunks(&self, table: Table<'_>) -> bool {
         if !self.has_chunks.get() && self.can_get_chunks {
             // SAFETY: by contract.
             self.has_chunks
@@ -101,9 +102,8 @@ unsafe extern "C-unwind" fn relation_changed(_arg: pg_sys::Datum, changed: pg_sy
 ///
 /// # Safety
 /// `table` must be open with a lock.
-pub unsafe fn of(table: pg_sys::Relation) -> Rc<Keys> {
-    // SAFETY: by contract.
-    let oid = unsafe { relation::oid(table) };
+pub unsafe fn of(table: Table<'_>) -> Rc<Keys> {
+    let oid = table.oid();
     if let Some(keys) = KNOWN.with_borrow(|known| known.get(&oid).map(Rc::clone)) {
         if keys.torture == guc::is_torture() {
             return keys;
@@ -118,7 +118,7 @@ pub unsafe fn of(table: pg_sys::Relation) -> Rc<Keys> {
     keys
 }
 
-unsafe fn look_up(table: pg_sys::Relation) -> Keys {
+unsafe fn look_up(table: Table<'_>) -> Keys {
     let mut keys = Keys {
         unique: Vec::new(),
         ordinary: Vec::new(),
@@ -130,17 +130,17 @@ unsafe fn look_up(table: pg_sys::Relation) -> Keys {
     // SAFETY: the caller's contract.
     unsafe {
         if !access_method::is_varve(table)
-            || (*(*table).rd_rel).relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE
+            || table.class().relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE
         {
             return keys;
         }
-        keys.indexes = relation::index_oids(table);
+        keys.indexes = table.index_oids();
         let series = layout::series_indexes(table);
         for &oid in &keys.indexes {
-            let index = Open::index(oid, pg_sys::AccessShareLock);
-            let form = &*(*index.rel()).rd_index;
+            let index = OpenIndex::open(oid, LockMode::AccessShare);
+            let form = index.rel().form();
             let columns = layout::index_columns(index.rel());
-            let is_btree = (*(*index.rel()).rd_rel).relam == pg_sys::BTREE_AM_OID;
+            let is_btree = index.rel().class().relam == pg_sys::BTREE_AM_OID;
             if !form.indisunique || !is_btree || columns.contains(&0) {
                 if !layout::is_series(index.rel()) {
                     keys.ordinary.push(oid);
@@ -155,13 +155,10 @@ unsafe fn look_up(table: pg_sys::Relation) -> Keys {
                     .map(|&column| usize::from(column) - 1)
                     .collect(),
                 series: layout::series_index_of_key(index.rel(), &series).map(|found| {
-                    let found = Open::index(found, pg_sys::AccessShareLock);
+                    let found = OpenIndex::open(found, LockMode::AccessShare);
                     let place = |wanted: &u16| columns.iter().position(|column| column == wanted);
                     let places = layout::index_columns(found.rel());
-                    (
-                        relation::oid(found.rel()),
-                        places.iter().filter_map(place).collect(),
-                    )
+                    (found.rel().oid(), places.iter().filter_map(place).collect())
                 }),
             });
         }
@@ -178,7 +175,7 @@ unsafe fn look_up(table: pg_sys::Relation) -> Keys {
 ///
 /// # Safety
 /// `table` must be open with a lock.
-pub unsafe fn may_have_chunks(table: pg_sys::Relation) -> bool {
+pub unsafe fn may_have_chunks(table: Table<'_>) -> bool {
     // SAFETY: by contract.
     unsafe { of(table).may_have_chunks() || chunk_marker::is_marked(table) }
 }
@@ -187,7 +184,7 @@ pub unsafe fn may_have_chunks(table: pg_sys::Relation) -> bool {
 ///
 /// # Safety
 /// `table` must be open with a lock.
-pub unsafe fn announces_changes(table: pg_sys::Relation) -> bool {
+pub unsafe fn announces_changes(table: Table<'_>) -> bool {
     // SAFETY: by contract.
     unsafe { !of(table).unique.is_empty() }
 }

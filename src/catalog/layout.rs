@@ -3,7 +3,8 @@
 
 use super::index_options;
 use crate::guc;
-use crate::pg::relation::{self, Open};
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::{Index, Open, OpenIndex, Table};
 use pgrx::pg_sys;
 
 /// Name of the index access method; `USING varve` on an index is translated to it.
@@ -56,24 +57,24 @@ fn is_inferred_key(base: pg_sys::Oid) -> bool {
 ///
 /// # Safety
 /// `index` must be an open index.
-pub unsafe fn index_columns(index: pg_sys::Relation) -> Vec<u16> {
+pub unsafe fn index_columns(index: Index<'_>) -> Vec<u16> {
     // SAFETY: by contract.
-    unsafe { entry_columns(index, (*(*index).rd_index).indnkeyatts) }
+    unsafe { entry_columns(index, index.form().indnkeyatts) }
 }
 
 /// The same, and the columns that the index includes beyond its key.
 ///
 /// # Safety
 /// `index` must be an open index.
-pub unsafe fn all_index_columns(index: pg_sys::Relation) -> Vec<u16> {
+pub unsafe fn all_index_columns(index: Index<'_>) -> Vec<u16> {
     // SAFETY: by contract.
-    unsafe { entry_columns(index, (*(*index).rd_index).indnatts) }
+    unsafe { entry_columns(index, index.form().indnatts) }
 }
 
-unsafe fn entry_columns(index: pg_sys::Relation, count: i16) -> Vec<u16> {
+unsafe fn entry_columns(index: Index<'_>, count: i16) -> Vec<u16> {
     // SAFETY: the callers' contract; indkey has `indnatts` columns, those of the key first.
     let columns = unsafe {
-        let start = (*(*index).rd_index).indkey.values.as_ptr();
+        let start = index.form().indkey.values.as_ptr();
         core::slice::from_raw_parts(start, count as usize)
     };
     columns.iter().map(|&number| number as u16).collect()
@@ -83,7 +84,7 @@ unsafe fn entry_columns(index: pg_sys::Relation, count: i16) -> Vec<u16> {
 ///
 /// # Safety
 /// `table` must be open with a lock.
-pub unsafe fn of(table: pg_sys::Relation) -> Layout {
+pub unsafe fn of(table: Table<'_>) -> Layout {
     // SAFETY: by contract.
     unsafe {
         match leading_series_index(table) {
@@ -98,14 +99,15 @@ pub unsafe fn of(table: pg_sys::Relation) -> Layout {
 }
 
 /// The series index that states the layout: one that came with a key, which nothing else finds fast; else the oldest.
-unsafe fn leading_series_index(table: pg_sys::Relation) -> Option<Open> {
+unsafe fn leading_series_index(table: Table<'_>) -> Option<OpenIndex> {
     let series = index_am();
     // SAFETY: the caller's contract; OIDs come in ascending order.
     unsafe {
-        let mut all: Vec<Open> = relation::index_oids(table)
+        let mut all: Vec<OpenIndex> = table
+            .index_oids()
             .into_iter()
-            .map(|oid| Open::index(oid, pg_sys::AccessShareLock))
-            .filter(|index| (*(*index.rel()).rd_rel).relam == series)
+            .map(|oid| OpenIndex::open(oid, LockMode::AccessShare))
+            .filter(|index| index.rel().class().relam == series)
             .collect();
         all.sort_by_key(|index| !index_options::is_of_key(index.rel()));
         all.into_iter().next()
@@ -116,10 +118,9 @@ unsafe fn leading_series_index(table: pg_sys::Relation) -> Option<Open> {
 ///
 /// # Safety
 /// As `of`.
-unsafe fn infer(table: pg_sys::Relation) -> Layout {
+unsafe fn infer(table: Table<'_>) -> Layout {
     let mut layout = Layout::default();
-    // SAFETY: by contract.
-    let attributes = unsafe { relation::attributes((*table).rd_att) };
+    let attributes = table.attributes();
     for (at, attribute) in attributes.iter().enumerate() {
         if attribute.attisdropped {
             continue;
@@ -144,12 +145,12 @@ unsafe fn infer(table: pg_sys::Relation) -> Layout {
 ///
 /// # Safety
 /// `table` must be open with a lock.
-pub unsafe fn keeps_rows_in_tail(table: pg_sys::Relation) -> bool {
+pub unsafe fn keeps_rows_in_tail(table: Table<'_>) -> bool {
     // SAFETY: by contract.
     unsafe {
         let series = series_indexes(table);
         any_index(table, |index| {
-            let form = &*(*index).rd_index;
+            let form = index.form();
             (form.indisunique || form.indisexclusion)
                 && series_index_of_key(index, &series).is_none()
                 && !(guc::is_torture() && is_plain_key(index))
@@ -161,7 +162,7 @@ pub unsafe fn keeps_rows_in_tail(table: pg_sys::Relation) -> bool {
 ///
 /// # Safety
 /// As `of`.
-pub unsafe fn can_get_chunks(table: pg_sys::Relation) -> bool {
+pub unsafe fn can_get_chunks(table: Table<'_>) -> bool {
     // SAFETY: by contract.
     unsafe { !keeps_rows_in_tail(table) && (guc::is_torture() || of(table).time.is_some()) }
 }
@@ -170,26 +171,24 @@ pub unsafe fn can_get_chunks(table: pg_sys::Relation) -> bool {
 ///
 /// # Safety
 /// As `of`.
-pub unsafe fn series_indexes(table: pg_sys::Relation) -> Vec<Open> {
+pub unsafe fn series_indexes(table: Table<'_>) -> Vec<OpenIndex> {
     let series = index_am();
-    // SAFETY: by contract.
-    unsafe {
-        relation::index_oids(table)
-            .into_iter()
-            .map(|oid| Open::index(oid, pg_sys::AccessShareLock))
-            .filter(|index| {
-                let index = index.rel();
-                (*(*index).rd_rel).relam == series && (*(*index).rd_index).indisvalid
-            })
-            .collect()
-    }
+    table
+        .index_oids()
+        .into_iter()
+        .map(|oid| OpenIndex::open(oid, LockMode::AccessShare))
+        .filter(|index| {
+            let index = index.rel();
+            index.class().relam == series && index.form().indisvalid
+        })
+        .collect()
 }
 
 /// Is uniqueness a matter of whole keys of columns? Not with a predicate, expressions, or NULLS NOT DISTINCT.
 ///
 /// # Safety
 /// `unique` must be an open index.
-pub unsafe fn is_plain_key(unique: pg_sys::Relation) -> bool {
+pub unsafe fn is_plain_key(unique: Index<'_>) -> bool {
     // SAFETY: by contract.
     unsafe { is_key_of_columns(unique) && !treats_nulls_as_equal(unique) }
 }
@@ -198,10 +197,10 @@ pub unsafe fn is_plain_key(unique: pg_sys::Relation) -> bool {
 ///
 /// # Safety
 /// `unique` must be an open index.
-pub unsafe fn is_key_of_columns(unique: pg_sys::Relation) -> bool {
+pub unsafe fn is_key_of_columns(unique: Index<'_>) -> bool {
     // SAFETY: by contract.
     unsafe {
-        let form = &*(*unique).rd_index;
+        let form = unique.form();
         form.indisunique
             && !form.indisexclusion
             && has_no_predicate(unique)
@@ -214,10 +213,7 @@ pub unsafe fn is_key_of_columns(unique: pg_sys::Relation) -> bool {
 ///
 /// # Safety
 /// `unique` must be an open index.
-pub unsafe fn series_index_of_key(
-    unique: pg_sys::Relation,
-    series: &[Open],
-) -> Option<pg_sys::Oid> {
+pub unsafe fn series_index_of_key(unique: Index<'_>, series: &[OpenIndex]) -> Option<pg_sys::Oid> {
     // SAFETY: by contract.
     unsafe {
         if !is_plain_key(unique) {
@@ -231,16 +227,20 @@ pub unsafe fn series_index_of_key(
                 in_key.is_some_and(|key| means_the_same(index, at, unique, key))
             })
         })?;
-        Some(relation::oid(found.rel()))
+        Some(found.rel().oid())
     }
 }
 
 /// Has an index an entry for every row of its table?
-unsafe fn has_no_predicate(index: pg_sys::Relation) -> bool {
+unsafe fn has_no_predicate(index: Index<'_>) -> bool {
     // SAFETY: the caller's contract: rd_indextuple is the index's row of pg_index.
     unsafe {
         let predicate = pg_sys::Anum_pg_index_indpred as i32;
-        pg_sys::heap_attisnull((*index).rd_indextuple, predicate, core::ptr::null_mut())
+        pg_sys::heap_attisnull(
+            (*index.as_ptr()).rd_indextuple,
+            predicate,
+            core::ptr::null_mut(),
+        )
     }
 }
 
@@ -248,25 +248,16 @@ unsafe fn has_no_predicate(index: pg_sys::Relation) -> bool {
 ///
 /// # Safety
 /// `unique` must be an open index.
-pub unsafe fn treats_nulls_as_equal(unique: pg_sys::Relation) -> bool {
-    // SAFETY: by contract.
-    unsafe { (*(*unique).rd_index).indnullsnotdistinct }
+pub unsafe fn treats_nulls_as_equal(unique: Index<'_>) -> bool {
+    unique.form().indnullsnotdistinct
 }
 
 /// Are values equal for one column of an index, from 0, if and only if they are for one of the other? Series indexes tell keys
 /// apart by their bytes, so they have no types whose equal values differ in them.
-unsafe fn means_the_same(
-    series: pg_sys::Relation,
-    at: usize,
-    unique: pg_sys::Relation,
-    key: usize,
-) -> bool {
+unsafe fn means_the_same(series: Index<'_>, at: usize, unique: Index<'_>, key: usize) -> bool {
     // SAFETY: the caller's contract; the arrays have an entry for each key column.
     unsafe {
-        let (family, class) = (
-            *(*series).rd_opfamily.add(at),
-            *(*series).rd_opcintype.add(at),
-        );
+        let (family, class) = (series.operator_family(at), series.input_type(at));
         is_equality(unique, key, equality(family, class))
     }
 }
@@ -275,7 +266,7 @@ unsafe fn means_the_same(
 ///
 /// # Safety
 /// `unique` must be an open index.
-pub unsafe fn equality_is(unique: pg_sys::Relation, key: usize, class: pg_sys::Oid) -> bool {
+pub unsafe fn equality_is(unique: Index<'_>, key: usize, class: pg_sys::Oid) -> bool {
     // SAFETY: by contract; syscache look-ups.
     unsafe {
         let input = pg_sys::get_opclass_input_type(class);
@@ -287,14 +278,11 @@ pub unsafe fn equality_is(unique: pg_sys::Relation, key: usize, class: pg_sys::O
     }
 }
 
-unsafe fn is_equality(unique: pg_sys::Relation, key: usize, operator: pg_sys::Oid) -> bool {
+unsafe fn is_equality(unique: Index<'_>, key: usize, operator: pg_sys::Oid) -> bool {
     // SAFETY: the caller's contract; the arrays have an entry for each key column.
     unsafe {
-        let (family, class) = (
-            *(*unique).rd_opfamily.add(key),
-            *(*unique).rd_opcintype.add(key),
-        );
-        let collation = *(*unique).rd_indcollation.add(key);
+        let (family, class) = (unique.operator_family(key), unique.input_type(key));
+        let collation = unique.collation(key);
         operator != pg_sys::InvalidOid
             && operator == equality(family, class)
             && (collation == pg_sys::InvalidOid || pg_sys::get_collation_isdeterministic(collation))
@@ -331,11 +319,11 @@ pub unsafe fn type_has_equal_values_that_differ(kind: pg_sys::Oid, typmod: i32) 
 ///
 /// # Safety
 /// As `of`.
-pub unsafe fn has_constraint_index(table: pg_sys::Relation) -> bool {
+pub unsafe fn has_constraint_index(table: Table<'_>) -> bool {
     // SAFETY: by contract.
     unsafe {
         any_index(table, |index| {
-            let form = &*(*index).rd_index;
+            let form = index.form();
             form.indisunique || form.indisexclusion
         })
     }
@@ -346,21 +334,22 @@ pub unsafe fn has_constraint_index(table: pg_sys::Relation) -> bool {
 ///
 /// # Safety
 /// As `of`.
-pub unsafe fn loses_unique_index(table: pg_sys::Relation) -> bool {
+pub unsafe fn loses_unique_index(table: Table<'_>) -> bool {
     // SAFETY: by contract; the catalog's rows have its declared form.
     unsafe {
-        let catalog = Open::table(pg_sys::IndexRelationId, pg_sys::AccessShareLock);
+        let catalog = Open::table(pg_sys::IndexRelationId, LockMode::AccessShare);
         let mut key = pg_sys::ScanKeyData::default();
         pg_sys::ScanKeyInit(
             &mut key,
             pg_sys::Anum_pg_index_indrelid as pg_sys::AttrNumber,
             pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber,
             pg_sys::Oid::from(pg_sys::F_OIDEQ),
-            relation::oid(table).into(),
+            table.oid().into(),
         );
         let by_table = pg_sys::Oid::from(pg_sys::IndexIndrelidIndexId);
         let none = core::ptr::null_mut();
-        let scan = pg_sys::systable_beginscan(catalog.rel(), by_table, true, none, 1, &mut key);
+        let scan =
+            pg_sys::systable_beginscan(catalog.rel().as_ptr(), by_table, true, none, 1, &mut key);
         let mut loses = false;
         loop {
             let found = pg_sys::systable_getnext(scan);
@@ -379,22 +368,19 @@ pub unsafe fn loses_unique_index(table: pg_sys::Relation) -> bool {
 ///
 /// # Safety
 /// As `of`.
-pub unsafe fn has_only_series_indexes(table: pg_sys::Relation) -> bool {
+pub unsafe fn has_only_series_indexes(table: Table<'_>) -> bool {
     let series = index_am();
-    // SAFETY: by contract.
-    unsafe {
-        relation::index_oids(table).into_iter().all(|oid| {
-            let index = Open::index(oid, pg_sys::AccessShareLock);
-            (*(*index.rel()).rd_rel).relam == series
-        })
-    }
+    table.index_oids().into_iter().all(|oid| {
+        let index = OpenIndex::open(oid, LockMode::AccessShare);
+        index.rel().class().relam == series
+    })
 }
 
 /// Has the table a series index, valid or not?
 ///
 /// # Safety
 /// As `of`.
-pub unsafe fn has_series_index(table: pg_sys::Relation) -> bool {
+pub unsafe fn has_series_index(table: Table<'_>) -> bool {
     // SAFETY: by contract.
     unsafe { any_index(table, |index| is_series(index)) }
 }
@@ -403,7 +389,7 @@ pub unsafe fn has_series_index(table: pg_sys::Relation) -> bool {
 ///
 /// # Safety
 /// As `of`.
-pub unsafe fn has_ordinary_index(table: pg_sys::Relation) -> bool {
+pub unsafe fn has_ordinary_index(table: Table<'_>) -> bool {
     // SAFETY: by contract.
     unsafe { any_index(table, |index| is_ordinary(index)) }
 }
@@ -412,28 +398,27 @@ pub unsafe fn has_ordinary_index(table: pg_sys::Relation) -> bool {
 ///
 /// # Safety
 /// `index` must be an open index.
-pub unsafe fn is_series(index: pg_sys::Relation) -> bool {
-    // SAFETY: by contract.
-    unsafe { (*(*index).rd_rel).relam == index_am() }
+pub unsafe fn is_series(index: Index<'_>) -> bool {
+    index.class().relam == index_am()
 }
 
 /// Is the index neither a series index nor unique?
 ///
 /// # Safety
 /// `index` must be an open index.
-pub unsafe fn is_ordinary(index: pg_sys::Relation) -> bool {
+pub unsafe fn is_ordinary(index: Index<'_>) -> bool {
     // SAFETY: by contract.
-    unsafe { !is_series(index) && !(*(*index).rd_index).indisunique }
+    unsafe { !is_series(index) && !index.form().indisunique }
 }
 
 /// Is it a btree, neither a series index nor unique, that has an entry of columns, and no expressions, for each row?
 ///
 /// # Safety
 /// `index` must be an open index.
-pub unsafe fn is_ordinary_btree(index: pg_sys::Relation) -> bool {
+pub unsafe fn is_ordinary_btree(index: Index<'_>) -> bool {
     // SAFETY: by contract.
     unsafe {
-        (*(*index).rd_rel).relam == pg_sys::BTREE_AM_OID
+        index.class().relam == pg_sys::BTREE_AM_OID
             && is_ordinary(index)
             && has_no_predicate(index)
             && !index_columns(index).contains(&0)
@@ -444,17 +429,14 @@ pub unsafe fn is_ordinary_btree(index: pg_sys::Relation) -> bool {
 ///
 /// # Safety
 /// As `of`.
-pub unsafe fn has_calendar_column(table: pg_sys::Relation) -> bool {
+pub unsafe fn has_calendar_column(table: Table<'_>) -> bool {
     // SAFETY: by contract.
     unsafe { infer(table).time.is_some() }
 }
 
-unsafe fn any_index(table: pg_sys::Relation, wanted: impl Fn(pg_sys::Relation) -> bool) -> bool {
-    // SAFETY: the caller's contract.
-    unsafe {
-        relation::index_oids(table).into_iter().any(|oid| {
-            let index = Open::index(oid, pg_sys::AccessShareLock);
-            wanted(index.rel())
-        })
-    }
+unsafe fn any_index(table: Table<'_>, wanted: impl Fn(Index<'_>) -> bool) -> bool {
+    table.index_oids().into_iter().any(|oid| {
+        let index = OpenIndex::open(oid, LockMode::AccessShare);
+        wanted(index.rel())
+    })
 }

@@ -1,7 +1,7 @@
 //! What a mark names: a file. A number names one file of a tablespace, and among temporary ones of a session, for as long as
 //! the file is there; other files may have the same number.
 
-use crate::pg::relation;
+use crate::pg::relation::Table;
 use pgrx::pg_sys;
 
 /// Columns of `varve.chunk_files`.
@@ -19,13 +19,13 @@ pub struct File {
 impl File {
     /// # Safety
     /// `table` must be open.
-    pub unsafe fn of(table: pg_sys::Relation) -> File {
+    pub unsafe fn of(table: Table<'_>) -> File {
         // SAFETY: by contract.
         unsafe {
             File::at(
-                relation::file_number(table),
-                relation::file_tablespace(table),
-                (*table).rd_backend,
+                table.file_number(),
+                table.file_tablespace(),
+                (*table.as_ptr()).rd_backend,
             )
         }
     }
@@ -78,13 +78,13 @@ impl File {
     ///
     /// # Safety
     /// `tuple` must be one of the table of marks.
-    pub unsafe fn read(marks: pg_sys::Relation, tuple: pg_sys::HeapTuple) -> File {
+    pub unsafe fn read(marks: Table<'_>, tuple: pg_sys::HeapTuple) -> File {
         let (mut values, mut nulls) = ([pg_sys::Datum::null(); COLUMNS], [false; COLUMNS]);
         // SAFETY: by contract; the columns are an oid, an oid and an int4.
         unsafe {
             pg_sys::heap_deform_tuple(
                 tuple,
-                (*marks).rd_att,
+                marks.descriptor().as_ptr(),
                 values.as_mut_ptr(),
                 nulls.as_mut_ptr(),
             );

@@ -4,7 +4,8 @@
 use super::chunk_marker::{marks_and_index, Marks};
 use super::marker_file::File;
 use crate::pg::error;
-use crate::pg::relation::Open;
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::{Open, Table};
 use pgrx::pg_sys;
 use std::cell::Cell;
 
@@ -33,7 +34,7 @@ pub unsafe fn sweep() {
         let Some((marks, _)) = marks_and_index() else {
             return;
         };
-        let lock = pg_sys::ShareRowExclusiveLock as pg_sys::LOCKMODE;
+        let lock = LockMode::ShareRowExclusive as pg_sys::LOCKMODE;
         if !pg_sys::ConditionalLockRelationOid(marks, lock) {
             return;
         }
@@ -42,7 +43,7 @@ pub unsafe fn sweep() {
             return;
         };
         let mut gone = Vec::new();
-        let classes = Open::table(pg_sys::RelationRelationId, pg_sys::AccessShareLock);
+        let classes = Open::table(pg_sys::RelationRelationId, LockMode::AccessShare);
         marks.each(None, |at, file| {
             error::check_interrupts();
             if !is_used(classes.rel(), &file) {
@@ -56,7 +57,7 @@ pub unsafe fn sweep() {
 }
 
 /// Has any relation the file, or another one of its number?
-unsafe fn is_used(classes: pg_sys::Relation, file: &File) -> bool {
+unsafe fn is_used(classes: Table<'_>, file: &File) -> bool {
     let columns = [
         (pg_sys::Anum_pg_class_reltablespace, file.tablespace),
         (pg_sys::Anum_pg_class_relfilenode, file.number),
@@ -74,7 +75,7 @@ unsafe fn is_used(classes: pg_sys::Relation, file: &File) -> bool {
             );
         }
         let scan = pg_sys::systable_beginscan(
-            classes,
+            classes.as_ptr(),
             pg_sys::Oid::from(pg_sys::ClassTblspcRelfilenodeIndexId),
             true,
             core::ptr::null_mut(),

@@ -11,7 +11,8 @@ use crate::chunk::tuple_kind::{classify, raise, TupleKind};
 use crate::guc;
 use crate::pg::error;
 use crate::pg::page::{PageCursor, PageTuple};
-use crate::pg::relation;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
 use crate::pg::transaction::{Access, PerTransaction};
 use crate::pg::tuple;
@@ -62,11 +63,7 @@ thread_local! {
 ///
 /// # Safety
 /// `table` must be open, `snapshot` valid.
-pub unsafe fn reader_at(
-    table: pg_sys::Relation,
-    at: Tid,
-    snapshot: pg_sys::Snapshot,
-) -> Option<Rc<Reader>> {
+pub unsafe fn reader_at(table: Table<'_>, at: Tid, snapshot: Snapshot<'_>) -> Option<Rc<Reader>> {
     // SAFETY: by contract; the tuple stays pinned for the error's sake.
     unsafe {
         with_header(table, at, snapshot, |found, buffer| {
@@ -88,13 +85,13 @@ pub unsafe fn reader_at(
 /// # Safety
 /// As `reader_at`.
 pub unsafe fn reader_to_replace(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     at: Tid,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'_>,
 ) -> Option<Rc<Reader>> {
     // SAFETY: by contract; the tuple stays pinned for the error's sake.
     unsafe {
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let any = Snapshot::any();
         with_header(table, at, any, |found, buffer| {
             sound_reader(table, at, found, buffer, View::Naming(snapshot), Stay::Long)
         })
@@ -107,10 +104,10 @@ pub unsafe fn reader_to_replace(
 /// # Safety
 /// As `reader_at`; the table has had so many pages since it was locked.
 pub unsafe fn reader_in_passing(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     blocks: u32,
     at: Tid,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'_>,
     began: Began,
 ) -> Option<Rc<Reader>> {
     // SAFETY: by contract; the tuple stays pinned for the error's sake.
@@ -132,10 +129,9 @@ pub unsafe fn reader_in_passing(
 ///
 /// # Safety
 /// `table` must be open, and the reader's.
-pub unsafe fn leave(table: pg_sys::Relation, reader: &Reader, began: Began) {
+pub unsafe fn leave(table: Table<'_>, reader: &Reader, began: Began) {
     if reader.chunk.has_grown() {
-        // SAFETY: by contract.
-        let (oid, file) = unsafe { (relation::oid(table), relation::file_number(table)) };
+        let (oid, file) = (table.oid(), table.file_number());
         let place = (oid, file, reader.chunk.tid);
         session_cache::settle(core::iter::once(place), Some(began));
     }
@@ -146,9 +142,9 @@ pub unsafe fn leave(table: pg_sys::Relation, reader: &Reader, began: Began) {
 /// # Safety
 /// As `reader_at`.
 pub unsafe fn try_reader_at(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     at: Tid,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'_>,
 ) -> Option<Result<Rc<Reader>, Damage>> {
     // SAFETY: by contract.
     unsafe { try_reader_of(table, at, snapshot, View::Snapshot(snapshot)) }
@@ -159,9 +155,9 @@ pub unsafe fn try_reader_at(
 /// # Safety
 /// As `reader_at`.
 pub unsafe fn try_reader_anew(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     at: Tid,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'_>,
 ) -> Option<Result<Rc<Reader>, Damage>> {
     // SAFETY: by contract.
     unsafe {
@@ -177,20 +173,20 @@ pub unsafe fn try_reader_anew(
 /// # Safety
 /// As `reader_at`.
 pub unsafe fn try_reader_as_written(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     at: Tid,
 ) -> Option<Result<Rc<Reader>, Damage>> {
     // SAFETY: by contract.
     unsafe {
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let any = Snapshot::any();
         try_reader_of(table, at, any, View::Written)
     }
 }
 
 unsafe fn try_reader_of(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     at: Tid,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'_>,
     view: View,
 ) -> Option<Result<Rc<Reader>, Damage>> {
     // SAFETY: the callers' contract.
@@ -207,14 +203,14 @@ unsafe fn try_reader_of(
 /// # Safety
 /// As `reader_at`.
 pub unsafe fn reader_for_check(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     at: Tid,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'_>,
 ) -> Option<Rc<Reader>> {
     // SAFETY: by contract.
     unsafe {
         check(table, at, View::Check(snapshot), |found, buffer| {
-            pg_sys::HeapTupleSatisfiesVisibility(found, snapshot, buffer).then_some(())
+            pg_sys::HeapTupleSatisfiesVisibility(found, snapshot.as_ptr(), buffer).then_some(())
         })
         .map(|((), reader)| reader)
     }
@@ -238,14 +234,14 @@ pub enum Standing {
 /// # Safety
 /// As `reader_at`.
 pub unsafe fn standing_at(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     at: Tid,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'_>,
 ) -> Option<(Standing, Rc<Reader>)> {
     // SAFETY: by contract.
     unsafe {
         check(table, at, View::Check(snapshot), |found, buffer| {
-            if pg_sys::HeapTupleSatisfiesVisibility(found, snapshot, buffer) {
+            if pg_sys::HeapTupleSatisfiesVisibility(found, snapshot.as_ptr(), buffer) {
                 return Some(Standing::Seen);
             }
             let mut dirty = dirty_snapshot();
@@ -268,7 +264,7 @@ pub unsafe fn standing_at(
 ///
 /// # Safety
 /// As `reader_at`.
-pub unsafe fn times_at(table: pg_sys::Relation, at: Tid) -> Option<(i64, i64)> {
+pub unsafe fn times_at(table: Table<'_>, at: Tid) -> Option<(i64, i64)> {
     // SAFETY: by contract; the tuple stays pinned.
     unsafe {
         let mut cursor = PageCursor::new(table);
@@ -284,7 +280,7 @@ pub unsafe fn times_at(table: pg_sys::Relation, at: Tid) -> Option<(i64, i64)> {
 
 /// The reader of the header at `at`, with what `judge` says of its tuple while the page is locked.
 unsafe fn check<R>(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     at: Tid,
     view: View,
     judge: impl FnOnce(pg_sys::HeapTuple, pg_sys::Buffer) -> Option<R>,
@@ -294,7 +290,7 @@ unsafe fn check<R>(
         let mut cursor = PageCursor::new(table);
         let item = cursor.tuple_at(at)?;
         let buffer = cursor.buffer();
-        let mut found = item.to_heap_tuple(relation::oid(table));
+        let mut found = item.to_heap_tuple(table.oid());
         let judged = cursor.locked(|_| {
             (classify(item.header, item.len, at.offset) == TupleKind::Header)
                 .then(|| judge(&mut found, buffer))
@@ -307,14 +303,14 @@ unsafe fn check<R>(
 
 /// Shows the header tuple at `at` to `body` while it is pinned, if it is one and visible.
 unsafe fn with_header<R>(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     at: Tid,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'_>,
     body: impl FnOnce(&pg_sys::HeapTupleData, pg_sys::Buffer) -> R,
 ) -> Option<R> {
     // SAFETY: the callers' contract.
     unsafe {
-        if !relation::has_block(table, at.block) {
+        if !table.has_block(at.block) {
             return None;
         }
         with_header_within(table, at.block + 1, at, snapshot, body)
@@ -322,10 +318,10 @@ unsafe fn with_header<R>(
 }
 
 unsafe fn with_header_within<R>(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     blocks: u32,
     at: Tid,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'_>,
     body: impl FnOnce(&pg_sys::HeapTupleData, pg_sys::Buffer) -> R,
 ) -> Option<R> {
     // SAFETY: the callers' contract; the page exists, and heap_fetch pins it when it returns true.
@@ -349,13 +345,13 @@ unsafe fn with_header_within<R>(
 }
 
 unsafe fn heap_fetch(
-    table: pg_sys::Relation,
-    snapshot: pg_sys::Snapshot,
+    table: Table<'_>,
+    snapshot: Snapshot<'_>,
     found: &mut pg_sys::HeapTupleData,
     buffer: &mut pg_sys::Buffer,
 ) -> bool {
     // SAFETY: the caller's contract.
-    unsafe { pg_sys::heap_fetch(table, snapshot, found, buffer, false) }
+    unsafe { pg_sys::heap_fetch(table.as_ptr(), snapshot.as_ptr(), found, buffer, false) }
 }
 
 /// How long somebody has use for a reader.
@@ -378,7 +374,7 @@ impl Stay {
 
 /// `kept_reader`, of a chunk that is not damaged: else that is raised.
 unsafe fn sound_reader(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     at: Tid,
     found: &pg_sys::HeapTupleData,
     buffer: pg_sys::Buffer,
@@ -393,7 +389,7 @@ unsafe fn sound_reader(
 }
 
 unsafe fn kept_reader(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     at: Tid,
     found: &pg_sys::HeapTupleData,
     buffer: pg_sys::Buffer,
@@ -402,7 +398,7 @@ unsafe fn kept_reader(
 ) -> Result<Rc<Reader>, Damage> {
     // SAFETY: the tuple is on the page in `buffer`, which is pinned.
     unsafe {
-        let place = (relation::oid(table), relation::file_number(table), at);
+        let place = (table.oid(), table.file_number(), at);
         let body = tuple::body(found.t_data, found.t_len);
         let writer = (*found.t_data).t_choice.t_heap.t_xmin;
         let notes = note_cache::find(table, place, writer, body, view)?;
@@ -416,7 +412,7 @@ unsafe fn kept_reader(
             is_same.then(|| Rc::clone(&entry.reader))
         });
         if let Some(reader) = known {
-            reader.chunk.table.set(table);
+            reader.chunk.table.set(table.as_ptr());
             return Ok(reader);
         }
         let known = session_cache::find(table, place, body);
@@ -515,12 +511,12 @@ pub struct Written {
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn headers_by(table: pg_sys::Relation, writer: pg_sys::TransactionId) -> Rc<[Written]> {
+pub unsafe fn headers_by(table: Table<'_>, writer: pg_sys::TransactionId) -> Rc<[Written]> {
     // SAFETY: by contract.
     let (oid, file, own) = unsafe {
         (
-            relation::oid(table),
-            relation::file_number(table),
+            table.oid(),
+            table.file_number(),
             pg_sys::TransactionIdIsCurrentTransactionId(writer),
         )
     };
@@ -554,10 +550,7 @@ pub unsafe fn headers_by(table: pg_sys::Relation, writer: pg_sys::TransactionId)
 ///
 /// # Safety
 /// As `headers_by`.
-pub unsafe fn headers_moved_by(
-    table: pg_sys::Relation,
-    mover: pg_sys::TransactionId,
-) -> Vec<Written> {
+pub unsafe fn headers_moved_by(table: Table<'_>, mover: pg_sys::TransactionId) -> Vec<Written> {
     // SAFETY: by contract; the walk pins and locks the page of each tuple.
     unsafe {
         walk_for_headers(table, |item| {
@@ -566,15 +559,12 @@ pub unsafe fn headers_moved_by(
     }
 }
 
-unsafe fn walk_for_headers(
-    table: pg_sys::Relation,
-    wanted: impl Fn(PageTuple) -> bool,
-) -> Vec<Written> {
+unsafe fn walk_for_headers(table: Table<'_>, wanted: impl Fn(PageTuple) -> bool) -> Vec<Written> {
     let mut found = Vec::new();
     let mut cursor = PageCursor::new(table);
     // SAFETY: the caller's contract; pages are pinned and locked while they are looked at.
     unsafe {
-        for block in 0..relation::blocks(table) {
+        for block in 0..table.blocks() {
             error::check_interrupts();
             cursor.go(block);
             cursor.locked(|page| {
@@ -616,7 +606,7 @@ unsafe fn as_written(item: PageTuple) -> Option<Written> {
 /// # Safety
 /// As `headers_by`.
 pub unsafe fn replacement(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     at: Tid,
     replacer: pg_sys::TransactionId,
 ) -> Option<Tid> {
@@ -641,7 +631,7 @@ pub unsafe fn replacement(
 }
 
 /// Has `writer` written the header at `at`, and not replaced it itself?
-unsafe fn is_last_of(table: pg_sys::Relation, at: Tid, writer: pg_sys::TransactionId) -> bool {
+unsafe fn is_last_of(table: Table<'_>, at: Tid, writer: pg_sys::TransactionId) -> bool {
     // SAFETY: the caller's contract; the page is pinned and locked while it is looked at.
     unsafe {
         let mut cursor = PageCursor::new(table);

@@ -1,6 +1,7 @@
 //! Datums to columns and back. The physical kind of a column follows from its type's storage; chunks
 //! remember the kind they were written with.
 
+use crate::pg::descriptor::Descriptor;
 use crate::pg::varlena::with_body;
 use pgrx::pg_sys;
 use varve_columns::column::{Column, Kind, Values};
@@ -259,11 +260,11 @@ pub fn of_bound(kind: Kind, bound: Bound) -> Option<pg_sys::Datum> {
 ///
 /// # Safety
 /// `descriptor` must be valid and `attno` (from 1) one of its attributes.
-pub unsafe fn missing(descriptor: pg_sys::TupleDesc, attno: usize) -> (pg_sys::Datum, bool) {
+pub unsafe fn missing(descriptor: Descriptor<'_>, attno: usize) -> (pg_sys::Datum, bool) {
     // SAFETY: by contract; getmissingattr only reads the descriptor.
     unsafe {
         let mut isnull = true;
-        let value = pg_sys::getmissingattr(descriptor, attno as i32, &mut isnull);
+        let value = pg_sys::getmissingattr(descriptor.as_ptr(), attno as i32, &mut isnull);
         (value, isnull)
     }
 }

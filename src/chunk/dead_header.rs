@@ -3,7 +3,7 @@
 
 use super::tuple_kind::{classify, TupleKind};
 use crate::pg::page::PageCursor;
-use crate::pg::relation;
+use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
 use pgrx::pg_sys;
 
@@ -11,19 +11,22 @@ use pgrx::pg_sys;
 ///
 /// # Safety
 /// `table` must be open, and the entry's page pinned: so the place is not used for anything else meanwhile.
-pub unsafe fn is_dead(table: pg_sys::Relation, header: Tid) -> bool {
+pub unsafe fn is_dead(table: Table<'_>, header: Tid) -> bool {
     // SAFETY: by contract; the page is pinned, and locked while its tuple is looked at.
     unsafe {
-        if !relation::has_block(table, header.block) {
+        if !table.has_block(header.block) {
             return false;
         }
         let mut cursor = PageCursor::new(table);
         cursor.go(header.block);
         cursor.locked(|page| match page.tuple(header.offset) {
             Some(item) => {
-                let mut found = item.to_heap_tuple(relation::oid(table));
+                let mut found = item.to_heap_tuple(table.oid());
                 classify(item.header, item.len, header.offset) == TupleKind::Header
-                    && pg_sys::HeapTupleIsSurelyDead(&mut found, pg_sys::GlobalVisTestFor(table))
+                    && pg_sys::HeapTupleIsSurelyDead(
+                        &mut found,
+                        pg_sys::GlobalVisTestFor(table.as_ptr()),
+                    )
             }
             // Its tuple was pruned away; the line pointer stays until VACUUM has removed the entries.
             None => page.is_dead(header.offset),

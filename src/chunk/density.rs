@@ -4,7 +4,7 @@
 use super::notes;
 use crate::pg::error;
 use crate::pg::page::{Page, PageCursor, PageTuple};
-use crate::pg::relation;
+use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
 use crate::pg::vacuum;
@@ -42,10 +42,10 @@ pub struct CountedChunk {
 ///
 /// # Safety
 /// `table` must be open with the lock of VACUUM.
-pub unsafe fn store_rows(table: pg_sys::Relation) {
+pub unsafe fn store_rows(table: Table<'_>) {
     // SAFETY: by contract.
     unsafe {
-        let blocks = relation::blocks(table);
+        let blocks = table.blocks();
         let found = look_at(table, 0..blocks, VACUUM_PAGES, &[], usize::MAX);
         if found.has_chunks {
             vacuum::store_rows(table, found.rows_per_page.max(0.0) * f64::from(blocks));
@@ -62,7 +62,7 @@ const OF_THE_END: u32 = 4;
 /// # Safety
 /// `table` must be open.
 pub unsafe fn look_at(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     pages: Range<u32>,
     most: u32,
     counted: &[CountedChunk],
@@ -104,7 +104,7 @@ pub unsafe fn look_at(
 /// # Safety
 /// `table` must be open, and have these pages.
 pub unsafe fn rows_of_pages(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     pages: impl Iterator<Item = u32>,
     counted: &[CountedChunk],
     most_notes: usize,
@@ -112,7 +112,7 @@ pub unsafe fn rows_of_pages(
     let mut cursor = PageCursor::new(table);
     let mut has_chunks = false;
     // SAFETY: the callers' contract.
-    let horizon = unsafe { pg_sys::GetOldestNonRemovableTransactionId(table) };
+    let horizon = unsafe { pg_sys::GetOldestNonRemovableTransactionId(table.as_ptr()) };
     let rows_of_page = |block: u32| {
         error::check_interrupts();
         cursor.go(block);
@@ -156,12 +156,12 @@ pub unsafe fn rows_of_pages(
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn count_chunk(table: pg_sys::Relation, at: Tid) -> Option<CountedChunk> {
+pub unsafe fn count_chunk(table: Table<'_>, at: Tid) -> Option<CountedChunk> {
     // SAFETY: by contract; the page is pinned and locked.
     unsafe {
-        let horizon = pg_sys::GetOldestNonRemovableTransactionId(table);
+        let horizon = pg_sys::GetOldestNonRemovableTransactionId(table.as_ptr());
         let mut cursor = PageCursor::new(table);
-        let item = cursor.tuple(at, relation::blocks(table))?;
+        let item = cursor.tuple(at, table.blocks())?;
         let buffer = cursor.buffer();
         let header = cursor.locked(|_| {
             let body = storage_body(item).filter(|_| is_alive(table, item, buffer, horizon))?;
@@ -180,14 +180,14 @@ pub unsafe fn count_chunk(table: pg_sys::Relation, at: Tid) -> Option<CountedChu
 }
 
 unsafe fn is_alive(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     item: PageTuple,
     buffer: pg_sys::Buffer,
     horizon: pg_sys::TransactionId,
 ) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
-        let mut found = item.to_heap_tuple(relation::oid(table));
+        let mut found = item.to_heap_tuple(table.oid());
         match pg_sys::HeapTupleSatisfiesVacuum(&mut found, horizon, buffer) {
             pg_sys::HTSV_Result::HEAPTUPLE_LIVE
             | pg_sys::HTSV_Result::HEAPTUPLE_DELETE_IN_PROGRESS => true,

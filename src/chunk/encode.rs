@@ -7,6 +7,8 @@ use crate::chunk::chunk_cache;
 use crate::chunk::write::Target;
 use crate::guc;
 use crate::pg::error;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use pgrx::pg_sys;
 use varve_columns::area::Area;
@@ -207,14 +209,12 @@ impl Encoded {
 }
 
 /// Enters a header that this command has just written.
-pub fn enter(table: pg_sys::Relation, indexes: &SeriesIndexes, tid: Tid) {
+pub fn enter(table: Table<'_>, indexes: &SeriesIndexes, tid: Tid) {
     if indexes.is_empty() {
         return;
     }
     // SAFETY: the table is open; the header was just written.
-    let reader = unsafe {
-        chunk_cache::reader_at(table, tid, core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData))
-    };
+    let reader = unsafe { chunk_cache::reader_at(table, tid, Snapshot::any()) };
     indexes.enter_header(&reader.expect("BUG: a new header is gone"), tid);
 }
 

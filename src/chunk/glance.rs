@@ -5,22 +5,21 @@ use super::read::Content;
 use super::session_cache;
 use super::tuple_kind::{classify, TupleKind};
 use crate::pg::page::PageCursor;
-use crate::pg::relation;
+use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
-use pgrx::pg_sys;
 use std::rc::Rc;
 
 /// Looks at headers of one table, at one after the other.
-pub struct Glance {
-    table: pg_sys::Relation,
-    cursor: PageCursor,
+pub struct Glance<'a> {
+    table: Table<'a>,
+    cursor: PageCursor<'a>,
 }
 
-impl Glance {
+impl<'a> Glance<'a> {
     /// # Safety
     /// `table` must stay open as long as the value lives.
-    pub unsafe fn new(table: pg_sys::Relation) -> Glance {
+    pub unsafe fn new(table: Table<'_>) -> Glance<'_> {
         Glance {
             table,
             cursor: PageCursor::new(table),
@@ -30,14 +29,12 @@ impl Glance {
     /// The content of the header at `at`, where the session has it. None too for one whose writer is not known to have committed, and for
     /// one that somebody has deleted or locked, or tried to: who opens it says whether its entry is of any use.
     pub fn content(&mut self, at: Tid) -> Option<Rc<Content>> {
-        // SAFETY: the table is open.
-        let (oid, file) = unsafe { (relation::oid(self.table), relation::file_number(self.table)) };
+        let (oid, file) = (self.table.oid(), self.table.file_number());
         let place = (oid, file, at);
         let (content, buffer) = session_cache::content(place)?;
         let is_there = buffer > 0 && self.cursor.go_again(at.block, buffer);
         if !is_there {
-            // SAFETY: the table is open.
-            if !unsafe { relation::has_block(self.table, at.block) } {
+            if !self.table.has_block(at.block) {
                 return None;
             }
             self.cursor.go(at.block);

@@ -19,9 +19,11 @@
 use crate::catalog::layout;
 use crate::chunk::read::{Chunk, Damage};
 use crate::chunk::reader::Reader;
+use crate::pg::descriptor::Descriptor;
 use crate::pg::error;
+use crate::pg::lock_mode::LockMode;
 use crate::pg::nbtree;
-use crate::pg::relation::{self, Open};
+use crate::pg::relation::{self, Index, OpenIndex, Table};
 use crate::pg::tid::Tid;
 use pgrx::pg_sys;
 use varve_columns::chunk::{Layout, BLOCK_ROWS};
@@ -76,13 +78,13 @@ pub fn keys_of_cell(cell: i64) -> core::ops::RangeInclusive<i64> {
 ///
 /// # Safety
 /// `index` must be an open series index.
-pub unsafe fn cell_length(index: pg_sys::Relation) -> Option<i16> {
+pub unsafe fn cell_length(index: Index<'_>) -> Option<i16> {
     // SAFETY: by contract; the array has an entry for each column.
     unsafe {
-        if (*(*index).rd_index).indnkeyatts < 2 {
+        if index.form().indnkeyatts < 2 {
             return None;
         }
-        match *(*index).rd_opcintype {
+        match *(*index.as_ptr()).rd_opcintype {
             pg_sys::INT2OID => Some(2),
             pg_sys::INT4OID => Some(4),
             pg_sys::INT8OID => Some(8),
@@ -98,29 +100,24 @@ pub struct Entry {
 }
 
 /// The open series indexes of a table.
-pub struct SeriesIndexes {
-    table: pg_sys::Relation,
-    indexes: Vec<Open>,
+pub struct SeriesIndexes<'a> {
+    table: Table<'a>,
+    indexes: Vec<OpenIndex>,
 }
 
-impl SeriesIndexes {
+impl<'a> SeriesIndexes<'a> {
     /// Opens them for inserting: those that are ready for it, valid or not.
     ///
     /// # Safety
     /// `table` must be open for writing.
-    pub unsafe fn open(table: pg_sys::Relation) -> SeriesIndexes {
+    pub unsafe fn open(table: Table<'_>) -> SeriesIndexes<'_> {
         let series = layout::index_am();
-        // SAFETY: by contract.
-        let indexes = unsafe {
-            relation::index_oids(table)
-                .into_iter()
-                .map(|oid| Open::index(oid, pg_sys::RowExclusiveLock))
-                .filter(|index| {
-                    (*(*index.rel()).rd_rel).relam == series
-                        && (*(*index.rel()).rd_index).indisready
-                })
-                .collect()
-        };
+        let indexes = table
+            .index_oids()
+            .into_iter()
+            .map(|oid| OpenIndex::open(oid, LockMode::RowExclusive))
+            .filter(|index| index.rel().class().relam == series && index.rel().form().indisready)
+            .collect();
         SeriesIndexes { table, indexes }
     }
 
@@ -181,12 +178,12 @@ impl SeriesIndexes {
 ///
 /// # Safety
 /// `index` must be an open series index.
-pub unsafe fn key_columns(index: pg_sys::Relation) -> Vec<usize> {
+pub unsafe fn key_columns(index: Index<'_>) -> Vec<usize> {
     // SAFETY: by contract.
     unsafe {
-        let form = (*index).rd_index;
-        let count = (*form).indnkeyatts as usize;
-        let columns = core::slice::from_raw_parts((*form).indkey.values.as_ptr(), count);
+        let form = index.form();
+        let count = form.indnkeyatts as usize;
+        let columns = core::slice::from_raw_parts(form.indkey.values.as_ptr(), count);
         columns.iter().map(|&number| number as usize - 1).collect()
     }
 }
@@ -211,11 +208,7 @@ impl ChunkEntries {
 ///
 /// # Safety
 /// `table` and `index` must be open.
-pub unsafe fn header_entries(
-    table: pg_sys::Relation,
-    index: pg_sys::Relation,
-    reader: &Reader,
-) -> ChunkEntries {
+pub unsafe fn header_entries(table: Table<'_>, index: Index<'_>, reader: &Reader) -> ChunkEntries {
     // SAFETY: by contract.
     unsafe {
         let columns = key_columns(index);
@@ -226,7 +219,7 @@ pub unsafe fn header_entries(
         if !is_keyed(chunk, &columns) {
             return in_section(table, index, reader, &columns);
         }
-        let descriptor = (*table).rd_att;
+        let descriptor = table.descriptor();
         let (time, keys) = columns.split_last().expect("BUG: an index without columns");
         let series = if chunk.header.has(FLAG_ONE_SERIES) {
             core::iter::once(0..chunk.header.rows).collect()
@@ -251,7 +244,7 @@ pub unsafe fn header_entries(
             }
             all
         };
-        let attribute = &relation::attributes(descriptor)[*time];
+        let attribute = &descriptor.attributes()[*time];
         let mut entries = ChunkEntries::default();
         for rows in series {
             let key = keys.iter();
@@ -284,8 +277,8 @@ pub unsafe fn header_entries(
 }
 
 unsafe fn in_section(
-    table: pg_sys::Relation,
-    index: pg_sys::Relation,
+    table: Table<'_>,
+    index: Index<'_>,
     reader: &Reader,
     columns: &[usize],
 ) -> ChunkEntries {
@@ -299,8 +292,8 @@ unsafe fn in_section(
 /// An entry for each cell of a chunk whose rows lie in `by_first`, runs of equal first keys that ascend. `None` where there are
 /// no cells, or too many of them.
 unsafe fn cell_entries(
-    table: pg_sys::Relation,
-    index: pg_sys::Relation,
+    table: Table<'_>,
+    index: Index<'_>,
     reader: &Reader,
     columns: &[usize],
     by_first: &[core::ops::Range<u32>],
@@ -310,7 +303,7 @@ unsafe fn cell_entries(
         let length = cell_length(index)?;
         let mut cells = Vec::new();
         for rows in by_first {
-            let (value, isnull) = reader.value((*table).rd_att, rows.start, columns[0]);
+            let (value, isnull) = reader.value(table.descriptor(), rows.start, columns[0]);
             if isnull {
                 return None;
             }
@@ -344,14 +337,14 @@ fn first_key_entry(first: (pg_sys::Datum, bool), columns: usize) -> Entry {
 /// The times at which `rows`, those of a series, have steps: ascending, each once. Only a column in one block is decoded for them.
 unsafe fn steps(
     reader: &Reader,
-    descriptor: pg_sys::TupleDesc,
+    descriptor: Descriptor<'_>,
     time: usize,
     rows: core::ops::Range<u32>,
 ) -> Vec<i64> {
     let mut times = Vec::new();
     // SAFETY: the caller's contract.
     unsafe {
-        let length = relation::attributes(descriptor)[time].attlen;
+        let length = descriptor.attributes()[time].attlen;
         let mut start = rows.start;
         while rows.end - start > ROWS_PER_STEP {
             error::check_interrupts();
@@ -387,8 +380,8 @@ fn last_of_block(reader: &Reader, time: usize, rows: core::ops::Range<u32>) -> O
 
 /// Entries with NULL times, of a chunk that is not keyed.
 unsafe fn section_entries(
-    table: pg_sys::Relation,
-    index: pg_sys::Relation,
+    table: Table<'_>,
+    index: Index<'_>,
     reader: &Reader,
     columns: &[usize],
 ) -> Vec<Entry> {
@@ -403,7 +396,7 @@ unsafe fn section_entries(
     }
     // SAFETY: the caller's contract.
     unsafe {
-        let descriptor = (*table).rd_att;
+        let descriptor = table.descriptor();
         let series = all_runs(reader, descriptor, &columns[..1]);
         if series.len() > 1 && series.len() * ROWS_PER_ENTRY > header.rows as usize {
             let cells = cell_entries(table, index, reader, columns, &series);
@@ -419,7 +412,7 @@ unsafe fn section_entries(
 /// Time of a row, without decoding anything where the header knows it.
 unsafe fn reader_time(
     reader: &Reader,
-    descriptor: pg_sys::TupleDesc,
+    descriptor: Descriptor<'_>,
     time: usize,
     row: u32,
 ) -> pg_sys::Datum {
@@ -427,7 +420,7 @@ unsafe fn reader_time(
     // SAFETY: the caller's contract.
     unsafe {
         if header.has(FLAG_ONE_SERIES) {
-            let attribute = &relation::attributes(descriptor)[time];
+            let attribute = &descriptor.attributes()[time];
             time_datum(header.max_time, attribute.attlen)
         } else {
             reader.value(descriptor, row, time).0
@@ -441,7 +434,7 @@ unsafe fn reader_time(
 /// `descriptor` must be that of the chunk's table.
 unsafe fn all_runs(
     reader: &Reader,
-    descriptor: pg_sys::TupleDesc,
+    descriptor: Descriptor<'_>,
     columns: &[usize],
 ) -> Vec<core::ops::Range<u32>> {
     let rows = reader.rows();
@@ -462,7 +455,7 @@ unsafe fn all_runs(
 /// `descriptor` must be that of the chunk's table.
 pub unsafe fn runs(
     reader: &Reader,
-    descriptor: pg_sys::TupleDesc,
+    descriptor: Descriptor<'_>,
     columns: &[usize],
     rows: core::ops::Range<u32>,
 ) -> Vec<core::ops::Range<u32>> {
@@ -475,7 +468,7 @@ pub unsafe fn runs(
     let mut start = rows.start;
     // SAFETY: by contract. Values of blocks that were decoded before stay where they are.
     unsafe {
-        let attributes = relation::attributes(descriptor);
+        let attributes = descriptor.attributes();
         let read = |row: u32| -> Vec<(pg_sys::Datum, bool)> {
             let value = |&column: &usize| reader.value(descriptor, row, column);
             varying.iter().map(value).collect()
@@ -544,7 +537,7 @@ pub fn time_value(value: pg_sys::Datum, length: i16) -> i64 {
 }
 
 /// Enters a chunk's header at `at` into all series indexes of its table.
-pub fn index_header(table: pg_sys::Relation, chunk: &Reader, at: Tid) {
+pub fn index_header(table: Table<'_>, chunk: &Reader, at: Tid) {
     // SAFETY: the table is open for writing.
     unsafe { SeriesIndexes::open(table) }.enter_header(chunk, at);
 }

@@ -6,7 +6,8 @@ use crate::chunk::reader::Reader;
 use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::pg::error;
 use crate::pg::page::{PageCursor, PageTuple};
-use crate::pg::relation;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use pgrx::pg_sys;
 use std::rc::Rc;
@@ -16,12 +17,12 @@ use std::rc::Rc;
 /// # Safety
 /// `table` must be open, `snapshot` valid; `visit` must not lock buffers.
 pub unsafe fn visible_tuples(
-    table: pg_sys::Relation,
-    snapshot: pg_sys::Snapshot,
+    table: Table<'_>,
+    snapshot: Snapshot<'_>,
     visit: impl FnMut(TupleKind, PageTuple),
 ) {
     // SAFETY: by contract.
-    unsafe { visible_on(table, snapshot, 0..relation::blocks(table), visit) }
+    unsafe { visible_on(table, snapshot, 0..table.blocks(), visit) }
 }
 
 /// The same of some pages; those that the table does not have are passed over.
@@ -29,15 +30,15 @@ pub unsafe fn visible_tuples(
 /// # Safety
 /// As `visible_tuples`.
 pub unsafe fn visible_on(
-    table: pg_sys::Relation,
-    snapshot: pg_sys::Snapshot,
+    table: Table<'_>,
+    snapshot: Snapshot<'_>,
     pages: impl Iterator<Item = u32>,
     mut visit: impl FnMut(TupleKind, PageTuple),
 ) {
     // SAFETY: by contract.
     unsafe {
-        let oid = relation::oid(table);
-        let blocks = relation::blocks(table);
+        let oid = table.oid();
+        let blocks = table.blocks();
         let mut cursor = PageCursor::new(table);
         for block in pages.filter(|&block| block < blocks) {
             error::check_interrupts();
@@ -46,7 +47,11 @@ pub unsafe fn visible_on(
             cursor.locked(|page| {
                 for item in page.tuples() {
                     let mut heap_tuple = item.to_heap_tuple(oid);
-                    if pg_sys::HeapTupleSatisfiesVisibility(&mut heap_tuple, snapshot, buffer) {
+                    if pg_sys::HeapTupleSatisfiesVisibility(
+                        &mut heap_tuple,
+                        snapshot.as_ptr(),
+                        buffer,
+                    ) {
                         visit(classify(item.header, item.len, item.tid.offset), item);
                     }
                 }
@@ -60,8 +65,8 @@ pub unsafe fn visible_on(
 /// # Safety
 /// As `visible_tuples`, but `visit` may read the table.
 pub unsafe fn chunks(
-    table: pg_sys::Relation,
-    snapshot: pg_sys::Snapshot,
+    table: Table<'_>,
+    snapshot: Snapshot<'_>,
     mut visit: impl FnMut(Tid, Result<Rc<Reader>, Damage>),
 ) {
     let mut headers = Vec::new();

@@ -4,7 +4,9 @@
 //! of compact on its table, so there is one writer for each row.
 
 use super::write;
-use crate::pg::relation::Open;
+use crate::pg::descriptor::Descriptor;
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::{Open, OpenIndex};
 use crate::pg::tid;
 use pgrx::pg_sys;
 use std::ffi::{CStr, CString};
@@ -115,8 +117,8 @@ pub unsafe fn write(job: i64, state: &State) {
         if !remove(job) {
             return; // Somebody else is writing it.
         }
-        let states = Open::table(states, pg_sys::RowExclusiveLock);
-        let index = Open::index(index, pg_sys::RowExclusiveLock);
+        let states = Open::table(states, LockMode::RowExclusive);
+        let index = OpenIndex::open(index, LockMode::RowExclusive);
         let mut values = [pg_sys::Datum::from(0usize); COLUMNS];
         let mut nulls = [true; COLUMNS];
         let texts: Vec<_> = state
@@ -138,26 +140,26 @@ pub unsafe fn write(job: i64, state: &State) {
             }
         }
         let tuple = pg_sys::heap_form_tuple(
-            (*states.rel()).rd_att,
+            states.rel().descriptor().as_ptr(),
             values.as_mut_ptr(),
             nulls.as_mut_ptr(),
         );
         pg_sys::heap_insert(
-            states.rel(),
+            states.rel().as_ptr(),
             tuple,
             pg_sys::GetCurrentCommandId(true),
             pg_sys::HEAP_INSERT_NO_LOGICAL as i32,
             core::ptr::null_mut(),
         );
         pg_sys::index_insert(
-            index.rel(),
+            index.rel().as_ptr(),
             values.as_mut_ptr(),
             nulls.as_mut_ptr(),
             &mut (*tuple).t_self,
-            states.rel(),
+            states.rel().as_ptr(),
             pg_sys::IndexUniqueCheck::UNIQUE_CHECK_NO,
             false,
-            pg_sys::BuildIndexInfo(index.rel()),
+            pg_sys::BuildIndexInfo(index.rel().as_ptr()),
         );
         pg_sys::CommandCounterIncrement();
     }
@@ -176,7 +178,7 @@ pub unsafe fn remove(job: i64) -> bool {
         let Some(at) = with_row(job, |row| row.map(|(at, _)| at)) else {
             return true;
         };
-        let states = Open::table(states, pg_sys::RowExclusiveLock);
+        let states = Open::table(states, LockMode::RowExclusive);
         let command = pg_sys::GetCurrentCommandId(true);
         let result = write::try_delete(states.rel(), at, command, false, false);
         pg_sys::CommandCounterIncrement();
@@ -195,7 +197,7 @@ pub unsafe fn forget(table: pg_sys::Oid) {
         let Some((states, index)) = table_and_index() else {
             return;
         };
-        let states = Open::table(states, pg_sys::RowExclusiveLock);
+        let states = Open::table(states, LockMode::RowExclusive);
         let bound = |strategy: u32, function: u32, job: i64| {
             let mut key = pg_sys::ScanKeyData::default();
             let strategy = strategy as pg_sys::StrategyNumber;
@@ -216,8 +218,14 @@ pub unsafe fn forget(table: pg_sys::Oid) {
             ),
         ];
         let none = core::ptr::null_mut();
-        let scan =
-            pg_sys::systable_beginscan(states.rel(), index, true, none, 2, keys.as_mut_ptr());
+        let scan = pg_sys::systable_beginscan(
+            states.rel().as_ptr(),
+            index,
+            true,
+            none,
+            2,
+            keys.as_mut_ptr(),
+        );
         let mut gone = Vec::new();
         loop {
             let tuple = pg_sys::systable_getnext(scan);
@@ -248,7 +256,7 @@ unsafe fn with_row<R>(job: i64, show: impl FnOnce(Option<(tid::Tid, State)>) -> 
         let Some((states, index)) = table_and_index() else {
             return show(None);
         };
-        let states = Open::table(states, pg_sys::AccessShareLock);
+        let states = Open::table(states, LockMode::AccessShare);
         let mut key = pg_sys::ScanKeyData::default();
         pg_sys::ScanKeyInit(
             &mut key,
@@ -258,23 +266,35 @@ unsafe fn with_row<R>(job: i64, show: impl FnOnce(Option<(tid::Tid, State)>) -> 
             pg_sys::Datum::from(job),
         );
         let no_snapshot = core::ptr::null_mut();
-        let scan = pg_sys::systable_beginscan(states.rel(), index, true, no_snapshot, 1, &mut key);
+        let scan = pg_sys::systable_beginscan(
+            states.rel().as_ptr(),
+            index,
+            true,
+            no_snapshot,
+            1,
+            &mut key,
+        );
         let tuple = pg_sys::systable_getnext(scan);
         let row = (!tuple.is_null()).then(|| {
             let at = tid::from_pg(&(*tuple).t_self);
-            (at, deform(tuple, (*states.rel()).rd_att))
+            (at, deform(tuple, states.rel().descriptor()))
         });
         pg_sys::systable_endscan(scan);
         show(row)
     }
 }
 
-unsafe fn deform(tuple: pg_sys::HeapTuple, descriptor: pg_sys::TupleDesc) -> State {
+unsafe fn deform(tuple: pg_sys::HeapTuple, descriptor: Descriptor<'_>) -> State {
     let mut values = [pg_sys::Datum::from(0usize); COLUMNS];
     let mut nulls = [true; COLUMNS];
     // SAFETY: the caller's contract.
     unsafe {
-        pg_sys::heap_deform_tuple(tuple, descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
+        pg_sys::heap_deform_tuple(
+            tuple,
+            descriptor.as_ptr(),
+            values.as_mut_ptr(),
+            nulls.as_mut_ptr(),
+        );
         let number = |at: usize| (!nulls[1 + at]).then(|| values[1 + at].value() as i64);
         let text = |at: usize| {
             let at = 1 + NUMBERS + at;

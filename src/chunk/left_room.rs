@@ -4,7 +4,7 @@
 
 use super::read::{self, Chunk};
 use super::write::DELETE_MAP_BASE;
-use crate::pg::relation;
+use crate::pg::relation::Table;
 use pgrx::pg_sys;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ thread_local! {
 ///
 /// # Safety
 /// `table` must be open for writing, and the chunk's.
-pub unsafe fn remember(table: pg_sys::Relation, replaced: &Chunk, with_map: bool) {
+pub unsafe fn remember(table: Table<'_>, replaced: &Chunk, with_map: bool) {
     let map = &replaced.header.delete_map;
     let map = match with_map {
         // SAFETY: by contract.
@@ -48,8 +48,8 @@ pub unsafe fn remember(table: pg_sys::Relation, replaced: &Chunk, with_map: bool
     // SAFETY: by contract.
     let left = unsafe {
         Left {
-            table: relation::oid(table),
-            file: relation::file_number(table),
+            table: table.oid(),
+            file: table.file_number(),
             by: pg_sys::GetCurrentTransactionId(),
             pages,
         }
@@ -66,11 +66,11 @@ pub unsafe fn remember(table: pg_sys::Relation, replaced: &Chunk, with_map: bool
 ///
 /// # Safety
 /// `table` must be open for writing.
-pub unsafe fn make_known(table: pg_sys::Relation) {
+pub unsafe fn make_known(table: Table<'_>) {
     // SAFETY: by contract. Pages are pruned as by any reader; the map is a hint.
     unsafe {
-        let (oid, file) = (relation::oid(table), relation::file_number(table));
-        let horizon = pg_sys::GlobalVisTestFor(table);
+        let (oid, file) = (table.oid(), table.file_number());
+        let horizon = pg_sys::GlobalVisTestFor(table.as_ptr());
         let over = LEFT.with_borrow_mut(|all| {
             let is_over = |left: &Left| {
                 left.table == oid && pg_sys::GlobalVisTestIsRemovableXid(horizon, left.by)
@@ -85,25 +85,25 @@ pub unsafe fn make_known(table: pg_sys::Relation) {
             return;
         };
         for &page in &left.pages {
-            if relation::has_block(table, page) {
+            if table.has_block(page) {
                 prune(table, page);
             }
         }
-        pg_sys::FreeSpaceMapVacuumRange(table, first, last + 1);
+        pg_sys::FreeSpaceMapVacuumRange(table.as_ptr(), first, last + 1);
     }
 }
 
-unsafe fn prune(table: pg_sys::Relation, block: u32) {
+unsafe fn prune(table: Table<'_>, block: u32) {
     const BUFFER_LOCK_UNLOCK: i32 = 0;
     const BUFFER_LOCK_SHARE: i32 = 1;
     // SAFETY: the caller's contract; the page is pinned.
     unsafe {
-        let buffer = pg_sys::ReadBuffer(table, block);
-        pg_sys::heap_page_prune_opt(table, buffer);
+        let buffer = pg_sys::ReadBuffer(table.as_ptr(), block);
+        pg_sys::heap_page_prune_opt(table.as_ptr(), buffer);
         pg_sys::LockBuffer(buffer, BUFFER_LOCK_SHARE);
         let free = pg_sys::PageGetHeapFreeSpace(pg_sys::BufferGetPage(buffer));
         pg_sys::LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
         pg_sys::ReleaseBuffer(buffer);
-        pg_sys::RecordPageWithFreeSpace(table, block, free);
+        pg_sys::RecordPageWithFreeSpace(table.as_ptr(), block, free);
     }
 }

@@ -5,7 +5,7 @@
 use crate::pg::error;
 use crate::pg::free_space::FreeSpace;
 use crate::pg::page::{Page, PageCursor};
-use crate::pg::relation;
+use crate::pg::relation::Table;
 use crate::pg::transaction::{Access, PerTransaction};
 use pgrx::pg_sys;
 use std::collections::HashMap;
@@ -30,17 +30,17 @@ thread_local! {
 ///
 /// # Safety
 /// `table` must be open for writing.
-pub unsafe fn aim(table: pg_sys::Relation, bytes: usize, from: u32, end: u32) -> Option<u32> {
+pub unsafe fn aim(table: Table<'_>, bytes: usize, from: u32, end: u32) -> Option<u32> {
     // SAFETY: by contract; asking for the number of blocks has opened the file.
     unsafe {
-        let file = relation::file_number(table);
+        let file = table.file_number();
         let known = NEXT.with_borrow(|next| next.get(&file).copied().unwrap_or(0));
-        let end = end.min(relation::blocks(table));
+        let end = end.min(table.blocks());
         let wanted = Wanted::of(table, &[bytes]);
         let (found, next) = find(table, known.max(from)..end, wanted, usize::MAX);
         NEXT.with_borrow_mut(|all| all.insert(file, next));
         if let Some(block) = found {
-            (*(*table).rd_smgr).smgr_targblock = block;
+            (*(*table.as_ptr()).rd_smgr).smgr_targblock = block;
         }
         found
     }
@@ -50,17 +50,17 @@ pub unsafe fn aim(table: pg_sys::Relation, bytes: usize, from: u32, end: u32) ->
 ///
 /// # Safety
 /// As `aim`.
-pub unsafe fn aim_near_end(table: pg_sys::Relation, bytes: usize, from: u32) -> Option<u32> {
+pub unsafe fn aim_near_end(table: Table<'_>, bytes: usize, from: u32) -> Option<u32> {
     // SAFETY: by contract; asking for the number of blocks has opened the file.
     unsafe {
-        let file = relation::file_number(table);
+        let file = table.file_number();
         let known = NEXT_NEAR.with_borrow(|next| next.get(&file).copied().unwrap_or(0));
-        let end = relation::blocks(table);
+        let end = table.blocks();
         let near = known.max(from).max(end.saturating_sub(NEAR_PAGES))..end;
         let (found, next) = find(table, near, Wanted::of(table, &[bytes]), NEAR_LOOKS);
         NEXT_NEAR.with_borrow_mut(|all| all.insert(file, next));
         if let Some(block) = found {
-            (*(*table).rd_smgr).smgr_targblock = block;
+            (*(*table.as_ptr()).rd_smgr).smgr_targblock = block;
         }
         found
     }
@@ -71,15 +71,15 @@ pub unsafe fn aim_near_end(table: pg_sys::Relation, bytes: usize, from: u32) -> 
 ///
 /// # Safety
 /// As `aim`.
-pub unsafe fn aim_together(table: pg_sys::Relation, sizes: &[usize]) -> bool {
+pub unsafe fn aim_together(table: Table<'_>, sizes: &[usize]) -> bool {
     // SAFETY: by contract; asking for the number of blocks has opened the file.
     unsafe {
-        let end = relation::blocks(table);
+        let end = table.blocks();
         if end == 0 {
             return false;
         }
         let wanted = Wanted::of(table, sizes);
-        let aimed = (*(*table).rd_smgr).smgr_targblock;
+        let aimed = (*(*table.as_ptr()).rd_smgr).smgr_targblock;
         // A session that has written nothing yet tries the last page.
         let aimed = if aimed < end { aimed } else { end - 1 };
         let mut cursor = PageCursor::new(table);
@@ -97,7 +97,7 @@ pub unsafe fn aim_together(table: pg_sys::Relation, sizes: &[usize]) -> bool {
             }
         };
         if let Some(block) = found {
-            (*(*table).rd_smgr).smgr_targblock = block;
+            (*(*table.as_ptr()).rd_smgr).smgr_targblock = block;
         }
         found.is_some()
     }
@@ -107,11 +107,11 @@ pub unsafe fn aim_together(table: pg_sys::Relation, sizes: &[usize]) -> bool {
 ///
 /// # Safety
 /// As `aim`.
-pub unsafe fn is_aimed_too_high(table: pg_sys::Relation, bytes: usize) -> bool {
+pub unsafe fn is_aimed_too_high(table: Table<'_>, bytes: usize) -> bool {
     // SAFETY: by contract; asking for the number of blocks has opened the file.
     unsafe {
-        let blocks = relation::blocks(table);
-        let block = (*(*table).rd_smgr).smgr_targblock;
+        let blocks = table.blocks();
+        let block = (*(*table.as_ptr()).rd_smgr).smgr_targblock;
         if block >= blocks {
             return false;
         }
@@ -132,12 +132,10 @@ struct Wanted {
 
 impl Wanted {
     /// For tuples of `sizes` bytes, the last of which is a header.
-    unsafe fn of(table: pg_sys::Relation, sizes: &[usize]) -> Wanted {
+    unsafe fn of(table: Table<'_>, sizes: &[usize]) -> Wanted {
         let tuples = sizes.iter().map(|bytes| bytes.next_multiple_of(8));
         Wanted {
-            // SAFETY: the caller's contract.
-            room: tuples.map(|bytes| bytes + AROUND_BYTES).sum::<usize>()
-                + unsafe { relation::kept_free_bytes(table) },
+            room: tuples.map(|bytes| bytes + AROUND_BYTES).sum::<usize>() + table.kept_free_bytes(),
             low_pointers: sizes.len(),
         }
     }
@@ -151,19 +149,19 @@ impl Wanted {
 
 /// The first of some pages that have what is wanted, and the one to go on with the next time, after so many `looks`.
 unsafe fn find(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     blocks: std::ops::Range<u32>,
     wanted: Wanted,
     mut looks: usize,
 ) -> (Option<u32>, u32) {
     // SAFETY: the caller's contract.
-    let mut free_space = unsafe { FreeSpace::new(table) };
+    let mut free_space = FreeSpace::default();
     let mut cursor = PageCursor::new(table);
     let end = blocks.end;
     for block in blocks {
         error::check_interrupts();
         // The map counts in steps, and says a little less than there is.
-        if free_space.of(block) + FreeSpace::STEP_BYTES < wanted.room {
+        if free_space.of(*table, block) + FreeSpace::STEP_BYTES < wanted.room {
             continue;
         }
         if looks == 0 {

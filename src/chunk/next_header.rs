@@ -6,6 +6,7 @@ use super::notes::{self, Writer};
 use super::tuple_kind::{classify, TupleKind};
 use crate::pg::page::{Page, PageCursor};
 use crate::pg::page_patch;
+use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
 use pgrx::pg_sys;
@@ -18,10 +19,10 @@ const BUFFER_LOCK_EXCLUSIVE: i32 = 2;
 ///
 /// # Safety
 /// `table` must be open for writing, the old header locked by this transaction.
-pub unsafe fn set(table: pg_sys::Relation, chunk: u64, old: Tid, next: Tid) {
+pub unsafe fn set(table: Table<'_>, chunk: u64, old: Tid, next: Tid) {
     // SAFETY: by contract; the buffer is pinned and locked while the page is changed.
     unsafe {
-        if (*(*table).rd_rel).relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP {
+        if table.class().relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP {
             return;
         }
         // Nobody fills slots of a header that is locked.
@@ -35,7 +36,7 @@ pub unsafe fn set(table: pg_sys::Relation, chunk: u64, old: Tid, next: Tid) {
         if notes::is_used(table, chunk, last) {
             return;
         }
-        let buffer = pg_sys::ReadBuffer(table, old.block);
+        let buffer = pg_sys::ReadBuffer(table.as_ptr(), old.block);
         pg_sys::LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
         let page = Page::of(pg_sys::BufferGetPage(buffer), old.block);
         if let Some(item) = page.tuple(old.offset) {
@@ -53,7 +54,7 @@ pub unsafe fn set(table: pg_sys::Relation, chunk: u64, old: Tid, next: Tid) {
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn of(table: pg_sys::Relation, chunk: u64, at: Tid) -> Option<Tid> {
+pub unsafe fn of(table: Table<'_>, chunk: u64, at: Tid) -> Option<Tid> {
     // SAFETY: by contract; the page is pinned and locked while it is looked at.
     unsafe {
         let slots = notes::slots_at(table, at, chunk)?;

@@ -6,6 +6,8 @@ use super::notes::{self, Note, Notes, View};
 use super::read::Damage;
 use super::session_cache::Place;
 use crate::guc;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -38,7 +40,7 @@ thread_local! {
 /// # Safety
 /// `table` must be open, the header's tuple pinned, the view's snapshot valid.
 pub unsafe fn find(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     place: Place,
     writer: pg_sys::TransactionId,
     body: &[u8],
@@ -47,7 +49,7 @@ pub unsafe fn find(
     let slots = &body[header::slots_start(body)..];
     let snapshot = match view {
         View::Written => return Ok(Notes::default()),
-        View::Naming(_) => core::ptr::null_mut(),
+        View::Naming(_) => Snapshot::NONE,
         View::Snapshot(snapshot) | View::Check(snapshot) => snapshot,
     };
     // Piece by piece, without a branch for each byte.
@@ -61,13 +63,12 @@ pub unsafe fn find(
     };
     // SAFETY: by contract.
     let (is_mvcc, is_serializable) = unsafe {
-        let is_mvcc =
-            !snapshot.is_null() && (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_MVCC;
+        let is_mvcc = snapshot.is_mvcc();
         let level = pg_sys::XactIsoLevel as u32;
         (is_mvcc, level == pg_sys::XACT_SERIALIZABLE)
     };
     // Serializable transactions note what they read, and what they miss.
-    if snapshot.is_null() || is_mvcc && is_serializable {
+    if snapshot.is_none() || is_mvcc && is_serializable {
         return read(view, &[]);
     }
     let (known, is_all) = known(place, writer, slots);
@@ -78,7 +79,7 @@ pub unsafe fn find(
         }
     } else {
         let slots = slots.into();
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let any = Snapshot::any();
         let now = read(View::Check(any), &known)?;
         keep(place, writer, slots, &now);
         if is_mvcc && !now.are_committed {
@@ -141,9 +142,8 @@ fn keep(place: Place, writer: pg_sys::TransactionId, slots: Box<[u8]>, notes: &N
 }
 
 /// Those of committed notes that an MVCC snapshot sees.
-unsafe fn seen_by(committed: Notes, snapshot: pg_sys::Snapshot) -> Notes {
-    // SAFETY: the caller's contract.
-    let is_seen = |note: &&Note| unsafe { !pg_sys::XidInMVCCSnapshot(note.xmin(), snapshot) };
+unsafe fn seen_by(committed: Notes, snapshot: Snapshot<'_>) -> Notes {
+    let is_seen = |note: &&Note| !snapshot.is_running(note.xmin());
     if committed.seen.iter().all(|note| is_seen(&note)) {
         return committed;
     }

@@ -4,7 +4,8 @@
 
 use super::read::{Chunk, Damage};
 use crate::pg::page::{PageCursor, PageTuple};
-use crate::pg::relation;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
 use pgrx::pg_sys;
@@ -25,14 +26,14 @@ pub struct Note {
 
 /// By what notes are judged.
 #[derive(Clone, Copy)]
-pub enum View {
+pub enum View<'a> {
     /// By an MVCC snapshot; any other shows what has been committed by now, and what this transaction did.
-    Snapshot(pg_sys::Snapshot),
+    Snapshot(Snapshot<'a>),
     /// The same, but it is no reading: serializable transactions do not get into conflicts by it.
-    Check(pg_sys::Snapshot),
+    Check(Snapshot<'a>),
     /// Those that were committed for an MVCC snapshot, for who writes the next version of the chunk, which names the others. It is no reading
     /// either.
-    Naming(pg_sys::Snapshot),
+    Naming(Snapshot<'a>),
     /// The header as it was written, without any.
     Written,
 }
@@ -192,7 +193,7 @@ fn sort_out<'a>(
 /// # Safety
 /// `table` must be open, the tuple pinned.
 unsafe fn named<'a>(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     at: Tid,
     body: &[u8],
     known: &'a [Note],
@@ -210,7 +211,7 @@ unsafe fn named<'a>(
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn slots_at(table: pg_sys::Relation, at: Tid, chunk: u64) -> Option<Vec<u8>> {
+pub unsafe fn slots_at(table: Table<'_>, at: Tid, chunk: u64) -> Option<Vec<u8>> {
     // SAFETY: by contract; the page is pinned and locked while it is looked at.
     unsafe {
         let mut cursor = PageCursor::new(table);
@@ -228,7 +229,7 @@ pub unsafe fn slots_at(table: pg_sys::Relation, at: Tid, chunk: u64) -> Option<V
 /// Shows the notes of a chunk at some places to `visit` while their pages are locked. What is at the place of a note that nobody can
 /// see is none.
 unsafe fn visit(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     chunk: u64,
     places: &[Tid],
     mut visit: impl FnMut(PageTuple, &[u8], pg_sys::Buffer),
@@ -237,7 +238,7 @@ unsafe fn visit(
     unsafe {
         let mut cursor = PageCursor::new(table);
         for &at in places {
-            if !relation::has_block(table, at.block) {
+            if !table.has_block(at.block) {
                 continue;
             }
             cursor.go(at.block);
@@ -264,7 +265,7 @@ unsafe fn visit(
 /// # Safety
 /// `table` must be open, the tuple pinned, the view's snapshot valid.
 pub unsafe fn of_header(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     at: Tid,
     body: &[u8],
     rows: u32,
@@ -274,12 +275,11 @@ pub unsafe fn of_header(
     let (snapshot, reads) = match view {
         View::Snapshot(snapshot) => (snapshot, true),
         View::Check(snapshot) => (snapshot, false),
-        View::Naming(_) => (core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData), false),
+        View::Naming(_) => (Snapshot::any(), false),
         View::Written => return Ok(Notes::default()),
     };
     let is_later = |xmin| match view {
-        // SAFETY: by contract.
-        View::Naming(snapshot) => unsafe { pg_sys::XidInMVCCSnapshot(xmin, snapshot) },
+        View::Naming(snapshot) => snapshot.is_running(xmin),
         _ => false,
     };
     // SAFETY: by contract.
@@ -288,10 +288,7 @@ pub unsafe fn of_header(
         return Ok(Notes::default());
     }
     let chunk = header::chunk_id(body);
-    // SAFETY: by contract.
-    let is_mvcc = unsafe {
-        !snapshot.is_null() && (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_MVCC
-    };
+    let is_mvcc = snapshot.is_mvcc();
     let other = |named: &Named| match named {
         Named::Other(at) => Some(*at),
         Named::Known(_) => None,
@@ -341,9 +338,7 @@ pub unsafe fn of_header(
     }
     are_committed &= found.len() == others.len();
     let mut found = found.into_iter().peekable();
-    // SAFETY: by contract.
-    let is_known_to =
-        |note: &Note| !is_mvcc || unsafe { !pg_sys::XidInMVCCSnapshot(note.xmin, snapshot) };
+    let is_known_to = |note: &Note| !is_mvcc || !snapshot.is_running(note.xmin);
     let mut seen = Vec::with_capacity(all.len());
     for named in all {
         match named {
@@ -361,19 +356,23 @@ pub unsafe fn of_header(
 
 /// Does an MVCC snapshot see a note? What it does not see a serializable transaction has missed.
 unsafe fn is_visible(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     item: PageTuple,
     buffer: pg_sys::Buffer,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'_>,
     reads: bool,
 ) -> bool {
     // SAFETY: the caller has locked the tuple's page.
     unsafe {
-        let mut found = item.to_heap_tuple(relation::oid(table));
-        let is_seen = pg_sys::HeapTupleSatisfiesVisibility(&mut found, snapshot, buffer);
+        let mut found = item.to_heap_tuple(table.oid());
+        let is_seen = pg_sys::HeapTupleSatisfiesVisibility(&mut found, snapshot.as_ptr(), buffer);
         if reads && pg_sys::XactIsoLevel == pg_sys::XACT_SERIALIZABLE as i32 {
             pg_sys::HeapCheckForSerializableConflictOut(
-                is_seen, table, &mut found, buffer, snapshot,
+                is_seen,
+                table.as_ptr(),
+                &mut found,
+                buffer,
+                snapshot.as_ptr(),
             );
         }
         is_seen
@@ -385,7 +384,7 @@ unsafe fn is_visible(
 /// # Safety
 /// The chunk's table must be open, its header protected by a snapshot.
 pub unsafe fn has_others(chunk: &Chunk, row: Option<u32>) -> bool {
-    let (table, id) = (chunk.table.get(), chunk.header.chunk);
+    let (table, id) = (chunk.table(), chunk.header.chunk);
     // SAFETY: by contract.
     unsafe {
         let Some(slots) = slots_at(table, chunk.tid, id) else {
@@ -414,7 +413,7 @@ pub unsafe fn has_others(chunk: &Chunk, row: Option<u32>) -> bool {
 /// # Safety
 /// `table` must be open.
 pub unsafe fn changer_of(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     header: Tid,
     chunk: u64,
     row: u32,
@@ -439,12 +438,7 @@ pub unsafe fn changer_of(
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn rows_gone(
-    table: pg_sys::Relation,
-    chunk: u64,
-    slots: &[u8],
-    most: usize,
-) -> Option<u32> {
+pub unsafe fn rows_gone(table: Table<'_>, chunk: u64, slots: &[u8], most: usize) -> Option<u32> {
     let is_empty = |slot: &[u8]| slot.iter().all(|&byte| byte == 0);
     let used = slots
         .chunks_exact(SLOT_BYTES)
@@ -481,7 +475,7 @@ fn names(body: &[u8], rows: u32, row: u32) -> bool {
 ///
 /// # Safety
 /// `table` must be open.
-pub(super) unsafe fn is_used(table: pg_sys::Relation, chunk: u64, slot: &[u8; SLOT_BYTES]) -> bool {
+pub(super) unsafe fn is_used(table: Table<'_>, chunk: u64, slot: &[u8; SLOT_BYTES]) -> bool {
     match note::named(chunk, slot) {
         Ok(None) => false,
         Ok(Some(place)) => {
@@ -503,12 +497,7 @@ pub(super) unsafe fn is_used(table: pg_sys::Relation, chunk: u64, slot: &[u8; SL
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn free_slots(
-    table: pg_sys::Relation,
-    chunk: u64,
-    slots: &[u8],
-    wanted: usize,
-) -> Vec<usize> {
+pub unsafe fn free_slots(table: Table<'_>, chunk: u64, slots: &[u8], wanted: usize) -> Vec<usize> {
     let count = slots.len() / SLOT_BYTES;
     let mut free: Vec<usize> = (0..count.saturating_sub(1)).collect();
     let bytes = |at: &usize| {

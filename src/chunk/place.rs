@@ -6,7 +6,7 @@
 use crate::pg::error;
 use crate::pg::free_space::FreeSpace;
 use crate::pg::page::PageCursor;
-use crate::pg::relation;
+use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
 use pgrx::pg_sys;
 use std::cell::RefCell;
@@ -60,19 +60,16 @@ pub struct LowFirst;
 impl LowFirst {
     /// # Safety
     /// `table` must be open.
-    pub unsafe fn begin(table: pg_sys::Relation) -> LowFirst {
-        // SAFETY: by contract.
-        let state = unsafe {
-            State {
-                table: relation::oid(table),
-                free_space: FreeSpace::new(table),
-                end: relation::blocks(table),
-                next: 0,
-                next_for_header: 0,
-                reserved: None,
-                last: None,
-                rests: VecDeque::new(),
-            }
+    pub unsafe fn begin(table: Table<'_>) -> LowFirst {
+        let state = State {
+            table: table.oid(),
+            free_space: FreeSpace::default(),
+            end: table.blocks(),
+            next: 0,
+            next_for_header: 0,
+            reserved: None,
+            last: None,
+            rests: VecDeque::new(),
         };
         STATE.with_borrow_mut(|active| *active = Some(state));
         LowFirst
@@ -82,7 +79,7 @@ impl LowFirst {
     ///
     /// # Safety
     /// `table` must be the one that it was begun with.
-    pub unsafe fn reserve(&self, table: pg_sys::Relation, sizes: Sizes, cut: u32) -> bool {
+    pub unsafe fn reserve(&self, table: Table<'_>, sizes: Sizes, cut: u32) -> bool {
         let mut has_room = false;
         within(table, |state| {
             let mut cursor = PageCursor::new(table);
@@ -112,7 +109,7 @@ impl Drop for LowFirst {
 }
 
 /// Is a `LowFirst` active for the table?
-pub fn is_active(table: pg_sys::Relation) -> bool {
+pub fn is_active(table: Table<'_>) -> bool {
     let mut is_active = false;
     within(table, |_| is_active = true);
     is_active
@@ -120,7 +117,7 @@ pub fn is_active(table: pg_sys::Relation) -> bool {
 
 /// Makes heap try the best page for a storage tuple with a body of `bytes` first; a header needs a low
 /// line pointer too. Does nothing where no `LowFirst` is active for the table.
-pub fn aim(table: pg_sys::Relation, bytes: usize, header: bool) {
+pub fn aim(table: Table<'_>, bytes: usize, header: bool) {
     within(table, |state| {
         let mut cursor = PageCursor::new(table);
         let room = room(bytes);
@@ -138,13 +135,13 @@ pub fn aim(table: pg_sys::Relation, bytes: usize, header: bool) {
             });
         if let Some(block) = block {
             // SAFETY: the file was opened by reading from it, or by an insertion.
-            unsafe { (*(*table).rd_smgr).smgr_targblock = block };
+            unsafe { (*(*table.as_ptr()).rd_smgr).smgr_targblock = block };
         }
     });
 }
 
 /// Notes a page that was added to the table for a header.
-pub fn added(table: pg_sys::Relation, block: u32) {
+pub fn added(table: Table<'_>, block: u32) {
     within(table, |state| {
         let (free, low) = look(&mut PageCursor::new(table), block);
         state.remember(block, free, low);
@@ -152,7 +149,7 @@ pub fn added(table: pg_sys::Relation, block: u32) {
 }
 
 /// Notes where heap has put a tuple.
-pub fn placed(table: pg_sys::Relation, bytes: usize, at: Tid) {
+pub fn placed(table: Table<'_>, bytes: usize, at: Tid) {
     within(table, |state| {
         let full = bytes == BODY_BYTES;
         match state.last {
@@ -172,10 +169,9 @@ fn room(bytes: usize) -> usize {
     bytes.next_multiple_of(8) + AROUND_BYTES
 }
 
-fn within(table: pg_sys::Relation, body: impl FnOnce(&mut State)) {
+fn within(table: Table<'_>, body: impl FnOnce(&mut State)) {
     STATE.with_borrow_mut(|active| {
-        // SAFETY: callers insert into the open table.
-        let oid = unsafe { relation::oid(table) };
+        let oid = table.oid();
         if let Some(state) = active.as_mut().filter(|state| state.table == oid) {
             body(state);
         }
@@ -265,7 +261,7 @@ impl State {
     /// Free bytes and low line pointers of a page. One that has less than `wanted` is not read: the map says how much that is, and all low line
     /// pointers are free as far as anybody knows. Who takes it looks first.
     fn room_of(&mut self, cursor: &mut PageCursor, block: u32, wanted: usize) -> (usize, u16) {
-        match self.free_space.of(block) {
+        match self.free_space.of(cursor.relation(), block) {
             free if free < REST_BYTES || free + UNKNOWN_BYTES < wanted => (free, MAX_HEADER_OFFSET),
             _ => look(cursor, block),
         }
@@ -326,25 +322,24 @@ pub struct Room {
 }
 
 /// The room that pages have by the free space map, asked for one after the other.
-pub struct Rooms {
+pub struct Rooms<'a> {
     free_space: FreeSpace,
-    cursor: PageCursor,
+    cursor: PageCursor<'a>,
 }
 
-impl Rooms {
+impl<'a> Rooms<'a> {
     /// # Safety
     /// `table` must stay open while the value is used.
-    pub unsafe fn new(table: pg_sys::Relation) -> Rooms {
+    pub fn new(table: Table<'a>) -> Rooms<'a> {
         Rooms {
-            // SAFETY: by contract.
-            free_space: unsafe { FreeSpace::new(table) },
+            free_space: FreeSpace::default(),
             cursor: PageCursor::new(table),
         }
     }
 
     pub fn of(&mut self, block: u32) -> Room {
         error::check_interrupts();
-        let bytes = self.free_space.of(block);
+        let bytes = self.free_space.of(self.cursor.relation(), block);
         Room {
             full: (bytes / ROOM_BYTES) as u64,
             bytes: if bytes < REST_BYTES { 0 } else { bytes as u64 },

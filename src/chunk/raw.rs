@@ -3,7 +3,7 @@
 //! storage tuples through the toaster. Pages are logged whole, as rewriteheap.c does.
 
 use super::write::DEPTH_STEP;
-use crate::pg::relation;
+use crate::pg::relation::Table;
 use crate::pg::tid::{self, Tid, INVALID_BLOCK};
 use crate::pg::tuple::{self, TUPLE_HEADER_BYTES};
 use pgrx::pg_sys;
@@ -60,8 +60,8 @@ pub struct Cutoffs {
 struct PageBytes([u8; PAGE_BYTES]);
 
 /// Fills the pages of a relation from its end.
-pub struct RawPages {
-    table: pg_sys::Relation,
+pub struct RawPages<'a> {
+    table: Table<'a>,
     cutoffs: Cutoffs,
     page: Box<PageBytes>,
     block: u32,
@@ -70,16 +70,15 @@ pub struct RawPages {
     pub tuples: u64,
 }
 
-impl RawPages {
+impl<'a> RawPages<'a> {
     /// # Safety
     /// `table` must be open, and its file new in this transaction.
-    pub unsafe fn begin(table: pg_sys::Relation, cutoffs: Cutoffs) -> RawPages {
+    pub unsafe fn begin(table: Table<'_>, cutoffs: Cutoffs) -> RawPages<'_> {
         RawPages {
             table,
             cutoffs,
             page: Box::new(PageBytes([0; PAGE_BYTES])),
-            // SAFETY: by contract.
-            block: unsafe { crate::pg::relation::blocks(table) },
+            block: table.blocks(),
             used: 0,
             tuples: 0,
         }
@@ -205,12 +204,12 @@ impl RawPages {
         let (table, block, page) = (self.table, self.block, self.page());
         // SAFETY: the table is open; nobody else extends a file that nobody else can see.
         unsafe {
-            if relation::needs_wal(table) {
+            if table.needs_wal() {
                 let mut file = file_of(table);
                 pg_sys::log_newpage(&mut file, MAIN, block, page.cast(), true);
             }
             pg_sys::PageSetChecksumInplace(page, block);
-            let smgr = pg_sys::smgropen(file_of(table), (*table).rd_backend);
+            let smgr = pg_sys::smgropen(file_of(table), (*table.as_ptr()).rd_backend);
             pg_sys::smgrextend(smgr, MAIN, block, page.cast(), true);
         }
         self.block += 1;
@@ -226,10 +225,9 @@ impl RawPages {
         }
         // SAFETY: the table is open.
         unsafe {
-            let temporary =
-                (*(*self.table).rd_rel).relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP;
+            let temporary = self.table.class().relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP;
             if self.tuples > 0 && !temporary {
-                let smgr = pg_sys::smgropen(file_of(self.table), (*self.table).rd_backend);
+                let smgr = pg_sys::smgropen(file_of(self.table), (*self.table.as_ptr()).rd_backend);
                 pg_sys::smgrimmedsync(smgr, MAIN);
             }
         }
@@ -237,13 +235,13 @@ impl RawPages {
 }
 
 #[cfg(feature = "pg15")]
-unsafe fn file_of(table: pg_sys::Relation) -> pg_sys::RelFileNode {
+unsafe fn file_of(table: Table<'_>) -> pg_sys::RelFileNode {
     // SAFETY: the caller's contract.
-    unsafe { (*table).rd_node }
+    unsafe { (*table.as_ptr()).rd_node }
 }
 
 #[cfg(feature = "pg17")]
-unsafe fn file_of(table: pg_sys::Relation) -> pg_sys::RelFileLocator {
+unsafe fn file_of(table: Table<'_>) -> pg_sys::RelFileLocator {
     // SAFETY: the caller's contract.
-    unsafe { (*table).rd_locator }
+    unsafe { (*table.as_ptr()).rd_locator }
 }

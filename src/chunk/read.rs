@@ -7,7 +7,7 @@ use super::vectors::Vectors;
 use super::write::{DELETE_MAP_BASE, DEPTH_STEP, STATICS_BASE};
 use crate::pg::error;
 use crate::pg::page::{self, Page, PageCursor, PageTuple};
-use crate::pg::relation;
+use crate::pg::relation::{self, Table};
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
 use pgrx::pg_sys;
@@ -88,12 +88,12 @@ impl core::fmt::Display for Damage {
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn check_snapshot_age(table: pg_sys::Relation) {
+pub unsafe fn check_snapshot_age(table: Table<'_>) {
     // SAFETY: by contract.
     #[cfg(feature = "pg15")]
     unsafe {
         if pg_sys::old_snapshot_threshold >= 0 && pg_sys::ActiveSnapshotSet() {
-            pg_sys::TestForOldSnapshot_impl(pg_sys::GetActiveSnapshot(), table);
+            pg_sys::TestForOldSnapshot_impl(pg_sys::GetActiveSnapshot(), table.as_ptr());
         }
     }
     #[cfg(feature = "pg17")]
@@ -105,7 +105,7 @@ pub unsafe fn check_snapshot_age(table: pg_sys::Relation) {
 /// # Safety
 /// `table` must be open.
 pub unsafe fn read_bytes(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     chunk: u64,
     base: u32,
     pieces: &Pieces,
@@ -114,8 +114,7 @@ pub unsafe fn read_bytes(
     if range.end > pieces.len as usize || range.start > range.end {
         return Err(Damage::new("payload range out of bounds"));
     }
-    // SAFETY: by contract.
-    let blocks = unsafe { relation::blocks(table) };
+    let blocks = table.blocks();
     if range.len() as u64 > u64::from(blocks) * u64::from(pg_sys::BLCKSZ) {
         return Err(Damage::new("more payload than the table has pages"));
     }
@@ -223,7 +222,7 @@ impl PieceCache {
 /// # Safety
 /// `table` must be open.
 pub unsafe fn read_section(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     chunk: u64,
     base: u32,
     section: &Section,
@@ -252,7 +251,7 @@ pub unsafe fn read_section(
 /// # Safety
 /// `table` must be open.
 pub unsafe fn section_pieces(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     chunk: u64,
     base: u32,
     section: &Section,
@@ -328,7 +327,7 @@ impl Content {
     /// # Safety
     /// `table` must be open; `body` must stay what it is, but for its slots.
     pub unsafe fn read(
-        table: pg_sys::Relation,
+        table: Table<'_>,
         body: &[u8],
         known: Option<&Content>,
     ) -> Result<Content, Damage> {
@@ -539,7 +538,7 @@ impl Chunk {
     /// # Safety
     /// `table` must be open; `tuple` must be pinned; the view's snapshot valid.
     pub unsafe fn open(
-        table: pg_sys::Relation,
+        table: Table<'_>,
         tid: Tid,
         data: pg_sys::HeapTupleHeader,
         len: u32,
@@ -559,7 +558,7 @@ impl Chunk {
     /// # Safety
     /// As `open`; the content must be of the tuple.
     pub unsafe fn open_with(
-        table: pg_sys::Relation,
+        table: Table<'_>,
         tid: Tid,
         (data, len): (pg_sys::HeapTupleHeader, u32),
         content: Rc<Content>,
@@ -569,7 +568,7 @@ impl Chunk {
         // SAFETY: by contract.
         unsafe {
             Ok(Chunk {
-                table: Cell::new(table),
+                table: Cell::new(table.as_ptr()),
                 tid,
                 xmin: tuple::xmin(data),
                 raw_writer: (*data).t_choice.t_heap.t_xmin,
@@ -582,6 +581,13 @@ impl Chunk {
         }
     }
 
+    /// Its table.
+    #[inline]
+    pub fn table(&self) -> Table<'_> {
+        // SAFETY: the table that it was opened or found for last (`open`, `chunk_cache`), which is open while the chunk is used.
+        unsafe { Table::from_ptr(self.table.get()) }
+    }
+
     /// The oldest format version of its parts.
     pub fn format(&self) -> u8 {
         self.header.version.min(self.columns.version())
@@ -591,8 +597,8 @@ impl Chunk {
     pub fn raise(&self, damage: &Damage) -> ! {
         // SAFETY: the table is open while the chunk is used.
         let table = unsafe {
-            check_snapshot_age(self.table.get());
-            relation::name(self.table.get())
+            check_snapshot_age(self.table());
+            self.table().name()
         };
         damage.raise(&table, self.header.chunk, self.tid)
     }
@@ -606,7 +612,7 @@ impl Chunk {
         }
         // What fills pieces by itself shares few of them with others: it is copied once, from the pages.
         let is_long = end - at >= PIECE_BYTES;
-        let mut cursor = PageCursor::new(self.table.get());
+        let mut cursor = PageCursor::new(self.table());
         let mut out = Vec::with_capacity(end - at);
         while at < end {
             let number = at / PIECE_BYTES;
@@ -629,7 +635,7 @@ impl Chunk {
     /// Reads a piece, and of a chunk with few of them the pieces before and behind it that lie on its page.
     fn cache_page_of(&self, number: usize) -> Result<(), Damage> {
         let pieces = &self.statics.payload;
-        let mut cursor = PageCursor::new(self.table.get());
+        let mut cursor = PageCursor::new(self.table());
         self.has_grown.set(true);
         let mut cache = self.cache.borrow_mut();
         let mut read = |number| {
@@ -665,8 +671,7 @@ impl Chunk {
 
     /// The name of a column (from 0), for people.
     pub fn column_name(&self, column: usize) -> String {
-        // SAFETY: the table is open while the chunk is used.
-        let attributes = unsafe { relation::attributes((*self.table.get()).rd_att) };
+        let attributes = self.table().attributes();
         match attributes.get(column) {
             // SAFETY: an attribute of the open table.
             Some(attribute) => unsafe {
@@ -707,7 +712,7 @@ impl Chunk {
 
     /// All storage tuples of the chunk but its header.
     pub fn piece_tids(&self) -> Result<Vec<Tid>, Damage> {
-        let (table, id) = (self.table.get(), self.header.chunk);
+        let (table, id) = (self.table(), self.header.chunk);
         let mut tids = self.statics.payload.tids.clone();
         // SAFETY: the table is open while the chunk is used.
         unsafe {

@@ -3,8 +3,8 @@
 use super::datum::{self, Datums};
 use super::read::{Chunk, Damage};
 use super::series_runs::SeriesRuns;
+use crate::pg::descriptor::Descriptor;
 use crate::pg::error;
-use crate::pg::relation;
 use pgrx::pg_sys;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -290,7 +290,7 @@ impl Reader {
     /// compatible with it.
     pub unsafe fn fill(
         &self,
-        descriptor: pg_sys::TupleDesc,
+        descriptor: Descriptor<'_>,
         row: u32,
         wanted: impl Iterator<Item = usize>,
         values: *mut pg_sys::Datum,
@@ -307,7 +307,7 @@ impl Reader {
     /// As `fill`; the slot must have entered.
     pub unsafe fn fill_slot(
         &self,
-        descriptor: pg_sys::TupleDesc,
+        descriptor: Descriptor<'_>,
         row: u32,
         wanted: impl Iterator<Item = usize>,
         values: *mut pg_sys::Datum,
@@ -334,7 +334,7 @@ impl Reader {
     unsafe fn fill_from(
         &self,
         columns: &mut [ColumnState],
-        descriptor: pg_sys::TupleDesc,
+        descriptor: Descriptor<'_>,
         row: u32,
         wanted: impl Iterator<Item = usize>,
         (values, nulls): (*mut pg_sys::Datum, *mut bool),
@@ -387,7 +387,7 @@ impl Reader {
     /// See `fill`.
     pub unsafe fn value(
         &self,
-        descriptor: pg_sys::TupleDesc,
+        descriptor: Descriptor<'_>,
         row: u32,
         at: usize,
     ) -> (pg_sys::Datum, bool) {
@@ -400,13 +400,12 @@ impl Reader {
     unsafe fn value_in(
         &self,
         columns: &mut [ColumnState],
-        descriptor: pg_sys::TupleDesc,
+        descriptor: Descriptor<'_>,
         row: u32,
         at: usize,
         lend: bool,
     ) -> (pg_sys::Datum, bool) {
-        // SAFETY: the callers' contract.
-        let attribute = unsafe { &relation::attributes(descriptor)[at] };
+        let attribute = &descriptor.attributes()[at];
         match columns.get_mut(at) {
             Some(state) if !attribute.attisdropped => self.get(state, at, row, attribute, lend),
             Some(_) => (pg_sys::Datum::from(0), true),

@@ -2,6 +2,7 @@
 
 use crate::catalog::layout::Layout;
 use crate::chunk::datum;
+use crate::pg::descriptor::Descriptor;
 use crate::pg::error;
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
@@ -31,9 +32,8 @@ pub struct Order {
 impl RowSet {
     /// # Safety
     /// `descriptor` must be a table's.
-    pub unsafe fn new(descriptor: pg_sys::TupleDesc) -> RowSet {
-        // SAFETY: by contract.
-        let attributes = unsafe { crate::pg::relation::attributes(descriptor) };
+    pub unsafe fn new(descriptor: Descriptor<'_>) -> RowSet {
+        let attributes = descriptor.attributes();
         RowSet {
             columns: attributes
                 .iter()

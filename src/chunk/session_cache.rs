@@ -8,7 +8,7 @@
 use super::read::{Content, Damage};
 use super::reader::Decoded;
 use crate::guc;
-use crate::pg::relation;
+use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
@@ -40,12 +40,8 @@ impl Opened {
 type Form = (pg_sys::Oid, i16, bool, bool);
 
 /// Those of the columns that a chunk has.
-unsafe fn forms<'a>(
-    table: pg_sys::Relation,
-    content: &Content,
-) -> impl Iterator<Item = Form> + use<'a> {
-    // SAFETY: the table is open.
-    let attributes: &'a [_] = unsafe { relation::attributes((*table).rd_att) };
+unsafe fn forms<'a>(table: Table<'a>, content: &Content) -> impl Iterator<Item = Form> + use<'a> {
+    let attributes: &'a [_] = table.attributes();
     let of_chunk = attributes
         .iter()
         .take(usize::from(content.statics.attributes));
@@ -102,7 +98,7 @@ impl Began {
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn find(table: pg_sys::Relation, place: Place, body: &[u8]) -> Option<Opened> {
+pub unsafe fn find(table: Table<'_>, place: Place, body: &[u8]) -> Option<Opened> {
     SESSION.with_borrow_mut(|session| {
         session.uses += 1;
         let kept = session.kept.get_mut(&place)?;
@@ -145,7 +141,7 @@ pub fn is_in_buffer(place: Place, buffer: pg_sys::Buffer) {
 /// # Safety
 /// `table` must be open, and `body` stay what it is, but for its slots.
 pub unsafe fn open(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     place: Place,
     body: &[u8],
     scan: Option<Began>,
@@ -180,7 +176,7 @@ pub unsafe fn open(
 }
 
 /// Keeps what has been opened of the header at `place`.
-unsafe fn keep(table: pg_sys::Relation, place: Place, opened: &Opened, scan: Option<Began>) {
+unsafe fn keep(table: Table<'_>, place: Place, opened: &Opened, scan: Option<Began>) {
     if guc::session_cache_bytes() == 0 {
         return;
     }

@@ -2,6 +2,7 @@
 //! it shows a row of a chunk: then it shares the chunk's reader and asks it for columns.
 
 use crate::chunk::reader::Reader;
+use crate::pg::descriptor::Descriptor;
 use crate::pg::memory;
 use crate::pg::tid::{self, Tid};
 use pgrx::pg_sys;
@@ -276,7 +277,7 @@ unsafe fn fill(slot: Slot, reader: &Reader, row: u32, columns: impl Iterator<Ite
     // SAFETY: of a live slot that shows this row; columns are below natts.
     unsafe {
         reader.fill_slot(
-            (*slot).tts_tupleDescriptor,
+            Descriptor::from_ptr((*slot).tts_tupleDescriptor),
             row,
             columns,
             (*slot).tts_values,

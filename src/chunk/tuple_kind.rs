@@ -1,7 +1,7 @@
 //! What a tuple of a varve table is: a row of the tail, the header of a chunk, or a piece of one.
 
 use super::read::{check_snapshot_age, Damage};
-use crate::pg::relation;
+use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
 use pgrx::pg_sys;
@@ -41,7 +41,7 @@ pub unsafe fn classify(data: pg_sys::HeapTupleHeader, len: u32, offset: u16) -> 
 /// # Safety
 /// `table` must be open and the tuple pinned.
 pub unsafe fn raise(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     at: Tid,
     data: pg_sys::HeapTupleHeader,
     len: u32,
@@ -50,7 +50,7 @@ pub unsafe fn raise(
     // SAFETY: by contract.
     let (name, body) = unsafe {
         check_snapshot_age(table);
-        (relation::name(table), tuple::body(data, len))
+        (table.name(), tuple::body(data, len))
     };
     damage.raise(&name, header::chunk_id(body), at)
 }

@@ -7,7 +7,8 @@ use super::place;
 use super::read::Chunk;
 use crate::guc;
 use crate::pg::error::{self, Code};
-use crate::pg::relation;
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::Table;
 use crate::pg::replication::UnidentifiedChanges;
 use crate::pg::tid::{self, Tid};
 use crate::pg::tuple::BareTuple;
@@ -84,10 +85,9 @@ thread_local! {
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn expect_real(table: pg_sys::Relation, at: Tid) {
+pub unsafe fn expect_real(table: Table<'_>, at: Tid) {
     if at.is_virtual() {
-        // SAFETY: by contract.
-        let name = unsafe { relation::name(table) };
+        let name = table.name();
         error::raise(
             Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
             format!("no place for a row in table \"{name}\""),
@@ -111,20 +111,20 @@ struct Tried {
 
 /// Where and as what a chunk is written.
 #[derive(Clone, Copy)]
-pub struct Target {
-    pub table: pg_sys::Relation,
+pub struct Target<'a> {
+    pub table: Table<'a>,
     pub command: pg_sys::CommandId,
     /// `HEAP_INSERT_*` options of the statement, such as frozen.
     pub options: i32,
     pub bulk: pg_sys::BulkInsertState,
 }
 
-impl Target {
+impl<'a> Target<'a> {
     /// Target for the current command, without options.
     ///
     /// # Safety
     /// `table` must be open with a lock that allows writing, inside a transaction.
-    pub unsafe fn current(table: pg_sys::Relation) -> Self {
+    pub unsafe fn current(table: Table<'a>) -> Self {
         Target {
             table,
             // SAFETY: by contract.
@@ -138,9 +138,9 @@ impl Target {
         debug_assert!(body.len() <= BODY_BYTES);
         // SAFETY: the table is open for writing; the tuple lives across the call.
         unsafe {
-            let tuple = BareTuple::new(relation::oid(self.table), body);
+            let tuple = BareTuple::new(self.table.oid(), body);
             pg_sys::heap_insert(
-                self.table,
+                self.table.as_ptr(),
                 tuple.as_ptr(),
                 self.command,
                 self.options | pg_sys::HEAP_INSERT_NO_LOGICAL as i32,
@@ -216,7 +216,7 @@ impl Target {
     fn aim_elsewhere(&self, bytes: usize, tried: &mut Tried, end: u32) -> bool {
         // SAFETY: the table is open for writing.
         unsafe {
-            let may_grow = relation::blocks(self.table) < end;
+            let may_grow = self.table.blocks() < end;
             let (found, below) = match may_grow {
                 true => {
                     let found = low_page::aim_near_end(self.table, bytes, tried.near_end);
@@ -237,8 +237,7 @@ impl Target {
     }
 
     fn refuse_header(&self, end: u32) -> ! {
-        // SAFETY: the table is open.
-        let name = unsafe { relation::name(self.table) };
+        let name = self.table.name();
         error::raise(
             Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
             format!("no place for a chunk header in table \"{name}\""),
@@ -258,21 +257,21 @@ impl Target {
         // SAFETY: the extension lock orders extenders; an empty page is initialised as heap does it,
         // and the first insertion logs the initialisation.
         unsafe {
-            pg_sys::LockRelationForExtension(self.table, pg_sys::ExclusiveLock as i32);
+            pg_sys::LockRelationForExtension(self.table.as_ptr(), LockMode::Exclusive.as_raw());
             let buffer = pg_sys::ReadBufferExtended(
-                self.table,
+                self.table.as_ptr(),
                 pg_sys::ForkNumber::MAIN_FORKNUM,
                 pg_sys::InvalidBlockNumber,
                 pg_sys::ReadBufferMode::RBM_ZERO_AND_LOCK,
                 core::ptr::null_mut(),
             );
-            pg_sys::UnlockRelationForExtension(self.table, pg_sys::ExclusiveLock as i32);
+            pg_sys::UnlockRelationForExtension(self.table.as_ptr(), LockMode::Exclusive.as_raw());
             pg_sys::PageInit(pg_sys::BufferGetPage(buffer), pg_sys::BLCKSZ as usize, 0);
             pg_sys::MarkBufferDirty(buffer);
             let block = pg_sys::BufferGetBlockNumber(buffer);
             pg_sys::UnlockReleaseBuffer(buffer);
             // Reading a page has opened the file.
-            (*(*self.table).rd_smgr).smgr_targblock = block;
+            (*(*self.table.as_ptr()).rd_smgr).smgr_targblock = block;
         }
     }
 
@@ -301,7 +300,9 @@ impl Target {
         // heap_insert counted tuples; people count rows.
         let written = statics.payload.tids.len() as i64 + 1;
         // SAFETY: the table is open.
-        unsafe { pg_sys::pgstat_count_heap_insert(self.table, i64::from(header.rows) - written) };
+        unsafe {
+            pg_sys::pgstat_count_heap_insert(self.table.as_ptr(), i64::from(header.rows) - written)
+        };
         tid
     }
 
@@ -321,7 +322,7 @@ impl Target {
         // SAFETY: the table is open for writing.
         unsafe {
             let is_found = low_page::aim_together(self.table, &sizes);
-            if !is_found && relation::blocks(self.table) < guc::header_pages() {
+            if !is_found && self.table.blocks() < guc::header_pages() {
                 self.use_new_page();
             }
         }
@@ -334,7 +335,7 @@ impl Target {
         let tid = self.insert(body, core::ptr::null_mut());
         // heap_insert counted a tuple; people count rows.
         // SAFETY: the table is open.
-        unsafe { pg_sys::pgstat_count_heap_insert(self.table, -1) };
+        unsafe { pg_sys::pgstat_count_heap_insert(self.table.as_ptr(), -1) };
         tid
     }
 
@@ -403,7 +404,7 @@ impl Target {
 }
 
 /// Deletes one storage tuple, which this transaction has locked or nobody else can change.
-pub fn delete_tuple(table: pg_sys::Relation, tid: Tid, command: pg_sys::CommandId, moved: bool) {
+pub fn delete_tuple(table: Table<'_>, tid: Tid, command: pg_sys::CommandId, moved: bool) {
     // SAFETY: the table is open for writing, and the tuple is there.
     let result = unsafe { try_delete(table, tid, command, true, moved) };
     if result != pg_sys::TM_Result::TM_Ok {
@@ -417,7 +418,7 @@ pub fn delete_tuple(table: pg_sys::Relation, tid: Tid, command: pg_sys::CommandI
 }
 
 /// Deletes the notes of a header that is deleted, too.
-pub fn delete_notes(table: pg_sys::Relation, notes: &[Note], command: pg_sys::CommandId) {
+pub fn delete_notes(table: Table<'_>, notes: &[Note], command: pg_sys::CommandId) {
     for note in notes {
         delete_tuple(table, note.tid, command, false);
     }
@@ -429,7 +430,7 @@ pub fn delete_notes(table: pg_sys::Relation, notes: &[Note], command: pg_sys::Co
 /// # Safety
 /// `table` must be open for writing; the tuple must be there still, as a snapshot or a lock sees to it.
 pub unsafe fn try_delete(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     tid: Tid,
     command: pg_sys::CommandId,
     wait: bool,
@@ -441,7 +442,7 @@ pub unsafe fn try_delete(
         let mut item = tid::to_pg(tid);
         let mut failure = pg_sys::TM_FailureData::default();
         pg_sys::heap_delete(
-            table,
+            table.as_ptr(),
             &mut item,
             command,
             core::ptr::null_mut(),
@@ -454,7 +455,7 @@ pub unsafe fn try_delete(
 
 /// Deletes the pieces of a section, if it has any.
 pub fn delete_section(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     chunk: u64,
     base: u32,
     section: &Section,
@@ -465,8 +466,7 @@ pub fn delete_section(
         Ok(tids) => tids
             .into_iter()
             .for_each(|tid| delete_tuple(table, tid, command, false)),
-        // SAFETY: as above.
-        Err(damage) => error::raise_corrupt(&unsafe { relation::name(table) }, damage.to_string()),
+        Err(damage) => error::raise_corrupt(&table.name(), damage.to_string()),
     }
 }
 

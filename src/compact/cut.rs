@@ -64,7 +64,7 @@ struct Writer<'a, 'b> {
     part: Part,
     /// Of chunks of several series.
     level: u8,
-    indexes: &'a SeriesIndexes,
+    indexes: &'a SeriesIndexes<'b>,
     /// Row numbers in order.
     rows: &'a [u32],
     /// Rows of short series that wait for their chunk to fill.

@@ -15,9 +15,10 @@ use crate::chunk::write::{self, Target};
 use crate::pg::departure;
 use crate::pg::error::{self, Code};
 use crate::pg::owner;
-use crate::pg::relation;
+use crate::pg::relation::{self, Table};
 use crate::pg::replication;
 use crate::pg::rounds::Rounds;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::sql;
 use crate::pg::tid::Tid;
 use crate::rollup::watch;
@@ -109,10 +110,10 @@ pub struct TimeColumn {
 }
 
 impl TimeColumn {
-    unsafe fn is(&self, table: pg_sys::Relation, number: u16) -> bool {
+    unsafe fn is(&self, table: Table<'_>, number: u16) -> bool {
         // SAFETY: the callers' contract.
         unsafe {
-            let all = relation::attributes((*table).rd_att).iter();
+            let all = table.attributes().iter();
             let mut living = all.filter(|attribute| !attribute.attisdropped);
             let named = living.find(|attribute| relation::attribute_name(attribute) == self.name);
             named.map_or(self.number, |named| named.attnum as u16) == number
@@ -133,10 +134,10 @@ struct Expired<'a> {
 ///
 /// # Safety
 /// `table` must be open with a lock, in a transaction with an active snapshot.
-pub unsafe fn check(table: pg_sys::Relation, rule: &Rule) -> TimeColumn {
+pub unsafe fn check(table: Table<'_>, rule: &Rule) -> TimeColumn {
     // SAFETY: by contract.
     unsafe {
-        let number = owner::as_owner(table, || Expired::of(table, rule, now()).time);
+        let number = owner::as_owner(table.owner(), || Expired::of(table, rule, now()).time);
         TimeColumn {
             number,
             name: relation::attribute_name(attribute(table, number)),
@@ -217,10 +218,10 @@ pub struct Preview {
 ///
 /// # Safety
 /// `table` must be open with a lock, `snapshot` the active one.
-pub unsafe fn preview(table: pg_sys::Relation, snapshot: pg_sys::Snapshot, rule: &Rule) -> Preview {
+pub unsafe fn preview(table: Table<'_>, snapshot: Snapshot<'_>, rule: &Rule) -> Preview {
     // SAFETY: by contract.
     unsafe {
-        owner::as_owner(table, || {
+        owner::as_owner(table.owner(), || {
             let expired = Expired::of(table, rule, now());
             let mut out = Preview::default();
             if expired.goes_whole(table) {
@@ -237,7 +238,7 @@ pub unsafe fn preview(table: pg_sys::Relation, snapshot: pg_sys::Snapshot, rule:
             let rows = sql::query(
                 &format!(
                     "SELECT count(*), min({name}), max({name}) FROM ONLY {} WHERE {}",
-                    relation::qualified_name(table),
+                    table.qualified_name(),
                     expired.condition(table),
                 ),
                 &[expired.parameter(table)],
@@ -257,10 +258,10 @@ fn chunk_bytes(chunk: &Chunk) -> u64 {
 
 impl Expired<'_> {
     /// What is to be deleted in this round. Nothing, where a worker would have to wait for the refresh of a rollup.
-    unsafe fn due(table: pg_sys::Relation, rule: &Rule, now: i64) -> Expired<'_> {
+    unsafe fn due<'r>(table: Table<'_>, rule: &'r Rule, now: i64) -> Expired<'r> {
         // SAFETY: the callers' contract.
         unsafe {
-            let is_free = watch::keep_for_removal(relation::oid(table), !departure::is_worker());
+            let is_free = watch::keep_for_removal(table.oid(), !departure::is_worker());
             let mut expired = Expired::of(table, rule, now);
             if !is_free {
                 expired.cutoff = i64::MIN;
@@ -269,7 +270,7 @@ impl Expired<'_> {
         }
     }
 
-    unsafe fn of(table: pg_sys::Relation, rule: &Rule, now: i64) -> Expired<'_> {
+    unsafe fn of<'r>(table: Table<'_>, rule: &'r Rule, now: i64) -> Expired<'r> {
         // SAFETY: the callers' contract.
         unsafe {
             check_table(table);
@@ -277,7 +278,7 @@ impl Expired<'_> {
             let Some(time) = layout.time else {
                 error::raise(
                     Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                    format!("table \"{}\" has no time column", relation::name(table)),
+                    format!("table \"{}\" has no time column", table.name()),
                     "Retention goes by the time of rows.",
                     "CREATE INDEX … USING varve (key, time) states which column it is.",
                 );
@@ -289,19 +290,19 @@ impl Expired<'_> {
                 filter::check(table, &layout, filter);
             }
             let cutoff = cutoff(table, time, rule, now);
-            if rule.filter.is_some() && !watch::dependents(relation::oid(table)).is_empty() {
+            if rule.filter.is_some() && !watch::dependents(table.oid()).is_empty() {
                 error::raise(
                     Code::ERRCODE_FEATURE_NOT_SUPPORTED,
                     format!(
                         "table \"{}\" has rollups, and cannot have a retention rule with a filter",
-                        relation::name(table)
+                        table.name()
                     ),
                     "Rollups keep the buckets of rows that go, and a bucket has rows of all series.",
                     "Leave the filter out, or drop the rollups.",
                 );
             }
             // What rollups have not stored yet stays until they have.
-            let cutoff = watch::removable(relation::oid(table), cutoff);
+            let cutoff = watch::removable(table.oid(), cutoff);
             Expired {
                 layout,
                 time,
@@ -311,13 +312,13 @@ impl Expired<'_> {
         }
     }
 
-    unsafe fn time_name(&self, table: pg_sys::Relation) -> String {
+    unsafe fn time_name(&self, table: Table<'_>) -> String {
         // SAFETY: the callers' contract.
         unsafe { sql::identifier(&relation::attribute_name(attribute(table, self.time))) }
     }
 
     /// As SQL; $1 is the `parameter`.
-    unsafe fn condition(&self, table: pg_sys::Relation) -> String {
+    unsafe fn condition(&self, table: Table<'_>) -> String {
         // SAFETY: the callers' contract.
         let name = unsafe { self.time_name(table) };
         match &self.rule.filter {
@@ -327,7 +328,7 @@ impl Expired<'_> {
         }
     }
 
-    unsafe fn parameter(&self, table: pg_sys::Relation) -> sql::Parameter {
+    unsafe fn parameter(&self, table: Table<'_>) -> sql::Parameter {
         // SAFETY: the callers' contract; a date is an int32, the others int64, all passed by value.
         unsafe {
             let base = pg_sys::getBaseType(attribute(table, self.time).atttypid);
@@ -345,7 +346,7 @@ impl Expired<'_> {
     }
 
     /// May chunks be deleted by their headers, without anybody who wants to know of each row?
-    unsafe fn goes_whole(&self, table: pg_sys::Relation) -> bool {
+    unsafe fn goes_whole(&self, table: Table<'_>) -> bool {
         // SAFETY: the callers' contract. With a transaction id, the answer about subscribers stays good.
         unsafe {
             if self.rule.filter.is_some() || has_delete_triggers(table) {
@@ -357,11 +358,7 @@ impl Expired<'_> {
     }
 
     /// The chunks whose headers say that every row has expired, by their places and ids.
-    unsafe fn whole_chunks(
-        &self,
-        table: pg_sys::Relation,
-        snapshot: pg_sys::Snapshot,
-    ) -> Vec<(Tid, u64)> {
+    unsafe fn whole_chunks(&self, table: Table<'_>, snapshot: Snapshot<'_>) -> Vec<(Tid, u64)> {
         let mut found = Vec::new();
         // SAFETY: the callers' contract. A chunk that cannot be read is compact's and verify's business.
         unsafe {
@@ -392,15 +389,15 @@ impl Expired<'_> {
     /// Deletes the first of these chunks, a round's worth; returns how many it has looked at.
     unsafe fn delete_chunks(
         &self,
-        table: pg_sys::Relation,
-        snapshot: pg_sys::Snapshot,
+        table: Table<'_>,
+        snapshot: Snapshot<'_>,
         chunks: &[(Tid, u64)],
         work: &mut Work,
     ) -> usize {
         let mut tuples = 0;
         // SAFETY: the caller's contract.
         unsafe {
-            watch::note_removal(relation::oid(table), self.cutoff);
+            watch::note_removal(table.oid(), self.cutoff);
             let target = Target::current(table);
             for (number, &(at, id)) in chunks.iter().enumerate() {
                 error::check_interrupts();
@@ -433,20 +430,20 @@ impl Expired<'_> {
     }
 
     /// Deletes a round's worth of rows one by one; returns how many, and whether there may be more.
-    unsafe fn delete_rows(&self, table: pg_sys::Relation) -> (u64, bool) {
+    unsafe fn delete_rows(&self, table: Table<'_>) -> (u64, bool) {
         // SAFETY: the callers' contract: an active snapshot, the owner's rights.
         unsafe {
-            watch::note_removal(relation::oid(table), self.cutoff);
+            watch::note_removal(table.oid(), self.cutoff);
             owner::set(c"row_security", c"off");
-            let triggers = (*table).trigdesc;
-            if !triggers.is_null() {
+            let triggers = table.triggers();
+            if triggers.is_some() {
                 // At commit nobody runs as the owner any more.
                 sql::execute("SET CONSTRAINTS ALL IMMEDIATE", &[]);
             }
-            let name = relation::qualified_name(table);
+            let name = table.qualified_name();
             let condition = self.condition(table);
             // A trigger may leave rows, which would be met again and again.
-            let is_filtered = !triggers.is_null() && (*triggers).trig_delete_before_row;
+            let is_filtered = triggers.is_some_and(|triggers| triggers.trig_delete_before_row);
             let statement = if is_filtered {
                 format!("DELETE FROM ONLY {name} WHERE {condition}")
             } else {
@@ -461,11 +458,11 @@ impl Expired<'_> {
     }
 }
 
-unsafe fn other_column(table: pg_sys::Relation, column: &TimeColumn, time: u16) -> ! {
+unsafe fn other_column(table: Table<'_>, column: &TimeColumn, time: u16) -> ! {
     // SAFETY: the callers' contract.
     let (name, now) = unsafe {
         let now = relation::attribute_name(attribute(table, time));
-        (relation::name(table), now)
+        (table.name(), now)
     };
     error::raise(
         Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -479,10 +476,9 @@ unsafe fn other_column(table: pg_sys::Relation, column: &TimeColumn, time: u16) 
 }
 
 /// Raises what makes a table unfit for retention.
-unsafe fn check_table(table: pg_sys::Relation) {
+unsafe fn check_table(table: Table<'_>) {
     // SAFETY: the callers' contract.
-    let (name, class, rules) =
-        unsafe { (relation::name(table), &*(*table).rd_rel, (*table).rd_rules) };
+    let (name, class, rules) = unsafe { (table.name(), table.class(), (*table.as_ptr()).rd_rules) };
     let refuse = |what: &str, hint: &str| {
         error::raise(
             Code::ERRCODE_FEATURE_NOT_SUPPORTED,
@@ -520,26 +516,22 @@ unsafe fn check_table(table: pg_sys::Relation) {
     }
 }
 
-unsafe fn has_delete_triggers(table: pg_sys::Relation) -> bool {
-    // SAFETY: the callers' contract.
-    unsafe {
-        let triggers = (*table).trigdesc;
-        !triggers.is_null()
-            && ((*triggers).trig_delete_before_row
-                || (*triggers).trig_delete_after_row
-                || (*triggers).trig_delete_before_statement
-                || (*triggers).trig_delete_after_statement
-                || (*triggers).trig_delete_old_table)
-    }
+unsafe fn has_delete_triggers(table: Table<'_>) -> bool {
+    table.triggers().is_some_and(|triggers| {
+        triggers.trig_delete_before_row
+            || triggers.trig_delete_after_row
+            || triggers.trig_delete_before_statement
+            || triggers.trig_delete_after_statement
+            || triggers.trig_delete_old_table
+    })
 }
 
-unsafe fn attribute<'a>(table: pg_sys::Relation, number: u16) -> &'a pg_sys::FormData_pg_attribute {
-    // SAFETY: the callers' contract.
-    unsafe { &relation::attributes((*table).rd_att)[usize::from(number) - 1] }
+unsafe fn attribute<'a>(table: Table<'a>, number: u16) -> &'a pg_sys::FormData_pg_attribute {
+    &table.attributes()[usize::from(number) - 1]
 }
 
 /// The first value of the time column that a rule keeps.
-unsafe fn cutoff(table: pg_sys::Relation, time: u16, rule: &Rule, now: i64) -> i64 {
+unsafe fn cutoff(table: Table<'_>, time: u16, rule: &Rule, now: i64) -> i64 {
     // SAFETY: the callers' contract.
     unsafe {
         let attribute = attribute(table, time);

@@ -3,7 +3,8 @@
 
 use crate::catalog::layout::Layout;
 use crate::pg::error::{self, Code};
-use crate::pg::relation;
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::{self, Table};
 use pgrx::pg_sys;
 use std::ffi::CString;
 
@@ -11,7 +12,7 @@ use std::ffi::CString;
 ///
 /// # Safety
 /// `table` must be open with a lock; to be called by `as_owner`.
-pub unsafe fn check(table: pg_sys::Relation, layout: &Layout, filter: &str) {
+pub unsafe fn check(table: Table<'_>, layout: &Layout, filter: &str) {
     // SAFETY: by contract.
     unsafe {
         let condition = transform(table, parse(filter));
@@ -89,14 +90,14 @@ unsafe fn only_expression(select: &pg_sys::SelectStmt) -> Option<*mut pg_sys::No
 }
 
 /// The expression as a condition on rows of the table.
-unsafe fn transform(table: pg_sys::Relation, expression: *mut pg_sys::Node) -> *mut pg_sys::Node {
+unsafe fn transform(table: Table<'_>, expression: *mut pg_sys::Node) -> *mut pg_sys::Node {
     // SAFETY: the caller's contract; the range table has this one entry.
     unsafe {
         let state = pg_sys::make_parsestate(core::ptr::null_mut());
         let item = pg_sys::addRangeTableEntryForRelation(
             state,
-            table,
-            pg_sys::AccessShareLock as i32,
+            table.as_ptr(),
+            LockMode::AccessShare.as_raw(),
             core::ptr::null_mut(),
             false,
             true,
@@ -134,9 +135,8 @@ unsafe fn columns(condition: *mut pg_sys::Node) -> Vec<i32> {
     }
 }
 
-unsafe fn refuse_column(table: pg_sys::Relation, layout: &Layout, column: i32) -> ! {
-    // SAFETY: the caller's contract.
-    let attributes = unsafe { relation::attributes((*table).rd_att) };
+unsafe fn refuse_column(table: Table<'_>, layout: &Layout, column: i32) -> ! {
+    let attributes = table.attributes();
     // SAFETY: as above.
     let name = |at: usize| unsafe { relation::attribute_name(&attributes[at]) };
     let used = match usize::try_from(column) {

@@ -4,7 +4,8 @@
 use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::pg::error;
 use crate::pg::page::{Page, PageCursor};
-use crate::pg::relation;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tuple;
 use crate::pg::visibility_map;
 use pgrx::pg_sys;
@@ -23,10 +24,10 @@ const FEW_GONE: u32 = 16;
 ///
 /// # Safety
 /// `table` must be open, `snapshot` be an active MVCC snapshot.
-pub unsafe fn is_little(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> bool {
+pub unsafe fn is_little(table: Table<'_>, snapshot: Snapshot<'_>) -> bool {
     // SAFETY: by contract.
     unsafe {
-        let blocks = relation::blocks(table);
+        let blocks = table.blocks();
         let most = MOST_PAGES.min(blocks / PART);
         let Some(pages) = visibility_map::changed_pages(table, blocks, most as usize) else {
             return false;
@@ -43,10 +44,10 @@ pub unsafe fn is_little(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> 
 
 /// Has a page, which is locked, nothing for compact but rows? Chunks on it must be as compact leaves them.
 unsafe fn has_only_rows(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     page: &Page,
     buffer: pg_sys::Buffer,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'_>,
 ) -> bool {
     if (1..=page.line_pointers()).any(|offset| page.is_dead(offset)) {
         return false;
@@ -54,11 +55,11 @@ unsafe fn has_only_rows(
     page.tuples().all(|item| {
         // SAFETY: the caller's contract: the page is pinned and locked.
         let (kind, body, is_visible) = unsafe {
-            let mut heap_tuple = item.to_heap_tuple(relation::oid(table));
+            let mut heap_tuple = item.to_heap_tuple(table.oid());
             (
                 classify(item.header, item.len, item.tid.offset),
                 tuple::body(item.header, item.len),
-                pg_sys::HeapTupleSatisfiesVisibility(&mut heap_tuple, snapshot, buffer),
+                pg_sys::HeapTupleSatisfiesVisibility(&mut heap_tuple, snapshot.as_ptr(), buffer),
             )
         };
         match kind {

@@ -23,6 +23,8 @@ use crate::chunk::row_set::RowSet;
 use crate::chunk::write::{self, Target};
 use crate::guc;
 use crate::pg::error;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::table::locks;
 use crate::table::next_version;
@@ -69,10 +71,10 @@ pub struct Run {
 }
 
 pub struct Round<'a> {
-    pub target: Target,
+    pub target: Target<'a>,
     pub layout: &'a Layout,
     survey: &'a Survey,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'a>,
     pub sources: Vec<Source>,
     /// The survey's numbers of the sources. An input that somebody is at is not among them: it stays
     /// where it is, and what is written must not overlap it.
@@ -95,12 +97,12 @@ pub struct Round<'a> {
 /// # Safety
 /// `table` must be open with the lock of compact, `snapshot` active.
 pub unsafe fn round(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     layout: &Layout,
     survey: &Survey,
     windows: &Windows,
     merge: &Merge,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'_>,
 ) -> Result<Done, Broken> {
     // SAFETY: by contract.
     unsafe {
@@ -138,11 +140,7 @@ pub unsafe fn round(
 }
 
 /// Deletes the header of a chunk, as one whose rows move on; false when somebody has locked or changed it or a row since it was opened.
-pub unsafe fn delete_header(
-    table: pg_sys::Relation,
-    chunk: &Chunk,
-    command: pg_sys::CommandId,
-) -> bool {
+pub unsafe fn delete_header(table: Table<'_>, chunk: &Chunk, command: pg_sys::CommandId) -> bool {
     // SAFETY: the caller has just seen the header under its snapshot.
     unsafe {
         locks::with_whole_chunk(table, chunk.header.chunk, || {
@@ -404,7 +402,7 @@ impl Round<'_> {
         let level = self.level_of(part, &counts);
         let bounds = self.slice_bounds(part, &counts)?;
         // SAFETY: the table is open.
-        let mut set = unsafe { RowSet::new((*self.target.table).rd_att) };
+        let mut set = unsafe { RowSet::new(self.target.table.descriptor()) };
         let slices = bounds.len() + 1;
         for slice in 0..slices {
             let from = slice.checked_sub(1).map(|at| bounds[at].as_slice());

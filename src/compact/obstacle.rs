@@ -5,8 +5,8 @@ use super::seal;
 use crate::catalog::layout;
 use crate::pg::citus;
 use crate::pg::error;
-use crate::pg::relation::{self, Open};
-use pgrx::pg_sys;
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::{self, Index, OpenIndex, Table};
 
 pub struct Obstacle {
     /// Goes on where "rows stay uncompressed: " ends.
@@ -18,12 +18,12 @@ pub struct Obstacle {
 ///
 /// # Safety
 /// `table` must be open with a lock.
-pub unsafe fn of(table: pg_sys::Relation) -> Option<Obstacle> {
+pub unsafe fn of(table: Table<'_>) -> Option<Obstacle> {
     // SAFETY: by contract.
     unsafe {
         let layout = layout::of(table);
-        let name = relation::qualified_name(table);
-        if citus::is_distributed(relation::oid(table)) {
+        let name = table.qualified_name();
+        if citus::is_distributed(table.oid()) {
             return Some(Obstacle {
                 reason: "Citus keeps them in shards, which are tables of their own".into(),
                 remedy: format!(
@@ -35,9 +35,10 @@ pub unsafe fn of(table: pg_sys::Relation) -> Option<Obstacle> {
         if seal::is_allowed(table, &layout) {
             return None;
         }
-        let of_index = relation::index_oids(table)
+        let of_index = table
+            .index_oids()
             .into_iter()
-            .map(|oid| Open::index(oid, pg_sys::AccessShareLock))
+            .map(|oid| OpenIndex::open(oid, LockMode::AccessShare))
             .find_map(|index| of_index(table, index.rel()));
         if let Some(obstacle) = of_index {
             return Some(obstacle);
@@ -62,11 +63,11 @@ pub unsafe fn of(table: pg_sys::Relation) -> Option<Obstacle> {
 ///
 /// # Safety
 /// As `of`.
-pub unsafe fn tell(table: pg_sys::Relation) {
+pub unsafe fn tell(table: Table<'_>) {
     // SAFETY: by contract.
     unsafe {
         if let Some(obstacle) = of(table) {
-            let name = relation::name(table);
+            let name = table.name();
             error::notice(
                 format!(
                     "rows of table \"{name}\" stay uncompressed: {}",
@@ -79,11 +80,11 @@ pub unsafe fn tell(table: pg_sys::Relation) {
 }
 
 /// What an index has against chunks.
-unsafe fn of_index(table: pg_sys::Relation, index: pg_sys::Relation) -> Option<Obstacle> {
+unsafe fn of_index(table: Table<'_>, index: Index<'_>) -> Option<Obstacle> {
     // SAFETY: the caller's contract.
     unsafe {
-        let form = &*(*index).rd_index;
-        let name = relation::name(index);
+        let form = index.form();
+        let name = index.name();
         if form.indisexclusion {
             return Some(Obstacle {
                 reason: format!("exclusion constraint \"{name}\" cannot look into chunks"),
@@ -125,10 +126,10 @@ unsafe fn of_index(table: pg_sys::Relation, index: pg_sys::Relation) -> Option<O
 }
 
 /// Numbers and names of the layout's columns.
-unsafe fn columns_of(table: pg_sys::Relation, layout: &layout::Layout) -> Vec<(u16, String)> {
+unsafe fn columns_of(table: Table<'_>, layout: &layout::Layout) -> Vec<(u16, String)> {
     // SAFETY: the caller's contract.
     unsafe {
-        let attributes = relation::attributes((*table).rd_att);
+        let attributes = table.attributes();
         let numbers = layout.keys.iter().chain(layout.time.iter());
         numbers
             .map(|&number| {

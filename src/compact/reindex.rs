@@ -4,8 +4,10 @@
 use crate::catalog::layout;
 use crate::pg::error::{self, Code};
 use crate::pg::leaves;
+use crate::pg::lock_mode::LockMode;
 use crate::pg::nbtree::EntryScan;
-use crate::pg::relation::{self, Open};
+use crate::pg::relation::{Index, OpenIndex, Table};
+use crate::pg::snapshot::Snapshot;
 use crate::pg::vacuum;
 use crate::unique::known;
 use pgrx::pg_sys;
@@ -28,40 +30,37 @@ const ENTRY_LENGTH: u16 = 0x1fff;
 ///
 /// # Safety
 /// `table` must be open with a lock, the snapshot be active.
-pub unsafe fn bloated(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Vec<pg_sys::Oid> {
+pub unsafe fn bloated(table: Table<'_>, snapshot: Snapshot<'_>) -> Vec<pg_sys::Oid> {
     // SAFETY: by contract.
     unsafe {
         if !vacuum::may_truncate(table) {
             return Vec::new();
         }
         let series = layout::index_am();
-        relation::index_oids(table)
+        table
+            .index_oids()
             .into_iter()
             .filter(|&oid| {
-                let index = Open::index(oid, pg_sys::AccessShareLock);
+                let index = OpenIndex::open(oid, LockMode::AccessShare);
                 let index = index.rel();
-                let class = &*(*index).rd_rel;
+                let class = index.class();
                 [pg_sys::BTREE_AM_OID, series].contains(&class.relam)
-                    && (*(*index).rd_index).indisvalid
+                    && index.form().indisvalid
                     && is_bloated(table, index, snapshot)
             })
             .collect()
     }
 }
 
-unsafe fn is_bloated(
-    table: pg_sys::Relation,
-    index: pg_sys::Relation,
-    snapshot: pg_sys::Snapshot,
-) -> bool {
+unsafe fn is_bloated(table: Table<'_>, index: Index<'_>, snapshot: Snapshot<'_>) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
-        let pages = u64::from(relation::blocks(index));
-        let total = u64::from(relation::blocks(table)) + pages;
+        let pages = u64::from(index.blocks());
+        let total = u64::from(table.blocks()) + pages;
         let is_worth =
             |needed: u64| pages >= needed + LEAST_PAGES && (pages - needed) * WORTH >= total;
         // What the last vacuum has counted.
-        let entries = f64::from((*(*index).rd_rel).reltuples);
+        let entries = f64::from(index.class().reltuples);
         if entries < 0.0 || !is_worth(1) {
             return false;
         }
@@ -71,7 +70,7 @@ unsafe fn is_bloated(
 }
 
 /// Pages of an index that is built of the entries that there are; what equal ones would save is left out.
-unsafe fn needed_pages(index: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> u64 {
+unsafe fn needed_pages(index: Index<'_>, snapshot: Snapshot<'_>) -> u64 {
     let mut bytes = 0;
     // SAFETY: the caller's contract; each tuple stays until the next one is asked for.
     unsafe {
@@ -92,7 +91,7 @@ unsafe fn needed_pages(index: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> u
 ///
 /// # Safety
 /// As `rebuild`.
-pub unsafe fn try_rebuild(table: pg_sys::Relation, index: pg_sys::Oid) -> Result<(), String> {
+pub unsafe fn try_rebuild(table: Table<'_>, index: pg_sys::Oid) -> Result<(), String> {
     let body = std::panic::AssertUnwindSafe(move || {
         // SAFETY: by contract.
         unsafe { rebuild(table, index) };
@@ -115,17 +114,17 @@ pub unsafe fn try_rebuild(table: pg_sys::Relation, index: pg_sys::Oid) -> Result
 ///
 /// # Safety
 /// Must run in a transaction of its own, with an active snapshot.
-unsafe fn rebuild(table: pg_sys::Relation, index: pg_sys::Oid) {
+unsafe fn rebuild(table: Table<'_>, index: pg_sys::Oid) {
     // SAFETY: by contract; nothing of the index stays open.
     unsafe {
-        let free = |oid, lock: u32| pg_sys::ConditionalLockRelationOid(oid, lock as i32);
-        if !free(relation::oid(table), pg_sys::ShareLock)
-            || !free(index, pg_sys::AccessExclusiveLock)
-            || pg_sys::IndexGetRelation(index, true) != relation::oid(table)
+        let free = |oid, lock: LockMode| pg_sys::ConditionalLockRelationOid(oid, lock.as_raw());
+        if !free(table.oid(), LockMode::Share)
+            || !free(index, LockMode::AccessExclusive)
+            || pg_sys::IndexGetRelation(index, true) != table.oid()
         {
             return;
         }
-        let persistence = (*(*table).rd_rel).relpersistence;
+        let persistence = table.class().relpersistence;
         let mut params = pg_sys::ReindexParams::default();
         known::while_built_again(|| {
             #[cfg(feature = "pg15")]

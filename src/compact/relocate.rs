@@ -11,6 +11,8 @@ use crate::chunk::read::Damage;
 use crate::chunk::reader::Reader;
 use crate::chunk::write::Target;
 use crate::pg::error;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::table::next_version;
 use pgrx::pg_sys;
@@ -37,7 +39,7 @@ const FILLED_PART: u64 = 8;
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn cut(table: pg_sys::Relation, survey: &Survey, most_bytes: u64) -> Option<u32> {
+pub unsafe fn cut(table: Table<'_>, survey: &Survey, most_bytes: u64) -> Option<u32> {
     let headers = survey.chunks.len() as u64;
     let needed = survey
         .live_bytes
@@ -53,8 +55,7 @@ pub unsafe fn cut(table: pg_sys::Relation, survey: &Survey, most_bytes: u64) -> 
     let lowest = stays
         .map(|seen| seen.last_block + 1)
         .fold(lowest.max(survey.chunks_from), u32::max);
-    // SAFETY: by contract.
-    let mut rooms = unsafe { Rooms::new(table) };
+    let mut rooms = Rooms::new(table);
     let mut chunks: Vec<_> = survey.chunks.iter().filter(|seen| moves(seen)).collect();
     chunks.sort_by_key(|seen| core::cmp::Reverse(seen.last_block));
     let add = |sum: Room, room: Room| Room {
@@ -160,9 +161,9 @@ fn is_above(seen: &Seen, cut: u32) -> bool {
 /// # Safety
 /// `table` must be open with the lock of compact, `snapshot` active.
 pub unsafe fn round(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     survey: &Survey,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'_>,
     cut: u32,
 ) -> (Done, Vec<(Tid, Damage)>) {
     let mut done = Done::default();
@@ -210,9 +211,9 @@ type Contents = (Rc<Reader>, Vec<u8>);
 
 /// A chunk as a survey has seen it, if it still is and has rows, with its payload.
 unsafe fn read(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     seen: &Seen,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'_>,
     indexes: &SeriesIndexes,
 ) -> Option<Result<Contents, Damage>> {
     // SAFETY: the caller's contract.

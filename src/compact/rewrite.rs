@@ -19,7 +19,8 @@ use crate::chunk::row_set::RowSet;
 use crate::chunk::write::{self, DELETE_MAP_BASE, STATICS_BASE};
 use crate::pg::error;
 use crate::pg::page::PageCursor;
-use crate::pg::relation;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
 use pgrx::pg_sys;
@@ -48,8 +49,8 @@ struct Opened {
 /// # Safety
 /// `table` must be open and locked exclusively; `pages` writes to its new file, whose relation is `new`.
 pub unsafe fn copy_chunk(
-    table: pg_sys::Relation,
-    new: pg_sys::Relation,
+    table: Table<'_>,
+    new: Table<'_>,
     versions: &[Version],
     pages: &mut RawPages,
 ) -> u32 {
@@ -117,14 +118,14 @@ pub unsafe fn copy_chunk(
     opened.iter().map(left).min().unwrap_or(0)
 }
 
-unsafe fn open(table: pg_sys::Relation, at: Tid) -> Opened {
+unsafe fn open(table: Table<'_>, at: Tid) -> Opened {
     // SAFETY: the caller's contract; the page stays pinned while the chunk is opened.
     unsafe {
         let mut cursor = PageCursor::new(table);
         let found = cursor
-            .tuple(at, relation::blocks(table))
+            .tuple(at, table.blocks())
             .expect("BUG: a header went away under an exclusive lock");
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let any = Snapshot::any();
         match Chunk::open(table, at, found.header, found.len, View::Snapshot(any)) {
             Ok(chunk) => Opened {
                 reader: Reader::new(chunk),
@@ -139,7 +140,7 @@ unsafe fn open(table: pg_sys::Relation, at: Tid) -> Opened {
 
 /// Copies the notes of a header version that were not `copied` with another one; returns their new places.
 unsafe fn copy_notes(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     chunk: &Chunk,
     pages: &mut RawPages,
     copied: &mut FxHashMap<Tid, Tid>,
@@ -154,7 +155,7 @@ unsafe fn copy_notes(
                 continue;
             }
             let found = cursor
-                .tuple(note.tid, relation::blocks(table))
+                .tuple(note.tid, table.blocks())
                 .expect("BUG: a note went away under an exclusive lock");
             let lifetime = cursor.locked(|_| Lifetime::of(found.header)).unmoved();
             let place = pages.add(&lifetime, tuple::body(found.header, found.len), false);
@@ -168,7 +169,7 @@ unsafe fn copy_notes(
 /// Copies the payload; returns the static section that names its new places, and the lifetime of pieces
 /// that belong to the chunk as a whole.
 unsafe fn copy_payload(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     source: &Opened,
     pages: &mut RawPages,
 ) -> Result<(Statics, Lifetime), Damage> {
@@ -182,7 +183,7 @@ unsafe fn copy_payload(
     // SAFETY: the caller's contract.
     unsafe {
         let mut cursor = PageCursor::new(table);
-        let blocks = relation::blocks(table);
+        let blocks = table.blocks();
         let whole = lacks_missing_values(table, chunk);
         let mut copies = Vec::new();
         for (number, &at) in chunk.statics.payload.tids.iter().enumerate() {
@@ -206,7 +207,7 @@ unsafe fn copy_payload(
             let (id, rows) = (chunk.header.chunk, chunk.header.rows);
             statics.payload = pages.add_bytes(&birth, id, 0, &encoded.payload, rows);
             statics.columns = encoded.header;
-            statics.attributes = (*(*table).rd_att).natts as u16;
+            statics.attributes = table.descriptor().len() as u16;
         } else {
             statics.payload.tids = copies;
         }
@@ -215,9 +216,8 @@ unsafe fn copy_payload(
 }
 
 /// Was a column with a default added after the chunk was written?
-unsafe fn lacks_missing_values(table: pg_sys::Relation, chunk: &Chunk) -> bool {
-    // SAFETY: the caller's contract.
-    let attributes = unsafe { relation::attributes((*table).rd_att) };
+unsafe fn lacks_missing_values(table: Table<'_>, chunk: &Chunk) -> bool {
+    let attributes = table.attributes();
     attributes
         .iter()
         .skip(usize::from(chunk.statics.attributes))
@@ -225,11 +225,11 @@ unsafe fn lacks_missing_values(table: pg_sys::Relation, chunk: &Chunk) -> bool {
 }
 
 /// All columns that the table has now, in the order of rows that the chunk has.
-unsafe fn encode_again(table: pg_sys::Relation, reader: &Rc<Reader>) -> chunk::Encoded {
+unsafe fn encode_again(table: Table<'_>, reader: &Rc<Reader>) -> chunk::Encoded {
     // SAFETY: the caller's contract; values are of the table's descriptor.
     unsafe {
-        let descriptor = (*table).rd_att;
-        let natts = (*descriptor).natts as usize;
+        let descriptor = table.descriptor();
+        let natts = descriptor.len();
         let mut values = vec![pg_sys::Datum::from(0usize); natts];
         let mut nulls = vec![true; natts];
         let mut rows = RowSet::new(descriptor);

@@ -13,7 +13,8 @@ use crate::chunk::write::{self, Target};
 use crate::guc;
 use crate::pg::error;
 use crate::pg::page::PageCursor;
-use crate::pg::relation;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid;
 use pgrx::pg_sys;
 
@@ -24,11 +25,10 @@ const ROUND_PAGES: u32 = 1 << 17;
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn is_allowed(table: pg_sys::Relation, layout: &Layout) -> bool {
+pub unsafe fn is_allowed(table: Table<'_>, layout: &Layout) -> bool {
     // SAFETY: by contract.
     let stays = unsafe { layout::keeps_rows_in_tail(table) || layout::loses_unique_index(table) };
-    // SAFETY: as above.
-    let has_columns = unsafe { (*(*table).rd_att).natts > 0 };
+    let has_columns = table.descriptor().len() > 0;
     !stays && (layout.time.is_some() || guc::compresses_everything() && has_columns)
 }
 
@@ -38,17 +38,17 @@ pub unsafe fn is_allowed(table: pg_sys::Relation, layout: &Layout) -> bool {
 /// # Safety
 /// `table` must be open with the lock of compact, `snapshot` active.
 pub unsafe fn round(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     layout: &Layout,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'_>,
     start: u32,
     pages: Option<&[u32]>,
 ) -> (Done, Option<u32>) {
     // SAFETY: by contract.
     unsafe {
         let target = Target::current(table);
-        let blocks = relation::blocks(table);
-        let mut rows = RowSet::new((*table).rd_att);
+        let blocks = table.blocks();
+        let mut rows = RowSet::new(table.descriptor());
         let mut cursor = PageCursor::new(table);
         let next_from = |block: u32| match pages {
             None => Some(block),
@@ -90,9 +90,9 @@ pub unsafe fn round(
 
 /// Copies of the rows of a page that the snapshot sees.
 unsafe fn visible_rows(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     cursor: &PageCursor,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'_>,
 ) -> Vec<pg_sys::HeapTuple> {
     let buffer = cursor.buffer();
     cursor.locked(|page| {
@@ -100,15 +100,19 @@ unsafe fn visible_rows(
             .filter(|item| {
                 // SAFETY: the page is pinned and locked.
                 unsafe {
-                    let mut heap_tuple = item.to_heap_tuple(relation::oid(table));
+                    let mut heap_tuple = item.to_heap_tuple(table.oid());
                     classify(item.header, item.len, item.tid.offset) == TupleKind::Row
-                        && pg_sys::HeapTupleSatisfiesVisibility(&mut heap_tuple, snapshot, buffer)
+                        && pg_sys::HeapTupleSatisfiesVisibility(
+                            &mut heap_tuple,
+                            snapshot.as_ptr(),
+                            buffer,
+                        )
                 }
             })
             .map(|item| {
                 // SAFETY: as above.
                 unsafe {
-                    let mut heap_tuple = item.to_heap_tuple(relation::oid(table));
+                    let mut heap_tuple = item.to_heap_tuple(table.oid());
                     pg_sys::heap_copytuple(&mut heap_tuple)
                 }
             })
@@ -121,7 +125,7 @@ unsafe fn visible_rows(
 /// # Safety
 /// `table` must be open for writing, and something keep the tuple where it was seen.
 pub unsafe fn delete_row(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     tuple: pg_sys::HeapTuple,
     command: pg_sys::CommandId,
 ) -> bool {
@@ -136,15 +140,20 @@ pub unsafe fn delete_row(
 ///
 /// # Safety
 /// `tuple` must be of the open `table`.
-pub unsafe fn push(rows: &mut RowSet, table: pg_sys::Relation, tuple: pg_sys::HeapTuple) {
+pub unsafe fn push(rows: &mut RowSet, table: Table<'_>, tuple: pg_sys::HeapTuple) {
     // SAFETY: the tuple is a row of the table; its toasted values are still there, since the delete
     // is ours.
     unsafe {
-        let descriptor = (*table).rd_att;
-        let natts = (*descriptor).natts as usize;
+        let descriptor = table.descriptor();
+        let natts = descriptor.len();
         let mut values = vec![pg_sys::Datum::from(0usize); natts];
         let mut nulls = vec![true; natts];
-        pg_sys::heap_deform_tuple(tuple, descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
+        pg_sys::heap_deform_tuple(
+            tuple,
+            descriptor.as_ptr(),
+            values.as_mut_ptr(),
+            nulls.as_mut_ptr(),
+        );
         rows.push(values.as_ptr(), nulls.as_ptr());
     }
 }

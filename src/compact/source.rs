@@ -9,7 +9,6 @@ use crate::chunk::read::{Chunk, Damage};
 use crate::chunk::reader::Reader;
 use crate::chunk::row_set::{append, integer_at, put_ordered, RowSet};
 use crate::pg::error;
-use crate::pg::relation;
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
@@ -23,7 +22,6 @@ pub fn has_layout(chunk: &Chunk, layout: &Layout) -> bool {
 
 pub struct Source {
     pub reader: Rc<Reader>,
-    descriptor: pg_sys::TupleDesc,
     /// Rows are in the order of the layout that is merged to.
     sorted: bool,
     /// Bytes that a row takes in memory, about.
@@ -115,12 +113,9 @@ impl Source {
     /// The reader's table must stay open as long as the source lives.
     pub unsafe fn new(reader: Rc<Reader>, layout: &Layout) -> Result<Source, Damage> {
         let chunk = &reader.chunk;
-        // SAFETY: by contract.
-        let descriptor = unsafe { (*chunk.table.get()).rd_att };
         let sorted = chunk.header.has(FLAG_SORTED) && has_layout(chunk, layout);
         let mut source = Source {
             reader,
-            descriptor,
             sorted,
             row_bytes: 0,
         };
@@ -133,8 +128,7 @@ impl Source {
     }
 
     fn attributes(&self) -> &[pg_sys::FormData_pg_attribute] {
-        // SAFETY: the table is open by the contract of `new`.
-        unsafe { relation::attributes(self.descriptor) }
+        self.chunk().table().attributes()
     }
 
     /// Looks at the first block of columns of variable length.
@@ -418,7 +412,7 @@ impl Source {
         }
         if at >= chunk.columns.columns().len() {
             // SAFETY: the descriptor is the open table's.
-            let (value, null) = unsafe { datum::missing(self.descriptor, at + 1) };
+            let (value, null) = unsafe { datum::missing(chunk.table().descriptor(), at + 1) };
             // SAFETY: a missing value is of its attribute's type.
             return Ok(rows
                 .iter()

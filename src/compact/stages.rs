@@ -17,7 +17,6 @@ use crate::chunk::read::Damage;
 use crate::guc;
 use crate::pg::departure;
 use crate::pg::file_end;
-use crate::pg::relation;
 use crate::pg::rounds::Rounds;
 use crate::pg::tid::Tid;
 use crate::pg::vacuum;
@@ -44,7 +43,7 @@ const MOVES: usize = 4;
 /// As `Rounds::run`.
 pub unsafe fn run(rounds: &mut Rounds, watch: &dyn Watch) -> Work {
     // SAFETY: a round's table.
-    let before = unsafe { rounds.run(|table, _| relation::blocks(table)) };
+    let before = unsafe { rounds.run(|table, _| table.blocks()) };
     let mut compaction = Compaction {
         rounds,
         watch,
@@ -71,7 +70,7 @@ pub unsafe fn run(rounds: &mut Rounds, watch: &dyn Watch) -> Work {
     let after = unsafe {
         rounds.run(|table, _| {
             marker_sweep::sweep();
-            relation::blocks(table)
+            table.blocks()
         })
     };
     Work {
@@ -188,7 +187,7 @@ impl Compaction<'_> {
                     let _low = LowFirst::begin(table);
                     let (done, rest) =
                         seal::round(table, &layout, snapshot, start, pages.as_deref());
-                    let blocks = relation::blocks(table);
+                    let blocks = table.blocks();
                     let end = rest.unwrap_or(blocks);
                     next = rest;
                     self.watch
@@ -214,7 +213,7 @@ impl Compaction<'_> {
             let (layout, windows, rounds) = unsafe {
                 self.rounds.run(|table, _| {
                     let layout = layout::of(table);
-                    let row_bytes = 16 * (*(*table).rd_att).natts as u64;
+                    let row_bytes = 16 * table.descriptor().len() as u64;
                     let pack_rows = guc::batch_memory_bytes() as u64 / row_bytes.max(1);
                     let windows = Windows::of(table, &layout);
                     let outdated_rows = &mut self.outdated_rows;
@@ -291,7 +290,7 @@ impl Compaction<'_> {
         }
         self.freed_pages += pages.max(1);
         // SAFETY: a round's table.
-        let blocks = unsafe { self.rounds.run(|table, _| relation::blocks(table)) };
+        let blocks = unsafe { self.rounds.run(|table, _| table.blocks()) };
         match self.freed_pages >= 256 && self.freed_pages * 4 >= u64::from(blocks) {
             true => self.vacuum_freed(None),
             false => Some(()),

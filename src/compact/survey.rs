@@ -16,7 +16,8 @@ use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::guc;
 use crate::pg::error;
 use crate::pg::page::{PageCursor, PageTuple};
-use crate::pg::relation;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
 use crate::scan::headers;
@@ -141,17 +142,17 @@ impl Survey {
     /// # Safety
     /// `snapshot` must be an active MVCC snapshot, and the table have been locked against VACUUM by others since `before`.
     pub unsafe fn take(
-        table: pg_sys::Relation,
+        table: Table<'_>,
         layout: &Layout,
-        snapshot: pg_sys::Snapshot,
+        snapshot: Snapshot<'_>,
         unentered: Option<&[Tid]>,
         before: Option<Before>,
     ) -> Survey {
         let mut survey = Survey::default();
         // SAFETY: by contract.
         unsafe {
-            survey.blocks = relation::blocks(table);
-            let horizon = pg_sys::GetOldestNonRemovableTransactionId(table);
+            survey.blocks = table.blocks();
+            let horizon = pg_sys::GetOldestNonRemovableTransactionId(table.as_ptr());
             let changed = quiet::changed_pages(table);
             let with_changed = |tail: &[u32]| {
                 let mut pages = changed.clone();
@@ -232,9 +233,9 @@ impl Survey {
 
     unsafe fn count_page(
         &mut self,
-        table: pg_sys::Relation,
+        table: Table<'_>,
         cursor: &PageCursor,
-        snapshot: pg_sys::Snapshot,
+        snapshot: Snapshot<'_>,
         headers: &mut Vec<Tid>,
         dead: &mut FxHashMap<u64, Dead>,
     ) {
@@ -244,10 +245,14 @@ impl Survey {
                 let block = item.tid.block;
                 // SAFETY: the page is pinned and locked.
                 let (found, visible) = unsafe {
-                    let mut heap_tuple = item.to_heap_tuple(relation::oid(table));
+                    let mut heap_tuple = item.to_heap_tuple(table.oid());
                     (
                         classify(item.header, item.len, item.tid.offset),
-                        pg_sys::HeapTupleSatisfiesVisibility(&mut heap_tuple, snapshot, buffer),
+                        pg_sys::HeapTupleSatisfiesVisibility(
+                            &mut heap_tuple,
+                            snapshot.as_ptr(),
+                            buffer,
+                        ),
                     )
                 };
                 if !visible {
@@ -302,9 +307,9 @@ impl Survey {
 
     unsafe fn add_header(
         &mut self,
-        table: pg_sys::Relation,
+        table: Table<'_>,
         layout: &Layout,
-        snapshot: pg_sys::Snapshot,
+        snapshot: Snapshot<'_>,
         at: Tid,
         horizon: pg_sys::TransactionId,
     ) {
@@ -499,9 +504,9 @@ fn keys_at(chunk: &Chunk, layout: &Layout, row: u32) -> Result<Vec<Column>, Dama
 /// # Safety
 /// `table` must be open for writing, `snapshot` active.
 pub unsafe fn open(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     layout: &Layout,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'_>,
     seen: &Seen,
 ) -> Option<Result<Source, Damage>> {
     // SAFETY: by contract.

@@ -10,9 +10,11 @@ use crate::chunk::row_set::RowSet;
 use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::chunk::write::Target;
 use crate::guc;
+use crate::pg::lock_mode::LockMode;
 use crate::pg::page::PageCursor;
-use crate::pg::relation::{self, Open};
+use crate::pg::relation::{Open, Table};
 use crate::pg::replication;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::transaction::{Access, PerTransaction};
 use crate::table::locks::{self, Mover};
@@ -28,10 +30,9 @@ thread_local! {
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn note(table: pg_sys::Relation, at: Tid) {
+pub unsafe fn note(table: Table<'_>, at: Tid) {
     if guc::is_torture() {
-        // SAFETY: by contract.
-        let key = unsafe { (relation::oid(table), relation::file_number(table)) };
+        let key = (table.oid(), table.file_number());
         let key = (key.0.to_u32(), key.1.to_u32());
         WRITTEN.with_borrow_mut(|written| written.entry(key).or_default().insert(at));
     }
@@ -49,10 +50,10 @@ pub fn seal() {
         pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
         for ((table, file), rows) in written {
             let oid = pg_sys::Oid::from(table);
-            let Some(table) = Open::existing_table(oid, pg_sys::RowExclusiveLock) else {
+            let Some(table) = Open::existing_table(oid, LockMode::RowExclusive) else {
                 continue;
             };
-            if relation::file_number(table.rel()).to_u32() == file {
+            if table.rel().file_number().to_u32() == file {
                 seal_rows(table.rel(), rows);
             }
         }
@@ -60,7 +61,7 @@ pub fn seal() {
     }
 }
 
-unsafe fn seal_rows(table: pg_sys::Relation, written: BTreeSet<Tid>) {
+unsafe fn seal_rows(table: Table<'_>, written: BTreeSet<Tid>) {
     // SAFETY: the caller's contract.
     unsafe {
         let layout = layout::of(table);
@@ -69,7 +70,7 @@ unsafe fn seal_rows(table: pg_sys::Relation, written: BTreeSet<Tid>) {
         }
         locks::begin_moving(table, Mover::Inserter);
         let target = Target::current(table);
-        let mut rows = RowSet::new((*table).rd_att);
+        let mut rows = RowSet::new(table.descriptor());
         for at in written {
             if let Some(tuple) = living(table, at) {
                 if seal::delete_row(table, tuple, target.command) {
@@ -86,18 +87,18 @@ unsafe fn seal_rows(table: pg_sys::Relation, written: BTreeSet<Tid>) {
 }
 
 /// A copy of the row at `at`, if this transaction has written it and not taken it away.
-unsafe fn living(table: pg_sys::Relation, at: Tid) -> Option<pg_sys::HeapTuple> {
+unsafe fn living(table: Table<'_>, at: Tid) -> Option<pg_sys::HeapTuple> {
     // SAFETY: the caller's contract; the page is pinned and locked while it is looked at.
     unsafe {
         let mut cursor = PageCursor::new(table);
-        let item = cursor.tuple(at, relation::blocks(table))?;
+        let item = cursor.tuple(at, table.blocks())?;
         let buffer = cursor.buffer();
-        let mut found = item.to_heap_tuple(relation::oid(table));
+        let mut found = item.to_heap_tuple(table.oid());
         let lives = cursor.locked(|_| {
-            let now = core::ptr::addr_of_mut!(pg_sys::SnapshotSelfData);
+            let now = Snapshot::now();
             classify(item.header, item.len, at.offset) == TupleKind::Row
                 && pg_sys::TransactionIdIsCurrentTransactionId(crate::pg::tuple::xmin(item.header))
-                && pg_sys::HeapTupleSatisfiesVisibility(&mut found, now, buffer)
+                && pg_sys::HeapTupleSatisfiesVisibility(&mut found, now.as_ptr(), buffer)
         });
         lives.then(|| pg_sys::heap_copytuple(&mut found))
     }

@@ -4,7 +4,7 @@
 use super::expire::{Span, Unit};
 use crate::catalog::layout::{is_calendar_type, Layout};
 use crate::pg::error;
-use crate::pg::relation;
+use crate::pg::relation::Table;
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
 use std::sync::OnceLock;
@@ -103,15 +103,15 @@ impl Window {
 impl Windows {
     /// # Safety
     /// `table` must be open, in a transaction.
-    pub unsafe fn of(table: pg_sys::Relation, layout: &Layout) -> Windows {
+    pub unsafe fn of(table: Table<'_>, layout: &Layout) -> Windows {
         let Some(time) = layout.time else {
             return Windows::new(Vec::new(), &[]);
         };
         // SAFETY: by contract; a look-up of the column's type.
         let (base, kept) = unsafe {
-            let attribute = &relation::attributes((*table).rd_att)[usize::from(time) - 1];
+            let attribute = &table.attributes()[usize::from(time) - 1];
             let base = pg_sys::getBaseType(attribute.atttypid);
-            (base, RETENTION.get().map(|ask| ask(relation::oid(table))))
+            (base, RETENTION.get().map(|ask| ask(table.oid())))
         };
         let kept = kept.unwrap_or_default();
         if base == pg_sys::DATEOID {

@@ -7,8 +7,9 @@ use crate::ddl::auto_index;
 use crate::functions::rollup::partitions;
 use crate::pg::error;
 use crate::pg::event_trigger::statement;
+use crate::pg::lock_mode::LockMode;
 use crate::pg::node;
-use crate::pg::relation::{self, Open};
+use crate::pg::relation::{self, Open, Table};
 use crate::series_index::types;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -90,7 +91,7 @@ unsafe fn look_at_table(index: *mut pg_sys::IndexStmt) {
         if !concerns {
             return;
         }
-        let table = Open::table(table, pg_sys::AccessShareLock);
+        let table = Open::table(table, LockMode::AccessShare);
         if is_series {
             types::check(index, table.rel());
         }
@@ -107,27 +108,24 @@ unsafe fn look_at_table(index: *mut pg_sys::IndexStmt) {
 }
 
 /// A series index of a table of another access method does what a btree does, as after ALTER TABLE … SET ACCESS METHOD.
-unsafe fn note_plain(table: pg_sys::Relation) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        error::notice(
+unsafe fn note_plain(table: Table<'_>) {
+    error::notice(
             format!(
                 "series index on table \"{}\" is a plain btree, since the table does not use the access method varve",
-                relation::name(table)
+                table.name()
             ),
             "",
         );
-    }
 }
 
-unsafe fn note_ordinary(table: pg_sys::Relation) {
+unsafe fn note_ordinary(table: Table<'_>) {
     // SAFETY: the caller's contract.
     unsafe {
         if access_method::is_varve(table) && keys::may_have_chunks(table) {
             error::notice(
                 format!(
                     "index on varve table \"{}\" covers rows that are not compressed, and is not used by queries",
-                    relation::name(table)
+                    table.name()
                 ),
                 "Chunks are found by a series index: CREATE INDEX ON t USING varve (key, time).",
             );

@@ -3,6 +3,7 @@
 
 use crate::catalog::{access_method, chunk_marker};
 use crate::chunk::job_states;
+use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::{self, Open};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -20,7 +21,7 @@ pub unsafe extern "C-unwind" fn drop_marker(table: pg_sys::Oid) {
         {
             return;
         }
-        let open = Open::existing_table(table, pg_sys::NoLock);
+        let open = Open::existing_table(table, LockMode::Held);
         if let Some(open) = open.filter(|open| access_method::is_varve(open.rel())) {
             chunk_marker::drop_marker(open.rel());
             job_states::forget(table);

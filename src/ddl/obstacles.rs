@@ -6,7 +6,8 @@ use super::auto_index::statement;
 use crate::catalog::layout;
 use crate::compact::obstacle;
 use crate::ddl::auto_index::existing;
-use crate::pg::relation::{self, Open};
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::{self, OpenIndex};
 use pgrx::pg_sys;
 use pgrx::pg_sys::AlterTableType;
 use std::collections::BTreeSet;
@@ -42,10 +43,8 @@ pub fn tell(tables: BTreeSet<u32>) {
         if let Some(open) = existing::open_varve(pg_sys::Oid::from(table)) {
             // SAFETY: the table is open.
             unsafe {
-                let is_temporary =
-                    (*(*open.rel()).rd_rel).relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP;
                 // One that is about to go is told of when it has gone.
-                if !is_temporary && !layout::loses_unique_index(open.rel()) {
+                if !open.rel().is_temporary() && !layout::loses_unique_index(open.rel()) {
                     obstacle::tell(open.rel());
                 }
             }
@@ -55,11 +54,8 @@ pub fn tell(tables: BTreeSet<u32>) {
 
 /// Does the index keep two rows apart?
 unsafe fn is_key(index: pg_sys::Oid) -> bool {
-    // SAFETY: an index that this transaction has made.
-    unsafe {
-        let index = Open::index(index, pg_sys::AccessShareLock);
-        let form = &*(*index.rel()).rd_index;
-        relation::access_method(relation::oid(index.rel())) != Some(layout::index_am())
-            && (form.indisunique || form.indisexclusion)
-    }
+    let index = OpenIndex::open(index, LockMode::AccessShare);
+    let form = index.rel().form();
+    relation::access_method(index.rel().oid()) != Some(layout::index_am())
+        && (form.indisunique || form.indisexclusion)
 }

@@ -1,5 +1,6 @@
 //! Results of row types, and arrays of them.
 use super::fcinfo::Fcinfo;
+use crate::pg::descriptor::Descriptor;
 use pgrx::pg_sys::{self, Datum, Oid};
 
 /// A double precision field.
@@ -20,7 +21,7 @@ pub unsafe fn text(bytes: &[u8]) -> Option<Datum> {
 ///
 /// # Safety
 /// The fields fit the descriptor; must run inside a guarded entry point.
-unsafe fn row(descriptor: pg_sys::TupleDesc, fields: &[Option<Datum>]) -> Datum {
+unsafe fn row(descriptor: Descriptor<'_>, fields: &[Option<Datum>]) -> Datum {
     let mut values: Vec<Datum> = fields
         .iter()
         .map(|field| field.unwrap_or(Datum::null()))
@@ -28,8 +29,9 @@ unsafe fn row(descriptor: pg_sys::TupleDesc, fields: &[Option<Datum>]) -> Datum 
     let mut nulls: Vec<bool> = fields.iter().map(Option::is_none).collect();
     // SAFETY: the caller's promise.
     unsafe {
-        let tuple = pg_sys::heap_form_tuple(descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
-        pg_sys::heap_copy_tuple_as_datum(tuple, descriptor)
+        let tuple =
+            pg_sys::heap_form_tuple(descriptor.as_ptr(), values.as_mut_ptr(), nulls.as_mut_ptr());
+        pg_sys::heap_copy_tuple_as_datum(tuple, descriptor.as_ptr())
     }
 }
 
@@ -41,7 +43,10 @@ pub unsafe fn result_row(fcinfo: Fcinfo, fields: &[Option<Datum>]) -> Datum {
     // SAFETY: the caller's promise.
     unsafe {
         let typ = pg_sys::get_fn_expr_rettype((*fcinfo).flinfo);
-        row(pg_sys::lookup_rowtype_tupdesc_copy(typ, -1), fields)
+        row(
+            Descriptor::from_ptr(pg_sys::lookup_rowtype_tupdesc_copy(typ, -1)),
+            fields,
+        )
     }
 }
 
@@ -57,7 +62,9 @@ pub unsafe fn result_array<const N: usize>(
     unsafe {
         let element = pg_sys::get_element_type(pg_sys::get_fn_expr_rettype((*fcinfo).flinfo));
         let descriptor = pg_sys::lookup_rowtype_tupdesc_copy(element, -1);
-        let elements: Vec<Datum> = rows.map(|fields| row(descriptor, &fields)).collect();
+        let elements: Vec<Datum> = rows
+            .map(|fields| row(Descriptor::from_ptr(descriptor), &fields))
+            .collect();
         array(elements, element, -1, pg_sys::TYPALIGN_DOUBLE)
     }
 }

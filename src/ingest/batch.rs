@@ -14,8 +14,10 @@ use crate::ingest::crowd;
 use crate::ingest::fresh;
 use crate::ingest::ordinary::OrdinaryIndexes;
 use crate::pg::error::{self, Code};
-use crate::pg::relation::{self, Open};
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::{Open, Table};
 use crate::pg::replication;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
 use crate::pg::transaction::{Access, PerTransaction};
 use crate::pg::wake;
@@ -127,7 +129,7 @@ pub fn leave_copy() {
 ///
 /// # Safety
 /// `table` must be open for writing.
-pub unsafe fn collects(table: pg_sys::Relation, command: pg_sys::CommandId) -> bool {
+pub unsafe fn collects(table: Table<'_>, command: pg_sys::CommandId) -> bool {
     let is_approved = STATE.with_borrow(|state| state.approved.last() == Some(&Some(command)));
     // SAFETY: by contract.
     is_approved && unsafe { collects_all(table, command) }
@@ -137,7 +139,7 @@ pub unsafe fn collects(table: pg_sys::Relation, command: pg_sys::CommandId) -> b
 ///
 /// # Safety
 /// `table` must be open for writing.
-pub unsafe fn collects_all(table: pg_sys::Relation, command: pg_sys::CommandId) -> bool {
+pub unsafe fn collects_all(table: Table<'_>, command: pg_sys::CommandId) -> bool {
     // SAFETY: by contract.
     unsafe { ask(table, command, || accepts(table)) }
 }
@@ -146,7 +148,7 @@ pub unsafe fn collects_all(table: pg_sys::Relation, command: pg_sys::CommandId) 
 ///
 /// # Safety
 /// `table` must be open for writing.
-pub unsafe fn fills(table: pg_sys::Relation, command: pg_sys::CommandId, options: i32) -> bool {
+pub unsafe fn fills(table: Table<'_>, command: pg_sys::CommandId, options: i32) -> bool {
     // A COPY whose rows go one by one may have its reasons.
     let is_of_copy = |state: &State| state.copies.last() == Some(&state.approved.len());
     if options & pg_sys::HEAP_INSERT_SKIP_FSM as i32 == 0 || STATE.with_borrow(is_of_copy) {
@@ -158,12 +160,11 @@ pub unsafe fn fills(table: pg_sys::Relation, command: pg_sys::CommandId, options
 
 /// Asks once for a statement.
 unsafe fn ask(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     command: pg_sys::CommandId,
     question: impl FnOnce() -> bool,
 ) -> bool {
-    // SAFETY: by contract.
-    let asked = (unsafe { relation::oid(table) }, command);
+    let asked = (table.oid(), command);
     let known = STATE.with_borrow(|state| state.answers.get(&asked).copied());
     known.unwrap_or_else(|| {
         let answer = question();
@@ -173,10 +174,10 @@ unsafe fn ask(
 }
 
 /// Does nothing about the table need rows with real TIDs at once?
-unsafe fn accepts(table: pg_sys::Relation) -> bool {
+unsafe fn accepts(table: Table<'_>) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
-        (*(*table).rd_rel).relkind as u8 == pg_sys::RELKIND_RELATION
+        table.class().relkind as u8 == pg_sys::RELKIND_RELATION
             && !replication::is_streamed(table)
             && !has_insert_triggers(table)
             && !ancestors_watch_inserts(table)
@@ -184,13 +185,13 @@ unsafe fn accepts(table: pg_sys::Relation) -> bool {
             && !layout::keeps_rows_in_tail(table)
             && !layout::loses_unique_index(table)
             && (layout::of(table).time.is_some()
-                || guc::compresses_everything() && (*(*table).rd_att).natts > 0)
+                || guc::compresses_everything() && table.descriptor().len() > 0)
     }
 }
 
 /// Are the indexes, but for series indexes, unique ones whose keys a batch can enter, or ordinary ones that no plan can be using? As long as
 /// a table could get no chunks, plans use these, and only compact waits for such plans; marks tell that it has, or had no need to.
-unsafe fn indexes_allow(table: pg_sys::Relation) -> bool {
+unsafe fn indexes_allow(table: Table<'_>) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
         let has_keys = layout::has_constraint_index(table);
@@ -203,28 +204,25 @@ unsafe fn indexes_allow(table: pg_sys::Relation) -> bool {
     }
 }
 
-unsafe fn has_insert_triggers(table: pg_sys::Relation) -> bool {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let triggers = (*table).trigdesc;
-        !triggers.is_null()
-            && ((*triggers).trig_insert_before_row
-                || (*triggers).trig_insert_after_row
-                || (*triggers).trig_insert_instead_row
-                || (*triggers).trig_insert_after_statement
-                || (*triggers).trig_insert_new_table)
-    }
+unsafe fn has_insert_triggers(table: Table<'_>) -> bool {
+    table.triggers().is_some_and(|triggers| {
+        triggers.trig_insert_before_row
+            || triggers.trig_insert_after_row
+            || triggers.trig_insert_instead_row
+            || triggers.trig_insert_after_statement
+            || triggers.trig_insert_new_table
+    })
 }
 
 /// Statement triggers of the partitioned tables above may look at the rows.
-unsafe fn ancestors_watch_inserts(table: pg_sys::Relation) -> bool {
+unsafe fn ancestors_watch_inserts(table: Table<'_>) -> bool {
     // SAFETY: the caller's contract; ancestors of an open partition exist.
     unsafe {
-        if !(*(*table).rd_rel).relispartition {
+        if !table.class().relispartition {
             return false;
         }
-        relation::partition_ancestors(table).into_iter().any(|oid| {
-            let parent = Open::table(oid, pg_sys::AccessShareLock);
+        table.partition_ancestors().into_iter().any(|oid| {
+            let parent = Open::table(oid, LockMode::AccessShare);
             has_insert_triggers(parent.rel())
         })
     }
@@ -235,7 +233,7 @@ unsafe fn ancestors_watch_inserts(table: pg_sys::Relation) -> bool {
 /// # Safety
 /// `table` must be open for writing, the slot filled with a row of it.
 pub unsafe fn collect(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     slot: *mut pg_sys::TupleTableSlot,
     command: pg_sys::CommandId,
     options: i32,
@@ -243,7 +241,7 @@ pub unsafe fn collect(
     // SAFETY: by contract.
     unsafe {
         let name = Name {
-            table: relation::oid(table),
+            table: table.oid(),
             command,
             sub: pg_sys::GetCurrentSubTransactionId(),
             options,
@@ -254,7 +252,7 @@ pub unsafe fn collect(
                 None => state.add(Batch {
                     name,
                     layout: fresh::layout_for(table),
-                    rows: RowSet::new((*table).rd_att),
+                    rows: RowSet::new(table.descriptor()),
                 }),
             };
             let rows = &mut state.batches[at].rows;
@@ -285,10 +283,10 @@ fn flush_largest() {
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn finish_table(table: pg_sys::Relation) {
+pub unsafe fn finish_table(table: Table<'_>) {
     // SAFETY: by contract.
     unsafe {
-        let is_part = (*(*table).rd_rel).relispartition;
+        let is_part = table.class().relispartition;
         if !(is_part && STATE.with_borrow(|state| !state.copies.is_empty())) {
             flush_table(table);
         }
@@ -299,9 +297,8 @@ pub unsafe fn finish_table(table: pg_sys::Relation) {
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn flush_table(table: pg_sys::Relation) {
-    // SAFETY: by contract.
-    let oid = unsafe { relation::oid(table) };
+pub unsafe fn flush_table(table: Table<'_>) {
+    let oid = table.oid();
     flush_where(|batch| batch.name.table == oid);
 }
 
@@ -329,21 +326,16 @@ fn flush_where(wanted: impl Fn(&Batch) -> bool) {
 ///
 /// # Safety
 /// `table` must be open, `snapshot` null or valid.
-pub unsafe fn flush_before_scan(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) {
-    // SAFETY: by contract.
-    unsafe {
-        let oid = relation::oid(table);
-        let horizon = if snapshot.is_null()
-            || (*snapshot).snapshot_type != pg_sys::SnapshotType::SNAPSHOT_MVCC
-        {
-            pg_sys::CommandId::MAX
-        } else {
-            (*snapshot).curcid
-        };
-        let waits = |batch: &Batch| batch.name.table == oid && batch.name.command < horizon;
-        if STATE.with_borrow(|state| state.batches.iter().any(waits)) {
-            flush_where(waits);
-        }
+pub unsafe fn flush_before_scan(table: Table<'_>, snapshot: Snapshot<'_>) {
+    let oid = table.oid();
+    let horizon = if !snapshot.is_mvcc() {
+        pg_sys::CommandId::MAX
+    } else {
+        snapshot.command()
+    };
+    let waits = |batch: &Batch| batch.name.table == oid && batch.name.command < horizon;
+    if STATE.with_borrow(|state| state.batches.iter().any(waits)) {
+        flush_where(waits);
     }
 }
 
@@ -361,7 +353,7 @@ fn write(batch: Batch) {
         );
     }
     wake::note_rows(batch.rows.rows as u64);
-    let table = Open::table(batch.name.table, pg_sys::RowExclusiveLock);
+    let table = Open::table(batch.name.table, LockMode::RowExclusive);
     let target = Target {
         table: table.rel(),
         command: batch.name.command,
@@ -408,7 +400,7 @@ fn write(batch: Batch) {
 
 /// Has logical replication begun to read the table since the rows were collected? From the transaction's id
 /// on nobody can begin without waiting for the end of the transaction.
-unsafe fn became_streamed(table: pg_sys::Relation) -> bool {
+unsafe fn became_streamed(table: Table<'_>) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
         pg_sys::GetCurrentTransactionId();
@@ -425,23 +417,26 @@ fn write_tail(
 ) {
     // SAFETY: the table is open for writing; values are of its columns.
     unsafe {
-        let descriptor = (*target.table).rd_att;
+        let descriptor = target.table.descriptor();
         let ordinary = OrdinaryIndexes::open(target.table);
         let columns: Vec<Datums> = rows
             .columns
             .iter()
-            .zip(relation::attributes(descriptor))
+            .zip(descriptor.attributes())
             .map(|(column, attribute)| Datums::from_column(column, attribute.attlen))
             .collect();
         for row in 0..rows.rows {
             error::check_interrupts();
             let (mut values, mut nulls): (Vec<_>, Vec<_>) =
                 columns.iter().map(|column| column.get(row)).unzip();
-            let tuple =
-                pg_sys::heap_form_tuple(descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
-            (*tuple).t_tableOid = relation::oid(target.table);
+            let tuple = pg_sys::heap_form_tuple(
+                descriptor.as_ptr(),
+                values.as_mut_ptr(),
+                nulls.as_mut_ptr(),
+            );
+            (*tuple).t_tableOid = target.table.oid();
             pg_sys::heap_insert(
-                target.table,
+                target.table.as_ptr(),
                 tuple,
                 target.command,
                 target.options,

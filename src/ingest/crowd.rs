@@ -10,7 +10,8 @@ use crate::guc;
 use crate::pg::error;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::page::PageCursor;
-use crate::pg::relation;
+use crate::pg::relation::{Index, Table};
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
 use crate::series_index::probe;
@@ -30,12 +31,7 @@ const MOST_ENTRIES: usize = 10_000;
 ///
 /// # Safety
 /// `table` must be open for writing, `order` that of `rows` by `layout`.
-pub unsafe fn is_crowded(
-    table: pg_sys::Relation,
-    rows: &RowSet,
-    layout: &Layout,
-    order: &Order,
-) -> bool {
+pub unsafe fn is_crowded(table: Table<'_>, rows: &RowSet, layout: &Layout, order: &Order) -> bool {
     if rows.rows >= FULL_ROWS || guc::compresses_everything() {
         return false;
     }
@@ -55,7 +51,7 @@ pub unsafe fn is_crowded(
             let first = layout.keys.first().filter(|_| part.one_series);
             let first = first.map(|&key| {
                 let columns = rows.gather(&order.rows[part.rows.start..=part.rows.start]);
-                let attribute = &relation::attributes((*index.rel()).rd_att)[0];
+                let attribute = &index.rel().attributes()[0];
                 Datums::from_column(&columns[usize::from(key) - 1], attribute.attlen)
             });
             has_fresh(table, index.rel(), first.as_ref(), most)
@@ -66,8 +62,8 @@ pub unsafe fn is_crowded(
 
 /// Do `most` fresh chunks wait in a section of the index: that of a first key, or of all series?
 unsafe fn has_fresh(
-    table: pg_sys::Relation,
-    index: pg_sys::Relation,
+    table: Table<'_>,
+    index: Index<'_>,
     first: Option<&Datums>,
     most: usize,
 ) -> bool {
@@ -79,7 +75,7 @@ unsafe fn has_fresh(
         if let Some((value, false)) = first {
             keys[0] = probe::condition(index, 0, pg_sys::BTEqualStrategyNumber, value);
         }
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let any = Snapshot::any();
         let mut entries = EntryScan::begin(index, any, keys.len());
         entries.restart(&keys);
         while let Some((entry, _)) = entries.next(true) {
@@ -93,8 +89,8 @@ unsafe fn has_fresh(
         if headers.len() < most || headers.len() == MOST_ENTRIES {
             return headers.len() >= most;
         }
-        let horizon = pg_sys::GetOldestNonRemovableTransactionId(table);
-        let blocks = relation::blocks(table);
+        let horizon = pg_sys::GetOldestNonRemovableTransactionId(table.as_ptr());
+        let blocks = table.blocks();
         let mut cursor = PageCursor::new(table);
         let mut fresh = headers
             .into_iter()
@@ -105,7 +101,7 @@ unsafe fn has_fresh(
 
 /// Is the header at `at` that of a fresh chunk, of a transaction in progress too, that waits for compact?
 unsafe fn is_fresh(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     cursor: &mut PageCursor,
     at: Tid,
     blocks: u32,
@@ -122,7 +118,7 @@ unsafe fn is_fresh(
             let Ok(StorageTuple::Header(header)) = header::decode(body) else {
                 return false;
             };
-            let mut found = item.to_heap_tuple(relation::oid(table));
+            let mut found = item.to_heap_tuple(table.oid());
             let state = pg_sys::HeapTupleSatisfiesVacuum(&mut found, horizon, buffer);
             header.level == 0
                 && !header.has(FLAG_TOMBSTONE)

@@ -7,7 +7,8 @@ use crate::catalog::access_method;
 use crate::catalog::auto_index_columns;
 use crate::catalog::layout::{self, Layout};
 use crate::guc;
-use crate::pg::relation::{self, Open};
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::{Open, OpenIndex, Table};
 use crate::pg::replication;
 use pgrx::pg_sys;
 
@@ -15,17 +16,17 @@ use pgrx::pg_sys;
 ///
 /// # Safety
 /// `table` must be open for writing.
-pub unsafe fn accepts(table: pg_sys::Relation, options: i32) -> bool {
+pub unsafe fn accepts(table: Table<'_>, options: i32) -> bool {
     // SAFETY: by contract.
     unsafe {
-        let class = &*(*table).rd_rel;
+        let class = table.class();
         let is_of_rows =
             [pg_sys::RELKIND_RELATION, pg_sys::RELKIND_MATVIEW].contains(&(class.relkind as u8));
         let is_new = options & pg_sys::HEAP_INSERT_SKIP_FSM as i32 != 0
-            && relation::is_created_here(table)
+            && table.is_created_here()
             && !class.relhasindex
             && is_of_rows
-            && (*(*table).rd_att).natts > 0;
+            && table.descriptor().len() > 0;
         if !is_new || is_streamed(table) {
             return false;
         }
@@ -41,7 +42,7 @@ pub unsafe fn accepts(table: pg_sys::Relation, options: i32) -> bool {
 ///
 /// # Safety
 /// `table` must be open with a lock.
-pub unsafe fn layout_for(table: pg_sys::Relation) -> Layout {
+pub unsafe fn layout_for(table: Table<'_>) -> Layout {
     // SAFETY: by contract; a table that is rewritten has its new columns by then.
     unsafe {
         let Some(original) = original(table) else {
@@ -49,12 +50,13 @@ pub unsafe fn layout_for(table: pg_sys::Relation) -> Layout {
         };
         let original = original.rel();
         let brought = || {
-            let mut indexes: Vec<_> = relation::index_oids(original)
+            let mut indexes: Vec<_> = original
+                .index_oids()
                 .into_iter()
-                .map(|oid| Open::index(oid, pg_sys::AccessShareLock))
+                .map(|oid| OpenIndex::open(oid, LockMode::AccessShare))
                 .collect();
             // Keys come before others.
-            indexes.sort_by_key(|index| !(*(*index.rel()).rd_index).indisunique);
+            indexes.sort_by_key(|index| !index.rel().form().indisunique);
             indexes
                 .iter()
                 .find_map(|index| auto_index_columns::columns_to_bring(original, index.rel()))
@@ -73,30 +75,27 @@ pub unsafe fn layout_for(table: pg_sys::Relation) -> Layout {
 ///
 /// # Safety
 /// `table` must be open with a lock.
-pub unsafe fn is_streamed(table: pg_sys::Relation) -> bool {
+pub unsafe fn is_streamed(table: Table<'_>) -> bool {
     // SAFETY: by contract.
-    unsafe {
-        (*(*table).rd_rel).relrewrite == pg_sys::InvalidOid && replication::is_streamed(table)
-    }
+    unsafe { table.class().relrewrite == pg_sys::InvalidOid && replication::is_streamed(table) }
 }
 
 /// The table whose place this one is to take.
-unsafe fn original(table: pg_sys::Relation) -> Option<Open> {
-    // SAFETY: the callers' contract; who rewrites a table has it locked.
-    let oid = unsafe { (*(*table).rd_rel).relrewrite };
-    (oid != pg_sys::InvalidOid).then(|| Open::table(oid, pg_sys::AccessShareLock))
+unsafe fn original(table: Table<'_>) -> Option<Open> {
+    let oid = table.class().relrewrite;
+    (oid != pg_sys::InvalidOid).then(|| Open::table(oid, LockMode::AccessShare))
 }
 
 /// Will the keys of a table, which are built when it has been filled, be found in chunks: by a series index that is there, or that
 /// they will bring?
-unsafe fn keys_allow(table: pg_sys::Relation) -> bool {
+unsafe fn keys_allow(table: Table<'_>) -> bool {
     // SAFETY: the callers' contract.
     unsafe {
         let series = layout::series_indexes(table);
-        relation::index_oids(table).into_iter().all(|oid| {
-            let index = Open::index(oid, pg_sys::AccessShareLock);
+        table.index_oids().into_iter().all(|oid| {
+            let index = OpenIndex::open(oid, LockMode::AccessShare);
             let index = index.rel();
-            let form = &*(*index).rd_index;
+            let form = index.form();
             !(form.indisunique || form.indisexclusion)
                 || layout::series_index_of_key(index, &series).is_some()
                 || becomes_varve(table)
@@ -107,7 +106,7 @@ unsafe fn keys_allow(table: pg_sys::Relation) -> bool {
 }
 
 /// Will the table's indexes bring series indexes when the statement ends, because only then it is a varve table?
-unsafe fn becomes_varve(table: pg_sys::Relation) -> bool {
+unsafe fn becomes_varve(table: Table<'_>) -> bool {
     const REPLICA: i32 = pg_sys::SESSION_REPLICATION_ROLE_REPLICA as i32;
     // SAFETY: the callers' contract. In the role of a replica event triggers do not fire.
     unsafe { !access_method::is_varve(table) && pg_sys::SessionReplicationRole != REPLICA }

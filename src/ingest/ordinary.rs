@@ -2,7 +2,8 @@
 
 use crate::catalog::layout;
 use crate::pg::executor;
-use crate::pg::relation::{self, Open};
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::{OpenIndex, Table};
 use crate::pg::tid;
 use pgrx::pg_sys;
 
@@ -17,7 +18,7 @@ unsafe extern "C-unwind" {
 }
 
 struct Ordinary {
-    index: Open,
+    index: OpenIndex,
     info: *mut pg_sys::IndexInfo,
     predicate: *mut pg_sys::ExprState,
 }
@@ -32,24 +33,24 @@ struct Evaluation {
 }
 
 /// The open indexes of a table that are neither series indexes nor unique.
-pub struct OrdinaryIndexes {
-    table: pg_sys::Relation,
+pub struct OrdinaryIndexes<'a> {
+    table: Table<'a>,
     indexes: Vec<Ordinary>,
     evaluation: Option<Evaluation>,
 }
 
-impl OrdinaryIndexes {
+impl<'a> OrdinaryIndexes<'a> {
     /// Opens them for inserting: those that are ready for it, valid or not.
     ///
     /// # Safety
     /// `table` must be open for writing as long as the result lives.
-    pub unsafe fn open(table: pg_sys::Relation) -> OrdinaryIndexes {
+    pub unsafe fn open(table: Table<'_>) -> OrdinaryIndexes<'_> {
         // SAFETY: by contract.
         unsafe {
-            let mut open = relation::index_oids(table);
+            let mut open = table.index_oids();
             open.retain(|&oid| {
-                let index = Open::index(oid, pg_sys::RowExclusiveLock);
-                layout::is_ordinary(index.rel()) && (*(*index.rel()).rd_index).indisready
+                let index = OpenIndex::open(oid, LockMode::RowExclusive);
+                layout::is_ordinary(index.rel()) && index.rel().form().indisready
             });
             if open.is_empty() {
                 return OrdinaryIndexes {
@@ -60,8 +61,8 @@ impl OrdinaryIndexes {
             }
             let evaluation = Evaluation::begin(table);
             let ordinary = |oid| {
-                let index = Open::index(oid, pg_sys::RowExclusiveLock);
-                let info = pg_sys::BuildIndexInfo(index.rel());
+                let index = OpenIndex::open(oid, LockMode::RowExclusive);
+                let info = pg_sys::BuildIndexInfo(index.rel().as_ptr());
                 let predicate = pg_sys::ExecPrepareQual((*info).ii_Predicate, evaluation.estate);
                 Ordinary {
                     index,
@@ -93,11 +94,11 @@ impl OrdinaryIndexes {
                     let (mut values, mut nulls) = evaluation.entry(ordinary.info);
                     let mut item = tid::to_pg(tid::from_pg(&(*tuple).t_self));
                     pg_sys::index_insert(
-                        ordinary.index.rel(),
+                        ordinary.index.rel().as_ptr(),
                         values.as_mut_ptr(),
                         nulls.as_mut_ptr(),
                         &mut item,
-                        self.table,
+                        self.table.as_ptr(),
                         pg_sys::IndexUniqueCheck::UNIQUE_CHECK_NO,
                         false,
                         ordinary.info,
@@ -117,7 +118,7 @@ type Entry = (
 );
 
 impl Evaluation {
-    unsafe fn begin(table: pg_sys::Relation) -> Evaluation {
+    unsafe fn begin(table: Table<'_>) -> Evaluation {
         // SAFETY: the caller's contract.
         unsafe {
             let pushed = !pg_sys::ActiveSnapshotSet();
@@ -127,7 +128,7 @@ impl Evaluation {
             let estate = pg_sys::CreateExecutorState();
             let context = pg_sys::MakePerTupleExprContext(estate);
             let heap = &raw const pg_sys::TTSOpsHeapTuple;
-            let slot = pg_sys::MakeSingleTupleTableSlot((*table).rd_att, heap);
+            let slot = pg_sys::MakeSingleTupleTableSlot(table.descriptor().as_ptr(), heap);
             (*context).ecxt_scantuple = slot;
             Evaluation {
                 estate,
@@ -171,7 +172,7 @@ impl Drop for Ordinary {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             // SAFETY: the index is open still; it may have kept pages for the next row.
-            unsafe { pg_sys::index_insert_cleanup(self.index.rel(), self.info) }
+            unsafe { pg_sys::index_insert_cleanup(self.index.rel().as_ptr(), self.info) }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What the server counts of a table.
 
+use super::relation::Table;
 use pgrx::pg_sys;
 
 /// Rows that were inserted since the last VACUUM or ANALYZE: those that sessions have reported, a second late, and those that this
@@ -7,10 +8,10 @@ use pgrx::pg_sys;
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn inserts_since_vacuum(table: pg_sys::Relation) -> Option<f64> {
+pub unsafe fn inserts_since_vacuum(table: Table<'_>) -> Option<f64> {
     // SAFETY: by contract.
     unsafe {
-        let entry = reported((*table).rd_id)?;
+        let entry = reported((*table.as_ptr()).rd_id)?;
         #[cfg(feature = "pg15")]
         let since = (entry.inserts_since_vacuum, entry.changes_since_analyze);
         #[cfg(not(feature = "pg15"))]
@@ -24,11 +25,11 @@ pub unsafe fn inserts_since_vacuum(table: pg_sys::Relation) -> Option<f64> {
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn live_rows(table: pg_sys::Relation) -> Option<f64> {
+pub unsafe fn live_rows(table: Table<'_>) -> Option<f64> {
     // SAFETY: by contract.
     unsafe {
         let pending = pending(table);
-        let reported = reported((*table).rd_id).map(|entry| {
+        let reported = reported((*table.as_ptr()).rd_id).map(|entry| {
             #[cfg(feature = "pg15")]
             return entry.n_live_tuples;
             #[cfg(not(feature = "pg15"))]
@@ -49,10 +50,10 @@ struct Pending {
     alive: i64,
 }
 
-unsafe fn pending(table: pg_sys::Relation) -> Pending {
+unsafe fn pending(table: Table<'_>) -> Pending {
     // SAFETY: the callers' contract; what is pending belongs to this backend.
     unsafe {
-        let Some(pending) = (*table).pgstat_info.as_ref() else {
+        let Some(pending) = (*table.as_ptr()).pgstat_info.as_ref() else {
             return Pending::default();
         };
         #[cfg(feature = "pg15")]

@@ -1,5 +1,6 @@
 //! Citus: is a table one that it distributes? The rows of such a table are in shards; the table itself stays empty.
 
+use super::lock_mode::LockMode;
 use super::relation::Open;
 use pgrx::pg_sys;
 
@@ -17,8 +18,7 @@ pub unsafe fn is_distributed(table: pg_sys::Oid) -> bool {
             return false;
         }
         let column = pg_sys::get_attnum(oid, c"logicalrelid".as_ptr());
-        let Some(catalog) =
-            Open::existing_table(oid, pg_sys::AccessShareLock).filter(|_| column > 0)
+        let Some(catalog) = Open::existing_table(oid, LockMode::AccessShare).filter(|_| column > 0)
         else {
             return false;
         };
@@ -31,7 +31,8 @@ pub unsafe fn is_distributed(table: pg_sys::Oid) -> bool {
             table.into(),
         );
         let (none, no_index) = (core::ptr::null_mut(), pg_sys::InvalidOid);
-        let scan = pg_sys::systable_beginscan(catalog.rel(), no_index, false, none, 1, &mut key);
+        let scan =
+            pg_sys::systable_beginscan(catalog.rel().as_ptr(), no_index, false, none, 1, &mut key);
         let found = !pg_sys::systable_getnext(scan).is_null();
         pg_sys::systable_endscan(scan);
         found

@@ -1,7 +1,7 @@
 //! Errors that name a constraint. pgrx's reports have no place for it, so it is added when core builds the error's context.
 
 use super::error::{self, Code};
-use super::relation;
+use super::relation::{Index, Relation, Table};
 use core::ffi::{c_char, c_int, c_void, CStr};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -47,14 +47,14 @@ unsafe extern "C-unwind" fn add_fields(_arg: *mut c_void) {
 /// # Safety
 /// `index` must be open; `values` and `nulls` have an entry for each of its key columns.
 pub unsafe fn describe_key(
-    index: pg_sys::Relation,
+    index: Index<'_>,
     values: &[pg_sys::Datum],
     nulls: &[bool],
 ) -> Option<String> {
     // SAFETY: by contract; errors become panics at the boundary.
     unsafe {
         let text = pg_sys::ffi::pg_guard_ffi_boundary(|| {
-            BuildIndexValueDescription(index, values.as_ptr(), nulls.as_ptr())
+            BuildIndexValueDescription(index.as_ptr(), values.as_ptr(), nulls.as_ptr())
         });
         (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
     }
@@ -65,8 +65,8 @@ pub unsafe fn describe_key(
 /// # Safety
 /// Both must be open; `values` and `nulls` have an entry for each key column of the index.
 pub unsafe fn raise_duplicate(
-    table: pg_sys::Relation,
-    index: pg_sys::Relation,
+    table: Table<'_>,
+    index: Index<'_>,
     values: &[pg_sys::Datum],
     nulls: &[bool],
 ) -> ! {
@@ -75,11 +75,10 @@ pub unsafe fn raise_duplicate(
         let detail = describe_key(index, values, nulls)
             .map(|key| format!("Key {key} already exists."))
             .unwrap_or_default();
-        let schema = pg_sys::get_namespace_name((*(*table).rd_rel).relnamespace);
-        let name = |relation: pg_sys::Relation| {
-            CStr::from_ptr((*(*relation).rd_rel).relname.data.as_ptr()).to_owned()
-        };
-        let mut fields = vec![(TABLE, name(table)), (CONSTRAINT, name(index))];
+        let schema = pg_sys::get_namespace_name(table.class().relnamespace);
+        let name =
+            |relation: Relation| CStr::from_ptr(relation.class().relname.data.as_ptr()).to_owned();
+        let mut fields = vec![(TABLE, name(*table)), (CONSTRAINT, name(*index))];
         if !schema.is_null() {
             fields.push((SCHEMA, CStr::from_ptr(schema).to_owned()));
         }
@@ -93,7 +92,7 @@ pub unsafe fn raise_duplicate(
             Code::ERRCODE_UNIQUE_VIOLATION,
             format!(
                 "duplicate key value violates unique constraint \"{}\"",
-                relation::name(index)
+                index.name()
             ),
             &detail,
             "",

@@ -1,6 +1,7 @@
 //! When a background worker has to go: the server asks for it, somebody wants its database for himself, or a setting says so.
 
 use super::error::{self, Code};
+use super::lock_mode::LockMode;
 use pgrx::pg_sys;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -80,7 +81,7 @@ fn is_database_claimed() -> bool {
     // SAFETY: the list is palloc'd.
     unsafe {
         let mut count = 0;
-        let list = pg_sys::GetLockConflicts(&tag, pg_sys::RowExclusiveLock as i32, &mut count);
+        let list = pg_sys::GetLockConflicts(&tag, LockMode::RowExclusive.as_raw(), &mut count);
         pg_sys::pfree(list.cast());
         count > 0
     }

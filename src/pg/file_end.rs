@@ -1,12 +1,13 @@
 //! Empty pages at the end of a table's file, which VACUUM cuts off. Core does so inside of its vacuum, and may wait five seconds there for the
 //! lock that this takes, whoever waits for its own; here each try is a call.
 
+use super::lock_mode::LockMode;
 use super::page::PageCursor;
-use super::relation;
+use super::relation::Table;
 use super::vacuum;
 use pgrx::pg_sys;
 
-const LOCK: i32 = pg_sys::AccessExclusiveLock as i32;
+const LOCK: i32 = LockMode::AccessExclusive.as_raw();
 /// So many empty pages are worth the lock, or this part of the file.
 const MANY: u32 = 1_000;
 const PART: u32 = 16;
@@ -17,9 +18,8 @@ const STRIDE: u32 = 32;
 ///
 /// # Safety
 /// `table` must be open with a lock.
-pub unsafe fn is_empty(table: pg_sys::Relation) -> bool {
-    // SAFETY: by contract.
-    let blocks = unsafe { relation::blocks(table) };
+pub unsafe fn is_empty(table: Table<'_>) -> bool {
+    let blocks = table.blocks();
     let mut cursor = PageCursor::new(table);
     let mut is_empty = |block| {
         cursor.go(block);
@@ -32,22 +32,22 @@ pub unsafe fn is_empty(table: pg_sys::Relation) -> bool {
 ///
 /// # Safety
 /// `table` must be open with ShareUpdateExclusiveLock, in a transaction that has changed nothing, and no page of it be pinned.
-pub unsafe fn cut(table: pg_sys::Relation) -> bool {
+pub unsafe fn cut(table: Table<'_>) -> bool {
     // SAFETY: by contract; nobody else reads or writes the table while its pages are looked at and cut off.
     unsafe {
         if !is_empty(table) {
             return true;
         }
-        if !pg_sys::ConditionalLockRelation(table, LOCK) {
+        if !pg_sys::ConditionalLockRelation(table.as_ptr(), LOCK) {
             return false;
         }
-        let blocks = relation::blocks(table);
+        let blocks = table.blocks();
         let (end, is_all) = end_of_use(table, blocks);
         let empty = blocks - end;
         if empty > 0 && (empty >= MANY || empty >= blocks / PART) {
-            pg_sys::RelationTruncate(table, end);
+            pg_sys::RelationTruncate(table.as_ptr(), end);
             // Its rows are as many as before.
-            vacuum::store_rows(table, (*(*table).rd_rel).reltuples.into());
+            vacuum::store_rows(table, table.class().reltuples.into());
         }
         is_all
     }
@@ -70,20 +70,20 @@ pub fn pause() {
 }
 
 /// The number of pages up to the last one with a line pointer that is used; false: up to where somebody began to wait.
-unsafe fn end_of_use(table: pg_sys::Relation, blocks: u32) -> (u32, bool) {
+unsafe fn end_of_use(table: Table<'_>, blocks: u32) -> (u32, bool) {
     let mut cursor = PageCursor::new(table);
     let mut end = blocks;
     while end > 0 {
         let block = end - 1;
         if end == blocks || block.is_multiple_of(STRIDE) {
             // SAFETY: the caller's contract: the lock is held.
-            if unsafe { pg_sys::LockHasWaitersRelation(table, LOCK) } {
+            if unsafe { pg_sys::LockHasWaitersRelation(table.as_ptr(), LOCK) } {
                 return (end, false);
             }
             for ahead in block.saturating_sub(STRIDE)..block {
                 let fork = pg_sys::ForkNumber::MAIN_FORKNUM;
                 // SAFETY: as above; the page exists.
-                unsafe { pg_sys::PrefetchBuffer(table, fork, ahead) };
+                unsafe { pg_sys::PrefetchBuffer(table.as_ptr(), fork, ahead) };
             }
         }
         cursor.go(block);

@@ -1,7 +1,7 @@
 //! Reading the free space map of a table page by page, as freespace.c lays it out: a leaf page of the map has a tree of bytes, whose
 //! leaves say how much is free on some four thousand pages of the table, in steps of 32 bytes.
 
-use super::relation;
+use super::relation::Relation;
 use pgrx::pg_sys;
 
 const BLOCK_BYTES: usize = pg_sys::BLCKSZ as usize;
@@ -15,8 +15,8 @@ const LEAVES: usize = NODES - INNER_NODES;
 const DEPTH: u32 = 3;
 
 /// What the map says, a page of it at a time. It may be out of date: look at the page before you rely on it.
+#[derive(Default)]
 pub struct FreeSpace {
-    table: pg_sys::Relation,
     /// Number of a leaf page, and its leaves.
     kept: Option<(u32, Vec<u8>)>,
 }
@@ -25,51 +25,43 @@ impl FreeSpace {
     /// The map's unit.
     pub const STEP_BYTES: usize = BLOCK_BYTES / 256;
 
-    /// # Safety
-    /// `table` must stay open while the value is used.
-    pub unsafe fn new(table: pg_sys::Relation) -> FreeSpace {
-        FreeSpace { table, kept: None }
-    }
-
-    /// Free bytes of a page of the table, at least.
-    pub fn of(&mut self, block: u32) -> usize {
+    /// Free bytes of a page of the table, at least: of the same table at each call.
+    pub fn of(&mut self, table: Relation, block: u32) -> usize {
         let (page, leaf) = (block / LEAVES as u32, block as usize % LEAVES);
         if self.kept.as_ref().is_none_or(|kept| kept.0 != page) {
-            // SAFETY: by the contract of `new`.
-            let leaves = unsafe { self.read(page) };
-            self.kept = Some((page, leaves));
+            self.kept = Some((page, read(table, page)));
         }
         let leaves = self.kept.as_ref().map_or(&[][..], |kept| &kept.1);
         leaves
             .get(leaf)
             .map_or(0, |&step| usize::from(step) * Self::STEP_BYTES)
     }
+}
 
-    /// The leaves of a page; none where the map is shorter.
-    unsafe fn read(&self, page: u32) -> Vec<u8> {
-        const SHARE: i32 = pg_sys::BUFFER_LOCK_SHARE as i32;
-        const UNLOCK: i32 = pg_sys::BUFFER_LOCK_UNLOCK as i32;
-        let fork = pg_sys::ForkNumber::FSM_FORKNUM;
-        // SAFETY: the caller's contract; asking for the number of blocks opens the file.
-        unsafe {
-            relation::blocks(self.table);
-            let at = place_of(page);
-            if !pg_sys::smgrexists((*self.table).rd_smgr, fork)
-                || at >= pg_sys::RelationGetNumberOfBlocksInFork(self.table, fork)
-            {
-                return Vec::new();
-            }
-            let mode = pg_sys::ReadBufferMode::RBM_ZERO_ON_ERROR;
-            let none = core::ptr::null_mut();
-            let buffer = pg_sys::ReadBufferExtended(self.table, fork, at, mode, none);
-            pg_sys::LockBuffer(buffer, SHARE);
-            let data: *const u8 = pg_sys::BufferGetPage(buffer).cast();
-            let leaves = core::slice::from_raw_parts(data.add(TREE_AT + INNER_NODES), LEAVES);
-            let leaves = leaves.to_vec();
-            pg_sys::LockBuffer(buffer, UNLOCK);
-            pg_sys::ReleaseBuffer(buffer);
-            leaves
+/// The leaves of a page; none where the map is shorter.
+fn read(table: Relation, page: u32) -> Vec<u8> {
+    const SHARE: i32 = pg_sys::BUFFER_LOCK_SHARE as i32;
+    const UNLOCK: i32 = pg_sys::BUFFER_LOCK_UNLOCK as i32;
+    let fork = pg_sys::ForkNumber::FSM_FORKNUM;
+    // SAFETY: the table is open; asking for the number of blocks opens the file.
+    unsafe {
+        table.blocks();
+        let at = place_of(page);
+        if !pg_sys::smgrexists((*table.as_ptr()).rd_smgr, fork)
+            || at >= pg_sys::RelationGetNumberOfBlocksInFork(table.as_ptr(), fork)
+        {
+            return Vec::new();
         }
+        let mode = pg_sys::ReadBufferMode::RBM_ZERO_ON_ERROR;
+        let none = core::ptr::null_mut();
+        let buffer = pg_sys::ReadBufferExtended(table.as_ptr(), fork, at, mode, none);
+        pg_sys::LockBuffer(buffer, SHARE);
+        let data: *const u8 = pg_sys::BufferGetPage(buffer).cast();
+        let leaves = core::slice::from_raw_parts(data.add(TREE_AT + INNER_NODES), LEAVES);
+        let leaves = leaves.to_vec();
+        pg_sys::LockBuffer(buffer, UNLOCK);
+        pg_sys::ReleaseBuffer(buffer);
+        leaves
     }
 }
 

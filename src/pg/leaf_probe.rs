@@ -7,7 +7,8 @@
 use super::leaf_range::{Range, Wanted};
 use super::leaves::{check_age, Item, Special, IGNORED, LEAF, ROOT_AT};
 use super::page::{Page, PageCursor};
-use super::relation;
+use super::relation::Index;
+use super::snapshot::Snapshot;
 use super::tid::{self, Tid};
 use pgrx::pg_sys;
 use smallvec::{smallvec, SmallVec};
@@ -96,12 +97,11 @@ thread_local! {
 /// # Safety
 /// `index` must be open; `first` of the type of its first column.
 unsafe fn without_time<R>(
-    index: pg_sys::Relation,
+    index: Index<'_>,
     first: Option<pg_sys::Datum>,
     ask: impl FnOnce(Range) -> R,
 ) -> R {
-    // SAFETY: by contract.
-    let columns = unsafe { (*(*index).rd_index).indnkeyatts } as usize;
+    let columns = index.form().indnkeyatts as usize;
     let mut all: SmallVec<[_; 4]> = smallvec![None; columns];
     all[0] = first;
     ask(Range {
@@ -115,8 +115,8 @@ unsafe fn without_time<R>(
 /// # Safety
 /// As `has_none`; `first` of the type of the index's first column.
 pub unsafe fn has_none_without_time(
-    index: pg_sys::Relation,
-    snapshot: pg_sys::Snapshot,
+    index: Index<'_>,
+    snapshot: Snapshot<'_>,
     first: Option<pg_sys::Datum>,
 ) -> bool {
     // SAFETY: by contract.
@@ -129,8 +129,8 @@ pub unsafe fn has_none_without_time(
 /// # Safety
 /// As `has_none`; `first` of the type of the index's first column.
 pub unsafe fn all_without_time(
-    index: pg_sys::Relation,
-    snapshot: pg_sys::Snapshot,
+    index: Index<'_>,
+    snapshot: Snapshot<'_>,
     first: Option<pg_sys::Datum>,
 ) -> Option<SmallVec<[Tid; 8]>> {
     // SAFETY: by contract.
@@ -148,11 +148,11 @@ pub unsafe fn all_without_time(
 /// # Safety
 /// `index` must be open, and have nbtree's pages; `range` of its columns. A snapshot is null, or valid: that of the reading which the answer is
 /// for.
-pub unsafe fn has_none(index: pg_sys::Relation, snapshot: pg_sys::Snapshot, range: Range) -> bool {
+pub unsafe fn has_none(index: Index<'_>, snapshot: Snapshot<'_>, range: Range) -> bool {
     // SAFETY: by contract.
     unsafe {
         let notes_reads = pg_sys::XactIsoLevel == pg_sys::XACT_SERIALIZABLE as i32;
-        if notes_reads && !snapshot.is_null() {
+        if notes_reads && !snapshot.is_none() {
             return false;
         }
         let Some(wanted) = Wanted::new(index, range) else {
@@ -166,11 +166,7 @@ pub unsafe fn has_none(index: pg_sys::Relation, snapshot: pg_sys::Snapshot, rang
 ///
 /// # Safety
 /// See `has_none`.
-unsafe fn ask(
-    wanted: &Wanted,
-    snapshot: pg_sys::Snapshot,
-    most: usize,
-) -> Option<SmallVec<[Tid; 8]>> {
+unsafe fn ask(wanted: &Wanted, snapshot: Snapshot<'_>, most: usize) -> Option<SmallVec<[Tid; 8]>> {
     let hash = wanted.hash(most).max(1);
     let mut guess = KNOWN.with_borrow(|known| known.get(hash));
     if guess.rest > 0 {
@@ -232,7 +228,7 @@ impl Wanted<'_> {
     fn descend(&self, cursor: &mut PageCursor, most: usize) -> Option<(u32, Judged)> {
         // SAFETY: the index is open.
         unsafe {
-            if !relation::has_block(self.index, 0) {
+            if !self.index.has_block(0) {
                 return None;
             }
             cursor.go(0);
@@ -243,7 +239,7 @@ impl Wanted<'_> {
             });
             for _ in 0..MOST_STEPS {
                 // No root is page 0.
-                if block == 0 || !relation::has_block(self.index, block) {
+                if block == 0 || !self.index.has_block(block) {
                     return None;
                 }
                 cursor.go(block);

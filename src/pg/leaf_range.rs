@@ -2,7 +2,7 @@
 
 use super::leaves::ALTERNATIVE_TID;
 use super::page::Page;
-use super::relation;
+use super::relation::Index;
 use super::tid;
 use super::varlena;
 use pgrx::pg_sys;
@@ -28,7 +28,7 @@ pub struct Range<'a> {
 
 /// A range of entries of one index, and what is known of its columns.
 pub(super) struct Wanted<'a> {
-    pub index: pg_sys::Relation,
+    pub index: Index<'a>,
     range: Range<'a>,
     columns: SmallVec<[Column; 4]>,
     /// Columns of the index.
@@ -52,22 +52,22 @@ impl<'a> Wanted<'a> {
     ///
     /// # Safety
     /// `index` must be open, and have nbtree's pages; `range` of its columns, of which it has as many.
-    pub unsafe fn new(index: pg_sys::Relation, range: Range<'a>) -> Option<Wanted<'a>> {
+    pub unsafe fn new(index: Index<'a>, range: Range<'a>) -> Option<Wanted<'a>> {
         // SAFETY: by contract; the arrays have an entry for each key column.
         unsafe {
-            let form = &*(*index).rd_index;
+            let form = index.form();
             let all_columns = form.indnkeyatts as usize;
-            let is_known = (0..all_columns).all(|at| *(*index).rd_indoption.add(at) == 0);
+            let is_known = (0..all_columns).all(|at| *(*index.as_ptr()).rd_indoption.add(at) == 0);
             if !is_known || form.indnatts != form.indnkeyatts {
                 return None;
             }
             let count = range.first.len() + usize::from(range.span.is_some());
-            let attributes = relation::attributes((*index).rd_att).iter().enumerate();
+            let attributes = index.attributes().iter().enumerate();
             let column = |(at, attribute): (usize, &pg_sys::FormData_pg_attribute)| Column {
                 length: attribute.attlen,
                 by_value: attribute.attbyval,
                 alignment: alignment(attribute.attalign),
-                is_integer: relation::orders_integers(index, at),
+                is_integer: index.orders_integers(at),
             };
             Some(Wanted {
                 index,
@@ -86,7 +86,7 @@ impl<'a> Wanted<'a> {
         self.range.span.is_some().hash(&mut hasher);
         // SAFETY: the index is open, the values of its columns.
         unsafe {
-            relation::file_number(self.index).to_u32().hash(&mut hasher);
+            self.index.file_number().to_u32().hash(&mut hasher);
             for (value, column) in self.range.first.iter().zip(&self.columns) {
                 match *value {
                     None => {}
@@ -179,8 +179,9 @@ impl<'a> Wanted<'a> {
         }
         // SAFETY: the index is open, the values of its column. nbtree calls the function under the same lock.
         unsafe {
-            let function = pg_sys::index_getprocinfo(self.index, at as i16 + 1, ORDER_FUNCTION);
-            let collation = *(*self.index).rd_indcollation.add(at);
+            let function =
+                pg_sys::index_getprocinfo(self.index.as_ptr(), at as i16 + 1, ORDER_FUNCTION);
+            let collation = self.index.collation(at);
             let order = pg_sys::FunctionCall2Coll(function, collation, a, b);
             (order.value() as i32).cmp(&0)
         }

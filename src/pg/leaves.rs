@@ -3,7 +3,8 @@
 
 use super::error;
 use super::page::{Page, PageCursor, PageTuple};
-use super::relation;
+use super::relation::Index;
+use super::snapshot::Snapshot;
 use super::tid::{self, Tid};
 use pgrx::pg_sys;
 
@@ -39,7 +40,7 @@ impl Item {
     /// `index` must be the item's.
     pub unsafe fn values(
         &self,
-        index: pg_sys::Relation,
+        index: Index<'_>,
         values: &mut [pg_sys::Datum],
         nulls: &mut [bool],
     ) {
@@ -54,12 +55,12 @@ impl Item {
         }
         // SAFETY: by contract.
         unsafe {
-            let descriptor = (*index).rd_att;
-            let columns = (*descriptor).natts as usize;
+            let descriptor = index.descriptor();
+            let columns = descriptor.len();
             assert!(values.len() >= columns && nulls.len() >= columns);
             index_deform_tuple(
                 self.tuple,
-                descriptor,
+                descriptor.as_ptr(),
                 values.as_mut_ptr(),
                 nulls.as_mut_ptr(),
             );
@@ -128,13 +129,13 @@ impl Special {
 /// # Safety
 /// `index` must be open, and have nbtree's pages; a snapshot is held that is no later than what is looked for.
 pub unsafe fn each_item(
-    index: pg_sys::Relation,
-    snapshot: pg_sys::Snapshot,
+    index: Index<'_>,
+    snapshot: Snapshot<'_>,
     mut visit: impl FnMut(&Item),
 ) -> bool {
     // SAFETY: by contract.
     unsafe {
-        let mut blocks = relation::blocks(index);
+        let mut blocks = index.blocks();
         let mut cursor = PageCursor::new(index);
         let mut block = match leftmost(&mut cursor, blocks) {
             Leftmost::None => return true,
@@ -142,13 +143,13 @@ pub unsafe fn each_item(
             Leftmost::Damaged => return false,
         };
         // The primary goes by its own horizon when it marks what is dead; what was marked so stays so where a standby is promoted meanwhile.
-        let also_dead = !snapshot.is_null() && pg_sys::TransactionStartedDuringRecovery();
+        let also_dead = !snapshot.is_none() && pg_sys::TransactionStartedDuringRecovery();
         let mut pages = 0;
         while block != 0 {
             error::check_interrupts();
             pages += 1;
             if block >= blocks || pages > blocks {
-                blocks = relation::blocks(index);
+                blocks = index.blocks();
                 // A damaged chain could be a circle.
                 if block >= blocks || pages > blocks {
                     return false;
@@ -171,9 +172,8 @@ pub unsafe fn each_item(
 ///
 /// # Safety
 /// `index` must be open, and have nbtree's pages.
-pub unsafe fn entry_bytes(index: pg_sys::Relation, pages: u32) -> Option<f64> {
-    // SAFETY: by contract.
-    let blocks = unsafe { relation::blocks(index) };
+pub unsafe fn entry_bytes(index: Index<'_>, pages: u32) -> Option<f64> {
+    let blocks = index.blocks();
     let mut cursor = PageCursor::new(index);
     let (mut bytes, mut entries) = (0, 0);
     for block in (1..blocks).step_by(blocks.div_ceil(pages.max(1)).max(1) as usize) {
@@ -208,27 +208,21 @@ fn items(page: &Page, also_dead: bool) -> impl Iterator<Item = Item> + '_ {
 
 /// What nbtree's scans do with old_snapshot_threshold: raises "snapshot too old" if the page was changed, at `changed`, after the snapshot was taken.
 #[cfg(feature = "pg15")]
-pub(super) unsafe fn check_age(index: pg_sys::Relation, snapshot: pg_sys::Snapshot, changed: u64) {
+pub(super) unsafe fn check_age(index: Index<'_>, snapshot: Snapshot<'_>, changed: u64) {
     // SAFETY: the caller's contract.
     unsafe {
         if pg_sys::old_snapshot_threshold >= 0
-            && !snapshot.is_null()
-            && (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_MVCC
-            && (*snapshot).lsn != 0
-            && changed > (*snapshot).lsn
+            && snapshot.is_mvcc()
+            && snapshot.log_position() != 0
+            && changed > snapshot.log_position()
         {
-            pg_sys::TestForOldSnapshot_impl(snapshot, index);
+            pg_sys::TestForOldSnapshot_impl(snapshot.as_ptr(), index.as_ptr());
         }
     }
 }
 
 #[cfg(feature = "pg17")]
-pub(super) unsafe fn check_age(
-    _index: pg_sys::Relation,
-    _snapshot: pg_sys::Snapshot,
-    _changed: u64,
-) {
-}
+pub(super) unsafe fn check_age(_index: Index<'_>, _snapshot: Snapshot<'_>, _changed: u64) {}
 
 enum Leftmost {
     /// Nothing was ever entered.

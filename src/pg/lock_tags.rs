@@ -1,7 +1,8 @@
 //! Heavyweight locks of our own: on rows of chunks, on chunks, and on a table's bulk changers. Their tags are those of tuples
 //! at blocks that no table has; they last as long as the (sub)transaction that took them, prepared transactions included.
 
-use super::relation;
+use super::lock_mode::LockMode;
+use super::relation::Table;
 use pgrx::pg_sys;
 
 /// What a lock is on.
@@ -16,9 +17,8 @@ const WHOLE: u16 = 1;
 const CHUNK_BITS: u32 = 0x3fff_ffff;
 
 impl Tag {
-    unsafe fn new(table: pg_sys::Relation, block: u32, offset: u16) -> Self {
-        // SAFETY: the callers' contract.
-        Self::of(unsafe { relation::oid(table) }, block, offset)
+    unsafe fn new(table: Table<'_>, block: u32, offset: u16) -> Self {
+        Self::of(table.oid(), block, offset)
     }
 
     fn of(table: pg_sys::Oid, block: u32, offset: u16) -> Self {
@@ -37,7 +37,7 @@ impl Tag {
     ///
     /// # Safety
     /// `table` must be open; the same holds for the functions below.
-    pub unsafe fn row(table: pg_sys::Relation, chunk: u64, row: u32) -> Self {
+    pub unsafe fn row(table: Table<'_>, chunk: u64, row: u32) -> Self {
         // SAFETY: by contract.
         unsafe { Self::new(table, ROWS | fold(chunk), row as u16) }
     }
@@ -46,7 +46,7 @@ impl Tag {
     ///
     /// # Safety
     /// See `row`.
-    pub unsafe fn chunk(table: pg_sys::Relation, chunk: u64) -> Self {
+    pub unsafe fn chunk(table: Table<'_>, chunk: u64) -> Self {
         // SAFETY: by contract.
         unsafe { Self::new(table, CHUNKS | fold(chunk), 0) }
     }
@@ -55,7 +55,7 @@ impl Tag {
     ///
     /// # Safety
     /// See `row`.
-    pub unsafe fn change(table: pg_sys::Relation, chunk: u64, row: u32) -> Self {
+    pub unsafe fn change(table: Table<'_>, chunk: u64, row: u32) -> Self {
         // SAFETY: by contract.
         unsafe { Self::new(table, CHUNKS | fold(chunk), 2 + (row % 0xfffd) as u16) }
     }
@@ -64,9 +64,8 @@ impl Tag {
     ///
     /// # Safety
     /// See `row`.
-    pub unsafe fn whole(table: pg_sys::Relation, right: Whole) -> Self {
-        // SAFETY: by contract.
-        unsafe { Self::of(relation::oid(table), CHUNKS | right as u32, WHOLE) }
+    pub unsafe fn whole(table: Table<'_>, right: Whole) -> Self {
+        Self::of(table.oid(), CHUNKS | right as u32, WHOLE)
     }
 
     /// The same for a table that need not be open.
@@ -109,7 +108,7 @@ pub fn capacity() -> usize {
 }
 
 /// Takes a lock that lasts until the transaction ends, also where its subtransaction is rolled back; does not wait.
-pub fn take_for_transaction(tag: &Tag, mode: u32) -> Taken {
+pub fn take_for_transaction(tag: &Tag, mode: LockMode) -> Taken {
     // SAFETY: inside a transaction; taking a lock without waiting raises no error but for a full lock table, which aborts the
     // subtransaction, and that sets its own owner.
     unsafe {
@@ -152,9 +151,9 @@ pub enum Taken {
 }
 
 /// Takes a lock; waits for it if `wait` says so.
-pub fn take(tag: &Tag, mode: u32, wait: bool) -> Taken {
+pub fn take(tag: &Tag, mode: LockMode, wait: bool) -> Taken {
     // SAFETY: a valid tag; inside a transaction.
-    match unsafe { pg_sys::LockAcquire(&tag.0, mode as i32, false, !wait) } {
+    match unsafe { pg_sys::LockAcquire(&tag.0, mode.as_raw(), false, !wait) } {
         pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL => Taken::No,
         pg_sys::LockAcquireResult::LOCKACQUIRE_OK => Taken::New,
         _ => Taken::Again,
@@ -162,19 +161,19 @@ pub fn take(tag: &Tag, mode: u32, wait: bool) -> Taken {
 }
 
 /// Gives a lock back before the transaction ends.
-pub fn release(tag: &Tag, mode: u32) {
+pub fn release(tag: &Tag, mode: LockMode) {
     // SAFETY: taken by the caller.
-    unsafe { pg_sys::LockRelease(&tag.0, mode as i32, false) };
+    unsafe { pg_sys::LockRelease(&tag.0, mode.as_raw(), false) };
 }
 
 /// Does this transaction have the lock in exactly this mode?
-pub fn is_held(tag: &Tag, mode: u32) -> bool {
+pub fn is_held(tag: &Tag, mode: LockMode) -> bool {
     // SAFETY: a valid tag.
     unsafe {
         #[cfg(feature = "pg15")]
-        return pg_sys::LockHeldByMe(&tag.0, mode as i32);
+        return pg_sys::LockHeldByMe(&tag.0, mode.as_raw());
         #[cfg(feature = "pg17")]
-        return pg_sys::LockHeldByMe(&tag.0, mode as i32, false);
+        return pg_sys::LockHeldByMe(&tag.0, mode.as_raw(), false);
     }
 }
 
@@ -193,12 +192,12 @@ unsafe extern "C-unwind" {
 
 /// Transactions of others that hold a lock which conflicts with `mode`. One that has ended meanwhile may be missing, and the
 /// one that its backend runs now be named in its place.
-pub fn holders(tag: &Tag, mode: u32) -> Vec<pg_sys::TransactionId> {
+pub fn holders(tag: &Tag, mode: LockMode) -> Vec<pg_sys::TransactionId> {
     let mut found = Vec::new();
     // SAFETY: the array has `count` entries and lives in the current context.
     unsafe {
         let mut count = 0;
-        let list = pg_sys::GetLockConflicts(&tag.0, mode as i32, &mut count);
+        let list = pg_sys::GetLockConflicts(&tag.0, mode.as_raw(), &mut count);
         for at in 0..count as usize {
             let holder = *list.add(at);
             let mut more = false;

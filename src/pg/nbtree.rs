@@ -1,8 +1,10 @@
 //! nbtree's entry points, which core exports but no header that pgrx reads declares. A series index has
 //! nbtree's pages, so these functions work on it; errors become panics at the boundary.
 
+use super::descriptor::Descriptor;
 use super::error::{self, Code};
-use super::relation;
+use super::relation::{Index, Table};
+use super::snapshot::Snapshot;
 use super::tid::{self, Tid};
 use super::varlena;
 use pgrx::pg_sys;
@@ -71,21 +73,21 @@ macro_rules! guarded {
 /// `table`, `index` and `info` must be what `ambuild` was called with; `index` must look like a btree
 /// index, since nbtree's sort insists on it.
 pub unsafe fn build(
-    table: pg_sys::Relation,
-    index: pg_sys::Relation,
+    table: Table<'_>,
+    index: Index<'_>,
     info: *mut pg_sys::IndexInfo,
 ) -> *mut pg_sys::IndexBuildResult {
     // SAFETY: by contract.
-    unsafe { guarded!(core::btbuild(table, index, info)) }
+    unsafe { guarded!(core::btbuild(table.as_ptr(), index.as_ptr(), info)) }
 }
 
 /// Writes an empty index to the initialization fork.
 ///
 /// # Safety
 /// `index` must be an open index of an unlogged table.
-pub unsafe fn build_empty(index: pg_sys::Relation) {
+pub unsafe fn build_empty(index: Index<'_>) {
     // SAFETY: by contract.
-    unsafe { guarded!(core::btbuildempty(index)) }
+    unsafe { guarded!(core::btbuildempty(index.as_ptr())) }
 }
 
 /// Inserts one entry. Says never that the row's keys are unchanged, so that nbtree asks the table only about entries that
@@ -94,8 +96,8 @@ pub unsafe fn build_empty(index: pg_sys::Relation) {
 /// # Safety
 /// `table` and `index` must be open for writing; both slices have an entry for each index column.
 pub unsafe fn insert(
-    table: pg_sys::Relation,
-    index: pg_sys::Relation,
+    table: Table<'_>,
+    index: Index<'_>,
     values: &mut [pg_sys::Datum],
     nulls: &mut [bool],
     at: Tid,
@@ -110,8 +112,8 @@ pub unsafe fn insert(
 /// # Safety
 /// As `insert`.
 pub unsafe fn insert_partial(
-    table: pg_sys::Relation,
-    index: pg_sys::Relation,
+    table: Table<'_>,
+    index: Index<'_>,
     values: &mut [pg_sys::Datum],
     nulls: &mut [bool],
     at: Tid,
@@ -130,15 +132,11 @@ const ENTRY_LENGTH: u16 = 0x1fff;
 ///
 /// # Safety
 /// `index` must be open; `values` and `nulls` have an entry for each of its columns.
-pub unsafe fn expect_short(
-    index: pg_sys::Relation,
-    values: &mut [pg_sys::Datum],
-    nulls: &mut [bool],
-) {
+pub unsafe fn expect_short(index: Index<'_>, values: &mut [pg_sys::Datum], nulls: &mut [bool]) {
     // SAFETY: by contract.
     let bytes = unsafe {
-        let descriptor = (*index).rd_att;
-        let attributes = relation::attributes(descriptor).iter();
+        let descriptor = index.descriptor();
+        let attributes = descriptor.attributes().iter();
         let long_bytes: usize = attributes
             .zip(values.iter().zip(nulls.iter()))
             .filter(|(attribute, (_, &isnull))| attribute.attlen < 0 && !isnull)
@@ -150,14 +148,14 @@ pub unsafe fn expect_short(
         if long_bytes < MOST_ENTRY_BYTES / 2 {
             return;
         }
-        let entry = pg_sys::index_form_tuple(descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
+        let entry =
+            pg_sys::index_form_tuple(descriptor.as_ptr(), values.as_mut_ptr(), nulls.as_mut_ptr());
         let bytes = usize::from((*entry).t_info & ENTRY_LENGTH);
         pg_sys::pfree(entry.cast());
         bytes
     };
     if bytes > MOST_ENTRY_BYTES {
-        // SAFETY: as above.
-        let name = unsafe { relation::name(index) };
+        let name = index.name();
         error::raise(
             Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
             format!("key of {bytes} bytes is too long for index \"{name}\""),
@@ -168,8 +166,8 @@ pub unsafe fn expect_short(
 }
 
 unsafe fn enter(
-    table: pg_sys::Relation,
-    index: pg_sys::Relation,
+    table: Table<'_>,
+    index: Index<'_>,
     (values, nulls): (&mut [pg_sys::Datum], &mut [bool]),
     at: Tid,
     check: pg_sys::IndexUniqueCheck::Type,
@@ -178,11 +176,11 @@ unsafe fn enter(
     // SAFETY: the callers' contract; nbtree does not look at the IndexInfo.
     unsafe {
         guarded!(core::btinsert(
-            index,
+            index.as_ptr(),
             values.as_mut_ptr(),
             nulls.as_mut_ptr(),
             &mut item,
-            table,
+            table.as_ptr(),
             check,
             false,
             ::core::ptr::null_mut(),
@@ -234,12 +232,12 @@ pub unsafe fn build_phase_name(phase: i64) -> *mut ::core::ffi::c_char {
 /// The tuple must be of the descriptor; both arrays must have room for all columns.
 pub unsafe fn deform(
     tuple: pg_sys::IndexTuple,
-    descriptor: pg_sys::TupleDesc,
+    descriptor: Descriptor<'_>,
     values: *mut pg_sys::Datum,
     nulls: *mut bool,
 ) {
     // SAFETY: by contract.
-    unsafe { core::index_deform_tuple(tuple, descriptor, values, nulls) }
+    unsafe { core::index_deform_tuple(tuple, descriptor.as_ptr(), values, nulls) }
 }
 
 /// A scan over the entries of an index, with their values.
@@ -256,20 +254,16 @@ impl EntryScan {
     ///
     /// # Safety
     /// `index` must stay open until then; `snapshot` valid.
-    pub unsafe fn begin(
-        index: pg_sys::Relation,
-        snapshot: pg_sys::Snapshot,
-        room: usize,
-    ) -> EntryScan {
+    pub unsafe fn begin(index: Index<'_>, snapshot: Snapshot<'_>, room: usize) -> EntryScan {
         // SAFETY: by contract.
         unsafe {
-            let scan = guarded!(core::btbeginscan(index, room as i32, 0));
+            let scan = guarded!(core::btbeginscan(index.as_ptr(), room as i32, 0));
             // What core's index_beginscan does for its caller.
             (*scan).heapRelation = ::core::ptr::null_mut();
             (*scan).xs_heapfetch = ::core::ptr::null_mut();
             (*scan).parallel_scan = ::core::ptr::null_mut();
             (*scan).xs_temp_snap = false;
-            (*scan).xs_snapshot = snapshot;
+            (*scan).xs_snapshot = snapshot.as_ptr();
             (*scan).xs_want_itup = true;
             // Who sees more than the primary's horizon must not go by it.
             let asks = !(*scan).xactStartedInRecovery;

@@ -1,6 +1,7 @@
 //! Telling all other sessions at once, and learning whether anybody has told something: by the queue of invalidation messages, which each
 //! session reads before it relies on its caches. A message says that a file's handles are to be closed; nobody needs to know which.
 
+use super::relation::Table;
 use pgrx::pg_sys;
 
 unsafe extern "C" {
@@ -11,18 +12,18 @@ unsafe extern "C" {
 ///
 /// # Safety
 /// `relation` must be open.
-pub unsafe fn tell(relation: pg_sys::Relation) {
+pub unsafe fn tell(relation: Table<'_>) {
     // SAFETY: by contract. The queue's lock orders the message behind all that this process has written before.
     unsafe {
         #[cfg(feature = "pg15")]
         let file = pg_sys::RelFileNodeBackend {
-            node: (*relation).rd_node,
-            backend: (*relation).rd_backend,
+            node: (*relation.as_ptr()).rd_node,
+            backend: (*relation.as_ptr()).rd_backend,
         };
         #[cfg(feature = "pg17")]
         let file = pg_sys::RelFileLocatorBackend {
-            locator: (*relation).rd_locator,
-            backend: (*relation).rd_backend,
+            locator: (*relation.as_ptr()).rd_locator,
+            backend: (*relation.as_ptr()).rd_backend,
         };
         pg_sys::CacheInvalidateSmgr(file);
     }

@@ -6,19 +6,19 @@ use pgrx::pg_sys;
 /// Names without a schema mean the server's own objects.
 const SEARCH_PATH: &core::ffi::CStr = c"pg_catalog, pg_temp";
 
-/// Runs `body` as the owner of `table`, who may not change what outlasts it, with a fixed search_path. An error that leaves
+/// Runs `body` as the owner of a table, who may not change what outlasts it, with a fixed search_path. An error that leaves
 /// `body` ends the transaction, and that puts everything back.
 ///
 /// # Safety
-/// `table` must be open, inside a transaction.
-pub unsafe fn as_owner<R>(table: pg_sys::Relation, body: impl FnOnce() -> R) -> R {
+/// Inside a transaction.
+pub unsafe fn as_owner<R>(owner: pg_sys::Oid, body: impl FnOnce() -> R) -> R {
     // SAFETY: by contract.
     unsafe {
         let mut user = pg_sys::InvalidOid;
         let mut context = 0;
         pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
         pg_sys::SetUserIdAndSecContext(
-            (*(*table).rd_rel).relowner,
+            owner,
             context | pg_sys::SECURITY_RESTRICTED_OPERATION as i32,
         );
         let nesting = pg_sys::NewGUCNestLevel();

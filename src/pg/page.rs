@@ -1,6 +1,6 @@
 //! Reading pages of a relation: a cursor that keeps one page pinned, and walks over line pointers.
 
-use super::relation;
+use super::relation::Relation;
 use super::tid::{self, Tid};
 use pgrx::pg_sys;
 
@@ -31,22 +31,26 @@ impl PageTuple {
 }
 
 /// Keeps at most one page of `relation` pinned; moving to another page releases it.
-pub struct PageCursor {
-    relation: pg_sys::Relation,
+pub struct PageCursor<'a> {
+    relation: Relation<'a>,
     buffer: pg_sys::Buffer,
     block: u32,
     strategy: pg_sys::BufferAccessStrategy,
 }
 
-impl PageCursor {
+impl<'a> PageCursor<'a> {
     /// `relation` must stay open as long as the cursor lives.
-    pub fn new(relation: pg_sys::Relation) -> Self {
+    pub fn new(relation: impl Into<Relation<'a>>) -> Self {
         PageCursor {
-            relation,
+            relation: relation.into(),
             buffer: 0,
             block: pg_sys::InvalidBlockNumber,
             strategy: core::ptr::null_mut(),
         }
+    }
+
+    pub fn relation(&self) -> Relation<'a> {
+        self.relation
     }
 
     pub fn buffer(&self) -> pg_sys::Buffer {
@@ -62,7 +66,7 @@ impl PageCursor {
         // SAFETY: the relation is open; errors unwind before `buffer` is set.
         self.buffer = unsafe {
             pg_sys::ReadBufferExtended(
-                self.relation,
+                self.relation.as_ptr(),
                 pg_sys::ForkNumber::MAIN_FORKNUM,
                 block,
                 pg_sys::ReadBufferMode::RBM_NORMAL,
@@ -78,9 +82,9 @@ impl PageCursor {
         // SAFETY: the relation is open, and the buffer one of the server's.
         let is_there = unsafe {
             #[cfg(feature = "pg15")]
-            let file = (*self.relation).rd_node;
+            let file = (*self.relation.as_ptr()).rd_node;
             #[cfg(feature = "pg17")]
-            let file = (*self.relation).rd_locator;
+            let file = (*self.relation.as_ptr()).rd_locator;
             let main = pg_sys::ForkNumber::MAIN_FORKNUM;
             pg_sys::ReadRecentBuffer(file, main, block, buffer)
         };
@@ -107,8 +111,7 @@ impl PageCursor {
 
     /// The tuple at `tid`, if there is a normal line pointer; its page stays pinned. The relation must be locked.
     pub fn tuple_at(&mut self, tid: Tid) -> Option<PageTuple> {
-        // SAFETY: the relation is open.
-        if !unsafe { relation::has_block(self.relation, tid.block) } {
+        if !self.relation.has_block(tid.block) {
             return None;
         }
         self.go(tid.block);
@@ -142,7 +145,7 @@ pub unsafe fn locked<R>(buffer: pg_sys::Buffer, block: u32, body: impl FnOnce(&P
     }
 }
 
-impl Drop for PageCursor {
+impl Drop for PageCursor<'_> {
     fn drop(&mut self) {
         // While an error unwinds, the resource owner releases the pin.
         if !std::thread::panicking() {

@@ -1,7 +1,7 @@
 //! A change of a few bytes of a page. It is logged as generic WAL would log it, but what has changed is known here: `GenericXLogFinish` copies
 //! the page and compares all of it, which costs more than the rest of a change of a single row.
 
-use super::relation;
+use super::relation::Table;
 use pgrx::pg_sys;
 
 /// The resource manager of generic WAL, whose numbers are part of the log's format.
@@ -12,12 +12,7 @@ const GENERIC: u8 = 20;
 /// # Safety
 /// `table` must be open for writing, `buffer` hold a standard page of it, pinned and locked exclusively; the bytes must lie in a tuple
 /// of that page.
-pub unsafe fn overwrite(
-    table: pg_sys::Relation,
-    buffer: pg_sys::Buffer,
-    offset: usize,
-    bytes: &[u8],
-) {
+pub unsafe fn overwrite(table: Table<'_>, buffer: pg_sys::Buffer, offset: usize, bytes: &[u8]) {
     let mut fragment = Vec::with_capacity(4 + bytes.len());
     fragment.extend_from_slice(&(offset as u16).to_ne_bytes());
     fragment.extend_from_slice(&(bytes.len() as u16).to_ne_bytes());
@@ -25,7 +20,7 @@ pub unsafe fn overwrite(
     // SAFETY: by contract. Between the two counts of critical sections an error stops the server, as it does in core: the page has changed,
     // and the log must say so.
     unsafe {
-        let is_logged = relation::needs_wal(table);
+        let is_logged = table.needs_wal();
         if is_logged {
             pg_sys::XLogBeginInsert();
         }

@@ -1,6 +1,7 @@
 //! Locks by which workers keep out of each other's way: one for each database, and one for each of `varve.max_workers` places.
 //! They are session locks of the kind of advisory ones, which outlast errors, in a space of tags that no user can name.
 
+use super::lock_mode::LockMode;
 use crate::guc;
 use pgrx::pg_sys;
 
@@ -20,7 +21,7 @@ fn tag(database: u32, number: u32) -> pg_sys::LOCKTAG {
 
 fn take(tag: &pg_sys::LOCKTAG) -> bool {
     // SAFETY: a valid tag; a lock of the session, for which nobody waits.
-    let result = unsafe { pg_sys::LockAcquire(tag, pg_sys::ExclusiveLock as i32, true, true) };
+    let result = unsafe { pg_sys::LockAcquire(tag, LockMode::Exclusive.as_raw(), true, true) };
     result != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL
 }
 
@@ -48,7 +49,7 @@ fn is_held(tag: &pg_sys::LOCKTAG) -> bool {
     // SAFETY: the list is palloc'd.
     unsafe {
         let mut count = 0;
-        let list = pg_sys::GetLockConflicts(tag, pg_sys::ExclusiveLock as i32, &mut count);
+        let list = pg_sys::GetLockConflicts(tag, LockMode::Exclusive.as_raw(), &mut count);
         pg_sys::pfree(list.cast());
         count > 0
     }

@@ -1,36 +1,128 @@
-//! Relations: open and close with a lock, names, sizes and indexes.
+//! Relations: handles of open ones, open and close with a lock, names, sizes and indexes.
+//!
+//! A handle is what proves that a relation is open: it lives no longer than the guard that it was taken from, or than the call of
+//! PostgreSQL's that has brought the relation. So what needs an open relation and no more is safe.
 
+use super::descriptor::Descriptor;
 use super::error::{self, Code};
+use super::lock_mode::LockMode;
+use core::marker::PhantomData;
+use core::ops::Deref;
+use core::ptr::NonNull;
 use pgrx::pg_sys;
 use std::ffi::CStr;
 
-/// A relation opened with a lock that is kept until the end of the transaction; closed on drop.
-pub struct Open {
-    relation: pg_sys::Relation,
-    index: bool,
+/// An open relation of any kind, locked by this transaction.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Relation<'a> {
+    relation: NonNull<pg_sys::RelationData>,
+    open: PhantomData<&'a pg_sys::RelationData>,
 }
 
-impl Open {
-    pub fn table(oid: pg_sys::Oid, lock: u32) -> Self {
-        Open {
-            // SAFETY: raises an error when there is no such table.
-            relation: unsafe { pg_sys::table_open(oid, lock as i32) },
-            index: false,
+/// An open table, or what has rows as a table has: a materialized view, a TOAST table.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Table<'a>(Relation<'a>);
+
+/// An open index.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Index<'a>(Relation<'a>);
+
+impl<'a> Deref for Table<'a> {
+    type Target = Relation<'a>;
+
+    #[inline]
+    fn deref(&self) -> &Relation<'a> {
+        &self.0
+    }
+}
+
+impl<'a> Deref for Index<'a> {
+    type Target = Relation<'a>;
+
+    #[inline]
+    fn deref(&self) -> &Relation<'a> {
+        &self.0
+    }
+}
+
+impl<'a> From<Table<'a>> for Relation<'a> {
+    #[inline]
+    fn from(table: Table<'a>) -> Relation<'a> {
+        table.0
+    }
+}
+
+impl<'a> From<Index<'a>> for Relation<'a> {
+    #[inline]
+    fn from(index: Index<'a>) -> Relation<'a> {
+        index.0
+    }
+}
+
+impl Relation<'_> {
+    /// A relation that PostgreSQL hands out.
+    ///
+    /// # Safety
+    /// `relation` must be open, and locked, as long as the handle is used.
+    #[inline]
+    pub unsafe fn from_ptr<'a>(relation: pg_sys::Relation) -> Relation<'a> {
+        debug_assert!(!relation.is_null());
+        Relation {
+            // SAFETY: by contract: what is open is not null.
+            relation: unsafe { NonNull::new_unchecked(relation) },
+            open: PhantomData,
         }
+    }
+}
+
+impl Table<'_> {
+    /// A table that PostgreSQL hands out.
+    ///
+    /// # Safety
+    /// As `Relation::from_ptr`; it must have rows.
+    #[inline]
+    pub unsafe fn from_ptr<'a>(table: pg_sys::Relation) -> Table<'a> {
+        // SAFETY: by contract.
+        Table(unsafe { Relation::from_ptr(table) })
+    }
+}
+
+impl Index<'_> {
+    /// An index that PostgreSQL hands out.
+    ///
+    /// # Safety
+    /// As `Relation::from_ptr`; it must be an index.
+    #[inline]
+    pub unsafe fn from_ptr<'a>(index: pg_sys::Relation) -> Index<'a> {
+        // SAFETY: by contract.
+        Index(unsafe { Relation::from_ptr(index) })
+    }
+}
+
+/// A table opened with a lock that is kept until the end of the transaction; closed on drop.
+pub struct Open(pg_sys::Relation);
+
+/// The same of an index.
+pub struct OpenIndex(pg_sys::Relation);
+
+impl Open {
+    pub fn table(oid: pg_sys::Oid, lock: LockMode) -> Self {
+        // SAFETY: raises an error when there is no such table.
+        Open(unsafe { pg_sys::table_open(oid, lock.as_raw()) })
     }
 
     /// None where there is no such table any more.
-    pub fn existing_table(oid: pg_sys::Oid, lock: u32) -> Option<Self> {
+    pub fn existing_table(oid: pg_sys::Oid, lock: LockMode) -> Option<Self> {
         // SAFETY: an OID may be of any relation or none.
-        let relation = unsafe { pg_sys::try_table_open(oid, lock as i32) };
-        (!relation.is_null()).then(|| Open {
-            relation,
-            index: false,
-        })
+        let relation = unsafe { pg_sys::try_table_open(oid, lock.as_raw()) };
+        (!relation.is_null()).then(|| Open(relation))
     }
 
     /// Of a table that may be dropped while this waits for the lock: that is an error of the user's.
-    pub fn living_table(oid: pg_sys::Oid, lock: u32) -> Self {
+    pub fn living_table(oid: pg_sys::Oid, lock: LockMode) -> Self {
         Self::existing_table(oid, lock).unwrap_or_else(|| {
             error::raise(
                 Code::ERRCODE_UNDEFINED_TABLE,
@@ -41,16 +133,23 @@ impl Open {
         })
     }
 
-    pub fn index(oid: pg_sys::Oid, lock: u32) -> Self {
-        Open {
-            // SAFETY: raises an error when there is no such index.
-            relation: unsafe { pg_sys::index_open(oid, lock as i32) },
-            index: true,
-        }
+    #[inline]
+    pub fn rel(&self) -> Table<'_> {
+        // SAFETY: open until the guard is dropped.
+        unsafe { Table::from_ptr(self.0) }
+    }
+}
+
+impl OpenIndex {
+    pub fn open(oid: pg_sys::Oid, lock: LockMode) -> Self {
+        // SAFETY: raises an error when there is no such index.
+        OpenIndex(unsafe { pg_sys::index_open(oid, lock.as_raw()) })
     }
 
-    pub fn rel(&self) -> pg_sys::Relation {
-        self.relation
+    #[inline]
+    pub fn rel(&self) -> Index<'_> {
+        // SAFETY: open until the guard is dropped.
+        unsafe { Index::from_ptr(self.0) }
     }
 }
 
@@ -58,32 +157,260 @@ impl Drop for Open {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             // SAFETY: opened in the constructors; the lock stays.
-            unsafe {
-                if self.index {
-                    pg_sys::index_close(self.relation, pg_sys::NoLock as i32)
-                } else {
-                    pg_sys::table_close(self.relation, pg_sys::NoLock as i32)
-                }
-            }
+            unsafe { pg_sys::table_close(self.0, pg_sys::NoLock as i32) }
         }
     }
 }
 
-/// # Safety
-/// `relation` must be open; the same holds for every function below.
-pub unsafe fn oid(relation: pg_sys::Relation) -> pg_sys::Oid {
-    // SAFETY: by contract.
-    unsafe { (*relation).rd_id }
+impl Drop for OpenIndex {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // SAFETY: opened in the constructor; the lock stays.
+            unsafe { pg_sys::index_close(self.0, pg_sys::NoLock as i32) }
+        }
+    }
 }
 
-/// # Safety
-/// See `oid`.
-pub unsafe fn name(relation: pg_sys::Relation) -> String {
-    // SAFETY: by contract; relname is NUL-terminated.
-    unsafe {
-        CStr::from_ptr((*(*relation).rd_rel).relname.data.as_ptr())
-            .to_string_lossy()
-            .into_owned()
+impl<'a> Relation<'a> {
+    /// For PostgreSQL's functions.
+    #[inline]
+    pub fn as_ptr(self) -> pg_sys::Relation {
+        self.relation.as_ptr()
+    }
+
+    #[inline]
+    fn data(self) -> &'a pg_sys::RelationData {
+        // SAFETY: the relation is open; what is read is not changed while it is referred to.
+        unsafe { self.relation.as_ref() }
+    }
+
+    #[inline]
+    pub fn oid(self) -> pg_sys::Oid {
+        self.data().rd_id
+    }
+
+    /// Its row of pg_class.
+    #[inline]
+    pub fn class(self) -> &'a pg_sys::FormData_pg_class {
+        // SAFETY: an open relation has it.
+        unsafe { &*self.data().rd_rel }
+    }
+
+    /// Its columns. The descriptor lasts as long as the relation is open, also where the relation is read anew meanwhile.
+    #[inline]
+    pub fn descriptor(self) -> Descriptor<'a> {
+        // SAFETY: an open relation has it.
+        unsafe { Descriptor::from_ptr(self.data().rd_att) }
+    }
+
+    /// Its columns, dropped ones included.
+    #[inline]
+    pub fn attributes(self) -> &'a [pg_sys::FormData_pg_attribute] {
+        self.descriptor().attributes()
+    }
+
+    pub fn name(self) -> String {
+        // SAFETY: relname is NUL-terminated.
+        unsafe {
+            CStr::from_ptr(self.class().relname.data.as_ptr())
+                .to_string_lossy()
+                .into_owned()
+        }
+    }
+
+    /// Number that names the relation's file; changes when the table is rewritten or truncated.
+    #[inline]
+    pub fn file_number(self) -> pg_sys::Oid {
+        #[cfg(feature = "pg15")]
+        return self.data().rd_node.relNode;
+        #[cfg(feature = "pg17")]
+        return self.data().rd_locator.relNumber;
+    }
+
+    /// The tablespace that the relation's file is in.
+    pub fn file_tablespace(self) -> pg_sys::Oid {
+        #[cfg(feature = "pg15")]
+        return self.data().rd_node.spcNode;
+        #[cfg(feature = "pg17")]
+        return self.data().rd_locator.spcOid;
+    }
+
+    #[inline]
+    pub fn blocks(self) -> u32 {
+        // SAFETY: the relation is open.
+        unsafe {
+            pg_sys::RelationGetNumberOfBlocksInFork(self.as_ptr(), pg_sys::ForkNumber::MAIN_FORKNUM)
+        }
+    }
+
+    /// Has the relation a block? The file is asked only where the process does not know that it was so long before: a file that gets
+    /// shorter is closed by who does not work with it just then.
+    #[inline]
+    pub fn has_block(self, block: u32) -> bool {
+        let storage = self.data().rd_smgr;
+        let main = pg_sys::ForkNumber::MAIN_FORKNUM as usize;
+        // SAFETY: storage that the relation has open is valid.
+        let known = (!storage.is_null()).then(|| unsafe { (*storage).smgr_cached_nblocks[main] });
+        let is_known =
+            known.is_some_and(|known| known != pg_sys::InvalidBlockNumber && block < known);
+        is_known || block < self.blocks()
+    }
+
+    /// The name with its schema, as SQL.
+    pub fn qualified_name(self) -> String {
+        let class = self.class();
+        // SAFETY: relname is NUL-terminated; the results are palloc'd.
+        unsafe {
+            let schema = pg_sys::get_namespace_name(class.relnamespace);
+            let quoted = pg_sys::quote_qualified_identifier(schema, class.relname.data.as_ptr());
+            CStr::from_ptr(quoted).to_string_lossy().into_owned()
+        }
+    }
+
+    /// Has this transaction created the relation?
+    #[inline]
+    pub fn is_created_here(self) -> bool {
+        const NO_SUBTRANSACTION: pg_sys::SubTransactionId = 0;
+        self.data().rd_createSubid != NO_SUBTRANSACTION
+    }
+
+    /// Has this transaction the relation to itself?
+    pub fn is_locked_exclusively(self) -> bool {
+        // SAFETY: the relation is open.
+        unsafe { CheckRelationLockedByMe(self.as_ptr(), pg_sys::AccessExclusiveLock as i32, false) }
+    }
+
+    /// RelationNeedsWAL.
+    pub fn needs_wal(self) -> bool {
+        const NO_SUBTRANSACTION: pg_sys::SubTransactionId = 0;
+        let relation = self.data();
+        let permanent = self.class().relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT;
+        #[cfg(feature = "pg15")]
+        let is_new = relation.rd_createSubid != NO_SUBTRANSACTION
+            || relation.rd_firstRelfilenodeSubid != NO_SUBTRANSACTION;
+        #[cfg(feature = "pg17")]
+        let is_new = relation.rd_createSubid != NO_SUBTRANSACTION
+            || relation.rd_firstRelfilelocatorSubid != NO_SUBTRANSACTION;
+        // SAFETY: a setting of the server's.
+        let minimal = unsafe { pg_sys::wal_level } < pg_sys::WalLevel::WAL_LEVEL_REPLICA as i32;
+        permanent && !(minimal && is_new)
+    }
+
+    /// Who owns it.
+    #[inline]
+    pub fn owner(self) -> pg_sys::Oid {
+        self.class().relowner
+    }
+
+    /// Is it a temporary relation?
+    pub fn is_temporary(self) -> bool {
+        self.class().relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP
+    }
+}
+
+impl<'a> Table<'a> {
+    /// What inserts leave free on each page: the table's `fillfactor`.
+    pub fn kept_free_bytes(self) -> usize {
+        // SAFETY: the options of a table are heap's.
+        unsafe {
+            let options: *const pg_sys::StdRdOptions = self.data().rd_options.cast();
+            let percent = options.as_ref().map_or(100, |options| options.fillfactor);
+            pg_sys::BLCKSZ as usize * (100 - percent.clamp(0, 100)) as usize / 100
+        }
+    }
+
+    /// What triggers it has; None where it has none.
+    #[inline]
+    pub fn triggers(self) -> Option<&'a pg_sys::TriggerDesc> {
+        // SAFETY: null, or valid while the table is open and locked.
+        unsafe { self.data().trigdesc.as_ref() }
+    }
+
+    /// All its indexes, valid or not.
+    pub fn index_oids(self) -> Vec<pg_sys::Oid> {
+        // SAFETY: the list is a copy of ours.
+        unsafe {
+            let list = pg_sys::RelationGetIndexList(self.as_ptr());
+            let result = oids(list);
+            pg_sys::list_free(list);
+            result
+        }
+    }
+
+    /// The partitioned tables above it, nearest first.
+    pub fn partition_ancestors(self) -> Vec<pg_sys::Oid> {
+        // SAFETY: a relation is open inside a transaction.
+        unsafe { ancestors_of(self.oid()) }
+    }
+
+    /// Raises a serialization failure where a change of the table closes a dangerous structure with serializable readers of it.
+    pub fn check_serializable(self) {
+        // SAFETY: the table is open; errors become panics at the boundary.
+        unsafe {
+            pg_sys::ffi::pg_guard_ffi_boundary(|| {
+                CheckForSerializableConflictIn(
+                    self.as_ptr(),
+                    core::ptr::null_mut(),
+                    pg_sys::InvalidBlockNumber,
+                )
+            })
+        }
+    }
+}
+
+impl<'a> Index<'a> {
+    /// Its row of pg_index.
+    #[inline]
+    pub fn form(self) -> &'a pg_sys::FormData_pg_index {
+        // SAFETY: an open index has it.
+        unsafe { &*self.data().rd_index }
+    }
+
+    /// One of the arrays that have an element for each key column.
+    #[inline]
+    fn of_key<T: Copy>(self, array: *const T, column: usize) -> T {
+        assert!(
+            column < self.form().indnkeyatts as usize,
+            "BUG: an index has no such key column"
+        );
+        // SAFETY: the column is one of the key's.
+        unsafe { *array.add(column) }
+    }
+
+    /// The type that the operator class of a key column, from 0, is for.
+    #[inline]
+    pub fn input_type(self, column: usize) -> pg_sys::Oid {
+        self.of_key(self.data().rd_opcintype, column)
+    }
+
+    #[inline]
+    pub fn operator_family(self, column: usize) -> pg_sys::Oid {
+        self.of_key(self.data().rd_opfamily, column)
+    }
+
+    #[inline]
+    pub fn collation(self, column: usize) -> pg_sys::Oid {
+        self.of_key(self.data().rd_indcollation, column)
+    }
+
+    /// Is a column of an index, from 0, in the order of the signed integers that its values are stored as? The index must have
+    /// nbtree's support functions.
+    pub fn orders_integers(self, column: usize) -> bool {
+        const ORDER_FUNCTION: usize = 1;
+        // SAFETY: each key column has as many functions as the access method.
+        let functions = usize::from(unsafe { (*self.data().rd_indam).amsupport });
+        assert!(
+            column < self.form().indnkeyatts as usize && functions >= ORDER_FUNCTION,
+            "BUG: an index has no such key column"
+        );
+        // SAFETY: as above.
+        let function = unsafe {
+            *self
+                .data()
+                .rd_support
+                .add(column * functions + ORDER_FUNCTION - 1)
+        };
+        compares_integers(function)
     }
 }
 
@@ -97,80 +424,6 @@ pub fn name_of(relation: pg_sys::Oid) -> String {
         } else {
             CStr::from_ptr(name).to_string_lossy().into_owned()
         }
-    }
-}
-
-/// Number that names the relation's file; changes when the table is rewritten or truncated.
-///
-/// # Safety
-/// See `oid`.
-pub unsafe fn file_number(relation: pg_sys::Relation) -> pg_sys::Oid {
-    // SAFETY: by contract.
-    unsafe {
-        #[cfg(feature = "pg15")]
-        return (*relation).rd_node.relNode;
-        #[cfg(feature = "pg17")]
-        return (*relation).rd_locator.relNumber;
-    }
-}
-
-/// The tablespace that the relation's file is in.
-///
-/// # Safety
-/// See `oid`.
-pub unsafe fn file_tablespace(relation: pg_sys::Relation) -> pg_sys::Oid {
-    // SAFETY: by contract.
-    unsafe {
-        #[cfg(feature = "pg15")]
-        return (*relation).rd_node.spcNode;
-        #[cfg(feature = "pg17")]
-        return (*relation).rd_locator.spcOid;
-    }
-}
-
-/// What inserts leave free on each page of a table: its `fillfactor`.
-///
-/// # Safety
-/// See `oid`.
-pub unsafe fn kept_free_bytes(table: pg_sys::Relation) -> usize {
-    // SAFETY: by contract; the options of a table are heap's.
-    unsafe {
-        let options: *const pg_sys::StdRdOptions = (*table).rd_options.cast();
-        let percent = options.as_ref().map_or(100, |options| options.fillfactor);
-        pg_sys::BLCKSZ as usize * (100 - percent.clamp(0, 100)) as usize / 100
-    }
-}
-
-/// # Safety
-/// See `oid`.
-pub unsafe fn blocks(relation: pg_sys::Relation) -> u32 {
-    // SAFETY: by contract.
-    unsafe { pg_sys::RelationGetNumberOfBlocksInFork(relation, pg_sys::ForkNumber::MAIN_FORKNUM) }
-}
-
-/// Has the relation a block? The file is asked only where the process does not know that it was so long before: a file that gets
-/// shorter is closed by who does not work with it just then.
-///
-/// # Safety
-/// As `blocks`; the relation must be locked.
-pub unsafe fn has_block(relation: pg_sys::Relation, block: u32) -> bool {
-    // SAFETY: by contract; storage that the relation has open is valid.
-    unsafe {
-        let storage = (*relation).rd_smgr;
-        let main = pg_sys::ForkNumber::MAIN_FORKNUM as usize;
-        let known = (!storage.is_null()).then(|| (*storage).smgr_cached_nblocks[main]);
-        let is_known =
-            known.is_some_and(|known| known != pg_sys::InvalidBlockNumber && block < known);
-        is_known || block < blocks(relation)
-    }
-}
-
-/// # Safety
-/// See `oid`.
-pub unsafe fn attributes<'a>(descriptor: pg_sys::TupleDesc) -> &'a [pg_sys::FormData_pg_attribute] {
-    // SAFETY: a descriptor holds natts attributes and is pinned by its relation or slot.
-    unsafe {
-        core::slice::from_raw_parts((*descriptor).attrs.as_ptr(), (*descriptor).natts as usize)
     }
 }
 
@@ -201,22 +454,6 @@ pub unsafe fn oids(list: *mut pg_sys::List) -> Vec<pg_sys::Oid> {
     }
 }
 
-/// Is a column of an index, from 0, in the order of the signed integers that its values are stored as?
-///
-/// # Safety
-/// `index` must be an open index with nbtree's support functions, and have the column.
-pub unsafe fn orders_integers(index: pg_sys::Relation, column: usize) -> bool {
-    const ORDER_FUNCTION: usize = 1;
-    // SAFETY: by contract: each column has as many functions as the access method.
-    let function = unsafe {
-        let functions = (*(*index).rd_indam).amsupport as usize;
-        *(*index)
-            .rd_support
-            .add(column * functions + ORDER_FUNCTION - 1)
-    };
-    compares_integers(function)
-}
-
 /// Is it one of core's functions that compare two values of one type that is stored as a signed integer?
 pub fn compares_integers(function: pg_sys::Oid) -> bool {
     matches!(
@@ -228,20 +465,6 @@ pub fn compares_integers(function: pg_sys::Oid) -> bool {
             | pg_sys::F_TIMESTAMP_CMP
             | pg_sys::F_TIMESTAMPTZ_CMP
     )
-}
-
-/// All indexes of a table, valid or not.
-///
-/// # Safety
-/// See `oid`.
-pub unsafe fn index_oids(relation: pg_sys::Relation) -> Vec<pg_sys::Oid> {
-    // SAFETY: by contract; the list is a copy of ours.
-    unsafe {
-        let list = pg_sys::RelationGetIndexList(relation);
-        let result = oids(list);
-        pg_sys::list_free(list);
-        result
-    }
 }
 
 /// The access method of any relation; None where there is no relation of that OID.
@@ -311,20 +534,6 @@ pub unsafe fn named(name: *mut pg_sys::RangeVar) -> pg_sys::Oid {
     }
 }
 
-/// The name with its schema, as SQL.
-///
-/// # Safety
-/// See `oid`.
-pub unsafe fn qualified_name(relation: pg_sys::Relation) -> String {
-    // SAFETY: by contract; the results are palloc'd.
-    unsafe {
-        let class = &*(*relation).rd_rel;
-        let schema = pg_sys::get_namespace_name(class.relnamespace);
-        let quoted = pg_sys::quote_qualified_identifier(schema, class.relname.data.as_ptr());
-        CStr::from_ptr(quoted).to_string_lossy().into_owned()
-    }
-}
-
 unsafe extern "C-unwind" {
     fn find_all_inheritors(
         relation: pg_sys::Oid,
@@ -339,15 +548,6 @@ unsafe extern "C-unwind" {
         block: pg_sys::BlockNumber,
     );
     fn datum_image_eq(a: pg_sys::Datum, b: pg_sys::Datum, by_value: bool, length: i32) -> bool;
-}
-
-/// The partitioned tables above a partition, nearest first.
-///
-/// # Safety
-/// See `oid`.
-pub unsafe fn partition_ancestors(relation: pg_sys::Relation) -> Vec<pg_sys::Oid> {
-    // SAFETY: by contract.
-    unsafe { ancestors_of(oid(relation)) }
 }
 
 /// The same by OID. A table that inherits from others without being a partition has ancestors too.
@@ -366,11 +566,11 @@ pub unsafe fn ancestors_of(table: pg_sys::Oid) -> Vec<pg_sys::Oid> {
 ///
 /// # Safety
 /// `table` must be the OID of a table.
-pub unsafe fn inheritors(table: pg_sys::Oid, lock: u32) -> Vec<pg_sys::Oid> {
+pub unsafe fn inheritors(table: pg_sys::Oid, lock: LockMode) -> Vec<pg_sys::Oid> {
     // SAFETY: by contract; errors become panics at the boundary.
     unsafe {
         oids(pg_sys::ffi::pg_guard_ffi_boundary(|| {
-            find_all_inheritors(table, lock as i32, core::ptr::null_mut())
+            find_all_inheritors(table, lock.as_raw(), core::ptr::null_mut())
         }))
     }
 }
@@ -439,62 +639,5 @@ unsafe fn plain_body<'a>(value: pg_sys::Datum) -> Option<&'a [u8]> {
             let bytes = pgrx::varsize_any_exhdr(varlena);
             core::slice::from_raw_parts(pgrx::vardata_any(varlena).cast(), bytes)
         })
-    }
-}
-
-/// Has this transaction created the table?
-///
-/// # Safety
-/// See `oid`.
-pub unsafe fn is_created_here(relation: pg_sys::Relation) -> bool {
-    const NO_SUBTRANSACTION: pg_sys::SubTransactionId = 0;
-    // SAFETY: by contract.
-    unsafe { (*relation).rd_createSubid != NO_SUBTRANSACTION }
-}
-
-/// Has this transaction the table to itself?
-///
-/// # Safety
-/// See `oid`.
-pub unsafe fn is_locked_exclusively(relation: pg_sys::Relation) -> bool {
-    // SAFETY: by contract.
-    unsafe { CheckRelationLockedByMe(relation, pg_sys::AccessExclusiveLock as i32, false) }
-}
-
-/// Raises a serialization failure where a change of the table closes a dangerous structure with serializable readers of it.
-///
-/// # Safety
-/// See `oid`.
-pub unsafe fn check_serializable(relation: pg_sys::Relation) {
-    // SAFETY: by contract; errors become panics at the boundary.
-    unsafe {
-        pg_sys::ffi::pg_guard_ffi_boundary(|| {
-            CheckForSerializableConflictIn(
-                relation,
-                core::ptr::null_mut(),
-                pg_sys::InvalidBlockNumber,
-            )
-        })
-    }
-}
-
-/// RelationNeedsWAL.
-///
-/// # Safety
-/// See `oid`.
-pub unsafe fn needs_wal(relation: pg_sys::Relation) -> bool {
-    const NO_SUBTRANSACTION: pg_sys::SubTransactionId = 0;
-    // SAFETY: by contract.
-    unsafe {
-        let permanent =
-            (*(*relation).rd_rel).relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT;
-        #[cfg(feature = "pg15")]
-        let is_new = (*relation).rd_createSubid != NO_SUBTRANSACTION
-            || (*relation).rd_firstRelfilenodeSubid != NO_SUBTRANSACTION;
-        #[cfg(feature = "pg17")]
-        let is_new = (*relation).rd_createSubid != NO_SUBTRANSACTION
-            || (*relation).rd_firstRelfilelocatorSubid != NO_SUBTRANSACTION;
-        let minimal = pg_sys::wal_level < pg_sys::WalLevel::WAL_LEVEL_REPLICA as i32;
-        permanent && !(minimal && is_new)
     }
 }

@@ -1,6 +1,7 @@
 //! Logical replication: does anybody read the changes of a table from WAL, and guards that say how single
 //! changes of heap are logged.
 
+use super::relation::{Relation, Table};
 use pgrx::pg_sys;
 
 /// The plugin that sends what publications say. Any other may send every table.
@@ -11,7 +12,7 @@ const PUBLISHES: &core::ffi::CStr = c"pgoutput";
 ///
 /// # Safety
 /// `table` must be open, inside a transaction.
-pub unsafe fn is_streamed(table: pg_sys::Relation) -> bool {
+pub unsafe fn is_streamed(table: Table<'_>) -> bool {
     // SAFETY: by contract.
     unsafe {
         if !is_logically_logged(table) {
@@ -24,21 +25,21 @@ pub unsafe fn is_streamed(table: pg_sys::Relation) -> bool {
 }
 
 /// RelationIsLogicallyLogged.
-unsafe fn is_logically_logged(table: pg_sys::Relation) -> bool {
+unsafe fn is_logically_logged(table: Table<'_>) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
         pg_sys::wal_level >= pg_sys::WalLevel::WAL_LEVEL_LOGICAL as i32
-            && (*(*table).rd_rel).relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT
+            && table.class().relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT
     }
 }
 
 /// Is the table in a publication: by name, schema, partitioned table above it, or with all tables?
-unsafe fn is_published(table: pg_sys::Relation) -> bool {
+unsafe fn is_published(table: Table<'_>) -> bool {
     // SAFETY: the caller's contract.
     let actions = unsafe {
         {
             let mut description = pg_sys::PublicationDesc::default();
-            pg_sys::RelationBuildPublicationDesc(table, &mut description);
+            pg_sys::RelationBuildPublicationDesc(table.as_ptr(), &mut description);
             description.pubactions
         }
     };
@@ -85,10 +86,10 @@ pub struct UnidentifiedChanges {
 impl UnidentifiedChanges {
     /// # Safety
     /// `relation` must stay open while the guard lives.
-    pub unsafe fn begin(relation: pg_sys::Relation) -> Self {
+    pub unsafe fn begin(relation: Table<'_>) -> Self {
         // SAFETY: rd_rel is this backend's copy of the catalog row.
         unsafe {
-            let class = (*relation).rd_rel;
+            let class = (*relation.as_ptr()).rd_rel;
             let identity = (*class).relreplident;
             (*class).relreplident = pg_sys::REPLICA_IDENTITY_NOTHING as core::ffi::c_char;
             UnidentifiedChanges { class, identity }
@@ -106,8 +107,8 @@ impl Drop for UnidentifiedChanges {
 /// While it lives, updates in `relation` make new versions with index entries of their own. The set of
 /// indexed columns, as the relation cache knows it, gets the whole row as a member, and heap_update takes
 /// that for changed.
-pub struct NoHotUpdate {
-    relation: pg_sys::Relation,
+pub struct NoHotUpdate<'a> {
+    relation: Relation<'a>,
     set: *mut pg_sys::Bitmapset,
     had_it: bool,
 }
@@ -115,28 +116,28 @@ pub struct NoHotUpdate {
 /// Attribute number 0, counted from the lowest system attribute.
 const WHOLE_ROW: pg_sys::bitmapword = 1 << -pg_sys::FirstLowInvalidHeapAttributeNumber;
 
-unsafe fn blocking_columns(relation: pg_sys::Relation) -> *mut pg_sys::Bitmapset {
+unsafe fn blocking_columns(relation: Relation<'_>) -> *mut pg_sys::Bitmapset {
     // SAFETY: the callers' contract.
     unsafe {
         #[cfg(feature = "pg15")]
-        return (*relation).rd_indexattr;
+        return (*relation.as_ptr()).rd_indexattr;
         #[cfg(feature = "pg17")]
-        return (*relation).rd_hotblockingattr;
+        return (*relation.as_ptr()).rd_hotblockingattr;
     }
 }
 
-impl NoHotUpdate {
+impl<'a> NoHotUpdate<'a> {
     /// # Safety
     /// `relation` must stay open while the guard lives.
-    pub unsafe fn begin(relation: pg_sys::Relation) -> Self {
+    pub unsafe fn begin(relation: Table<'a>) -> Self {
         #[cfg(feature = "pg15")]
         let kind = pg_sys::IndexAttrBitmapKind::INDEX_ATTR_BITMAP_ALL;
         #[cfg(feature = "pg17")]
         let kind = pg_sys::IndexAttrBitmapKind::INDEX_ATTR_BITMAP_HOT_BLOCKING;
         // SAFETY: by contract; the call makes sure that the set is there, where there are indexes.
         unsafe {
-            pg_sys::bms_free(pg_sys::RelationGetIndexAttrBitmap(relation, kind));
-            let set = blocking_columns(relation);
+            pg_sys::bms_free(pg_sys::RelationGetIndexAttrBitmap(relation.as_ptr(), kind));
+            let set = blocking_columns(*relation);
             let mut had_it = false;
             if !set.is_null() {
                 let word = (*set).words.as_mut_ptr();
@@ -144,7 +145,7 @@ impl NoHotUpdate {
                 *word |= WHOLE_ROW;
             }
             NoHotUpdate {
-                relation,
+                relation: *relation,
                 set,
                 had_it,
             }
@@ -152,7 +153,7 @@ impl NoHotUpdate {
     }
 }
 
-impl Drop for NoHotUpdate {
+impl Drop for NoHotUpdate<'_> {
     fn drop(&mut self) {
         // SAFETY: the relation is open. An entry that was built anew has another set, without our member.
         unsafe {

@@ -3,9 +3,11 @@
 
 use super::departure;
 use super::error;
+use super::lock_mode::LockMode;
 use super::memory;
 use super::owner;
-use super::relation::Open;
+use super::relation::{Open, Table};
+use super::snapshot::Snapshot;
 use crate::guc;
 use pgrx::pg_sys;
 use std::time::Duration;
@@ -26,7 +28,7 @@ pub struct Rounds {
     lock: pg_sys::LockRelId,
 }
 
-const LOCK: u32 = pg_sys::ShareUpdateExclusiveLock;
+const LOCK: LockMode = LockMode::ShareUpdateExclusive;
 
 /// Commits, and starts a transaction that sees what others have committed meanwhile.
 unsafe fn commit() {
@@ -52,8 +54,8 @@ impl Rounds {
             commit();
             let open = Open::living_table(table, LOCK);
             check(&open);
-            let mut lock = (*open.rel()).rd_lockInfo.lockRelId;
-            pg_sys::LockRelationIdForSession(&mut lock, LOCK as i32);
+            let mut lock = (*open.rel().as_ptr()).rd_lockInfo.lockRelId;
+            pg_sys::LockRelationIdForSession(&mut lock, LOCK.as_raw());
             drop(open);
             let rounds = Rounds {
                 who: Who::Procedure,
@@ -72,12 +74,12 @@ impl Rounds {
     pub unsafe fn begin_in_worker(table: pg_sys::Oid) -> Option<Rounds> {
         // SAFETY: by contract; errors are raised.
         unsafe {
-            if !pg_sys::ConditionalLockRelationOid(table, LOCK as i32) {
+            if !pg_sys::ConditionalLockRelationOid(table, LOCK.as_raw()) {
                 return None;
             }
             let open = Open::existing_table(table, LOCK)?;
-            let mut lock = (*open.rel()).rd_lockInfo.lockRelId;
-            pg_sys::LockRelationIdForSession(&mut lock, LOCK as i32);
+            let mut lock = (*open.rel().as_ptr()).rd_lockInfo.lockRelId;
+            pg_sys::LockRelationIdForSession(&mut lock, LOCK.as_raw());
             drop(open);
             let rounds = Rounds {
                 who: Who::Worker,
@@ -140,7 +142,7 @@ impl Rounds {
     ///
     /// # Safety
     /// `body` must leave no snapshot active and keep nothing that lives in the round's memory.
-    pub unsafe fn run<R>(&self, body: impl FnOnce(pg_sys::Relation, pg_sys::Snapshot) -> R) -> R {
+    pub unsafe fn run<R>(&self, body: impl FnOnce(Table<'_>, Snapshot<'_>) -> R) -> R {
         // SAFETY: by contract.
         unsafe {
             let result = self.within(body);
@@ -156,7 +158,7 @@ impl Rounds {
     /// As `run`.
     pub unsafe fn attempt<R, E>(
         &mut self,
-        body: impl FnOnce(pg_sys::Relation, pg_sys::Snapshot) -> Result<R, E>,
+        body: impl FnOnce(Table<'_>, Snapshot<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
         // SAFETY: by contract.
         unsafe {
@@ -165,13 +167,13 @@ impl Rounds {
                 self.next();
             } else {
                 self.roll_back();
-                pg_sys::LockRelationIdForSession(&mut self.lock, LOCK as i32);
+                pg_sys::LockRelationIdForSession(&mut self.lock, LOCK.as_raw());
             }
             result
         }
     }
 
-    unsafe fn within<R>(&self, body: impl FnOnce(pg_sys::Relation, pg_sys::Snapshot) -> R) -> R {
+    unsafe fn within<R>(&self, body: impl FnOnce(Table<'_>, Snapshot<'_>) -> R) -> R {
         // SAFETY: the callers' contract; an error ends the procedure, and abort cleans up.
         unsafe {
             let context = pg_sys::AllocSetContextCreateInternal(
@@ -183,8 +185,8 @@ impl Rounds {
             );
             let table = Open::living_table(self.table, LOCK);
             pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
-            let result = owner::as_owner(table.rel(), || {
-                memory::within(context, || body(table.rel(), pg_sys::GetActiveSnapshot()))
+            let result = owner::as_owner(table.rel().owner(), || {
+                memory::within(context, || body(table.rel(), Snapshot::active()))
             });
             pg_sys::PopActiveSnapshot();
             drop(table);
@@ -205,7 +207,7 @@ impl Rounds {
         // SAFETY: the lock is taken here and released at the next commit.
         unsafe {
             let table = Open::living_table(self.table, LOCK);
-            pg_sys::LockHasWaitersRelation(table.rel(), LOCK as i32)
+            pg_sys::LockHasWaitersRelation(table.rel().as_ptr(), LOCK.as_raw())
         }
     }
 
@@ -213,7 +215,7 @@ impl Rounds {
     pub fn end(mut self) {
         // SAFETY: taken when this began.
         unsafe {
-            pg_sys::UnlockRelationIdForSession(&mut self.lock, LOCK as i32);
+            pg_sys::UnlockRelationIdForSession(&mut self.lock, LOCK.as_raw());
             if self.who == Who::Procedure {
                 pg_sys::SPI_finish();
             }

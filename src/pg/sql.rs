@@ -1,5 +1,6 @@
 //! Statements of our own, through SPI.
 
+use super::snapshot::Snapshot;
 use pgrx::pg_sys;
 use std::ffi::{CStr, CString};
 
@@ -64,11 +65,7 @@ pub unsafe fn value(statement: &str, parameters: &[Parameter]) -> Option<pg_sys:
 ///
 /// # Safety
 /// As `execute`; `snapshot` must be active or registered.
-pub unsafe fn execute_in(
-    statement: &str,
-    parameters: &[Parameter],
-    snapshot: pg_sys::Snapshot,
-) -> u64 {
+pub unsafe fn execute_in(statement: &str, parameters: &[Parameter], snapshot: Snapshot<'_>) -> u64 {
     let (text, mut types, mut values, nulls) = passed(statement, parameters);
     let count = types.len() as i32;
     // SAFETY: by contract; an error cleans SPI up with the transaction.
@@ -81,7 +78,7 @@ pub unsafe fn execute_in(
             plan,
             values,
             nulls.as_ptr(),
-            snapshot,
+            snapshot.as_ptr(),
             none,
             false,
             true,

@@ -1,6 +1,6 @@
 //! Heap's own vacuum of one open table.
 
-use super::relation;
+use super::relation::Table;
 use pgrx::pg_sys;
 
 /// May empty pages be cut off the end of a table's file? `vacuum_truncate` says so, to VACUUM and to us. Cutting takes a lock that standbys
@@ -8,10 +8,10 @@ use pgrx::pg_sys;
 ///
 /// # Safety
 /// `table` must be an open table.
-pub unsafe fn may_truncate(table: pg_sys::Relation) -> bool {
+pub unsafe fn may_truncate(table: Table<'_>) -> bool {
     // SAFETY: options of a table, of any access method, are these.
     unsafe {
-        let options: *const pg_sys::StdRdOptions = (*table).rd_options.cast();
+        let options: *const pg_sys::StdRdOptions = (*table.as_ptr()).rd_options.cast();
         options
             .as_ref()
             .is_none_or(|options| options.vacuum_truncate)
@@ -27,7 +27,7 @@ pub unsafe fn may_truncate(table: pg_sys::Relation) -> bool {
     clippy::needless_update,
     reason = "later versions of the server have more fields"
 )]
-pub unsafe fn run(table: pg_sys::Relation) {
+pub unsafe fn run(table: Table<'_>) {
     let mut params = pg_sys::VacuumParams {
         options: pg_sys::VACOPT_VACUUM,
         freeze_min_age: -1,
@@ -44,7 +44,7 @@ pub unsafe fn run(table: pg_sys::Relation) {
     // SAFETY: by contract.
     unsafe {
         let strategy = pg_sys::GetAccessStrategy(pg_sys::BufferAccessStrategyType::BAS_VACUUM);
-        pg_sys::heap_vacuum_rel(table, &mut params, strategy);
+        pg_sys::heap_vacuum_rel(table.as_ptr(), &mut params, strategy);
     }
 }
 
@@ -52,12 +52,12 @@ pub unsafe fn run(table: pg_sys::Relation) {
 ///
 /// # Safety
 /// `table` must be open with ShareUpdateExclusiveLock.
-pub unsafe fn store_rows(table: pg_sys::Relation, rows: f64) {
+pub unsafe fn store_rows(table: Table<'_>, rows: f64) {
     let mut all_visible = 0;
     // SAFETY: by contract.
     unsafe {
-        pg_sys::visibilitymap_count(table, &mut all_visible, core::ptr::null_mut());
-        store_statistics(table, relation::blocks(table), rows.round(), all_visible);
+        pg_sys::visibilitymap_count(table.as_ptr(), &mut all_visible, core::ptr::null_mut());
+        store_statistics(table, table.blocks(), rows.round(), all_visible);
     }
 }
 
@@ -65,15 +65,15 @@ pub unsafe fn store_rows(table: pg_sys::Relation, rows: f64) {
 ///
 /// # Safety
 /// As `store_rows`.
-pub unsafe fn store_statistics(table: pg_sys::Relation, pages: u32, rows: f64, all_visible: u32) {
+pub unsafe fn store_statistics(table: Table<'_>, pages: u32, rows: f64, all_visible: u32) {
     // SAFETY: by contract.
     unsafe {
         pg_sys::vac_update_relstats(
-            table,
+            table.as_ptr(),
             pages,
             rows,
             all_visible,
-            !relation::index_oids(table).is_empty(),
+            !table.index_oids().is_empty(),
             pg_sys::InvalidTransactionId,
             pg_sys::MultiXactId::from(0),
             core::ptr::null_mut(),

@@ -1,6 +1,7 @@
 //! Reading the visibility map of a table a page at a time, as visibilitymap.c lays it out: two bits for each page of the table.
 
 use super::error;
+use super::relation::Table;
 use pgrx::pg_sys;
 
 const PAGE_HEADER_BYTES: usize = 24;
@@ -19,11 +20,11 @@ impl Pinned {
     ///
     /// # Safety
     /// `table` must be open.
-    unsafe fn words(&mut self, table: pg_sys::Relation, first: u32) -> &[u64; WORDS] {
+    unsafe fn words(&mut self, table: Table<'_>, first: u32) -> &[u64; WORDS] {
         // SAFETY: by contract. The call pins the map's page, where there is one, and lets the one before it go; bits are read
         // without a lock, as core does.
         unsafe {
-            pg_sys::visibilitymap_get_status(table, first, &mut self.0);
+            pg_sys::visibilitymap_get_status(table.as_ptr(), first, &mut self.0);
             match self.0 {
                 0 => &[0; WORDS],
                 buffer => &*pg_sys::BufferGetPage(buffer)
@@ -46,7 +47,7 @@ impl Pinned {
 ///
 /// # Safety
 /// `table` must be open, and have so many pages.
-pub unsafe fn visible_pages(table: pg_sys::Relation, pages: u32) -> u32 {
+pub unsafe fn visible_pages(table: Table<'_>, pages: u32) -> u32 {
     let (mut found, mut first, mut map) = (0, 0, Pinned::default());
     while first < pages {
         error::check_interrupts();
@@ -74,7 +75,7 @@ pub unsafe fn visible_pages(table: pg_sys::Relation, pages: u32) -> u32 {
 ///
 /// # Safety
 /// `table` must be open, and have so many pages.
-pub unsafe fn changed_pages(table: pg_sys::Relation, pages: u32, most: usize) -> Option<Vec<u32>> {
+pub unsafe fn changed_pages(table: Table<'_>, pages: u32, most: usize) -> Option<Vec<u32>> {
     let (mut found, mut first, mut map) = (Vec::new(), 0, Pinned::default());
     while first < pages && found.len() <= most {
         error::check_interrupts();

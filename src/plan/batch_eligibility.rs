@@ -4,6 +4,7 @@
 use crate::catalog::access_method;
 use crate::guc;
 use crate::pg::node;
+use crate::pg::relation::Table;
 use pgrx::pg_sys;
 use std::ffi::CStr;
 
@@ -47,8 +48,8 @@ pub unsafe fn eligible_command(query: *mut pg_sys::QueryDesc) -> Option<pg_sys::
 unsafe fn fills_varve_table(modify: *mut pg_sys::ModifyTableState) -> bool {
     // SAFETY: a started INSERT has opened its target.
     unsafe {
-        let target = (*(*modify).resultRelInfo).ri_RelationDesc;
-        (*(*target).rd_rel).relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE
+        let target = Table::from_ptr((*(*modify).resultRelInfo).ri_RelationDesc);
+        target.class().relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE
             || access_method::is_varve(target)
     }
 }

@@ -8,8 +8,9 @@ use crate::exec::aggregate::conditions::Condition;
 use crate::exec::chunk_delete as node;
 use crate::guc;
 use crate::pg::custom_scan::{path_above, plan_above, Shared};
+use crate::pg::lock_mode::LockMode;
 use crate::pg::node::{cast, integer_list, items, list};
-use crate::pg::relation::Open;
+use crate::pg::relation::{Open, Table};
 use pgrx::pg_sys::{self, Node, NodeTag};
 use pgrx::prelude::*;
 
@@ -54,7 +55,7 @@ pub unsafe fn offer(root: *mut pg_sys::PlannerInfo, modify: *mut pg_sys::ModifyT
             return;
         }
         // The statement has its lock.
-        let table = Open::table((*entry).relid, pg_sys::NoLock);
+        let table = Open::table((*entry).relid, LockMode::Held);
         if !access_method::is_varve(table.rel())
             || !keys::may_have_chunks(table.rel())
             || concerns_rows(table.rel())
@@ -75,15 +76,12 @@ pub unsafe fn offer(root: *mut pg_sys::PlannerInfo, modify: *mut pg_sys::ModifyT
 }
 
 /// Does anybody want to know of each row that is deleted?
-unsafe fn concerns_rows(table: pg_sys::Relation) -> bool {
-    // SAFETY: the caller's contract: the table is open.
-    unsafe {
-        (*table).trigdesc.as_ref().is_some_and(|triggers| {
-            triggers.trig_delete_before_row
-                || triggers.trig_delete_after_row
-                || triggers.trig_delete_old_table
-        })
-    }
+unsafe fn concerns_rows(table: Table<'_>) -> bool {
+    table.triggers().is_some_and(|triggers| {
+        triggers.trig_delete_before_row
+            || triggers.trig_delete_after_row
+            || triggers.trig_delete_old_table
+    })
 }
 
 static PATH_METHODS: Shared<pg_sys::CustomPathMethods> = Shared(pg_sys::CustomPathMethods {

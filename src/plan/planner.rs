@@ -3,6 +3,7 @@
 
 use crate::catalog::access_method;
 use crate::catalog::{keys, layout};
+use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::Open;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -34,7 +35,7 @@ unsafe extern "C-unwind" fn get_relation_info(
         if list.is_null() {
             return;
         }
-        let open = Open::table(table, pg_sys::NoLock);
+        let open = Open::table(table, LockMode::Held);
         if !access_method::is_varve(open.rel()) {
             return;
         }

@@ -4,7 +4,8 @@
 
 use crate::catalog::access_method;
 use crate::chunk::slot;
-use crate::pg::relation::Open;
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::{Open, Table};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -51,7 +52,7 @@ unsafe extern "C-unwind" fn set_rel_pathlist(
             && (*entry).rtekind == pg_sys::RTEKind::RTE_RELATION
             && (*entry).relkind as u8 == pg_sys::RELKIND_RELATION
             && !(*rel).attr_needed.is_null();
-        if !plain || !access_method::is_varve(Open::table((*entry).relid, pg_sys::NoLock).rel()) {
+        if !plain || !access_method::is_varve(Open::table((*entry).relid, LockMode::Held).rel()) {
             return;
         }
         let whole_row = (*rel).attr_needed.offset(-isize::from((*rel).min_attr));
@@ -110,7 +111,7 @@ unsafe fn narrow(scan: *mut pg_sys::ScanState) {
         let target = (*scan).ss_ScanTupleSlot;
         if table.is_null()
             || (*scan).ps.ps_ProjInfo.is_null()
-            || !access_method::is_varve(table)
+            || !access_method::is_varve(Table::from_ptr(table))
             || !slot::is_ours(target)
         {
             return;

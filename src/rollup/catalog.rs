@@ -4,7 +4,10 @@
 use super::label::Label;
 use super::ranges::Ranges;
 use crate::chunk::chunk_cache;
-use crate::pg::relation::Open;
+use crate::pg::descriptor::Descriptor;
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::{Open, Table};
+use crate::pg::snapshot::Snapshot;
 use core::ffi::CStr;
 use pgrx::{pg_sys, FromDatum, IntoDatum};
 
@@ -118,7 +121,7 @@ pub fn of_source(source: pg_sys::Oid) -> Vec<Rollup> {
             c"rollup_source",
             column::SOURCE,
             source,
-            core::ptr::null_mut(),
+            Snapshot::NONE,
             |row| found.push(row.rollup()),
         );
     }
@@ -129,7 +132,7 @@ pub fn of_source(source: pg_sys::Oid) -> Vec<Rollup> {
 ///
 /// # Safety
 /// `snapshot` must be null, registered or active.
-pub unsafe fn find(stored: pg_sys::Oid, snapshot: pg_sys::Snapshot) -> Option<Rollup> {
+pub unsafe fn find(stored: pg_sys::Oid, snapshot: Snapshot<'_>) -> Option<Rollup> {
     let mut found = None;
     // SAFETY: by contract.
     unsafe {
@@ -155,7 +158,7 @@ pub fn of_stored(below: pg_sys::Oid) -> Vec<Rollup> {
             c"rollup_below",
             column::BELOW,
             below,
-            core::ptr::null_mut(),
+            Snapshot::NONE,
             |row| found.push(row.rollup()),
         );
     }
@@ -172,7 +175,7 @@ pub fn of_view(view: pg_sys::Oid) -> Option<Rollup> {
             c"rollup_view",
             column::VIEW,
             view,
-            core::ptr::null_mut(),
+            Snapshot::NONE,
             |row| found = Some(row.rollup()),
         );
     }
@@ -182,7 +185,7 @@ pub fn of_view(view: pg_sys::Oid) -> Option<Rollup> {
 /// The table that a rollup is computed from, in the end; None for a table that stores no rollup's buckets.
 pub fn source_of(stored: pg_sys::Oid) -> Option<pg_sys::Oid> {
     // SAFETY: no snapshot means one that is taken now.
-    unsafe { find(stored, core::ptr::null_mut()) }.map(|rollup| rollup.source)
+    unsafe { find(stored, Snapshot::NONE) }.map(|rollup| rollup.source)
 }
 
 /// What has been changed in a rollup's source since it was stored.
@@ -199,7 +202,7 @@ pub struct Marks {
 ///
 /// # Safety
 /// `snapshot` must be registered or active.
-pub unsafe fn marks(stored: pg_sys::Oid, snapshot: pg_sys::Snapshot) -> Marks {
+pub unsafe fn marks(stored: pg_sys::Oid, snapshot: Snapshot<'_>) -> Marks {
     let mut marks = Marks::default();
     let (table, index, by) = (c"rollup_mark", c"rollup_mark_stored", column::MARK_STORED);
     // SAFETY: by contract; a row is pinned while it is shown.
@@ -209,7 +212,7 @@ pub unsafe fn marks(stored: pg_sys::Oid, snapshot: pg_sys::Snapshot) -> Marks {
                 marks.add(row);
             }
         });
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let any = Snapshot::any();
         scan(table, index, by, stored, any, |row| {
             if row.is_by_ddl() && row.has_come() && !row.has_gone(snapshot) {
                 marks.add(row);
@@ -226,7 +229,8 @@ pub fn marked_by_anybody(stored: pg_sys::Oid) -> Ranges {
     let mut dirty = chunk_cache::dirty_snapshot();
     // SAFETY: the snapshot lives as long as the scan; a row is pinned while it is shown.
     unsafe {
-        scan(table, index, by, stored, &mut dirty, |row| {
+        let dirty = Snapshot::from_ptr(&mut dirty);
+        scan(table, index, by, stored, dirty, |row| {
             times.add(row.int8(column::MARK_FIRST), row.int8(column::MARK_LAST));
         });
     }
@@ -265,7 +269,7 @@ pub fn add_marks(stored: pg_sys::Oid, mark: Mark, times: &Ranges) {
         let Some((marks, _)) = table_and_index(c"rollup_mark", c"rollup_mark_stored") else {
             return;
         };
-        let marks = Open::table(marks, pg_sys::RowExclusiveLock);
+        let marks = Open::table(marks, LockMode::RowExclusive);
         for (first, last) in times.iter() {
             let text = series.unwrap_or(pg_sys::Datum::from(0usize));
             let mut values = [
@@ -287,7 +291,7 @@ pub fn add_marks(stored: pg_sys::Oid, mark: Mark, times: &Ranges) {
 /// `snapshot` must be registered or active.
 pub unsafe fn late_rows(
     stored: pg_sys::Oid,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'_>,
 ) -> (i64, Vec<pg_sys::ItemPointerData>) {
     let (mut rows, mut places) = (0, Vec::new());
     // SAFETY: by contract.
@@ -306,7 +310,7 @@ pub fn add_late_rows(stored: pg_sys::Oid, rows: i64) {
     // SAFETY: a heap of two columns.
     unsafe {
         if let Some((table, _)) = table_and_index(c"rollup_late", c"rollup_late_stored") {
-            let table = Open::table(table, pg_sys::RowExclusiveLock);
+            let table = Open::table(table, LockMode::RowExclusive);
             let mut values: [pg_sys::Datum; 2] = [stored.into(), rows.into()];
             insert(table.rel(), &mut values, &mut [false; 2]);
         }
@@ -327,18 +331,21 @@ pub fn add(values: &mut [pg_sys::Datum], nulls: &mut [bool]) {
     // SAFETY: the caller gives what the table has.
     unsafe {
         if let Some((table, _)) = table_and_index(c"rollup", c"rollup_stored") {
-            let table = Open::table(table, pg_sys::RowExclusiveLock);
+            let table = Open::table(table, LockMode::RowExclusive);
             insert(table.rel(), values, nulls);
         }
     }
 }
 
-unsafe fn insert(table: pg_sys::Relation, values: &mut [pg_sys::Datum], nulls: &mut [bool]) {
+unsafe fn insert(table: Table<'_>, values: &mut [pg_sys::Datum], nulls: &mut [bool]) {
     // SAFETY: the callers' contract; both tables are heaps with plain indexes, like a catalog.
     unsafe {
-        let tuple =
-            pg_sys::heap_form_tuple((*table).rd_att, values.as_mut_ptr(), nulls.as_mut_ptr());
-        pg_sys::CatalogTupleInsert(table, tuple);
+        let tuple = pg_sys::heap_form_tuple(
+            table.descriptor().as_ptr(),
+            values.as_mut_ptr(),
+            nulls.as_mut_ptr(),
+        );
+        pg_sys::CatalogTupleInsert(table.as_ptr(), tuple);
         pg_sys::heap_freetuple(tuple);
     }
 }
@@ -364,7 +371,7 @@ pub fn move_on(stored: pg_sys::Oid, limit: Limit, to: i64) {
     // SAFETY: the row is found by a snapshot that is taken now, and no one else changes it: refreshes exclude each other.
     unsafe {
         let (table, index, by) = (c"rollup", c"rollup_stored", column::STORED);
-        let now = core::ptr::null_mut();
+        let now = Snapshot::NONE;
         let mut changed = None;
         scan(table, index, by, stored, now, |row| {
             changed = Some((row.with(column, to), row.rollup()))
@@ -374,8 +381,8 @@ pub fn move_on(stored: pg_sys::Oid, limit: Limit, to: i64) {
         else {
             return;
         };
-        let table = Open::table(table, pg_sys::RowExclusiveLock);
-        pg_sys::CatalogTupleUpdate(table.rel(), &mut (*tuple).t_self, tuple);
+        let table = Open::table(table, LockMode::RowExclusive);
+        pg_sys::CatalogTupleUpdate(table.rel().as_ptr(), &mut (*tuple).t_self, tuple);
         pg_sys::heap_freetuple(tuple);
         match limit {
             Limit::Threshold => return,
@@ -394,14 +401,14 @@ pub fn remove(stored: pg_sys::Oid) {
     unsafe {
         let mut entries = Vec::new();
         let (table, index, by) = (c"rollup", c"rollup_stored", column::STORED);
-        let now = core::ptr::null_mut();
+        let now = Snapshot::NONE;
         scan(table, index, by, stored, now, |row| {
             entries.push((*row.tuple).t_self)
         });
         if let Some((table, _)) = table_and_index(table, index) {
-            let table = Open::table(table, pg_sys::RowExclusiveLock);
+            let table = Open::table(table, LockMode::RowExclusive);
             for entry in &mut entries {
-                pg_sys::simple_heap_delete(table.rel(), entry);
+                pg_sys::simple_heap_delete(table.rel().as_ptr(), entry);
             }
         }
         let mut gone = Vec::new();
@@ -429,22 +436,22 @@ unsafe fn remove_from(table: &CStr, index: &CStr, places: &mut [pg_sys::ItemPoin
         let Some((table, _)) = table_and_index(table, index) else {
             return;
         };
-        let table = Open::table(table, pg_sys::RowExclusiveLock);
+        let table = Open::table(table, LockMode::RowExclusive);
         for place in places {
-            pg_sys::simple_heap_delete(table.rel(), place);
+            pg_sys::simple_heap_delete(table.rel().as_ptr(), place);
         }
     }
 }
 
 /// A row of one of the tables, while it is looked at.
-struct Row {
+struct Row<'a> {
     tuple: pg_sys::HeapTuple,
-    descriptor: pg_sys::TupleDesc,
+    descriptor: Descriptor<'a>,
     values: Vec<pg_sys::Datum>,
     nulls: Vec<bool>,
 }
 
-impl Row {
+impl<'a> Row<'a> {
     /// A column that is never null.
     fn int8(&self, column: i32) -> i64 {
         self.values[column as usize - 1].value() as i64
@@ -475,7 +482,7 @@ impl Row {
     }
 
     /// Has the row been deleted, as a snapshot shows it?
-    unsafe fn has_gone(&self, snapshot: pg_sys::Snapshot) -> bool {
+    unsafe fn has_gone(&self, snapshot: Snapshot<'_>) -> bool {
         // SAFETY: the tuple is pinned; marks are deleted, and never updated or locked.
         unsafe {
             let header = (*self.tuple).t_data;
@@ -485,7 +492,7 @@ impl Row {
                 return false;
             }
             pg_sys::TransactionIdIsCurrentTransactionId(by)
-                || (!pg_sys::XidInMVCCSnapshot(by, snapshot) && is_done(by))
+                || (!snapshot.is_running(by) && is_done(by))
         }
     }
 
@@ -523,7 +530,7 @@ impl Row {
         unsafe {
             pg_sys::heap_modify_tuple(
                 self.tuple,
-                self.descriptor,
+                self.descriptor.as_ptr(),
                 values.as_mut_ptr(),
                 [false; column::COUNT].as_mut_ptr(),
                 replace.as_mut_ptr(),
@@ -548,7 +555,7 @@ unsafe fn scan(
     index: &CStr,
     column: i32,
     oid: pg_sys::Oid,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'_>,
     mut show: impl FnMut(&Row),
 ) {
     // SAFETY: the callers' contract; the tables are heaps with these indexes.
@@ -556,7 +563,7 @@ unsafe fn scan(
         let Some((table, index)) = table_and_index(table, index) else {
             return;
         };
-        let table = Open::table(table, pg_sys::AccessShareLock);
+        let table = Open::table(table, LockMode::AccessShare);
         let mut key = pg_sys::ScanKeyData::default();
         pg_sys::ScanKeyInit(
             &mut key,
@@ -565,16 +572,28 @@ unsafe fn scan(
             pg_sys::Oid::from(pg_sys::F_OIDEQ),
             oid.into(),
         );
-        let scan = pg_sys::systable_beginscan(table.rel(), index, true, snapshot, 1, &mut key);
+        let scan = pg_sys::systable_beginscan(
+            table.rel().as_ptr(),
+            index,
+            true,
+            snapshot.as_ptr(),
+            1,
+            &mut key,
+        );
         loop {
             let tuple = pg_sys::systable_getnext(scan);
             if tuple.is_null() {
                 break;
             }
-            let descriptor = (*table.rel()).rd_att;
-            let count = (*descriptor).natts as usize;
+            let descriptor = table.rel().descriptor();
+            let count = descriptor.len();
             let (mut values, mut nulls) = (vec![pg_sys::Datum::from(0); count], vec![false; count]);
-            pg_sys::heap_deform_tuple(tuple, descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
+            pg_sys::heap_deform_tuple(
+                tuple,
+                descriptor.as_ptr(),
+                values.as_mut_ptr(),
+                nulls.as_mut_ptr(),
+            );
             show(&Row {
                 tuple,
                 descriptor,

@@ -2,6 +2,7 @@
 //! partition to that. And retention beside those who bring it late rows.
 
 use super::catalog::Rollup;
+use crate::pg::lock_mode::LockMode;
 use crate::pg::lock_tags::{self, Tag, Taken, Whole};
 use crate::pg::relation::Open;
 use pgrx::pg_sys;
@@ -9,7 +10,7 @@ use pgrx::pg_sys;
 /// Keeps others out until the transaction ends; false where it would have to wait, and may not. Who drops the rollup locks the view
 /// first and the stored table then, and is waited for; what is gone has nobody to keep out.
 pub fn take(rollup: &Rollup, wait: bool) -> bool {
-    const LOCK: pg_sys::LOCKMODE = pg_sys::AccessShareLock as pg_sys::LOCKMODE;
+    const LOCK: pg_sys::LOCKMODE = LockMode::AccessShare as pg_sys::LOCKMODE;
     // SAFETY: inside a transaction; any OID can be locked.
     unsafe {
         if wait {
@@ -18,26 +19,26 @@ pub fn take(rollup: &Rollup, wait: bool) -> bool {
             return false;
         }
     }
-    let Some(stored) = Open::existing_table(rollup.stored, pg_sys::RowExclusiveLock) else {
+    let Some(stored) = Open::existing_table(rollup.stored, LockMode::RowExclusive) else {
         return true;
     };
     // SAFETY: the table is open.
     let tag = unsafe { Tag::whole(stored.rel(), Whole::Refreshing) };
-    lock_tags::take(&tag, pg_sys::ExclusiveLock, wait) != Taken::No
+    lock_tags::take(&tag, LockMode::Exclusive, wait) != Taken::No
 }
 
 /// Keeps those who bring rows late to a source from committing them until the transaction ends: before retention asks which of them have been
 /// marked. False where it would have to wait, and may not.
 pub fn keep_late_rows(source: pg_sys::Oid, wait: bool) -> bool {
     let tag = Tag::whole_of(source, Whole::Removing);
-    lock_tags::take(&tag, pg_sys::ExclusiveLock, wait) != Taken::No
+    lock_tags::take(&tag, LockMode::Exclusive, wait) != Taken::No
 }
 
 /// Runs `body`, which marks late rows of a source and asks which times retention has taken, while retention takes none.
 pub fn with_late_rows<R>(source: pg_sys::Oid, body: impl FnOnce() -> R) -> R {
     let tag = Tag::whole_of(source, Whole::Removing);
-    lock_tags::take(&tag, pg_sys::ShareLock, true);
+    lock_tags::take(&tag, LockMode::Share, true);
     let result = body();
-    lock_tags::release(&tag, pg_sys::ShareLock);
+    lock_tags::release(&tag, LockMode::Share);
     result
 }

@@ -2,6 +2,7 @@
 //! taken. It is the security label of the view, of provider `varve`, which goes wherever the view is dumped to (docs/design/0016).
 
 use super::catalog::Rollup;
+use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::{self, Open};
 use pgrx::pg_sys;
 use serde_json::{json, Value};
@@ -82,7 +83,7 @@ impl Label {
 /// Has a table, or a partition of it, an index?
 fn has_index(table: pg_sys::Oid) -> bool {
     // SAFETY: the table exists; no partition is locked.
-    let mut all = unsafe { relation::inheritors(table, pg_sys::NoLock) }.into_iter();
+    let mut all = unsafe { relation::inheritors(table, LockMode::Held) }.into_iter();
     all.any(has_own_index)
 }
 
@@ -90,7 +91,7 @@ fn has_index(table: pg_sys::Oid) -> bool {
 fn has_own_index(table: pg_sys::Oid) -> bool {
     // SAFETY: within a transaction; the scan ends here.
     unsafe {
-        let catalog = Open::table(pg_sys::IndexRelationId, pg_sys::AccessShareLock);
+        let catalog = Open::table(pg_sys::IndexRelationId, LockMode::AccessShare);
         let mut key = pg_sys::ScanKeyData::default();
         pg_sys::ScanKeyInit(
             &mut key,
@@ -101,7 +102,8 @@ fn has_own_index(table: pg_sys::Oid) -> bool {
         );
         let index = pg_sys::Oid::from(pg_sys::IndexIndrelidIndexId);
         let none = core::ptr::null_mut();
-        let scan = pg_sys::systable_beginscan(catalog.rel(), index, true, none, 1, &mut key);
+        let scan =
+            pg_sys::systable_beginscan(catalog.rel().as_ptr(), index, true, none, 1, &mut key);
         let found = !pg_sys::systable_getnext(scan).is_null();
         pg_sys::systable_endscan(scan);
         found

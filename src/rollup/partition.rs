@@ -2,6 +2,7 @@
 //! What comes, goes or is emptied by ATTACH, DETACH, DROP and TRUNCATE is no matter of snapshots in core.
 
 use super::time::TimeType;
+use crate::pg::lock_mode::LockMode;
 use crate::pg::node::{self, items};
 use crate::pg::relation;
 use pgrx::pg_sys::{self, Datum, Oid};
@@ -137,7 +138,7 @@ unsafe fn bounds(partition: Oid) -> Option<*mut pg_sys::PartitionBoundSpec> {
 /// `table` must exist, and be locked against others who change its partitions.
 pub unsafe fn leaves(table: Oid) -> Vec<Oid> {
     // SAFETY: by contract.
-    let mut all = unsafe { relation::inheritors(table, pg_sys::NoLock) };
+    let mut all = unsafe { relation::inheritors(table, LockMode::Held) };
     all.retain(|&one| !relation::is_partitioned(one));
     all
 }

@@ -12,7 +12,8 @@ use super::{exclusion, partition};
 use crate::chunk::reader::Reader;
 use crate::chunk::slot;
 use crate::pg::error::{self, Code};
-use crate::pg::relation;
+use crate::pg::relation::{self, Table};
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
 use crate::pg::transaction::{Access, PerTransaction};
 use pgrx::pg_sys;
@@ -115,10 +116,10 @@ pub fn news() -> u64 {
 /// # Safety
 /// `table` must be open, and the slot hold a row of it.
 #[inline]
-pub unsafe fn inserted(table: pg_sys::Relation, slot: *mut pg_sys::TupleTableSlot) {
+pub unsafe fn inserted(table: Table<'_>, slot: *mut pg_sys::TupleTableSlot) {
     // SAFETY: by contract.
     unsafe {
-        if relation::oid(table).to_u32() != UNWATCHED.get() {
+        if table.oid().to_u32() != UNWATCHED.get() {
             note_slot(table, slot);
         }
     }
@@ -129,13 +130,13 @@ pub unsafe fn inserted(table: pg_sys::Relation, slot: *mut pg_sys::TupleTableSlo
 /// # Safety
 /// `table` must be open, and the row one of it.
 #[inline]
-pub unsafe fn removed(table: pg_sys::Relation, reader: &Reader, row: u32) {
+pub unsafe fn removed(table: Table<'_>, reader: &Reader, row: u32) {
     // SAFETY: by contract.
     unsafe {
-        if relation::oid(table).to_u32() != UNWATCHED.get() {
+        if table.oid().to_u32() != UNWATCHED.get() {
             if let Some(watched) = watched(table) {
                 note(&watched, |column| {
-                    let (value, null) = reader.value((*table).rd_att, row, column as usize - 1);
+                    let (value, null) = reader.value(table.descriptor(), row, column as usize - 1);
                     (!null).then_some(value)
                 });
             }
@@ -148,10 +149,10 @@ pub unsafe fn removed(table: pg_sys::Relation, reader: &Reader, row: u32) {
 /// # Safety
 /// `table` must be open, and the row be there still.
 #[inline]
-pub unsafe fn removed_from_tail(table: pg_sys::Relation, at: Tid) {
+pub unsafe fn removed_from_tail(table: Table<'_>, at: Tid) {
     // SAFETY: by contract.
     unsafe {
-        if relation::oid(table).to_u32() != UNWATCHED.get() {
+        if table.oid().to_u32() != UNWATCHED.get() {
             note_tail_row(table, at);
         }
     }
@@ -161,9 +162,8 @@ pub unsafe fn removed_from_tail(table: pg_sys::Relation, at: Tid) {
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn emptied(table: pg_sys::Relation) {
-    // SAFETY: by contract.
-    changed_by_ddl(unsafe { relation::oid(table) });
+pub unsafe fn emptied(table: Table<'_>) {
+    changed_by_ddl(table.oid());
 }
 
 /// Notes that a table, or all rows of it, goes, and what it is a partition of keeps the rest. Older snapshots do not see those rows
@@ -190,7 +190,7 @@ pub fn attached(table: pg_sys::Oid, source: pg_sys::Oid) {
     });
 }
 
-unsafe fn note_slot(table: pg_sys::Relation, slot: *mut pg_sys::TupleTableSlot) {
+unsafe fn note_slot(table: Table<'_>, slot: *mut pg_sys::TupleTableSlot) {
     // SAFETY: the caller's contract.
     unsafe {
         let Some(watched) = watched(table) else {
@@ -207,7 +207,7 @@ unsafe fn note_slot(table: pg_sys::Relation, slot: *mut pg_sys::TupleTableSlot) 
             };
             let time = of_source.time.read(time);
             if time < of_source.removed {
-                refuse(&relation::name(table));
+                refuse(&table.name());
             }
             if time < of_source.threshold {
                 note_late(of_source, time);
@@ -234,7 +234,7 @@ fn note_late(watched: &Watched, time: i64) {
     });
 }
 
-unsafe fn note_tail_row(table: pg_sys::Relation, at: Tid) {
+unsafe fn note_tail_row(table: Table<'_>, at: Tid) {
     // SAFETY: the caller's contract; whoever deletes a row keeps it from being removed.
     unsafe {
         let Some(watched) = watched(table) else {
@@ -245,14 +245,15 @@ unsafe fn note_tail_row(table: pg_sys::Relation, at: Tid) {
             ..Default::default()
         };
         let mut buffer = 0;
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
-        if !pg_sys::heap_fetch(table, any, &mut tuple, &mut buffer, false) {
+        let any = Snapshot::any();
+        if !pg_sys::heap_fetch(table.as_ptr(), any.as_ptr(), &mut tuple, &mut buffer, false) {
             return;
         }
         let row = &raw mut tuple;
         note(&watched, |column| {
             let mut null = false;
-            let value = pg_sys::heap_getattr(row, column.into(), (*table).rd_att, &mut null);
+            let value =
+                pg_sys::heap_getattr(row, column.into(), table.descriptor().as_ptr(), &mut null);
             (!null).then_some(value)
         });
         pg_sys::ReleaseBuffer(buffer);
@@ -286,9 +287,8 @@ unsafe fn note(watched: &[Watched], value: impl Fn(i16) -> Option<pg_sys::Datum>
 }
 
 /// What is known of a table, unless neither it nor what it is a partition of has rollups.
-unsafe fn watched(table: pg_sys::Relation) -> Option<Rc<[Watched]>> {
-    // SAFETY: the callers' contract.
-    let oid = unsafe { relation::oid(table) };
+unsafe fn watched(table: Table<'_>) -> Option<Rc<[Watched]>> {
+    let oid = table.oid();
     if let Some(known) = WATCHED.with_borrow(|all| all.get(&oid.to_u32()).cloned()) {
         return known;
     }
@@ -309,11 +309,9 @@ unsafe fn watched(table: pg_sys::Relation) -> Option<Rc<[Watched]>> {
 }
 
 /// What rollups of one source want to know of a table that is the source, or a partition of it.
-unsafe fn of_rollups(table: pg_sys::Relation, rollups: &[Rollup], news: u64) -> Option<Watched> {
+unsafe fn of_rollups(table: Table<'_>, rollups: &[Rollup], news: u64) -> Option<Watched> {
     let first = rollups.first()?;
-    // SAFETY: the table is open.
-    let (oid, attributes) =
-        unsafe { (relation::oid(table), relation::attributes((*table).rd_att)) };
+    let (oid, attributes) = (table.oid(), table.attributes());
     let number = |column| partition::column_in(oid, first.source, column);
     let column = number(first.time_column);
     let time = TimeType::of(attributes.get(column as usize - 1)?.atttypid)?;

@@ -23,7 +23,8 @@ use crate::pg::error::{self, Code};
 use crate::pg::leaves;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::page::PageCursor;
-use crate::pg::relation::{self, Open};
+use crate::pg::relation::{Index, OpenIndex, Table};
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
 use crate::series_index::entries::{is_keyed, IndexDesc};
@@ -62,7 +63,7 @@ pub enum Place {
 ///
 /// # Safety
 /// `table` must be open, `snapshot` be registered or active.
-pub unsafe fn places(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Option<Places> {
+pub unsafe fn places(table: Table<'_>, snapshot: Snapshot<'_>) -> Option<Places> {
     // SAFETY: by contract.
     unsafe {
         begin_reading(table, snapshot);
@@ -112,8 +113,8 @@ fn settle<T: Ord>(all: &mut Vec<T>) {
 /// # Safety
 /// As `places`.
 pub unsafe fn each_header(
-    table: pg_sys::Relation,
-    snapshot: pg_sys::Snapshot,
+    table: Table<'_>,
+    snapshot: Snapshot<'_>,
     mut visit: impl FnMut(Tid, Result<Header, Damage>),
 ) {
     // SAFETY: by contract.
@@ -132,8 +133,8 @@ pub unsafe fn each_header(
 /// # Safety
 /// As `places`. `visit` may read the table, and change it.
 pub unsafe fn each_chunk(
-    table: pg_sys::Relation,
-    snapshot: pg_sys::Snapshot,
+    table: Table<'_>,
+    snapshot: Snapshot<'_>,
     mut visit: impl FnMut(Tid, Result<Rc<Reader>, Damage>),
 ) {
     // SAFETY: by contract.
@@ -149,7 +150,7 @@ pub unsafe fn each_chunk(
     }
 }
 
-unsafe fn all_headers(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Vec<Tid> {
+unsafe fn all_headers(table: Table<'_>, snapshot: Snapshot<'_>) -> Vec<Tid> {
     // SAFETY: the callers' contract.
     unsafe {
         if let Some(places) = places(table, snapshot) {
@@ -171,14 +172,13 @@ unsafe fn all_headers(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Ve
 /// # Safety
 /// `table` must be open, `snapshot` registered or active.
 pub unsafe fn visit_headers(
-    table: pg_sys::Relation,
-    snapshot: pg_sys::Snapshot,
+    table: Table<'_>,
+    snapshot: Snapshot<'_>,
     places: &[Tid],
     mut visit: impl FnMut(Tid, Result<Header, Damage>),
 ) {
     let mut cursor = PageCursor::new(table);
-    // SAFETY: by contract.
-    let blocks = unsafe { relation::blocks(table) };
+    let blocks = table.blocks();
     for &at in places {
         error::check_interrupts();
         if at.block >= blocks {
@@ -190,9 +190,13 @@ pub unsafe fn visit_headers(
             let item = page.tuple(at.offset)?;
             // SAFETY: the page is pinned and locked.
             unsafe {
-                let mut heap_tuple = item.to_heap_tuple(relation::oid(table));
+                let mut heap_tuple = item.to_heap_tuple(table.oid());
                 let seen = classify(item.header, item.len, at.offset) == TupleKind::Header
-                    && pg_sys::HeapTupleSatisfiesVisibility(&mut heap_tuple, snapshot, buffer);
+                    && pg_sys::HeapTupleSatisfiesVisibility(
+                        &mut heap_tuple,
+                        snapshot.as_ptr(),
+                        buffer,
+                    );
                 let body = tuple::body(item.header, item.len);
                 seen.then(|| (decode(body), body.to_vec()))
             }
@@ -234,7 +238,7 @@ pub struct Count {
 ///
 /// # Safety
 /// As `places`.
-pub unsafe fn count(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Count {
+pub unsafe fn count(table: Table<'_>, snapshot: Snapshot<'_>) -> Count {
     let mut count = Count::default();
     // SAFETY: by contract.
     unsafe {
@@ -285,9 +289,9 @@ pub fn times(header: &Header) -> Option<(i64, i64)> {
 /// # Safety
 /// As `places`; `index` must be open, and the quals' arguments alive.
 pub unsafe fn in_range(
-    table: pg_sys::Relation,
-    index: pg_sys::Relation,
-    snapshot: pg_sys::Snapshot,
+    table: Table<'_>,
+    index: Index<'_>,
+    snapshot: Snapshot<'_>,
     quals: &Quals,
     mut visit: impl FnMut(Place),
 ) {
@@ -336,7 +340,7 @@ pub unsafe fn in_range(
                     continue;
                 }
                 let (to_values, to_nulls) = (values.as_mut_ptr(), null.as_mut_ptr());
-                pg_sys::index_deform_tuple(tuple, (*index).rd_att, to_values, to_nulls);
+                pg_sys::index_deform_tuple(tuple, index.descriptor().as_ptr(), to_values, to_nulls);
                 if !quals.keys_hold(|column| (values[column], null[column])) {
                     continue;
                 }
@@ -360,7 +364,7 @@ pub unsafe fn in_range(
 /// `in_range` where no key is asked for: all entries are read, page by page.
 unsafe fn in_range_of_times(
     desc: &IndexDesc,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'_>,
     quals: &Quals,
     mut visit: impl FnMut(Place),
 ) {
@@ -404,7 +408,7 @@ unsafe fn in_range_of_times(
         if !is_whole {
             error::raise(
                 Code::ERRCODE_INDEX_CORRUPTED,
-                format!("index \"{}\" is damaged", relation::name(desc.index)),
+                format!("index \"{}\" is damaged", desc.index.name()),
                 "Its pages do not hang together.",
                 "REINDEX it.",
             );
@@ -413,7 +417,7 @@ unsafe fn in_range_of_times(
 }
 
 /// What every reading of a table begins with.
-unsafe fn begin_reading(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) {
+unsafe fn begin_reading(table: Table<'_>, snapshot: Snapshot<'_>) {
     unsafe extern "C-unwind" {
         fn PredicateLockRelation(relation: pg_sys::Relation, snapshot: pg_sys::Snapshot);
     }
@@ -421,7 +425,9 @@ unsafe fn begin_reading(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) {
     unsafe {
         batch::flush_before_scan(table, snapshot);
         changes::check_readable(table, snapshot);
-        pg_sys::ffi::pg_guard_ffi_boundary(|| PredicateLockRelation(table, snapshot));
+        pg_sys::ffi::pg_guard_ffi_boundary(|| {
+            PredicateLockRelation(table.as_ptr(), snapshot.as_ptr())
+        });
     }
 }
 
@@ -430,20 +436,20 @@ unsafe fn begin_reading(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) {
 ///
 /// # Safety
 /// `table` must be open, `snapshot` valid.
-pub unsafe fn usable_index(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Option<Open> {
+pub unsafe fn usable_index(table: Table<'_>, snapshot: Snapshot<'_>) -> Option<OpenIndex> {
     // SAFETY: by contract; rd_indextuple is the index's row of pg_index.
     unsafe {
-        if (*snapshot).snapshot_type != pg_sys::SnapshotType::SNAPSHOT_MVCC {
+        if !snapshot.is_mvcc() {
             return None;
         }
         let stated = layout::of(table);
-        let mut usable: Vec<Open> = layout::series_indexes(table)
+        let mut usable: Vec<OpenIndex> = layout::series_indexes(table)
             .into_iter()
             .filter(|index| {
                 let index = index.rel();
-                let made_by = tuple::xmin((*(*index).rd_indextuple).t_data);
-                !(*(*index).rd_index).indcheckxmin
-                    || pg_sys::TransactionIdPrecedes(made_by, (*snapshot).xmin)
+                let made_by = tuple::xmin((*(*index.as_ptr()).rd_indextuple).t_data);
+                !index.form().indcheckxmin
+                    || pg_sys::TransactionIdPrecedes(made_by, snapshot.xmin())
             })
             .collect();
         usable.sort_by_key(|index| {

@@ -285,9 +285,9 @@ impl Walk {
             };
             // SAFETY: the tuple is of this index and stays until the next read.
             let length = unsafe {
-                let descriptor = (*desc.index).rd_att;
+                let descriptor = desc.index.descriptor();
                 let (to_values, to_nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
-                pg_sys::index_deform_tuple(tuple, descriptor, to_values, to_nulls);
+                pg_sys::index_deform_tuple(tuple, descriptor.as_ptr(), to_values, to_nulls);
                 index_entries::cell_length(desc.index)
             };
             if let (Some(length), false) = (length, nulls[0]) {

@@ -7,6 +7,7 @@ use super::section::{is_not_null, is_null};
 use crate::chunk::index_entries;
 use crate::pg::error;
 use crate::pg::nbtree::EntryScan;
+use crate::pg::snapshot::Snapshot;
 use pgrx::pg_sys;
 
 /// Tail rows of a series that are walked over before it is asked whether a chunk can follow: a page of entries or two. The answer takes three.
@@ -56,7 +57,7 @@ unsafe fn ask(desc: &IndexDesc) -> Ends {
     let mut ends = Ends::Last(None);
     // SAFETY: the caller's contract. Nothing is fetched by the entries, so any snapshot will do.
     unsafe {
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let any = Snapshot::any();
         let mut entries = EntryScan::begin(desc.index, any, conditions.len());
         entries.restart(&conditions);
         let mut read = 0;
@@ -64,7 +65,12 @@ unsafe fn ask(desc: &IndexDesc) -> Ends {
             error::check_interrupts();
             if index_entries::header_of_entry(entry).is_some() {
                 let (to_values, to_nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
-                pg_sys::index_deform_tuple(tuple, (*desc.index).rd_att, to_values, to_nulls);
+                pg_sys::index_deform_tuple(
+                    tuple,
+                    desc.index.descriptor().as_ptr(),
+                    to_values,
+                    to_nulls,
+                );
                 ends = Ends::Last(Some(desc.time_of(values[keys], nulls[keys]).1));
                 break;
             }

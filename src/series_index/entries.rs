@@ -4,7 +4,7 @@ use super::quals::Quals;
 use crate::chunk::index_entries;
 use crate::pg::error;
 use crate::pg::nbtree::{self, EntryScan};
-use crate::pg::relation;
+use crate::pg::relation::{self, Index};
 use crate::pg::tid::Tid;
 use pgrx::pg_sys;
 use smallvec::SmallVec;
@@ -16,23 +16,23 @@ use std::rc::Rc;
 pub type Time = (bool, i64);
 
 /// What a scan knows about its index.
-pub struct IndexDesc {
-    pub index: pg_sys::Relation,
+pub struct IndexDesc<'a> {
+    pub index: Index<'a>,
     /// Table columns of the index, from 0; the last one is time.
     pub columns: Vec<usize>,
     pub time_length: i16,
 }
 
-impl IndexDesc {
+impl<'a> IndexDesc<'a> {
     /// # Safety
     /// `index` must be an open series index, and stay open.
-    pub unsafe fn new(index: pg_sys::Relation) -> IndexDesc {
+    pub unsafe fn new(index: Index<'_>) -> IndexDesc<'_> {
         // SAFETY: by contract.
         unsafe {
             let columns = index_entries::key_columns(index);
             IndexDesc {
                 index,
-                time_length: relation::attributes((*index).rd_att)[columns.len() - 1].attlen,
+                time_length: index.attributes()[columns.len() - 1].attlen,
                 columns,
             }
         }
@@ -71,8 +71,8 @@ impl IndexDesc {
                 (a_null, b_null) if a_null != b_null => a_null.cmp(&b_null),
                 // SAFETY: values are of the index's columns.
                 _ => unsafe {
-                    let function = pg_sys::index_getprocinfo(self.index, at as i16 + 1, 1);
-                    let collation = *(*self.index).rd_indcollation.add(at);
+                    let function = pg_sys::index_getprocinfo(self.index.as_ptr(), at as i16 + 1, 1);
+                    let collation = self.index.collation(at);
                     let order = pg_sys::FunctionCall2Coll(function, collation, a.0, b.0);
                     (order.value() as i32).cmp(&0)
                 },
@@ -248,7 +248,7 @@ impl Stream {
             let key = unsafe {
                 nbtree::deform(
                     tuple,
-                    (*desc.index).rd_att,
+                    desc.index.descriptor(),
                     self.values.as_mut_ptr(),
                     self.nulls.as_mut_ptr(),
                 );
@@ -276,8 +276,8 @@ impl Stream {
     unsafe fn key_of(&mut self, desc: &IndexDesc, tuple: pg_sys::IndexTuple) -> Rc<Key> {
         // SAFETY: the caller's contract.
         unsafe {
-            let descriptor = (*desc.index).rd_att;
-            let attributes = relation::attributes(descriptor);
+            let descriptor = desc.index.descriptor();
+            let attributes = descriptor.attributes();
             let same = |key: &Rc<Key>| {
                 key.values.iter().enumerate().all(|(at, &(value, isnull))| {
                     isnull == self.nulls[at]

@@ -10,7 +10,7 @@ use super::rows::{is_sorted_as, View};
 use super::section::Place;
 use crate::chunk::index_entries;
 use crate::chunk::read::Content;
-use crate::pg::relation;
+use crate::pg::relation::{self};
 use crate::pg::tid::Tid;
 use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
@@ -113,7 +113,7 @@ pub unsafe fn series_of(view: View) -> Option<Rc<Key>> {
     // SAFETY: by contract.
     unsafe {
         let series = view.quals.series(view.desc.index)?;
-        let attributes = relation::attributes(view.descriptor);
+        let attributes = view.descriptor.attributes();
         let columns = view.desc.columns.iter();
         let own = |(value, &column): (pg_sys::Datum, &usize)| {
             (relation::as_stored(value, &attributes[column]), false)
@@ -132,7 +132,7 @@ pub unsafe fn series_of(view: View) -> Option<Rc<Key>> {
 pub unsafe fn may_be_listed(place: Place) -> bool {
     // SAFETY: by contract.
     let (is_mvcc, level) = unsafe {
-        let is_mvcc = (*place.snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_MVCC;
+        let is_mvcc = place.snapshot.is_mvcc();
         (is_mvcc, pg_sys::XactIsoLevel as u32)
     };
     is_mvcc && level != pg_sys::XACT_SERIALIZABLE

@@ -24,6 +24,8 @@ use super::section::{has_rows, Place, Section};
 use crate::chunk::dead_header;
 use crate::chunk::index_entries;
 use crate::pg::error;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::table::fetched;
 use crate::table::visible::OpenChunk;
@@ -37,10 +39,10 @@ use varve_columns::tuple::header::FLAG_ONE_SERIES;
 
 /// What a merge reads from.
 pub struct Sources<'a> {
-    pub desc: &'a IndexDesc,
+    pub desc: &'a IndexDesc<'a>,
     pub quals: &'a Quals,
-    pub table: pg_sys::Relation,
-    pub snapshot: pg_sys::Snapshot,
+    pub table: Table<'a>,
+    pub snapshot: Snapshot<'a>,
     /// Which fetches the rows from the table.
     pub fetch: *mut pg_sys::IndexFetchTableData,
     pub stream: &'a mut Stream,
@@ -59,8 +61,7 @@ impl<'a> Sources<'a> {
         View {
             desc: self.desc,
             quals: self.quals,
-            // SAFETY: the table is open during the scan.
-            descriptor: unsafe { (*self.table).rd_att },
+            descriptor: self.table.descriptor(),
         }
     }
 
@@ -223,7 +224,7 @@ impl<'a> Sources<'a> {
     fn none_behind(&mut self, time: Time) -> bool {
         // SAFETY: table and index are open, the snapshot valid; what it sees was entered before it was taken.
         unsafe {
-            let is_mvcc = (*self.snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_MVCC;
+            let is_mvcc = self.snapshot.is_mvcc();
             is_mvcc && self.ends.none_behind(self.desc, time)
         }
     }

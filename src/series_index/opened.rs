@@ -1,9 +1,10 @@
 //! The chunks that a scan has opened last: many series share one, and rescans come to the same ones.
 
 use crate::chunk::chunk_cache;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::{Snapshot, Stamp};
 use crate::pg::tid::Tid;
 use crate::table::visible::OpenChunk;
-use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -12,7 +13,7 @@ use std::rc::Rc;
 /// which a chunk stays what it is.
 #[derive(Default)]
 pub struct Opened {
-    stamp: Option<(pg_sys::Snapshot, pg_sys::CommandId)>,
+    stamp: Option<Stamp>,
     chunks: Vec<OpenedChunk>,
     places: FxHashMap<Tid, usize>,
     /// The chunk that was asked for last: the next series is in it more often than not.
@@ -42,14 +43,14 @@ impl Opened {
     /// `table` must be open, `snapshot` valid.
     pub unsafe fn open(
         &mut self,
-        table: pg_sys::Relation,
+        table: Table<'_>,
         header: Tid,
-        snapshot: pg_sys::Snapshot,
+        snapshot: Snapshot<'_>,
     ) -> Option<Rc<OpenChunk>> {
         // SAFETY: by contract.
         unsafe {
-            let is_mvcc = (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_MVCC;
-            let stamp = is_mvcc.then(|| (snapshot, (*snapshot).curcid));
+            let is_mvcc = snapshot.is_mvcc();
+            let stamp = is_mvcc.then(|| snapshot.stamp());
             if stamp.is_none() || stamp != self.stamp || self.chunks.len() > MOST_OPENED {
                 self.clear();
                 self.stamp = stamp;

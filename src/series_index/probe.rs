@@ -8,10 +8,13 @@ use super::rows::{candidates, View};
 use super::section::is_null;
 use crate::chunk::reader::Reader;
 use crate::chunk::{dead_header, index_entries};
+use crate::pg::descriptor::Descriptor;
 use crate::pg::error;
 use crate::pg::leaf_probe;
 use crate::pg::leaf_range::Range;
 use crate::pg::nbtree::EntryScan;
+use crate::pg::relation::{Index, Table};
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use pgrx::pg_sys;
 use smallvec::SmallVec;
@@ -61,9 +64,7 @@ pub unsafe fn visit_section(
                 None => return,
             },
         };
-        if let Some(entries) =
-            leaf_probe::all_without_time(desc.index, core::ptr::null_mut(), first)
-        {
+        if let Some(entries) = leaf_probe::all_without_time(desc.index, Snapshot::NONE, first) {
             let headers = entries
                 .into_iter()
                 .filter_map(index_entries::header_of_entry);
@@ -101,7 +102,7 @@ pub enum Visited {
 /// # Safety
 /// As `visit_section`; `table` must be open too.
 pub unsafe fn visit_keyed(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     desc: &IndexDesc,
     key: &[pg_sys::Datum],
     from: i64,
@@ -116,7 +117,7 @@ pub unsafe fn visit_keyed(
         span: Some((lower, None)),
     };
     // SAFETY: by contract.
-    if unsafe { leaf_probe::has_none(desc.index, core::ptr::null_mut(), range) } {
+    if unsafe { leaf_probe::has_none(desc.index, Snapshot::NONE, range) } {
         return i64::MAX;
     }
     let mut values = vec![pg_sys::Datum::from(0usize); last + 1];
@@ -136,9 +137,9 @@ pub unsafe fn visit_keyed(
             if header.is_none() && last_end.is_none() && rows <= ends::PATIENCE {
                 continue;
             }
-            let descriptor = (*desc.index).rd_att;
+            let descriptor = desc.index.descriptor();
             let (to_values, to_nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
-            pg_sys::index_deform_tuple(tuple, descriptor, to_values, to_nulls);
+            pg_sys::index_deform_tuple(tuple, descriptor.as_ptr(), to_values, to_nulls);
             let end = desc.time_of(values[last], nulls[last]).1;
             if last_end.is_some_and(|last_end| last_end != end) {
                 break;
@@ -168,7 +169,7 @@ pub unsafe fn visit_keyed(
 pub unsafe fn rows_in(
     reader: &Reader,
     desc: &IndexDesc,
-    descriptor: pg_sys::TupleDesc,
+    descriptor: Descriptor<'_>,
     values: &[pg_sys::Datum],
 ) -> Vec<u32> {
     let mut found = Vec::new();
@@ -202,7 +203,7 @@ const GREATER_EQUAL: u32 = pg_sys::BTGreaterEqualStrategyNumber;
 unsafe fn begin(desc: &IndexDesc, keys: &[pg_sys::ScanKeyData]) -> EntryScan {
     // SAFETY: the callers' contract.
     unsafe {
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let any = Snapshot::any();
         let mut entries = EntryScan::begin(desc.index, any, keys.len());
         entries.restart(keys);
         entries
@@ -214,15 +215,15 @@ unsafe fn begin(desc: &IndexDesc, keys: &[pg_sys::ScanKeyData]) -> EntryScan {
 /// # Safety
 /// `index` must be open, `value` of the column's type.
 pub unsafe fn condition(
-    index: pg_sys::Relation,
+    index: Index<'_>,
     at: usize,
     strategy: u32,
     value: pg_sys::Datum,
 ) -> pg_sys::ScanKeyData {
     // SAFETY: by contract; the arrays have an entry for each column.
     unsafe {
-        let class = *(*index).rd_opcintype.add(at);
-        let family = *(*index).rd_opfamily.add(at);
+        let class = index.input_type(at);
+        let family = index.operator_family(at);
         let operator = pg_sys::get_opfamily_member(family, class, class, strategy as i16);
         let mut key = pg_sys::ScanKeyData::default();
         pg_sys::ScanKeyEntryInitialize(
@@ -231,7 +232,7 @@ pub unsafe fn condition(
             at as i16 + 1,
             strategy as u16,
             class,
-            *(*index).rd_indcollation.add(at),
+            index.collation(at),
             pg_sys::get_opcode(operator),
             value,
         );

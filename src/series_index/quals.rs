@@ -5,7 +5,7 @@
 //! columns, IN lists among them, become *sub-scans*, one per combination, in index order.
 
 use crate::chunk::index_entries;
-use crate::pg::relation;
+use crate::pg::relation::{self, Index};
 use crate::pg::varlena;
 use pgrx::pg_sys;
 use std::cmp::Ordering;
@@ -138,13 +138,13 @@ impl Quals {
     /// # Safety
     /// `index` must be open; the keys as the executor makes them.
     pub unsafe fn new(
-        index: pg_sys::Relation,
+        index: Index<'_>,
         keys: &[pg_sys::ScanKeyData],
         context: pg_sys::MemoryContext,
     ) -> Quals {
         // SAFETY: by contract.
         unsafe {
-            let key_columns = (*(*index).rd_index).indnkeyatts as usize - 1;
+            let key_columns = index.form().indnkeyatts as usize - 1;
             let mut quals = Quals {
                 key_columns,
                 ..Quals::default()
@@ -162,7 +162,7 @@ impl Quals {
 
     unsafe fn add(
         &mut self,
-        index: pg_sys::Relation,
+        index: Index<'_>,
         key: &pg_sys::ScanKeyData,
         context: pg_sys::MemoryContext,
     ) {
@@ -213,7 +213,7 @@ impl Quals {
 
     unsafe fn add_time(
         &mut self,
-        index: pg_sys::Relation,
+        index: Index<'_>,
         condition: Condition,
         context: pg_sys::MemoryContext,
     ) {
@@ -239,7 +239,7 @@ impl Quals {
     }
 
     /// Makes dimensions of equalities of the leading columns, and hands the other quals to nbtree.
-    unsafe fn choose_dimensions(&mut self, index: pg_sys::Relation) {
+    unsafe fn choose_dimensions(&mut self, index: Index<'_>) {
         let mut used = vec![false; self.keys.len()];
         for column in 0..self.key_columns {
             let found = self.keys.iter().position(|condition| {
@@ -282,7 +282,7 @@ impl Quals {
     }
 
     /// Makes scan keys for cells: a cell is named by its first key, so it may lie below a bound that keys in it do not.
-    unsafe fn choose_cells(&mut self, index: pg_sys::Relation) {
+    unsafe fn choose_cells(&mut self, index: Index<'_>) {
         // SAFETY: the caller's contract.
         unsafe {
             if index_entries::cell_length(index).is_none() {
@@ -363,7 +363,7 @@ impl Quals {
     ///
     /// # Safety
     /// `index` must be the quals' index.
-    pub unsafe fn series(&self, index: pg_sys::Relation) -> Option<Vec<pg_sys::Datum>> {
+    pub unsafe fn series(&self, index: Index<'_>) -> Option<Vec<pg_sys::Datum>> {
         if !self.names_series() || self.sub_scans() != 1 {
             return None;
         }
@@ -392,7 +392,7 @@ impl Quals {
     /// finding the chunk that reaches over it.
     pub unsafe fn upper_keys(
         &self,
-        index: pg_sys::Relation,
+        index: Index<'_>,
         context: pg_sys::MemoryContext,
     ) -> Option<(pg_sys::ScanKeyData, pg_sys::ScanKeyData)> {
         let [upper] = &self.uppers[..] else {
@@ -460,7 +460,7 @@ impl Quals {
     ///
     /// # Safety
     /// `index` must be the quals' index, its times of `length` bytes.
-    pub unsafe fn least_time(&self, index: pg_sys::Relation, length: i16) -> Option<i64> {
+    pub unsafe fn least_time(&self, index: Index<'_>, length: i16) -> Option<i64> {
         let bounds = self.lowers.iter().filter_map(|lower| {
             // SAFETY: by contract.
             let (_, left, right) = unsafe { types_of(index, &lower.key) };
@@ -492,7 +492,7 @@ impl Quals {
 /// The condition that a time is at least, or at most, what an equality asks for: its least or greatest
 /// argument where it is an IN list.
 unsafe fn bound(
-    index: pg_sys::Relation,
+    index: Index<'_>,
     condition: &Condition,
     strategy: u16,
     arguments: &[pg_sys::Datum],
@@ -526,7 +526,7 @@ unsafe fn bound(
 
 /// What a condition on the first key says of the cells of keys that satisfy it, if anything.
 unsafe fn bound_of_cell(
-    index: pg_sys::Relation,
+    index: Index<'_>,
     key: &pg_sys::ScanKeyData,
 ) -> Option<pg_sys::ScanKeyData> {
     if key.sk_flags & pg_sys::SK_ISNULL as i32 != 0 {
@@ -545,7 +545,7 @@ unsafe fn bound_of_cell(
 }
 
 /// What a key compares a column of integers with.
-unsafe fn integer_argument(index: pg_sys::Relation, key: &pg_sys::ScanKeyData) -> Option<i64> {
+unsafe fn integer_argument(index: Index<'_>, key: &pg_sys::ScanKeyData) -> Option<i64> {
     if key.sk_flags & pg_sys::SK_ISNULL as i32 != 0 {
         return None;
     }
@@ -556,7 +556,7 @@ unsafe fn integer_argument(index: pg_sys::Relation, key: &pg_sys::ScanKeyData) -
 
 /// The same key with another argument, if its type has that.
 unsafe fn with_integer(
-    index: pg_sys::Relation,
+    index: Index<'_>,
     key: &pg_sys::ScanKeyData,
     argument: i64,
 ) -> Option<pg_sys::ScanKeyData> {
@@ -573,10 +573,7 @@ unsafe fn with_integer(
 ///
 /// # Safety
 /// `index` must be open, and the key one of its columns'.
-pub unsafe fn own_value(
-    index: pg_sys::Relation,
-    key: &pg_sys::ScanKeyData,
-) -> Option<pg_sys::Datum> {
+pub unsafe fn own_value(index: Index<'_>, key: &pg_sys::ScanKeyData) -> Option<pg_sys::Datum> {
     if key.sk_strategy != EQUAL || key.sk_flags & pg_sys::SK_ISNULL as i32 != 0 {
         return None;
     }
@@ -603,25 +600,22 @@ fn integer_length(typ: pg_sys::Oid) -> Option<i16> {
 
 /// Operator family, type of the index column, and type of the arguments.
 unsafe fn types_of(
-    index: pg_sys::Relation,
+    index: Index<'_>,
     key: &pg_sys::ScanKeyData,
 ) -> (pg_sys::Oid, pg_sys::Oid, pg_sys::Oid) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let at = key.sk_attno as usize - 1;
-        let left = *(*index).rd_opcintype.add(at);
-        let right = if key.sk_subtype == pg_sys::InvalidOid {
-            left
-        } else {
-            key.sk_subtype
-        };
-        (*(*index).rd_opfamily.add(at), left, right)
-    }
+    let at = key.sk_attno as usize - 1;
+    let left = index.input_type(at);
+    let right = if key.sk_subtype == pg_sys::InvalidOid {
+        left
+    } else {
+        key.sk_subtype
+    };
+    (index.operator_family(at), left, right)
 }
 
 /// Arguments for a column of type char(n) as it keeps values: an argument of another length has the blanks that it came with.
 unsafe fn with_bytes_of_column(
-    index: pg_sys::Relation,
+    index: Index<'_>,
     key: &pg_sys::ScanKeyData,
     test: Test,
     context: pg_sys::MemoryContext,
@@ -629,7 +623,7 @@ unsafe fn with_bytes_of_column(
     // SAFETY: the caller's contract.
     let (attribute, argument) = unsafe {
         let column = key.sk_attno as usize - 1;
-        let attribute = &relation::attributes((*index).rd_att)[column];
+        let attribute = &index.attributes()[column];
         (attribute, types_of(index, key).2)
     };
     match test {
@@ -645,13 +639,13 @@ unsafe fn with_bytes_of_column(
 }
 
 /// See `Condition::comparable`.
-unsafe fn comparable_length(index: pg_sys::Relation, key: &pg_sys::ScanKeyData) -> Option<i16> {
+unsafe fn comparable_length(index: Index<'_>, key: &pg_sys::ScanKeyData) -> Option<i16> {
     // SAFETY: the caller's contract; a syscache look-up. Pseudotypes stand for a type of the column's.
     unsafe {
         let (_, left, right) = types_of(index, key);
         let column = key.sk_attno as usize - 1;
         if left == right {
-            Some(relation::attributes((*index).rd_att)[column].attlen)
+            Some(index.attributes()[column].attlen)
         } else {
             integer_length(left).and(integer_length(right))
         }
@@ -659,10 +653,7 @@ unsafe fn comparable_length(index: pg_sys::Relation, key: &pg_sys::ScanKeyData) 
 }
 
 /// See `Condition::integers`. The operators of a family agree with its orders of the types that they compare.
-unsafe fn integer_lengths(
-    index: pg_sys::Relation,
-    key: &pg_sys::ScanKeyData,
-) -> Option<(i16, i16)> {
+unsafe fn integer_lengths(index: Index<'_>, key: &pg_sys::ScanKeyData) -> Option<(i16, i16)> {
     let operator = u32::from(LESS)..=u32::from(GREATER);
     if !operator.contains(&u32::from(key.sk_strategy)) {
         return None;
@@ -671,11 +662,11 @@ unsafe fn integer_lengths(
     unsafe {
         let (family, left, right) = types_of(index, key);
         let column = key.sk_attno as usize - 1;
-        if !relation::orders_integers(index, column) {
+        if !index.orders_integers(column) {
             return None;
         }
         if left == right {
-            let length = relation::attributes((*index).rd_att)[column].attlen;
+            let length = index.attributes()[column].attlen;
             return Some((length, length));
         }
         let order = pg_sys::get_opfamily_proc(family, right, right, ORDER_FUNCTION);
@@ -686,7 +677,7 @@ unsafe fn integer_lengths(
 
 /// Arguments of a key in the order of the index, each once.
 unsafe fn in_order(
-    index: pg_sys::Relation,
+    index: Index<'_>,
     key: &pg_sys::ScanKeyData,
     arguments: &[pg_sys::Datum],
 ) -> Vec<pg_sys::Datum> {

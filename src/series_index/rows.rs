@@ -7,6 +7,7 @@ use crate::catalog::layout;
 use crate::chunk::index_entries;
 use crate::chunk::read::Content;
 use crate::chunk::reader::Reader;
+use crate::pg::descriptor::Descriptor;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
 use crate::table::visible::OpenChunk;
@@ -29,9 +30,9 @@ pub struct ChunkRows {
 /// What the functions of this module look at: a scan's index, table and quals.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
-    pub desc: &'a IndexDesc,
+    pub desc: &'a IndexDesc<'a>,
     pub quals: &'a Quals,
-    pub descriptor: pg_sys::TupleDesc,
+    pub descriptor: Descriptor<'a>,
 }
 
 impl ChunkRows {
@@ -115,7 +116,7 @@ pub unsafe fn rows_of_series(
     }
     // SAFETY: by contract.
     unsafe {
-        let attributes = relation::attributes(view.descriptor);
+        let attributes = view.descriptor.attributes();
         let columns = &view.desc.columns[..view.desc.key_columns()];
         let mut wanted: SmallVec<[i64; 4]> = SmallVec::new();
         for (&(value, isnull), &column) in key.values.iter().zip(columns) {
@@ -208,7 +209,7 @@ unsafe fn search(
     let mut ranges = ranges.to_vec();
     // SAFETY: the caller's contract.
     unsafe {
-        let attributes = relation::attributes(view.descriptor);
+        let attributes = view.descriptor.attributes();
         for (&(wanted, _), &column) in key.values.iter().zip(&view.desc.columns) {
             let attribute = &attributes[column];
             let wanted = integer(wanted, attribute)?;
@@ -245,10 +246,7 @@ fn integer(value: pg_sys::Datum, attribute: &pg_sys::FormData_pg_attribute) -> O
 /// # Safety
 /// `view` must be of the column's table.
 pub unsafe fn integer_of(value: pg_sys::Datum, column: usize, view: View) -> Option<i64> {
-    // SAFETY: by contract.
-    integer(value, unsafe {
-        &relation::attributes(view.descriptor)[column]
-    })
+    integer(value, &view.descriptor.attributes()[column])
 }
 
 /// Are the rows of a chunk in the order of the index?
@@ -378,7 +376,7 @@ unsafe fn narrow(
 ) {
     // SAFETY: the caller's contract; a syscache look-up.
     unsafe {
-        let attribute = &relation::attributes(view.descriptor)[column];
+        let attribute = &view.descriptor.attributes()[column];
         let typ = attribute.atttypid;
         let is_ordered =
             layout::is_time_type(typ) || layout::is_time_type(pg_sys::getBaseType(typ));

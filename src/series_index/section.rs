@@ -14,6 +14,8 @@ use crate::chunk::{chunk_cache, dead_header};
 use crate::pg::error;
 use crate::pg::leaf_probe;
 use crate::pg::nbtree::EntryScan;
+use crate::pg::relation::{Index, Table};
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
@@ -89,7 +91,7 @@ struct Look<'a> {
     place: Place<'a>,
     opened: &'a mut Opened,
     /// Where chunks may wait.
-    glance: Option<Glance>,
+    glance: Option<Glance<'a>>,
 }
 
 impl Look<'_> {
@@ -210,9 +212,9 @@ pub fn open_by_first_key(
 /// Where chunks are looked for.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
-    pub desc: &'a IndexDesc,
-    pub table: pg_sys::Relation,
-    pub snapshot: pg_sys::Snapshot,
+    pub desc: &'a IndexDesc<'a>,
+    pub table: Table<'a>,
+    pub snapshot: Snapshot<'a>,
 }
 
 impl<'a> Place<'a> {
@@ -221,8 +223,7 @@ impl<'a> Place<'a> {
         View {
             desc: self.desc,
             quals,
-            // SAFETY: the table is open.
-            descriptor: unsafe { (*self.table).rd_att },
+            descriptor: self.table.descriptor(),
         }
     }
 
@@ -356,7 +357,7 @@ impl Found {
 ///
 /// # Safety
 /// `index` must be an open series index.
-pub unsafe fn all_null(index: pg_sys::Relation) -> Vec<pg_sys::ScanKeyData> {
+pub unsafe fn all_null(index: Index<'_>) -> Vec<pg_sys::ScanKeyData> {
     // SAFETY: by contract.
     let columns = unsafe { index_entries::key_columns(index) }.len();
     (1..=columns).map(is_null).collect()

@@ -3,7 +3,7 @@
 use crate::catalog::layout;
 use crate::pg::error::{self, Code};
 use crate::pg::node;
-use crate::pg::relation;
+use crate::pg::relation::{self, Table};
 use pgrx::pg_sys;
 use std::ffi::CStr;
 
@@ -20,7 +20,7 @@ pub fn refuse(message: impl Into<String>, detail: &str, hint: &str) -> ! {
 ///
 /// # Safety
 /// `statement` must be a CREATE INDEX for a series index of `table`, which must be open.
-pub unsafe fn check(statement: *mut pg_sys::IndexStmt, table: pg_sys::Relation) {
+pub unsafe fn check(statement: *mut pg_sys::IndexStmt, table: Table<'_>) {
     // SAFETY: by contract; the elements are of the statement.
     unsafe {
         let elements = node::of_list::<pg_sys::IndexElem>((*statement).indexParams);
@@ -48,7 +48,7 @@ pub unsafe fn check(statement: *mut pg_sys::IndexStmt, table: pg_sys::Relation) 
 
 /// The column that an element names, if it is one, and no operator class is asked for.
 unsafe fn attribute_of<'a>(
-    table: pg_sys::Relation,
+    table: Table<'a>,
     element: *mut pg_sys::IndexElem,
 ) -> Option<&'a pg_sys::FormData_pg_attribute> {
     // SAFETY: the caller's contract; names are NUL-terminated.
@@ -61,7 +61,7 @@ unsafe fn attribute_of<'a>(
         let is_it = |attribute: &&pg_sys::FormData_pg_attribute| {
             !attribute.attisdropped && CStr::from_ptr(attribute.attname.data.as_ptr()) == name
         };
-        relation::attributes((*table).rd_att).iter().find(is_it)
+        table.attributes().iter().find(is_it)
     }
 }
 
@@ -101,13 +101,13 @@ fn refuse_key(attribute: &pg_sys::FormData_pg_attribute) -> ! {
 /// # Safety
 /// `table` must be open, `columns` be numbers of its columns, 0 for an expression.
 pub unsafe fn refuse_time(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     columns: &[i16],
     last: &pg_sys::FormData_pg_attribute,
 ) -> ! {
     // SAFETY: by contract.
     unsafe {
-        let attributes = relation::attributes((*table).rd_att);
+        let attributes = table.attributes();
         let is_time = |attribute: &&pg_sys::FormData_pg_attribute| {
             let base = pg_sys::getBaseType(attribute.atttypid);
             !attribute.attisdropped && layout::is_calendar_type(base)
@@ -123,7 +123,7 @@ pub unsafe fn refuse_time(
                 let list: Vec<_> = keys.copied().chain([time]).map(quoted).collect();
                 format!(
                     "Name the time column last: CREATE INDEX ON {} USING varve ({}).",
-                    relation::qualified_name(table),
+                    table.qualified_name(),
                     list.join(", ")
                 )
             }

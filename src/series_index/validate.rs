@@ -2,23 +2,19 @@
 
 use super::types::{self, refuse, SHAPE};
 use crate::catalog::layout;
-use crate::pg::relation;
+use crate::pg::relation::{self, Index, Table};
 use pgrx::pg_sys;
 
 /// Raises an error where `index` cannot be a series index of `table`.
 ///
 /// # Safety
 /// Both must be open; `info` describes the index.
-pub unsafe fn check(
-    table: pg_sys::Relation,
-    index: pg_sys::Relation,
-    info: *mut pg_sys::IndexInfo,
-) {
+pub unsafe fn check(table: Table<'_>, index: Index<'_>, info: *mut pg_sys::IndexInfo) {
     // SAFETY: by contract.
     unsafe {
         check_kind(info);
         let count = (*info).ii_NumIndexKeyAttrs as usize;
-        let attributes = relation::attributes((*table).rd_att);
+        let attributes = table.attributes();
         for at in 0..count {
             let number = (*info).ii_IndexAttrNumbers[at];
             if number <= 0 {
@@ -59,9 +55,9 @@ unsafe fn check_kind(info: *mut pg_sys::IndexInfo) {
     }
 }
 
-unsafe fn check_order(index: pg_sys::Relation, at: usize) {
+unsafe fn check_order(index: Index<'_>, at: usize) {
     // SAFETY: the caller's contract; rd_indoption has an entry for each key column.
-    let option = unsafe { *(*index).rd_indoption.add(at) } as u32;
+    let option = unsafe { *(*index.as_ptr()).rd_indoption.add(at) } as u32;
     if option & (pg_sys::INDOPTION_DESC | pg_sys::INDOPTION_NULLS_FIRST) != 0 {
         refuse(
             "series index with DESC or NULLS FIRST is not supported",
@@ -72,7 +68,7 @@ unsafe fn check_order(index: pg_sys::Relation, at: usize) {
 }
 
 unsafe fn check_time(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     info: *mut pg_sys::IndexInfo,
     attribute: &pg_sys::FormData_pg_attribute,
 ) {
@@ -86,10 +82,10 @@ unsafe fn check_time(
     }
 }
 
-unsafe fn check_key(index: pg_sys::Relation, at: usize, attribute: &pg_sys::FormData_pg_attribute) {
+unsafe fn check_key(index: Index<'_>, at: usize, attribute: &pg_sys::FormData_pg_attribute) {
     // SAFETY: the caller's contract; syscache look-ups.
     unsafe {
-        let collation = *(*index).rd_indcollation.add(at);
+        let collation = index.collation(at);
         if collation != pg_sys::InvalidOid && !pg_sys::get_collation_isdeterministic(collation) {
             refuse(
                 format!(

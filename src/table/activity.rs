@@ -1,7 +1,7 @@
 //! What others are doing to a chunk, as its header's tuple tells: who looks for a key asks, and locks nothing.
 
 use crate::pg::page::PageCursor;
-use crate::pg::relation;
+use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
 use pgrx::pg_sys;
@@ -19,7 +19,7 @@ pub enum Activity {
 ///
 /// # Safety
 /// `table` must be open, and the tuple protected by a snapshot.
-pub unsafe fn activity(table: pg_sys::Relation, at: Tid) -> Activity {
+pub unsafe fn activity(table: Table<'_>, at: Tid) -> Activity {
     let mut ended = None;
     loop {
         // SAFETY: by contract.
@@ -44,16 +44,16 @@ pub unsafe fn activity(table: pg_sys::Relation, at: Tid) -> Activity {
 
 /// Whether a header is being modified, and by whom; None where no tuple is.
 unsafe fn modification(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     at: Tid,
 ) -> Option<(pg_sys::TM_Result::Type, tuple::Xmax)> {
     // SAFETY: the caller's contract; the page is pinned and locked while it is looked at.
     unsafe {
         let mut cursor = PageCursor::new(table);
-        let item = cursor.tuple(at, relation::blocks(table))?;
+        let item = cursor.tuple(at, table.blocks())?;
         let buffer = cursor.buffer();
         Some(cursor.locked(|_| {
-            let mut found = item.to_heap_tuple(relation::oid(table));
+            let mut found = item.to_heap_tuple(table.oid());
             let command = pg_sys::GetCurrentCommandId(false) + 1;
             let state = pg_sys::HeapTupleSatisfiesUpdate(&mut found, command, buffer);
             (state, tuple::xmax(item.header))

@@ -9,7 +9,9 @@ use super::{handover, locks};
 use crate::chunk::chunk_cache;
 use crate::chunk::read::Chunk;
 use crate::pg::error::{self, Code};
-use crate::pg::relation::{self, Open};
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::{Open, Table};
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::transaction::{Access, PerTransaction};
 use pgrx::pg_sys;
@@ -139,29 +141,23 @@ thread_local! {
 
 fn key_of(chunk: &Chunk) -> Key {
     Key {
-        // SAFETY: the table is open while its chunks are used.
-        table: unsafe { relation::oid(chunk.table.get()) },
+        table: chunk.table().oid(),
         chunk: chunk.header.chunk,
     }
 }
 
 fn file_of(chunk: &Chunk) -> pg_sys::Oid {
-    // SAFETY: as above.
-    unsafe { relation::file_number(chunk.table.get()) }
+    chunk.table().file_number()
 }
 
 /// Up to which command a snapshot sees our own unwritten changes.
-unsafe fn horizon(snapshot: pg_sys::Snapshot) -> pg_sys::CommandId {
-    // SAFETY: null or valid by the callers' contracts.
-    unsafe {
-        if snapshot.is_null() {
-            return 0;
-        }
-        match (*snapshot).snapshot_type {
-            pg_sys::SnapshotType::SNAPSHOT_MVCC => (*snapshot).curcid,
-            pg_sys::SnapshotType::SNAPSHOT_ANY => 0,
-            _ => pg_sys::CommandId::MAX,
-        }
+unsafe fn horizon(snapshot: Snapshot<'_>) -> pg_sys::CommandId {
+    if snapshot.is_none() || snapshot.is_any() {
+        0
+    } else if snapshot.is_mvcc() {
+        snapshot.command()
+    } else {
+        pg_sys::CommandId::MAX
     }
 }
 
@@ -180,11 +176,10 @@ pub enum Hidden {
 ///
 /// # Safety
 /// `snapshot` must be null or valid.
-pub unsafe fn hidden(chunk: &Chunk, snapshot: pg_sys::Snapshot) -> Hidden {
+pub unsafe fn hidden(chunk: &Chunk, snapshot: Snapshot<'_>) -> Hidden {
     // SAFETY: by contract.
     let (horizon, any) = unsafe {
-        let any =
-            !snapshot.is_null() && (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_ANY;
+        let any = snapshot.is_any();
         (horizon(snapshot), any)
     };
     if any {
@@ -217,8 +212,8 @@ struct PassedBy {
 }
 
 impl PassedBy {
-    fn has(&self, key: Key, snapshot: pg_sys::Snapshot) -> bool {
-        snapshot as usize == self.snapshot && self.chunks.contains(&key)
+    fn has(&self, key: Key, snapshot: Snapshot<'_>) -> bool {
+        snapshot.address() == self.snapshot && self.chunks.contains(&key)
     }
 }
 
@@ -227,11 +222,11 @@ impl PassedBy {
 ///
 /// # Safety
 /// `snapshot` must stay where it is until `pass_by_nothing` is called, or an error ends the subtransaction.
-pub unsafe fn pass_by(chunk: &Chunk, snapshot: pg_sys::Snapshot) {
+pub unsafe fn pass_by(chunk: &Chunk, snapshot: Snapshot<'_>) {
     PASSED_BY.with_borrow_mut(|passed| {
-        if passed.snapshot != snapshot as usize {
+        if passed.snapshot != snapshot.address() {
             passed.chunks.clear();
-            passed.snapshot = snapshot as usize;
+            passed.snapshot = snapshot.address();
         }
         passed.chunks.insert(key_of(chunk));
     });
@@ -246,7 +241,7 @@ pub fn pass_by_nothing() {
 ///
 /// # Safety
 /// `snapshot` must be null or valid.
-pub unsafe fn is_hidden(chunk: &Chunk, row: u32, snapshot: pg_sys::Snapshot) -> bool {
+pub unsafe fn is_hidden(chunk: &Chunk, row: u32, snapshot: Snapshot<'_>) -> bool {
     // SAFETY: by contract.
     let horizon = unsafe { horizon(snapshot) };
     chunk.map.contains(row) || change(chunk, row).is_some_and(|(stamp, _)| stamp.shown_as < horizon)
@@ -381,12 +376,12 @@ fn uses_one_snapshot() -> bool {
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn note_followed(table: pg_sys::Relation, mover: pg_sys::TransactionId) {
+pub unsafe fn note_followed(table: Table<'_>, mover: pg_sys::TransactionId) {
     if uses_one_snapshot() {
         // SAFETY: by contract, inside a transaction.
         let followed = unsafe {
             Followed {
-                table: relation::oid(table),
+                table: table.oid(),
                 command: pg_sys::GetCurrentCommandId(false),
                 mover,
                 sub: pg_sys::GetCurrentSubTransactionId(),
@@ -405,23 +400,19 @@ pub unsafe fn note_followed(table: pg_sys::Relation, mover: pg_sys::TransactionI
 ///
 /// # Safety
 /// `table` must be open, `snapshot` null or valid.
-pub unsafe fn check_readable(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) {
+pub unsafe fn check_readable(table: Table<'_>, snapshot: Snapshot<'_>) {
     if STATE.with_borrow(|state| state.followed.is_empty()) {
         return;
     }
-    // SAFETY: by contract.
-    let (oid, horizon) = unsafe {
-        if snapshot.is_null() || (*snapshot).snapshot_type != pg_sys::SnapshotType::SNAPSHOT_MVCC {
-            return;
-        }
-        (relation::oid(table), (*snapshot).curcid)
-    };
+    if !snapshot.is_mvcc() {
+        return;
+    }
+    let (oid, horizon) = (table.oid(), snapshot.command());
     let is_stale = STATE.with_borrow(|state| {
         state.followed.iter().any(|followed| {
-            // SAFETY: an MVCC snapshot.
             followed.table == oid
                 && followed.command < horizon
-                && unsafe { pg_sys::XidInMVCCSnapshot(followed.mover, snapshot) }
+                && snapshot.is_running(followed.mover)
         })
     });
     if is_stale {
@@ -509,10 +500,9 @@ pub fn flush_finally(prepares: bool) {
 ///
 /// # Safety
 /// `table` must be open and locked exclusively.
-pub unsafe fn flush_before_rewrite(table: pg_sys::Relation) {
+pub unsafe fn flush_before_rewrite(table: Table<'_>) {
     flush_where(|_| true, When::Before);
-    // SAFETY: by contract.
-    let oid = unsafe { relation::oid(table) };
+    let oid = table.oid();
     let is_left = STATE.with_borrow(|state| {
         let of_table = |(key, touched): (&Key, &Touched)| {
             key.table == oid && touched.unwritten.borrow().count() > 0
@@ -597,11 +587,10 @@ fn write_chunk(key: Key, sub: pg_sys::SubTransactionId, when: When) {
             (touched.is_whole(), !touched.versions.is_empty()),
         )
     });
-    let Some(table) = Open::existing_table(key.table, pg_sys::RowExclusiveLock) else {
+    let Some(table) = Open::existing_table(key.table, LockMode::RowExclusive) else {
         return; // Dropped since.
     };
-    // SAFETY: the table is open.
-    if unsafe { relation::file_number(table.rel()) } != file {
+    if table.rel().file_number() != file {
         return; // Rewritten or truncated since: the rows are gone with the file.
     }
     let Newest::At(mut tid) = newest else {
@@ -673,10 +662,10 @@ fn write_changes(
             // The transaction reads on by a snapshot that may not show all notes.
             When::Before if uses_one_snapshot() => {
                 let snapshot = pg_sys::GetTransactionSnapshot();
-                chunk_cache::reader_to_replace(table.rel(), tid, snapshot)
+                chunk_cache::reader_to_replace(table.rel(), tid, Snapshot::from_ptr(snapshot))
             }
             _ => {
-                let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+                let any = Snapshot::any();
                 chunk_cache::reader_at(table.rel(), tid, any)
             }
         }
@@ -703,7 +692,7 @@ fn write_changes(
 fn count_deleted(table: &Open, changed: &DeleteMap) {
     for _ in 0..changed.deleted() {
         // SAFETY: the table is open.
-        unsafe { pg_sys::pgstat_count_heap_delete(table.rel()) };
+        unsafe { pg_sys::pgstat_count_heap_delete(table.rel().as_ptr()) };
     }
 }
 

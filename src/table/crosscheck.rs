@@ -8,7 +8,8 @@ use crate::chunk::inspect;
 use crate::chunk::reader::Reader;
 use crate::chunk::tuple_kind::TupleKind;
 use crate::pg::page::PageCursor;
-use crate::pg::relation;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::transaction::{Access, PerTransaction};
 use crate::pg::tuple;
@@ -29,15 +30,15 @@ thread_local! {
 /// # Safety
 /// `table` must be open, `crosscheck` null or the transaction's snapshot, `known` protected by another.
 pub unsafe fn passes(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     known: Tid,
     newest: &Reader,
     row: u32,
-    crosscheck: pg_sys::Snapshot,
+    crosscheck: Snapshot<'_>,
 ) -> bool {
     // SAFETY: by contract.
     unsafe {
-        crosscheck.is_null()
+        crosscheck.is_none()
             || !known.is_virtual() && sees_tuple(table, known, crosscheck)
             || visible::visible_row(table, Tid::of_row(newest.chunk.tid, row), crosscheck).is_some()
             || sees_chunk(table, newest.chunk.header.chunk, crosscheck)
@@ -48,16 +49,12 @@ pub unsafe fn passes(
 ///
 /// # Safety
 /// `table` must be open, `snapshot` valid, `at` the TID of a compressed row that is there.
-pub unsafe fn sees_row_of_newer(
-    table: pg_sys::Relation,
-    at: Tid,
-    snapshot: pg_sys::Snapshot,
-) -> bool {
+pub unsafe fn sees_row_of_newer(table: Table<'_>, at: Tid, snapshot: Snapshot<'_>) -> bool {
     // SAFETY: by contract.
     unsafe {
-        let is_of_transaction = (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_MVCC
-            && pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32;
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let is_of_transaction =
+            snapshot.is_mvcc() && pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32;
+        let any = Snapshot::any();
         is_of_transaction
             && visible::visible_row(table, at, any)
                 .is_some_and(|(newest, _)| sees_chunk(table, newest.chunk.header.chunk, snapshot))
@@ -65,23 +62,25 @@ pub unsafe fn sees_row_of_newer(
 }
 
 /// A row of the tail, which was sealed when it was about to be changed.
-unsafe fn sees_tuple(table: pg_sys::Relation, at: Tid, crosscheck: pg_sys::Snapshot) -> bool {
+unsafe fn sees_tuple(table: Table<'_>, at: Tid, crosscheck: Snapshot<'_>) -> bool {
     // SAFETY: the caller's contract; the page is pinned and locked while it is looked at.
     unsafe {
         let mut cursor = PageCursor::new(table);
-        let Some(item) = cursor.tuple(at, relation::blocks(table)) else {
+        let Some(item) = cursor.tuple(at, table.blocks()) else {
             return false;
         };
         let buffer = cursor.buffer();
-        let mut found = item.to_heap_tuple(relation::oid(table));
-        cursor.locked(|_| pg_sys::HeapTupleSatisfiesVisibility(&mut found, crosscheck, buffer))
+        let mut found = item.to_heap_tuple(table.oid());
+        cursor.locked(|_| {
+            pg_sys::HeapTupleSatisfiesVisibility(&mut found, crosscheck.as_ptr(), buffer)
+        })
     }
 }
 
-unsafe fn sees_chunk(table: pg_sys::Relation, chunk: u64, crosscheck: pg_sys::Snapshot) -> bool {
+unsafe fn sees_chunk(table: Table<'_>, chunk: u64, crosscheck: Snapshot<'_>) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
-        let key = (relation::oid(table), relation::file_number(table));
+        let key = (table.oid(), table.file_number());
         let known = SEEN.with_borrow(|seen| Some(seen.get(&key)?.contains(&chunk)));
         known.unwrap_or_else(|| {
             let mut chunks = FxHashSet::default();

@@ -3,6 +3,7 @@
 //! changes another row of the chunk, and the TID of a row that was sealed is that of a tuple which another transaction has deleted:
 //! both may be vacuumed, and something else be put in their places. A snapshot that the transaction keeps prevents that.
 
+use crate::pg::relation::Table;
 use crate::pg::transaction::{Access, PerTransaction};
 use pgrx::pg_sys;
 
@@ -15,7 +16,7 @@ thread_local! {
 ///
 /// # Safety
 /// `table` must be open; to be called with the snapshot active by which the row was found.
-pub unsafe fn keep_for_triggers(table: pg_sys::Relation) {
+pub unsafe fn keep_for_triggers(table: Table<'_>) {
     if KEPT.with_borrow(Option::is_some) {
         return;
     }
@@ -34,15 +35,17 @@ pub unsafe fn keep_for_triggers(table: pg_sys::Relation) {
     }
 }
 
-unsafe fn has_deferrable_triggers(table: pg_sys::Relation) -> bool {
+unsafe fn has_deferrable_triggers(table: Table<'_>) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
-        let found = (*table).trigdesc;
-        if found.is_null() || !((*found).trig_delete_after_row || (*found).trig_update_after_row) {
+        let Some(found) = table.triggers() else {
+            return false;
+        };
+        if !(found.trig_delete_after_row || found.trig_update_after_row) {
             return false;
         }
-        let count = (*found).numtriggers as usize;
-        let triggers = core::slice::from_raw_parts((*found).triggers, count);
+        let count = found.numtriggers as usize;
+        let triggers = core::slice::from_raw_parts(found.triggers, count);
         triggers.iter().any(|trigger| trigger.tgdeferrable)
     }
 }

@@ -7,7 +7,9 @@ use crate::chunk::chunk_cache::{self, Written};
 use crate::chunk::read::Chunk;
 use crate::chunk::read::Damage;
 use crate::chunk::reader::Reader;
-use crate::pg::relation;
+use crate::pg::descriptor::Descriptor;
+use crate::pg::relation::{self, Table};
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
@@ -20,13 +22,18 @@ use varve_columns::summary::Bound;
 ///
 /// # Safety
 /// `found` must be a tuple of this descriptor.
-pub unsafe fn deform(found: pg_sys::HeapTuple, descriptor: pg_sys::TupleDesc) -> Values {
+pub unsafe fn deform(found: pg_sys::HeapTuple, descriptor: Descriptor<'_>) -> Values {
     // SAFETY: the caller's contract.
     unsafe {
-        let natts = (*descriptor).natts as usize;
+        let natts = descriptor.len();
         let mut values = vec![pg_sys::Datum::from(0usize); natts];
         let mut nulls = vec![true; natts];
-        pg_sys::heap_deform_tuple(found, descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
+        pg_sys::heap_deform_tuple(
+            found,
+            descriptor.as_ptr(),
+            values.as_mut_ptr(),
+            nulls.as_mut_ptr(),
+        );
         values.into_iter().zip(nulls).collect()
     }
 }
@@ -35,10 +42,10 @@ pub unsafe fn deform(found: pg_sys::HeapTuple, descriptor: pg_sys::TupleDesc) ->
 ///
 /// # Safety
 /// Both must be rows of this descriptor.
-pub unsafe fn equal(descriptor: pg_sys::TupleDesc, a: &Values, b: &Values) -> bool {
+pub unsafe fn equal(descriptor: Descriptor<'_>, a: &Values, b: &Values) -> bool {
     // SAFETY: both are rows of this descriptor.
     unsafe {
-        let attributes = relation::attributes(descriptor);
+        let attributes = descriptor.attributes();
         a.iter().zip(b).zip(attributes).all(|((a, b), attribute)| {
             attribute.attisdropped
                 || a.1 == b.1 && (a.1 || relation::same_image(a.0, b.0, attribute))
@@ -80,14 +87,13 @@ impl ChunkSet {
     /// `table` must be open; `headers`, in the order of their places, must have been written or deleted by `by`,
     /// and stay while this transaction asks for them.
     pub unsafe fn new(
-        table: pg_sys::Relation,
+        table: Table<'_>,
         by: pg_sys::TransactionId,
         headers: &[Written],
         rows: Rows,
     ) -> ChunkSet {
         let mut set = ChunkSet {
-            // SAFETY: by contract.
-            file: unsafe { relation::file_number(table) },
+            file: table.file_number(),
             by,
             rows,
             members: Vec::with_capacity(headers.len()),
@@ -102,17 +108,13 @@ impl ChunkSet {
         set
     }
 
-    unsafe fn open(
-        &self,
-        table: pg_sys::Relation,
-        header: Tid,
-    ) -> Option<Result<Rc<Reader>, Damage>> {
+    unsafe fn open(&self, table: Table<'_>, header: Tid) -> Option<Result<Rc<Reader>, Damage>> {
         // SAFETY: the callers' contract.
         unsafe {
             match self.rows {
                 Rows::Written => chunk_cache::try_reader_as_written(table, header),
                 Rows::Left => {
-                    let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+                    let any = Snapshot::any();
                     chunk_cache::try_reader_at(table, header, any)
                 }
             }
@@ -120,16 +122,16 @@ impl ChunkSet {
     }
 
     /// The reader of a header, if its tuple is still there.
-    unsafe fn reader(&self, table: pg_sys::Relation, header: &Written) -> Option<Rc<Reader>> {
+    unsafe fn reader(&self, table: Table<'_>, header: &Written) -> Option<Rc<Reader>> {
         // SAFETY: the callers' contract.
         unsafe {
             self.open(table, header.tid)?
-                .map_err(|damage| damage.raise(&relation::name(table), header.chunk, header.tid))
+                .map_err(|damage| damage.raise(&table.name(), header.chunk, header.tid))
                 .ok()
         }
     }
 
-    unsafe fn add(&mut self, table: pg_sys::Relation, header: Written) {
+    unsafe fn add(&mut self, table: Table<'_>, header: Written) {
         let at = self.members.len();
         // SAFETY: the caller's contract.
         unsafe {
@@ -151,7 +153,7 @@ impl ChunkSet {
                 && statics.keys == self.keys
                 && self.keys.iter().all(is_constant);
             if of_series {
-                let descriptor = (*table).rd_att;
+                let descriptor = table.descriptor();
                 let key = prints::of_attributes(descriptor, &self.keys, |at| {
                     reader.value(descriptor, 0, at)
                 });
@@ -168,11 +170,11 @@ impl ChunkSet {
     ///
     /// # Safety
     /// `table` must be the set's and open; `values` a row of it.
-    pub unsafe fn rows_equal(&self, table: pg_sys::Relation, values: &Values) -> Vec<Tid> {
+    pub unsafe fn rows_equal(&self, table: Table<'_>, values: &Values) -> Vec<Tid> {
         let mut places = Vec::new();
         // SAFETY: by contract.
         unsafe {
-            let descriptor = (*table).rd_att;
+            let descriptor = table.descriptor();
             let key = prints::of_attributes(descriptor, &self.keys, |at| values[at]);
             let print = prints::of_row(descriptor, values);
             let series = self.of_series.get(&key).into_iter().flatten();
@@ -186,7 +188,7 @@ impl ChunkSet {
 
     unsafe fn search(
         &self,
-        table: pg_sys::Relation,
+        table: Table<'_>,
         member: &Member,
         values: &Values,
         print: u32,
@@ -195,7 +197,7 @@ impl ChunkSet {
         let header = &member.header;
         // SAFETY: the caller's contract.
         unsafe {
-            let descriptor = (*table).rd_att;
+            let descriptor = table.descriptor();
             let time = member
                 .time
                 .and_then(|number| time_of(descriptor, values, number));
@@ -235,10 +237,9 @@ impl ChunkSet {
 }
 
 /// The time of a row as headers state times, if it has one.
-unsafe fn time_of(descriptor: pg_sys::TupleDesc, values: &Values, number: u16) -> Option<i64> {
+unsafe fn time_of(descriptor: Descriptor<'_>, values: &Values, number: u16) -> Option<i64> {
     let at = usize::from(number) - 1;
-    // SAFETY: the caller's contract.
-    let attribute = unsafe { relation::attributes(descriptor) }.get(at)?;
+    let attribute = descriptor.attributes().get(at)?;
     let &(value, null) = values.get(at)?;
     (!null).then(|| as_integer(value, attribute)).flatten()
 }
@@ -254,10 +255,10 @@ fn as_integer(value: pg_sys::Datum, attribute: &pg_sys::FormData_pg_attribute) -
 }
 
 /// Do the bounds of some column say that a chunk has no such row?
-unsafe fn excludes(descriptor: pg_sys::TupleDesc, chunk: &Chunk, values: &Values) -> bool {
+unsafe fn excludes(descriptor: Descriptor<'_>, chunk: &Chunk, values: &Values) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
-        let attributes = relation::attributes(descriptor);
+        let attributes = descriptor.attributes();
         let columns = chunk.columns.columns();
         columns
             .iter()

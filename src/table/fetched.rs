@@ -3,6 +3,7 @@
 
 use super::visible::OpenChunk;
 use crate::chunk::reader::Reader;
+use crate::pg::snapshot::{Snapshot, Stamp};
 use crate::pg::tid::Tid;
 use pgrx::pg_sys;
 use std::rc::Rc;
@@ -25,7 +26,7 @@ const RECENT_BYTES: usize = 32 << 20;
 /// A chunk that a fetch keeps open.
 pub struct RecentChunk {
     pub header: Tid,
-    pub snapshot: (pg_sys::Snapshot, pg_sys::CommandId),
+    pub snapshot: Stamp,
     pub open: Rc<OpenChunk>,
 }
 
@@ -48,12 +49,12 @@ pub fn remember(recent: &mut Vec<RecentChunk>, chunk: RecentChunk) {
 /// `fetch` must come from `index_fetch_begin`, `snapshot` must be the scan's.
 pub unsafe fn offer(
     fetch: *mut pg_sys::IndexFetchTableData,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'_>,
     open: &Rc<OpenChunk>,
 ) {
     // SAFETY: by contract.
     unsafe {
-        let stamp = (snapshot, (*snapshot).curcid);
+        let stamp = snapshot.stamp();
         let recent = &mut *(*fetch.cast::<VarveFetch>()).recent;
         let is_known = |last: &RecentChunk| last.snapshot == stamp && Rc::ptr_eq(&last.open, open);
         if recent.last().is_some_and(is_known) {
@@ -89,11 +90,10 @@ pub unsafe fn leave(fetch: *mut pg_sys::IndexFetchTableData, open: &OpenChunk) {
 pub unsafe fn offer_unchanged(fetch: *mut pg_sys::IndexFetchTableData, reader: Rc<Reader>) {
     // SAFETY: by contract.
     unsafe {
-        let none = core::ptr::null_mut();
         let chunk = RecentChunk {
             header: reader.chunk.tid,
-            snapshot: (none, 0),
-            open: Rc::new(OpenChunk::new(reader, none)),
+            snapshot: Stamp::NONE,
+            open: Rc::new(OpenChunk::new(reader, Snapshot::NONE)),
         };
         remember(&mut *(*fetch.cast::<VarveFetch>()).recent, chunk);
     }

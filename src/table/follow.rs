@@ -6,7 +6,8 @@ use crate::chunk::slot;
 use crate::pg::error::{self, Code};
 use crate::pg::heap::heap_callback;
 use crate::pg::page::PageCursor;
-use crate::pg::relation;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
 use crate::pg::tuple;
 use crate::table::changes;
@@ -31,7 +32,7 @@ pub fn raise_moved_to_another_partition() -> ! {
 /// # Safety
 /// `table` must be open; `failure` as heapam filled it for the row at `at`.
 pub unsafe fn after_seal(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     at: Tid,
     result: Outcome,
     failure: *mut pg_sys::TM_FailureData,
@@ -48,11 +49,7 @@ pub unsafe fn after_seal(
 }
 
 /// The new place of a tail row that `mover` sealed.
-unsafe fn sealed_row(
-    table: pg_sys::Relation,
-    at: Tid,
-    mover: pg_sys::TransactionId,
-) -> Option<Tid> {
+unsafe fn sealed_row(table: Table<'_>, at: Tid, mover: pg_sys::TransactionId) -> Option<Tid> {
     // SAFETY: the caller's contract.
     unsafe {
         changes::note_followed(table, mover);
@@ -67,22 +64,22 @@ unsafe fn sealed_row(
 /// `table` must be open; `last`, the version of the chunk's header that `mover` deleted, is protected by a
 /// snapshot.
 pub unsafe fn moved_row(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     last: Tid,
     row: u32,
     mover: pg_sys::TransactionId,
 ) -> Option<Tid> {
     // SAFETY: by contract.
     unsafe {
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let any = Snapshot::any();
         let moved = chunk_cache::reader_at(table, last, any)?;
         if moved.chunk.map.contains(row) {
             return None;
         }
         changes::note_followed(table, mover);
         let values_of = || {
-            let descriptor = (*table).rd_att;
-            let natts = (*descriptor).natts as usize;
+            let descriptor = table.descriptor();
+            let natts = descriptor.len();
             (0..natts)
                 .map(|at| moved.value(descriptor, row, at))
                 .collect()
@@ -96,7 +93,7 @@ pub unsafe fn moved_row(
 ///
 /// # Safety
 /// `table` must be open, `snapshot` valid; the cursor's snapshot must still be held.
-pub unsafe fn latest(table: pg_sys::Relation, at: Tid, snapshot: pg_sys::Snapshot) -> Option<Tid> {
+pub unsafe fn latest(table: Table<'_>, at: Tid, snapshot: Snapshot<'_>) -> Option<Tid> {
     let mut place = Place::Gone(Some(at));
     while let Place::Gone(next) = place {
         error::check_interrupts();
@@ -122,14 +119,14 @@ enum Place {
 }
 
 unsafe fn compressed_place(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     header: Tid,
     row: u32,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'_>,
 ) -> Place {
     // SAFETY: the caller's contract.
     unsafe {
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let any = Snapshot::any();
         let Some(seen) = chunk_cache::reader_at(table, header, any) else {
             return Place::Gone(None);
         };
@@ -154,17 +151,18 @@ unsafe fn compressed_place(
     }
 }
 
-unsafe fn tail_place(table: pg_sys::Relation, at: Tid, snapshot: pg_sys::Snapshot) -> Place {
+unsafe fn tail_place(table: Table<'_>, at: Tid, snapshot: Snapshot<'_>) -> Place {
     // SAFETY: the caller's contract; every TID is checked for a normal line pointer.
     unsafe {
         let mut cursor = PageCursor::new(table);
-        let Some(item) = cursor.tuple(at, relation::blocks(table)) else {
+        let Some(item) = cursor.tuple(at, table.blocks()) else {
             return Place::Gone(None);
         };
-        let mut found = item.to_heap_tuple(relation::oid(table));
+        let mut found = item.to_heap_tuple(table.oid());
         let buffer = cursor.buffer();
-        let visible =
-            cursor.locked(|_| pg_sys::HeapTupleSatisfiesVisibility(&mut found, snapshot, buffer));
+        let visible = cursor.locked(|_| {
+            pg_sys::HeapTupleSatisfiesVisibility(&mut found, snapshot.as_ptr(), buffer)
+        });
         if visible {
             return Place::Here(at);
         }
@@ -175,7 +173,7 @@ unsafe fn tail_place(table: pg_sys::Relation, at: Tid, snapshot: pg_sys::Snapsho
                 let next = tuple::ctid(item.header);
                 let follows = next != at
                     && cursor
-                        .tuple(next, relation::blocks(table))
+                        .tuple(next, table.blocks())
                         .is_some_and(|item| tuple::xmin(item.header) == updater);
                 Place::Gone(follows.then_some(next))
             }
@@ -184,11 +182,11 @@ unsafe fn tail_place(table: pg_sys::Relation, at: Tid, snapshot: pg_sys::Snapsho
 }
 
 /// Who took the tuple at `at` away, for good or in this transaction, and whether its rows moved.
-unsafe fn taken(table: pg_sys::Relation, at: Tid) -> Option<(pg_sys::TransactionId, bool)> {
+unsafe fn taken(table: Table<'_>, at: Tid) -> Option<(pg_sys::TransactionId, bool)> {
     // SAFETY: the caller's contract.
     unsafe {
         let mut cursor = PageCursor::new(table);
-        let item = cursor.tuple(at, relation::blocks(table))?;
+        let item = cursor.tuple(at, table.blocks())?;
         let taker = cursor.locked(|_| tuple::deleter(item.header))?;
         let certain = pg_sys::TransactionIdIsCurrentTransactionId(taker)
             || pg_sys::TransactionIdDidCommit(taker);
@@ -203,9 +201,9 @@ unsafe fn taken(table: pg_sys::Relation, at: Tid) -> Option<(pg_sys::Transaction
 /// The arguments are those of the table AM's `tuple_lock`.
 #[expect(clippy::too_many_arguments, reason = "the table AM's signature")]
 pub unsafe fn lock_tail_row(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     item: pg_sys::ItemPointer,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'_>,
     slot: *mut pg_sys::TupleTableSlot,
     command: pg_sys::CommandId,
     mode: pg_sys::LockTupleMode::Type,
@@ -221,9 +219,9 @@ pub unsafe fn lock_tail_row(
             let result = slot::as_heap(slot, || {
                 heap_callback!(
                     tuple_lock,
-                    table,
+                    table.as_ptr(),
                     item,
-                    snapshot,
+                    snapshot.as_ptr(),
                     slot,
                     command,
                     mode,
@@ -263,7 +261,7 @@ pub unsafe fn lock_tail_row(
 /// # Safety
 /// As `lock_tail_row`.
 pub unsafe fn lock_successor(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     item: pg_sys::ItemPointer,
     slot: *mut pg_sys::TupleTableSlot,
     command: pg_sys::CommandId,
@@ -273,7 +271,7 @@ pub unsafe fn lock_successor(
 ) -> Outcome {
     // SAFETY: by contract.
     unsafe {
-        let found = PageCursor::new(table).tuple(tid::read(item), relation::blocks(table));
+        let found = PageCursor::new(table).tuple(tid::read(item), table.blocks());
         let Some(found) = found else {
             return pg_sys::TM_Result::TM_Deleted;
         };
@@ -282,7 +280,7 @@ pub unsafe fn lock_successor(
             Step::Lock => lock_tail_row(
                 table,
                 item,
-                core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData),
+                Snapshot::any(),
                 slot,
                 command,
                 request.mode,
@@ -304,7 +302,7 @@ enum Step {
 /// Walks a chain of updates from `item`, whose writer must be `failure.xmax`, to a version that is not
 /// updated by a committed transaction. Waits for transactions in progress as `policy` says.
 unsafe fn walk_chain(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     item: pg_sys::ItemPointer,
     command: pg_sys::CommandId,
     policy: pg_sys::LockWaitPolicy::Type,
@@ -317,14 +315,14 @@ unsafe fn walk_chain(
         loop {
             error::check_interrupts();
             let at = tid::read(item);
-            let Some(found) = cursor.tuple(at, relation::blocks(table)) else {
+            let Some(found) = cursor.tuple(at, table.blocks()) else {
                 return Step::Stop(pg_sys::TM_Result::TM_Deleted);
             };
             if tuple::xmin(found.header) != writer {
                 return Step::Stop(pg_sys::TM_Result::TM_Deleted);
             }
             let mut dirty = chunk_cache::dirty_snapshot();
-            let mut heap_tuple = found.to_heap_tuple(relation::oid(table));
+            let mut heap_tuple = found.to_heap_tuple(table.oid());
             let buffer = cursor.buffer();
             let live = cursor.locked(|_| {
                 pg_sys::HeapTupleSatisfiesVisibility(&mut heap_tuple, &mut dirty, buffer)
@@ -362,7 +360,7 @@ unsafe fn walk_chain(
 
 /// Waits for a transaction as `policy` says; an outcome instead where it must not wait.
 unsafe fn wait_for(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     xid: pg_sys::TransactionId,
     item: pg_sys::ItemPointer,
     policy: pg_sys::LockWaitPolicy::Type,
@@ -370,7 +368,12 @@ unsafe fn wait_for(
     // SAFETY: the caller's contract.
     unsafe {
         if policy == pg_sys::LockWaitPolicy::LockWaitBlock {
-            pg_sys::XactLockTableWait(xid, table, item, pg_sys::XLTW_Oper::XLTW_FetchUpdated);
+            pg_sys::XactLockTableWait(
+                xid,
+                table.as_ptr(),
+                item,
+                pg_sys::XLTW_Oper::XLTW_FetchUpdated,
+            );
             return None;
         }
         if pg_sys::ConditionalXactLockTableWait(xid) {
@@ -383,7 +386,7 @@ unsafe fn wait_for(
             Code::ERRCODE_LOCK_NOT_AVAILABLE,
             format!(
                 "could not obtain lock on row in relation \"{}\"",
-                relation::name(table)
+                table.name()
             ),
             "",
             "",

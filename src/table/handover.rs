@@ -3,9 +3,10 @@
 //! xmax, where heap_update would have put them. The new version is nobody else's business until we commit; until then the
 //! compressed row stands for it, whose lock we take first if we touch the new version again.
 
+use crate::pg::lock_mode::LockMode;
 use crate::pg::lock_tags::{self, Tag, Taken};
 use crate::pg::page::Page;
-use crate::pg::relation;
+use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
 use crate::pg::transaction::{Access, PerTransaction};
 use crate::pg::tuple;
@@ -30,19 +31,17 @@ thread_local! {
 ///
 /// # Safety
 /// `table` must be open; the same holds for the functions below.
-pub unsafe fn note_version(table: pg_sys::Relation, at: Tid, chunk: u64, row: u32) {
-    // SAFETY: by contract.
-    let key = unsafe { (relation::oid(table), at) };
+pub unsafe fn note_version(table: Table<'_>, at: Tid, chunk: u64, row: u32) {
+    let key = (table.oid(), at);
     VERSIONS.with_borrow_mut(|versions| versions.insert(key, Origin { chunk, row }));
 }
 
-unsafe fn origin(table: pg_sys::Relation, at: Tid) -> Option<Origin> {
+unsafe fn origin(table: Table<'_>, at: Tid) -> Option<Origin> {
     VERSIONS.with_borrow(|versions| {
         if versions.is_empty() {
             return None;
         }
-        // SAFETY: the caller's contract.
-        let key = unsafe { (relation::oid(table), at) };
+        let key = (table.oid(), at);
         versions.get(&key).copied()
     })
 }
@@ -51,7 +50,7 @@ unsafe fn origin(table: pg_sys::Relation, at: Tid) -> Option<Origin> {
 ///
 /// # Safety
 /// See `note_version`.
-pub unsafe fn note_next_version(table: pg_sys::Relation, at: Tid, next: Tid) {
+pub unsafe fn note_next_version(table: Table<'_>, at: Tid, next: Tid) {
     // SAFETY: by contract.
     unsafe {
         if let Some(Origin { chunk, row }) = origin(table, at) {
@@ -64,7 +63,7 @@ pub unsafe fn note_next_version(table: pg_sys::Relation, at: Tid, next: Tid) {
 ///
 /// # Safety
 /// See `note_version`.
-pub unsafe fn lock_origin(table: pg_sys::Relation, at: Tid, mode: u32, wait: bool) -> bool {
+pub unsafe fn lock_origin(table: Table<'_>, at: Tid, mode: LockMode, wait: bool) -> bool {
     // SAFETY: by contract.
     unsafe {
         origin(table, at).is_none_or(|Origin { chunk, row }| {
@@ -78,10 +77,10 @@ pub unsafe fn lock_origin(table: pg_sys::Relation, at: Tid, mode: u32, wait: boo
 ///
 /// # Safety
 /// See `note_version`.
-pub unsafe fn hand_over(table: pg_sys::Relation, chunk: u64) {
+pub unsafe fn hand_over(table: Table<'_>, chunk: u64) {
     // SAFETY: by contract.
     unsafe {
-        let oid = relation::oid(table);
+        let oid = table.oid();
         let versions: Vec<(Tid, u32)> = VERSIONS.with_borrow(|versions| {
             versions
                 .iter()
@@ -91,7 +90,7 @@ pub unsafe fn hand_over(table: pg_sys::Relation, chunk: u64) {
         });
         for (at, row) in versions {
             let lockers =
-                lock_tags::holders(&Tag::row(table, chunk, row), pg_sys::AccessExclusiveLock);
+                lock_tags::holders(&Tag::row(table, chunk, row), LockMode::AccessExclusive);
             if !lockers.is_empty() {
                 lock_for(table, at, &lockers);
             }
@@ -100,7 +99,7 @@ pub unsafe fn hand_over(table: pg_sys::Relation, chunk: u64) {
 }
 
 /// Makes `lockers` hold key share locks on a tail row that this transaction has written.
-unsafe fn lock_for(table: pg_sys::Relation, at: Tid, lockers: &[pg_sys::TransactionId]) {
+unsafe fn lock_for(table: Table<'_>, at: Tid, lockers: &[pg_sys::TransactionId]) {
     const KEY_SHARE: u16 = 0x0010;
     const LOCK_ONLY: u16 = 0x0080;
     const MULTI: u16 = 0x1000;
@@ -112,9 +111,9 @@ unsafe fn lock_for(table: pg_sys::Relation, at: Tid, lockers: &[pg_sys::Transact
             [one] => (*one, 0),
             _ => (members(lockers), MULTI),
         };
-        let buffer = pg_sys::ReadBuffer(table, at.block);
+        let buffer = pg_sys::ReadBuffer(table.as_ptr(), at.block);
         pg_sys::LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
-        let change = pg_sys::GenericXLogStart(table);
+        let change = pg_sys::GenericXLogStart(table.as_ptr());
         let page = Page::of(
             pg_sys::GenericXLogRegisterBuffer(change, buffer, 0),
             at.block,

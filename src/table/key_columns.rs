@@ -3,17 +3,18 @@
 use super::visible;
 use crate::chunk::reader::Reader;
 use crate::chunk::slot;
-use crate::pg::relation;
+use crate::pg::relation::{self, Table};
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use pgrx::pg_sys;
 
 /// Columns of keys that other rows may refer to, from 0.
-unsafe fn key_columns(table: pg_sys::Relation) -> Vec<usize> {
+unsafe fn key_columns(table: Table<'_>) -> Vec<usize> {
     let mut columns = Vec::new();
     // SAFETY: the caller's contract; the set is a copy of ours.
     unsafe {
         let set = pg_sys::RelationGetIndexAttrBitmap(
-            table,
+            table.as_ptr(),
             pg_sys::IndexAttrBitmapKind::INDEX_ATTR_BITMAP_KEY,
         );
         let mut member = -1;
@@ -34,14 +35,10 @@ unsafe fn key_columns(table: pg_sys::Relation) -> Vec<usize> {
 ///
 /// # Safety
 /// `table` must be open, the slot filled.
-pub unsafe fn changes_key(
-    table: pg_sys::Relation,
-    at: Tid,
-    slot: *mut pg_sys::TupleTableSlot,
-) -> bool {
+pub unsafe fn changes_key(table: Table<'_>, at: Tid, slot: *mut pg_sys::TupleTableSlot) -> bool {
     // SAFETY: by contract.
     unsafe {
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let any = Snapshot::any();
         match visible::visible_row(table, at, any) {
             Some((old, row)) => differs_in_key(table, &old, row, slot),
             None => true,
@@ -54,7 +51,7 @@ pub unsafe fn changes_key(
 /// # Safety
 /// See `changes_key`.
 pub unsafe fn differs_in_key(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     old: &Reader,
     row: u32,
     slot: *mut pg_sys::TupleTableSlot,
@@ -66,8 +63,8 @@ pub unsafe fn differs_in_key(
             return false;
         }
         slot::deform_all(slot);
-        let descriptor = (*table).rd_att;
-        let attributes = relation::attributes(descriptor);
+        let descriptor = table.descriptor();
+        let attributes = descriptor.attributes();
         columns.into_iter().any(|column| {
             let (value, isnull) = old.value(descriptor, row, column);
             let new = *(*slot).tts_values.add(column);

@@ -12,9 +12,11 @@ use crate::chunk::read::Chunk;
 use crate::chunk::reader::Reader;
 use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::pg::error::{self, Code};
+use crate::pg::lock_mode::LockMode;
 use crate::pg::lock_tags::{self, Tag, Taken, Whole};
 use crate::pg::page::PageCursor;
-use crate::pg::relation;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
 use crate::pg::transaction::{Access, PerTransaction};
 use crate::pg::tuple;
@@ -91,8 +93,8 @@ fn take_share() -> bool {
     let first = unsafe { pg_sys::MyProcPid } as usize;
     (0..shares).any(|at| {
         let tag = Tag::share((first + at) % shares);
-        !lock_tags::is_held(&tag, pg_sys::ExclusiveLock)
-            && lock_tags::take_for_transaction(&tag, pg_sys::ExclusiveLock) == Taken::New
+        !lock_tags::is_held(&tag, LockMode::Exclusive)
+            && lock_tags::take_for_transaction(&tag, LockMode::Exclusive) == Taken::New
     })
 }
 
@@ -123,30 +125,30 @@ impl Request {
     }
 
     /// The lock on the row: the modes that heap takes on tuples, which conflict as row locks do.
-    pub fn row_mode(self) -> u32 {
+    pub fn row_mode(self) -> LockMode {
         match self.mode {
-            pg_sys::LockTupleMode::LockTupleKeyShare => pg_sys::AccessShareLock,
-            pg_sys::LockTupleMode::LockTupleShare => pg_sys::RowShareLock,
-            pg_sys::LockTupleMode::LockTupleNoKeyExclusive => pg_sys::ExclusiveLock,
-            _ => pg_sys::AccessExclusiveLock,
+            pg_sys::LockTupleMode::LockTupleKeyShare => LockMode::AccessShare,
+            pg_sys::LockTupleMode::LockTupleShare => LockMode::RowShare,
+            pg_sys::LockTupleMode::LockTupleNoKeyExclusive => LockMode::Exclusive,
+            _ => LockMode::AccessExclusive,
         }
     }
 
     /// The intention to lock rows of a chunk.
-    fn intention(self) -> u32 {
+    fn intention(self) -> LockMode {
         if self.is_shared() {
-            pg_sys::RowShareLock
+            LockMode::RowShare
         } else {
-            pg_sys::RowExclusiveLock
+            LockMode::RowExclusive
         }
     }
 
     /// The lock on a chunk that lets nobody else have conflicting rows of it.
-    fn chunk_mode(self) -> u32 {
+    fn chunk_mode(self) -> LockMode {
         if self.is_shared() {
-            pg_sys::ShareLock
+            LockMode::Share
         } else {
-            pg_sys::AccessExclusiveLock
+            LockMode::AccessExclusive
         }
     }
 
@@ -154,12 +156,11 @@ impl Request {
     ///
     /// # Safety
     /// `table` must be open.
-    pub unsafe fn refuse(self, table: pg_sys::Relation) {
+    pub unsafe fn refuse(self, table: Table<'_>) {
         if self.skips() {
             return;
         }
-        // SAFETY: the caller's contract.
-        let name = unsafe { relation::name(table) };
+        let name = table.name();
         error::raise(
             Code::ERRCODE_LOCK_NOT_AVAILABLE,
             format!("could not obtain lock on row in relation \"{name}\""),
@@ -168,7 +169,7 @@ impl Request {
         )
     }
 
-    unsafe fn refused(self, table: pg_sys::Relation) -> Locked {
+    unsafe fn refused(self, table: Table<'_>) -> Locked {
         // SAFETY: the caller's contract.
         unsafe { self.refuse(table) };
         Locked::WouldBlock
@@ -190,23 +191,18 @@ pub enum Locked {
 ///
 /// # Safety
 /// `table` must be open for writing or row locking; `seen` is protected by a snapshot.
-pub unsafe fn lock_row(
-    table: pg_sys::Relation,
-    seen: &Chunk,
-    row: u32,
-    request: Request,
-) -> Locked {
+pub unsafe fn lock_row(table: Table<'_>, seen: &Chunk, row: u32, request: Request) -> Locked {
     let id = seen.header.chunk;
     // SAFETY: by contract.
     unsafe {
         if is_own(table, seen) {
             return lock_chunk(table, seen, request);
         }
-        let key = (relation::oid(table), id);
+        let key = (table.oid(), id);
         // A row that is locked already needs no more.
         let is_held = || {
             let tag = Tag::row(table, id, row);
-            let modes = [request.row_mode(), pg_sys::AccessExclusiveLock];
+            let modes = [request.row_mode(), LockMode::AccessExclusive];
             modes.into_iter().any(|mode| lock_tags::is_held(&tag, mode))
         };
         let is_many = COUNT.with_borrow(|count| count.rows.get(&key).is_some_and(Rows::are_many));
@@ -226,8 +222,8 @@ pub unsafe fn lock_row(
             Taken::Again => {}
             // Nobody can lock the header from now on without waiting for us; but somebody may have done so.
             Taken::New => {
-                if lock_tags::take(&bulk, pg_sys::ShareLock, false) != Taken::No {
-                    lock_tags::release(&bulk, pg_sys::ShareLock);
+                if lock_tags::take(&bulk, LockMode::Share, false) != Taken::No {
+                    lock_tags::release(&bulk, LockMode::Share);
                 } else if !is_header_free(table, seen) {
                     lock_tags::release(&chunk, request.intention());
                     return lock_whole(table, seen, request, request.waits())
@@ -263,7 +259,7 @@ pub unsafe fn lock_row(
 ///
 /// # Safety
 /// As `lock_row`.
-pub unsafe fn lock_all(table: pg_sys::Relation, seen: &Chunk) -> Option<Rc<Reader>> {
+pub unsafe fn lock_all(table: Table<'_>, seen: &Chunk) -> Option<Rc<Reader>> {
     let request = Request {
         mode: pg_sys::LockTupleMode::LockTupleExclusive,
         policy: pg_sys::LockWaitPolicy::LockWaitSkip,
@@ -284,18 +280,18 @@ pub unsafe fn lock_all(table: pg_sys::Relation, seen: &Chunk) -> Option<Rc<Reade
 }
 
 /// Has this transaction the chunk to itself? What it wrote itself nobody else can lock before it ends, nor rows of temporary tables.
-unsafe fn is_own(table: pg_sys::Relation, seen: &Chunk) -> bool {
+unsafe fn is_own(table: Table<'_>, seen: &Chunk) -> bool {
     // SAFETY: the callers' contract.
     unsafe {
         pg_sys::TransactionIdIsCurrentTransactionId(seen.xmin)
-            || (*(*table).rd_rel).relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP
+            || table.class().relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP
             || changes::newest(seen).is_some()
     }
 }
 
 /// Locks the chunk in place of a row; None when others have rows of it locked, and `waits` is not.
 unsafe fn lock_whole(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     seen: &Chunk,
     request: Request,
     waits: bool,
@@ -306,7 +302,7 @@ unsafe fn lock_whole(
         let is_first = begin_bulk(table);
         if lock_tags::take(&chunk, request.chunk_mode(), waits) == Taken::No {
             if is_first {
-                lock_tags::release(&Tag::whole(table, Whole::Bulk), pg_sys::RowExclusiveLock);
+                lock_tags::release(&Tag::whole(table, Whole::Bulk), LockMode::RowExclusive);
             }
             return None;
         }
@@ -321,11 +317,7 @@ unsafe fn lock_whole(
 }
 
 /// Locks the chunk in place of a row, if nobody else has rows of it or its header locked just now.
-unsafe fn lock_whole_at_once(
-    table: pg_sys::Relation,
-    seen: &Chunk,
-    request: Request,
-) -> Option<Locked> {
+unsafe fn lock_whole_at_once(table: Table<'_>, seen: &Chunk, request: Request) -> Option<Locked> {
     let at_once = Request {
         policy: pg_sys::LockWaitPolicy::LockWaitSkip,
         ..request
@@ -333,12 +325,12 @@ unsafe fn lock_whole_at_once(
     // SAFETY: the caller's contract.
     unsafe {
         let bulk = Tag::whole(table, Whole::Bulk);
-        let was_known = lock_tags::is_held(&bulk, pg_sys::RowExclusiveLock);
+        let was_known = lock_tags::is_held(&bulk, LockMode::RowExclusive);
         match lock_whole(table, seen, at_once, false)? {
             Locked::WouldBlock => {
                 // Who writes the header when he commits: nothing has been locked that others must know of.
                 if !was_known {
-                    lock_tags::release(&bulk, pg_sys::RowExclusiveLock);
+                    lock_tags::release(&bulk, LockMode::RowExclusive);
                 }
                 None
             }
@@ -348,12 +340,12 @@ unsafe fn lock_whole_at_once(
 }
 
 /// Lets everybody know that this transaction locks headers; true where they did not know.
-unsafe fn begin_bulk(table: pg_sys::Relation) -> bool {
+unsafe fn begin_bulk(table: Table<'_>) -> bool {
     // SAFETY: the caller's contract.
     let bulk = unsafe { Tag::whole(table, Whole::Bulk) };
-    let is_first = !lock_tags::is_held(&bulk, pg_sys::RowExclusiveLock);
+    let is_first = !lock_tags::is_held(&bulk, LockMode::RowExclusive);
     if is_first {
-        lock_tags::take(&bulk, pg_sys::RowExclusiveLock, true);
+        lock_tags::take(&bulk, LockMode::RowExclusive, true);
     }
     is_first
 }
@@ -363,11 +355,7 @@ unsafe fn begin_bulk(table: pg_sys::Relation) -> bool {
 ///
 /// # Safety
 /// `table` must be open with the lock of compact.
-pub unsafe fn with_whole_chunk(
-    table: pg_sys::Relation,
-    chunk: u64,
-    take: impl FnOnce() -> bool,
-) -> bool {
+pub unsafe fn with_whole_chunk(table: Table<'_>, chunk: u64, take: impl FnOnce() -> bool) -> bool {
     // SAFETY: by contract.
     unsafe {
         let tag = Tag::chunk(table, chunk);
@@ -375,14 +363,14 @@ pub unsafe fn with_whole_chunk(
         if !keeps {
             begin_bulk(table);
         }
-        if lock_tags::take(&tag, pg_sys::AccessExclusiveLock, false) == Taken::No {
+        if lock_tags::take(&tag, LockMode::AccessExclusive, false) == Taken::No {
             return false;
         }
         let taken = take();
         if taken && keeps {
             COUNT.with_borrow_mut(|count| count.all += 1);
         } else {
-            lock_tags::release(&tag, pg_sys::AccessExclusiveLock);
+            lock_tags::release(&tag, LockMode::AccessExclusive);
         }
         taken
     }
@@ -401,14 +389,14 @@ pub enum Mover {
 ///
 /// # Safety
 /// `table` must be open for writing.
-pub unsafe fn begin_moving(table: pg_sys::Relation, who: Mover) {
+pub unsafe fn begin_moving(table: Table<'_>, who: Mover) {
     // SAFETY: by contract.
     unsafe {
         if layout::has_constraint_index(table) {
             pg_sys::GetCurrentTransactionId();
             let mode = match who {
-                Mover::Compact => pg_sys::ExclusiveLock,
-                Mover::Inserter => pg_sys::RowExclusiveLock,
+                Mover::Compact => LockMode::Exclusive,
+                Mover::Inserter => LockMode::RowExclusive,
             };
             lock_tags::take(&Tag::whole(table, Whole::Moving), mode, true);
         }
@@ -427,7 +415,7 @@ enum Version {
 }
 
 /// Has nobody locked or replaced the header of a chunk, of which we have the intention to lock rows? Then nobody will before we end.
-unsafe fn is_header_free(table: pg_sys::Relation, seen: &Chunk) -> bool {
+unsafe fn is_header_free(table: Table<'_>, seen: &Chunk) -> bool {
     let mut at = seen.tid;
     // SAFETY: the caller's contract.
     unsafe {
@@ -444,7 +432,7 @@ unsafe fn is_header_free(table: pg_sys::Relation, seen: &Chunk) -> bool {
     }
 }
 
-unsafe fn version(table: pg_sys::Relation, at: Tid, chunk: u64) -> Version {
+unsafe fn version(table: Table<'_>, at: Tid, chunk: u64) -> Version {
     const LOCK_ONLY: u16 = 0x0080;
     // SAFETY: the caller's contract; the page is pinned and locked while it is looked at.
     unsafe {
@@ -459,7 +447,7 @@ unsafe fn version(table: pg_sys::Relation, at: Tid, chunk: u64) -> Version {
             if !is_header {
                 return Version::Deleted;
             }
-            let mut found = item.to_heap_tuple(relation::oid(table));
+            let mut found = item.to_heap_tuple(table.oid());
             let command = pg_sys::GetCurrentCommandId(false) + 1;
             let state = pg_sys::HeapTupleSatisfiesUpdate(&mut found, command, buffer);
             let writer = || tuple::update_xid(item.header);
@@ -489,10 +477,10 @@ unsafe fn version(table: pg_sys::Relation, at: Tid, chunk: u64) -> Version {
 ///
 /// # Safety
 /// `table` must be open for writing.
-pub unsafe fn announce_change(table: pg_sys::Relation, chunk: u64, row: u32) {
+pub unsafe fn announce_change(table: Table<'_>, chunk: u64, row: u32) {
     // SAFETY: by contract.
     let tag = unsafe { Tag::change(table, chunk, row) };
-    if lock_tags::take(&tag, pg_sys::AccessExclusiveLock, true) == Taken::New {
+    if lock_tags::take(&tag, LockMode::AccessExclusive, true) == Taken::New {
         COUNT.with_borrow_mut(|count| count.all += 1);
     }
 }
@@ -501,17 +489,17 @@ pub unsafe fn announce_change(table: pg_sys::Relation, chunk: u64, row: u32) {
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn await_change(table: pg_sys::Relation, chunk: u64, row: u32, waits: bool) -> bool {
+pub unsafe fn await_change(table: Table<'_>, chunk: u64, row: u32, waits: bool) -> bool {
     // SAFETY: by contract.
     let tag = unsafe { Tag::change(table, chunk, row) };
-    if lock_tags::take(&tag, pg_sys::ShareLock, false) == Taken::No {
+    if lock_tags::take(&tag, LockMode::Share, false) == Taken::No {
         if waits {
-            lock_tags::take(&tag, pg_sys::ShareLock, true);
-            lock_tags::release(&tag, pg_sys::ShareLock);
+            lock_tags::take(&tag, LockMode::Share, true);
+            lock_tags::release(&tag, LockMode::Share);
         }
         return true;
     }
-    lock_tags::release(&tag, pg_sys::ShareLock);
+    lock_tags::release(&tag, LockMode::Share);
     false
 }
 
@@ -519,24 +507,19 @@ pub unsafe fn await_change(table: pg_sys::Relation, chunk: u64, row: u32, waits:
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn has_changers(table: pg_sys::Relation, chunk: u64) -> bool {
+pub unsafe fn has_changers(table: Table<'_>, chunk: u64) -> bool {
     // SAFETY: by contract.
     let tag = unsafe { Tag::chunk(table, chunk) };
-    if lock_tags::take(&tag, pg_sys::ShareLock, false) == Taken::No {
+    if lock_tags::take(&tag, LockMode::Share, false) == Taken::No {
         return true;
     }
-    lock_tags::release(&tag, pg_sys::ShareLock);
+    lock_tags::release(&tag, LockMode::Share);
     false
 }
 
 /// The newest committed version of the chunk of a row that we have locked. Whoever replaces it just now leaves our row alone,
 /// unless he updates it and we want no more than its key.
-unsafe fn newest_version(
-    table: pg_sys::Relation,
-    seen: &Chunk,
-    row: u32,
-    request: Request,
-) -> Locked {
+unsafe fn newest_version(table: Table<'_>, seen: &Chunk, row: u32, request: Request) -> Locked {
     let id = seen.header.chunk;
     let mut at = seen.tid;
     // SAFETY: the caller's contract.
@@ -552,7 +535,7 @@ unsafe fn newest_version(
                     }
                     let mut item = tid::to_pg(at);
                     let why = pg_sys::XLTW_Oper::XLTW_Lock;
-                    pg_sys::XactLockTableWait(by, table, &mut item, why);
+                    pg_sys::XactLockTableWait(by, table.as_ptr(), &mut item, why);
                 }
                 Version::Newest | Version::Locked | Version::Leaving(_) => {
                     if request.mode == pg_sys::LockTupleMode::LockTupleKeyShare {
@@ -563,11 +546,11 @@ unsafe fn newest_version(
                             }
                             let mut item = tid::to_pg(at);
                             let why = pg_sys::XLTW_Oper::XLTW_Lock;
-                            pg_sys::XactLockTableWait(by, table, &mut item, why);
+                            pg_sys::XactLockTableWait(by, table.as_ptr(), &mut item, why);
                             continue;
                         }
                     }
-                    let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+                    let any = Snapshot::any();
                     let newest = chunk_cache::reader_at(table, at, any)
                         .filter(|newest| newest.chunk.header.chunk == id);
                     return newest.map_or(Locked::Deleted(false), Locked::Chunk);
@@ -583,10 +566,10 @@ unsafe fn newest_version(
 }
 
 /// Is the row gone in the version that `by` has put in the place of the one at `at`?
-unsafe fn takes_row(table: pg_sys::Relation, at: Tid, row: u32, by: pg_sys::TransactionId) -> bool {
+unsafe fn takes_row(table: Table<'_>, at: Tid, row: u32, by: pg_sys::TransactionId) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let any = Snapshot::any();
         chunk_cache::replacement(table, at, by)
             .and_then(|next| chunk_cache::reader_at(table, next, any))
             .is_none_or(|next| next.chunk.map.contains(row))
@@ -598,7 +581,7 @@ unsafe fn takes_row(table: pg_sys::Relation, at: Tid, row: u32, by: pg_sys::Tran
 ///
 /// # Safety
 /// `table` must be open for writing.
-pub unsafe fn lock_to_write(table: pg_sys::Relation, chunk: u64, mut at: Tid) -> Option<Tid> {
+pub unsafe fn lock_to_write(table: Table<'_>, chunk: u64, mut at: Tid) -> Option<Tid> {
     let request = Request {
         mode: pg_sys::LockTupleMode::LockTupleExclusive,
         policy: pg_sys::LockWaitPolicy::LockWaitBlock,
@@ -623,7 +606,7 @@ pub unsafe fn lock_to_write(table: pg_sys::Relation, chunk: u64, mut at: Tid) ->
     }
 }
 
-pub(super) unsafe fn is_header_of(table: pg_sys::Relation, at: Tid, chunk: u64) -> bool {
+pub(super) unsafe fn is_header_of(table: Table<'_>, at: Tid, chunk: u64) -> bool {
     // SAFETY: the caller's contract; the page stays pinned.
     unsafe {
         let mut cursor = PageCursor::new(table);
@@ -636,19 +619,19 @@ pub(super) unsafe fn is_header_of(table: pg_sys::Relation, at: Tid, chunk: u64) 
 }
 
 /// The version of a chunk's header that nobody has replaced, after waiting for who is about to.
-unsafe fn living_header(table: pg_sys::Relation, chunk: u64) -> Option<Tid> {
+unsafe fn living_header(table: Table<'_>, chunk: u64) -> Option<Tid> {
     const TRIES: usize = 100;
     // SAFETY: the caller's contract.
     unsafe {
         for _ in 0..TRIES {
             let mut found = None;
             let mut dirty = chunk_cache::dirty_snapshot();
-            let snapshot = core::ptr::addr_of_mut!(dirty);
+            let snapshot = Snapshot::from_ptr(&mut dirty);
             inspect::visible_tuples(table, snapshot, |kind, item| {
                 let body = tuple::body(item.header, item.len);
                 if kind == TupleKind::Header && header::chunk_id(body) == chunk {
                     // Whoever is writing this tuple; the next one is judged anew.
-                    found = Some((item.tid, (*snapshot).xmin));
+                    found = Some((item.tid, snapshot.xmin()));
                 }
             });
             match found {
@@ -656,7 +639,7 @@ unsafe fn living_header(table: pg_sys::Relation, chunk: u64) -> Option<Tid> {
                 Some((at, writer)) => {
                     let mut item = tid::to_pg(at);
                     let why = pg_sys::XLTW_Oper::XLTW_Lock;
-                    pg_sys::XactLockTableWait(writer, table, &mut item, why);
+                    pg_sys::XactLockTableWait(writer, table.as_ptr(), &mut item, why);
                 }
                 // It moved on while we walked.
                 None => {}
@@ -667,7 +650,7 @@ unsafe fn living_header(table: pg_sys::Relation, chunk: u64) -> Option<Tid> {
 }
 
 /// Locks the newest version of `seen`'s chunk. Waits, raises or gives up as the policy says.
-unsafe fn lock_chunk(table: pg_sys::Relation, seen: &Chunk, request: Request) -> Locked {
+unsafe fn lock_chunk(table: Table<'_>, seen: &Chunk, request: Request) -> Locked {
     let request = Request {
         mode: if request.to_change {
             pg_sys::LockTupleMode::LockTupleExclusive
@@ -690,7 +673,7 @@ unsafe fn lock_chunk(table: pg_sys::Relation, seen: &Chunk, request: Request) ->
             let (result, failure) = lock_header(table, at, request);
             match result {
                 pg_sys::TM_Result::TM_Ok => {
-                    let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+                    let any = Snapshot::any();
                     let newest = chunk_cache::reader_at(table, at, any)
                         .filter(|newest| newest.chunk.header.chunk == seen.header.chunk);
                     let Some(newest) = newest else {
@@ -716,7 +699,7 @@ unsafe fn lock_chunk(table: pg_sys::Relation, seen: &Chunk, request: Request) ->
 
 /// Locks one header tuple.
 unsafe fn lock_header(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     at: Tid,
     request: Request,
 ) -> (pg_sys::TM_Result::Type, pg_sys::TM_FailureData) {
@@ -729,7 +712,7 @@ unsafe fn lock_header(
         let mut buffer: pg_sys::Buffer = 0;
         let mut failure = pg_sys::TM_FailureData::default();
         let result = pg_sys::heap_lock_tuple(
-            table,
+            table.as_ptr(),
             &mut found,
             pg_sys::GetCurrentCommandId(false) + 1,
             request.mode,

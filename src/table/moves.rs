@@ -8,7 +8,7 @@ use crate::chunk::chunk_cache;
 use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::pg::error;
 use crate::pg::page::{PageCursor, PageTuple};
-use crate::pg::relation;
+use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
 use crate::pg::transaction::{Access, PerTransaction};
 use crate::pg::tuple;
@@ -45,9 +45,8 @@ thread_local! {
 ///
 /// # Safety
 /// `table` must be open, with such a snapshot.
-pub unsafe fn of(table: pg_sys::Relation, mover: pg_sys::TransactionId) -> Rc<Moves> {
-    // SAFETY: by contract.
-    let key = unsafe { (relation::oid(table), relation::file_number(table), mover) };
+pub unsafe fn of(table: Table<'_>, mover: pg_sys::TransactionId) -> Rc<Moves> {
+    let key = (table.oid(), table.file_number(), mover);
     let known = MOVES.with_borrow(|moves| {
         let known = moves.iter().rev().find(|known| known.0 == key);
         known.map(|known| Rc::clone(&known.1))
@@ -84,14 +83,14 @@ impl Moves {
     ///
     /// # Safety
     /// `table` must be the one of `of`, and open.
-    pub unsafe fn of_sealed(&self, table: pg_sys::Relation, at: Tid) -> Option<Tid> {
+    pub unsafe fn of_sealed(&self, table: Table<'_>, at: Tid) -> Option<Tid> {
         if let Some(known) = self.known(at) {
             return Some(known);
         }
         // SAFETY: by contract.
         unsafe {
             let wanted = tail_row(table, at)?;
-            let values = deform(wanted, (*table).rd_att);
+            let values = deform(wanted, table.descriptor());
             let place = self.place(table, at, &values, || self.sealed_equals(table, &values));
             pg_sys::heap_freetuple(wanted);
             place
@@ -104,7 +103,7 @@ impl Moves {
     /// As `of_sealed`.
     pub unsafe fn of_merged(
         &self,
-        table: pg_sys::Relation,
+        table: Table<'_>,
         at: Tid,
         values_of: impl FnOnce() -> Values,
     ) -> Option<Tid> {
@@ -131,7 +130,7 @@ impl Moves {
     /// The place of the row at `at`; `equals` tells where it and its equals were.
     unsafe fn place(
         &self,
-        table: pg_sys::Relation,
+        table: Table<'_>,
         at: Tid,
         values: &Values,
         equals: impl FnOnce() -> Vec<Tid>,
@@ -153,10 +152,10 @@ impl Moves {
     }
 
     /// The tail rows with these values that were sealed, in order.
-    unsafe fn sealed_equals(&self, table: pg_sys::Relation, values: &Values) -> Vec<Tid> {
+    unsafe fn sealed_equals(&self, table: Table<'_>, values: &Values) -> Vec<Tid> {
         // SAFETY: the caller's contract.
         unsafe {
-            let descriptor = (*table).rd_att;
+            let descriptor = table.descriptor();
             let sealed = self.sealed.get_or_init(|| sealed_by(table, self.mover));
             let print = prints::of_row(descriptor, values);
             let first = sealed.partition_point(|&(other, _)| other < print);
@@ -177,13 +176,13 @@ impl Moves {
 }
 
 /// The tail rows that `mover` sealed, with their fingerprints, sorted.
-unsafe fn sealed_by(table: pg_sys::Relation, mover: pg_sys::TransactionId) -> Vec<(u32, Tid)> {
+unsafe fn sealed_by(table: Table<'_>, mover: pg_sys::TransactionId) -> Vec<(u32, Tid)> {
     let mut sealed = Vec::new();
     let mut cursor = PageCursor::new(table);
     // SAFETY: the caller's contract; rows are copied from their page before their values are looked at.
     unsafe {
-        let descriptor = (*table).rd_att;
-        for block in 0..relation::blocks(table) {
+        let descriptor = table.descriptor();
+        for block in 0..table.blocks() {
             error::check_interrupts();
             cursor.go(block);
             let rows: Vec<(Tid, pg_sys::HeapTuple)> = cursor.locked(|page| {
@@ -212,19 +211,19 @@ unsafe fn is_sealed_row(item: &PageTuple, mover: pg_sys::TransactionId) -> bool 
 }
 
 /// A copy of the tail row at `at`.
-unsafe fn tail_row(table: pg_sys::Relation, at: Tid) -> Option<pg_sys::HeapTuple> {
+unsafe fn tail_row(table: Table<'_>, at: Tid) -> Option<pg_sys::HeapTuple> {
     // SAFETY: the caller's contract; the page stays pinned.
     unsafe {
         let mut cursor = PageCursor::new(table);
-        let item = cursor.tuple(at, relation::blocks(table))?;
+        let item = cursor.tuple(at, table.blocks())?;
         Some(copy(table, item))
     }
 }
 
-unsafe fn copy(table: pg_sys::Relation, item: PageTuple) -> pg_sys::HeapTuple {
+unsafe fn copy(table: Table<'_>, item: PageTuple) -> pg_sys::HeapTuple {
     // SAFETY: the callers have pinned the page; the copy lives in the current context.
     unsafe {
-        let mut found = item.to_heap_tuple(relation::oid(table));
+        let mut found = item.to_heap_tuple(table.oid());
         pg_sys::heap_copytuple(&mut found)
     }
 }

@@ -6,7 +6,7 @@ use crate::chunk::next_header;
 use crate::chunk::read::Chunk;
 use crate::chunk::reader::Reader;
 use crate::chunk::write::{self, Target, DELETE_MAP_BASE};
-use crate::pg::relation::Open;
+use crate::pg::relation::{Open, Table};
 use crate::pg::tid::Tid;
 use pgrx::pg_sys;
 use varve_columns::tuple::delete_map::DeleteMap;
@@ -87,7 +87,7 @@ fn bury(target: &Target, chunk: &Chunk, map: &DeleteMap) -> Tid {
 }
 
 /// Deletes the pieces and notes of a chunk whose header is gone.
-pub fn delete_pieces(table: pg_sys::Relation, chunk: &Chunk, command: pg_sys::CommandId) {
+pub fn delete_pieces(table: Table<'_>, chunk: &Chunk, command: pg_sys::CommandId) {
     let id = chunk.header.chunk;
     if !chunk.header.has(FLAG_TOMBSTONE) {
         for &piece in &chunk.statics.payload.tids {

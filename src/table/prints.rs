@@ -4,8 +4,8 @@
 
 use crate::chunk::datum::{self, Datums};
 use crate::chunk::read::{Chunk, Damage};
+use crate::pg::descriptor::Descriptor;
 use crate::pg::error;
-use crate::pg::relation;
 use crate::pg::tid::Tid;
 use crate::pg::transaction::{Access, PerTransaction};
 use crate::pg::varlena;
@@ -100,10 +100,10 @@ pub fn rows_with(order: &Order, print: u32) -> impl Iterator<Item = u32> + '_ {
 ///
 /// # Safety
 /// `values` must be a row of this descriptor.
-pub unsafe fn of_row(descriptor: pg_sys::TupleDesc, values: &Values) -> u32 {
+pub unsafe fn of_row(descriptor: Descriptor<'_>, values: &Values) -> u32 {
     // SAFETY: by contract.
     unsafe {
-        let attributes = relation::attributes(descriptor);
+        let attributes = descriptor.attributes();
         let row = values.iter().zip(attributes);
         finish(
             row.filter(|(_, attribute)| !attribute.attisdropped)
@@ -119,13 +119,13 @@ pub unsafe fn of_row(descriptor: pg_sys::TupleDesc, values: &Values) -> u32 {
 /// # Safety
 /// As `of_row`.
 pub unsafe fn of_attributes(
-    descriptor: pg_sys::TupleDesc,
+    descriptor: Descriptor<'_>,
     numbers: &[u16],
     mut value_at: impl FnMut(usize) -> (pg_sys::Datum, bool),
 ) -> u64 {
     // SAFETY: by contract.
     unsafe {
-        let attributes = relation::attributes(descriptor);
+        let attributes = descriptor.attributes();
         numbers.iter().fold(0, |print, &number| {
             let at = usize::from(number) - 1;
             let (value, null) = value_at(at);
@@ -143,8 +143,8 @@ unsafe fn sorted(chunk: &Chunk) -> Result<Vec<(u32, u32)>, Damage> {
     let mut prints = vec![0u64; rows as usize];
     // SAFETY: the caller's contract.
     unsafe {
-        let descriptor = (*chunk.table.get()).rd_att;
-        for (at, attribute) in relation::attributes(descriptor).iter().enumerate() {
+        let descriptor = chunk.table().descriptor();
+        for (at, attribute) in descriptor.attributes().iter().enumerate() {
             if attribute.attisdropped {
                 continue;
             }

@@ -10,7 +10,8 @@ use crate::chunk::write::{self, Target};
 use crate::pg::lock_tags;
 use crate::pg::page::Page;
 use crate::pg::page_patch;
-use crate::pg::relation;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::tuple::{self, Xmax};
 use pgrx::pg_sys;
@@ -43,7 +44,7 @@ pub struct Terms {
 /// # Safety
 /// `table` must be open for writing; the transaction must be about to commit or to be prepared, or have locked the header and no cursor.
 pub unsafe fn publish(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     at: Tid,
     chunk: u64,
     changed: &DeleteMap,
@@ -75,7 +76,7 @@ pub unsafe fn publish(
 
 /// The note to write, if there is room for one and a row is left.
 unsafe fn note_for(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     at: Tid,
     chunk: u64,
     changed: &DeleteMap,
@@ -83,7 +84,7 @@ unsafe fn note_for(
 ) -> Option<Vec<u8>> {
     // SAFETY: the caller's contract.
     unsafe {
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let any = Snapshot::any();
         let slots = notes::slots_at(table, at, chunk)?;
         let count = slots.len() / SLOT_BYTES;
         let left = if terms.prepares || !lock_tags::may_prepare() {
@@ -104,7 +105,7 @@ unsafe fn note_for(
 }
 
 /// Writes the place of a note to a slot of the header at `at`, unless somebody else has that to himself, or no slot is free.
-unsafe fn enter(table: pg_sys::Relation, at: Tid, chunk: u64, place: Tid) -> bool {
+unsafe fn enter(table: Table<'_>, at: Tid, chunk: u64, place: Tid) -> bool {
     // SAFETY: the caller's contract; the buffer is pinned and locked while the page is changed.
     unsafe {
         let Some(before) = notes::slots_at(table, at, chunk) else {
@@ -112,7 +113,7 @@ unsafe fn enter(table: pg_sys::Relation, at: Tid, chunk: u64, place: Tid) -> boo
         };
         // Found without the lock: other pages are read for it. A slot that is used meanwhile is not what it was.
         let free = notes::free_slots(table, chunk, &before, 1);
-        let buffer = pg_sys::ReadBuffer(table, at.block);
+        let buffer = pg_sys::ReadBuffer(table.as_ptr(), at.block);
         pg_sys::LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
         let page = Page::of(pg_sys::BufferGetPage(buffer), at.block);
         let slot = mine(table, &page, at, chunk, buffer).and_then(|start| {
@@ -138,7 +139,7 @@ unsafe fn enter(table: pg_sys::Relation, at: Tid, chunk: u64, place: Tid) -> boo
 
 /// Where on its page the slots of the header at `at` begin, if it is the chunk's and nobody else has replaced or locked it.
 unsafe fn mine(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     page: &Page,
     at: Tid,
     chunk: u64,
@@ -154,7 +155,7 @@ unsafe fn mine(
         {
             return None;
         }
-        let mut found = item.to_heap_tuple(relation::oid(table));
+        let mut found = item.to_heap_tuple(table.oid());
         let command = pg_sys::GetCurrentCommandId(false) + 1;
         let is_mine = match pg_sys::HeapTupleSatisfiesUpdate(&mut found, command, buffer) {
             pg_sys::TM_Result::TM_Ok => true,

@@ -12,7 +12,7 @@
 //! at once, in the order of the log: no bit outlives a crash that the number before it did not.
 
 use crate::pg::error;
-use crate::pg::relation;
+use crate::pg::relation::Table;
 use crate::pg::vacuum;
 use pgrx::pg_sys;
 
@@ -20,7 +20,7 @@ use pgrx::pg_sys;
 ///
 /// # Safety
 /// `table` must be open with the lock of VACUUM.
-pub unsafe fn is_settled(table: pg_sys::Relation) -> bool {
+pub unsafe fn is_settled(table: Table<'_>) -> bool {
     // SAFETY: by contract.
     let (pages, rows, all_visible) = unsafe { statistics(table) };
     all_visible == 0 && pages > 0 && rows >= 0.0
@@ -30,25 +30,25 @@ pub unsafe fn is_settled(table: pg_sys::Relation) -> bool {
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn changed_count(table: pg_sys::Relation) -> u32 {
+pub unsafe fn changed_count(table: Table<'_>) -> u32 {
     // SAFETY: by contract.
-    unsafe { relation::blocks(table).saturating_sub(count_visible(table)) }
+    unsafe { table.blocks().saturating_sub(count_visible(table)) }
 }
 
 /// Pages without a bit in the visibility map, ascending.
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn changed_pages(table: pg_sys::Relation) -> Vec<u32> {
+pub unsafe fn changed_pages(table: Table<'_>) -> Vec<u32> {
     let mut pages = Vec::new();
     let mut map: pg_sys::Buffer = 0;
     // SAFETY: by contract; the map's page stays pinned from one block to the next.
     unsafe {
-        for block in 0..relation::blocks(table) {
+        for block in 0..table.blocks() {
             if block.is_multiple_of(1024) {
                 error::check_interrupts();
             }
-            let status = pg_sys::visibilitymap_get_status(table, block, &mut map);
+            let status = pg_sys::visibilitymap_get_status(table.as_ptr(), block, &mut map);
             if u32::from(status) & pg_sys::VISIBILITYMAP_ALL_VISIBLE == 0 {
                 pages.push(block);
             }
@@ -64,14 +64,14 @@ pub unsafe fn changed_pages(table: pg_sys::Relation) -> Vec<u32> {
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn is_any_visible(table: pg_sys::Relation, pages: &[u32]) -> bool {
+pub unsafe fn is_any_visible(table: Table<'_>, pages: &[u32]) -> bool {
     let mut map: pg_sys::Buffer = 0;
     // SAFETY: as above.
     unsafe {
-        let blocks = relation::blocks(table);
+        let blocks = table.blocks();
         let found = pages.iter().filter(|&&block| block < blocks).any(|&block| {
             error::check_interrupts();
-            let status = pg_sys::visibilitymap_get_status(table, block, &mut map);
+            let status = pg_sys::visibilitymap_get_status(table.as_ptr(), block, &mut map);
             u32::from(status) & pg_sys::VISIBILITYMAP_ALL_VISIBLE != 0
         });
         if map != 0 {
@@ -85,7 +85,7 @@ pub unsafe fn is_any_visible(table: pg_sys::Relation, pages: &[u32]) -> bool {
 ///
 /// # Safety
 /// As `is_settled`.
-pub unsafe fn settle(table: pg_sys::Relation) {
+pub unsafe fn settle(table: Table<'_>) {
     // SAFETY: by contract.
     unsafe { store(table, 0) }
 }
@@ -94,7 +94,7 @@ pub unsafe fn settle(table: pg_sys::Relation) {
 ///
 /// # Safety
 /// As `is_settled`.
-pub unsafe fn unsettle(table: pg_sys::Relation) {
+pub unsafe fn unsettle(table: Table<'_>) {
     // SAFETY: by contract.
     unsafe {
         if is_settled(table) {
@@ -103,19 +103,19 @@ pub unsafe fn unsettle(table: pg_sys::Relation) {
     }
 }
 
-unsafe fn count_visible(table: pg_sys::Relation) -> u32 {
+unsafe fn count_visible(table: Table<'_>) -> u32 {
     let (mut all_visible, mut all_frozen) = (0, 0);
     // SAFETY: the callers' contract.
-    unsafe { pg_sys::visibilitymap_count(table, &mut all_visible, &mut all_frozen) };
+    unsafe { pg_sys::visibilitymap_count(table.as_ptr(), &mut all_visible, &mut all_frozen) };
     all_visible
 }
 
 /// `relpages`, `reltuples` and `relallvisible` as the catalog has them now.
-unsafe fn statistics(table: pg_sys::Relation) -> (i32, f32, i32) {
+unsafe fn statistics(table: Table<'_>) -> (i32, f32, i32) {
     // SAFETY: the callers' contract; the row is read before it is released.
     unsafe {
         let cache = pg_sys::SysCacheIdentifier::RELOID as i32;
-        let row = pg_sys::SearchSysCache1(cache, relation::oid(table).into());
+        let row = pg_sys::SearchSysCache1(cache, table.oid().into());
         if row.is_null() {
             return (0, -1.0, 0);
         }
@@ -130,7 +130,7 @@ unsafe fn statistics(table: pg_sys::Relation) -> (i32, f32, i32) {
     }
 }
 
-unsafe fn store(table: pg_sys::Relation, all_visible: u32) {
+unsafe fn store(table: Table<'_>, all_visible: u32) {
     // SAFETY: the callers' contract.
     unsafe {
         let (pages, rows, _) = statistics(table);

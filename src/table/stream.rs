@@ -7,7 +7,7 @@
 use super::changes;
 use crate::chunk::reader::Reader;
 use crate::pg::heap::heap_callback;
-use crate::pg::relation;
+use crate::pg::relation::Table;
 use crate::pg::replication::{self, NoHotUpdate};
 use crate::pg::tid::{self, Tid};
 use crate::pg::transaction::{Access, PerTransaction};
@@ -32,10 +32,10 @@ thread_local! {
 ///
 /// # Safety
 /// `table` must be open for writing.
-pub unsafe fn is_streamed(table: pg_sys::Relation, command: pg_sys::CommandId) -> bool {
+pub unsafe fn is_streamed(table: Table<'_>, command: pg_sys::CommandId) -> bool {
     // SAFETY: by contract.
     unsafe {
-        let oid = relation::oid(table);
+        let oid = table.oid();
         let known = STATE.with_borrow(|state| {
             let fits = |known: &&(_, _, _)| (known.0, known.1) == (command, oid);
             state.known.iter().find(fits).map(|known| known.2)
@@ -73,25 +73,32 @@ fn put_command(statement: pg_sys::CommandId) -> pg_sys::CommandId {
 
 /// Puts a compressed row into the tail; returns its TID there.
 unsafe fn put(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     reader: &Reader,
     row: u32,
     command: pg_sys::CommandId,
 ) -> pg_sys::ItemPointerData {
     // SAFETY: the callers' contract; the tuple is ours.
     unsafe {
-        let descriptor = (*table).rd_att;
-        let natts = (*descriptor).natts as usize;
+        let descriptor = table.descriptor();
+        let natts = descriptor.len();
         let mut values = vec![pg_sys::Datum::from(0usize); natts];
         let mut nulls = vec![true; natts];
         let (to, null) = (values.as_mut_ptr(), nulls.as_mut_ptr());
         reader.fill(descriptor, row, 0..natts, to, null);
-        let tuple = pg_sys::heap_form_tuple(descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
-        (*tuple).t_tableOid = relation::oid(table);
+        let tuple =
+            pg_sys::heap_form_tuple(descriptor.as_ptr(), values.as_mut_ptr(), nulls.as_mut_ptr());
+        (*tuple).t_tableOid = table.oid();
         let options = pg_sys::HEAP_INSERT_NO_LOGICAL as i32;
-        pg_sys::heap_insert(table, tuple, command, options, core::ptr::null_mut());
+        pg_sys::heap_insert(
+            table.as_ptr(),
+            tuple,
+            command,
+            options,
+            core::ptr::null_mut(),
+        );
         // Nobody has inserted a row.
-        pg_sys::pgstat_count_heap_insert(table, -1);
+        pg_sys::pgstat_count_heap_insert(table.as_ptr(), -1);
         if (*tuple).t_len > TOAST_THRESHOLD_BYTES {
             pg_sys::CommandCounterIncrement();
         }
@@ -106,7 +113,7 @@ unsafe fn put(
 /// # Safety
 /// `table` must be open for writing, and `reader` show the newest version of the chunk.
 pub unsafe fn delete(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     reader: &Reader,
     row: u32,
     statement: pg_sys::CommandId,
@@ -118,7 +125,7 @@ pub unsafe fn delete(
         let mut at = put(table, reader, row, first);
         let mut failure = pg_sys::TM_FailureData::default();
         let result = pg_sys::heap_delete(
-            table,
+            table.as_ptr(),
             &mut at,
             first + 1,
             core::ptr::null_mut(),
@@ -140,7 +147,7 @@ pub unsafe fn delete(
 /// # Safety
 /// As `delete`; `slot` must hold a row of the table.
 pub unsafe fn update(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     reader: &Reader,
     row: u32,
     statement: pg_sys::CommandId,
@@ -157,7 +164,7 @@ pub unsafe fn update(
         let none = core::ptr::null_mut();
         let result = heap_callback!(
             tuple_update,
-            table,
+            table.as_ptr(),
             &mut at,
             slot,
             first + 1,

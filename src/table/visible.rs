@@ -3,8 +3,9 @@
 use super::changes::{self, Hidden, Newest};
 use crate::chunk::chunk_cache;
 use crate::chunk::reader::Reader;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
-use pgrx::pg_sys;
 use std::ops::Range;
 use std::rc::Rc;
 use varve_columns::vector::Bitmap;
@@ -20,7 +21,7 @@ pub struct OpenChunk {
 impl OpenChunk {
     /// # Safety
     /// `snapshot` must be null or valid.
-    pub unsafe fn new(reader: Rc<Reader>, snapshot: pg_sys::Snapshot) -> OpenChunk {
+    pub unsafe fn new(reader: Rc<Reader>, snapshot: Snapshot<'_>) -> OpenChunk {
         // SAFETY: by contract.
         let hidden = unsafe { changes::hidden(&reader.chunk, snapshot) };
         OpenChunk {
@@ -107,13 +108,13 @@ impl OpenChunk {
 /// The version that `snapshot` sees of a chunk whose header at `header` this transaction has replaced
 /// since a cursor got the TID.
 unsafe fn newer_version(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     header: Tid,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'_>,
 ) -> Option<Rc<Reader>> {
     // SAFETY: the caller's contract.
     unsafe {
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let any = Snapshot::any();
         let old = chunk_cache::reader_at(table, header, any)?;
         match changes::newest(&old.chunk)? {
             Newest::At(newest) => chunk_cache::reader_at(table, newest, snapshot),
@@ -128,9 +129,9 @@ unsafe fn newer_version(
 /// # Safety
 /// `table` must be open, `snapshot` valid.
 pub unsafe fn visible_row(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     at: Tid,
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'_>,
 ) -> Option<(Rc<Reader>, u32)> {
     // SAFETY: by contract.
     unsafe {
@@ -140,7 +141,7 @@ pub unsafe fn visible_row(
         if row >= reader.rows() {
             return None;
         }
-        let any = (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_ANY;
+        let any = snapshot.is_any();
         let hidden = !any && changes::is_hidden(&reader.chunk, row, snapshot);
         (!hidden).then_some((reader, row))
     }

@@ -1,18 +1,20 @@
 //! Announcements of batches: a lock on the table that those hold who bring chunks with keys, until their transactions end.
 
+use crate::pg::lock_mode::LockMode;
 use crate::pg::lock_tags::{self, Tag, Taken, Whole};
+use crate::pg::relation::Table;
 use pgrx::pg_sys;
 
 /// Announces that this transaction brings batches.
 ///
 /// # Safety
 /// `table` must be open for writing.
-pub unsafe fn announce(table: pg_sys::Relation) {
+pub unsafe fn announce(table: Table<'_>) {
     // SAFETY: by contract.
     unsafe {
         pg_sys::GetCurrentTransactionId();
         let batches = Tag::whole(table, Whole::Batches);
-        lock_tags::take(&batches, pg_sys::RowExclusiveLock, true);
+        lock_tags::take(&batches, LockMode::RowExclusive, true);
     }
 }
 
@@ -20,12 +22,12 @@ pub unsafe fn announce(table: pg_sys::Relation) {
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn is_announced(table: pg_sys::Relation) -> bool {
+pub unsafe fn is_announced(table: Table<'_>) -> bool {
     // SAFETY: by contract.
     let batches = unsafe { Tag::whole(table, Whole::Batches) };
-    if lock_tags::take(&batches, pg_sys::ShareLock, false) == Taken::No {
+    if lock_tags::take(&batches, LockMode::Share, false) == Taken::No {
         return true;
     }
-    lock_tags::release(&batches, pg_sys::ShareLock);
+    lock_tags::release(&batches, LockMode::Share);
     false
 }

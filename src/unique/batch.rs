@@ -16,20 +16,22 @@ use crate::catalog::layout::Layout;
 use crate::chunk::row_set::{Order, RowSet};
 use crate::pg::constraint;
 use crate::pg::error;
+use crate::pg::lock_mode::LockMode;
 use crate::pg::lock_tags::{self, Tag, Whole};
 use crate::pg::nbtree;
 use crate::pg::news;
-use crate::pg::relation;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::series_index::entries::IndexDesc;
 use pgrx::pg_sys;
 use std::rc::Rc;
 
 /// A batch of rows of a table with keys.
-pub struct Batch {
-    table: pg_sys::Relation,
+pub struct Batch<'a> {
+    table: Table<'a>,
     keys: Rc<Keys>,
-    sides: Vec<Side>,
+    sides: Vec<Side<'a>>,
 }
 
 /// Where the rows of a batch were written.
@@ -54,7 +56,7 @@ struct Conflict {
 ///
 /// # Safety
 /// `table` must be open for writing.
-pub unsafe fn takes_batches(table: pg_sys::Relation) -> bool {
+pub unsafe fn takes_batches(table: Table<'_>) -> bool {
     // SAFETY: by contract.
     let keys = unsafe { keys::of(table) };
     // SAFETY: as above.
@@ -63,17 +65,17 @@ pub unsafe fn takes_batches(table: pg_sys::Relation) -> bool {
     has_chunks && keys.unique.iter().all(enters)
 }
 
-impl Batch {
+impl<'a> Batch<'a> {
     /// None where the table has no keys. `order` must be that of the rows by `layout`.
     ///
     /// # Safety
     /// `table` must be open for writing; `takes_batches` was true of it, or it has no keys.
     pub unsafe fn new(
-        table: pg_sys::Relation,
+        table: Table<'a>,
         rows: &RowSet,
         layout: &Layout,
         order: &Rc<Order>,
-    ) -> Option<Batch> {
+    ) -> Option<Batch<'a>> {
         // SAFETY: by contract.
         unsafe {
             let keys = keys::of(table);
@@ -111,11 +113,11 @@ impl Batch {
             }
             let entering = Tag::whole(self.table, Whole::Entering);
             loop {
-                lock_tags::take(&entering, pg_sys::ExclusiveLock, true);
+                lock_tags::take(&entering, LockMode::Exclusive, true);
                 let Some(conflict) = self.conflict(&Entered::default()) else {
                     break;
                 };
-                lock_tags::release(&entering, pg_sys::ExclusiveLock);
+                lock_tags::release(&entering, LockMode::Exclusive);
                 self.resolve(conflict);
             }
             let entered = write();
@@ -123,7 +125,7 @@ impl Batch {
                 // Who enters a key from now on looks for it in these; whom it does not reach is found below.
                 news::tell(self.table);
             }
-            lock_tags::release(&entering, pg_sys::ExclusiveLock);
+            lock_tags::release(&entering, LockMode::Exclusive);
             while let Some(conflict) = self.conflict(&entered) {
                 self.resolve(conflict);
             }
@@ -157,7 +159,7 @@ impl Batch {
                 return wait.wait(self.table);
             }
             // A serialization failure is the better error.
-            relation::check_serializable(self.table);
+            self.table.check_serializable();
             let (values, nulls) = side.key(conflict.row);
             constraint::raise_duplicate(self.table, side.index.rel(), &values, &nulls)
         }
@@ -209,9 +211,12 @@ impl Batch {
         // SAFETY: the caller's contract.
         unsafe {
             let now = Moment::now();
-            let snapshot = pg_sys::RegisterSnapshot(now.snapshot);
-            let moment = Moment { snapshot, ..now };
-            let series = relation::oid(rows.series.rel());
+            let snapshot = pg_sys::RegisterSnapshot(now.snapshot.as_ptr());
+            let moment = Moment {
+                snapshot: Snapshot::from_ptr(snapshot),
+                ..now
+            };
+            let series = rows.series.rel().oid();
             key_cache::lend(self.table, series, moment, |cache| {
                 cache.leave_out(&entered.headers);
                 for number in 0..rows.order.series.len() {
@@ -222,7 +227,7 @@ impl Batch {
                     let series_key = SeriesKey::new(self.table, desc, &key);
                     let time = |row: u32| desc.time_of(rows.time(row), false).1;
                     let span = (time(of_series[0]), time(of_series[of_series.len() - 1]));
-                    cache.cover(&series_key, span, snapshot);
+                    cache.cover(&series_key, span, Snapshot::from_ptr(snapshot));
                     if cache.may_have(&series_key, span) {
                         for &row in of_series.iter().filter(|&&row| rows.is_whole(row)) {
                             self.look_at_row(cache, (side, row), &series_key, first);

@@ -12,7 +12,9 @@ use crate::chunk::chunk_cache::{self, Standing};
 use crate::chunk::notes;
 use crate::chunk::reader::Reader;
 use crate::pg::error;
-use crate::pg::relation::{self, Open};
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::{Index, OpenIndex, Table};
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::series_index::entries::IndexDesc;
 use crate::table::activity::{activity, Activity};
@@ -50,10 +52,10 @@ pub enum Answer {
 
 /// How rows are to be looked for.
 #[derive(Clone, Copy)]
-pub struct Search {
-    pub table: pg_sys::Relation,
+pub struct Search<'a> {
+    pub table: Table<'a>,
     /// The unique index that the key is of.
-    pub index: pg_sys::Relation,
+    pub index: Index<'a>,
     /// Waits for who is changing a row of the key, or inserting one.
     pub waits: bool,
 }
@@ -66,7 +68,7 @@ pub unsafe fn find(search: Search, key: &Key, stamp: &mut Stamp) -> (Answer, Opt
     // SAFETY: by contract.
     unsafe {
         let keys = keys::of(search.table);
-        let Some(unique) = keys.of_index(relation::oid(search.index)) else {
+        let Some(unique) = keys.of_index(search.index.oid()) else {
             return (Answer::Free, None);
         };
         loop {
@@ -79,7 +81,7 @@ pub unsafe fn find(search: Search, key: &Key, stamp: &mut Stamp) -> (Answer, Opt
                 return (Answer::Free, None);
             }
             let by_series = unique.series.as_ref().and_then(|&(series, _)| {
-                let index = Open::index(series, pg_sys::AccessShareLock);
+                let index = OpenIndex::open(series, LockMode::AccessShare);
                 look_by(search, unique, &IndexDesc::new(index.rel()), key, moment)
             });
             match by_series.unwrap_or_else(|| walk(search, unique, key, moment, announced)) {
@@ -118,7 +120,7 @@ pub unsafe fn look_by(
     let values = series_values(unique, key)?;
     // SAFETY: by contract.
     unsafe {
-        let series = relation::oid(desc.index);
+        let series = desc.index.oid();
         let (time, series_key) = values.split_last().expect("BUG: an index without columns");
         let series_key = SeriesKey::new(search.table, desc, series_key);
         let look = key_cache::lend(search.table, series, moment, |cache| {
@@ -160,7 +162,7 @@ pub unsafe fn look_by(
 ///
 /// # Safety
 /// `chunks` must be of the open `table`, as they are now; `hits` of `chunks`.
-pub unsafe fn judge_hits(table: pg_sys::Relation, chunks: &[Known], hits: &[Hit]) -> Look {
+pub unsafe fn judge_hits(table: Table<'_>, chunks: &[Known], hits: &[Hit]) -> Look {
     let is_seen = |hit: &&Hit| chunks[hit.chunk].standing == Standing::Seen;
     let seen = hits.iter().filter(is_seen);
     let others = hits.iter().filter(|hit| !is_seen(hit));
@@ -248,14 +250,14 @@ pub unsafe fn has_key(
 ) -> bool {
     // SAFETY: the caller's contract; the index has an order for each of its columns.
     unsafe {
-        let descriptor = (*search.table).rd_att;
+        let descriptor = search.table.descriptor();
         key.columns.iter().all(|&at| {
             let (value, isnull) = reader.value(descriptor, row, unique.columns[at]);
             if isnull || key.nulls[at] {
                 return isnull && key.nulls[at];
             }
-            let order = pg_sys::index_getprocinfo(search.index, at as i16 + 1, 1);
-            let collation = *(*search.index).rd_indcollation.add(at);
+            let order = pg_sys::index_getprocinfo(search.index.as_ptr(), at as i16 + 1, 1);
+            let collation = search.index.collation(at);
             let compared = pg_sys::FunctionCall2Coll(order, collation, value, key.values[at]);
             compared.value() as i32 == 0
         })
@@ -272,7 +274,7 @@ enum Verdict {
     Again,
 }
 
-unsafe fn judge(table: pg_sys::Relation, reader: &Rc<Reader>, row: u32) -> Verdict {
+unsafe fn judge(table: Table<'_>, reader: &Rc<Reader>, row: u32) -> Verdict {
     // SAFETY: the caller's contract.
     unsafe {
         if let Some(verdict) = judge_by_own(table, reader, row) {
@@ -296,14 +298,14 @@ unsafe fn judge(table: pg_sys::Relation, reader: &Rc<Reader>, row: u32) -> Verdi
 
 /// A row of a chunk in which nobody was changing rows when this statement looked: it may have begun since, which is as if
 /// the statement had come to the row before.
-unsafe fn judge_idle(table: pg_sys::Relation, reader: &Rc<Reader>, row: u32) -> Verdict {
+unsafe fn judge_idle(table: Table<'_>, reader: &Rc<Reader>, row: u32) -> Verdict {
     // SAFETY: the caller's contract.
     let by_own = unsafe { judge_by_own(table, reader, row) };
     by_own.unwrap_or_else(|| Verdict::Lives((Rc::clone(reader), row)))
 }
 
 /// What this transaction's own changes of the chunk say.
-unsafe fn judge_by_own(table: pg_sys::Relation, reader: &Reader, row: u32) -> Option<Verdict> {
+unsafe fn judge_by_own(table: Table<'_>, reader: &Reader, row: u32) -> Option<Verdict> {
     let chunk = &reader.chunk;
     if changes::change(chunk, row).is_some() {
         return Some(Verdict::Gone);
@@ -316,10 +318,10 @@ unsafe fn judge_by_own(table: pg_sys::Relation, reader: &Reader, row: u32) -> Op
 }
 
 /// A row of a chunk that this transaction has to itself.
-unsafe fn judge_own(table: pg_sys::Relation, newest: Tid, row: u32) -> Verdict {
+unsafe fn judge_own(table: Table<'_>, newest: Tid, row: u32) -> Verdict {
     // SAFETY: the caller's contract.
     unsafe {
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let any = Snapshot::any();
         match chunk_cache::reader_for_check(table, newest, any) {
             Some(reader) if !reader.chunk.map.contains(row) => Verdict::Lives((reader, row)),
             _ => Verdict::Gone,

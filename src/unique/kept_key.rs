@@ -2,7 +2,7 @@
 //! nobody else has had a chance to change that since it was locked: who wants to enter one of these keys waits for whoever changes
 //! the row. So its keys need not be looked for in the chunks. btree settles them with the tail's, as ever.
 
-use crate::pg::relation;
+use crate::pg::relation::{Index, Table};
 use crate::pg::tid::Tid;
 use crate::pg::transaction::{Access, PerTransaction};
 use pgrx::pg_sys;
@@ -15,9 +15,8 @@ thread_local! {
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn note(table: pg_sys::Relation, at: Tid) {
-    // SAFETY: by contract.
-    WRITTEN.replace(Some((unsafe { relation::oid(table) }, at)));
+pub unsafe fn note(table: Table<'_>, at: Tid) {
+    WRITTEN.replace(Some((table.oid(), at)));
 }
 
 /// Are the keys of the row at `at` those of the one that it replaces? Of a deferrable key there may be two rows, and of an index
@@ -25,11 +24,8 @@ pub unsafe fn note(table: pg_sys::Relation, at: Tid) {
 ///
 /// # Safety
 /// `table` and its `index` must be open.
-pub unsafe fn is_kept(table: pg_sys::Relation, index: pg_sys::Relation, at: Tid) -> bool {
-    // SAFETY: by contract.
-    unsafe {
-        let form = &*(*index).rd_index;
-        let written = Some((relation::oid(table), at));
-        form.indimmediate && form.indisvalid && WRITTEN.with_borrow(|kept| *kept == written)
-    }
+pub unsafe fn is_kept(table: Table<'_>, index: Index<'_>, at: Tid) -> bool {
+    let form = index.form();
+    let written = Some((table.oid(), at));
+    form.indimmediate && form.indisvalid && WRITTEN.with_borrow(|kept| *kept == written)
 }

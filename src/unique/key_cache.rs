@@ -13,7 +13,8 @@ use crate::guc;
 use crate::pg::error;
 use crate::pg::news;
 use crate::pg::page::{Page, PageCursor, PageTuple};
-use crate::pg::relation;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::transaction::{Access, PerTransaction};
 use crate::series_index::entries::{IndexDesc, Key, Time};
@@ -168,9 +169,9 @@ thread_local! {
 
 /// When a look happens.
 #[derive(Clone, Copy)]
-pub struct Moment {
+pub struct Moment<'a> {
     /// Of this moment; until the key cache is asked to cover something, no other is taken, or it is registered.
-    pub snapshot: pg_sys::Snapshot,
+    pub snapshot: Snapshot<'a>,
     pub stamp: Stamp,
 }
 
@@ -184,17 +185,17 @@ pub struct Stamp {
     heard: u64,
 }
 
-impl Moment {
+impl<'a> Moment<'a> {
     /// This one.
     ///
     /// # Safety
     /// Inside a transaction.
-    pub unsafe fn now() -> Moment {
+    pub unsafe fn now() -> Moment<'a> {
         // SAFETY: by contract. What is heard of is in the chunks that are looked at after that.
         unsafe {
             let heard = news::heard();
-            let snapshot = pg_sys::GetLatestSnapshot();
-            let completions = (*snapshot).snapXactCompletionCount;
+            let snapshot = Snapshot::latest();
+            let completions = snapshot.completions();
             Moment {
                 snapshot,
                 stamp: Stamp { completions, heard },
@@ -209,8 +210,7 @@ impl Moment {
     pub unsafe fn is_over(self) -> bool {
         let Stamp { completions, .. } = self.stamp;
         // SAFETY: by contract.
-        completions == 0
-            || unsafe { (*pg_sys::GetLatestSnapshot()).snapXactCompletionCount } != completions
+        completions == 0 || unsafe { Snapshot::latest() }.completions() != completions
     }
 }
 
@@ -230,7 +230,7 @@ impl Stamp {
 /// # Safety
 /// `table` must be open, `index` a series index of it or invalid.
 pub unsafe fn lend<R>(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     index: pg_sys::Oid,
     moment: Moment,
     body: impl FnOnce(&mut KeyCache) -> R,
@@ -238,18 +238,20 @@ pub unsafe fn lend<R>(
     // SAFETY: by contract.
     let epoch = unsafe {
         Epoch {
-            table,
-            file: relation::file_number(table),
+            table: table.as_ptr(),
+            file: table.file_number(),
             index,
             stamp: moment.stamp,
-            command: (*moment.snapshot).curcid,
+            command: moment.snapshot.command(),
             statement: statements::begun(),
             began: pg_sys::GetCurrentStatementStartTimestamp(),
             writes: write::headers_written(),
         }
     };
     let kept = KNOWN.with_borrow_mut(|known| {
-        let same = |KeyCache { epoch, .. }: &KeyCache| (epoch.table, epoch.index) == (table, index);
+        let same = |KeyCache { epoch, .. }: &KeyCache| {
+            (epoch.table, epoch.index) == (table.as_ptr(), index)
+        };
         known.iter().position(same).map(|at| known.swap_remove(at))
     });
     let mut cache = match kept {
@@ -269,6 +271,12 @@ pub unsafe fn lend<R>(
 }
 
 impl KeyCache {
+    /// The table that it is lent for.
+    fn table<'a>(&self) -> Table<'a> {
+        // SAFETY: who looks by the key cache has the table open (`lend`).
+        unsafe { Table::from_ptr(self.epoch.table) }
+    }
+
     fn new(epoch: Epoch) -> KeyCache {
         KeyCache {
             epoch,
@@ -304,7 +312,7 @@ impl KeyCache {
         &mut self,
         series_key: &SeriesKey,
         (from, to): (i64, i64),
-        snapshot: pg_sys::Snapshot,
+        snapshot: Snapshot<'_>,
     ) {
         let known = self.series.get(&series_key.bytes);
         let spans = known.map(|series| [series.covered, series.keyed]);
@@ -316,12 +324,12 @@ impl KeyCache {
             return;
         }
         let &SeriesKey { desc, key, .. } = series_key;
-        let table = self.epoch.table;
+        let table = self.table();
         // SAFETY: by contract.
         let end = unsafe {
-            let snapshot = pg_sys::RegisterSnapshot(snapshot);
+            let snapshot = pg_sys::RegisterSnapshot(snapshot.as_ptr());
             let end = probe::visit_keyed(table, desc, key, from, to, |header| {
-                match self.load(desc, header, snapshot) {
+                match self.load(desc, header, Snapshot::from_ptr(snapshot)) {
                     Some(Standing::Seen) => Visited::Taken,
                     _ => Visited::Left,
                 }
@@ -341,7 +349,7 @@ impl KeyCache {
         &mut self,
         series_key: &SeriesKey,
         (from, to): (i64, i64),
-        snapshot: pg_sys::Snapshot,
+        snapshot: Snapshot<'_>,
     ) -> bool {
         let mut known = Some(self.chunks.len());
         // SAFETY: by contract.
@@ -359,19 +367,19 @@ impl KeyCache {
         let &SeriesKey { desc, key, .. } = series_key;
         // SAFETY: by contract.
         unsafe {
-            let snapshot = pg_sys::RegisterSnapshot(snapshot);
+            let snapshot = pg_sys::RegisterSnapshot(snapshot.as_ptr());
             if !self.all_read {
                 probe::visit_section(desc, key, Section::All, |header| {
-                    self.load_if_due(desc, header, (from, to), snapshot);
+                    self.load_if_due(desc, header, (from, to), Snapshot::from_ptr(snapshot));
                 });
                 self.all_read = true;
             }
             if let Some(first) = key.first() {
                 let first = core::slice::from_ref(first);
-                let first = bytes_of(self.epoch.table, &desc.columns, first);
+                let first = bytes_of(self.table(), &desc.columns, first);
                 if !self.first_keys_read.contains(&first) {
                     probe::visit_section(desc, key, Section::FirstKey, |header| {
-                        self.load_if_due(desc, header, (from, to), snapshot);
+                        self.load_if_due(desc, header, (from, to), Snapshot::from_ptr(snapshot));
                     });
                     self.first_keys_read.insert(first);
                 }
@@ -379,12 +387,12 @@ impl KeyCache {
             if let Some(cell) = probe::cell_of(desc, key) {
                 if !self.cells_read.contains(&cell) {
                     probe::visit_section(desc, key, Section::Cell, |header| {
-                        self.load_if_due(desc, header, (from, to), snapshot);
+                        self.load_if_due(desc, header, (from, to), Snapshot::from_ptr(snapshot));
                     });
                     self.cells_read.insert(cell);
                 }
             }
-            self.cover_keyed(series_key, (from, to), snapshot);
+            self.cover_keyed(series_key, (from, to), Snapshot::from_ptr(snapshot));
             pg_sys::UnregisterSnapshot(snapshot);
         }
         let series = self.series.entry(series_key.bytes.clone()).or_default();
@@ -397,21 +405,21 @@ impl KeyCache {
     ///
     /// # Safety
     /// As `cover`.
-    pub unsafe fn cover_table(&mut self, snapshot: pg_sys::Snapshot) {
+    pub unsafe fn cover_table(&mut self, snapshot: Snapshot<'_>) {
         self.starts_over();
         if self.all_read {
             return;
         }
-        let table = self.epoch.table;
+        let table = self.table();
         // SAFETY: by contract.
         unsafe {
-            let snapshot = pg_sys::RegisterSnapshot(snapshot);
+            let snapshot = pg_sys::RegisterSnapshot(snapshot.as_ptr());
             let mut cursor = PageCursor::new(table);
-            for block in 0..relation::blocks(table) {
+            for block in 0..table.blocks() {
                 error::check_interrupts();
                 cursor.go(block);
                 for header in cursor.locked(headers) {
-                    match chunk_cache::standing_at(table, header, snapshot) {
+                    match chunk_cache::standing_at(table, header, Snapshot::from_ptr(snapshot)) {
                         // What has come since the snapshot, it shows elsewhere.
                         None | Some((Standing::Later, _)) => {}
                         Some((standing, reader)) => self.chunks.push(Known::new(reader, standing)),
@@ -449,7 +457,7 @@ impl KeyCache {
         let at = desc.time_of(time, false);
         // SAFETY: by contract.
         unsafe {
-            let descriptor = (*self.epoch.table).rd_att;
+            let descriptor = self.table().descriptor();
             self.resolve(series_key, (at.1, at.1));
             let column = desc.time_column();
             let series = self.series.get(&series_key.bytes);
@@ -486,14 +494,14 @@ impl KeyCache {
         desc: &IndexDesc,
         header: Tid,
         (from, to): (i64, i64),
-        snapshot: pg_sys::Snapshot,
+        snapshot: Snapshot<'_>,
     ) {
         if self.loaded.contains_key(&header) || self.waiting.contains_key(&header) {
             return;
         }
         // SAFETY: the callers' contract.
         unsafe {
-            match chunk_cache::times_at(self.epoch.table, header) {
+            match chunk_cache::times_at(self.table(), header) {
                 Some((min, max)) if max < from || to < min => {
                     self.waiting.insert(header, (min, max));
                     let (first, last) = self.waiting_span.unwrap_or((min, max));
@@ -509,7 +517,7 @@ impl KeyCache {
         &mut self,
         desc: &IndexDesc,
         (from, to): (i64, i64),
-        snapshot: pg_sys::Snapshot,
+        snapshot: Snapshot<'_>,
     ) {
         let meets = |(min, max): (i64, i64)| min <= to && from <= max;
         if !self.waiting_span.is_some_and(meets) {
@@ -523,10 +531,10 @@ impl KeyCache {
             .collect();
         // SAFETY: the callers' contract.
         unsafe {
-            let snapshot = pg_sys::RegisterSnapshot(snapshot);
+            let snapshot = pg_sys::RegisterSnapshot(snapshot.as_ptr());
             for header in due {
                 self.waiting.remove(&header);
-                self.load(desc, header, snapshot);
+                self.load(desc, header, Snapshot::from_ptr(snapshot));
             }
             pg_sys::UnregisterSnapshot(snapshot);
         }
@@ -537,7 +545,7 @@ impl KeyCache {
         &mut self,
         desc: &IndexDesc,
         header: Tid,
-        snapshot: pg_sys::Snapshot,
+        snapshot: Snapshot<'_>,
     ) -> Option<Standing> {
         // SAFETY: the callers' contract.
         unsafe {
@@ -551,7 +559,7 @@ impl KeyCache {
     }
 
     /// The chunk of a header, and whether it is new.
-    unsafe fn open(&mut self, header: Tid, snapshot: pg_sys::Snapshot) -> Option<(usize, bool)> {
+    unsafe fn open(&mut self, header: Tid, snapshot: Snapshot<'_>) -> Option<(usize, bool)> {
         if let Some(known) = self.loaded.get(&header) {
             return known.map(|at| (at, false));
         }
@@ -561,7 +569,7 @@ impl KeyCache {
         }
         // SAFETY: the callers' contract.
         let (standing, reader) =
-            unsafe { chunk_cache::standing_at(self.epoch.table, header, snapshot) }?;
+            unsafe { chunk_cache::standing_at(self.table(), header, snapshot) }?;
         if standing == Standing::Later {
             self.outdated = true;
             return None;
@@ -584,7 +592,7 @@ impl KeyCache {
         } else if header.has(FLAG_ONE_SERIES) {
             // SAFETY: the callers' contract.
             let bytes = unsafe {
-                let descriptor = (*self.epoch.table).rd_att;
+                let descriptor = self.table().descriptor();
                 let value = |&column: &usize| reader.value(descriptor, 0, column);
                 let keys = &desc.columns[..desc.key_columns()];
                 let values: Vec<_> = keys.iter().map(value).collect();
@@ -593,7 +601,7 @@ impl KeyCache {
                     return;
                 }
                 let values: Vec<_> = values.into_iter().map(|(value, _)| value).collect();
-                bytes_of(self.epoch.table, &desc.columns, &values)
+                bytes_of(self.table(), &desc.columns, &values)
             };
             let times = (header.min_time, header.max_time);
             let part = Part::new(times, at, 0..reader.rows());
@@ -608,13 +616,13 @@ impl KeyCache {
         if self.shared.is_empty() {
             return;
         }
+        let table = self.table();
         let series = self.series.entry(series_key.bytes.clone()).or_default();
         let quals = Quals::default();
         let view = View {
             desc: series_key.desc,
             quals: &quals,
-            // SAFETY: the callers' contract.
-            descriptor: unsafe { (*self.epoch.table).rd_att },
+            descriptor: table.descriptor(),
         };
         for &chunk in &self.shared {
             let reader = &self.chunks[chunk].reader;

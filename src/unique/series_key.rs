@@ -1,6 +1,6 @@
 //! The series that a key is in, and the bytes that tell it from others.
 
-use crate::pg::relation;
+use crate::pg::relation::Table;
 use crate::pg::varlena;
 use crate::series_index::entries::IndexDesc;
 use pgrx::pg_sys;
@@ -11,7 +11,7 @@ pub type Bytes = SmallVec<[u8; 32]>;
 
 /// A series that is looked for.
 pub struct SeriesKey<'a> {
-    pub desc: &'a IndexDesc,
+    pub desc: &'a IndexDesc<'a>,
     /// A value for each key column of the index.
     pub key: &'a [pg_sys::Datum],
     pub bytes: Bytes,
@@ -20,11 +20,7 @@ pub struct SeriesKey<'a> {
 impl<'a> SeriesKey<'a> {
     /// # Safety
     /// `table` must be open, `shape` of an index of it, and `key` a value for each of the index's key columns.
-    pub unsafe fn new(
-        table: pg_sys::Relation,
-        desc: &'a IndexDesc,
-        key: &'a [pg_sys::Datum],
-    ) -> Self {
+    pub unsafe fn new(table: Table<'_>, desc: &'a IndexDesc, key: &'a [pg_sys::Datum]) -> Self {
         // SAFETY: by contract.
         let bytes = unsafe { bytes_of(table, &desc.columns, key) };
         SeriesKey { desc, key, bytes }
@@ -35,14 +31,9 @@ impl<'a> SeriesKey<'a> {
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn bytes_of(
-    table: pg_sys::Relation,
-    columns: &[usize],
-    values: &[pg_sys::Datum],
-) -> Bytes {
+pub unsafe fn bytes_of(table: Table<'_>, columns: &[usize], values: &[pg_sys::Datum]) -> Bytes {
     let mut bytes = Bytes::new();
-    // SAFETY: by contract.
-    let attributes = unsafe { relation::attributes((*table).rd_att) };
+    let attributes = table.attributes();
     for (&value, &column) in values.iter().zip(columns) {
         let attribute = &attributes[column];
         let length = attribute.attlen;

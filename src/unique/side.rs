@@ -6,8 +6,9 @@ use crate::catalog::layout::{self, Layout};
 use crate::chunk::datum::Datums;
 use crate::chunk::row_set::{Order, RowSet};
 use crate::pg::error;
+use crate::pg::lock_mode::LockMode;
 use crate::pg::nbtree;
-use crate::pg::relation::{self, Open};
+use crate::pg::relation::{OpenIndex, Table};
 use crate::series_index::entries::IndexDesc;
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
@@ -15,14 +16,14 @@ use std::cell::OnceCell;
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-pub struct Side {
-    table: pg_sys::Relation,
+pub struct Side<'a> {
+    table: Table<'a>,
     /// Number of the index in `Keys::unique`.
     pub number: usize,
     /// The unique index.
-    pub index: Open,
+    pub index: OpenIndex,
     /// The series index that finds its keys in chunks.
-    pub series: Open,
+    pub series: OpenIndex,
     /// Where in the key that one's columns are, time last.
     places: Vec<usize>,
     columns: Vec<Datums>,
@@ -33,26 +34,24 @@ pub struct Side {
     by_key: OnceCell<FxHashMap<Bytes, usize>>,
 }
 
-impl Side {
+impl<'a> Side<'a> {
     /// The rows as `unique` has them, which must have a series index; `order` is theirs by `layout`. None for an index that is
     /// not ready for rows yet.
     ///
     /// # Safety
     /// `table` must be open for writing, and `unique` of it.
     pub unsafe fn new(
-        table: pg_sys::Relation,
+        table: Table<'a>,
         (number, unique): (usize, &Unique),
         rows: &RowSet,
         (layout, order): (&Layout, &Rc<Order>),
-    ) -> Option<Side> {
+    ) -> Option<Side<'a>> {
         let (series, places) = unique.series.as_ref()?;
-        let index = Open::index(unique.index, pg_sys::RowExclusiveLock);
-        // SAFETY: the index is open.
-        if !unsafe { (*(*index.rel()).rd_index).indisready } {
+        let index = OpenIndex::open(unique.index, LockMode::RowExclusive);
+        if !index.rel().form().indisready {
             return None;
         }
-        // SAFETY: by contract.
-        let attributes = unsafe { relation::attributes((*table).rd_att) };
+        let attributes = table.attributes();
         let datums =
             |&column: &usize| Datums::from_column(&rows.columns[column], attributes[column].attlen);
         // SAFETY: the index is open. What an index includes is columns, no expressions.
@@ -73,7 +72,7 @@ impl Side {
             table,
             number,
             index,
-            series: Open::index(*series, pg_sys::AccessShareLock),
+            series: OpenIndex::open(*series, LockMode::AccessShare),
             places: places.clone(),
             columns: unique.columns.iter().map(datums).collect(),
             included: included.map(|column| datums(&column)).collect(),
@@ -100,8 +99,7 @@ impl Side {
 
     /// Raises the error that btree would raise for a row whose entry it could not take.
     pub fn expect_short(&self) {
-        // SAFETY: the index is open.
-        let attributes = unsafe { relation::attributes((*self.index.rel()).rd_att) };
+        let attributes = self.index.rel().attributes();
         if attributes.iter().all(|attribute| attribute.attlen > 0) {
             return;
         }
@@ -209,8 +207,9 @@ impl Side {
         for (at, (&value, column)) in key.iter().zip(&self.columns).enumerate() {
             // SAFETY: the index is open, and has an order for each of its columns.
             let order = unsafe {
-                let function = pg_sys::index_getprocinfo(self.index.rel(), at as i16 + 1, 1);
-                let collation = *(*self.index.rel()).rd_indcollation.add(at);
+                let function =
+                    pg_sys::index_getprocinfo(self.index.rel().as_ptr(), at as i16 + 1, 1);
+                let collation = self.index.rel().collation(at);
                 let other = column.get(row as usize).0;
                 pg_sys::FunctionCall2Coll(function, collation, value, other).value() as i32
             };

@@ -2,14 +2,16 @@
 //! moves while we look; and a transaction that was bringing a batch may end, and others change or move its chunks, before we
 //! come to them.
 
+use crate::pg::lock_mode::LockMode;
 use crate::pg::lock_tags::{self, Tag, Taken, Whole};
+use crate::pg::relation::Table;
 use pgrx::pg_sys;
 
 /// Microseconds until we try again to be told who moves rows.
 const PAUSE: i64 = 1_000;
 
-pub struct StabilityCheck {
-    table: pg_sys::Relation,
+pub struct StabilityCheck<'a> {
+    table: Table<'a>,
     /// Nobody moves rows as long as we have the lock.
     held: bool,
     movers: Vec<pg_sys::TransactionId>,
@@ -17,19 +19,19 @@ pub struct StabilityCheck {
     writers: Vec<pg_sys::TransactionId>,
 }
 
-impl StabilityCheck {
+impl<'a> StabilityCheck<'a> {
     /// # Safety
     /// `table` must be open; locks of others are not waited for.
-    pub unsafe fn begin(table: pg_sys::Relation) -> StabilityCheck {
+    pub unsafe fn begin(table: Table<'_>) -> StabilityCheck<'_> {
         // SAFETY: by contract.
         unsafe {
             let moving = Tag::whole(table, Whole::Moving);
             let mut movers = Vec::new();
             let held = loop {
-                if lock_tags::take(&moving, pg_sys::ShareLock, false) != Taken::No {
+                if lock_tags::take(&moving, LockMode::Share, false) != Taken::No {
                     break true;
                 }
-                movers = lock_tags::holders(&moving, pg_sys::ShareLock);
+                movers = lock_tags::holders(&moving, LockMode::Share);
                 if !movers.is_empty() {
                     break false;
                 }
@@ -55,8 +57,8 @@ impl StabilityCheck {
         unsafe {
             let moving = Tag::whole(self.table, Whole::Moving);
             if self.held {
-                lock_tags::release(&moving, pg_sys::ShareLock);
-            } else if lock_tags::holders(&moving, pg_sys::ShareLock) != self.movers {
+                lock_tags::release(&moving, LockMode::Share);
+            } else if lock_tags::holders(&moving, LockMode::Share) != self.movers {
                 return false;
             }
             let now = writers(self.table);
@@ -65,7 +67,7 @@ impl StabilityCheck {
     }
 }
 
-unsafe fn writers(table: pg_sys::Relation) -> Vec<pg_sys::TransactionId> {
+unsafe fn writers(table: Table<'_>) -> Vec<pg_sys::TransactionId> {
     // SAFETY: the callers' contract.
-    unsafe { lock_tags::holders(&Tag::whole(table, Whole::Batches), pg_sys::ShareLock) }
+    unsafe { lock_tags::holders(&Tag::whole(table, Whole::Batches), LockMode::Share) }
 }

@@ -8,7 +8,8 @@ use crate::pg::error;
 use crate::pg::leaf_probe;
 use crate::pg::leaf_range::Range;
 use crate::pg::nbtree::EntryScan;
-use crate::pg::relation;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
 use crate::series_index::entries::IndexDesc;
 use crate::series_index::probe::condition;
@@ -23,7 +24,7 @@ const BUFFER_LOCK_SHARE: i32 = 1;
 /// # Safety
 /// `table` must be open, `side` of it, `shape` of the side's series index.
 pub unsafe fn visit(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     side: &Side,
     desc: &IndexDesc,
     except: &[Tid],
@@ -32,7 +33,7 @@ pub unsafe fn visit(
     // SAFETY: by contract.
     unsafe {
         // The first page is the root of nothing: a key that the tail has not costs nothing.
-        let blocks = relation::blocks(side.index.rel());
+        let blocks = side.index.rel().blocks();
         if blocks < 2 {
             return;
         }
@@ -52,7 +53,7 @@ pub unsafe fn visit(
                     first: &named,
                     span: Some((span.0, Some(span.1))),
                 };
-                if leaf_probe::has_none(side.index.rel(), core::ptr::null_mut(), range) {
+                if leaf_probe::has_none(side.index.rel(), Snapshot::NONE, range) {
                     continue;
                 }
                 scan(table, side, desc, &key, span, except, &mut visit);
@@ -93,7 +94,7 @@ fn whole_span(side: &Side, desc: &IndexDesc) -> Option<(pg_sys::Datum, pg_sys::D
 
 /// Goes through the entries of a series, or of all where `key` is empty, at times of a span.
 unsafe fn scan(
-    table: pg_sys::Relation,
+    table: Table<'_>,
     side: &Side,
     desc: &IndexDesc,
     key: &[pg_sys::Datum],
@@ -124,16 +125,16 @@ unsafe fn scan(
             pg_sys::BTLessEqualStrategyNumber,
             to,
         ));
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let any = Snapshot::any();
         let mut entries = EntryScan::begin(index, any, conditions.len());
         entries.restart(&conditions);
-        let count = (*(*index).rd_att).natts as usize;
+        let count = index.descriptor().len();
         let mut values = vec![pg_sys::Datum::from(0usize); count];
         let mut nulls = vec![true; count];
         while let Some((at, tuple)) = entries.next(true) {
             error::check_interrupts();
             let (to_values, to_nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
-            pg_sys::index_deform_tuple(tuple, (*index).rd_att, to_values, to_nulls);
+            pg_sys::index_deform_tuple(tuple, index.descriptor().as_ptr(), to_values, to_nulls);
             if nulls[..columns.len()].contains(&true) || except.contains(&at) {
                 continue;
             }
@@ -157,20 +158,20 @@ enum State {
 }
 
 /// What the row of an entry is now.
-unsafe fn state(table: pg_sys::Relation, at: Tid) -> State {
+unsafe fn state(table: Table<'_>, at: Tid) -> State {
     // SAFETY: the caller's contract; heap's function wants the page locked.
     unsafe {
-        if at.block >= relation::blocks(table) {
+        if at.block >= table.blocks() {
             return State::Dead;
         }
         let mut item = tid::to_pg(at);
         let mut found = pg_sys::HeapTupleData::default();
         let mut dirty = chunk_cache::dirty_snapshot();
-        let buffer = pg_sys::ReadBuffer(table, at.block);
+        let buffer = pg_sys::ReadBuffer(table.as_ptr(), at.block);
         pg_sys::LockBuffer(buffer, BUFFER_LOCK_SHARE);
         let lives = pg_sys::heap_hot_search_buffer(
             &mut item,
-            table,
+            table.as_ptr(),
             buffer,
             &mut dirty,
             &mut found,

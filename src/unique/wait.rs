@@ -1,6 +1,7 @@
 //! What an inserter waits for whose key somebody else is inserting, or changing the row of.
 
 use crate::chunk::reader::Reader;
+use crate::pg::relation::Table;
 use crate::pg::tid::{self, Tid};
 use crate::table::locks;
 use pgrx::pg_sys;
@@ -20,7 +21,7 @@ impl Wait {
     ///
     /// # Safety
     /// `table` must be open; no page is locked or pinned.
-    pub unsafe fn wait(&self, table: pg_sys::Relation) {
+    pub unsafe fn wait(&self, table: Table<'_>) {
         // SAFETY: by contract.
         unsafe {
             match self {
@@ -30,7 +31,7 @@ impl Wait {
                 Wait::Transaction(other, at) => {
                     let mut item = tid::to_pg(*at);
                     let why = pg_sys::XLTW_Oper::XLTW_InsertIndex;
-                    pg_sys::XactLockTableWait(*other, table, &mut item, why);
+                    pg_sys::XactLockTableWait(*other, table.as_ptr(), &mut item, why);
                 }
                 Wait::Speculation(other, token) => {
                     pg_sys::SpeculativeInsertionWait(*other, *token);

@@ -7,8 +7,9 @@ use crate::catalog::layout;
 use crate::chunk::index_entries;
 use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::pg::error;
+use crate::pg::lock_mode::LockMode;
 use crate::pg::page::{Page, PageCursor};
-use crate::pg::relation::{self, Open};
+use crate::pg::relation::{Index, OpenIndex};
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
 use pgrx::pg_sys;
@@ -36,27 +37,27 @@ impl Entries {
     }
 }
 
-impl Verifier {
+impl<'a> Verifier<'a> {
     /// Compares each valid series index with the table.
     pub(super) unsafe fn indexes(&mut self) {
         // SAFETY: the table is open.
         unsafe {
-            for oid in relation::index_oids(self.table) {
-                let index = Open::index(oid, pg_sys::AccessShareLock);
-                let form = (*index.rel()).rd_index;
-                if (*(*index.rel()).rd_rel).relam == layout::index_am() && (*form).indisvalid {
+            for oid in self.table.index_oids() {
+                let index = OpenIndex::open(oid, LockMode::AccessShare);
+                let form = index.rel().form();
+                if index.rel().class().relam == layout::index_am() && form.indisvalid {
                     self.index(index.rel());
                 }
             }
         }
     }
 
-    unsafe fn index(&mut self, index: pg_sys::Relation) {
+    unsafe fn index(&mut self, index: Index<'_>) {
         // SAFETY: table and index are open.
         unsafe {
             let entries = collect(index);
             let hasher = KeyHasher::new(index);
-            let name = relation::name(index);
+            let name = index.name();
             self.missing_rows(index, &hasher, &entries, &name);
             self.missing_headers(index, &hasher, &entries, &name);
             let suspects = self.dangling(entries.first.keys().copied());
@@ -81,7 +82,7 @@ impl Verifier {
     /// Visible rows of the tail whose entry is missing.
     unsafe fn missing_rows(
         &mut self,
-        index: pg_sys::Relation,
+        index: Index<'_>,
         hasher: &KeyHasher,
         entries: &Entries,
         name: &str,
@@ -90,7 +91,7 @@ impl Verifier {
         unsafe {
             let columns = index_entries::key_columns(index);
             let mut cursor = PageCursor::new(self.table);
-            for block in 0..relation::blocks(self.table) {
+            for block in 0..self.table.blocks() {
                 error::check_interrupts();
                 cursor.go(block);
                 for (at, hash) in self.row_entries(&cursor, &columns, hasher) {
@@ -113,16 +114,20 @@ impl Verifier {
         let mut out = Vec::new();
         // SAFETY: the page is pinned and, where it is read, locked.
         unsafe {
-            let descriptor = (*self.table).rd_att;
-            let natts = (*descriptor).natts as usize;
+            let descriptor = self.table.descriptor();
+            let natts = descriptor.len();
             let mut values = vec![pg_sys::Datum::from(0usize); natts];
             let mut nulls = vec![true; natts];
             cursor.locked(|page| {
                 let mut roots = None;
                 for item in page.tuples() {
-                    let mut row = item.to_heap_tuple(relation::oid(self.table));
+                    let mut row = item.to_heap_tuple(self.table.oid());
                     if classify(item.header, item.len, item.tid.offset) != TupleKind::Row
-                        || !pg_sys::HeapTupleSatisfiesVisibility(&mut row, self.snapshot, buffer)
+                        || !pg_sys::HeapTupleSatisfiesVisibility(
+                            &mut row,
+                            self.snapshot.as_ptr(),
+                            buffer,
+                        )
                     {
                         continue;
                     }
@@ -133,7 +138,7 @@ impl Verifier {
                     }
                     pg_sys::heap_deform_tuple(
                         &mut row,
-                        descriptor,
+                        descriptor.as_ptr(),
                         values.as_mut_ptr(),
                         nulls.as_mut_ptr(),
                     );
@@ -148,7 +153,7 @@ impl Verifier {
 
     unsafe fn missing_headers(
         &mut self,
-        index: pg_sys::Relation,
+        index: Index<'_>,
         hasher: &KeyHasher,
         entries: &Entries,
         name: &str,
@@ -201,7 +206,7 @@ impl Verifier {
         });
         // SAFETY: the table is open.
         unsafe {
-            let blocks = relation::blocks(self.table);
+            let blocks = self.table.blocks();
             let mut cursor = PageCursor::new(self.table);
             sorted.retain(|&entry| {
                 error::check_interrupts();
@@ -229,7 +234,7 @@ impl Verifier {
     }
 }
 
-unsafe fn collect(index: pg_sys::Relation) -> Entries {
+unsafe fn collect(index: Index<'_>) -> Entries {
     let mut entries = Entries::default();
     // SAFETY: the index is open.
     unsafe { leaves::entries(index, |at, hash| entries.add(at, hash)) };

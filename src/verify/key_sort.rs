@@ -4,14 +4,16 @@
 use crate::catalog::layout;
 use crate::chunk::slot;
 use crate::pg::constraint;
+use crate::pg::descriptor::Descriptor;
+use crate::pg::relation::{Index, Table};
 use crate::pg::tid::{self, Tid};
 use pgrx::pg_sys;
 
 /// Number of the support function that compares, of access/nbtree.h.
 const BTORDER_PROC: u16 = 1;
 
-pub struct KeySort {
-    index: pg_sys::Relation,
+pub struct KeySort<'a> {
+    index: Index<'a>,
     /// The table's columns that make the key, from 1.
     columns: Vec<u16>,
     nulls_are_equal: bool,
@@ -23,21 +25,21 @@ pub struct KeySort {
     before: *mut pg_sys::TupleTableSlot,
 }
 
-impl KeySort {
+impl<'a> KeySort<'a> {
     /// Begins a sort within `maintenance_work_mem`, in the current memory context. It has to be ended by `end`.
     ///
     /// # Safety
     /// `index` must be a key of columns of `table`; both stay open until then.
-    pub unsafe fn begin(table: pg_sys::Relation, index: pg_sys::Relation) -> KeySort {
+    pub unsafe fn begin(table: Table<'_>, index: Index<'a>) -> KeySort<'a> {
         // SAFETY: by contract; core copies the arrays.
         unsafe {
             let columns = layout::index_columns(index);
-            let descriptor = describe((*table).rd_att, &columns);
+            let descriptor = describe(table.descriptor(), &columns);
             let keys = 0..columns.len();
             let mut numbers: Vec<i16> = (1..=columns.len() as i16 + 1).collect();
             let mut less: Vec<_> = keys.clone().map(|at| less_than(index, at)).collect();
             less.push(pg_sys::Oid::from(pg_sys::TIDLessOperator));
-            let mut collations: Vec<_> = keys.map(|at| *(*index).rd_indcollation.add(at)).collect();
+            let mut collations: Vec<_> = keys.map(|at| index.collation(at)).collect();
             collations.push(pg_sys::InvalidOid);
             let mut nulls_first = vec![false; numbers.len()];
             let sort = pg_sys::tuplesort_begin_heap(
@@ -129,8 +131,8 @@ impl KeySort {
                 return null(self.before) && null(self.last);
             }
             let order = pg_sys::FunctionCall2Coll(
-                pg_sys::index_getprocinfo(self.index, at as i16 + 1, BTORDER_PROC),
-                *(*self.index).rd_indcollation.add(at),
+                pg_sys::index_getprocinfo(self.index.as_ptr(), at as i16 + 1, BTORDER_PROC),
+                self.index.collation(at),
                 *(*self.before).tts_values.add(at),
                 *(*self.last).tts_values.add(at),
             );
@@ -155,12 +157,12 @@ impl KeySort {
 }
 
 /// Some columns of a table, from 1, and a TID.
-unsafe fn describe(table: pg_sys::TupleDesc, columns: &[u16]) -> pg_sys::TupleDesc {
+unsafe fn describe(table: Descriptor<'_>, columns: &[u16]) -> pg_sys::TupleDesc {
     // SAFETY: the caller's contract; types are of the table, since an index may store others.
     unsafe {
         let descriptor = pg_sys::CreateTemplateTupleDesc(columns.len() as i32 + 1);
         for (number, &column) in (1..).zip(columns) {
-            pg_sys::TupleDescCopyEntry(descriptor, number, table, column as i16);
+            pg_sys::TupleDescCopyEntry(descriptor, number, table.as_ptr(), column as i16);
         }
         let last = columns.len() as i16 + 1;
         pg_sys::TupleDescInitEntry(descriptor, last, c"ctid".as_ptr(), pg_sys::TIDOID, -1, 0);
@@ -169,13 +171,10 @@ unsafe fn describe(table: pg_sys::TupleDesc, columns: &[u16]) -> pg_sys::TupleDe
 }
 
 /// The operator that a key column of an index, from 0, is ordered by.
-unsafe fn less_than(index: pg_sys::Relation, at: usize) -> pg_sys::Oid {
+unsafe fn less_than(index: Index<'_>, at: usize) -> pg_sys::Oid {
     // SAFETY: the caller's contract; the arrays have an entry for each key column.
     unsafe {
-        let (family, input) = (
-            *(*index).rd_opfamily.add(at),
-            *(*index).rd_opcintype.add(at),
-        );
+        let (family, input) = (index.operator_family(at), index.input_type(at));
         pg_sys::get_opfamily_member(family, input, input, pg_sys::BTLessStrategyNumber as i16)
     }
 }

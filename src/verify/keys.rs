@@ -8,21 +8,22 @@ use crate::chunk::inspect;
 use crate::chunk::slot;
 use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::pg::error;
+use crate::pg::lock_mode::LockMode;
 use crate::pg::page::{PageCursor, PageTuple};
-use crate::pg::relation::{self, Open};
+use crate::pg::relation::{Index, OpenIndex};
 use crate::pg::tuple;
 use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
 use std::rc::Rc;
 
-impl Verifier {
+impl<'a> Verifier<'a> {
     /// Looks for keys that more than one row has.
     pub(super) unsafe fn keys(&mut self) {
         // SAFETY: the table is open.
         unsafe {
-            for oid in relation::index_oids(self.table) {
-                let index = Open::index(oid, pg_sys::AccessShareLock);
-                let is_btree = (*(*index.rel()).rd_rel).relam == pg_sys::BTREE_AM_OID;
+            for oid in self.table.index_oids() {
+                let index = OpenIndex::open(oid, LockMode::AccessShare);
+                let is_btree = index.rel().class().relam == pg_sys::BTREE_AM_OID;
                 if is_btree && layout::is_key_of_columns(index.rel()) && self.holds(index.rel()) {
                     self.key(index.rel());
                 }
@@ -32,30 +33,30 @@ impl Verifier {
 
     /// Is the index valid for what the snapshot sees? A transaction that is not over for it may have made the index, after it had
     /// deleted rows that the snapshot still sees.
-    unsafe fn holds(&self, index: pg_sys::Relation) -> bool {
+    unsafe fn holds(&self, index: Index<'_>) -> bool {
         // SAFETY: the index is open; the snapshot is a statement's.
         unsafe {
-            let maker = tuple::xmin((*(*index).rd_indextuple).t_data);
-            (*(*index).rd_index).indisvalid
+            let maker = tuple::xmin((*(*index.as_ptr()).rd_indextuple).t_data);
+            index.form().indisvalid
                 && (pg_sys::TransactionIdIsCurrentTransactionId(maker)
-                    || !pg_sys::XidInMVCCSnapshot(maker, self.snapshot))
+                    || !self.snapshot.is_running(maker))
         }
     }
 
-    unsafe fn key(&mut self, index: pg_sys::Relation) {
+    unsafe fn key(&mut self, index: Index<'_>) {
         // SAFETY: table and index are open; the slot is asked for columns of the key only.
         unsafe {
-            let row = pg_sys::table_slot_create(self.table, core::ptr::null_mut());
+            let row = pg_sys::table_slot_create(self.table.as_ptr(), core::ptr::null_mut());
             let mut columns: Vec<u16> = layout::index_columns(index);
             columns.iter_mut().for_each(|column| *column -= 1);
             columns.sort_unstable();
             slot::restrict(row, columns);
             let mut sort = KeySort::begin(self.table, index);
-            let deferrable = !(*(*index).rd_index).indimmediate;
+            let deferrable = !index.form().indimmediate;
             self.put_tail(&mut sort, row, deferrable);
             self.put_chunks(&mut sort, row);
             sort.perform();
-            let name = relation::name(index);
+            let name = index.name();
             while self.findings.len() < MOST_FINDINGS {
                 error::check_interrupts();
                 let Some((one, other, key)) = sort.next_equal() else {
@@ -80,7 +81,7 @@ impl Verifier {
         // SAFETY: the table is open, and the page pinned while the slot shows rows of it.
         unsafe {
             let mut cursor = PageCursor::new(self.table);
-            for block in 0..relation::blocks(self.table) {
+            for block in 0..self.table.blocks() {
                 error::check_interrupts();
                 cursor.go(block);
                 for item in self.visible_rows(&cursor) {
@@ -89,7 +90,7 @@ impl Verifier {
                     if deferrable && own() {
                         continue;
                     }
-                    let mut found = item.to_heap_tuple(relation::oid(self.table));
+                    let mut found = item.to_heap_tuple(self.table.oid());
                     slot::as_heap(row, || {
                         pg_sys::ExecStoreBufferHeapTuple(&mut found, row, cursor.buffer())
                     });
@@ -105,9 +106,13 @@ impl Verifier {
         cursor.locked(|page| {
             // SAFETY: the page is pinned and locked.
             let is_seen = |item: &PageTuple| unsafe {
-                let mut found = item.to_heap_tuple(relation::oid(self.table));
+                let mut found = item.to_heap_tuple(self.table.oid());
                 classify(item.header, item.len, item.tid.offset) == TupleKind::Row
-                    && pg_sys::HeapTupleSatisfiesVisibility(&mut found, self.snapshot, buffer)
+                    && pg_sys::HeapTupleSatisfiesVisibility(
+                        &mut found,
+                        self.snapshot.as_ptr(),
+                        buffer,
+                    )
             };
             page.tuples().filter(is_seen).collect()
         })
@@ -129,7 +134,7 @@ impl Verifier {
                 let open = OpenChunk::new(Rc::clone(&reader), snapshot);
                 for number in (0..reader.rows()).filter(|&number| !open.is_hidden(number)) {
                     error::check_interrupts();
-                    slot::store_row(row, &reader, number, relation::oid(table));
+                    slot::store_row(row, &reader, number, table.oid());
                     sort.put(row);
                 }
                 slot::clear_slot(row);

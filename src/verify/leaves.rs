@@ -3,7 +3,8 @@
 use crate::chunk::datum;
 use crate::chunk::row_set::put_ordered;
 use crate::pg::leaves;
-use crate::pg::relation;
+use crate::pg::relation::Index;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use pgrx::pg_sys;
 use rustc_hash::FxHasher;
@@ -18,9 +19,8 @@ pub struct KeyHasher {
 impl KeyHasher {
     /// # Safety
     /// `index` must be open.
-    pub unsafe fn new(index: pg_sys::Relation) -> KeyHasher {
-        // SAFETY: by contract.
-        let attributes = unsafe { relation::attributes((*index).rd_att) };
+    pub unsafe fn new(index: Index<'_>) -> KeyHasher {
+        let attributes = index.attributes();
         KeyHasher {
             kinds: attributes
                 .iter()
@@ -49,15 +49,15 @@ impl KeyHasher {
 ///
 /// # Safety
 /// `index` must be an open series index.
-pub unsafe fn entries(index: pg_sys::Relation, mut visit: impl FnMut(Tid, u64)) {
+pub unsafe fn entries(index: Index<'_>, mut visit: impl FnMut(Tid, u64)) {
     // SAFETY: by contract.
     unsafe {
         let hasher = KeyHasher::new(index);
-        let count = (*(*index).rd_att).natts as usize;
+        let count = index.descriptor().len();
         let mut values = vec![pg_sys::Datum::from(0usize); count];
         let mut nulls = vec![true; count];
         // What does not hang together is missed, and found by that.
-        leaves::each_item(index, core::ptr::null_mut(), |item| {
+        leaves::each_item(index, Snapshot::NONE, |item| {
             item.values(index, &mut values, &mut nulls);
             let hash = hasher.hash(&values, &nulls);
             item.tids().for_each(|at| visit(at, hash));

@@ -16,7 +16,8 @@ use crate::chunk::tuple_kind::TupleKind;
 use crate::compact::source::{SortColumns, Source, Span};
 use crate::pg::error;
 use crate::pg::page::PageTuple;
-use crate::pg::relation;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
 use pgrx::pg_sys;
@@ -54,9 +55,9 @@ impl Pieces {
     }
 }
 
-pub struct Verifier {
-    table: pg_sys::Relation,
-    snapshot: pg_sys::Snapshot,
+pub struct Verifier<'a> {
+    table: Table<'a>,
+    snapshot: Snapshot<'a>,
     layout: Layout,
     pub findings: Vec<Finding>,
     /// Pieces that are in the table, by chunk.
@@ -74,7 +75,7 @@ pub struct Verifier {
 ///
 /// # Safety
 /// `table` must be open, `snapshot` valid.
-pub unsafe fn run(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Vec<Finding> {
+pub unsafe fn run(table: Table<'_>, snapshot: Snapshot<'_>) -> Vec<Finding> {
     // SAFETY: by contract.
     unsafe {
         let mut verifier = Verifier {
@@ -99,7 +100,7 @@ pub unsafe fn run(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Vec<Fi
     }
 }
 
-impl Verifier {
+impl<'a> Verifier<'a> {
     pub fn note(
         &mut self,
         kind: &'static str,
@@ -136,12 +137,12 @@ impl Verifier {
                 return;
             }
             let mover = tuple::raw_xmax(item.header);
-            let known = (*(*self.table).rd_rel).relfrozenxid;
+            let known = self.table.class().relfrozenxid;
             let readable = pg_sys::TransactionIdIsNormal(mover)
                 && !pg_sys::TransactionIdPrecedes(mover, known);
             // An older snapshot sees the row where it was, and not the chunk.
             let is_over = readable
-                && !pg_sys::XidInMVCCSnapshot(mover, self.snapshot)
+                && !self.snapshot.is_running(mover)
                 && pg_sys::TransactionIdDidCommit(mover);
             if is_over {
                 self.note(
@@ -315,8 +316,7 @@ impl Verifier {
     }
 
     fn has_columns(&self, layout: &Layout) -> bool {
-        // SAFETY: the table is open.
-        let attributes = unsafe { relation::attributes((*self.table).rd_att) };
+        let attributes = self.table.attributes();
         layout.keys.iter().chain(layout.time.iter()).all(|&number| {
             attributes
                 .get(usize::from(number) - 1)

@@ -3,7 +3,7 @@
 use super::Verifier;
 use crate::chunk::inspect;
 use crate::chunk::tuple_kind::TupleKind;
-use crate::pg::relation::{self, Open};
+use crate::pg::relation::OpenIndex;
 use crate::pg::tid::Tid;
 use crate::scan::headers;
 use crate::series_index::quals::Quals;
@@ -12,7 +12,7 @@ use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
 use varve_columns::tuple::header::FLAG_TOMBSTONE;
 
-impl Verifier {
+impl<'a> Verifier<'a> {
     /// Looks for what the index does not lead to; where entries are known to be wrong, that is why.
     pub(super) unsafe fn places(&mut self) {
         let (table, snapshot) = (self.table, self.snapshot);
@@ -48,7 +48,7 @@ impl Verifier {
             if shown != opened {
                 self.note(
                     "series index",
-                    relation::name(table),
+                    table.name(),
                     "two readings of the headers differ",
                 );
             }
@@ -58,7 +58,7 @@ impl Verifier {
         }
     }
 
-    unsafe fn everything_in_range(&self, index: &Open) -> In {
+    unsafe fn everything_in_range(&self, index: &OpenIndex) -> In {
         let mut found = In::default();
         // SAFETY: by the contract of `run`; the quals have no arguments.
         unsafe {
@@ -92,7 +92,7 @@ impl Verifier {
                     lost.insert(at);
                 }
             });
-            let name = relation::name(table);
+            let name = table.name();
             for at in lost {
                 let detail =
                     format!("a reading of {what} \"{name}\" by its series index misses it");

@@ -9,6 +9,7 @@ use crate::compact::expire::{Rule, Span, TimeColumn, Unit};
 use crate::compact::windows::{self, Kept};
 use crate::functions::rollup::restored;
 use crate::pg::error::{self, Code};
+use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::{self, Open};
 use crate::rollup::catalog;
 use pgrx::pg_sys;
@@ -289,7 +290,7 @@ unsafe extern "C-unwind" fn check_label(
         return;
     }
     let table = if is_table && relation::has_rows(object.objectId) {
-        Open::existing_table(object.objectId, pg_sys::AccessShareLock)
+        Open::existing_table(object.objectId, LockMode::AccessShare)
     } else {
         None
     };

@@ -5,6 +5,7 @@ use crate::guc;
 use crate::pg::background::Request;
 use crate::pg::departure;
 use crate::pg::error;
+use crate::pg::lock_mode::LockMode;
 use crate::pg::places;
 use crate::pg::wake;
 use pgrx::pg_sys;
@@ -121,7 +122,7 @@ unsafe fn databases() -> Vec<u32> {
     unsafe {
         pg_sys::StartTransactionCommand();
         let catalog =
-            pg_sys::table_open(pg_sys::DatabaseRelationId, pg_sys::AccessShareLock as i32);
+            pg_sys::table_open(pg_sys::DatabaseRelationId, LockMode::AccessShare.as_raw());
         let scan = pg_sys::systable_beginscan(
             catalog,
             pg_sys::InvalidOid,
@@ -143,7 +144,7 @@ unsafe fn databases() -> Vec<u32> {
             }
         }
         pg_sys::systable_endscan(scan);
-        pg_sys::table_close(catalog, pg_sys::AccessShareLock as i32);
+        pg_sys::table_close(catalog, LockMode::AccessShare.as_raw());
         pg_sys::CommitTransactionCommand();
     }
     found

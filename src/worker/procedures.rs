@@ -5,7 +5,8 @@ use super::{run, settings};
 use crate::functions::admin::subject;
 use crate::functions::fcinfo::{arg_opt, guarded, sql_function, Fcinfo};
 use crate::pg::error::{self, Code};
-use crate::pg::relation::{self, Open};
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::Open;
 use crate::pg::rounds::Rounds;
 use pgrx::pg_sys;
 use std::ffi::CStr;
@@ -54,7 +55,7 @@ sql_function! {
                 let id = arg_opt(fcinfo, 0).map(|id| id.value() as i64);
                 check_context((*fcinfo).context, c"varve.run_job");
                 check_server(c"varve.run_job");
-                let (job, open) = settings::own_job(id, pg_sys::AccessShareLock);
+                let (job, open) = settings::own_job(id, LockMode::AccessShare);
                 check_unused(open, c"varve.run_job");
                 run_all(job.table, c"varve.run_job", |other| other.id() == job.id());
             }
@@ -80,10 +81,10 @@ unsafe fn table_of(fcinfo: Fcinfo, name: &'static CStr) -> pg_sys::Oid {
         check_server(name);
         let open = subject::open(
             pg_sys::Oid::from_u32(table.value() as u32),
-            pg_sys::AccessShareLock,
+            LockMode::AccessShare,
         );
         subject::check_owner(&open);
-        let table = relation::oid(open.rel());
+        let table = open.rel().oid();
         check_unused(open, name);
         table
     }
@@ -146,5 +147,5 @@ fn check_server(name: &'static CStr) {
 
 fn check_unused(table: Open, name: &'static CStr) {
     // SAFETY: the table is open once, here.
-    unsafe { pg_sys::CheckTableNotInUse(table.rel(), name.as_ptr()) };
+    unsafe { pg_sys::CheckTableNotInUse(table.rel().as_ptr(), name.as_ptr()) };
 }

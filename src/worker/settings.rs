@@ -6,12 +6,13 @@ use crate::compact::expire::{self, Rule, Span, Unit};
 use crate::functions::admin::subject;
 use crate::pg::citus;
 use crate::pg::error::{self, Code};
-use crate::pg::relation::{self, Open};
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::Open;
 use pgrx::datum::Interval;
 use pgrx::prelude::*;
 
 /// The lock of compact: whoever defines jobs of a table is alone with their records.
-const LOCK: u32 = pg_sys::ShareUpdateExclusiveLock;
+const LOCK: LockMode = LockMode::ShareUpdateExclusive;
 const DAY_US: i64 = 86_400_000_000;
 const HOUR_US: i64 = 3_600_000_000;
 const SECOND_US: i64 = 1_000_000;
@@ -37,18 +38,18 @@ fn varve_set_retention(
     // SAFETY: the table is open, within a statement.
     unsafe {
         rule.column = Some(expire::check(open.rel(), &rule));
-        let table = relation::oid(open.rel());
+        let table = open.rel().oid();
         if citus::is_distributed(table) {
             error::raise(
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,
                 format!(
                     "table \"{}\" has no rows that expire: Citus keeps them in shards",
-                    relation::name(open.rel())
+                    open.rel().name()
                 ),
                 "",
                 &format!(
                     "SELECT run_command_on_shards('{}', $$SELECT varve.set_retention('%s', …)$$);",
-                    relation::qualified_name(open.rel()).replace('\'', "''")
+                    open.rel().qualified_name().replace('\'', "''")
                 ),
             );
         }
@@ -112,7 +113,7 @@ fn varve_remove_retention(table: Option<pg_sys::Oid>, series_filter: Option<Stri
     let open = open_own(table, "varve.remove_retention");
     // SAFETY: the table is open, within a statement.
     unsafe {
-        let mut jobs = definition::of(relation::oid(open.rel()));
+        let mut jobs = definition::of(open.rel().oid());
         let gone = jobs.iter().position(|job| {
             job.kind
                 .rule()
@@ -123,7 +124,7 @@ fn varve_remove_retention(table: Option<pg_sys::Oid>, series_filter: Option<Stri
                 Code::ERRCODE_UNDEFINED_OBJECT,
                 format!(
                     "table \"{}\" has no retention rule {}",
-                    relation::name(open.rel()),
+                    open.rel().name(),
                     match &series_filter {
                         Some(filter) => format!("with the filter {filter}"),
                         None => "without a filter".to_string(),
@@ -146,7 +147,7 @@ fn varve_alter_job(id: Option<i64>, schedule: Option<Interval>, enabled: Option<
     let every = schedule.map(|schedule| positive(Some(schedule), "schedule"));
     // SAFETY: the table is open, within a statement.
     unsafe {
-        let mut jobs = definition::of(relation::oid(open.rel()));
+        let mut jobs = definition::of(open.rel().oid());
         let Some(found) = jobs.iter_mut().find(|other| other.number == job.number) else {
             no_such_job(job.id());
         };
@@ -164,7 +165,7 @@ fn varve_alter_job(id: Option<i64>, schedule: Option<Interval>, enabled: Option<
 }
 
 /// The job of that id, and its table, which the user must own.
-pub fn own_job(id: Option<i64>, lock: u32) -> (Job, Open) {
+pub fn own_job(id: Option<i64>, lock: LockMode) -> (Job, Open) {
     let Some(id) = id else {
         error::raise(
             Code::ERRCODE_NULL_VALUE_NOT_ALLOWED,

@@ -3,7 +3,8 @@
 use super::definition;
 use crate::compact::expire::{self, Span};
 use crate::functions::admin::subject;
-use crate::pg::relation;
+use crate::pg::lock_mode::LockMode;
+use crate::pg::snapshot::Snapshot;
 use pgrx::datum::Interval;
 use pgrx::iter::TableIterator;
 use pgrx::prelude::*;
@@ -63,16 +64,16 @@ fn varve_expiring(
         name!(newest, Option<String>),
     ),
 > {
-    let table = subject::open(table, pg_sys::AccessShareLock);
+    let table = subject::open(table, LockMode::AccessShare);
     subject::check_owner(&table);
     // SAFETY: the table is open, and the statement's snapshot active.
     let rows = unsafe {
         let snapshot = pg_sys::GetActiveSnapshot();
-        let jobs = definition::of(relation::oid(table.rel())).into_iter();
+        let jobs = definition::of(table.rel().oid()).into_iter();
         let rules = jobs.filter_map(|job| Some((job.id(), job.kind.rule()?.clone())));
         rules
             .map(|(id, rule)| {
-                let found = expire::preview(table.rel(), snapshot, &rule);
+                let found = expire::preview(table.rel(), Snapshot::from_ptr(snapshot), &rule);
                 let (keep, filter) = (interval(rule.keep), rule.filter);
                 let (chunks, bytes) = (found.chunks, found.bytes);
                 (

@@ -13,7 +13,8 @@ pub use validate::index_validate_scan;
 
 use super::unique::build;
 use crate::catalog::chunk_marker;
-use crate::pg::relation;
+use crate::pg::relation::{Index, Table};
+use crate::pg::snapshot::Snapshot;
 use crate::unique::known;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -43,13 +44,17 @@ pub unsafe extern "C-unwind" fn index_build_range_scan(
     state: *mut core::ffi::c_void,
     scan: pg_sys::TableScanDesc,
 ) -> f64 {
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
+    // SAFETY: open, or valid, until core's call returns.
+    let index = unsafe { Index::from_ptr(index) };
     // SAFETY: called with open relations and, in a parallel build, a scan of ours; no value here
     // needs dropping.
     unsafe {
         let mut snapshot = core::ptr::null_mut();
         let rows = begin(
-            table,
-            index,
+            table.as_ptr(),
+            index.as_ptr(),
             info,
             any_visible,
             start,
@@ -58,7 +63,7 @@ pub unsafe extern "C-unwind" fn index_build_range_scan(
             &mut snapshot,
         );
         if !(*info).ii_Concurrent && !is_check(scan) && !known::are_unique() {
-            build::verify(table, index, core::ptr::null_mut());
+            build::verify(table, index, Snapshot::NONE);
         }
         let entry: *mut Entry = &mut (*rows).entry;
         let mut done = 0;
@@ -78,7 +83,14 @@ pub unsafe extern "C-unwind" fn index_build_range_scan(
                 let values = (*entry).values.as_mut_ptr();
                 let nulls = (*entry).nulls.as_mut_ptr();
                 let alive = (*entry).alive;
-                callback(index, &mut (*entry).at, values, nulls, alive, state);
+                callback(
+                    index.as_ptr(),
+                    &mut (*entry).at,
+                    values,
+                    nulls,
+                    alive,
+                    state,
+                );
             }
         }
         end(rows, scan, snapshot)
@@ -126,7 +138,11 @@ unsafe extern "C-unwind" fn begin(
     count: pg_sys::BlockNumber,
     scan: pg_sys::TableScanDesc,
     snapshot: *mut pg_sys::Snapshot,
-) -> *mut Rows {
+) -> *mut Rows<'static> {
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
+    // SAFETY: open, or valid, until core's call returns.
+    let index = unsafe { Index::from_ptr(index) };
     // SAFETY: the callback's contract.
     unsafe {
         crate::ingest::batch::flush_table(table);
@@ -135,7 +151,7 @@ unsafe extern "C-unwind" fn begin(
             chunk_marker::mark_if_alone(table);
         }
         let concurrent = (*info).ii_Concurrent;
-        let range = || start..relation::blocks(table).min(start.saturating_add(count));
+        let range = || start..table.blocks().min(start.saturating_add(count));
         let blocks = if scan.is_null() {
             if concurrent {
                 *snapshot = pg_sys::RegisterSnapshot(pg_sys::GetTransactionSnapshot());
@@ -150,9 +166,9 @@ unsafe extern "C-unwind" fn begin(
             }
         };
         let rule = if concurrent {
-            Rule::Snapshot(*snapshot)
+            Rule::Snapshot(Snapshot::from_ptr(*snapshot))
         } else {
-            Rule::Horizon(pg_sys::GetOldestNonRemovableTransactionId(table))
+            Rule::Horizon(pg_sys::GetOldestNonRemovableTransactionId(table.as_ptr()))
         };
         let visibility = VisibilityCheck {
             table,
@@ -161,7 +177,7 @@ unsafe extern "C-unwind" fn begin(
             any_visible,
             checks,
         };
-        progress_param(pg_sys::PROGRESS_SCAN_BLOCKS_TOTAL, relation::blocks(table));
+        progress_param(pg_sys::PROGRESS_SCAN_BLOCKS_TOTAL, table.blocks());
         Rows::begin(index, visibility, blocks)
     }
 }
@@ -178,13 +194,15 @@ unsafe extern "C-unwind" fn end(
     scan: pg_sys::TableScanDesc,
     snapshot: pg_sys::Snapshot,
 ) -> f64 {
+    // SAFETY: open, or valid, until core's call returns.
+    let snapshot = unsafe { Snapshot::from_ptr(snapshot) };
     // SAFETY: as above; a scan that was given comes with its own snapshot, and is ended here in any case.
     unsafe {
         (*rows).finish();
         if !scan.is_null() {
             super::scan::scan_end(scan);
-        } else if !snapshot.is_null() {
-            pg_sys::UnregisterSnapshot(snapshot);
+        } else if !snapshot.is_none() {
+            pg_sys::UnregisterSnapshot(snapshot.as_ptr());
         }
         (*rows).counted
     }

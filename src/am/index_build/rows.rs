@@ -14,7 +14,8 @@ use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::pg::error::{self, Code};
 use crate::pg::memory;
 use crate::pg::page::{PageCursor, PageTuple};
-use crate::pg::relation;
+use crate::pg::relation::Index;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
 use crate::pg::tuple;
 use crate::table::changes;
@@ -101,13 +102,13 @@ pub struct Entry {
 
 /// A walk over a table's pages on behalf of an index. An error abandons it: its memory goes with the
 /// context that it was made in, its pin with the transaction.
-pub struct Rows {
+pub struct Rows<'a> {
     pub entry: Entry,
-    index: pg_sys::Relation,
-    visibility: VisibilityCheck,
+    index: Index<'a>,
+    visibility: VisibilityCheck<'a>,
     blocks: Blocks,
     takes_headers: bool,
-    cursor: ManuallyDrop<PageCursor>,
+    cursor: ManuallyDrop<PageCursor<'a>>,
     /// The page that the cursor is on, its next line pointer, and how many it has.
     page: (u32, u16, u16),
     waiting: Option<Waiting>,
@@ -120,14 +121,14 @@ pub struct Rows {
     pub pages_done: u32,
 }
 
-impl Rows {
+impl<'a> Rows<'a> {
     /// # Safety
     /// The relations must be open; the result lives as long as the current memory context.
     pub unsafe fn begin(
-        index: pg_sys::Relation,
-        visibility: VisibilityCheck,
+        index: Index<'a>,
+        visibility: VisibilityCheck<'a>,
         blocks: Blocks,
-    ) -> *mut Rows {
+    ) -> *mut Rows<'a> {
         // SAFETY: by contract.
         unsafe {
             let (table, info) = (visibility.table, visibility.info);
@@ -136,7 +137,7 @@ impl Rows {
             if context.is_null() {
                 context = pg_sys::MakePerTupleExprContext(estate);
             }
-            let slot = pg_sys::table_slot_create(table, core::ptr::null_mut());
+            let slot = pg_sys::table_slot_create(table.as_ptr(), core::ptr::null_mut());
             (*context).ecxt_scantuple = slot;
             let entry = Entry {
                 at: tid::to_pg(tid::PENDING),
@@ -255,7 +256,7 @@ impl Rows {
                     };
                     self.entry.at = tid::to_pg(Tid { offset, ..at });
                     self.entry.alive = alive;
-                    self.tuple = item.to_heap_tuple(relation::oid(self.visibility.table));
+                    self.tuple = item.to_heap_tuple(self.visibility.table.oid());
                     let (tuple, slot) = (&mut self.tuple, self.entry.slot);
                     let buffer = self.cursor.buffer();
                     slot::as_heap(slot, || {
@@ -283,7 +284,7 @@ impl Rows {
         let table = self.visibility.table;
         // SAFETY: the page is pinned.
         unsafe {
-            let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+            let any = Snapshot::any();
             match Chunk::open(table, item.tid, item.header, item.len, View::Snapshot(any)) {
                 Ok(chunk) => Reader::new(chunk),
                 Err(damage) => {
@@ -326,7 +327,7 @@ impl Rows {
             if !reader.chunk.map.contains(row) && changes::change(&reader.chunk, row).is_none() {
                 // SAFETY: the slot is one of the table's.
                 unsafe {
-                    let table = relation::oid(self.visibility.table);
+                    let table = self.visibility.table.oid();
                     slot::store_row(self.entry.slot, reader, row, table);
                 }
                 return true;
@@ -348,7 +349,7 @@ impl Rows {
             }
             let message = format!(
                 "cannot create a unique index or exclusion constraint on table \"{}\": it has compressed rows",
-                relation::name(table)
+                table.name()
             );
             let before = "Create the constraint before loading: the table then keeps its rows in the tail. Or copy the rows to a new table that has it.";
             if is_exclusion {

@@ -8,7 +8,8 @@ use crate::am::unique::build;
 use crate::am::unique::intercept::intercept;
 use crate::chunk::index_entries;
 use crate::pg::memory;
-use crate::pg::relation;
+use crate::pg::relation::{Index, Table};
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -86,8 +87,8 @@ impl Known {
 }
 
 /// The walk over the table, and what the index has of the page that it is on.
-struct Validation {
-    rows: *mut Rows,
+struct Validation<'a> {
+    rows: *mut Rows<'a>,
     known: Known,
     block: Option<u32>,
     there: HashSet<u16>,
@@ -112,10 +113,22 @@ pub unsafe extern "C-unwind" fn index_validate_scan(
     snapshot: pg_sys::Snapshot,
     state: *mut pg_sys::ValidateIndexState,
 ) {
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
+    // SAFETY: open, or valid, until core's call returns.
+    let index = unsafe { Index::from_ptr(index) };
+    // SAFETY: open, or valid, until core's call returns.
+    let snapshot = unsafe { Snapshot::from_ptr(snapshot) };
     // SAFETY: called by core with open relations and a sorted list of TIDs; no value here needs dropping.
     unsafe {
         build::verify(table, index, snapshot);
-        let validation = begin(table, index, info, snapshot, state);
+        let validation = begin(
+            table.as_ptr(),
+            index.as_ptr(),
+            info,
+            snapshot.as_ptr(),
+            state,
+        );
         let rows = (*validation).rows;
         let entry: *mut Entry = &mut (*rows).entry;
         let check = if (*info).ii_Unique {
@@ -141,9 +154,18 @@ pub unsafe extern "C-unwind" fn index_validate_scan(
             let nulls = (*entry).nulls.as_mut_ptr();
             let item: *mut pg_sys::ItemPointerData = &mut (*entry).at;
             if missing == Missing::Chunk {
-                insert_chunk(table, index, entry);
+                insert_chunk(table.as_ptr(), index.as_ptr(), entry);
             } else {
-                index_insert(index, values, nulls, item, table, check, false, info);
+                index_insert(
+                    index.as_ptr(),
+                    values,
+                    nulls,
+                    item,
+                    table.as_ptr(),
+                    check,
+                    false,
+                    info,
+                );
             }
         }
         end(validation);
@@ -157,7 +179,13 @@ unsafe extern "C-unwind" fn begin(
     info: *mut pg_sys::IndexInfo,
     snapshot: pg_sys::Snapshot,
     state: *mut pg_sys::ValidateIndexState,
-) -> *mut Validation {
+) -> *mut Validation<'static> {
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
+    // SAFETY: open, or valid, until core's call returns.
+    let index = unsafe { Index::from_ptr(index) };
+    // SAFETY: open, or valid, until core's call returns.
+    let snapshot = unsafe { Snapshot::from_ptr(snapshot) };
     // SAFETY: the callback's contract.
     unsafe {
         intercept(table);
@@ -168,7 +196,7 @@ unsafe extern "C-unwind" fn begin(
             any_visible: false,
             checks: false,
         };
-        let blocks = relation::blocks(table);
+        let blocks = table.blocks();
         progress_param(pg_sys::PROGRESS_SCAN_BLOCKS_TOTAL, blocks);
         let validation = Validation {
             rows: Rows::begin(index, visibility, Blocks::Range(0..blocks)),
@@ -217,6 +245,10 @@ unsafe extern "C-unwind" fn insert_chunk(
     index: pg_sys::Relation,
     entry: *mut Entry,
 ) {
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
+    // SAFETY: open, or valid, until core's call returns.
+    let index = unsafe { Index::from_ptr(index) };
     // SAFETY: the caller's contract.
     unsafe {
         let at = tid::from_pg(&(*entry).at);

@@ -3,7 +3,8 @@
 
 use crate::pg::error::{self, Code};
 use crate::pg::page::{PageCursor, PageTuple};
-use crate::pg::relation;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
 use crate::pg::tuple;
 use pgrx::pg_sys;
@@ -12,10 +13,10 @@ use pgrx::pg_sys;
 const MAX_OFFSETS: usize = 512;
 
 /// Which tuples a build takes.
-pub enum Rule {
+pub enum Rule<'a> {
     /// All that somebody may still see, by the horizon.
     Horizon(pg_sys::TransactionId),
-    Snapshot(pg_sys::Snapshot),
+    Snapshot(Snapshot<'a>),
 }
 
 /// What to do with a tuple.
@@ -29,24 +30,25 @@ pub enum Visibility {
     Wait(pg_sys::TransactionId),
 }
 
-pub struct VisibilityCheck {
-    pub table: pg_sys::Relation,
+pub struct VisibilityCheck<'a> {
+    pub table: Table<'a>,
     pub info: *mut pg_sys::IndexInfo,
-    pub rule: Rule,
+    pub rule: Rule<'a>,
     pub any_visible: bool,
     /// The index is there, and its entries are compared.
     pub checks: bool,
 }
 
-impl VisibilityCheck {
+impl<'a> VisibilityCheck<'a> {
     /// Judges a tuple whose page is pinned and share-locked.
     unsafe fn visibility(&mut self, item: PageTuple, buffer: pg_sys::Buffer) -> Visibility {
         // SAFETY: by contract.
         unsafe {
-            let mut found = item.to_heap_tuple(relation::oid(self.table));
+            let mut found = item.to_heap_tuple(self.table.oid());
             let horizon = match self.rule {
                 Rule::Snapshot(snapshot) => {
-                    let seen = pg_sys::HeapTupleSatisfiesVisibility(&mut found, snapshot, buffer);
+                    let seen =
+                        pg_sys::HeapTupleSatisfiesVisibility(&mut found, snapshot.as_ptr(), buffer);
                     return if seen {
                         Visibility::Take {
                             alive: true,
@@ -159,7 +161,7 @@ impl VisibilityCheck {
             unsafe {
                 pg_sys::XactLockTableWait(
                     other,
-                    self.table,
+                    self.table.as_ptr(),
                     &mut place,
                     pg_sys::XLTW_Oper::XLTW_InsertIndexUnique,
                 );
@@ -183,9 +185,8 @@ unsafe fn root_of(page: pg_sys::Page, item: PageTuple) -> Option<u16> {
 
 /// # Safety
 /// `table` must be open.
-pub unsafe fn raise_without_root(table: pg_sys::Relation, at: Tid) -> ! {
-    // SAFETY: the table is open.
-    let name = unsafe { relation::name(table) };
+pub unsafe fn raise_without_root(table: Table<'_>, at: Tid) -> ! {
+    let name = table.name();
     error::raise(
         Code::ERRCODE_DATA_CORRUPTED,
         format!("failed to find the parent of the heap-only tuple at {at} in table \"{name}\""),

@@ -2,6 +2,7 @@
 
 use crate::catalog::chunk_marker;
 use crate::pg::nbtree;
+use crate::pg::relation::{Index, Table};
 use crate::series_index::validate;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -15,10 +16,10 @@ pub struct AsBtree {
 impl AsBtree {
     /// # Safety
     /// `index` must stay open while the guard lives.
-    pub unsafe fn begin(index: pg_sys::Relation) -> AsBtree {
+    pub unsafe fn begin(index: Index<'_>) -> AsBtree {
         // SAFETY: rd_rel is this backend's copy of the catalog row.
         unsafe {
-            let class = (*index).rd_rel;
+            let class = (*index.as_ptr()).rd_rel;
             let relam = (*class).relam;
             (*class).relam = pg_sys::BTREE_AM_OID;
             AsBtree { class, relam }
@@ -39,6 +40,10 @@ pub unsafe extern "C-unwind" fn build(
     index: pg_sys::Relation,
     info: *mut pg_sys::IndexInfo,
 ) -> *mut pg_sys::IndexBuildResult {
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
+    // SAFETY: open, or valid, until core's call returns.
+    let index = unsafe { Index::from_ptr(index) };
     // SAFETY: called by core with open relations. Entries come from `index_build_range_scan`.
     unsafe {
         validate::check(table, index, info);
@@ -50,6 +55,8 @@ pub unsafe extern "C-unwind" fn build(
 
 #[pg_guard]
 pub unsafe extern "C-unwind" fn build_empty(index: pg_sys::Relation) {
+    // SAFETY: open, or valid, until core's call returns.
+    let index = unsafe { Index::from_ptr(index) };
     // SAFETY: called by core for the initialization fork of an unlogged index.
     unsafe { nbtree::build_empty(index) }
 }
@@ -64,10 +71,10 @@ type Build = unsafe extern "C-unwind" fn(
 ///
 /// # Safety
 /// `index` must be an open index.
-pub unsafe fn is_series_index(index: pg_sys::Relation) -> bool {
+pub unsafe fn is_series_index(index: Index<'_>) -> bool {
     // SAFETY: by contract.
     unsafe {
-        (*(*index).rd_indam)
+        (*(*index.as_ptr()).rd_indam)
             .ambuild
             .is_some_and(|own| core::ptr::fn_addr_eq(own, build as Build))
     }

@@ -4,8 +4,10 @@
 
 use crate::chunk::density;
 use crate::chunk::index_entries::{self, ENTRIES_PER_PAGE};
+use crate::pg::lock_mode::LockMode;
 use crate::pg::nbtree::EntryScan;
-use crate::pg::relation::{self, Open};
+use crate::pg::relation::{self, Index, Open, OpenIndex, Table};
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::series_index::section::{all_null, is_not_null};
 use pgrx::pg_sys;
@@ -75,9 +77,9 @@ pub unsafe fn of(root: *mut pg_sys::PlannerInfo, index: *mut pg_sys::IndexOptInf
         }
         let entry = *(*root).simple_rte_array.add((*(*index).rel).relid as usize);
         let now = pg_sys::GetCurrentStatementStartTimestamp();
-        let index = Open::index((*index).indexoid, pg_sys::NoLock);
-        let oid = relation::oid(index.rel());
-        let file = relation::file_number(index.rel());
+        let index = OpenIndex::open((*index).indexoid, LockMode::Held);
+        let oid = index.rel().oid();
+        let file = index.rel().file_number();
         let known = KNOWN.with_borrow(|all| {
             let known = all.get(&oid)?;
             let kept = match known.sizes == (pages, rows) {
@@ -87,7 +89,7 @@ pub unsafe fn of(root: *mut pg_sys::PlannerInfo, index: *mut pg_sys::IndexOptInf
             (known.file == file && now.abs_diff(known.since) < kept).then_some(known.contents)
         });
         known.unwrap_or_else(|| {
-            let table = Open::table((*entry).relid, pg_sys::NoLock);
+            let table = Open::table((*entry).relid, LockMode::Held);
             let contents = look(index.rel(), table.rel(), pages, rows);
             let known = Known {
                 since: now,
@@ -101,19 +103,14 @@ pub unsafe fn of(root: *mut pg_sys::PlannerInfo, index: *mut pg_sys::IndexOptInf
     }
 }
 
-unsafe fn look(
-    index: pg_sys::Relation,
-    table: pg_sys::Relation,
-    pages: f64,
-    rows: f64,
-) -> Contents {
+unsafe fn look(index: Index<'_>, table: Table<'_>, pages: f64, rows: f64) -> Contents {
     // SAFETY: the caller's contract; the index stays open until the scan has ended, and nothing is fetched by it.
     unsafe {
-        if relation::blocks(index) == 0 {
+        if index.blocks() == 0 {
             return Contents::default();
         }
         let columns = index_entries::key_columns(index);
-        let any = core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData);
+        let any = Snapshot::any();
         let mut scan = EntryScan::begin(index, any, columns.len());
         let nulls = all_null(index);
         let mut unkeyed = Seen::default();
@@ -151,7 +148,7 @@ unsafe fn look(
 }
 
 /// Chunks that are entered under keys, of so many rows. Those that have ends are counted by them, where these are few.
-unsafe fn keyed(table: pg_sys::Relation, some: &Seen, ends: Option<&Seen>, rows: f64) -> f64 {
+unsafe fn keyed(table: Table<'_>, some: &Seen, ends: Option<&Seen>, rows: f64) -> f64 {
     let no_ends = Seen::default();
     let ends_seen = ends.unwrap_or(&no_ends);
     // SAFETY: the caller's contract.
@@ -199,7 +196,7 @@ impl Seen {
     /// Adds at most so many entries, from the first one or the last one on.
     unsafe fn add(
         &mut self,
-        index: pg_sys::Relation,
+        index: Index<'_>,
         scan: &mut EntryScan,
         keys: &[pg_sys::ScanKeyData],
         most: usize,
@@ -208,7 +205,7 @@ impl Seen {
         // SAFETY: keys without arguments; values are of the index's columns, and looked at while their entry is there.
         unsafe {
             scan.restart(keys);
-            let attributes = relation::attributes((*index).rd_att);
+            let attributes = index.attributes();
             let of_keys = &attributes[..attributes.len() - 1];
             let mut values = vec![pg_sys::Datum::from(0usize); attributes.len()];
             let mut nulls = vec![true; attributes.len()];
@@ -227,7 +224,7 @@ impl Seen {
                     self.headers.push(header);
                 }
                 let (to_values, to_nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
-                pg_sys::index_deform_tuple(tuple, (*index).rd_att, to_values, to_nulls);
+                pg_sys::index_deform_tuple(tuple, index.descriptor().as_ptr(), to_values, to_nulls);
                 let mut hash = FxHasher::default();
                 for (at, attribute) in of_keys.iter().enumerate() {
                     hash.write_u8(u8::from(nulls[at]));
@@ -243,7 +240,7 @@ impl Seen {
     }
 
     /// Reads some headers, evenly spread.
-    unsafe fn count(&self, table: pg_sys::Relation) -> Sample {
+    unsafe fn count(&self, table: Table<'_>) -> Sample {
         let step = self.headers.len().div_ceil(MOST_OPENED).max(1);
         let opened = self.headers.iter().step_by(step);
         let count = opened.len();
@@ -265,7 +262,7 @@ impl Seen {
     /// What it says of chunks under NULL keys.
     unsafe fn unkeyed(
         &self,
-        table: pg_sys::Relation,
+        table: Table<'_>,
         columns: &[usize],
         entries: f64,
         rows: f64,

@@ -3,6 +3,7 @@
 use super::{build, cost, scan, vacuum};
 use crate::catalog::index_options;
 use crate::pg::nbtree;
+use crate::pg::relation::{Index, Table};
 use crate::pg::tid;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -75,11 +76,15 @@ unsafe extern "C-unwind" fn insert(
     _unchanged: bool,
     _info: *mut pg_sys::IndexInfo,
 ) -> bool {
+    // SAFETY: open, or valid, until core's call returns.
+    let index = unsafe { Index::from_ptr(index) };
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
     // SAFETY: called by core with values for each column of an index that is open for writing.
     unsafe {
         let at = tid::read(item);
         if !at.is_virtual() {
-            let columns = (*(*index).rd_index).indnatts as usize;
+            let columns = index.form().indnatts as usize;
             let values = core::slice::from_raw_parts_mut(values, columns);
             let nulls = core::slice::from_raw_parts_mut(nulls, columns);
             nbtree::insert(table, index, values, nulls, at);

@@ -2,9 +2,12 @@
 //! shown what it has passed: the TIDs are collected by scanning up to its row again, and kept from then on.
 
 use crate::ingest::batch;
+use crate::pg::descriptor::Descriptor;
 use crate::pg::error;
 use crate::pg::memory;
 use crate::pg::nbtree::EntryScan;
+use crate::pg::relation::{Index, Table};
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
 use crate::series_index::cells::Walk;
 use crate::series_index::ends::Ends;
@@ -27,8 +30,8 @@ unsafe extern "C-unwind" {
 }
 
 /// What hangs at `IndexScanDescData::opaque`.
-struct State {
-    desc: IndexDesc,
+struct State<'a> {
+    desc: IndexDesc<'a>,
     /// Arguments that quals are made of; reset at each rescan.
     context: pg_sys::MemoryContext,
     quals: Quals,
@@ -56,7 +59,7 @@ struct State {
     passed: Option<(Vec<Tid>, usize)>,
 }
 
-unsafe fn state<'a>(scan: pg_sys::IndexScanDesc) -> &'a mut State {
+unsafe fn state<'a>(scan: pg_sys::IndexScanDesc) -> &'a mut State<'a> {
     // SAFETY: set by `begin`.
     unsafe { &mut *(*scan).opaque.cast::<State>() }
 }
@@ -67,9 +70,11 @@ pub unsafe extern "C-unwind" fn begin(
     keys: i32,
     orders: i32,
 ) -> pg_sys::IndexScanDesc {
+    // SAFETY: open, or valid, until core's call returns.
+    let index = unsafe { Index::from_ptr(index) };
     // SAFETY: called by core with an open index. The state dies with the scan's memory context.
     unsafe {
-        let scan = pg_sys::RelationGetIndexScan(index, keys, orders);
+        let scan = pg_sys::RelationGetIndexScan(index.as_ptr(), keys, orders);
         let own = pg_sys::CurrentMemoryContext;
         let context = pg_sys::AllocSetContextCreateInternal(
             own,
@@ -98,7 +103,7 @@ pub unsafe extern "C-unwind" fn begin(
             passed: None,
         };
         (*scan).opaque = memory::own(own, state).cast();
-        (*scan).xs_itupdesc = (*index).rd_att;
+        (*scan).xs_itupdesc = index.descriptor().as_ptr();
         scan
     }
 }
@@ -119,7 +124,7 @@ pub unsafe extern "C-unwind" fn rescan(
             core::ptr::copy(keys, (*scan).keyData, count);
         }
         let (table, snapshot) = ((*scan).heapRelation, (*scan).xs_snapshot);
-        batch::flush_before_scan(table, snapshot);
+        batch::flush_before_scan(Table::from_ptr(table), Snapshot::from_ptr(snapshot));
         pg_sys::ffi::pg_guard_ffi_boundary(|| PredicateLockRelation(table, snapshot));
         own.merge = Merge::default();
         own.chunks.clear();
@@ -134,7 +139,7 @@ pub unsafe extern "C-unwind" fn rescan(
         } else {
             core::slice::from_raw_parts((*scan).keyData, count)
         };
-        own.quals = Quals::new((*scan).indexRelation, keys, own.context);
+        own.quals = Quals::new(Index::from_ptr((*scan).indexRelation), keys, own.context);
         if let Some(stream) = &mut own.stream {
             stream.stop();
         }
@@ -144,7 +149,7 @@ pub unsafe extern "C-unwind" fn rescan(
     }
 }
 
-impl State {
+impl<'a> State<'a> {
     /// Reads the section and sets out in a direction.
     unsafe fn start(&mut self, scan: pg_sys::IndexScanDesc, forward: bool) {
         // SAFETY: called from `get_tuple`.
@@ -156,15 +161,19 @@ impl State {
                 let room = 2 * (*scan).numberOfKeys as usize + 2 * columns;
                 let owner = pg_sys::MemoryContextGetParent(self.context);
                 let entries = memory::within(owner, || {
-                    EntryScan::begin((*scan).indexRelation, snapshot, room)
+                    EntryScan::begin(
+                        Index::from_ptr((*scan).indexRelation),
+                        Snapshot::from_ptr(snapshot),
+                        room,
+                    )
                 });
                 self.stream = Some(Stream::new(entries, &self.desc));
             }
             let stream = self.stream.as_mut().expect("BUG: stream just made");
             let place = Place {
                 desc: &self.desc,
-                table,
-                snapshot,
+                table: Table::from_ptr(table),
+                snapshot: Snapshot::from_ptr(snapshot),
             };
             let view = place.view(&self.quals);
             let series = later::series_of(view);
@@ -180,7 +189,11 @@ impl State {
                     let room = (*scan).numberOfKeys as usize + self.desc.columns.len();
                     let owner = pg_sys::MemoryContextGetParent(self.context);
                     Walk::new(memory::within(owner, || {
-                        EntryScan::begin((*scan).indexRelation, snapshot, room)
+                        EntryScan::begin(
+                            Index::from_ptr((*scan).indexRelation),
+                            Snapshot::from_ptr(snapshot),
+                            room,
+                        )
                     }))
                 });
                 walk.start(&self.desc, &self.quals, unkeyed, forward);
@@ -197,13 +210,15 @@ impl State {
             let (later, others) = Later::of(found, series, view, forward);
             if others.len() <= fetched::RECENT_CHUNKS {
                 for chunk in &others {
-                    fetched::offer((*scan).xs_heapfetch, snapshot, chunk);
+                    fetched::offer((*scan).xs_heapfetch, Snapshot::from_ptr(snapshot), chunk);
                 }
             }
             self.merge.section = Section::collect(&others, later, view);
             self.chunks = others;
             if !forward {
-                self.upper = self.quals.upper_keys((*scan).indexRelation, self.context);
+                self.upper = self
+                    .quals
+                    .upper_keys(Index::from_ptr((*scan).indexRelation), self.context);
             }
             stream.start(forward, self.quals.sub_scans());
             self.started = true;
@@ -218,8 +233,8 @@ impl State {
             Sources {
                 desc: &self.desc,
                 quals: &self.quals,
-                table: (*scan).heapRelation,
-                snapshot: (*scan).xs_snapshot,
+                table: Table::from_ptr((*scan).heapRelation),
+                snapshot: Snapshot::from_ptr((*scan).xs_snapshot),
                 fetch: (*scan).xs_heapfetch,
                 stream: self.stream.as_mut().expect("BUG: scan not started"),
                 opened: &mut self.opened,
@@ -282,13 +297,13 @@ impl State {
 
 /// What an index-only scan gets as the row's columns. The index returns none (`amcanreturn`), so the planner
 /// makes such a scan only where no column is asked for, as by count(*).
-unsafe fn without_values(descriptor: pg_sys::TupleDesc) -> pg_sys::IndexTuple {
+unsafe fn without_values(descriptor: Descriptor<'_>) -> pg_sys::IndexTuple {
     // SAFETY: the caller's contract: the descriptor of an open index.
     unsafe {
-        let columns = (*descriptor).natts as usize;
+        let columns = descriptor.len();
         let mut values = vec![pg_sys::Datum::from(0usize); columns];
         let mut nulls = vec![true; columns];
-        pg_sys::index_form_tuple(descriptor, values.as_mut_ptr(), nulls.as_mut_ptr())
+        pg_sys::index_form_tuple(descriptor.as_ptr(), values.as_mut_ptr(), nulls.as_mut_ptr())
     }
 }
 
@@ -322,7 +337,8 @@ pub unsafe extern "C-unwind" fn get_tuple(
                 if (*scan).xs_want_itup && (*scan).xs_itup.is_null() {
                     let owner = pg_sys::MemoryContextGetParent(own.context);
                     let descriptor = (*scan).xs_itupdesc;
-                    (*scan).xs_itup = memory::within(owner, || without_values(descriptor));
+                    (*scan).xs_itup =
+                        memory::within(owner, || without_values(Descriptor::from_ptr(descriptor)));
                 }
                 true
             }

@@ -7,6 +7,8 @@ use crate::catalog::{chunk_marker, layout};
 use crate::chunk::slot;
 use crate::pg::error;
 use crate::pg::nbtree;
+use crate::pg::relation::{Index, Table};
+use crate::pg::snapshot::Snapshot;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -37,17 +39,23 @@ struct Work {
 ///
 /// # Safety
 /// Both must be open, and the caller's frames hold nothing that needs dropping.
-pub unsafe fn verify(table: pg_sys::Relation, index: pg_sys::Relation, snapshot: pg_sys::Snapshot) {
+pub unsafe fn verify(table: Table<'_>, index: Index<'_>, snapshot: Snapshot<'_>) {
     // SAFETY: by contract; no value here needs dropping.
     unsafe {
-        let work = begin(table, index, snapshot);
+        let work = begin(table.as_ptr(), index.as_ptr(), snapshot.as_ptr());
         if work.is_null() {
             return;
         }
-        while next(index, work) {
+        while next(index.as_ptr(), work) {
             let (values, nulls) = (&raw mut (*work).values, &raw mut (*work).nulls);
             let item = &raw mut (*work).item;
-            tuplesort_putindextuplevalues((*work).sort, index, item, values.cast(), nulls.cast());
+            tuplesort_putindextuplevalues(
+                (*work).sort,
+                index.as_ptr(),
+                item,
+                values.cast(),
+                nulls.cast(),
+            );
         }
         tuplesort_performsort((*work).sort);
         end(work);
@@ -61,17 +69,23 @@ unsafe extern "C-unwind" fn begin(
     index: pg_sys::Relation,
     snapshot: pg_sys::Snapshot,
 ) -> *mut Work {
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
+    // SAFETY: open, or valid, until core's call returns.
+    let index = unsafe { Index::from_ptr(index) };
+    // SAFETY: open, or valid, until core's call returns.
+    let snapshot = unsafe { Snapshot::from_ptr(snapshot) };
     // SAFETY: the caller's contract. Workers of a parallel build leave this to their leader.
     unsafe {
-        let concerned = (*(*index).rd_index).indisunique
+        let concerned = index.form().indisunique
             && pg_sys::ParallelWorkerNumber < 0
             && chunk_marker::is_marked(table)
             && layout::is_plain_key(index);
         if !concerned {
             return core::ptr::null_mut();
         }
-        let snapshot = if snapshot.is_null() {
-            core::ptr::addr_of_mut!(pg_sys::SnapshotSelfData)
+        let snapshot = if snapshot.is_none() {
+            Snapshot::now()
         } else {
             snapshot
         };
@@ -81,27 +95,34 @@ unsafe extern "C-unwind" fn begin(
         let flags = pg_sys::ScanOptions::SO_TYPE_SEQSCAN
             | pg_sys::ScanOptions::SO_ALLOW_STRAT
             | pg_sys::ScanOptions::SO_ALLOW_PAGEMODE;
-        (*work).scan = scan::scan_begin(table, snapshot, 0, none, alone, flags);
-        (*work).slot = pg_sys::table_slot_create(table, core::ptr::null_mut());
+        (*work).scan = scan::scan_begin(table.as_ptr(), snapshot.as_ptr(), 0, none, alone, flags);
+        (*work).slot = pg_sys::table_slot_create(table.as_ptr(), core::ptr::null_mut());
         work
     }
 }
 
-unsafe fn begin_sort(
-    table: pg_sys::Relation,
-    index: pg_sys::Relation,
-) -> *mut pg_sys::Tuplesortstate {
+unsafe fn begin_sort(table: Table<'_>, index: Index<'_>) -> *mut pg_sys::Tuplesortstate {
     let alone = core::ptr::null_mut();
     // SAFETY: the caller's contract.
     unsafe {
         let memory = pg_sys::maintenance_work_mem;
-        pg_sys::tuplesort_begin_index_btree(table, index, true, false, memory, alone, 0)
+        pg_sys::tuplesort_begin_index_btree(
+            table.as_ptr(),
+            index.as_ptr(),
+            true,
+            false,
+            memory,
+            alone,
+            0,
+        )
     }
 }
 
 /// Goes on to the next row.
 #[pg_guard]
 unsafe extern "C-unwind" fn next(index: pg_sys::Relation, work: *mut Work) -> bool {
+    // SAFETY: open, or valid, until core's call returns.
+    let index = unsafe { Index::from_ptr(index) };
     // SAFETY: made by `begin`; the index is over columns only.
     unsafe {
         error::check_interrupts();
@@ -119,7 +140,7 @@ unsafe extern "C-unwind" fn next(index: pg_sys::Relation, work: *mut Work) -> bo
         let count = columns.len();
         nbtree::expect_short(index, &mut work.values[..count], &mut work.nulls[..count]);
         // Columns that are only carried along do not matter.
-        let keys = (*(*index).rd_index).indnkeyatts as usize;
+        let keys = index.form().indnkeyatts as usize;
         work.nulls[keys..].fill(true);
         work.item = (*work.slot).tts_tid;
         true

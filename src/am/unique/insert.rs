@@ -8,7 +8,8 @@
 //! over the unguarded frames here, which hold plain values only.
 
 use crate::pg::constraint;
-use crate::pg::relation;
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::{Index, Table};
 use crate::pg::tid;
 use crate::unique::bypass;
 use crate::unique::find::{self, Answer, Key, Search};
@@ -41,6 +42,10 @@ pub unsafe extern "C-unwind" fn insert(
     unchanged: bool,
     info: *mut pg_sys::IndexInfo,
 ) -> bool {
+    // SAFETY: open, or valid, until core's call returns.
+    let index = unsafe { Index::from_ptr(index) };
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
     // SAFETY: called by core with open relations and values for each column; no value here needs dropping.
     unsafe {
         if tid::read(item) == tid::PENDING {
@@ -50,24 +55,57 @@ pub unsafe extern "C-unwind" fn insert(
         let mut stamp = Stamp::default();
         let waits = check == pg_sys::IndexUniqueCheck::UNIQUE_CHECK_YES
             && !kept_key::is_kept(table, index, tid::read(item));
-        if waits && look(index, values, nulls, table, true, &mut stamp) == Answer::Taken {
-            raise_taken(index, values, nulls, table);
+        if waits
+            && look(
+                index.as_ptr(),
+                values,
+                nulls,
+                table.as_ptr(),
+                true,
+                &mut stamp,
+            ) == Answer::Taken
+        {
+            raise_taken(index.as_ptr(), values, nulls, table.as_ptr());
         }
         let bypassed = bypass::set_bypassed(true);
-        let unique = btinsert(index, values, nulls, item, table, check, unchanged, info);
+        let unique = btinsert(
+            index.as_ptr(),
+            values,
+            nulls,
+            item,
+            table.as_ptr(),
+            check,
+            unchanged,
+            info,
+        );
         bypass::set_bypassed(bypassed);
         // A check of an entry that was made before has been published long since: one look is enough.
         let existed = check == pg_sys::IndexUniqueCheck::UNIQUE_CHECK_EXISTING;
         if (existed || waits && is_stale(stamp))
-            && look(index, values, nulls, table, true, &mut stamp) == Answer::Taken
+            && look(
+                index.as_ptr(),
+                values,
+                nulls,
+                table.as_ptr(),
+                true,
+                &mut stamp,
+            ) == Answer::Taken
         {
-            raise_taken(index, values, nulls, table);
+            raise_taken(index.as_ptr(), values, nulls, table.as_ptr());
         }
         if check != pg_sys::IndexUniqueCheck::UNIQUE_CHECK_PARTIAL {
             return unique;
         }
-        let free = unique && look(index, values, nulls, table, false, &mut stamp) == Answer::Free;
-        if !free && !(*(*index).rd_index).indimmediate {
+        let free = unique
+            && look(
+                index.as_ptr(),
+                values,
+                nulls,
+                table.as_ptr(),
+                false,
+                &mut stamp,
+            ) == Answer::Free;
+        if !free && !index.form().indimmediate {
             keep_intercepted(index);
         }
         free
@@ -76,9 +114,9 @@ pub unsafe extern "C-unwind" fn insert(
 
 /// Sees to it that the check that is made later comes to us: it opens the table first and the index then, and while we hold
 /// the lock that it takes, nothing is made known in between that would have the routine with our functions replaced.
-unsafe fn keep_intercepted(index: pg_sys::Relation) {
+unsafe fn keep_intercepted(index: Index<'_>) {
     // SAFETY: an error jumps over frames of plain values only.
-    unsafe { LockRelationOid((*index).rd_id, pg_sys::RowExclusiveLock as i32) };
+    unsafe { LockRelationOid((*index.as_ptr()).rd_id, LockMode::RowExclusive.as_raw()) };
 }
 
 /// May new keys have come into chunks since an earlier look, of transactions that are in progress too?
@@ -98,9 +136,13 @@ unsafe extern "C-unwind" fn look(
     waits: bool,
     stamp: *mut Stamp,
 ) -> Answer {
+    // SAFETY: open, or valid, until core's call returns.
+    let index = unsafe { Index::from_ptr(index) };
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
     // SAFETY: the caller's contract.
     unsafe {
-        let count = (*(*index).rd_index).indnkeyatts as usize;
+        let count = index.form().indnkeyatts as usize;
         let nulls = core::slice::from_raw_parts(nulls, count);
         if nulls.contains(&true) {
             return Answer::Free;
@@ -118,7 +160,7 @@ unsafe extern "C-unwind" fn look(
         let (answer, _) = find::find(search, &key, &mut *stamp);
         if answer == Answer::Taken && waits {
             // A serialization failure is the better error.
-            relation::check_serializable(table);
+            table.check_serializable();
         }
         answer
     }
@@ -132,9 +174,13 @@ unsafe extern "C-unwind" fn raise_taken(
     nulls: *mut bool,
     table: pg_sys::Relation,
 ) {
+    // SAFETY: open, or valid, until core's call returns.
+    let index = unsafe { Index::from_ptr(index) };
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
     // SAFETY: the caller's contract.
     unsafe {
-        let count = (*(*index).rd_index).indnkeyatts as usize;
+        let count = index.form().indnkeyatts as usize;
         let values = core::slice::from_raw_parts(values, count);
         let nulls = core::slice::from_raw_parts(nulls, count);
         constraint::raise_duplicate(table, index, values, nulls)

@@ -4,6 +4,7 @@
 
 use super::{insert, ordinary, scan};
 use crate::catalog::keys;
+use crate::pg::relation::{Index, Table};
 use crate::unique::bypass;
 use pgrx::pg_sys;
 
@@ -11,13 +12,13 @@ use pgrx::pg_sys;
 ///
 /// # Safety
 /// `table` must be open with a lock.
-pub unsafe fn intercept(table: pg_sys::Relation) {
+pub unsafe fn intercept(table: Table<'_>) {
     if bypass::is_bypassed() {
         return;
     }
     // SAFETY: by contract; an index that is there is kept by the table's lock or by who has it open.
     unsafe {
-        if (*(*table).rd_rel).relhasindex {
+        if table.class().relhasindex {
             let keys = keys::of(table);
             if keys.concern_chunks() {
                 keys.unique
@@ -32,10 +33,10 @@ pub unsafe fn intercept(table: pg_sys::Relation) {
 ///
 /// # Safety
 /// As `arm`.
-pub unsafe fn arm_ordinary(table: pg_sys::Relation) {
+pub unsafe fn arm_ordinary(table: Table<'_>) {
     // SAFETY: by contract.
     unsafe {
-        if (*(*table).rd_rel).relhasindex {
+        if table.class().relhasindex {
             let keys = keys::of(table);
             keys.ordinary
                 .iter()
@@ -62,7 +63,7 @@ unsafe fn intercept_index(oid: pg_sys::Oid) {
 /// `oid` must be of an index of a table that is open.
 pub unsafe fn with_routine(
     oid: pg_sys::Oid,
-    change: impl FnOnce(pg_sys::Relation, *mut pg_sys::IndexAmRoutine),
+    change: impl FnOnce(Index<'_>, *mut pg_sys::IndexAmRoutine),
 ) {
     // SAFETY: by contract.
     unsafe {
@@ -72,7 +73,7 @@ pub unsafe fn with_routine(
         }
         let routine = (*index).rd_indam;
         if !routine.is_null() {
-            change(index, routine);
+            change(Index::from_ptr(index), routine);
         }
         pg_sys::RelationClose(index);
     }

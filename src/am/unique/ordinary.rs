@@ -5,6 +5,7 @@
 //! Errors of the index's own function jump over the unguarded frame here, which holds plain values only.
 
 use super::intercept::with_routine;
+use crate::pg::relation::{Index, Table};
 use crate::pg::tid;
 use pgrx::pg_sys;
 use std::cell::RefCell;
@@ -39,7 +40,7 @@ pub unsafe fn intercept(oid: pg_sys::Oid) {
             if own as usize == insert as *const () as usize {
                 return;
             }
-            let method = (*(*index).rd_rel).relam;
+            let method = index.class().relam;
             METHODS.with_borrow_mut(|methods| {
                 if !methods.iter().any(|known| known.0 == method) {
                     methods.push((method, own));
@@ -67,13 +68,26 @@ unsafe extern "C-unwind" fn insert(
     unchanged: bool,
     info: *mut pg_sys::IndexInfo,
 ) -> bool {
+    // SAFETY: open, or valid, until core's call returns.
+    let index = unsafe { Index::from_ptr(index) };
+    // SAFETY: open, or valid, until core's call returns.
+    let table = unsafe { Table::from_ptr(table) };
     // SAFETY: called by core, or by who inserts as core does; an armed index's method was noted.
     unsafe {
         if tid::read(item) == tid::PENDING {
             return false;
         }
-        match own_function((*(*index).rd_rel).relam) {
-            Some(own) => own(index, values, nulls, item, table, check, unchanged, info),
+        match own_function(index.class().relam) {
+            Some(own) => own(
+                index.as_ptr(),
+                values,
+                nulls,
+                item,
+                table.as_ptr(),
+                check,
+                unchanged,
+                info,
+            ),
             None => false,
         }
     }

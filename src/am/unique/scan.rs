@@ -2,6 +2,8 @@
 //! look for a key. After the entries of the tail come the compressed rows, by their virtual TIDs. All other
 //! scans are btree's own; the planner makes none of an index that has not all rows.
 
+use crate::pg::relation::{Index, Table};
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
 use crate::pg::transaction::{Access, PerTransaction};
 use crate::table::fetched;
@@ -49,10 +51,8 @@ pub unsafe extern "C-unwind" fn get_tuple(
 ) -> bool {
     // SAFETY: as above; the snapshot is set before the first call.
     unsafe {
-        let snapshot = (*scan).xs_snapshot;
-        let is_dirty = !snapshot.is_null()
-            && !(*scan).heapRelation.is_null()
-            && (*snapshot).snapshot_type == pg_sys::SnapshotType::SNAPSHOT_DIRTY;
+        let snapshot = Snapshot::from_ptr((*scan).xs_snapshot);
+        let is_dirty = !(*scan).heapRelation.is_null() && snapshot.is_dirty();
         if !is_dirty {
             return btgettuple(scan, direction);
         }
@@ -103,8 +103,8 @@ unsafe extern "C-unwind" fn next_in_chunks(scan: pg_sys::IndexScanDesc) -> bool 
 unsafe fn row_of(scan: pg_sys::IndexScanDesc) -> Option<Place> {
     // SAFETY: the caller's contract. Scans of this kind have equalities only, and IS NULL.
     unsafe {
-        let index = (*scan).indexRelation;
-        let count = (*(*index).rd_index).indnkeyatts as usize;
+        let index = Index::from_ptr((*scan).indexRelation);
+        let count = index.form().indnkeyatts as usize;
         let mut values: SmallVec<[_; FEW]> = smallvec![pg_sys::Datum::from(0usize); count];
         let mut nulls: SmallVec<[_; FEW]> = smallvec![true; count];
         let mut columns = SmallVec::new();
@@ -125,7 +125,7 @@ unsafe fn row_of(scan: pg_sys::IndexScanDesc) -> Option<Place> {
             columns,
         };
         let search = Search {
-            table: (*scan).heapRelation,
+            table: Table::from_ptr((*scan).heapRelation),
             index,
             waits: true,
         };

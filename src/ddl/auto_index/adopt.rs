@@ -4,7 +4,7 @@ use super::dependency;
 use super::existing::auto_indexes;
 use crate::catalog::{index_options, layout};
 use crate::pg::node;
-use crate::pg::relation::{self, Open};
+use crate::pg::relation::{self, OpenIndex, Table};
 use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag;
 use std::ffi::{CStr, CString};
@@ -14,10 +14,10 @@ use std::ffi::{CStr, CString};
 ///
 /// # Safety
 /// `statement` must be a CREATE INDEX for a series index of `table`, which must be open.
-pub unsafe fn adopt(statement: *mut pg_sys::IndexStmt, table: pg_sys::Relation) {
+pub unsafe fn adopt(statement: *mut pg_sys::IndexStmt, table: Table<'_>) {
     // SAFETY: by contract.
     unsafe {
-        let oid = relation::oid(table);
+        let oid = table.oid();
         if !relation::is_owned(oid) {
             return;
         }
@@ -98,32 +98,32 @@ unsafe fn is_plain(element: *mut pg_sys::IndexElem) -> bool {
 }
 
 /// The automatic index of these columns, by name if there are several.
-unsafe fn find(table: pg_sys::Relation, wanted: &Wanted) -> Option<pg_sys::Oid> {
+unsafe fn find(table: Table<'_>, wanted: &Wanted) -> Option<pg_sys::Oid> {
     // SAFETY: the caller's contract.
     unsafe {
-        let oid = relation::oid(table);
+        let oid = table.oid();
         let number = |column: &CString| pg_sys::get_attnum(oid, column.as_ptr()) as u16;
         let columns: Vec<u16> = wanted.columns.iter().map(number).collect();
         let mut found = auto_indexes(table);
         found.retain(|index| layout::index_columns(index.rel()) == columns);
-        let is_named = |index: &Open| {
-            let name = CStr::from_ptr((*(*index.rel()).rd_rel).relname.data.as_ptr());
+        let is_named = |index: &OpenIndex| {
+            let name = CStr::from_ptr(index.rel().class().relname.data.as_ptr());
             wanted.name.as_deref() == Some(name)
         };
         found.sort_by_key(|index| !is_named(index));
-        found.first().map(|index| relation::oid(index.rel()))
+        found.first().map(|index| index.rel().oid())
     }
 }
 
 /// The name that core would choose.
-unsafe fn default_name(table: pg_sys::Relation, columns: &[CString]) -> CString {
+unsafe fn default_name(table: Table<'_>, columns: &[CString]) -> CString {
     let columns: Vec<_> = columns.iter().map(|column| column.to_bytes()).collect();
     let mut columns = columns.join(&b'_');
     columns.truncate(pg_sys::NAMEDATALEN as usize);
     let columns = CString::new(columns).expect("BUG: a name has a zero in it");
     // SAFETY: the caller's contract.
     unsafe {
-        let class = &*(*table).rd_rel;
+        let class = table.class();
         node::owned(pg_sys::ChooseRelationName(
             class.relname.data.as_ptr(),
             columns.as_ptr(),
@@ -135,10 +135,10 @@ unsafe fn default_name(table: pg_sys::Relation, columns: &[CString]) -> CString 
 }
 
 /// Gives the automatic index a name; false where something else has it.
-unsafe fn rename(auto_index: pg_sys::Oid, name: &CStr, table: pg_sys::Relation) -> bool {
+unsafe fn rename(auto_index: pg_sys::Oid, name: &CStr, table: Table<'_>) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
-        let other = pg_sys::get_relname_relid(name.as_ptr(), (*(*table).rd_rel).relnamespace);
+        let other = pg_sys::get_relname_relid(name.as_ptr(), table.class().relnamespace);
         if other == pg_sys::InvalidOid {
             pg_sys::RenameRelationInternal(auto_index, name.as_ptr(), false, true);
             pg_sys::CommandCounterIncrement();
@@ -148,7 +148,7 @@ unsafe fn rename(auto_index: pg_sys::Oid, name: &CStr, table: pg_sys::Relation) 
 }
 
 /// Makes an index of its own of an automatic index.
-unsafe fn release(auto_index: pg_sys::Oid, table: pg_sys::Relation) {
+unsafe fn release(auto_index: pg_sys::Oid, table: Table<'_>) {
     // SAFETY: the caller's contract. Event triggers of others hear of CREATE INDEX, not of this.
     unsafe {
         let command: *mut pg_sys::AlterTableCmd = node::make(NodeTag::T_AlterTableCmd);
@@ -159,7 +159,7 @@ unsafe fn release(auto_index: pg_sys::Oid, table: pg_sys::Relation) {
         pg_sys::EventTriggerInhibitCommandCollection();
         pg_sys::AlterTableInternal(auto_index, node::list([command]), false);
         pg_sys::EventTriggerUndoInhibitCommandCollection();
-        for key in relation::index_oids(table) {
+        for key in table.index_oids() {
             dependency::remove(auto_index, key);
         }
         pg_sys::CommandCounterIncrement();

@@ -2,35 +2,37 @@
 //! `of_key`, which dumps carry, and is renewed whenever indexes of the table were made or attached.
 
 use crate::catalog::{index_options, layout};
-use crate::pg::relation::{self, Open};
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::{OpenIndex, Table};
 use pgrx::pg_sys;
 
 /// Ties each automatic index of a table to the first key that it serves. One that has become part of a partitioned index goes with that.
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn record_all(table: pg_sys::Relation) {
+pub unsafe fn record_all(table: Table<'_>) {
     let series_am = layout::index_am();
     // SAFETY: by contract.
     unsafe {
-        let all = relation::index_oids(table).into_iter();
+        let all = table.index_oids().into_iter();
         let (series, others): (Vec<_>, Vec<_>) = all
-            .map(|oid| Open::index(oid, pg_sys::AccessShareLock))
-            .partition(|index| (*(*index.rel()).rd_rel).relam == series_am);
+            .map(|oid| OpenIndex::open(oid, LockMode::AccessShare))
+            .partition(|index| index.rel().class().relam == series_am);
         if series.is_empty() {
             return;
         }
         for index in series {
-            let oid = relation::oid(index.rel());
+            let oid = index.rel().oid();
             for other in &others {
-                remove(oid, relation::oid(other.rel()));
+                remove(oid, other.rel().oid());
             }
-            let is_free = !(*(*index.rel()).rd_rel).relispartition;
+            let is_free = !index.rel().class().relispartition;
             if is_free && index_options::is_of_key(index.rel()) {
                 let index = core::slice::from_ref(&index);
-                let serves = |key: &&Open| layout::series_index_of_key(key.rel(), index).is_some();
+                let serves =
+                    |key: &&OpenIndex| layout::series_index_of_key(key.rel(), index).is_some();
                 if let Some(key) = others.iter().find(serves) {
-                    record(oid, relation::oid(key.rel()));
+                    record(oid, key.rel().oid());
                 }
             }
         }

@@ -1,20 +1,21 @@
 //! Tables and the automatic indexes that they have.
 
 use crate::catalog::{access_method, index_options, layout};
-use crate::pg::relation::{self, Open};
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::{self, Open, OpenIndex, Table};
 use pgrx::pg_sys;
 
 /// The automatic indexes of a table, but for those that have become part of a partitioned index.
 ///
 /// # Safety
 /// `table` must be open with a lock.
-pub unsafe fn auto_indexes(table: pg_sys::Relation) -> Vec<Open> {
+pub unsafe fn auto_indexes(table: Table<'_>) -> Vec<OpenIndex> {
     // SAFETY: by contract.
     unsafe {
         let mut series = layout::series_indexes(table);
         series.retain(|index| {
             let index = index.rel();
-            index_options::is_of_key(index) && !(*(*index).rd_rel).relispartition
+            index_options::is_of_key(index) && !index.class().relispartition
         });
         series
     }
@@ -31,5 +32,5 @@ pub fn open_table(table: pg_sys::Oid) -> Option<Open> {
     if !relation::has_rows(table) {
         return None;
     }
-    Open::existing_table(table, pg_sys::AccessShareLock)
+    Open::existing_table(table, LockMode::AccessShare)
 }

@@ -5,8 +5,9 @@ use super::existing::open_varve;
 use crate::catalog::auto_index_columns;
 use crate::catalog::{index_options, layout};
 use crate::pg::error;
+use crate::pg::lock_mode::LockMode;
 use crate::pg::node;
-use crate::pg::relation::{self, Open};
+use crate::pg::relation::{self, Index, OpenIndex, Table};
 use pgrx::pg_sys;
 use std::ffi::{CStr, CString};
 
@@ -21,7 +22,7 @@ pub unsafe fn auto_index(table: pg_sys::Oid, key: pg_sys::Oid) {
             return;
         }
         // Somebody else may be making an index of the table, and its automatic index.
-        let lock = pg_sys::ExclusiveLock as pg_sys::LOCKMODE;
+        let lock = LockMode::Exclusive as pg_sys::LOCKMODE;
         pg_sys::LockDatabaseObject(pg_sys::RelationRelationId, table, 0, lock);
         let Some(plan) = Plan::of(table, key) else {
             return;
@@ -47,7 +48,7 @@ pub unsafe fn advise(table: pg_sys::Oid) -> bool {
     };
     // SAFETY: the table is open, and these are its indexes.
     let plans: Vec<_> = unsafe {
-        let keys = relation::index_oids(open.rel()).into_iter();
+        let keys = open.rel().index_oids().into_iter();
         keys.filter_map(|key| Plan::of(table, key)).collect()
     };
     for plan in &plans {
@@ -88,29 +89,29 @@ impl Plan {
             if relation::access_method(key) != Some(pg_sys::BTREE_AM_OID) {
                 return None;
             }
-            let unique = Open::index(key, pg_sys::AccessShareLock);
+            let unique = OpenIndex::open(key, LockMode::AccessShare);
             let (rel, unique) = (open.rel(), unique.rel());
             let is_of_key = layout::is_plain_key(unique);
-            let columns = match (*(*unique).rd_index).indisvalid {
+            let columns = match unique.form().indisvalid {
                 true if is_of_key => Self::columns_of_key(rel, unique),
                 true => Self::columns_of_ordinary(rel, unique),
                 false => None,
             }?;
-            let attributes = relation::attributes((*rel).rd_att);
+            let attributes = rel.attributes();
             let name_of = |column: u16| {
                 let attribute = &attributes[usize::from(column) - 1];
                 CStr::from_ptr(attribute.attname.data.as_ptr()).to_owned()
             };
-            let tablespace = match (*(*unique).rd_rel).reltablespace {
+            let tablespace = match unique.class().reltablespace {
                 pg_sys::InvalidOid => pg_sys::MyDatabaseTableSpace,
                 own => own,
             };
-            let class = &*(*unique).rd_rel;
+            let class = unique.class();
             Some(Plan {
                 is_of_key,
-                key: relation::name(unique),
-                table: relation::name(rel),
-                quoted_table: relation::qualified_name(rel),
+                key: unique.name(),
+                table: rel.name(),
+                quoted_table: rel.qualified_name(),
                 name: node::owned(pg_sys::ChooseRelationName(
                     class.relname.data.as_ptr(),
                     core::ptr::null(),
@@ -125,10 +126,7 @@ impl Plan {
     }
 
     /// Of a key that no series index finds in chunks.
-    unsafe fn columns_of_key(
-        table: pg_sys::Relation,
-        unique: pg_sys::Relation,
-    ) -> Option<Vec<u16>> {
+    unsafe fn columns_of_key(table: Table<'_>, unique: Index<'_>) -> Option<Vec<u16>> {
         // SAFETY: the caller's contract.
         unsafe {
             let series = layout::series_indexes(table);
@@ -140,10 +138,7 @@ impl Plan {
     }
 
     /// Of an index of a table that is compressed, and without any series index.
-    unsafe fn columns_of_ordinary(
-        table: pg_sys::Relation,
-        index: pg_sys::Relation,
-    ) -> Option<Vec<u16>> {
+    unsafe fn columns_of_ordinary(table: Table<'_>, index: Index<'_>) -> Option<Vec<u16>> {
         // SAFETY: the caller's contract.
         unsafe {
             let columns = auto_index_columns::of_ordinary(table, index)?;

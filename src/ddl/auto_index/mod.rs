@@ -20,8 +20,9 @@ use crate::catalog::access_method;
 use crate::catalog::{index_options, layout};
 use crate::ddl::obstacles;
 use crate::pg::event_trigger::statement as statement_of;
+use crate::pg::lock_mode::LockMode;
 use crate::pg::node;
-use crate::pg::relation::{self, Open};
+use crate::pg::relation::{self, OpenIndex, Table};
 use existing::{auto_indexes, open_table, open_varve};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -129,14 +130,14 @@ fn settle(table: pg_sys::Oid, keys: Keys, is_copy: bool) {
                     is_copy || matches!(keys, Keys::All)
                 }
             })
-            .map(|auto_index| relation::oid(auto_index.rel()))
+            .map(|auto_index| auto_index.rel().oid())
             .collect();
         if is_varve {
             dependency::record_all(open.rel());
         }
         let unique = match keys {
             _ if !is_varve => Vec::new(),
-            Keys::All => relation::index_oids(open.rel()),
+            Keys::All => open.rel().index_oids(),
             Keys::These(unique) => unique,
         };
         drop(open);
@@ -160,9 +161,8 @@ fn settle(table: pg_sys::Oid, keys: Keys, is_copy: bool) {
 /// Is it a unique btree? One that was noted may have gone since.
 fn is_unique(index: pg_sys::Oid) -> bool {
     relation::access_method(index) == Some(pg_sys::BTREE_AM_OID) && {
-        let index = Open::index(index, pg_sys::AccessShareLock);
-        // SAFETY: the index is open.
-        unsafe { (*(*index.rel()).rd_index).indisunique }
+        let index = OpenIndex::open(index, LockMode::AccessShare);
+        index.rel().form().indisunique
     }
 }
 
@@ -174,7 +174,7 @@ unsafe fn drop_replaced(table: pg_sys::Oid) {
             Some(open) => auto_indexes(open.rel())
                 .iter()
                 .filter(|auto_index| is_replaced(open.rel(), auto_index))
-                .map(|auto_index| relation::oid(auto_index.rel()))
+                .map(|auto_index| auto_index.rel().oid())
                 .collect(),
             None => Vec::new(),
         };
@@ -186,17 +186,19 @@ unsafe fn drop_replaced(table: pg_sys::Oid) {
 
 /// Is there a series index that somebody has asked for, for each key that an automatic index serves, or any other one where it serves an ordinary
 /// index only?
-unsafe fn is_replaced(table: pg_sys::Relation, auto_index: &Open) -> bool {
+unsafe fn is_replaced(table: Table<'_>, auto_index: &OpenIndex) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
         let mut own = layout::series_indexes(table);
         own.retain(|index| !index_options::is_of_key(index.rel()));
-        let mut keys: Vec<Open> = relation::index_oids(table)
+        let mut keys: Vec<OpenIndex> = table
+            .index_oids()
             .into_iter()
-            .map(|oid| Open::index(oid, pg_sys::AccessShareLock))
+            .map(|oid| OpenIndex::open(oid, LockMode::AccessShare))
             .collect();
-        let serves =
-            |series: &[Open], key: &Open| layout::series_index_of_key(key.rel(), series).is_some();
+        let serves = |series: &[OpenIndex], key: &OpenIndex| {
+            layout::series_index_of_key(key.rel(), series).is_some()
+        };
         let columns = layout::index_columns(auto_index.rel());
         let is_of_ordinary = keys.iter().any(|index| {
             crate::catalog::auto_index_columns::of_ordinary(table, index.rel()).as_ref()

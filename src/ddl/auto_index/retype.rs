@@ -3,7 +3,7 @@
 use super::existing::{auto_indexes, open_varve};
 use super::{make, statement};
 use crate::catalog::layout;
-use crate::pg::relation::{self, Open};
+use crate::pg::relation::OpenIndex;
 use pgrx::pg_sys;
 
 /// A column that is to have another type.
@@ -70,14 +70,14 @@ unsafe fn auto_indexes_with(table: pg_sys::Oid, changes: &[Change]) -> Vec<pg_sy
             .iter()
             .map(|change| pg_sys::get_attnum(table, change.column) as u16)
             .collect();
-        let has_changed = |index: &Open| {
+        let has_changed = |index: &OpenIndex| {
             let columns = layout::index_columns(index.rel());
             columns.iter().any(|column| changed.contains(column))
         };
         auto_indexes(open.rel())
             .iter()
             .filter(|index| has_changed(index))
-            .map(|index| relation::oid(index.rel()))
+            .map(|index| index.rel().oid())
             .collect()
     }
 }

@@ -1,6 +1,7 @@
 //! What a statement that has just ended did to keys and series indexes and `seen` does not know of.
 
 use crate::catalog::layout;
+use crate::pg::lock_mode::LockMode;
 use crate::pg::node;
 use crate::pg::relation;
 use pgrx::pg_sys;
@@ -49,7 +50,7 @@ pub unsafe fn reattached(statement: *mut pg_sys::Node) -> Vec<pg_sys::Oid> {
         match pg_sys::get_rel_relkind(found) as u8 {
             pg_sys::RELKIND_INDEX => vec![pg_sys::IndexGetRelation(found, true)],
             pg_sys::RELKIND_PARTITIONED_TABLE if is_of_parts => {
-                relation::inheritors(found, pg_sys::AccessShareLock)
+                relation::inheritors(found, LockMode::AccessShare)
             }
             pg_sys::RELKIND_RELATION if attach.is_some() => vec![found],
             _ => Vec::new(),
@@ -87,11 +88,11 @@ pub unsafe fn altered(statement: *mut pg_sys::Node) -> Vec<pg_sys::Oid> {
         let Some(table) = named(name).filter(|&table| relation::is_owned(table)) else {
             return Vec::new();
         };
-        let lock = pg_sys::AccessExclusiveLock;
+        let lock = LockMode::AccessExclusive;
         if (*name).inh {
             relation::inheritors(table, lock)
         } else {
-            pg_sys::LockRelationOid(table, lock as pg_sys::LOCKMODE);
+            pg_sys::LockRelationOid(table, lock.as_raw());
             vec![table]
         }
     }

@@ -4,7 +4,8 @@ use super::chunk::Work;
 use super::compile::Parts;
 use super::selection::Counters;
 use crate::pg::node::list;
-use crate::pg::relation;
+use crate::pg::relation::{self, Table};
+use crate::pg::snapshot::Snapshot;
 use crate::scan::headers;
 use pgrx::pg_sys;
 use std::ffi::CStr;
@@ -24,8 +25,8 @@ pub unsafe fn explain(
         let plan = (*node).ss.ps.plan;
         let parts = Parts::of(plan.cast());
         if let Some(join) = parts.join {
-            let descriptor = (*(*node).ss.ss_currentRelation).rd_att;
-            let column = &relation::attributes(descriptor)[join.at];
+            let table = Table::from_ptr((*node).ss.ss_currentRelation);
+            let column = &table.attributes()[join.at];
             let name = relation::attribute_name(column);
             let name = pg_sys::pnstrdup(name.as_ptr().cast(), name.len());
             pg_sys::ExplainPropertyText(c"Rows Named by".as_ptr(), name, state);
@@ -92,7 +93,11 @@ pub unsafe fn all_chunks(
     unsafe {
         let (table, mut all) = ((*node).ss.ss_currentRelation, 0);
         let snapshot = (*(*node).ss.ps.state).es_snapshot;
-        headers::each_header(table, snapshot, |_, _| all += 1);
+        headers::each_header(
+            Table::from_ptr(table),
+            Snapshot::from_ptr(snapshot),
+            |_, _| all += 1,
+        );
         count(state, c"Chunks in All", all);
         let skipped = all.saturating_sub(counters.chunks);
         count(state, c"Chunks Skipped by Index", skipped);

@@ -7,7 +7,7 @@ use super::lanes::{class_of, Class};
 use crate::pg::custom_scan::rescan_source;
 use crate::pg::executor;
 use crate::pg::node::{items, list};
-use crate::pg::relation;
+use crate::pg::relation::Table;
 use crate::pg::varlena::with_body;
 use pgrx::pg_sys::{self, Oid};
 use rustc_hash::FxHashMap;
@@ -66,8 +66,8 @@ impl Joined {
             let plan = plan.unwrap_or(core::ptr::null_mut());
             let child = pg_sys::ExecInitNode(plan, estate, flags);
             (*node).custom_ps = list([child]);
-            let descriptor = (*(*node).ss.ss_currentRelation).rd_att;
-            let class = class_of(relation::attributes(descriptor)[part.at].atttypid);
+            let table = Table::from_ptr((*node).ss.ss_currentRelation);
+            let class = class_of(table.attributes()[part.at].atttypid);
             Joined {
                 part,
                 class,

@@ -5,7 +5,6 @@ use super::fold::Slice;
 use crate::chunk::datum::{self, Datums};
 use crate::chunk::read::{Chunk, Damage};
 use crate::chunk::vectors::Budget;
-use crate::pg::relation;
 use pgrx::pg_sys;
 use std::ops::Range;
 use std::rc::Rc;
@@ -324,8 +323,7 @@ impl Lane {
     /// Decodes the only value.
     fn decode_only(&mut self, chunk: &Chunk) {
         let attribute = attribute_of(chunk, self.at);
-        // SAFETY: the table is open while its chunk is used.
-        let descriptor = unsafe { (*chunk.table.get()).rd_att };
+        let descriptor = chunk.table().descriptor();
         let column = if self.at < chunk.columns.columns().len() {
             let kind = chunk.columns.column(self.at).kind;
             let mut one = datum::empty(kind);
@@ -544,6 +542,5 @@ fn stretch<T: Copy + Default>(values: &mut Vec<T>, rows: usize) {
 }
 
 pub fn attribute_of(chunk: &Chunk, at: usize) -> &pg_sys::FormData_pg_attribute {
-    // SAFETY: the table is open while its chunk is used.
-    unsafe { &relation::attributes((*chunk.table.get()).rd_att)[at] }
+    &chunk.table().attributes()[at]
 }

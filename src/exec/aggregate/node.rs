@@ -17,6 +17,8 @@ use super::transition::executor_of;
 use crate::pg::custom_scan::{self, Shared};
 use crate::pg::error;
 use crate::pg::node::make;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use pgrx::pg_sys::{self, NodeTag};
 use pgrx::prelude::*;
 use pgrx::PgMemoryContexts;
@@ -95,11 +97,11 @@ unsafe extern "C-unwind" fn begin(
 ) {
     // SAFETY: called by the executor for a node of ours; the plan is what the planner's hook made.
     unsafe {
-        let table = (*node).ss.ss_currentRelation;
+        let table = Table::from_ptr((*node).ss.ss_currentRelation);
         let virtual_ops = core::ptr::addr_of!(pg_sys::TTSOpsVirtual);
-        let row = pg_sys::ExecInitExtraTupleSlot(estate, (*table).rd_att, virtual_ops);
+        let row = pg_sys::ExecInitExtraTupleSlot(estate, table.descriptor().as_ptr(), virtual_ops);
         pg_sys::ExecStoreAllNullTuple(row);
-        let slot = pg_sys::table_slot_create(table, &raw mut (*estate).es_tupleTable);
+        let slot = pg_sys::table_slot_create(table.as_ptr(), &raw mut (*estate).es_tupleTable);
         let states = pg_sys::CreateExprContext(estate);
         let executor = executor_of(states);
         let parts = Parts::of((*node).ss.ps.plan.cast());
@@ -235,7 +237,12 @@ impl Own {
                 let table = (*node).ss.ss_currentRelation;
                 let snapshot = (*(*node).ss.ps.state).es_snapshot;
                 match self.work.compiled.rises() {
-                    true => slices.begin(table, snapshot, &self.work.selection.clauses, lane),
+                    true => slices.begin(
+                        Table::from_ptr(table),
+                        Snapshot::from_ptr(snapshot),
+                        &self.work.selection.clauses,
+                        lane,
+                    ),
                     false => slices.begin_whole(),
                 }
             }

@@ -5,6 +5,8 @@
 use super::evaluate::guarded;
 use super::places::Places;
 use super::selection::Counters;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use pgrx::pg_sys;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -34,11 +36,13 @@ impl Found {
     ///
     /// # Safety
     /// `table` must be open, `snapshot` registered; inside a guarded entry point.
-    pub unsafe fn bytes(&self, table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> usize {
+    pub unsafe fn bytes(&self, table: Table<'_>, snapshot: Snapshot<'_>) -> usize {
         let behind = match self {
             Found::Places(places) => (places.headers.len() + places.rows.len()) * size_of::<Tid>(),
             // SAFETY: by contract.
-            Found::Pages => unsafe { pg_sys::table_parallelscan_estimate(table, snapshot) },
+            Found::Pages => unsafe {
+                pg_sys::table_parallelscan_estimate(table.as_ptr(), snapshot.as_ptr())
+            },
         };
         size_of::<Shared>() + behind
     }
@@ -52,8 +56,8 @@ impl Shared {
     pub unsafe fn initialize(
         at: *mut Shared,
         found: &Found,
-        table: pg_sys::Relation,
-        snapshot: pg_sys::Snapshot,
+        table: Table<'_>,
+        snapshot: Snapshot<'_>,
     ) {
         // SAFETY: by contract.
         unsafe {
@@ -77,7 +81,7 @@ impl Shared {
                 }
                 Found::Pages => {
                     let scan = at.add(1).cast::<pg_sys::ParallelTableScanDescData>();
-                    pg_sys::table_parallelscan_initialize(table, scan, snapshot);
+                    pg_sys::table_parallelscan_initialize(table.as_ptr(), scan, snapshot.as_ptr());
                 }
             }
         }
@@ -87,15 +91,15 @@ impl Shared {
     ///
     /// # Safety
     /// No worker may run; `table` must be open. Inside a guarded entry point.
-    pub unsafe fn reinitialize(at: *mut Shared, table: pg_sys::Relation) {
+    pub unsafe fn reinitialize(at: *mut Shared, table: Table<'_>) {
         // SAFETY: by contract: initialized by the leader.
         unsafe {
             (*at).next_header.store(0, Relaxed);
             (*at).next_row.store(0, Relaxed);
             if let Some(scan) = Shared::pages(at) {
-                let again = (*(*table).rd_tableam).parallelscan_reinitialize;
+                let again = (*(*table.as_ptr()).rd_tableam).parallelscan_reinitialize;
                 let again = again.expect("BUG: no parallelscan_reinitialize");
-                guarded(|| again(table, scan));
+                guarded(|| again(table.as_ptr(), scan));
             }
         }
     }

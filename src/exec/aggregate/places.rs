@@ -3,7 +3,8 @@
 
 use super::conditions::Bounded;
 use crate::catalog::layout;
-use crate::pg::relation;
+use crate::pg::relation::{Index, Table};
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::scan::headers::{self, Place};
 use crate::series_index::probe::condition;
@@ -26,8 +27,8 @@ pub struct Places {
 /// # Safety
 /// `table` must be open, `snapshot` registered. Arguments are made in the current memory context.
 pub unsafe fn find(
-    table: pg_sys::Relation,
-    snapshot: pg_sys::Snapshot,
+    table: Table<'_>,
+    snapshot: Snapshot<'_>,
     conditions: &[(&Bounded, usize)],
 ) -> Option<Places> {
     // SAFETY: by contract; the keys live as long as the quals.
@@ -48,7 +49,7 @@ pub unsafe fn find(
                 keys.push(key);
             }
         }
-        let is_small = || relation::blocks(index.rel()) * SMALL <= relation::blocks(table);
+        let is_small = || index.rel().blocks() * SMALL <= table.blocks();
         if !names_first && !is_small() {
             return None;
         }
@@ -67,13 +68,13 @@ pub unsafe fn find(
 
 /// The scan key of a condition on a column (from 0) of the index, and whether it names values.
 unsafe fn key_of(
-    index: pg_sys::Relation,
+    index: Index<'_>,
     at: usize,
     bounded: &Bounded,
 ) -> Option<(pg_sys::ScanKeyData, bool)> {
     // SAFETY: the caller's contract; the arrays have an entry for each column.
     unsafe {
-        let class = *(*index).rd_opcintype.add(at);
+        let class = index.input_type(at);
         let range = int_range(class);
         let fits = |value: &i64| range.as_ref().is_some_and(|range| range.contains(value));
         match bounded {
@@ -122,7 +123,7 @@ fn int_range(typ: Oid) -> Option<std::ops::RangeInclusive<i64>> {
 
 /// The scan key `column = ANY (values)`.
 unsafe fn any_of(
-    index: pg_sys::Relation,
+    index: Index<'_>,
     at: usize,
     typ: Oid,
     mut values: Vec<Datum>,

@@ -8,9 +8,9 @@ use super::evaluate::{guarded, Evaluation};
 use super::lanes::{Lane, WINDOW_ROWS};
 use crate::chunk::read::Chunk;
 use crate::chunk::vectors::Budget;
+use crate::pg::descriptor::Descriptor;
 use crate::pg::error;
 use crate::pg::node::list;
-use crate::pg::relation;
 use crate::table::visible::OpenChunk;
 use pgrx::pg_sys::{self, Node};
 use std::ops::Range;
@@ -67,7 +67,7 @@ impl Counters {
 /// Makes lanes as they are asked for.
 pub struct Lanes {
     lanes: Vec<Lane>,
-    descriptor: pg_sys::TupleDesc,
+    descriptor: Descriptor<'static>,
     relid: u32,
     budget: Rc<Budget>,
 }
@@ -83,7 +83,7 @@ impl Lanes {
             let scan = (*node).ss.ps.plan.cast::<pg_sys::CustomScan>();
             Lanes {
                 lanes: Vec::new(),
-                descriptor: (*(*node).ss.ss_currentRelation).rd_att,
+                descriptor: Descriptor::from_ptr((*(*node).ss.ss_currentRelation).rd_att),
                 relid: (*scan).scan.scanrelid,
                 budget: Rc::default(),
             }
@@ -94,8 +94,7 @@ impl Lanes {
     pub fn at(&mut self, column: usize) -> usize {
         let known = self.lanes.iter().position(|lane| lane.at == column);
         known.unwrap_or_else(|| {
-            // SAFETY: a column of the open table.
-            let attribute = unsafe { &relation::attributes(self.descriptor)[column] };
+            let attribute = &self.descriptor.attributes()[column];
             let budget = Rc::clone(&self.budget);
             self.lanes.push(Lane::new(column, attribute, budget));
             self.lanes.len() - 1

@@ -5,8 +5,9 @@
 use super::clauses::{Bound, Clause};
 use super::conditions::Bounded;
 use super::cuts::{Cuts, Stretch, TimeSlice};
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::scan::headers;
-use pgrx::pg_sys;
 use varve_columns::vector::filter::Comparison;
 
 /// Rows of a block: a slice decodes one of each chunk, so the first one has as many.
@@ -71,8 +72,8 @@ impl Slices {
     /// `table` must be open, `snapshot` registered; `lane` is that of the time column.
     pub unsafe fn begin(
         &mut self,
-        table: pg_sys::Relation,
-        snapshot: pg_sys::Snapshot,
+        table: Table<'_>,
+        snapshot: Snapshot<'_>,
         clauses: &[Bound],
         lane: usize,
     ) {

@@ -9,7 +9,8 @@ use crate::am::scan::{self, Part};
 use crate::chunk::chunk_cache::{self, Began};
 use crate::chunk::reader::Reader;
 use crate::pg::memory;
-use crate::pg::relation;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
 use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
@@ -19,8 +20,8 @@ use varve_columns::tuple::header::FLAG_TOMBSTONE;
 /// A running scan.
 pub struct Source {
     way: Way,
-    table: pg_sys::Relation,
-    snapshot: pg_sys::Snapshot,
+    table: Table<'static>,
+    snapshot: Snapshot<'static>,
     slot: *mut pg_sys::TupleTableSlot,
     /// Pages of the table, asked for behind the places: what these name is on one of them.
     blocks: u32,
@@ -93,16 +94,23 @@ impl Source {
             let scratch = (*selection.evaluation.context).ecxt_per_tuple_memory;
             let memory = memory::small((*estate).es_query_cxt, c"varve source");
             let way = memory::within(memory, || match shared.is_null() {
-                true => Source::begin(table, snapshot, &selection.on_columns(), scratch),
-                false => Source::shared(table, shared, snapshot),
+                true => Source::begin(
+                    Table::from_ptr(table),
+                    Snapshot::from_ptr(snapshot),
+                    &selection.on_columns(),
+                    scratch,
+                ),
+                false => {
+                    Source::shared(Table::from_ptr(table), shared, Snapshot::from_ptr(snapshot))
+                }
             });
             pg_sys::MemoryContextReset(scratch);
             Source {
                 way,
-                table,
-                snapshot,
+                table: Table::from_ptr(table),
+                snapshot: Snapshot::from_ptr(snapshot),
                 slot,
-                blocks: relation::blocks(table),
+                blocks: Table::from_ptr(table).blocks(),
                 began: Began::now(),
                 last: None,
                 memory,
@@ -124,12 +132,17 @@ impl Source {
             let snapshot = (*(*node).ss.ps.state).es_snapshot;
             let memory = (*selection.evaluation.context).ecxt_per_tuple_memory;
             let found = match selection.bind() {
-                true => Source::find(table, snapshot, &selection.on_columns(), memory),
+                true => Source::find(
+                    Table::from_ptr(table),
+                    Snapshot::from_ptr(snapshot),
+                    &selection.on_columns(),
+                    memory,
+                ),
                 // No process looks anywhere.
                 false => Found::Pages,
             };
             pg_sys::MemoryContextReset(memory);
-            let bytes = found.bytes(table, snapshot);
+            let bytes = found.bytes(Table::from_ptr(table), Snapshot::from_ptr(snapshot));
             (found, bytes)
         }
     }
@@ -137,8 +150,8 @@ impl Source {
     /// # Safety
     /// `table` must be open, `snapshot` registered. What is made of conditions lives in `scratch`. Inside a guarded entry point.
     unsafe fn begin(
-        table: pg_sys::Relation,
-        snapshot: pg_sys::Snapshot,
+        table: Table<'_>,
+        snapshot: Snapshot<'_>,
         conditions: &[(&Bounded, usize)],
         scratch: pg_sys::MemoryContext,
     ) -> Way {
@@ -162,8 +175,8 @@ impl Source {
     /// # Safety
     /// As `begin`.
     unsafe fn find(
-        table: pg_sys::Relation,
-        snapshot: pg_sys::Snapshot,
+        table: Table<'_>,
+        snapshot: Snapshot<'_>,
         conditions: &[(&Bounded, usize)],
         scratch: pg_sys::MemoryContext,
     ) -> Found {
@@ -177,11 +190,7 @@ impl Source {
     ///
     /// # Safety
     /// As `begin`; the leader has initialized what is shared.
-    unsafe fn shared(
-        table: pg_sys::Relation,
-        shared: *mut Shared,
-        snapshot: pg_sys::Snapshot,
-    ) -> Way {
+    unsafe fn shared(table: Table<'_>, shared: *mut Shared, snapshot: Snapshot<'_>) -> Way {
         // SAFETY: by contract.
         unsafe {
             match Shared::pages(shared) {
@@ -222,7 +231,7 @@ impl Source {
                     return Some(Input::Chunk(OpenChunk::new(reader, self.snapshot)));
                 }
             }
-            let get = (*(*self.table).rd_tableam).index_fetch_tuple;
+            let get = (*(*self.table.as_ptr()).rd_tableam).index_fetch_tuple;
             let get = get.expect("BUG: no index_fetch_tuple");
             while let Some(at) = places.next_row() {
                 crate::pg::error::check_interrupts();
@@ -230,7 +239,16 @@ impl Source {
                 let (snapshot, slot) = (self.snapshot, self.slot);
                 // Under an MVCC snapshot no more than one version of a chain is seen.
                 let (mut again, mut dead) = (false, false);
-                if guarded(|| get(fetch, &mut item, snapshot, slot, &mut again, &mut dead)) {
+                if guarded(|| {
+                    get(
+                        fetch,
+                        &mut item,
+                        snapshot.as_ptr(),
+                        slot,
+                        &mut again,
+                        &mut dead,
+                    )
+                }) {
                     return Some(Input::Row);
                 }
             }
@@ -256,7 +274,7 @@ impl Source {
             match self.way {
                 Way::Pages(scan) => guarded(|| scan::scan_end(scan)),
                 Way::Places { fetch, .. } => {
-                    let end = (*(*self.table).rd_tableam).index_fetch_end;
+                    let end = (*(*self.table.as_ptr()).rd_tableam).index_fetch_end;
                     let end = end.expect("BUG: no index_fetch_end");
                     guarded(|| end(fetch));
                 }
@@ -267,22 +285,24 @@ impl Source {
 }
 
 unsafe fn begin_pages(
-    table: pg_sys::Relation,
-    snapshot: pg_sys::Snapshot,
+    table: Table<'_>,
+    snapshot: Snapshot<'_>,
     parallel: pg_sys::ParallelTableScanDesc,
 ) -> pg_sys::TableScanDesc {
     use pg_sys::ScanOptions::*;
     let flags = SO_TYPE_SEQSCAN | SO_ALLOW_STRAT | SO_ALLOW_SYNC | SO_ALLOW_PAGEMODE;
     let keys = core::ptr::null_mut();
     // SAFETY: the callers' contract.
-    unsafe { guarded(|| scan::scan_begin(table, snapshot, 0, keys, parallel, flags)) }
+    unsafe {
+        guarded(|| scan::scan_begin(table.as_ptr(), snapshot.as_ptr(), 0, keys, parallel, flags))
+    }
 }
 
-unsafe fn begin_fetch(table: pg_sys::Relation) -> *mut pg_sys::IndexFetchTableData {
+unsafe fn begin_fetch(table: Table<'_>) -> *mut pg_sys::IndexFetchTableData {
     // SAFETY: the callers' contract; a table access method has the callback.
     unsafe {
-        let begin = (*(*table).rd_tableam).index_fetch_begin;
+        let begin = (*(*table.as_ptr()).rd_tableam).index_fetch_begin;
         let begin = begin.expect("BUG: no index_fetch_begin");
-        guarded(|| begin(table))
+        guarded(|| begin(table.as_ptr()))
     }
 }

@@ -143,7 +143,7 @@ fn of_chunk(lane: &Lane, chunk: &Chunk) -> Known {
         };
     }
     // SAFETY: an attribute of the table, which is open while its chunk is used.
-    let (value, isnull) = unsafe { datum::missing((*chunk.table.get()).rd_att, lane.at + 1) };
+    let (value, isnull) = unsafe { datum::missing(chunk.table().descriptor(), lane.at + 1) };
     if isnull {
         return Known::new(rows, rows, &Summary::EMPTY);
     }

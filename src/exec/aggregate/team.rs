@@ -4,6 +4,8 @@
 use super::parallel::{Found, Shared};
 use super::selection::Selection;
 use super::source::Source;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use core::ffi::c_void;
 use pgrx::pg_sys::panic::pgrx_extern_c_guard;
 use pgrx::pg_sys::{self, CustomExecMethods, CustomScanState, ParallelContext};
@@ -76,7 +78,12 @@ unsafe extern "C-unwind" fn initialize<M: Member>(
             let table = (*node).ss.ss_currentRelation;
             let snapshot = (*(*node).ss.ps.state).es_snapshot;
             let found = team.found.take().expect("BUG: nothing was estimated");
-            Shared::initialize(at.cast(), &found, table, snapshot);
+            Shared::initialize(
+                at.cast(),
+                &found,
+                Table::from_ptr(table),
+                Snapshot::from_ptr(snapshot),
+            );
             team.shared = at.cast();
         })
     }
@@ -89,7 +96,9 @@ unsafe extern "C-unwind" fn reinitialize(
 ) {
     // SAFETY: as above: the memory that `initialize` has filled.
     unsafe {
-        pgrx_extern_c_guard(|| Shared::reinitialize(at.cast(), (*node).ss.ss_currentRelation))
+        pgrx_extern_c_guard(|| {
+            Shared::reinitialize(at.cast(), Table::from_ptr((*node).ss.ss_currentRelation))
+        })
     }
 }
 

@@ -8,7 +8,8 @@ use crate::exec::aggregate::conditions::{Bounded, Verdict};
 use crate::exec::aggregate::lanes::{Lane, WINDOW_ROWS};
 use crate::exec::aggregate::places;
 use crate::pg::error;
-use crate::pg::relation;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::scan::headers;
 use crate::table::changes;
@@ -33,32 +34,31 @@ pub struct Counters {
 }
 
 /// A DELETE from one table.
-pub struct Deletion {
-    table: pg_sys::Relation,
+pub struct Deletion<'a> {
+    table: Table<'a>,
     /// The statement's own.
-    snapshot: pg_sys::Snapshot,
+    snapshot: Snapshot<'a>,
     command: pg_sys::CommandId,
     /// Each with its lane; all of them must hold.
     conditions: Vec<(Bounded, usize)>,
     lanes: Vec<Lane>,
 }
 
-impl Deletion {
+impl<'a> Deletion<'a> {
     /// The conditions are on columns from 0.
     ///
     /// # Safety
     /// `table` must be open for writing, `snapshot` the registered one of the statement whose command this is.
     pub unsafe fn new(
-        table: pg_sys::Relation,
-        snapshot: pg_sys::Snapshot,
+        table: Table<'a>,
+        snapshot: Snapshot<'a>,
         command: pg_sys::CommandId,
         conditions: Vec<(Bounded, usize)>,
-    ) -> Deletion {
+    ) -> Deletion<'a> {
         let mut columns: Vec<usize> = conditions.iter().map(|(_, column)| *column).collect();
         columns.sort_unstable();
         columns.dedup();
-        // SAFETY: by contract.
-        let attributes = unsafe { relation::attributes((*table).rd_att) };
+        let attributes = table.attributes();
         let budget: Rc<Budget> = Rc::default();
         let lanes = columns
             .iter()
@@ -148,7 +148,7 @@ impl Deletion {
                     rows += 1;
                 }
             }
-            relation::check_serializable(self.table);
+            self.table.check_serializable();
             changes::pass_by(&newest.chunk, self.snapshot);
             rows
         }

@@ -5,8 +5,10 @@ use crate::exec::aggregate::conditions::Condition;
 use crate::exec::aggregate::evaluate::Evaluation;
 use crate::pg::custom_scan::{self, Shared};
 use crate::pg::executor::{self, unguarded};
+use crate::pg::lock_mode::LockMode;
 use crate::pg::node::{integers, items, list, make};
 use crate::pg::relation::Open;
+use crate::pg::snapshot::Snapshot;
 use crate::rollup::watch;
 use crate::table::{changes, stream};
 use pgrx::pg_sys::{self, Node, NodeTag};
@@ -28,7 +30,7 @@ struct Own {
     conditions: Option<Vec<Condition>>,
     counters: Counters,
     /// The statement's snapshot, once its scan reads by a copy; null before.
-    replaced: pg_sys::Snapshot,
+    replaced: Snapshot<'static>,
 }
 
 static SCAN_METHODS: Shared<pg_sys::CustomScanMethods> = Shared(pg_sys::CustomScanMethods {
@@ -101,7 +103,7 @@ unsafe extern "C-unwind" fn begin_above(
             source,
             conditions,
             counters: Counters::default(),
-            replaced: core::ptr::null_mut(),
+            replaced: Snapshot::NONE,
         };
         let mut context = PgMemoryContexts::For((*estate).es_query_cxt);
         (*node.cast::<ChunkDeleteState>()).own = context.leak_and_drop_on_delete(own);
@@ -134,10 +136,10 @@ unsafe extern "C-unwind" fn end(node: *mut pg_sys::CustomScanState) {
         changes::pass_by_nothing();
         let own = own_of(node);
         pg_sys::ExecEndNode(own.source);
-        if !own.replaced.is_null() {
+        if !own.replaced.is_none() {
             let estate = (*node).ss.ps.state;
             pg_sys::UnregisterSnapshot((*estate).es_snapshot);
-            (*estate).es_snapshot = own.replaced;
+            (*estate).es_snapshot = own.replaced.as_ptr();
         }
     }
 }
@@ -175,7 +177,7 @@ unsafe extern "C-unwind" fn delete(node: *mut pg_sys::CustomScanState) {
         let entry = items::<pg_sys::RangeTblEntry>((*estate).es_range_table).nth(number - 1);
         let table = (*entry.expect("BUG: a range table without the table")).relid;
         // The statement has its lock.
-        let open = Open::table(table, pg_sys::NoLock);
+        let open = Open::table(table, LockMode::Held);
         let command = (*estate).es_output_cid;
         if !watch::dependents(table).is_empty() || stream::is_streamed(open.rel(), command) {
             return;
@@ -189,8 +191,9 @@ unsafe extern "C-unwind" fn delete(node: *mut pg_sys::CustomScanState) {
             .iter()
             .map(|condition| (condition.bind(&evaluation), condition.at))
             .collect();
-        let snapshot = copy_of((*estate).es_snapshot);
-        own.replaced = core::mem::replace(&mut (*estate).es_snapshot, snapshot);
+        let snapshot = copy_of(Snapshot::from_ptr((*estate).es_snapshot));
+        own.replaced = Snapshot::from_ptr((*estate).es_snapshot);
+        (*estate).es_snapshot = snapshot.as_ptr();
         let mut deletion = Deletion::new(open.rel(), snapshot, command, bound);
         own.counters = deletion.run((*context).ecxt_per_tuple_memory);
         evaluation.forget();
@@ -199,13 +202,13 @@ unsafe extern "C-unwind" fn delete(node: *mut pg_sys::CustomScanState) {
 }
 
 /// A registered copy of a snapshot. Functions in the conditions read by the one that is active, and have to go on seeing what the scan passes by.
-unsafe fn copy_of(snapshot: pg_sys::Snapshot) -> pg_sys::Snapshot {
+unsafe fn copy_of(snapshot: Snapshot<'_>) -> Snapshot<'static> {
     // SAFETY: the caller's contract: a valid snapshot.
     unsafe {
-        pg_sys::PushCopiedSnapshot(snapshot);
+        pg_sys::PushCopiedSnapshot(snapshot.as_ptr());
         let copy = pg_sys::RegisterSnapshot(pg_sys::GetActiveSnapshot());
         pg_sys::PopActiveSnapshot();
-        copy
+        Snapshot::from_ptr(copy)
     }
 }
 

@@ -5,7 +5,9 @@ use super::{subject, text};
 use crate::chunk::read::Damage;
 use crate::chunk::reader::Reader;
 use crate::chunk::{index_entries, inspect};
-use crate::pg::relation;
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid;
 use pgrx::iter::TableIterator;
 use pgrx::prelude::*;
@@ -60,19 +62,23 @@ fn varve_chunks(
         name!(last_block, i64),
     ),
 > {
-    let table = subject::open(table, pg_sys::AccessShareLock);
+    let table = subject::open(table, LockMode::AccessShare);
     subject::check_select(&table);
     let mut rows: Vec<Row> = Vec::new();
     // SAFETY: the table is open, and the statement's snapshot active.
     unsafe {
         let snapshot = pg_sys::GetActiveSnapshot();
-        inspect::chunks(table.rel(), snapshot, |at, result| match result {
-            Ok(reader) => match describe(table.rel(), &reader) {
-                Ok(row) => rows.push(row),
+        inspect::chunks(
+            table.rel(),
+            Snapshot::from_ptr(snapshot),
+            |at, result| match result {
+                Ok(reader) => match describe(table.rel(), &reader) {
+                    Ok(row) => rows.push(row),
+                    Err(damage) => rows.push(damaged(at, &damage)),
+                },
                 Err(damage) => rows.push(damaged(at, &damage)),
             },
-            Err(damage) => rows.push(damaged(at, &damage)),
-        });
+        );
     }
     TableIterator::new(rows)
 }
@@ -103,7 +109,7 @@ fn damaged(at: tid::Tid, damage: &Damage) -> Row {
     )
 }
 
-unsafe fn describe(table: pg_sys::Relation, reader: &Reader) -> Result<Row, Damage> {
+unsafe fn describe(table: Table<'_>, reader: &Reader) -> Result<Row, Damage> {
     let chunk = &reader.chunk;
     let header = &chunk.header;
     let has_payload = !header.has(FLAG_TOMBSTONE);
@@ -134,10 +140,10 @@ unsafe fn describe(table: pg_sys::Relation, reader: &Reader) -> Result<Row, Dama
     let last_row = header.rows.saturating_sub(1);
     // SAFETY: the caller's contract.
     let (times, keys) = unsafe {
-        let descriptor = (*table).rd_att;
+        let descriptor = table.descriptor();
         let time = |value: i64| {
             let at = usize::from(chunk.statics.time?) - 1;
-            let attribute = relation::attributes(descriptor).get(at)?;
+            let attribute = descriptor.attributes().get(at)?;
             let known = header.has(FLAG_SORTED) && !attribute.attisdropped;
             known.then(|| {
                 let datum = index_entries::time_datum(value, attribute.attlen);

@@ -7,7 +7,9 @@ use crate::chunk::inspect;
 use crate::chunk::read::Damage;
 use crate::chunk::reader::Reader;
 use crate::chunk::tuple_kind::TupleKind;
-use crate::pg::relation;
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::{self, Table};
+use crate::pg::snapshot::Snapshot;
 use pgrx::iter::TableIterator;
 use pgrx::prelude::*;
 use std::collections::BTreeMap;
@@ -57,19 +59,19 @@ fn varve_stats(
         name!(codecs, Option<String>),
     ),
 > {
-    let table = subject::open(table, pg_sys::AccessShareLock);
+    let table = subject::open(table, LockMode::AccessShare);
     subject::check_select(&table);
     let mut stats = Stats::default();
     // SAFETY: the table is open, and the statement's snapshot active.
     let rows = unsafe {
         let snapshot = pg_sys::GetActiveSnapshot();
-        inspect::visible_tuples(table.rel(), snapshot, |found, item| {
+        inspect::visible_tuples(table.rel(), Snapshot::from_ptr(snapshot), |found, item| {
             if found == TupleKind::Row {
                 stats.tail_rows += 1;
                 stats.tail_bytes += i64::from(item.len);
             }
         });
-        inspect::chunks(table.rel(), snapshot, |_, result| {
+        inspect::chunks(table.rel(), Snapshot::from_ptr(snapshot), |_, result| {
             let counted = result.and_then(|reader| {
                 stats.add(&reader)?;
                 Ok(reader)
@@ -117,14 +119,11 @@ impl Stats {
     }
 
     /// One row for the table, the tail, the chunks and their headers, each format version, and each column.
-    unsafe fn rows(self, table: pg_sys::Relation) -> Vec<Row> {
-        // SAFETY: the table is open.
-        let (size, attributes) = unsafe {
-            (
-                i64::from(relation::blocks(table)) * i64::from(pg_sys::BLCKSZ),
-                relation::attributes((*table).rd_att),
-            )
-        };
+    unsafe fn rows(self, table: Table<'_>) -> Vec<Row> {
+        let (size, attributes) = (
+            i64::from(table.blocks()) * i64::from(pg_sys::BLCKSZ),
+            table.attributes(),
+        );
         let row = |part: &str, name: Option<String>, rows: i64, bytes: i64, codecs| {
             let each = (rows > 0).then(|| bytes as f64 / rows as f64);
             (part.to_string(), name, rows, bytes, each, codecs)

@@ -4,7 +4,9 @@ use super::subject;
 use crate::catalog::access_method;
 use crate::catalog::layout;
 use crate::compact::obstacle;
-use crate::pg::relation::{self, Open};
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::{self, Open, Table};
+use crate::pg::snapshot::Snapshot;
 use crate::scan::headers;
 use pgrx::iter::TableIterator;
 use pgrx::prelude::*;
@@ -27,7 +29,7 @@ fn varve_table_state(
     ),
 > {
     let open = match relation::has_rows(table) {
-        true => Open::existing_table(table, pg_sys::AccessShareLock),
+        true => Open::existing_table(table, LockMode::AccessShare),
         false => None,
     };
     // SAFETY: the table is open.
@@ -35,16 +37,16 @@ fn varve_table_state(
     let row = open.map(|open| {
         subject::check_owner(&open);
         // SAFETY: the table is open, and the statement's snapshot active.
-        unsafe { describe(open.rel(), pg_sys::GetActiveSnapshot()) }
+        unsafe { describe(open.rel(), Snapshot::active()) }
     });
     TableIterator::new(row)
 }
 
-unsafe fn describe(table: pg_sys::Relation, snapshot: pg_sys::Snapshot) -> Row {
+unsafe fn describe(table: Table<'_>, snapshot: Snapshot<'_>) -> Row {
     // SAFETY: the caller's contract.
     unsafe {
         let layout = layout::of(table);
-        let attributes = relation::attributes((*table).rd_att);
+        let attributes = table.attributes();
         let name = |&number: &u16| relation::attribute_name(&attributes[usize::from(number) - 1]);
         let names: Vec<String> = layout.keys.iter().chain(&layout.time).map(name).collect();
         let count = headers::count(table, snapshot);

@@ -1,7 +1,7 @@
 //! Values as text.
 
 use crate::chunk::reader::Reader;
-use crate::pg::relation;
+use crate::pg::descriptor::Descriptor;
 use pgrx::pg_sys;
 use std::ffi::CStr;
 
@@ -25,13 +25,12 @@ pub unsafe fn of_datum(datum: pg_sys::Datum, type_id: pg_sys::Oid) -> String {
 ///
 /// # Safety
 /// The reader's table must be open with `descriptor`.
-pub unsafe fn key(reader: &Reader, descriptor: pg_sys::TupleDesc, row: u32) -> Option<String> {
+pub unsafe fn key(reader: &Reader, descriptor: Descriptor<'_>, row: u32) -> Option<String> {
     let keys = &reader.chunk.statics.keys;
     if keys.is_empty() {
         return None;
     }
-    // SAFETY: by contract.
-    let attributes = unsafe { relation::attributes(descriptor) };
+    let attributes = descriptor.attributes();
     let parts: Vec<String> = keys
         .iter()
         .filter_map(|&number| {

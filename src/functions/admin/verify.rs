@@ -1,6 +1,8 @@
 //! `varve.verify(table)`: a row for everything that is wrong with a table.
 
 use super::subject;
+use crate::pg::lock_mode::LockMode;
+use crate::pg::snapshot::Snapshot;
 use crate::verify;
 use pgrx::iter::TableIterator;
 use pgrx::prelude::*;
@@ -17,10 +19,10 @@ fn varve_verify(
         name!(detail, String),
     ),
 > {
-    let table = subject::open(table, pg_sys::AccessShareLock);
+    let table = subject::open(table, LockMode::AccessShare);
     subject::check_select(&table);
     // SAFETY: the table is open, and the statement's snapshot active.
-    let findings = unsafe { verify::run(table.rel(), pg_sys::GetActiveSnapshot()) };
+    let findings = unsafe { verify::run(table.rel(), Snapshot::active()) };
     TableIterator::new(
         findings
             .into_iter()

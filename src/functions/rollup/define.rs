@@ -8,7 +8,8 @@ use crate::functions::errors::{raise, Code};
 use crate::functions::fcinfo::{arg_opt, guarded, null, sql_function, text_bytes};
 use crate::pg::citus;
 use crate::pg::error;
-use crate::pg::relation::{self, Open};
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::{self, Open, Table};
 use crate::pg::sql;
 use crate::rollup::catalog::{self, Rollup};
 use crate::rollup::label::Label;
@@ -120,13 +121,13 @@ unsafe fn stored_name(name: &CStr, schema: Oid) -> CString {
 pub unsafe fn source_of(relation: Oid, time: i16) -> Source {
     // SAFETY: the relation was locked when the query was analysed.
     unsafe {
-        let from = Open::table(relation, pg_sys::AccessShareLock);
+        let from = Open::table(relation, LockMode::AccessShare);
         check_right(from.rel());
         if let Some(below) = catalog::of_view(relation) {
             return stacked(&below, time);
         }
-        let name = relation::name(from.rel());
-        let class = &*(*from.rel()).rd_rel;
+        let name = from.rel().name();
+        let class = from.rel().class();
         if class.relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE {
             partitions::await_writers(relation);
             partitions::check(relation, relation);
@@ -167,7 +168,7 @@ pub unsafe fn source_of(relation: Oid, time: i16) -> Source {
         if citus::is_distributed(relation) {
             distributed(&name);
         }
-        let attribute = &relation::attributes((*from.rel()).rd_att)[time as usize - 1];
+        let attribute = &from.rel().attributes()[time as usize - 1];
         if !attribute.attnotnull {
             raise(
                 Code::ERRCODE_NOT_NULL_VIOLATION,
@@ -193,14 +194,14 @@ pub unsafe fn source_of(relation: Oid, time: i16) -> Source {
 
 /// Raises an error unless the current user may have others who write to a table do something about it, as triggers do: a rollup has
 /// them mark times, refuses late rows and keeps retention waiting.
-unsafe fn check_right(from: pg_sys::Relation) {
+unsafe fn check_right(from: Table<'_>) {
     // SAFETY: the relation is open; the name is its own.
     unsafe {
-        let (oid, user) = (relation::oid(from), pg_sys::GetUserId());
+        let (oid, user) = (from.oid(), pg_sys::GetUserId());
         let result = pg_sys::pg_class_aclcheck(oid, user, pg_sys::ACL_TRIGGER as pg_sys::AclMode);
         if result != pg_sys::AclResult::ACLCHECK_OK {
-            let kind = pg_sys::get_relkind_objtype((*(*from).rd_rel).relkind);
-            let name = (*(*from).rd_rel).relname.data.as_ptr();
+            let kind = pg_sys::get_relkind_objtype(from.class().relkind);
+            let name = from.class().relname.data.as_ptr();
             pg_sys::aclcheck_error(result, kind, name);
         }
     }

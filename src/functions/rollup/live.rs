@@ -5,6 +5,7 @@ use super::restored;
 use crate::functions::fcinfo::{arg, guarded, raw_arg, sql_function, Fcinfo};
 use crate::pg::citus;
 use crate::pg::error::{self, Code};
+use crate::pg::snapshot::Snapshot;
 use crate::pg::transaction::{Access, PerTransaction};
 use crate::rollup::catalog::{self, Rollup};
 use crate::rollup::ranges::Ranges;
@@ -95,14 +96,14 @@ unsafe extern "C-unwind" fn end_execution(memory: *mut core::ffi::c_void) {
 fn at_this_moment(stored: pg_sys::Oid) -> Rc<Shown> {
     // SAFETY: functions are called with an active snapshot.
     unsafe {
-        let snapshot = pg_sys::GetActiveSnapshot();
+        let snapshot = Snapshot::active();
         let moment = Moment {
             stored,
             transaction: (*pg_sys::MyProc).lxid_of_transaction(),
-            command: (*snapshot).curcid,
-            xmin: (*snapshot).xmin,
-            xmax: (*snapshot).xmax,
-            running: ((*snapshot).xcnt, (*snapshot).subxcnt),
+            command: snapshot.command(),
+            xmin: snapshot.xmin(),
+            xmax: snapshot.xmax(),
+            running: snapshot.running(),
             news: watch::news(),
         };
         let known = RECENT.with_borrow(|all| {
@@ -110,7 +111,7 @@ fn at_this_moment(stored: pg_sys::Oid) -> Rc<Shown> {
             found.map(|(_, shown)| Rc::clone(shown))
         });
         known.unwrap_or_else(|| {
-            let shown = Rc::new(look(stored, snapshot));
+            let shown = Rc::new(look(stored, Snapshot::from_ptr(snapshot.as_ptr())));
             RECENT.with_borrow_mut(|all| {
                 if all.len() >= MOST_RECENT {
                     all.remove(0);
@@ -138,7 +139,7 @@ impl Transaction for pg_sys::PGPROC {
     }
 }
 
-unsafe fn look(stored: pg_sys::Oid, snapshot: pg_sys::Snapshot) -> Shown {
+unsafe fn look(stored: pg_sys::Oid, snapshot: Snapshot<'_>) -> Shown {
     // SAFETY: the caller's snapshot is active.
     unsafe {
         let Some(rollup) = catalog::find(stored, snapshot) else {

@@ -3,6 +3,7 @@
 
 use crate::catalog::access_method;
 use crate::pg::error::{self, Code};
+use crate::pg::lock_mode::LockMode;
 use crate::pg::node::{self, items};
 use crate::pg::relation::{self, Open};
 use crate::pg::sql;
@@ -91,9 +92,9 @@ pub unsafe fn before(statement: *mut pg_sys::Node) {
 /// # Safety
 /// The source must be a table.
 pub unsafe fn await_writers(source: Oid) {
-    drop(Open::table(source, pg_sys::ShareRowExclusiveLock));
+    drop(Open::table(source, LockMode::ShareRowExclusive));
     // SAFETY: by contract.
-    unsafe { relation::inheritors(source, pg_sys::ShareRowExclusiveLock) };
+    unsafe { relation::inheritors(source, LockMode::ShareRowExclusive) };
 }
 
 /// Keeps partitions from coming while a refresh works: those that it has seen the marks of it must find, too. What takes one away locks
@@ -107,9 +108,9 @@ pub fn keep(source: pg_sys::Oid) {
     while let Some(part) = found.pop() {
         kept.push(part);
         // What has partitions may have got one while we waited.
-        if Open::existing_table(part, pg_sys::ShareUpdateExclusiveLock).is_some() {
+        if Open::existing_table(part, LockMode::ShareUpdateExclusive).is_some() {
             // SAFETY: the table exists.
-            let parts = unsafe { relation::inheritors(part, pg_sys::NoLock) };
+            let parts = unsafe { relation::inheritors(part, LockMode::Held) };
             let new = |part: &pg_sys::Oid| !kept.contains(part) && relation::is_partitioned(*part);
             found.extend(parts.into_iter().filter(new));
         }
@@ -123,13 +124,13 @@ pub fn keep(source: pg_sys::Oid) {
 pub unsafe fn check(table: Oid, source: Oid) {
     // SAFETY: by contract.
     for leaf in unsafe { partition::leaves(table) } {
-        let open = Open::table(leaf, pg_sys::AccessShareLock);
+        let open = Open::table(leaf, LockMode::AccessShare);
         // SAFETY: the leaf is open.
         let (is_varve, lasts) = unsafe {
-            let class = (*open.rel()).rd_rel;
+            let class = open.rel().class();
             (
                 access_method::is_varve(open.rel()),
-                (*class).relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT,
+                class.relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT,
             )
         };
         if !is_varve || !lasts {
@@ -152,8 +153,8 @@ unsafe fn has_pages(table: Oid) -> bool {
     // SAFETY: the callers' contract: the tables are locked.
     unsafe {
         partition::leaves(table).into_iter().any(|leaf| {
-            let open = Open::table(leaf, pg_sys::AccessShareLock);
-            !access_method::is_varve(open.rel()) || relation::blocks(open.rel()) > 0
+            let open = Open::table(leaf, LockMode::AccessShare);
+            !access_method::is_varve(open.rel()) || open.rel().blocks() > 0
         })
     }
 }
@@ -171,12 +172,12 @@ unsafe fn check_age(table: Oid, source: Oid, rollups: Vec<Rollup>) {
     };
     // SAFETY: the caller's contract: the table is there, with the source's columns.
     unsafe {
-        let open = Open::table(table, pg_sys::AccessShareLock);
+        let open = Open::table(table, LockMode::AccessShare);
         let column = partition::column_in(table, source, rollup.time_column);
-        let attribute = &relation::attributes((*open.rel()).rd_att)[column as usize - 1];
+        let attribute = &open.rel().attributes()[column as usize - 1];
         let query = format!(
             "SELECT 1 FROM {} WHERE {} OPERATOR(pg_catalog.<) $1 LIMIT 1",
-            relation::qualified_name(open.rel()),
+            open.rel().qualified_name(),
             sql::identifier(&relation::attribute_name(attribute)),
         );
         let time = crate::rollup::time::TimeType::of(attribute.atttypid)
@@ -186,7 +187,7 @@ unsafe fn check_age(table: Oid, source: Oid, rollups: Vec<Rollup>) {
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!(
                     "partition \"{}\" has rows that are older than what retention has kept",
-                    relation::name(open.rel())
+                    open.rel().name()
                 ),
                 "Rollups keep the buckets of that time, and would not show the rows.",
                 "Delete them first; or let them in with varve.alter_rollup(…, ignore_late_rows => true).",

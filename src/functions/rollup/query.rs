@@ -3,8 +3,9 @@
 use crate::functions::bucket::{Width, DAY_US};
 use crate::functions::errors::{raise, Code};
 use crate::functions::time_bucket;
+use crate::pg::lock_mode::LockMode;
 use crate::pg::node::{cast, items};
-use crate::pg::relation::{self, Open};
+use crate::pg::relation::{self, Open, Table};
 use crate::pg::sql;
 use crate::rollup::time::TimeType;
 use core::ffi::CStr;
@@ -481,13 +482,13 @@ unsafe fn width_of(kind: TimeType, width: *mut pg_sys::Const) -> i64 {
 ///
 /// # Safety
 /// `view` must be open.
-pub unsafe fn of_view(view: pg_sys::Relation) -> Option<(Oid, Defined)> {
+pub unsafe fn of_view(view: Table<'_>) -> Option<(Oid, Defined)> {
     // SAFETY: by contract; a view has a rule with its query.
     unsafe {
-        let is_view = (*(*view).rd_rel).relkind as u8 == pg_sys::RELKIND_VIEW;
+        let is_view = view.class().relkind as u8 == pg_sys::RELKIND_VIEW;
         let mut found = InView::default();
         if is_view {
-            found.look(pg_sys::get_view_query(view));
+            found.look(pg_sys::get_view_query(view.as_ptr()));
         }
         let (query, from) = found.grouped?;
         Some((found.stored?, take_apart(query, from)))
@@ -586,10 +587,10 @@ impl Defined {
             .collect();
         // SAFETY: the relation exists, and has the column.
         let (from, time) = unsafe {
-            let from = Open::table(self.from, pg_sys::AccessShareLock);
-            let attribute = &relation::attributes((*from.rel()).rd_att)[self.time as usize - 1];
+            let from = Open::table(self.from, LockMode::AccessShare);
+            let attribute = &from.rel().attributes()[self.time as usize - 1];
             (
-                relation::qualified_name(from.rel()),
+                from.rel().qualified_name(),
                 sql::identifier(&relation::attribute_name(attribute)),
             )
         };

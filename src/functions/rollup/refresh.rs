@@ -14,9 +14,11 @@ use crate::compact::progress::{Watch, Work};
 use crate::functions::fcinfo::{arg, guarded, null, sql_function};
 use crate::pg::citus;
 use crate::pg::error::{self, Code};
+use crate::pg::lock_mode::LockMode;
 use crate::pg::owner;
 use crate::pg::relation::{self, Open};
 use crate::pg::rounds::Rounds;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::sql;
 use crate::rollup::catalog::{self, Limit, Mark, Rollup};
 use crate::rollup::exclusion;
@@ -247,7 +249,7 @@ fn as_owner<R>(stored: pg_sys::Oid, body: impl FnOnce(&Rollup) -> R) -> R {
     // SAFETY: an error ends the (sub)transaction, which puts back user and context.
     unsafe {
         pg_sys::PreventCommandDuringRecovery(c"varve.refresh_rollup".as_ptr());
-        let Some(rollup) = catalog::find(stored, pg_sys::GetLatestSnapshot()) else {
+        let Some(rollup) = catalog::find(stored, Snapshot::latest()) else {
             error::raise(
                 Code::ERRCODE_UNDEFINED_OBJECT,
                 "no such rollup",
@@ -255,24 +257,23 @@ fn as_owner<R>(stored: pg_sys::Oid, body: impl FnOnce(&Rollup) -> R) -> R {
                 "The view varve.rollups shows those that there are.",
             );
         };
-        let view = Open::table(rollup.view, pg_sys::AccessShareLock);
+        let view = Open::table(rollup.view, LockMode::AccessShare);
         if !relation::is_owned(rollup.view) {
             error::raise(
                 Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
-                format!("must be owner of rollup \"{}\"", relation::name(view.rel())),
+                format!("must be owner of rollup \"{}\"", view.rel().name()),
                 "",
                 "",
             );
         }
-        owner::as_owner(view.rel(), || body(&rollup))
+        owner::as_owner(view.rel().owner(), || body(&rollup))
     }
 }
 
 fn time_of(rollup: &Rollup) -> TimeType {
-    let source = Open::living_table(rollup.source, pg_sys::AccessShareLock);
-    // SAFETY: the source is open.
-    let kind = unsafe {
-        let attributes = relation::attributes((*source.rel()).rd_att);
+    let source = Open::living_table(rollup.source, LockMode::AccessShare);
+    let kind = {
+        let attributes = source.rel().attributes();
         let column = attributes.get(rollup.time_column as usize - 1);
         column.and_then(|column| TimeType::of(column.atttypid))
     };
@@ -290,7 +291,7 @@ fn begin(rollup: &Rollup) -> i64 {
     exclusion::take(rollup, true);
     // The row may have been changed while we waited.
     // SAFETY: a snapshot of this moment.
-    let rollup = unsafe { catalog::find(rollup.stored, pg_sys::GetLatestSnapshot()) };
+    let rollup = unsafe { catalog::find(rollup.stored, Snapshot::latest()) };
     let Some(rollup) = rollup else {
         return i64::MIN;
     };
@@ -312,14 +313,13 @@ fn begin(rollup: &Rollup) -> i64 {
 /// The newest time in the source, but not the future; the threshold where nothing is newer.
 fn newest_time(rollup: &Rollup) -> i64 {
     let time = time_of(rollup);
-    let source = Open::living_table(rollup.source, pg_sys::AccessShareLock);
+    let source = Open::living_table(rollup.source, LockMode::AccessShare);
     // SAFETY: the source is open, and has the column.
     let (name, column, kind) = unsafe {
-        let attribute =
-            &relation::attributes((*source.rel()).rd_att)[rollup.time_column as usize - 1];
+        let attribute = &source.rel().attributes()[rollup.time_column as usize - 1];
         let column = pg_sys::quote_identifier(attribute.attname.data.as_ptr());
         (
-            relation::qualified_name(source.rel()),
+            source.rel().qualified_name(),
             CStr::from_ptr(column).to_string_lossy().into_owned(),
             attribute.atttypid,
         )

@@ -6,7 +6,8 @@ use super::define;
 use super::query::{self, Defined};
 use crate::functions::errors::{raise, Code};
 use crate::pg::departure;
-use crate::pg::relation::{self, Open};
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::{self, Open, Table};
 use crate::pg::sql;
 use crate::rollup::catalog::{self, Limit, Mark, Rollup};
 use crate::rollup::label::{self, Label};
@@ -37,7 +38,7 @@ pub unsafe fn attach(view: Oid, text: &str) {
     }
     // SAFETY: by contract.
     unsafe {
-        let open = Open::table(view, pg_sys::AccessShareLock);
+        let open = Open::table(view, LockMode::AccessShare);
         let Some((stored, defined)) = query::of_view(open.rel()) else {
             not_a_rollup(view);
         };
@@ -71,25 +72,25 @@ fn not_a_rollup(view: Oid) -> ! {
 }
 
 /// The rollup owns its table: it is emptied, written and dropped with it. The table has the query's columns.
-unsafe fn check_stored(view: pg_sys::Relation, stored: Oid, defined: &Defined) {
+unsafe fn check_stored(view: Table<'_>, stored: Oid, defined: &Defined) {
     // SAFETY: the view is open.
     unsafe {
-        let table = Open::living_table(stored, pg_sys::AccessShareLock);
-        let attributes = relation::attributes((*table.rel()).rd_att);
+        let table = Open::living_table(stored, LockMode::AccessShare);
+        let attributes = table.rel().attributes();
         let has_columns = defined.columns.iter().enumerate().all(|(at, column)| {
             let attribute = attributes.get(at);
             attribute.is_some_and(|a| !a.attisdropped && a.atttypid == column.kind)
         });
         let is_fit = crate::catalog::access_method::is_varve(table.rel())
             && has_columns
-            && (*(*table.rel()).rd_rel).relowner == (*(*view).rd_rel).relowner
+            && table.rel().class().relowner == view.class().relowner
             && catalog::source_of(stored).is_none();
         if !is_fit {
             raise(
                 Code::ERRCODE_WRONG_OBJECT_TYPE,
                 format!(
                     "table \"{}\" cannot store a rollup",
-                    relation::name(table.rel())
+                    table.rel().name()
                 ),
                 "It must be a varve table of the view's owner with the columns of the query, and store no other rollup.",
                 "",
@@ -121,13 +122,13 @@ unsafe fn has_buckets(rollup: &Rollup, before: i64) -> bool {
 
 /// Has a table rows of which a column, from 1, has a time before this one?
 unsafe fn has_rows(table: Oid, column: i16, before: i64) -> bool {
-    let Some(table) = Open::existing_table(table, pg_sys::AccessShareLock) else {
+    let Some(table) = Open::existing_table(table, LockMode::AccessShare) else {
         return false;
     };
     // SAFETY: the table is open, and has the column; readers of the view need no right on it.
     unsafe {
         let (name, kind) = {
-            let all = relation::attributes((*table.rel()).rd_att);
+            let all = table.rel().attributes();
             let time = &all[column as usize - 1];
             (relation::attribute_name(time), time.atttypid)
         };
@@ -137,7 +138,7 @@ unsafe fn has_rows(table: Oid, column: i16, before: i64) -> bool {
         };
         let statement = format!(
             "SELECT 1 FROM {} WHERE {} OPERATOR(pg_catalog.<) $1 LIMIT 1",
-            relation::qualified_name(table.rel()),
+            table.rel().qualified_name(),
             sql::identifier(&name)
         );
         let before = [(kind, Some(time.write(before)))];
@@ -145,7 +146,7 @@ unsafe fn has_rows(table: Oid, column: i16, before: i64) -> bool {
         pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
         let restricted =
             pg_sys::SECURITY_RESTRICTED_OPERATION | pg_sys::SECURITY_LOCAL_USERID_CHANGE;
-        let owner = (*(*table.rel()).rd_rel).relowner;
+        let owner = table.rel().class().relowner;
         pg_sys::SetUserIdAndSecContext(owner, context | restricted as i32);
         let found = !sql::query(&statement, &before).is_empty();
         pg_sys::SetUserIdAndSecContext(user, context);

@@ -7,7 +7,9 @@ use super::query::{self, Column, Defined};
 use crate::guc;
 use crate::pg::departure;
 use crate::pg::error::{self, Code};
+use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::{self, Open};
+use crate::pg::snapshot::Snapshot;
 use crate::pg::sql;
 use crate::rollup::catalog::{self, Limit, Mark, Marks, Rollup};
 use crate::rollup::exclusion;
@@ -56,29 +58,36 @@ unsafe fn work(stored: pg_sys::Oid, threshold: i64) -> Stepped {
             rows: 0,
             has_more: false,
         };
-        let Some(rollup) = catalog::find(stored, snapshot) else {
+        let Some(rollup) = catalog::find(stored, Snapshot::from_ptr(snapshot)) else {
             return done;
         };
         // A time from the threshold on is not in a bucket that starts before this.
         let last = rollup.starts(threshold, threshold).0.max(rollup.watermark);
-        let mut marks = catalog::marks(stored, snapshot);
+        let mut marks = catalog::marks(stored, Snapshot::from_ptr(snapshot));
         let due = Due::of(&rollup, &marks);
         let mut watermark = last;
         let mut left = Ranges::default();
         if let Some(table) = Tables::open(&rollup) {
             let mut pace = Pace::begin(&rollup);
             for (series, first, last) in &due.of_series {
-                table.delete(*first, *last, Some(series), snapshot);
-                done.rows += table.insert(*first, *last, Some(series), snapshot);
+                table.delete(*first, *last, Some(series), Snapshot::from_ptr(snapshot));
+                done.rows +=
+                    table.insert(*first, *last, Some(series), Snapshot::from_ptr(snapshot));
             }
             for (first, last) in due.again.iter() {
                 if pace.is_over() {
                     left.add(first, last);
                     continue;
                 }
-                table.delete(first, last, None, snapshot);
+                table.delete(first, last, None, Snapshot::from_ptr(snapshot));
                 let range = (first, last);
-                let past = table.insert_slices(range, false, &mut pace, &mut done.rows, snapshot);
+                let past = table.insert_slices(
+                    range,
+                    false,
+                    &mut pace,
+                    &mut done.rows,
+                    Snapshot::from_ptr(snapshot),
+                );
                 left.add(past, last);
             }
             let first = rollup.watermark.max(rollup.first_computable());
@@ -86,12 +95,18 @@ unsafe fn work(stored: pg_sys::Oid, threshold: i64) -> Stepped {
                 watermark = rollup.watermark;
             } else if first < last {
                 let range = (first, last - 1);
-                watermark = table.insert_slices(range, true, &mut pace, &mut done.rows, snapshot);
+                watermark = table.insert_slices(
+                    range,
+                    true,
+                    &mut pace,
+                    &mut done.rows,
+                    Snapshot::from_ptr(snapshot),
+                );
             }
         }
         catalog::remove_marks(&mut marks.places);
         catalog::add_marks(stored, Mark::Any, &rollup.marks_for(&left));
-        settle_late_rows(stored, snapshot);
+        settle_late_rows(stored, Snapshot::from_ptr(snapshot));
         if watermark > rollup.watermark {
             catalog::move_on(stored, Limit::Watermark, watermark);
         }
@@ -101,7 +116,7 @@ unsafe fn work(stored: pg_sys::Oid, threshold: i64) -> Stepped {
 }
 
 /// Counts of rows that were ignored become one.
-unsafe fn settle_late_rows(stored: pg_sys::Oid, snapshot: pg_sys::Snapshot) {
+unsafe fn settle_late_rows(stored: pg_sys::Oid, snapshot: Snapshot<'_>) {
     // SAFETY: the caller excludes other refreshes.
     unsafe {
         let (rows, mut places) = catalog::late_rows(stored, snapshot);
@@ -234,12 +249,12 @@ fn altered(rollup: &Rollup) -> ! {
 
 impl Tables {
     unsafe fn open(rollup: &Rollup) -> Option<Tables> {
-        let table = Open::living_table(rollup.stored, pg_sys::RowExclusiveLock);
-        let view = Open::table(rollup.view, pg_sys::AccessShareLock);
+        let table = Open::living_table(rollup.stored, LockMode::RowExclusive);
+        let view = Open::table(rollup.view, LockMode::AccessShare);
         // SAFETY: both are open; the bucket is a column of the stored table.
         unsafe {
             let (_, defined) = query::of_view(view.rel())?;
-            let all = relation::attributes((*table.rel()).rd_att);
+            let all = table.rel().attributes();
             let bucket = &all[rollup.bucket_column as usize - 1];
             let key = usize::try_from(rollup.key_stored - 1).ok();
             let stored_key = key
@@ -247,9 +262,8 @@ impl Tables {
                 .map_or_else(String::new, |key| {
                     sql::identifier(&relation::attribute_name(key))
                 });
-            let from = Open::table(defined.from, pg_sys::AccessShareLock);
-            let times =
-                relation::attributes((*from.rel()).rd_att)[defined.time as usize - 1].atttypid;
+            let from = Open::table(defined.from, LockMode::AccessShare);
+            let times = from.rel().attributes()[defined.time as usize - 1].atttypid;
             let Some(time) =
                 TimeType::of(bucket.atttypid).filter(|_| TimeType::of(times).is_some())
             else {
@@ -257,7 +271,7 @@ impl Tables {
             };
             Some(Tables {
                 rollup: rollup.clone(),
-                stored: relation::qualified_name(table.rel()),
+                stored: table.rel().qualified_name(),
                 stored_key,
                 bucket: (
                     sql::identifier(&relation::attribute_name(bucket)),
@@ -290,7 +304,7 @@ impl Tables {
         first: i64,
         last: i64,
         series: Option<&String>,
-        snapshot: pg_sys::Snapshot,
+        snapshot: Snapshot<'_>,
     ) {
         let (column, kind, time) = &self.bucket;
         let mut query = format!(
@@ -319,7 +333,7 @@ impl Tables {
         is_new: bool,
         pace: &mut Pace,
         rows: &mut i64,
-        snapshot: pg_sys::Snapshot,
+        snapshot: Snapshot<'_>,
     ) -> i64 {
         let mut is_empty = true;
         while first <= last {
@@ -358,13 +372,13 @@ impl Tables {
         let time = TimeType::of(self.times)?;
         // SAFETY: the relation exists, and has the column; the snapshot is active.
         unsafe {
-            let from = Open::table(self.defined.from, pg_sys::AccessShareLock);
-            let all = relation::attributes((*from.rel()).rd_att);
+            let from = Open::table(self.defined.from, LockMode::AccessShare);
+            let all = from.rel().attributes();
             let column = relation::attribute_name(&all[self.defined.time as usize - 1]);
             let column = sql::identifier(&column);
             let query = format!(
                 "SELECT pg_catalog.min({column}) FROM {} WHERE {column} >= $1 AND {column} <= $2",
-                relation::qualified_name(from.rel())
+                from.rel().qualified_name()
             );
             let range = [low, high].map(|at| (self.times, Some(time.write(at))));
             sql::value(&query, &range).map(|oldest| time.read(oldest))
@@ -377,7 +391,7 @@ impl Tables {
         first: i64,
         last: i64,
         series: Option<&String>,
-        snapshot: pg_sys::Snapshot,
+        snapshot: Snapshot<'_>,
     ) -> i64 {
         let (_, kind, time) = &self.bucket;
         let (low, high) = self.rollup.times(first, last);

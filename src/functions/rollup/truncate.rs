@@ -1,8 +1,9 @@
 //! TRUNCATE of a source takes along what its rollups have stored, in the same transaction: it is not for snapshots in core, so
 //! whoever reads with an older one finds neither rows nor buckets.
 
+use crate::pg::lock_mode::LockMode;
 use crate::pg::owner;
-use crate::pg::relation::{self, Open};
+use crate::pg::relation::Open;
 use crate::pg::sql;
 use crate::rollup::catalog;
 use pgrx::pg_sys;
@@ -17,9 +18,9 @@ pub unsafe extern "C-unwind" fn empty(source: pg_sys::Oid) {
     for rollup in catalog::of_source(source) {
         // SAFETY: the right to empty the source is that to empty what is computed from it. Triggers are code of the rollup's owner.
         unsafe {
-            let stored = Open::living_table(rollup.stored, pg_sys::AccessExclusiveLock);
-            let name = relation::qualified_name(stored.rel());
-            owner::as_owner(stored.rel(), move || {
+            let stored = Open::living_table(rollup.stored, LockMode::AccessExclusive);
+            let name = stored.rel().qualified_name();
+            owner::as_owner(stored.rel().owner(), move || {
                 // Core insists that nobody uses what is emptied.
                 drop(stored);
                 sql::execute(&format!("TRUNCATE {name}"), &[]);

@@ -3,8 +3,9 @@
 use crate::catalog::access_method;
 use crate::catalog::keys;
 use crate::catalog::layout;
+use crate::pg::lock_mode::LockMode;
 use crate::pg::node::{cast, items};
-use crate::pg::relation::{self, Open};
+use crate::pg::relation::Open;
 use pgrx::pg_sys::{self, Node, NodeTag};
 use pgrx::prelude::*;
 
@@ -31,7 +32,7 @@ pub unsafe fn table_of(
         if !is_table || (*entry).inh || !(*entry).tablesample.is_null() {
             return None;
         }
-        let open = Open::table((*entry).relid, pg_sys::NoLock);
+        let open = Open::table((*entry).relid, LockMode::Held);
         let table = open.rel();
         (access_method::is_varve(table) && keys::may_have_chunks(table)).then_some((*entry).relid)
     }
@@ -48,9 +49,9 @@ pub unsafe fn time_column(
     // SAFETY: by contract; the statement has the table's lock.
     unsafe {
         let entry = *(*root).simple_rte_array.add((*table).relid as usize);
-        let open = Open::table((*entry).relid, pg_sys::NoLock);
+        let open = Open::table((*entry).relid, LockMode::Held);
         let time = layout::of(open.rel()).time?;
-        let attributes = relation::attributes((*open.rel()).rd_att);
+        let attributes = open.rel().attributes();
         Some((time as i16, attributes[usize::from(time) - 1].attnotnull))
     }
 }

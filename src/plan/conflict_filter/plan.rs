@@ -6,8 +6,9 @@ use super::node;
 use crate::catalog::keys::{self, Unique};
 use crate::guc;
 use crate::pg::custom_scan::{path_above, plan_above, Shared};
+use crate::pg::lock_mode::LockMode;
 use crate::pg::node::{cast, integer_list, items, list};
-use crate::pg::relation::Open;
+use crate::pg::relation::{Open, OpenIndex, Table};
 use pgrx::pg_sys::{self, NodeTag};
 use pgrx::prelude::*;
 use std::collections::BTreeSet;
@@ -42,7 +43,7 @@ pub unsafe fn offer(root: *mut pg_sys::PlannerInfo, modify: *mut pg_sys::ModifyT
             .simple_rte_array
             .add((*(*root).parse).resultRelation as usize);
         // The statement has its lock.
-        let table = Open::table((*entry).relid, pg_sys::NoLock);
+        let table = Open::table((*entry).relid, LockMode::Held);
         let keys = keys::of(table.rel());
         if !keys.concern_chunks() || does_more_than_insert(table.rel()) {
             return;
@@ -71,18 +72,18 @@ pub unsafe fn offer(root: *mut pg_sys::PlannerInfo, modify: *mut pg_sys::ModifyT
 }
 
 /// Does an INSERT of a row do anything before it looks for the row's keys, or may it end in an error?
-unsafe fn does_more_than_insert(table: pg_sys::Relation) -> bool {
+unsafe fn does_more_than_insert(table: Table<'_>) -> bool {
     // SAFETY: the caller's contract: the table is open.
     unsafe {
-        let triggers = (*table).trigdesc.as_ref();
+        let triggers = table.triggers();
         let fires = triggers.is_some_and(|triggers| {
             triggers.trig_insert_before_row || triggers.trig_insert_instead_row
         });
-        let constraints = (*(*table).rd_att).constr.as_ref();
+        let constraints = (*table.descriptor().as_ptr()).constr.as_ref();
         let checks = constraints.is_some_and(|constraints| {
             constraints.num_check > 0 || constraints.has_generated_stored
         });
-        fires || checks || (*(*table).rd_rel).relispartition
+        fires || checks || table.class().relispartition
     }
 }
 
@@ -107,9 +108,9 @@ unsafe fn repeats_volatile(target: *mut pg_sys::PathTarget) -> bool {
 unsafe fn is_arbiter(unique: &Unique, conflict: *mut pg_sys::OnConflictExpr) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
-        let index = Open::index(unique.index, pg_sys::AccessShareLock);
+        let index = OpenIndex::open(unique.index, LockMode::AccessShare);
         // One that is being built may not be looked at yet.
-        if !(*(*index.rel()).rd_index).indisvalid {
+        if !index.rel().form().indisvalid {
             return false;
         }
         if (*conflict).constraint != pg_sys::InvalidOid {

@@ -3,7 +3,8 @@
 
 use crate::catalog::keys::{self, Keys};
 use crate::pg::executor;
-use crate::pg::relation;
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::{Index, Table};
 use crate::series_index::entries::IndexDesc;
 use crate::unique::find::{self, Key, Look, Search, FEW};
 use crate::unique::key_cache::Moment;
@@ -13,7 +14,7 @@ use std::rc::Rc;
 
 /// The keys of a table. Its relations are closed by `close` alone: an error has them closed by their resource owner.
 pub struct Taken {
-    table: pg_sys::Relation,
+    table: Table<'static>,
     keys: Rc<Keys>,
     sides: Vec<Side>,
     /// Columns, from 0, whose nulls are errors.
@@ -26,29 +27,29 @@ pub struct Taken {
 struct Side {
     /// Among the table's unique indexes.
     at: usize,
-    index: pg_sys::Relation,
-    desc: IndexDesc,
+    index: Index<'static>,
+    desc: IndexDesc<'static>,
 }
 
 impl Taken {
     /// # Safety
     /// The table must be locked; `indexes` are unique ones of it.
     pub unsafe fn open(table: pg_sys::Oid, indexes: &[pg_sys::Oid]) -> Taken {
-        let lock = pg_sys::AccessShareLock as i32;
+        let lock = LockMode::AccessShare.as_raw();
         // SAFETY: by contract.
         unsafe {
-            let table = pg_sys::table_open(table, pg_sys::NoLock as i32);
+            let table = Table::from_ptr(pg_sys::table_open(table, LockMode::Held.as_raw()));
             let keys = keys::of(table);
             let sides = keys.unique.iter().enumerate().filter_map(|(at, unique)| {
                 let (series, _) = unique.series.as_ref()?;
                 indexes.contains(&unique.index).then(|| Side {
                     at,
-                    index: pg_sys::index_open(unique.index, lock),
-                    desc: IndexDesc::new(pg_sys::index_open(*series, lock)),
+                    index: Index::from_ptr(pg_sys::index_open(unique.index, lock)),
+                    desc: IndexDesc::new(Index::from_ptr(pg_sys::index_open(*series, lock))),
                 })
             });
             let sides: Vec<Side> = sides.collect();
-            let attributes = relation::attributes((*table).rd_att).iter().enumerate();
+            let attributes = table.attributes().iter().enumerate();
             let not_null = attributes.filter(|(_, attribute)| attribute.attnotnull);
             let not_null: Vec<usize> = not_null.map(|(column, _)| column).collect();
             let of_keys = sides.iter().flat_map(|side| &keys.unique[side.at].columns);
@@ -65,16 +66,16 @@ impl Taken {
 
     /// Closes what is open.
     pub fn close(self) {
-        let lock = pg_sys::NoLock as i32;
+        let lock = LockMode::Held.as_raw();
         for Side { index, desc, .. } in self.sides {
             // SAFETY: opened by `open`; the locks stay.
             unsafe {
-                pg_sys::index_close(desc.index, lock);
-                pg_sys::index_close(index, lock);
+                pg_sys::index_close(desc.index.as_ptr(), lock);
+                pg_sys::index_close(index.as_ptr(), lock);
             }
         }
         // SAFETY: as above.
-        unsafe { pg_sys::table_close(self.table, lock) };
+        unsafe { pg_sys::table_close(self.table.as_ptr(), lock) };
     }
 
     /// Has a compressed row a key of this row, whose change nobody is about?

@@ -1,0 +1,49 @@
+//! Row types: the columns of a relation, a slot or a result.
+
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+use pgrx::pg_sys;
+
+/// The columns of rows.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct Descriptor<'a> {
+    descriptor: NonNull<pg_sys::TupleDescData>,
+    kept: PhantomData<&'a pg_sys::TupleDescData>,
+}
+
+impl<'a> Descriptor<'a> {
+    /// A descriptor that PostgreSQL hands out.
+    ///
+    /// # Safety
+    /// `descriptor` must be valid as long as the handle is used.
+    #[inline]
+    pub unsafe fn from_ptr(descriptor: pg_sys::TupleDesc) -> Descriptor<'a> {
+        debug_assert!(!descriptor.is_null());
+        Descriptor {
+            // SAFETY: by contract: what is valid is not null.
+            descriptor: unsafe { NonNull::new_unchecked(descriptor) },
+            kept: PhantomData,
+        }
+    }
+
+    /// For PostgreSQL's functions.
+    #[inline]
+    pub fn as_ptr(self) -> pg_sys::TupleDesc {
+        self.descriptor.as_ptr()
+    }
+
+    /// How many columns there are, dropped ones included.
+    #[inline]
+    pub fn len(self) -> usize {
+        // SAFETY: valid by the contract of `from_ptr`.
+        unsafe { self.descriptor.as_ref() }.natts as usize
+    }
+
+    /// The columns, dropped ones included.
+    #[inline]
+    pub fn attributes(self) -> &'a [pg_sys::FormData_pg_attribute] {
+        // SAFETY: a descriptor holds natts attributes, and is valid by the contract of `from_ptr`.
+        unsafe { core::slice::from_raw_parts(self.descriptor.as_ref().attrs.as_ptr(), self.len()) }
+    }
+}

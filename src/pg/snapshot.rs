@@ -1,0 +1,197 @@
+//! Snapshots: which transactions' work a reader sees.
+
+use core::marker::PhantomData;
+use pgrx::pg_sys;
+
+/// A snapshot that is active or registered, or one of PostgreSQL's that need not be. It may be none: some of PostgreSQL's callbacks
+/// get InvalidSnapshot where nothing is to be judged.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Snapshot<'a> {
+    snapshot: pg_sys::Snapshot,
+    kept: PhantomData<&'a pg_sys::SnapshotData>,
+}
+
+/// The place of a snapshot in memory, and its command. While a reader that keeps it runs, its snapshot is there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Stamp(usize, pg_sys::CommandId);
+
+impl Stamp {
+    /// Of no snapshot.
+    pub const NONE: Stamp = Stamp(0, 0);
+}
+
+impl Snapshot<'static> {
+    /// Sees all tuples.
+    #[inline]
+    pub fn any() -> Self {
+        Snapshot {
+            snapshot: core::ptr::addr_of_mut!(pg_sys::SnapshotAnyData),
+            kept: PhantomData,
+        }
+    }
+
+    /// None: PostgreSQL's InvalidSnapshot.
+    pub const NONE: Self = Snapshot {
+        snapshot: core::ptr::null_mut(),
+        kept: PhantomData,
+    };
+
+    /// Sees what is committed by the time that it looks, and all that this transaction has done.
+    #[inline]
+    pub fn now() -> Self {
+        Snapshot {
+            snapshot: core::ptr::addr_of_mut!(pg_sys::SnapshotSelfData),
+            kept: PhantomData,
+        }
+    }
+}
+
+impl<'a> Snapshot<'a> {
+    /// A snapshot that PostgreSQL hands out.
+    ///
+    /// # Safety
+    /// `snapshot` must be null, or valid as long as the handle is used.
+    #[inline]
+    pub unsafe fn from_ptr(snapshot: pg_sys::Snapshot) -> Snapshot<'a> {
+        Snapshot {
+            snapshot,
+            kept: PhantomData,
+        }
+    }
+
+    /// The snapshot of the statement that runs.
+    ///
+    /// # Safety
+    /// It must stay active as long as the handle is used.
+    #[inline]
+    pub unsafe fn active() -> Snapshot<'a> {
+        // SAFETY: by contract.
+        unsafe { Snapshot::from_ptr(pg_sys::GetActiveSnapshot()) }
+    }
+
+    /// Of this moment.
+    ///
+    /// # Safety
+    /// Until it is registered, it lasts until the next one is taken.
+    #[inline]
+    pub unsafe fn latest() -> Snapshot<'a> {
+        // SAFETY: by contract.
+        unsafe { Snapshot::from_ptr(pg_sys::GetLatestSnapshot()) }
+    }
+
+    /// For PostgreSQL's functions.
+    #[inline]
+    pub fn as_ptr(self) -> pg_sys::Snapshot {
+        self.snapshot
+    }
+
+    /// Where it is in memory.
+    #[inline]
+    pub fn address(self) -> usize {
+        self.snapshot.addr()
+    }
+
+    #[inline]
+    pub fn is_none(self) -> bool {
+        self.snapshot.is_null()
+    }
+
+    #[inline]
+    fn known(self) -> Option<&'a pg_sys::SnapshotData> {
+        // SAFETY: null or valid by the contract of `from_ptr`.
+        unsafe { self.snapshot.as_ref() }
+    }
+
+    #[inline]
+    fn data(self) -> &'a pg_sys::SnapshotData {
+        self.known().expect("BUG: no snapshot to look into")
+    }
+
+    #[inline]
+    fn is(self, kind: pg_sys::SnapshotType::Type) -> bool {
+        self.known()
+            .is_some_and(|snapshot| snapshot.snapshot_type == kind)
+    }
+
+    /// Is it one of a statement or a transaction?
+    #[inline]
+    pub fn is_mvcc(self) -> bool {
+        self.is(pg_sys::SnapshotType::SNAPSHOT_MVCC)
+    }
+
+    /// Does it see all tuples?
+    #[inline]
+    pub fn is_any(self) -> bool {
+        self.is(pg_sys::SnapshotType::SNAPSHOT_ANY)
+    }
+
+    /// Does it see what is not committed yet, and say whose that is?
+    #[inline]
+    pub fn is_dirty(self) -> bool {
+        self.is(pg_sys::SnapshotType::SNAPSHOT_DIRTY)
+    }
+
+    /// It sees what this transaction's commands before this one have done.
+    #[inline]
+    pub fn command(self) -> pg_sys::CommandId {
+        self.data().curcid
+    }
+
+    /// What tells it from others.
+    #[inline]
+    pub fn stamp(self) -> Stamp {
+        Stamp(self.snapshot.addr(), self.command())
+    }
+
+    /// All transactions before this one had ended; one of a dirty snapshot's own: who has written the tuple that it looked at.
+    #[inline]
+    pub fn xmin(self) -> pg_sys::TransactionId {
+        self.data().xmin
+    }
+
+    /// This transaction and all that come after it had not ended.
+    #[inline]
+    pub fn xmax(self) -> pg_sys::TransactionId {
+        self.data().xmax
+    }
+
+    /// The position in the log when it was taken, where old_snapshot_threshold wants that known.
+    #[cfg(feature = "pg15")]
+    pub(super) fn log_position(self) -> u64 {
+        self.data().lsn
+    }
+
+    /// How many transactions and subtransactions were running.
+    pub fn running(self) -> (u32, i32) {
+        let snapshot = self.data();
+        (snapshot.xcnt, snapshot.subxcnt)
+    }
+
+    /// How many transactions had ended by the time that it was taken, since the server started.
+    #[inline]
+    pub fn completions(self) -> u64 {
+        self.data().snapXactCompletionCount
+    }
+
+    /// Takes from a dirty snapshot what it says of who has written a tuple.
+    pub fn clear_answer(self) {
+        if self.is_dirty() {
+            // SAFETY: what a dirty snapshot says is there to be written, by whoever looks with it.
+            unsafe {
+                (*self.snapshot).xmin = pg_sys::InvalidTransactionId;
+                (*self.snapshot).xmax = pg_sys::InvalidTransactionId;
+            }
+        }
+    }
+
+    /// Had the transaction not ended when it was taken? To be asked of one of a statement or a transaction.
+    #[inline]
+    pub fn is_running(self, transaction: pg_sys::TransactionId) -> bool {
+        // SAFETY: a snapshot that is there.
+        unsafe {
+            let snapshot: *const _ = self.data();
+            pg_sys::XidInMVCCSnapshot(transaction, snapshot.cast_mut())
+        }
+    }
+}
