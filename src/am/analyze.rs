@@ -33,10 +33,8 @@ struct Choice {
 }
 
 impl Choice {
-    /// # Safety
-    /// `table` must be open.
-    unsafe fn new(table: Table<'_>) -> Choice {
-        // SAFETY: by contract.
+    fn new(table: Table<'_>) -> Choice {
+        // SAFETY: the table is open.
         let (pages, total, sampled) = unsafe {
             let (mut pages, mut total, mut visible) = (0, 0.0, 0.0);
             let widths = core::ptr::null_mut();
@@ -133,22 +131,16 @@ const OFFSET_BITS: u32 = 15;
 
 impl Clock {
     /// None for a table that has no chunks.
-    ///
-    /// # Safety
-    /// `table` must be open.
-    unsafe fn new(table: Table<'_>) -> Option<Clock> {
-        // SAFETY: by contract.
-        unsafe {
-            let column = layout::of(table)
-                .time
-                .filter(|_| keys::may_have_chunks(table))?;
-            let attribute = &table.attributes()[usize::from(column) - 1];
-            Some(Clock {
-                column: column as i16,
-                length: attribute.attlen,
-                origin: None,
-            })
-        }
+    fn new(table: Table<'_>) -> Option<Clock> {
+        let column = layout::of(table)
+            .time
+            .filter(|_| keys::may_have_chunks(table))?;
+        let attribute = &table.attributes()[usize::from(column) - 1];
+        Some(Clock {
+            column: column as i16,
+            length: attribute.attlen,
+            origin: None,
+        })
     }
 
     /// A time's number: the nearer to the first one, the finer. Nulls come last.
@@ -212,13 +204,10 @@ struct PageState {
 
 impl AnalyzeState {
     /// Goes to another page. To be called before that is locked, since other pages are looked at for the first one.
-    unsafe fn next_page(&mut self, table: Table<'_>) {
+    fn next_page(&mut self, table: Table<'_>) {
         if self.choice.is_none() {
-            // SAFETY: the callers' contract: a scan's table.
-            unsafe {
-                self.choice = Some(Choice::new(table));
-                self.clock = Clock::new(table);
-            }
+            self.choice = Some(Choice::new(table));
+            self.clock = Clock::new(table);
         }
         self.page = PageState::default();
     }

@@ -11,6 +11,7 @@ use crate::pg::error;
 use crate::pg::page::PageCursor;
 use crate::pg::relation::{Index, Table};
 use crate::pg::snapshot::Snapshot;
+use crate::pg::transaction;
 use crate::pg::tuple;
 use crate::table::changes;
 use pgrx::pg_sys;
@@ -170,7 +171,7 @@ unsafe fn copy_chunks(
                     chunks[at].push(Version {
                         at: item.tid,
                         settled: state == State::Live
-                            && pg_sys::TransactionIdPrecedes(tuple::xmin(item.header), oldest),
+                            && transaction::precedes(tuple::xmin(item.header), oldest),
                     });
                 }
             });

@@ -67,11 +67,8 @@ thread_local! {
 }
 
 /// Rows of a table of `blocks` pages, `None` where heap's own estimate will do: no chunk is in sight.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn rows(table: Table<'_>, blocks: u32) -> Option<f64> {
-    // SAFETY: by contract.
+pub fn rows(table: Table<'_>, blocks: u32) -> Option<f64> {
+    // SAFETY: the table is open.
     let stated = unsafe { stated(table, blocks) };
     let (first, is_dense) = (
         stated.pages,
@@ -79,7 +76,7 @@ pub unsafe fn rows(table: Table<'_>, blocks: u32) -> Option<f64> {
     );
     let (mut behind, mut has_chunks) = (0.0, false);
     if first < blocks {
-        // SAFETY: by contract.
+        // SAFETY: the table is open.
         let (found, live) = unsafe {
             // Where VACUUM or ANALYZE has counted rows, those that were reported later are counted twice.
             let is_exact = table.class().reltuples < 0.0;
@@ -89,8 +86,7 @@ pub unsafe fn rows(table: Table<'_>, blocks: u32) -> Option<f64> {
         behind = found.rows(blocks - first, live);
         has_chunks = found.has_chunks;
     }
-    // SAFETY: by contract.
-    let before = unsafe { holes::rows(table, &stated, behind) };
+    let before = holes::rows(table, &stated, behind);
     (is_dense || has_chunks || before.is_some())
         .then_some((before.unwrap_or(stated.rows) + behind).max(0.0))
 }

@@ -42,10 +42,7 @@ thread_local! {
 }
 
 /// Rows of the stated pages, of a table that has had chunks; `None` where what is stated will do. `behind` are those of other pages.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn rows(table: Table<'_>, stated: &Stated, behind: f64) -> Option<f64> {
+pub fn rows(table: Table<'_>, stated: &Stated, behind: f64) -> Option<f64> {
     let may_be_wrong = match stated.changed {
         Some(_) => stated.lacking > 0,
         None => stated.pages as usize <= PAGES,
@@ -53,7 +50,7 @@ pub unsafe fn rows(table: Table<'_>, stated: &Stated, behind: f64) -> Option<f64
     if !may_be_wrong || stated.pages == 0 {
         return None;
     }
-    // SAFETY: by contract.
+    // SAFETY: the table is open.
     unsafe {
         let (oid, file, now) = (
             table.oid(),

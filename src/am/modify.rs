@@ -14,6 +14,7 @@ use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
+use crate::pg::transaction;
 use crate::pg::wake;
 use crate::rollup::watch;
 use crate::table::key_columns;
@@ -131,8 +132,7 @@ unsafe fn note_tail_row(table: Table<'_>, slot: *mut pg_sys::TupleTableSlot) {
 pub unsafe extern "C-unwind" fn finish_bulk_insert(table: pg_sys::Relation, _options: i32) {
     // SAFETY: open, or valid, until core's call returns.
     let table = unsafe { Table::from_ptr(table) };
-    // SAFETY: called by core at the end of a COPY into this table.
-    unsafe { batch::finish_table(table) }
+    batch::finish_table(table)
 }
 
 /// What an attempt to get hold of a compressed row came to, in core's terms.
@@ -197,7 +197,7 @@ unsafe fn hold(
                 Held::Row(newest, row)
             }
             RowState::OwnChange(by) => {
-                (*failure).xmax = pg_sys::GetCurrentTransactionId();
+                (*failure).xmax = transaction::id();
                 (*failure).cmax = by.unwrap_or(command);
                 Held::Not(pg_sys::TM_Result::TM_SelfModified)
             }
@@ -403,19 +403,11 @@ unsafe fn note_kept_key(
 }
 
 /// Lets a newer version of a new version of a compressed row have the row's locks.
-unsafe fn after_tail_update(
-    table: Table<'_>,
-    at: Tid,
-    next: Tid,
-    mode: pg_sys::LockTupleMode::Type,
-) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        if mode == pg_sys::LockTupleMode::LockTupleExclusive {
-            handover::lock_origin(table, at, LockMode::AccessExclusive, true);
-        }
-        handover::note_next_version(table, at, next);
+fn after_tail_update(table: Table<'_>, at: Tid, next: Tid, mode: pg_sys::LockTupleMode::Type) {
+    if mode == pg_sys::LockTupleMode::LockTupleExclusive {
+        handover::lock_origin(table, at, LockMode::AccessExclusive, true);
     }
+    handover::note_next_version(table, at, next);
 }
 
 #[expect(clippy::too_many_arguments, reason = "the table AM's signature")]
@@ -618,7 +610,7 @@ unsafe fn lock_compressed(
                 result
             }
             RowState::OwnChange(by) => {
-                (*failure).xmax = pg_sys::GetCurrentTransactionId();
+                (*failure).xmax = transaction::id();
                 (*failure).cmax = by.unwrap_or(command);
                 if let Some(next) = changes::successor(&newest.chunk, row) {
                     (*failure).ctid = tid::to_pg(next);

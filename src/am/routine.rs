@@ -13,8 +13,8 @@ unsafe extern "C-unwind" fn slot_callbacks(
 ) -> *const pg_sys::TupleTableSlotOps {
     // SAFETY: open, or valid, until core's call returns.
     let table = unsafe { Table::from_ptr(table) };
-    // SAFETY: called by core with an open relation; ON CONFLICT does so before it looks for a key.
-    unsafe { crate::am::unique::intercept::intercept(table) };
+    // ON CONFLICT asks for the slot before it looks for a key.
+    crate::am::unique::intercept::intercept(table);
     slot::ops()
 }
 

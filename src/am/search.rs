@@ -29,10 +29,8 @@ pub enum Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// # Safety
-    /// `snapshot` must be null or valid.
-    pub unsafe fn begin(snapshot: Snapshot<'_>) -> Search<'a> {
-        // SAFETY: by contract.
+    pub fn begin(snapshot: Snapshot<'_>) -> Search<'a> {
+        // SAFETY: the snapshot is valid.
         unsafe {
             let is_dirty = snapshot.is_dirty();
             if is_dirty {
@@ -55,9 +53,8 @@ impl<'a> Search<'a> {
 
     /// Before each row of the first pass: the caller reads from its snapshot who has the row in hand.
     ///
-    /// # Safety
     /// `own` must be the caller's snapshot.
-    pub unsafe fn clear_answer(&self, own: Snapshot<'_>) {
+    pub fn clear_answer(&self, own: Snapshot<'_>) {
         if matches!(self, Search::Committed(_)) {
             own.clear_answer();
         }

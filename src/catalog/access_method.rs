@@ -17,13 +17,10 @@ pub fn routine(build: fn() -> Box<pg_sys::TableAmRoutine>) -> *const pg_sys::Tab
 }
 
 /// Is this table one of ours?
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn is_varve(table: Table<'_>) -> bool {
+pub fn is_varve(table: Table<'_>) -> bool {
     ROUTINE.with(|cell| {
         cell.get().is_some_and(|routine| {
-            // SAFETY: by contract.
+            // SAFETY: the table is open.
             core::ptr::eq(unsafe { (*table.as_ptr()).rd_tableam }, &**routine)
         })
     })

@@ -9,7 +9,7 @@ use super::marker_file::{File, COLUMNS};
 use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::{OpenIndex, Table};
 use crate::pg::snapshot::Snapshot;
-use crate::pg::transaction::{Access, PerTransaction};
+use crate::pg::transaction::{self, Access, PerTransaction};
 use pgrx::pg_sys;
 
 thread_local! {
@@ -18,11 +18,8 @@ thread_local! {
 }
 
 /// Has the table's file had chunks?
-///
-/// # Safety
-/// `table` must be open with a lock.
-pub unsafe fn is_marked(table: Table<'_>) -> bool {
-    // SAFETY: by contract.
+pub fn is_marked(table: Table<'_>) -> bool {
+    // SAFETY: the table is open.
     unsafe {
         let file = File::of(table);
         marks_and_index().is_none_or(|(marks, index)| {
@@ -35,11 +32,8 @@ pub unsafe fn is_marked(table: Table<'_>) -> bool {
 }
 
 /// Marks the table's file, where that has not been done. To be called before a chunk is written.
-///
-/// # Safety
-/// `table` must be open for writing.
-pub unsafe fn mark(table: Table<'_>) {
-    // SAFETY: by contract.
+pub fn mark(table: Table<'_>) {
+    // SAFETY: the table is open.
     unsafe {
         let file = File::of(table);
         if MARKED.with_borrow(|marked| marked.contains(&file)) {
@@ -62,20 +56,16 @@ pub unsafe fn mark(table: Table<'_>) {
 /// Marks the file of a table with keys while nobody else can be using it: from now on everybody looks into its chunks, so
 /// batches may bring the first one. Where others may use the table, compact brings it (`await_old_plans`).
 ///
-/// # Safety
 /// `table` must be open, by a process that may write.
-pub unsafe fn mark_if_alone(table: Table<'_>) {
-    // SAFETY: by contract.
-    unsafe {
-        let is_alone = table.is_created_here() || table.is_locked_exclusively();
-        // In torture mode others get chunks too, but not before somebody commits.
-        let wanted = is_alone
-            && layout::has_constraint_index(table)
-            && !layout::keeps_rows_in_tail(table)
-            && layout::of(table).time.is_some();
-        if wanted {
-            mark(table);
-        }
+pub fn mark_if_alone(table: Table<'_>) {
+    let is_alone = table.is_created_here() || table.is_locked_exclusively();
+    // In torture mode others get chunks too, but not before somebody commits.
+    let wanted = is_alone
+        && layout::has_constraint_index(table)
+        && !layout::keeps_rows_in_tail(table)
+        && layout::of(table).time.is_some();
+    if wanted {
+        mark(table);
     }
 }
 
@@ -84,10 +74,9 @@ pub unsafe fn mark_if_alone(table: Table<'_>) {
 /// chunks. Only a series index can have changed that without a lock that waits for them anyway: it gives a
 /// table a time column whose types tell of none, or lets keys be found in chunks.
 ///
-/// # Safety
 /// `table` must be open with the lock of compact.
-pub unsafe fn await_old_plans(table: Table<'_>) {
-    // SAFETY: by contract.
+pub fn await_old_plans(table: Table<'_>) {
+    // SAFETY: the table is open.
     unsafe {
         if can_have_old_plans(table) {
             let mode = LockMode::AccessExclusive.as_raw();
@@ -97,11 +86,8 @@ pub unsafe fn await_old_plans(table: Table<'_>) {
 }
 
 /// Is there no transaction that `await_old_plans` would wait for?
-///
-/// # Safety
-/// See `await_old_plans`.
-pub unsafe fn has_no_old_plans(table: Table<'_>) -> bool {
-    // SAFETY: by contract; the list is palloc'd.
+pub fn has_no_old_plans(table: Table<'_>) -> bool {
+    // SAFETY: the table is open; the list is palloc'd.
     unsafe {
         if !can_have_old_plans(table) {
             return true;
@@ -114,16 +100,13 @@ pub unsafe fn has_no_old_plans(table: Table<'_>) -> bool {
     }
 }
 
-unsafe fn can_have_old_plans(table: Table<'_>) -> bool {
-    // SAFETY: the callers' contract.
-    unsafe {
-        let has_always_been_able = !layout::has_constraint_index(table)
-            && (layout::has_calendar_column(table) || layout::has_only_series_indexes(table));
-        !has_always_been_able && !is_marked(table)
-    }
+fn can_have_old_plans(table: Table<'_>) -> bool {
+    let has_always_been_able = !layout::has_constraint_index(table)
+        && (layout::has_calendar_column(table) || layout::has_only_series_indexes(table));
+    !has_always_been_able && !is_marked(table)
 }
 
-unsafe fn lock_tag(table: Table<'_>) -> pg_sys::LOCKTAG {
+fn lock_tag(table: Table<'_>) -> pg_sys::LOCKTAG {
     pg_sys::LOCKTAG {
         // SAFETY: set when a backend connects.
         locktag_field1: unsafe { pg_sys::MyDatabaseId }.to_u32(),
@@ -137,10 +120,9 @@ unsafe fn lock_tag(table: Table<'_>) -> pg_sys::LOCKTAG {
 
 /// The file that the table's data is about to be copied to has the mark from now on, where its present one is marked.
 ///
-/// # Safety
 /// `table` must be open and locked exclusively.
-pub unsafe fn carry(table: Table<'_>, to: File) {
-    // SAFETY: by contract.
+pub fn carry(table: Table<'_>, to: File) {
+    // SAFETY: the table is open.
     unsafe {
         let from = File::of(table);
         if from == to || !MARKED.with_borrow(|marked| marked.contains(&from)) && !is_marked(table) {
@@ -157,10 +139,9 @@ pub unsafe fn carry(table: Table<'_>, to: File) {
 
 /// Takes away the mark of a table's file, which goes when the transaction commits.
 ///
-/// # Safety
 /// `table` must be open and locked exclusively.
-pub unsafe fn drop_marker(table: Table<'_>) {
-    // SAFETY: by contract.
+pub fn drop_marker(table: Table<'_>) {
+    // SAFETY: the table is open.
     unsafe {
         if let Some((marks, index)) = marks_and_index() {
             let marks = Marks::open(marks, index, LockMode::RowExclusive);
@@ -267,7 +248,7 @@ impl Marks {
             pg_sys::heap_delete(
                 self.table,
                 &mut at,
-                pg_sys::GetCurrentCommandId(true),
+                transaction::command(true),
                 core::ptr::null_mut(),
                 true,
                 &mut failure,
@@ -290,7 +271,7 @@ impl Marks {
             pg_sys::heap_insert(
                 self.table,
                 tuple,
-                pg_sys::GetCurrentCommandId(true),
+                transaction::command(true),
                 pg_sys::HEAP_INSERT_NO_LOGICAL as i32,
                 core::ptr::null_mut(),
             );

@@ -97,11 +97,8 @@ pub unsafe fn parse(given: pg_sys::Datum, validate: bool) -> *mut pg_sys::bytea 
 }
 
 /// Has a key brought this series index?
-///
-/// # Safety
-/// `index` must be an open series index.
-pub unsafe fn is_of_key(index: Index<'_>) -> bool {
-    // SAFETY: by contract; `parse` made what is there.
+pub fn is_of_key(index: Index<'_>) -> bool {
+    // SAFETY: the index is open; `parse` made what is there.
     unsafe {
         let options: *const Options = (*index.as_ptr()).rd_options.cast();
         !options.is_null() && (*options).of_key

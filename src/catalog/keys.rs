@@ -60,9 +60,7 @@ impl Keys {
     /// `table` must be open, and the one whose keys these are.
     pub unsafe fn has_chunks(&self, table: Table<'_>) -> bool {
         if !self.has_chunks.get() && self.can_get_chunks {
-            // SAFETY: by contract.
-            self.has_chunks
-                .set(unsafe { chunk_marker::is_marked(table) });
+            self.has_chunks.set(chunk_marker::is_marked(table));
         }
         self.has_chunks.get()
     }
@@ -99,10 +97,7 @@ unsafe extern "C-unwind" fn relation_changed(_arg: pg_sys::Datum, changed: pg_sy
 }
 
 /// The keys of a varve table.
-///
-/// # Safety
-/// `table` must be open with a lock.
-pub unsafe fn of(table: Table<'_>) -> Rc<Keys> {
+pub fn of(table: Table<'_>) -> Rc<Keys> {
     let oid = table.oid();
     if let Some(keys) = KNOWN.with_borrow(|known| known.get(&oid).map(Rc::clone)) {
         if keys.torture == guc::is_torture() {
@@ -110,15 +105,14 @@ pub unsafe fn of(table: Table<'_>) -> Rc<Keys> {
         }
     }
     let before = CHANGES.get();
-    // SAFETY: by contract.
-    let keys = Rc::new(unsafe { look_up(table) });
+    let keys = Rc::new(look_up(table));
     if CHANGES.get() == before {
         KNOWN.with_borrow_mut(|known| known.insert(oid, Rc::clone(&keys)));
     }
     keys
 }
 
-unsafe fn look_up(table: Table<'_>) -> Keys {
+fn look_up(table: Table<'_>) -> Keys {
     let mut keys = Keys {
         unique: Vec::new(),
         ordinary: Vec::new(),
@@ -127,8 +121,7 @@ unsafe fn look_up(table: Table<'_>) -> Keys {
         has_chunks: Cell::new(false),
         torture: guc::is_torture(),
     };
-    // SAFETY: the caller's contract.
-    unsafe {
+    {
         if !access_method::is_varve(table)
             || table.class().relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE
         {
@@ -172,19 +165,11 @@ unsafe fn look_up(table: Table<'_>) -> Keys {
 }
 
 /// May the table have chunks, now or before its layout is changed by somebody who locks it?
-///
-/// # Safety
-/// `table` must be open with a lock.
-pub unsafe fn may_have_chunks(table: Table<'_>) -> bool {
-    // SAFETY: by contract.
-    unsafe { of(table).may_have_chunks() || chunk_marker::is_marked(table) }
+pub fn may_have_chunks(table: Table<'_>) -> bool {
+    of(table).may_have_chunks() || chunk_marker::is_marked(table)
 }
 
 /// Must changes of compressed rows of the table be announced to those who insert keys?
-///
-/// # Safety
-/// `table` must be open with a lock.
-pub unsafe fn announces_changes(table: Table<'_>) -> bool {
-    // SAFETY: by contract.
-    unsafe { !of(table).unique.is_empty() }
+pub fn announces_changes(table: Table<'_>) -> bool {
+    !of(table).unique.is_empty()
 }

@@ -5,6 +5,7 @@ use super::index_options;
 use crate::guc;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::{Index, Open, OpenIndex, Table};
+use crate::pg::types;
 use pgrx::pg_sys;
 
 /// Name of the index access method; `USING varve` on an index is translated to it.
@@ -54,20 +55,14 @@ fn is_inferred_key(base: pg_sys::Oid) -> bool {
 }
 
 /// The table's columns in an index's key, from 1; 0 for an expression.
-///
-/// # Safety
-/// `index` must be an open index.
-pub unsafe fn index_columns(index: Index<'_>) -> Vec<u16> {
-    // SAFETY: by contract.
+pub fn index_columns(index: Index<'_>) -> Vec<u16> {
+    // SAFETY: the index is open.
     unsafe { entry_columns(index, index.form().indnkeyatts) }
 }
 
 /// The same, and the columns that the index includes beyond its key.
-///
-/// # Safety
-/// `index` must be an open index.
-pub unsafe fn all_index_columns(index: Index<'_>) -> Vec<u16> {
-    // SAFETY: by contract.
+pub fn all_index_columns(index: Index<'_>) -> Vec<u16> {
+    // SAFETY: the index is open.
     unsafe { entry_columns(index, index.form().indnatts) }
 }
 
@@ -81,52 +76,40 @@ unsafe fn entry_columns(index: Index<'_>, count: i16) -> Vec<u16> {
 }
 
 /// The layout of an open table.
-///
-/// # Safety
-/// `table` must be open with a lock.
-pub unsafe fn of(table: Table<'_>) -> Layout {
-    // SAFETY: by contract.
-    unsafe {
-        match leading_series_index(table) {
-            Some(index) => {
-                let mut keys = index_columns(index.rel());
-                let time = keys.pop();
-                Layout { keys, time }
-            }
-            None => infer(table),
+pub fn of(table: Table<'_>) -> Layout {
+    match leading_series_index(table) {
+        Some(index) => {
+            let mut keys = index_columns(index.rel());
+            let time = keys.pop();
+            Layout { keys, time }
         }
+        None => infer(table),
     }
 }
 
 /// The series index that states the layout: one that came with a key, which nothing else finds fast; else the oldest.
-unsafe fn leading_series_index(table: Table<'_>) -> Option<OpenIndex> {
+fn leading_series_index(table: Table<'_>) -> Option<OpenIndex> {
     let series = index_am();
-    // SAFETY: the caller's contract; OIDs come in ascending order.
-    unsafe {
-        let mut all: Vec<OpenIndex> = table
-            .index_oids()
-            .into_iter()
-            .map(|oid| OpenIndex::open(oid, LockMode::AccessShare))
-            .filter(|index| index.rel().class().relam == series)
-            .collect();
-        all.sort_by_key(|index| !index_options::is_of_key(index.rel()));
-        all.into_iter().next()
-    }
+    let mut all: Vec<OpenIndex> = table
+        .index_oids()
+        .into_iter()
+        .map(|oid| OpenIndex::open(oid, LockMode::AccessShare))
+        .filter(|index| index.rel().class().relam == series)
+        .collect();
+    // OIDs come in ascending order, which the sort keeps.
+    all.sort_by_key(|index| !index_options::is_of_key(index.rel()));
+    all.into_iter().next()
 }
 
 /// The first calendar column is time; text-like, uuid and enum columns are the key.
-///
-/// # Safety
-/// As `of`.
-unsafe fn infer(table: Table<'_>) -> Layout {
+fn infer(table: Table<'_>) -> Layout {
     let mut layout = Layout::default();
     let attributes = table.attributes();
     for (at, attribute) in attributes.iter().enumerate() {
         if attribute.attisdropped {
             continue;
         }
-        // SAFETY: a syscache look-up.
-        let base = unsafe { pg_sys::getBaseType(attribute.atttypid) };
+        let base = types::base(attribute.atttypid);
         let number = at as u16 + 1;
         if layout.time.is_none() && is_calendar_type(base) {
             layout.time = Some(number);
@@ -142,36 +125,23 @@ unsafe fn infer(table: Table<'_>) -> Layout {
 
 /// Must new rows of the table stay in its tail? True with an exclusion constraint, and with a unique index whose keys cannot be
 /// found in chunks (docs/design/0023, 0009); in torture mode one looks at all of them.
-///
-/// # Safety
-/// `table` must be open with a lock.
-pub unsafe fn keeps_rows_in_tail(table: Table<'_>) -> bool {
-    // SAFETY: by contract.
-    unsafe {
-        let series = series_indexes(table);
-        any_index(table, |index| {
-            let form = index.form();
-            (form.indisunique || form.indisexclusion)
-                && series_index_of_key(index, &series).is_none()
-                && !(guc::is_torture() && is_plain_key(index))
-        })
-    }
+pub fn keeps_rows_in_tail(table: Table<'_>) -> bool {
+    let series = series_indexes(table);
+    any_index(table, |index| {
+        let form = index.form();
+        (form.indisunique || form.indisexclusion)
+            && series_index_of_key(index, &series).is_none()
+            && !(guc::is_torture() && is_plain_key(index))
+    })
 }
 
 /// May others write chunks of the table at any time?
-///
-/// # Safety
-/// As `of`.
-pub unsafe fn can_get_chunks(table: Table<'_>) -> bool {
-    // SAFETY: by contract.
-    unsafe { !keeps_rows_in_tail(table) && (guc::is_torture() || of(table).time.is_some()) }
+pub fn can_get_chunks(table: Table<'_>) -> bool {
+    !keeps_rows_in_tail(table) && (guc::is_torture() || of(table).time.is_some())
 }
 
 /// The table's series indexes that may be read.
-///
-/// # Safety
-/// As `of`.
-pub unsafe fn series_indexes(table: Table<'_>) -> Vec<OpenIndex> {
+pub fn series_indexes(table: Table<'_>) -> Vec<OpenIndex> {
     let series = index_am();
     table
         .index_oids()
@@ -185,55 +155,39 @@ pub unsafe fn series_indexes(table: Table<'_>) -> Vec<OpenIndex> {
 }
 
 /// Is uniqueness a matter of whole keys of columns? Not with a predicate, expressions, or NULLS NOT DISTINCT.
-///
-/// # Safety
-/// `unique` must be an open index.
-pub unsafe fn is_plain_key(unique: Index<'_>) -> bool {
-    // SAFETY: by contract.
-    unsafe { is_key_of_columns(unique) && !treats_nulls_as_equal(unique) }
+pub fn is_plain_key(unique: Index<'_>) -> bool {
+    is_key_of_columns(unique) && !treats_nulls_as_equal(unique)
 }
 
 /// The same, but nulls may be equal.
-///
-/// # Safety
-/// `unique` must be an open index.
-pub unsafe fn is_key_of_columns(unique: Index<'_>) -> bool {
-    // SAFETY: by contract.
-    unsafe {
-        let form = unique.form();
-        form.indisunique
-            && !form.indisexclusion
-            && has_no_predicate(unique)
-            && !index_columns(unique).contains(&0)
-    }
+pub fn is_key_of_columns(unique: Index<'_>) -> bool {
+    let form = unique.form();
+    form.indisunique
+        && !form.indisexclusion
+        && has_no_predicate(unique)
+        && !index_columns(unique).contains(&0)
 }
 
 /// Which of the series indexes of a table finds the rows of chunks that have the key of an entry of `unique`, a plain key: one
 /// whose columns, time included, are all among the key's, and mean the same by "equal".
-///
-/// # Safety
-/// `unique` must be an open index.
-pub unsafe fn series_index_of_key(unique: Index<'_>, series: &[OpenIndex]) -> Option<pg_sys::Oid> {
-    // SAFETY: by contract.
-    unsafe {
-        if !is_plain_key(unique) {
-            return None;
-        }
-        let columns = index_columns(unique);
-        let found = series.iter().find(|index| {
-            let index = index.rel();
-            index_columns(index).iter().enumerate().all(|(at, column)| {
-                let in_key = columns.iter().position(|other| other == column);
-                in_key.is_some_and(|key| means_the_same(index, at, unique, key))
-            })
-        })?;
-        Some(found.rel().oid())
+pub fn series_index_of_key(unique: Index<'_>, series: &[OpenIndex]) -> Option<pg_sys::Oid> {
+    if !is_plain_key(unique) {
+        return None;
     }
+    let columns = index_columns(unique);
+    let found = series.iter().find(|index| {
+        let index = index.rel();
+        index_columns(index).iter().enumerate().all(|(at, column)| {
+            let in_key = columns.iter().position(|other| other == column);
+            in_key.is_some_and(|key| means_the_same(index, at, unique, key))
+        })
+    })?;
+    Some(found.rel().oid())
 }
 
 /// Has an index an entry for every row of its table?
-unsafe fn has_no_predicate(index: Index<'_>) -> bool {
-    // SAFETY: the caller's contract: rd_indextuple is the index's row of pg_index.
+fn has_no_predicate(index: Index<'_>) -> bool {
+    // SAFETY: the index is open: rd_indextuple is the index's row of pg_index.
     unsafe {
         let predicate = pg_sys::Anum_pg_index_indpred as i32;
         pg_sys::heap_attisnull(
@@ -245,29 +199,20 @@ unsafe fn has_no_predicate(index: Index<'_>) -> bool {
 }
 
 /// Is a unique index made with NULLS NOT DISTINCT?
-///
-/// # Safety
-/// `unique` must be an open index.
-pub unsafe fn treats_nulls_as_equal(unique: Index<'_>) -> bool {
+pub fn treats_nulls_as_equal(unique: Index<'_>) -> bool {
     unique.form().indnullsnotdistinct
 }
 
 /// Are values equal for one column of an index, from 0, if and only if they are for one of the other? Series indexes tell keys
 /// apart by their bytes, so they have no types whose equal values differ in them.
-unsafe fn means_the_same(series: Index<'_>, at: usize, unique: Index<'_>, key: usize) -> bool {
-    // SAFETY: the caller's contract; the arrays have an entry for each key column.
-    unsafe {
-        let (family, class) = (series.operator_family(at), series.input_type(at));
-        is_equality(unique, key, equality(family, class))
-    }
+fn means_the_same(series: Index<'_>, at: usize, unique: Index<'_>, key: usize) -> bool {
+    let (family, class) = (series.operator_family(at), series.input_type(at));
+    is_equality(unique, key, equality(family, class))
 }
 
 /// Does a column of an index, from 0, mean the same by "equal" as an operator class?
-///
-/// # Safety
-/// `unique` must be an open index.
-pub unsafe fn equality_is(unique: Index<'_>, key: usize, class: pg_sys::Oid) -> bool {
-    // SAFETY: by contract; syscache look-ups.
+pub fn equality_is(unique: Index<'_>, key: usize, class: pg_sys::Oid) -> bool {
+    // SAFETY: the index is open; syscache look-ups.
     unsafe {
         let input = pg_sys::get_opclass_input_type(class);
         is_equality(
@@ -278,8 +223,8 @@ pub unsafe fn equality_is(unique: Index<'_>, key: usize, class: pg_sys::Oid) -> 
     }
 }
 
-unsafe fn is_equality(unique: Index<'_>, key: usize, operator: pg_sys::Oid) -> bool {
-    // SAFETY: the caller's contract; the arrays have an entry for each key column.
+fn is_equality(unique: Index<'_>, key: usize, operator: pg_sys::Oid) -> bool {
+    // SAFETY: the index is open; the arrays have an entry for each key column.
     unsafe {
         let (family, class) = (unique.operator_family(key), unique.input_type(key));
         let collation = unique.collation(key);
@@ -310,32 +255,22 @@ pub unsafe fn has_equal_values_that_differ(attribute: &pg_sys::FormData_pg_attri
 /// # Safety
 /// The type must exist.
 pub unsafe fn type_has_equal_values_that_differ(kind: pg_sys::Oid, typmod: i32) -> bool {
-    // SAFETY: a syscache look-up.
-    let base = unsafe { pg_sys::getBaseType(kind) };
+    let base = types::base(kind);
     base == pg_sys::BPCHAROID && typmod < 0
 }
 
 /// Has the table a unique, primary key or exclusion index?
-///
-/// # Safety
-/// As `of`.
-pub unsafe fn has_constraint_index(table: Table<'_>) -> bool {
-    // SAFETY: by contract.
-    unsafe {
-        any_index(table, |index| {
-            let form = index.form();
-            form.indisunique || form.indisexclusion
-        })
-    }
+pub fn has_constraint_index(table: Table<'_>) -> bool {
+    any_index(table, |index| {
+        let form = index.form();
+        form.indisunique || form.indisexclusion
+    })
 }
 
 /// Is a unique index about to go by DROP INDEX CONCURRENTLY? Transactions that still believe in it may use
 /// other ordinary indexes as if the table could have no chunks.
-///
-/// # Safety
-/// As `of`.
-pub unsafe fn loses_unique_index(table: Table<'_>) -> bool {
-    // SAFETY: by contract; the catalog's rows have its declared form.
+pub fn loses_unique_index(table: Table<'_>) -> bool {
+    // SAFETY: the table is open; the catalog's rows have its declared form.
     unsafe {
         let catalog = Open::table(pg_sys::IndexRelationId, LockMode::AccessShare);
         let mut key = pg_sys::ScanKeyData::default();
@@ -365,10 +300,7 @@ pub unsafe fn loses_unique_index(table: Table<'_>) -> bool {
 }
 
 /// Are all indexes of the table series indexes?
-///
-/// # Safety
-/// As `of`.
-pub unsafe fn has_only_series_indexes(table: Table<'_>) -> bool {
+pub fn has_only_series_indexes(table: Table<'_>) -> bool {
     let series = index_am();
     table.index_oids().into_iter().all(|oid| {
         let index = OpenIndex::open(oid, LockMode::AccessShare);
@@ -377,64 +309,39 @@ pub unsafe fn has_only_series_indexes(table: Table<'_>) -> bool {
 }
 
 /// Has the table a series index, valid or not?
-///
-/// # Safety
-/// As `of`.
-pub unsafe fn has_series_index(table: Table<'_>) -> bool {
-    // SAFETY: by contract.
-    unsafe { any_index(table, |index| is_series(index)) }
+pub fn has_series_index(table: Table<'_>) -> bool {
+    any_index(table, is_series)
 }
 
 /// Has the table an ordinary index?
-///
-/// # Safety
-/// As `of`.
-pub unsafe fn has_ordinary_index(table: Table<'_>) -> bool {
-    // SAFETY: by contract.
-    unsafe { any_index(table, |index| is_ordinary(index)) }
+pub fn has_ordinary_index(table: Table<'_>) -> bool {
+    any_index(table, is_ordinary)
 }
 
 /// Is it a series index?
-///
-/// # Safety
-/// `index` must be an open index.
-pub unsafe fn is_series(index: Index<'_>) -> bool {
+pub fn is_series(index: Index<'_>) -> bool {
     index.class().relam == index_am()
 }
 
 /// Is the index neither a series index nor unique?
-///
-/// # Safety
-/// `index` must be an open index.
-pub unsafe fn is_ordinary(index: Index<'_>) -> bool {
-    // SAFETY: by contract.
-    unsafe { !is_series(index) && !index.form().indisunique }
+pub fn is_ordinary(index: Index<'_>) -> bool {
+    !is_series(index) && !index.form().indisunique
 }
 
 /// Is it a btree, neither a series index nor unique, that has an entry of columns, and no expressions, for each row?
-///
-/// # Safety
-/// `index` must be an open index.
-pub unsafe fn is_ordinary_btree(index: Index<'_>) -> bool {
-    // SAFETY: by contract.
-    unsafe {
-        index.class().relam == pg_sys::BTREE_AM_OID
-            && is_ordinary(index)
-            && has_no_predicate(index)
-            && !index_columns(index).contains(&0)
-    }
+pub fn is_ordinary_btree(index: Index<'_>) -> bool {
+    index.class().relam == pg_sys::BTREE_AM_OID
+        && is_ordinary(index)
+        && has_no_predicate(index)
+        && !index_columns(index).contains(&0)
 }
 
 /// Would the table have a time column without any series index?
-///
-/// # Safety
-/// As `of`.
-pub unsafe fn has_calendar_column(table: Table<'_>) -> bool {
-    // SAFETY: by contract.
-    unsafe { infer(table).time.is_some() }
+pub fn has_calendar_column(table: Table<'_>) -> bool {
+    infer(table).time.is_some()
 }
 
-unsafe fn any_index(table: Table<'_>, wanted: impl Fn(Index<'_>) -> bool) -> bool {
+fn any_index(table: Table<'_>, wanted: impl Fn(Index<'_>) -> bool) -> bool {
     table.index_oids().into_iter().any(|oid| {
         let index = OpenIndex::open(oid, LockMode::AccessShare);
         wanted(index.rel())

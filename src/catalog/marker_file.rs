@@ -17,10 +17,8 @@ pub struct File {
 }
 
 impl File {
-    /// # Safety
-    /// `table` must be open.
-    pub unsafe fn of(table: Table<'_>) -> File {
-        // SAFETY: by contract.
+    pub fn of(table: Table<'_>) -> File {
+        // SAFETY: the table is open.
         unsafe {
             File::at(
                 table.file_number(),

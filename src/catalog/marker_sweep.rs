@@ -57,7 +57,7 @@ pub unsafe fn sweep() {
 }
 
 /// Has any relation the file, or another one of its number?
-unsafe fn is_used(classes: Table<'_>, file: &File) -> bool {
+fn is_used(classes: Table<'_>, file: &File) -> bool {
     let columns = [
         (pg_sys::Anum_pg_class_reltablespace, file.tablespace),
         (pg_sys::Anum_pg_class_relfilenode, file.number),

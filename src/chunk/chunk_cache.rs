@@ -14,7 +14,7 @@ use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
-use crate::pg::transaction::{Access, PerTransaction};
+use crate::pg::transaction::{self, Access, PerTransaction};
 use crate::pg::tuple;
 use pgrx::pg_sys;
 use rustc_hash::{FxHashMap, FxHasher};
@@ -210,7 +210,7 @@ pub unsafe fn reader_for_check(
     // SAFETY: by contract.
     unsafe {
         check(table, at, View::Check(snapshot), |found, buffer| {
-            pg_sys::HeapTupleSatisfiesVisibility(found, snapshot.as_ptr(), buffer).then_some(())
+            snapshot.sees(&mut *found, buffer).then_some(())
         })
         .map(|((), reader)| reader)
     }
@@ -241,7 +241,7 @@ pub unsafe fn standing_at(
     // SAFETY: by contract.
     unsafe {
         check(table, at, View::Check(snapshot), |found, buffer| {
-            if pg_sys::HeapTupleSatisfiesVisibility(found, snapshot.as_ptr(), buffer) {
+            if snapshot.sees(&mut *found, buffer) {
                 return Some(Standing::Seen);
             }
             let mut dirty = dirty_snapshot();
@@ -250,7 +250,7 @@ pub unsafe fn standing_at(
             }
             Some(if dirty.xmin != pg_sys::InvalidTransactionId {
                 Standing::Pending(dirty.xmin)
-            } else if pg_sys::TransactionIdIsCurrentTransactionId(tuple::xmin((*found).t_data)) {
+            } else if transaction::is_current(tuple::xmin((*found).t_data)) {
                 Standing::Own
             } else {
                 Standing::Later
@@ -512,14 +512,11 @@ pub struct Written {
 /// # Safety
 /// `table` must be open.
 pub unsafe fn headers_by(table: Table<'_>, writer: pg_sys::TransactionId) -> Rc<[Written]> {
-    // SAFETY: by contract.
-    let (oid, file, own) = unsafe {
-        (
-            table.oid(),
-            table.file_number(),
-            pg_sys::TransactionIdIsCurrentTransactionId(writer),
-        )
-    };
+    let (oid, file, own) = (
+        table.oid(),
+        table.file_number(),
+        transaction::is_current(writer),
+    );
     let key = (oid, file, writer);
     let known = WRITERS.with_borrow(|writers| {
         let known = writers.iter().find(|known| known.0 == key);
@@ -530,7 +527,7 @@ pub unsafe fn headers_by(table: Table<'_>, writer: pg_sys::TransactionId) -> Rc<
     }
     // SAFETY: by contract; the walk pins and locks the page of each tuple. Who is still at work may write more.
     let (is_over, found) = unsafe {
-        let is_over = !own && !pg_sys::TransactionIdIsInProgress(writer);
+        let is_over = !own && !transaction::is_in_progress(writer);
         let by_writer = |item: PageTuple| tuple::xmin(item.header) == writer;
         (is_over, walk_for_headers(table, by_writer))
     };

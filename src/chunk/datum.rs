@@ -2,6 +2,7 @@
 //! remember the kind they were written with.
 
 use crate::pg::descriptor::Descriptor;
+use crate::pg::types;
 use crate::pg::varlena::with_body;
 use pgrx::pg_sys;
 use varve_columns::column::{Column, Kind, Values};
@@ -12,8 +13,7 @@ pub fn kind_of(attribute: &pg_sys::FormData_pg_attribute) -> Kind {
     if attribute.attisdropped {
         return Kind::Absent;
     }
-    // SAFETY: a syscache look-up; the attribute's type exists.
-    let base = unsafe { pg_sys::getBaseType(attribute.atttypid) };
+    let base = types::base(attribute.atttypid);
     match (attribute.attlen, attribute.attbyval) {
         (1, true) if base == pg_sys::BOOLOID => Kind::Bool,
         (1 | 2, true) => Kind::I16,

@@ -6,6 +6,7 @@ use crate::pg::error;
 use crate::pg::page::{Page, PageCursor, PageTuple};
 use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
+use crate::pg::transaction;
 use crate::pg::tuple;
 use crate::pg::vacuum;
 use pgrx::pg_sys;
@@ -40,16 +41,12 @@ pub struct CountedChunk {
 /// Writes the number of rows of a table with chunks to `pg_class`, after a vacuum has written the number of
 /// its tuples.
 ///
-/// # Safety
 /// `table` must be open with the lock of VACUUM.
-pub unsafe fn store_rows(table: Table<'_>) {
-    // SAFETY: by contract.
-    unsafe {
-        let blocks = table.blocks();
-        let found = look_at(table, 0..blocks, VACUUM_PAGES, &[], usize::MAX);
-        if found.has_chunks {
-            vacuum::store_rows(table, found.rows_per_page.max(0.0) * f64::from(blocks));
-        }
+pub fn store_rows(table: Table<'_>) {
+    let blocks = table.blocks();
+    let found = look_at(table, 0..blocks, VACUUM_PAGES, &[], usize::MAX);
+    if found.has_chunks {
+        vacuum::store_rows(table, found.rows_per_page.max(0.0) * f64::from(blocks));
     }
 }
 
@@ -58,10 +55,7 @@ const OF_THE_END: u32 = 4;
 
 /// Rows of at most `most` pages, but for those of chunks that were counted: the last pages of `pages`, and others that lie evenly
 /// spread over those before. `most_notes` as for `rows_of_pages`.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn look_at(
+pub fn look_at(
     table: Table<'_>,
     pages: Range<u32>,
     most: u32,
@@ -81,7 +75,7 @@ pub unsafe fn look_at(
         pages.start + offset as u32
     });
     let places = places.chain(pages.start + blocks_before..pages.end);
-    // SAFETY: by contract.
+    // SAFETY: the table is open.
     let (rows, has_chunks) = unsafe { rows_of_pages(table, places, counted, most_notes) };
     let (before, end) = rows.split_at(spread as usize);
     let divisor = f64::from(spread.max(1));
@@ -142,8 +136,7 @@ pub unsafe fn rows_of_pages(
             }
         });
         for (chunk, slots) in noted {
-            // SAFETY: by contract.
-            let gone = unsafe { notes::rows_gone(table, chunk, &slots, most_notes) };
+            let gone = notes::rows_gone(table, chunk, &slots, most_notes);
             rows -= f64::from(gone.unwrap_or(0));
         }
         rows
@@ -153,11 +146,8 @@ pub unsafe fn rows_of_pages(
 }
 
 /// Counts the rows of the chunk whose header is at `at`, if that is alive.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn count_chunk(table: Table<'_>, at: Tid) -> Option<CountedChunk> {
-    // SAFETY: by contract; the page is pinned and locked.
+pub fn count_chunk(table: Table<'_>, at: Tid) -> Option<CountedChunk> {
+    // SAFETY: the table is open; the page is pinned and locked.
     unsafe {
         let horizon = pg_sys::GetOldestNonRemovableTransactionId(table.as_ptr());
         let mut cursor = PageCursor::new(table);
@@ -193,7 +183,7 @@ unsafe fn is_alive(
             | pg_sys::HTSV_Result::HEAPTUPLE_DELETE_IN_PROGRESS => true,
             // Rows of this transaction are there for its own queries.
             pg_sys::HTSV_Result::HEAPTUPLE_INSERT_IN_PROGRESS => {
-                pg_sys::TransactionIdIsCurrentTransactionId(tuple::xmin(item.header))
+                transaction::is_current(tuple::xmin(item.header))
             }
             _ => false,
         }

@@ -25,7 +25,8 @@ use crate::pg::lock_mode::LockMode;
 use crate::pg::nbtree;
 use crate::pg::relation::{self, Index, OpenIndex, Table};
 use crate::pg::tid::Tid;
-use pgrx::pg_sys;
+use crate::pg::types;
+use crate::pg::Datum;
 use varve_columns::chunk::{Layout, BLOCK_ROWS};
 use varve_columns::summary::Bound;
 use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE, FLAG_UNKEYED};
@@ -75,19 +76,16 @@ pub fn keys_of_cell(cell: i64) -> core::ops::RangeInclusive<i64> {
 }
 
 /// Length of the first keys of an index that may enter chunks by cells: they are integers.
-///
-/// # Safety
-/// `index` must be an open series index.
-pub unsafe fn cell_length(index: Index<'_>) -> Option<i16> {
-    // SAFETY: by contract; the array has an entry for each column.
+pub fn cell_length(index: Index<'_>) -> Option<i16> {
+    // SAFETY: the index is open; the array has an entry for each column.
     unsafe {
         if index.form().indnkeyatts < 2 {
             return None;
         }
         match *(*index.as_ptr()).rd_opcintype {
-            pg_sys::INT2OID => Some(2),
-            pg_sys::INT4OID => Some(4),
-            pg_sys::INT8OID => Some(8),
+            types::INT2OID => Some(2),
+            types::INT4OID => Some(4),
+            types::INT8OID => Some(8),
             _ => None,
         }
     }
@@ -95,7 +93,7 @@ pub unsafe fn cell_length(index: Index<'_>) -> Option<i16> {
 
 /// Values of one index entry.
 pub struct Entry {
-    pub values: Vec<pg_sys::Datum>,
+    pub values: Vec<Datum>,
     pub nulls: Vec<bool>,
 }
 
@@ -107,10 +105,7 @@ pub struct SeriesIndexes<'a> {
 
 impl<'a> SeriesIndexes<'a> {
     /// Opens them for inserting: those that are ready for it, valid or not.
-    ///
-    /// # Safety
-    /// `table` must be open for writing.
-    pub unsafe fn open(table: Table<'_>) -> SeriesIndexes<'_> {
+    pub fn open(table: Table<'_>) -> SeriesIndexes<'_> {
         let series = layout::index_am();
         let indexes = table
             .index_oids()
@@ -129,7 +124,7 @@ impl<'a> SeriesIndexes<'a> {
     ///
     /// # Safety
     /// Both must have an entry for each column of the table.
-    pub unsafe fn enter_row(&self, values: &[pg_sys::Datum], nulls: &[bool], at: Tid) {
+    pub unsafe fn enter_row(&self, values: &[Datum], nulls: &[bool], at: Tid) {
         for index in &self.indexes {
             // SAFETY: the index and its table are open for writing.
             unsafe {
@@ -146,8 +141,7 @@ impl<'a> SeriesIndexes<'a> {
         let header = &chunk.header;
         let stated = header.has(FLAG_ONE_SERIES) && header.rows <= ROWS_PER_STEP;
         for index in &self.indexes {
-            // SAFETY: the index is open.
-            let columns = unsafe { key_columns(index.rel()) };
+            let columns = key_columns(index.rel());
             let keys = columns.len() - usize::from(stated);
             chunk.try_columns(columns.into_iter().take(keys))?;
         }
@@ -175,11 +169,8 @@ impl<'a> SeriesIndexes<'a> {
 }
 
 /// Table columns of an index, from 0; the last one is time.
-///
-/// # Safety
-/// `index` must be an open series index.
-pub unsafe fn key_columns(index: Index<'_>) -> Vec<usize> {
-    // SAFETY: by contract.
+pub fn key_columns(index: Index<'_>) -> Vec<usize> {
+    // SAFETY: the index is open.
     unsafe {
         let form = index.form();
         let count = form.indnkeyatts as usize;
@@ -205,11 +196,8 @@ impl ChunkEntries {
 
 /// The entries that an index has for a chunk; their values live as long as the reader. A tombstone has
 /// none: it has no row to be found, and no payload to read a key from.
-///
-/// # Safety
-/// `table` and `index` must be open.
-pub unsafe fn header_entries(table: Table<'_>, index: Index<'_>, reader: &Reader) -> ChunkEntries {
-    // SAFETY: by contract.
+pub fn header_entries(table: Table<'_>, index: Index<'_>, reader: &Reader) -> ChunkEntries {
+    // SAFETY: table and index are open.
     unsafe {
         let columns = key_columns(index);
         let chunk = &reader.chunk;
@@ -265,7 +253,7 @@ pub unsafe fn header_entries(table: Table<'_>, index: Index<'_>, reader: &Reader
             entries.needed.push(entry(last));
         }
         if !keys.is_empty() {
-            let mut values = vec![pg_sys::Datum::from(0usize); columns.len()];
+            let mut values = vec![Datum::from(0usize); columns.len()];
             let mut nulls = vec![true; columns.len()];
             let last = keys.len();
             values[last] = time_datum(chunk.header.max_time, attribute.attlen);
@@ -327,8 +315,8 @@ unsafe fn cell_entries(
 }
 
 /// The entry of a chunk that is known by a first key.
-fn first_key_entry(first: (pg_sys::Datum, bool), columns: usize) -> Entry {
-    let mut values = vec![pg_sys::Datum::from(0usize); columns];
+fn first_key_entry(first: (Datum, bool), columns: usize) -> Entry {
+    let mut values = vec![Datum::from(0usize); columns];
     let mut nulls = vec![true; columns];
     (values[0], nulls[0]) = first;
     Entry { values, nulls }
@@ -387,7 +375,7 @@ unsafe fn section_entries(
 ) -> Vec<Entry> {
     let header = &reader.chunk.header;
     let entry = |first| first_key_entry(first, columns.len());
-    let any = || vec![entry((pg_sys::Datum::from(0usize), true))];
+    let any = || vec![entry((Datum::from(0usize), true))];
     let by_first_key = (header.level > 0 || header.has(FLAG_ONE_SERIES))
         && columns.len() > 1
         && own_columns(&reader.chunk) == columns;
@@ -410,12 +398,7 @@ unsafe fn section_entries(
 }
 
 /// Time of a row, without decoding anything where the header knows it.
-unsafe fn reader_time(
-    reader: &Reader,
-    descriptor: Descriptor<'_>,
-    time: usize,
-    row: u32,
-) -> pg_sys::Datum {
+unsafe fn reader_time(reader: &Reader, descriptor: Descriptor<'_>, time: usize, row: u32) -> Datum {
     let header = &reader.chunk.header;
     // SAFETY: the caller's contract.
     unsafe {
@@ -469,7 +452,7 @@ pub unsafe fn runs(
     // SAFETY: by contract. Values of blocks that were decoded before stay where they are.
     unsafe {
         let attributes = descriptor.attributes();
-        let read = |row: u32| -> Vec<(pg_sys::Datum, bool)> {
+        let read = |row: u32| -> Vec<(Datum, bool)> {
             let value = |&column: &usize| reader.value(descriptor, row, column);
             varying.iter().map(value).collect()
         };
@@ -518,17 +501,17 @@ pub fn own_columns(chunk: &Chunk) -> Vec<usize> {
 }
 
 /// A time as a datum of an attribute of `length` bytes.
-pub fn time_datum(time: i64, length: i16) -> pg_sys::Datum {
+pub fn time_datum(time: i64, length: i16) -> Datum {
     let value = match length {
         2 => i64::from(time as i16),
         4 => i64::from(time as i32),
         _ => time,
     };
-    pg_sys::Datum::from(value as usize)
+    Datum::from(value as usize)
 }
 
 /// A datum of an attribute of `length` bytes as a time.
-pub fn time_value(value: pg_sys::Datum, length: i16) -> i64 {
+pub fn time_value(value: Datum, length: i16) -> i64 {
     match length {
         2 => i64::from(value.value() as i16),
         4 => i64::from(value.value() as i32),
@@ -538,6 +521,5 @@ pub fn time_value(value: pg_sys::Datum, length: i16) -> i64 {
 
 /// Enters a chunk's header at `at` into all series indexes of its table.
 pub fn index_header(table: Table<'_>, chunk: &Reader, at: Tid) {
-    // SAFETY: the table is open for writing.
-    unsafe { SeriesIndexes::open(table) }.enter_header(chunk, at);
+    SeriesIndexes::open(table).enter_header(chunk, at);
 }

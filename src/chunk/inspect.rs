@@ -9,7 +9,6 @@ use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
-use pgrx::pg_sys;
 use std::rc::Rc;
 
 /// Shows every tuple that `snapshot` sees to `visit`, page by page under a share lock.
@@ -47,11 +46,7 @@ pub unsafe fn visible_on(
             cursor.locked(|page| {
                 for item in page.tuples() {
                     let mut heap_tuple = item.to_heap_tuple(oid);
-                    if pg_sys::HeapTupleSatisfiesVisibility(
-                        &mut heap_tuple,
-                        snapshot.as_ptr(),
-                        buffer,
-                    ) {
+                    if snapshot.sees(&mut heap_tuple, buffer) {
                         visit(classify(item.header, item.len, item.tid.offset), item);
                     }
                 }

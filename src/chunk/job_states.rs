@@ -8,6 +8,7 @@ use crate::pg::descriptor::Descriptor;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::{Open, OpenIndex};
 use crate::pg::tid;
+use crate::pg::transaction;
 use pgrx::pg_sys;
 use std::ffi::{CStr, CString};
 
@@ -147,7 +148,7 @@ pub unsafe fn write(job: i64, state: &State) {
         pg_sys::heap_insert(
             states.rel().as_ptr(),
             tuple,
-            pg_sys::GetCurrentCommandId(true),
+            transaction::command(true),
             pg_sys::HEAP_INSERT_NO_LOGICAL as i32,
             core::ptr::null_mut(),
         );
@@ -161,7 +162,7 @@ pub unsafe fn write(job: i64, state: &State) {
             false,
             pg_sys::BuildIndexInfo(index.rel().as_ptr()),
         );
-        pg_sys::CommandCounterIncrement();
+        transaction::next_command();
     }
 }
 
@@ -179,9 +180,9 @@ pub unsafe fn remove(job: i64) -> bool {
             return true;
         };
         let states = Open::table(states, LockMode::RowExclusive);
-        let command = pg_sys::GetCurrentCommandId(true);
+        let command = transaction::command(true);
         let result = write::try_delete(states.rel(), at, command, false, false);
-        pg_sys::CommandCounterIncrement();
+        transaction::next_command();
         result == pg_sys::TM_Result::TM_Ok
     }
 }
@@ -235,7 +236,7 @@ pub unsafe fn forget(table: pg_sys::Oid) {
             gone.push(tid::from_pg(&(*tuple).t_self));
         }
         pg_sys::systable_endscan(scan);
-        let command = pg_sys::GetCurrentCommandId(true);
+        let command = transaction::command(true);
         for at in gone {
             // What somebody else has removed is gone as well.
             write::try_delete(states.rel(), at, command, false, false);

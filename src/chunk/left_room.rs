@@ -5,6 +5,7 @@
 use super::read::{self, Chunk};
 use super::write::DELETE_MAP_BASE;
 use crate::pg::relation::Table;
+use crate::pg::transaction;
 use pgrx::pg_sys;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -29,13 +30,11 @@ thread_local! {
 
 /// Remembers the pages of a header that this transaction has replaced, with its notes and, where that has gone with it, its delete map.
 ///
-/// # Safety
 /// `table` must be open for writing, and the chunk's.
-pub unsafe fn remember(table: Table<'_>, replaced: &Chunk, with_map: bool) {
+pub fn remember(table: Table<'_>, replaced: &Chunk, with_map: bool) {
     let map = &replaced.header.delete_map;
     let map = match with_map {
-        // SAFETY: by contract.
-        true => unsafe { read::section_pieces(table, replaced.header.chunk, DELETE_MAP_BASE, map) },
+        true => read::section_pieces(table, replaced.header.chunk, DELETE_MAP_BASE, map),
         false => Ok(Vec::new()),
     };
     // What cannot be read leaves no room that is worth a search.
@@ -45,14 +44,11 @@ pub unsafe fn remember(table: Table<'_>, replaced: &Chunk, with_map: bool) {
     pages.sort_unstable();
     pages.dedup();
     pages.truncate(MOST_PAGES);
-    // SAFETY: by contract.
-    let left = unsafe {
-        Left {
-            table: table.oid(),
-            file: table.file_number(),
-            by: pg_sys::GetCurrentTransactionId(),
-            pages,
-        }
+    let left = Left {
+        table: table.oid(),
+        file: table.file_number(),
+        by: transaction::id(),
+        pages,
     };
     LEFT.with_borrow_mut(|all| {
         if all.len() >= MOST_REPLACED {
@@ -63,11 +59,8 @@ pub unsafe fn remember(table: Table<'_>, replaced: &Chunk, with_map: bool) {
 }
 
 /// Makes the room known that this session's earlier transactions have left in a table.
-///
-/// # Safety
-/// `table` must be open for writing.
-pub unsafe fn make_known(table: Table<'_>) {
-    // SAFETY: by contract. Pages are pruned as by any reader; the map is a hint.
+pub fn make_known(table: Table<'_>) {
+    // SAFETY: the table is open. Pages are pruned as by any reader; the map is a hint.
     unsafe {
         let (oid, file) = (table.oid(), table.file_number());
         let horizon = pg_sys::GlobalVisTestFor(table.as_ptr());
@@ -93,10 +86,10 @@ pub unsafe fn make_known(table: Table<'_>) {
     }
 }
 
-unsafe fn prune(table: Table<'_>, block: u32) {
+fn prune(table: Table<'_>, block: u32) {
     const BUFFER_LOCK_UNLOCK: i32 = 0;
     const BUFFER_LOCK_SHARE: i32 = 1;
-    // SAFETY: the caller's contract; the page is pinned.
+    // SAFETY: the table is open; the page is pinned.
     unsafe {
         let buffer = pg_sys::ReadBuffer(table.as_ptr(), block);
         pg_sys::heap_page_prune_opt(table.as_ptr(), buffer);

@@ -7,7 +7,7 @@ use crate::pg::free_space::FreeSpace;
 use crate::pg::page::{Page, PageCursor};
 use crate::pg::relation::Table;
 use crate::pg::transaction::{Access, PerTransaction};
-use pgrx::pg_sys;
+use crate::pg::Oid;
 use std::collections::HashMap;
 use varve_columns::tuple::tid::MAX_HEADER_OFFSET;
 
@@ -21,17 +21,14 @@ const NEAR_LOOKS: usize = 16;
 
 thread_local! {
     /// By file: no page below has room for a header.
-    static NEXT: PerTransaction<HashMap<pg_sys::Oid, u32>> = PerTransaction::default();
+    static NEXT: PerTransaction<HashMap<Oid, u32>> = PerTransaction::default();
     /// The same of pages near the end.
-    static NEXT_NEAR: PerTransaction<HashMap<pg_sys::Oid, u32>> = PerTransaction::default();
+    static NEXT_NEAR: PerTransaction<HashMap<Oid, u32>> = PerTransaction::default();
 }
 
 /// The first page below `end` and not below `from` that can take a header of `bytes`, and makes it the one that heap tries first.
-///
-/// # Safety
-/// `table` must be open for writing.
-pub unsafe fn aim(table: Table<'_>, bytes: usize, from: u32, end: u32) -> Option<u32> {
-    // SAFETY: by contract; asking for the number of blocks has opened the file.
+pub fn aim(table: Table<'_>, bytes: usize, from: u32, end: u32) -> Option<u32> {
+    // SAFETY: the table is open; asking for the number of blocks has opened the file.
     unsafe {
         let file = table.file_number();
         let known = NEXT.with_borrow(|next| next.get(&file).copied().unwrap_or(0));
@@ -47,11 +44,8 @@ pub unsafe fn aim(table: Table<'_>, bytes: usize, from: u32, end: u32) -> Option
 }
 
 /// The first page near the end of the file, and not below `from`, that can take a header of `bytes`, as `aim`. A few pages are looked at.
-///
-/// # Safety
-/// As `aim`.
-pub unsafe fn aim_near_end(table: Table<'_>, bytes: usize, from: u32) -> Option<u32> {
-    // SAFETY: by contract; asking for the number of blocks has opened the file.
+pub fn aim_near_end(table: Table<'_>, bytes: usize, from: u32) -> Option<u32> {
+    // SAFETY: the table is open; asking for the number of blocks has opened the file.
     unsafe {
         let file = table.file_number();
         let known = NEXT_NEAR.with_borrow(|next| next.get(&file).copied().unwrap_or(0));
@@ -68,11 +62,8 @@ pub unsafe fn aim_near_end(table: Table<'_>, bytes: usize, from: u32) -> Option<
 
 /// Makes a page that can take tuples of `sizes` bytes, the last of which is a header, the one that heap tries first, as far as there is one:
 /// the page that heap would try, or one near the end of the file.
-///
-/// # Safety
-/// As `aim`.
-pub unsafe fn aim_together(table: Table<'_>, sizes: &[usize]) -> bool {
-    // SAFETY: by contract; asking for the number of blocks has opened the file.
+pub fn aim_together(table: Table<'_>, sizes: &[usize]) -> bool {
+    // SAFETY: the table is open; asking for the number of blocks has opened the file.
     unsafe {
         let end = table.blocks();
         if end == 0 {
@@ -104,11 +95,8 @@ pub unsafe fn aim_together(table: Table<'_>, sizes: &[usize]) -> bool {
 }
 
 /// Would heap put a header of `bytes` at too high a line pointer, on the page that it tries first?
-///
-/// # Safety
-/// As `aim`.
-pub unsafe fn is_aimed_too_high(table: Table<'_>, bytes: usize) -> bool {
-    // SAFETY: by contract; asking for the number of blocks has opened the file.
+pub fn is_aimed_too_high(table: Table<'_>, bytes: usize) -> bool {
+    // SAFETY: the table is open; asking for the number of blocks has opened the file.
     unsafe {
         let blocks = table.blocks();
         let block = (*(*table.as_ptr()).rd_smgr).smgr_targblock;
@@ -132,7 +120,7 @@ struct Wanted {
 
 impl Wanted {
     /// For tuples of `sizes` bytes, the last of which is a header.
-    unsafe fn of(table: Table<'_>, sizes: &[usize]) -> Wanted {
+    fn of(table: Table<'_>, sizes: &[usize]) -> Wanted {
         let tuples = sizes.iter().map(|bytes| bytes.next_multiple_of(8));
         Wanted {
             room: tuples.map(|bytes| bytes + AROUND_BYTES).sum::<usize>() + table.kept_free_bytes(),
@@ -148,7 +136,7 @@ impl Wanted {
 }
 
 /// The first of some pages that have what is wanted, and the one to go on with the next time, after so many `looks`.
-unsafe fn find(
+fn find(
     table: Table<'_>,
     blocks: std::ops::Range<u32>,
     wanted: Wanted,

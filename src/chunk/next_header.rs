@@ -17,10 +17,9 @@ const BUFFER_LOCK_EXCLUSIVE: i32 = 2;
 
 /// Notes in the header at `old`, which this transaction is about to delete, that the next version of its chunk is at `next`.
 ///
-/// # Safety
 /// `table` must be open for writing, the old header locked by this transaction.
-pub unsafe fn set(table: Table<'_>, chunk: u64, old: Tid, next: Tid) {
-    // SAFETY: by contract; the buffer is pinned and locked while the page is changed.
+pub fn set(table: Table<'_>, chunk: u64, old: Tid, next: Tid) {
+    // SAFETY: the table is open; the buffer is pinned and locked while the page is changed.
     unsafe {
         if table.class().relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP {
             return;
@@ -51,11 +50,8 @@ pub unsafe fn set(table: Table<'_>, chunk: u64, old: Tid, next: Tid) {
 
 /// Where the next version of a chunk is, of which the header at `at` was replaced, if that says so: a header of the chunk that is committed, or
 /// this transaction's.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn of(table: Table<'_>, chunk: u64, at: Tid) -> Option<Tid> {
-    // SAFETY: by contract; the page is pinned and locked while it is looked at.
+pub fn of(table: Table<'_>, chunk: u64, at: Tid) -> Option<Tid> {
+    // SAFETY: the table is open; the page is pinned and locked while it is looked at.
     unsafe {
         let slots = notes::slots_at(table, at, chunk)?;
         let last = slots.last_chunk::<SLOT_BYTES>()?;

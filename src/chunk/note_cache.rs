@@ -8,6 +8,7 @@ use super::session_cache::Place;
 use crate::guc;
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
+use crate::pg::transaction;
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
@@ -87,12 +88,7 @@ pub unsafe fn find(
         }
         now
     };
-    Ok(if is_mvcc {
-        // SAFETY: by contract.
-        unsafe { seen_by(now, snapshot) }
-    } else {
-        now
-    })
+    Ok(if is_mvcc { seen_by(now, snapshot) } else { now })
 }
 
 impl Kept {
@@ -118,7 +114,7 @@ fn known(place: Place, writer: pg_sys::TransactionId, slots: &[u8]) -> (Rc<[Note
 fn keep(place: Place, writer: pg_sys::TransactionId, slots: Box<[u8]>, notes: &Notes) {
     // SAFETY: inside a transaction.
     let (now, is_own) = unsafe {
-        let is_own = |note: &Note| pg_sys::TransactionIdIsCurrentTransactionId(note.xmin());
+        let is_own = |note: &Note| transaction::is_current(note.xmin());
         let now = pg_sys::GetCurrentTransactionStartTimestamp();
         (now, notes.seen.iter().any(is_own))
     };
@@ -142,7 +138,7 @@ fn keep(place: Place, writer: pg_sys::TransactionId, slots: Box<[u8]>, notes: &N
 }
 
 /// Those of committed notes that an MVCC snapshot sees.
-unsafe fn seen_by(committed: Notes, snapshot: Snapshot<'_>) -> Notes {
+fn seen_by(committed: Notes, snapshot: Snapshot<'_>) -> Notes {
     let is_seen = |note: &&Note| !snapshot.is_running(note.xmin());
     if committed.seen.iter().all(|note| is_seen(&note)) {
         return committed;

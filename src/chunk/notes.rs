@@ -7,6 +7,7 @@ use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
+use crate::pg::transaction;
 use crate::pg::tuple;
 use pgrx::pg_sys;
 use std::rc::Rc;
@@ -86,11 +87,9 @@ impl Notes {
 
 /// Were the header of a chunk and all of its notes written before `horizon`?
 ///
-/// # Safety
 /// `horizon` must be a transaction id.
-pub unsafe fn is_settled(chunk: &Chunk, horizon: pg_sys::TransactionId) -> bool {
-    // SAFETY: by contract.
-    let is_over = |xid| unsafe { pg_sys::TransactionIdPrecedes(xid, horizon) };
+pub fn is_settled(chunk: &Chunk, horizon: pg_sys::TransactionId) -> bool {
+    let is_over = |xid| transaction::precedes(xid, horizon);
     is_over(chunk.xmin) && chunk.notes.seen.iter().all(|note| is_over(note.xmin))
 }
 
@@ -118,11 +117,11 @@ pub(super) unsafe fn writer(header: pg_sys::HeapTupleHeader) -> Writer {
             return Writer::Aborted;
         }
         let xid = tuple::xmin(header);
-        if pg_sys::TransactionIdIsCurrentTransactionId(xid) {
+        if transaction::is_current(xid) {
             Writer::Own
-        } else if pg_sys::TransactionIdIsInProgress(xid) {
+        } else if transaction::is_in_progress(xid) {
             Writer::InProgress(xid)
-        } else if pg_sys::TransactionIdDidCommit(xid) {
+        } else if transaction::did_commit(xid) {
             Writer::Committed
         } else {
             Writer::Aborted
@@ -134,9 +133,7 @@ pub(super) unsafe fn writer(header: pg_sys::HeapTupleHeader) -> Writer {
 /// rolled back before.
 unsafe fn is_taken_back(header: pg_sys::HeapTupleHeader) -> bool {
     // SAFETY: the caller has locked the tuple's page.
-    unsafe {
-        tuple::deleter(header).is_some_and(|by| pg_sys::TransactionIdIsCurrentTransactionId(by))
-    }
+    unsafe { tuple::deleter(header).is_some_and(transaction::is_current) }
 }
 
 /// What a slot names.
@@ -202,17 +199,13 @@ unsafe fn named<'a>(
     if let Ok(named) = sort_out(chunk, &body[header::slots_start(body)..], known) {
         return Ok(named);
     }
-    // SAFETY: by contract.
-    let slots = unsafe { slots_at(table, at, chunk) }.unwrap_or_default();
+    let slots = slots_at(table, at, chunk).unwrap_or_default();
     sort_out(chunk, &slots, known).map_err(Damage::new)
 }
 
 /// The slots of the header at `at`, if it is one of the chunk.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn slots_at(table: Table<'_>, at: Tid, chunk: u64) -> Option<Vec<u8>> {
-    // SAFETY: by contract; the page is pinned and locked while it is looked at.
+pub fn slots_at(table: Table<'_>, at: Tid, chunk: u64) -> Option<Vec<u8>> {
+    // SAFETY: the table is open; the page is pinned and locked while it is looked at.
     unsafe {
         let mut cursor = PageCursor::new(table);
         let item = cursor.tuple_at(at)?;
@@ -365,8 +358,8 @@ unsafe fn is_visible(
     // SAFETY: the caller has locked the tuple's page.
     unsafe {
         let mut found = item.to_heap_tuple(table.oid());
-        let is_seen = pg_sys::HeapTupleSatisfiesVisibility(&mut found, snapshot.as_ptr(), buffer);
-        if reads && pg_sys::XactIsoLevel == pg_sys::XACT_SERIALIZABLE as i32 {
+        let is_seen = snapshot.sees(&mut found, buffer);
+        if reads && transaction::is_serializable() {
             pg_sys::HeapCheckForSerializableConflictOut(
                 is_seen,
                 table.as_ptr(),
@@ -409,16 +402,13 @@ pub unsafe fn has_others(chunk: &Chunk, row: Option<u32>) -> bool {
 }
 
 /// The transaction in progress, other than this one, that has noted a change of a row.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn changer_of(
+pub fn changer_of(
     table: Table<'_>,
     header: Tid,
     chunk: u64,
     row: u32,
 ) -> Option<pg_sys::TransactionId> {
-    // SAFETY: by contract. A slot that cannot be read is reported by who opens the chunk.
+    // SAFETY: the table is open. A slot that cannot be read is reported by who opens the chunk.
     unsafe {
         let slots = slots_at(table, header, chunk)?;
         let places = note::all_named(chunk, &slots).unwrap_or_default();
@@ -435,10 +425,7 @@ pub unsafe fn changer_of(
 }
 
 /// Rows that the notes of a header name, for who counts what is there now; `slots` are the header's. `None` where it names more than `most` notes.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn rows_gone(table: Table<'_>, chunk: u64, slots: &[u8], most: usize) -> Option<u32> {
+pub fn rows_gone(table: Table<'_>, chunk: u64, slots: &[u8], most: usize) -> Option<u32> {
     let is_empty = |slot: &[u8]| slot.iter().all(|&byte| byte == 0);
     let used = slots
         .chunks_exact(SLOT_BYTES)
@@ -451,7 +438,7 @@ pub unsafe fn rows_gone(table: Table<'_>, chunk: u64, slots: &[u8], most: usize)
     // Somebody may be filling a slot: what he writes is not there yet.
     let places = note::all_named(chunk, slots).unwrap_or_default();
     let mut gone = 0;
-    // SAFETY: by contract; the page of each tuple is locked.
+    // SAFETY: the table is open; the page of each tuple is locked.
     unsafe {
         visit(table, chunk, &places, |item, body, _| {
             let is_there = match writer(item.header) {
@@ -472,15 +459,12 @@ fn names(body: &[u8], rows: u32, row: u32) -> bool {
 }
 
 /// Is a note at the place that a slot names which is not gone for good, or is it not known what the slot names?
-///
-/// # Safety
-/// `table` must be open.
-pub(super) unsafe fn is_used(table: Table<'_>, chunk: u64, slot: &[u8; SLOT_BYTES]) -> bool {
+pub(super) fn is_used(table: Table<'_>, chunk: u64, slot: &[u8; SLOT_BYTES]) -> bool {
     match note::named(chunk, slot) {
         Ok(None) => false,
         Ok(Some(place)) => {
             let mut is_used = false;
-            // SAFETY: by contract.
+            // SAFETY: the table is open.
             unsafe {
                 visit(table, chunk, &[place], |item, _, _| {
                     is_used = writer(item.header) != Writer::Aborted;
@@ -494,10 +478,7 @@ pub(super) unsafe fn is_used(table: Table<'_>, chunk: u64, slot: &[u8; SLOT_BYTE
 
 /// The slots of a header that a new note may be written to, by their numbers, as they are now, but for the last one
 /// (`next_header`): the empty ones, and, where these are fewer than `wanted`, those of notes that nobody will ever see, for which all notes have to be looked at.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn free_slots(table: Table<'_>, chunk: u64, slots: &[u8], wanted: usize) -> Vec<usize> {
+pub fn free_slots(table: Table<'_>, chunk: u64, slots: &[u8], wanted: usize) -> Vec<usize> {
     let count = slots.len() / SLOT_BYTES;
     let mut free: Vec<usize> = (0..count.saturating_sub(1)).collect();
     let bytes = |at: &usize| {
@@ -512,7 +493,7 @@ pub unsafe fn free_slots(table: Table<'_>, chunk: u64, slots: &[u8], wanted: usi
     let named = |at: &usize| note::named(chunk, bytes(at));
     let places = note::all_named(chunk, slots).unwrap_or_default();
     let mut used = Vec::new();
-    // SAFETY: by contract.
+    // SAFETY: the table is open.
     unsafe {
         visit(table, chunk, &places, |item, _, _| {
             if writer(item.header) != Writer::Aborted {

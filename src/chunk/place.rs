@@ -8,7 +8,7 @@ use crate::pg::free_space::FreeSpace;
 use crate::pg::page::PageCursor;
 use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
-use pgrx::pg_sys;
+use crate::pg::Oid;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use varve_columns::tuple::header::BODY_BYTES;
@@ -35,7 +35,7 @@ struct Rest {
 }
 
 struct State {
-    table: pg_sys::Oid,
+    table: Oid,
     free_space: FreeSpace,
     end: u32,
     /// No page below has room for a full piece.
@@ -58,9 +58,7 @@ thread_local! {
 pub struct LowFirst;
 
 impl LowFirst {
-    /// # Safety
-    /// `table` must be open.
-    pub unsafe fn begin(table: Table<'_>) -> LowFirst {
+    pub fn begin(table: Table<'_>) -> LowFirst {
         let state = State {
             table: table.oid(),
             free_space: FreeSpace::default(),

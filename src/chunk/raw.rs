@@ -235,13 +235,13 @@ impl<'a> RawPages<'a> {
 }
 
 #[cfg(feature = "pg15")]
-unsafe fn file_of(table: Table<'_>) -> pg_sys::RelFileNode {
-    // SAFETY: the caller's contract.
+fn file_of(table: Table<'_>) -> pg_sys::RelFileNode {
+    // SAFETY: the table is open.
     unsafe { (*table.as_ptr()).rd_node }
 }
 
 #[cfg(feature = "pg17")]
-unsafe fn file_of(table: Table<'_>) -> pg_sys::RelFileLocator {
-    // SAFETY: the caller's contract.
+fn file_of(table: Table<'_>) -> pg_sys::RelFileLocator {
+    // SAFETY: the table is open.
     unsafe { (*table.as_ptr()).rd_locator }
 }

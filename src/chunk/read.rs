@@ -85,11 +85,8 @@ impl core::fmt::Display for Damage {
 
 /// Raises "snapshot too old" where that is why something is missing: old_snapshot_threshold lets vacuum take
 /// away what the statement's snapshot still sees.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn check_snapshot_age(table: Table<'_>) {
-    // SAFETY: by contract.
+pub fn check_snapshot_age(table: Table<'_>) {
+    // SAFETY: the table is open.
     #[cfg(feature = "pg15")]
     unsafe {
         if pg_sys::old_snapshot_threshold >= 0 && pg_sys::ActiveSnapshotSet() {
@@ -101,10 +98,7 @@ pub unsafe fn check_snapshot_age(table: Table<'_>) {
 }
 
 /// Bytes `range` of the string that lies in `pieces`.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn read_bytes(
+pub fn read_bytes(
     table: Table<'_>,
     chunk: u64,
     base: u32,
@@ -218,10 +212,7 @@ impl PieceCache {
 }
 
 /// The bytes of a header section, wherever they are.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn read_section(
+pub fn read_section(
     table: Table<'_>,
     chunk: u64,
     base: u32,
@@ -233,8 +224,7 @@ pub unsafe fn read_section(
     };
     loop {
         let base = base + u32::from(depth) * DEPTH_STEP;
-        // SAFETY: by contract.
-        let bytes = unsafe { read_bytes(table, chunk, base, &pieces, 0..pieces.len as usize) }?;
+        let bytes = read_bytes(table, chunk, base, &pieces, 0..pieces.len as usize)?;
         if depth == 0 {
             if crc != header::section_checksum(&bytes) {
                 return Err(Damage::new("checksum of a header section"));
@@ -247,10 +237,7 @@ pub unsafe fn read_section(
 }
 
 /// All pieces that a header section occupies, those of outer depths included.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn section_pieces(
+pub fn section_pieces(
     table: Table<'_>,
     chunk: u64,
     base: u32,
@@ -267,8 +254,7 @@ pub unsafe fn section_pieces(
             return Ok(tids);
         }
         let base = base + u32::from(depth) * DEPTH_STEP;
-        // SAFETY: by contract.
-        let bytes = unsafe { read_bytes(table, chunk, base, &pieces, 0..pieces.len as usize) }?;
+        let bytes = read_bytes(table, chunk, base, &pieces, 0..pieces.len as usize)?;
         pieces = Pieces::decode(&mut &bytes[..]).map_err(Damage::new)?;
         depth -= 1;
     }
@@ -338,8 +324,7 @@ impl Content {
             Err(error) => return Err(Damage::new(error)),
         };
         let id = header.chunk;
-        // SAFETY: by contract.
-        let statics = unsafe { read_section(table, id, STATICS_BASE, &header.statics) }?;
+        let statics = read_section(table, id, STATICS_BASE, &header.statics)?;
         let statics = Statics::decode(&statics).map_err(Damage::new)?;
         let same = known.filter(|known| {
             known.header.chunk == id && known.header.delete_map == header.delete_map
@@ -347,8 +332,7 @@ impl Content {
         let map = match same {
             Some(known) => Rc::clone(&known.base),
             None => {
-                // SAFETY: by contract.
-                let map = unsafe { read_section(table, id, DELETE_MAP_BASE, &header.delete_map) }?;
+                let map = read_section(table, id, DELETE_MAP_BASE, &header.delete_map)?;
                 Rc::new(DeleteMap::decode(&map, header.rows).map_err(Damage::new)?)
             }
         };
@@ -595,8 +579,7 @@ impl Chunk {
 
     /// Raises an error for damage in this chunk.
     pub fn raise(&self, damage: &Damage) -> ! {
-        // SAFETY: the table is open while the chunk is used.
-        let table = unsafe {
+        let table = {
             check_snapshot_age(self.table());
             self.table().name()
         };
@@ -673,10 +656,7 @@ impl Chunk {
     pub fn column_name(&self, column: usize) -> String {
         let attributes = self.table().attributes();
         match attributes.get(column) {
-            // SAFETY: an attribute of the open table.
-            Some(attribute) => unsafe {
-                format!("column \"{}\"", relation::attribute_name(attribute))
-            },
+            Some(attribute) => format!("column \"{}\"", relation::attribute_name(attribute)),
             None => format!("column {}", column + 1),
         }
     }
@@ -714,21 +694,18 @@ impl Chunk {
     pub fn piece_tids(&self) -> Result<Vec<Tid>, Damage> {
         let (table, id) = (self.table(), self.header.chunk);
         let mut tids = self.statics.payload.tids.clone();
-        // SAFETY: the table is open while the chunk is used.
-        unsafe {
-            tids.extend(section_pieces(
-                table,
-                id,
-                STATICS_BASE,
-                &self.header.statics,
-            )?);
-            tids.extend(section_pieces(
-                table,
-                id,
-                DELETE_MAP_BASE,
-                &self.header.delete_map,
-            )?);
-        }
+        tids.extend(section_pieces(
+            table,
+            id,
+            STATICS_BASE,
+            &self.header.statics,
+        )?);
+        tids.extend(section_pieces(
+            table,
+            id,
+            DELETE_MAP_BASE,
+            &self.header.delete_map,
+        )?);
         Ok(tids)
     }
 }

@@ -5,7 +5,7 @@ use super::read::{Chunk, Damage};
 use super::series_runs::SeriesRuns;
 use crate::pg::descriptor::Descriptor;
 use crate::pg::error;
-use pgrx::pg_sys;
+use crate::pg::{Datum, FormData_pg_attribute};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
@@ -35,7 +35,7 @@ struct Block {
 
 impl Block {
     #[inline]
-    fn get(&self, row: u32) -> (pg_sys::Datum, bool) {
+    fn get(&self, row: u32) -> (Datum, bool) {
         self.datums.get((row - self.rows.start) as usize)
     }
 }
@@ -47,7 +47,7 @@ struct ColumnState {
     /// Blocks decoded before whose by-reference values somebody may still point to.
     retired: Vec<Block>,
     /// A row whose value, passed by value and not null, is known without its block.
-    known: Option<(u32, pg_sys::Datum)>,
+    known: Option<(u32, Datum)>,
 }
 
 impl ColumnState {
@@ -253,7 +253,7 @@ impl Reader {
     }
 
     /// Says the value of a row in a column (from 0) that is passed by value.
-    pub fn know(&self, at: usize, row: u32, value: pg_sys::Datum) {
+    pub fn know(&self, at: usize, row: u32, value: Datum) {
         if let Some(state) = self.decoded.columns.borrow_mut().get_mut(at) {
             state.known = Some((row, value));
         }
@@ -293,7 +293,7 @@ impl Reader {
         descriptor: Descriptor<'_>,
         row: u32,
         wanted: impl Iterator<Item = usize>,
-        values: *mut pg_sys::Datum,
+        values: *mut Datum,
         nulls: *mut bool,
     ) {
         let mut columns = self.decoded.columns.borrow_mut();
@@ -310,7 +310,7 @@ impl Reader {
         descriptor: Descriptor<'_>,
         row: u32,
         wanted: impl Iterator<Item = usize>,
-        values: *mut pg_sys::Datum,
+        values: *mut Datum,
         nulls: *mut bool,
     ) {
         let mut columns = self.decoded.columns.borrow_mut();
@@ -337,7 +337,7 @@ impl Reader {
         descriptor: Descriptor<'_>,
         row: u32,
         wanted: impl Iterator<Item = usize>,
-        (values, nulls): (*mut pg_sys::Datum, *mut bool),
+        (values, nulls): (*mut Datum, *mut bool),
         lend: bool,
     ) {
         for at in wanted {
@@ -360,7 +360,7 @@ impl Reader {
         &self,
         row: u32,
         wanted: impl Iterator<Item = usize>,
-        values: *mut pg_sys::Datum,
+        values: *mut Datum,
         nulls: *mut bool,
     ) -> bool {
         let Ok(columns) = self.decoded.columns.try_borrow() else {
@@ -385,12 +385,7 @@ impl Reader {
     ///
     /// # Safety
     /// See `fill`.
-    pub unsafe fn value(
-        &self,
-        descriptor: Descriptor<'_>,
-        row: u32,
-        at: usize,
-    ) -> (pg_sys::Datum, bool) {
+    pub unsafe fn value(&self, descriptor: Descriptor<'_>, row: u32, at: usize) -> (Datum, bool) {
         let mut columns = self.decoded.columns.borrow_mut();
         // SAFETY: by contract.
         unsafe { self.value_in(&mut columns, descriptor, row, at, true) }
@@ -404,11 +399,11 @@ impl Reader {
         row: u32,
         at: usize,
         lend: bool,
-    ) -> (pg_sys::Datum, bool) {
+    ) -> (Datum, bool) {
         let attribute = &descriptor.attributes()[at];
         match columns.get_mut(at) {
             Some(state) if !attribute.attisdropped => self.get(state, at, row, attribute, lend),
-            Some(_) => (pg_sys::Datum::from(0), true),
+            Some(_) => (Datum::from(0), true),
             // SAFETY: as above.
             None => unsafe { datum::missing(descriptor, at + 1) },
         }
@@ -420,9 +415,9 @@ impl Reader {
         state: &mut ColumnState,
         at: usize,
         row: u32,
-        attribute: &pg_sys::FormData_pg_attribute,
+        attribute: &FormData_pg_attribute,
         lend: bool,
-    ) -> (pg_sys::Datum, bool) {
+    ) -> (Datum, bool) {
         if !state.block.rows.contains(&row) {
             if let Some((_, value)) = state.known.filter(|&(known, _)| known == row) {
                 return (value, false);
@@ -438,12 +433,7 @@ impl Reader {
 
     /// A value of the last row that the header has: newest points need no block.
     #[cold]
-    fn last_value(
-        &self,
-        at: usize,
-        row: u32,
-        attribute: &pg_sys::FormData_pg_attribute,
-    ) -> Option<pg_sys::Datum> {
+    fn last_value(&self, at: usize, row: u32, attribute: &FormData_pg_attribute) -> Option<Datum> {
         let head = self.chunk.columns.column(at);
         let known = row + 1 == self.rows() && head.nulls == 0 && datum::fits(head.kind, attribute);
         known.then(|| datum::of_bound(head.kind, head.summary.last))?
@@ -468,7 +458,7 @@ impl Reader {
         state: &mut ColumnState,
         at: usize,
         row: u32,
-        attribute: &pg_sys::FormData_pg_attribute,
+        attribute: &FormData_pg_attribute,
     ) {
         error::check_interrupts();
         let known = state
@@ -492,7 +482,7 @@ impl Reader {
         state: &mut ColumnState,
         at: usize,
         row: u32,
-        attribute: &pg_sys::FormData_pg_attribute,
+        attribute: &FormData_pg_attribute,
     ) -> Result<(), Damage> {
         let kind = self.chunk.columns.column(at).kind;
         if !datum::fits(kind, attribute) {

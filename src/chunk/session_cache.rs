@@ -40,7 +40,7 @@ impl Opened {
 type Form = (pg_sys::Oid, i16, bool, bool);
 
 /// Those of the columns that a chunk has.
-unsafe fn forms<'a>(table: Table<'a>, content: &Content) -> impl Iterator<Item = Form> + use<'a> {
+fn forms<'a>(table: Table<'a>, content: &Content) -> impl Iterator<Item = Form> + use<'a> {
     let attributes: &'a [_] = table.attributes();
     let of_chunk = attributes
         .iter()
@@ -95,18 +95,14 @@ impl Began {
 }
 
 /// What is kept of the header at `place` whose bytes are `body`.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn find(table: Table<'_>, place: Place, body: &[u8]) -> Option<Opened> {
+pub fn find(table: Table<'_>, place: Place, body: &[u8]) -> Option<Opened> {
     SESSION.with_borrow_mut(|session| {
         session.uses += 1;
         let kept = session.kept.get_mut(&place)?;
         let opened = &kept.opened;
-        // SAFETY: by contract.
         let fits = opened.content.is_of(body)
             && opened.is_sound()
-            && unsafe { forms(table, &opened.content) }.eq(kept.forms.iter().copied());
+            && forms(table, &opened.content).eq(kept.forms.iter().copied());
         if !fits {
             session.remove(place);
             return None;
@@ -158,8 +154,7 @@ pub unsafe fn open(
     let content = unsafe { Content::read(table, body, known) }?;
     let same = earlier.filter(|(_, opened, of_columns)| {
         opened.content.has_payload_of(&content)
-            // SAFETY: by contract.
-            && unsafe { forms(table, &content) }.eq(of_columns.iter().copied())
+            && forms(table, &content).eq(of_columns.iter().copied())
     });
     let decoded = match same {
         Some((at, opened, _)) => {
@@ -170,18 +165,16 @@ pub unsafe fn open(
     };
     let content = Rc::new(content);
     let opened = Opened { content, decoded };
-    // SAFETY: by contract.
-    unsafe { keep(table, place, &opened, scan) };
+    keep(table, place, &opened, scan);
     Ok(opened)
 }
 
 /// Keeps what has been opened of the header at `place`.
-unsafe fn keep(table: Table<'_>, place: Place, opened: &Opened, scan: Option<Began>) {
+fn keep(table: Table<'_>, place: Place, opened: &Opened, scan: Option<Began>) {
     if guc::session_cache_bytes() == 0 {
         return;
     }
-    // SAFETY: the caller's contract.
-    let forms = unsafe { forms(table, &opened.content) }.collect();
+    let forms = forms(table, &opened.content).collect();
     SESSION.with_borrow_mut(|session| {
         session.remove(place);
         let key = (place.0, place.1, opened.content.chunk_id());

@@ -5,6 +5,8 @@ use crate::chunk::reader::Reader;
 use crate::pg::descriptor::Descriptor;
 use crate::pg::memory;
 use crate::pg::tid::{self, Tid};
+#[cfg(feature = "pg17")]
+use crate::pg::transaction;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::ops::Range;
@@ -343,7 +345,7 @@ unsafe extern "C-unwind" fn is_current_xact_tuple(slot: Slot) -> bool {
     // SAFETY: called by core for a slot with a tuple.
     unsafe {
         match row_of(slot) {
-            Some((reader, _)) => pg_sys::TransactionIdIsCurrentTransactionId(reader.chunk.xmin),
+            Some((reader, _)) => transaction::is_current(reader.chunk.xmin),
             None => heap!(is_current_xact_tuple(slot)),
         }
     }

@@ -11,6 +11,7 @@ use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::Table;
 use crate::pg::replication::UnidentifiedChanges;
 use crate::pg::tid::{self, Tid};
+use crate::pg::transaction;
 use crate::pg::tuple::BareTuple;
 use pgrx::pg_sys;
 use std::cell::Cell;
@@ -82,10 +83,7 @@ thread_local! {
 }
 
 /// A row of the tail was written at `at`, which must not be what a compressed row is called.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn expect_real(table: Table<'_>, at: Tid) {
+pub fn expect_real(table: Table<'_>, at: Tid) {
     if at.is_virtual() {
         let name = table.name();
         error::raise(
@@ -122,13 +120,11 @@ pub struct Target<'a> {
 impl<'a> Target<'a> {
     /// Target for the current command, without options.
     ///
-    /// # Safety
     /// `table` must be open with a lock that allows writing, inside a transaction.
-    pub unsafe fn current(table: Table<'a>) -> Self {
+    pub fn current(table: Table<'a>) -> Self {
         Target {
             table,
-            // SAFETY: by contract.
-            command: unsafe { pg_sys::GetCurrentCommandId(true) },
+            command: transaction::command(true),
             options: 0,
             bulk: core::ptr::null_mut(),
         }
@@ -195,8 +191,7 @@ impl<'a> Target<'a> {
         place::aim(self.table, body.len(), true);
         let end = guc::header_pages();
         let mut tried = Tried::default();
-        // SAFETY: the table is open for writing.
-        let mut is_high = unsafe { low_page::is_aimed_too_high(self.table, body.len()) };
+        let mut is_high = low_page::is_aimed_too_high(self.table, body.len());
         loop {
             let is_new = is_high && self.aim_elsewhere(body.len(), &mut tried, end);
             let tid = self.insert(&body, core::ptr::null_mut());
@@ -214,26 +209,23 @@ impl<'a> Target<'a> {
 
     /// Makes a page with room and a low line pointer the next to be filled by this backend; is it a new one?
     fn aim_elsewhere(&self, bytes: usize, tried: &mut Tried, end: u32) -> bool {
-        // SAFETY: the table is open for writing.
-        unsafe {
-            let may_grow = self.table.blocks() < end;
-            let (found, below) = match may_grow {
-                true => {
-                    let found = low_page::aim_near_end(self.table, bytes, tried.near_end);
-                    (found, &mut tried.near_end)
-                }
-                false => {
-                    let found = low_page::aim(self.table, bytes, tried.anywhere, end);
-                    (found, &mut tried.anywhere)
-                }
-            };
-            match found {
-                Some(block) => *below = block + 1,
-                None if may_grow => self.use_new_page(),
-                None => self.refuse_header(end),
+        let may_grow = self.table.blocks() < end;
+        let (found, below) = match may_grow {
+            true => {
+                let found = low_page::aim_near_end(self.table, bytes, tried.near_end);
+                (found, &mut tried.near_end)
             }
-            found.is_none()
+            false => {
+                let found = low_page::aim(self.table, bytes, tried.anywhere, end);
+                (found, &mut tried.anywhere)
+            }
+        };
+        match found {
+            Some(block) => *below = block + 1,
+            None if may_grow => self.use_new_page(),
+            None => self.refuse_header(end),
         }
+        found.is_none()
     }
 
     fn refuse_header(&self, end: u32) -> ! {
@@ -277,8 +269,7 @@ impl<'a> Target<'a> {
 
     /// Writes a whole chunk and returns the TID of its header. `header` comes without sections.
     pub fn write_chunk(&self, mut header: Header, mut statics: Statics, payload: &[u8]) -> Tid {
-        // SAFETY: the table is open for writing.
-        unsafe { crate::catalog::chunk_marker::mark(self.table) };
+        crate::catalog::chunk_marker::mark(self.table);
         let target = match self.aim_together(&header, &statics, payload) {
             // Heap would try the page first that it has in hand from the last one.
             true => Target {
@@ -319,8 +310,7 @@ impl<'a> Target<'a> {
         let piece = BODY_BYTES - PIECE_BYTES + payload.len();
         let header_bytes = header.encode().len() + columns + note::empty_slots(header.rows).len();
         let sizes = [piece, header_bytes.min(BODY_BYTES)];
-        // SAFETY: the table is open for writing.
-        unsafe {
+        {
             let is_found = low_page::aim_together(self.table, &sizes);
             if !is_found && self.table.blocks() < guc::header_pages() {
                 self.use_new_page();
@@ -461,8 +451,7 @@ pub fn delete_section(
     section: &Section,
     command: pg_sys::CommandId,
 ) {
-    // SAFETY: the table is open for writing.
-    match unsafe { super::read::section_pieces(table, chunk, base, section) } {
+    match super::read::section_pieces(table, chunk, base, section) {
         Ok(tids) => tids
             .into_iter()
             .for_each(|tid| delete_tuple(table, tid, command, false)),

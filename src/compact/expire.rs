@@ -21,6 +21,8 @@ use crate::pg::rounds::Rounds;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::sql;
 use crate::pg::tid::Tid;
+use crate::pg::transaction;
+use crate::pg::types;
 use crate::rollup::watch;
 use crate::scan::headers;
 use crate::table::locks;
@@ -110,14 +112,11 @@ pub struct TimeColumn {
 }
 
 impl TimeColumn {
-    unsafe fn is(&self, table: Table<'_>, number: u16) -> bool {
-        // SAFETY: the callers' contract.
-        unsafe {
-            let all = table.attributes().iter();
-            let mut living = all.filter(|attribute| !attribute.attisdropped);
-            let named = living.find(|attribute| relation::attribute_name(attribute) == self.name);
-            named.map_or(self.number, |named| named.attnum as u16) == number
-        }
+    fn is(&self, table: Table<'_>, number: u16) -> bool {
+        let all = table.attributes().iter();
+        let mut living = all.filter(|attribute| !attribute.attisdropped);
+        let named = living.find(|attribute| relation::attribute_name(attribute) == self.name);
+        named.map_or(self.number, |named| named.attnum as u16) == number
     }
 }
 
@@ -132,16 +131,12 @@ struct Expired<'a> {
 
 /// Raises what is in the way of a rule for a table; returns the time column that it goes by.
 ///
-/// # Safety
 /// `table` must be open with a lock, in a transaction with an active snapshot.
-pub unsafe fn check(table: Table<'_>, rule: &Rule) -> TimeColumn {
-    // SAFETY: by contract.
-    unsafe {
-        let number = owner::as_owner(table.owner(), || Expired::of(table, rule, now()).time);
-        TimeColumn {
-            number,
-            name: relation::attribute_name(attribute(table, number)),
-        }
+pub fn check(table: Table<'_>, rule: &Rule) -> TimeColumn {
+    let number = owner::as_owner(table.owner(), || Expired::of(table, rule, now()).time);
+    TimeColumn {
+        number,
+        name: relation::attribute_name(attribute(table, number)),
     }
 }
 
@@ -216,10 +211,9 @@ pub struct Preview {
 
 /// Says what a run would delete.
 ///
-/// # Safety
 /// `table` must be open with a lock, `snapshot` the active one.
-pub unsafe fn preview(table: Table<'_>, snapshot: Snapshot<'_>, rule: &Rule) -> Preview {
-    // SAFETY: by contract.
+pub fn preview(table: Table<'_>, snapshot: Snapshot<'_>, rule: &Rule) -> Preview {
+    // SAFETY: the table is open, the snapshot valid.
     unsafe {
         owner::as_owner(table.owner(), || {
             let expired = Expired::of(table, rule, now());
@@ -258,20 +252,17 @@ fn chunk_bytes(chunk: &Chunk) -> u64 {
 
 impl Expired<'_> {
     /// What is to be deleted in this round. Nothing, where a worker would have to wait for the refresh of a rollup.
-    unsafe fn due<'r>(table: Table<'_>, rule: &'r Rule, now: i64) -> Expired<'r> {
-        // SAFETY: the callers' contract.
-        unsafe {
-            let is_free = watch::keep_for_removal(table.oid(), !departure::is_worker());
-            let mut expired = Expired::of(table, rule, now);
-            if !is_free {
-                expired.cutoff = i64::MIN;
-            }
-            expired
+    fn due<'r>(table: Table<'_>, rule: &'r Rule, now: i64) -> Expired<'r> {
+        let is_free = watch::keep_for_removal(table.oid(), !departure::is_worker());
+        let mut expired = Expired::of(table, rule, now);
+        if !is_free {
+            expired.cutoff = i64::MIN;
         }
+        expired
     }
 
-    unsafe fn of<'r>(table: Table<'_>, rule: &'r Rule, now: i64) -> Expired<'r> {
-        // SAFETY: the callers' contract.
+    fn of<'r>(table: Table<'_>, rule: &'r Rule, now: i64) -> Expired<'r> {
+        // SAFETY: the table is open.
         unsafe {
             check_table(table);
             let layout = layout::of(table);
@@ -312,15 +303,13 @@ impl Expired<'_> {
         }
     }
 
-    unsafe fn time_name(&self, table: Table<'_>) -> String {
-        // SAFETY: the callers' contract.
-        unsafe { sql::identifier(&relation::attribute_name(attribute(table, self.time))) }
+    fn time_name(&self, table: Table<'_>) -> String {
+        sql::identifier(&relation::attribute_name(attribute(table, self.time)))
     }
 
     /// As SQL; $1 is the `parameter`.
-    unsafe fn condition(&self, table: Table<'_>) -> String {
-        // SAFETY: the callers' contract.
-        let name = unsafe { self.time_name(table) };
+    fn condition(&self, table: Table<'_>) -> String {
+        let name = self.time_name(table);
         match &self.rule.filter {
             // A line of its own ends a comment at the filter's end.
             Some(filter) => format!("{name} < $1 AND ({filter}\n)"),
@@ -328,41 +317,36 @@ impl Expired<'_> {
         }
     }
 
-    unsafe fn parameter(&self, table: Table<'_>) -> sql::Parameter {
-        // SAFETY: the callers' contract; a date is an int32, the others int64, all passed by value.
-        unsafe {
-            let base = pg_sys::getBaseType(attribute(table, self.time).atttypid);
-            match base {
-                pg_sys::DATEOID => {
-                    let days = self.cutoff.clamp(i32::MIN.into(), i32::MAX.into());
-                    (base, Some(pg_sys::Datum::from(days as i32)))
-                }
-                pg_sys::TIMESTAMPOID | pg_sys::TIMESTAMPTZOID => {
-                    (base, Some(pg_sys::Datum::from(self.cutoff)))
-                }
-                _ => (pg_sys::INT8OID, Some(pg_sys::Datum::from(self.cutoff))),
+    fn parameter(&self, table: Table<'_>) -> sql::Parameter {
+        let base = types::base(attribute(table, self.time).atttypid);
+        match base {
+            pg_sys::DATEOID => {
+                let days = self.cutoff.clamp(i32::MIN.into(), i32::MAX.into());
+                (base, Some(pg_sys::Datum::from(days as i32)))
             }
+            pg_sys::TIMESTAMPOID | pg_sys::TIMESTAMPTZOID => {
+                (base, Some(pg_sys::Datum::from(self.cutoff)))
+            }
+            _ => (pg_sys::INT8OID, Some(pg_sys::Datum::from(self.cutoff))),
         }
     }
 
     /// May chunks be deleted by their headers, without anybody who wants to know of each row?
-    unsafe fn goes_whole(&self, table: Table<'_>) -> bool {
-        // SAFETY: the callers' contract. With a transaction id, the answer about subscribers stays good.
-        unsafe {
-            if self.rule.filter.is_some() || has_delete_triggers(table) {
-                return false;
-            }
-            pg_sys::GetCurrentTransactionId();
-            !replication::is_streamed(table)
+    fn goes_whole(&self, table: Table<'_>) -> bool {
+        if self.rule.filter.is_some() || has_delete_triggers(table) {
+            return false;
         }
+        // With a transaction id, the answer about subscribers stays good.
+        transaction::id();
+        !replication::is_streamed(table)
     }
 
     /// The chunks whose headers say that every row has expired, by their places and ids.
-    unsafe fn whole_chunks(&self, table: Table<'_>, snapshot: Snapshot<'_>) -> Vec<(Tid, u64)> {
+    fn whole_chunks(&self, table: Table<'_>, snapshot: Snapshot<'_>) -> Vec<(Tid, u64)> {
         let mut found = Vec::new();
-        // SAFETY: the callers' contract. A chunk that cannot be read is compact's and verify's business.
-        unsafe {
+        {
             headers::each_header(table, snapshot, |at, result| {
+                // A chunk that cannot be read is the business of compact and verify.
                 if let Ok(header) = result {
                     if headers::times(&header).is_some_and(|times| times.1 < self.cutoff) {
                         found.push((at, header.chunk));
@@ -458,9 +442,8 @@ impl Expired<'_> {
     }
 }
 
-unsafe fn other_column(table: Table<'_>, column: &TimeColumn, time: u16) -> ! {
-    // SAFETY: the callers' contract.
-    let (name, now) = unsafe {
+fn other_column(table: Table<'_>, column: &TimeColumn, time: u16) -> ! {
+    let (name, now) = {
         let now = relation::attribute_name(attribute(table, time));
         (table.name(), now)
     };
@@ -476,8 +459,8 @@ unsafe fn other_column(table: Table<'_>, column: &TimeColumn, time: u16) -> ! {
 }
 
 /// Raises what makes a table unfit for retention.
-unsafe fn check_table(table: Table<'_>) {
-    // SAFETY: the callers' contract.
+fn check_table(table: Table<'_>) {
+    // SAFETY: the table is open.
     let (name, class, rules) = unsafe { (table.name(), table.class(), (*table.as_ptr()).rd_rules) };
     let refuse = |what: &str, hint: &str| {
         error::raise(
@@ -516,7 +499,7 @@ unsafe fn check_table(table: Table<'_>) {
     }
 }
 
-unsafe fn has_delete_triggers(table: Table<'_>) -> bool {
+fn has_delete_triggers(table: Table<'_>) -> bool {
     table.triggers().is_some_and(|triggers| {
         triggers.trig_delete_before_row
             || triggers.trig_delete_after_row
@@ -526,16 +509,16 @@ unsafe fn has_delete_triggers(table: Table<'_>) -> bool {
     })
 }
 
-unsafe fn attribute<'a>(table: Table<'a>, number: u16) -> &'a pg_sys::FormData_pg_attribute {
+fn attribute<'a>(table: Table<'a>, number: u16) -> &'a pg_sys::FormData_pg_attribute {
     &table.attributes()[usize::from(number) - 1]
 }
 
 /// The first value of the time column that a rule keeps.
-unsafe fn cutoff(table: Table<'_>, time: u16, rule: &Rule, now: i64) -> i64 {
-    // SAFETY: the callers' contract.
+fn cutoff(table: Table<'_>, time: u16, rule: &Rule, now: i64) -> i64 {
+    // SAFETY: the table is open.
     unsafe {
         let attribute = attribute(table, time);
-        let base = pg_sys::getBaseType(attribute.atttypid);
+        let base = types::base(attribute.atttypid);
         let is_calendar = layout::is_calendar_type(base);
         let name = relation::attribute_name(attribute);
         match (is_calendar, rule.unit) {

@@ -135,10 +135,9 @@ unsafe fn columns(condition: *mut pg_sys::Node) -> Vec<i32> {
     }
 }
 
-unsafe fn refuse_column(table: Table<'_>, layout: &Layout, column: i32) -> ! {
+fn refuse_column(table: Table<'_>, layout: &Layout, column: i32) -> ! {
     let attributes = table.attributes();
-    // SAFETY: as above.
-    let name = |at: usize| unsafe { relation::attribute_name(&attributes[at]) };
+    let name = |at: usize| relation::attribute_name(&attributes[at]);
     let used = match usize::try_from(column) {
         Ok(0) => "the whole row".to_string(),
         Ok(column) => format!("column \"{}\"", name(column - 1)),

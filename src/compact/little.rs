@@ -22,10 +22,9 @@ const FEW_GONE: u32 = 16;
 /// Is there nothing new in a table that compact was done with, but rows of the tail on a few pages, and few rows that are gone from chunks? What leaves
 /// more behind than it looks, a fresh chunk, many rows that are gone, or something that VACUUM has to take away, is worth a compact.
 ///
-/// # Safety
 /// `table` must be open, `snapshot` be an active MVCC snapshot.
-pub unsafe fn is_little(table: Table<'_>, snapshot: Snapshot<'_>) -> bool {
-    // SAFETY: by contract.
+pub fn is_little(table: Table<'_>, snapshot: Snapshot<'_>) -> bool {
+    // SAFETY: the table is open, the snapshot valid.
     unsafe {
         let blocks = table.blocks();
         let most = MOST_PAGES.min(blocks / PART);
@@ -59,7 +58,7 @@ unsafe fn has_only_rows(
             (
                 classify(item.header, item.len, item.tid.offset),
                 tuple::body(item.header, item.len),
-                pg_sys::HeapTupleSatisfiesVisibility(&mut heap_tuple, snapshot.as_ptr(), buffer),
+                snapshot.sees(&mut heap_tuple, buffer),
             )
         };
         match kind {

@@ -94,9 +94,8 @@ pub struct Round<'a> {
 
 /// Merges chunks of a survey.
 ///
-/// # Safety
 /// `table` must be open with the lock of compact, `snapshot` active.
-pub unsafe fn round(
+pub fn round(
     table: Table<'_>,
     layout: &Layout,
     survey: &Survey,
@@ -104,7 +103,7 @@ pub unsafe fn round(
     merge: &Merge,
     snapshot: Snapshot<'_>,
 ) -> Result<Done, Broken> {
-    // SAFETY: by contract.
+    // SAFETY: the table is open, the snapshot valid.
     unsafe {
         let mut round = Round {
             target: Target::current(table),
@@ -140,7 +139,7 @@ pub unsafe fn round(
 }
 
 /// Deletes the header of a chunk, as one whose rows move on; false when somebody has locked or changed it or a row since it was opened.
-pub unsafe fn delete_header(table: Table<'_>, chunk: &Chunk, command: pg_sys::CommandId) -> bool {
+pub fn delete_header(table: Table<'_>, chunk: &Chunk, command: pg_sys::CommandId) -> bool {
     // SAFETY: the caller has just seen the header under its snapshot.
     unsafe {
         locks::with_whole_chunk(table, chunk.header.chunk, || {
@@ -153,33 +152,30 @@ pub unsafe fn delete_header(table: Table<'_>, chunk: &Chunk, command: pg_sys::Co
 
 impl Round<'_> {
     /// Takes a chunk into the round, unless somebody is at it.
-    unsafe fn claim(&mut self, at: usize) -> Result<bool, Broken> {
+    fn claim(&mut self, at: usize) -> Result<bool, Broken> {
         error::check_interrupts();
         let seen = &self.survey.chunks[at];
         if seen.damaged {
             return Ok(false);
         }
-        // SAFETY: the table is open, the snapshot active.
-        unsafe {
-            let table = self.target.table;
-            let source = match survey::open(table, self.layout, self.snapshot, seen) {
-                None => return Ok(false),
-                Some(opened) => opened.map_err(|damage| Broken {
-                    header: seen.tid,
-                    damage,
-                })?,
-            };
-            let claimed = delete_header(table, &source.reader.chunk, self.target.command);
-            if claimed {
-                if seen.one_series && seen.level > 0 {
-                    let level = self.own_levels.entry(&seen.first_key).or_default();
-                    *level = (*level).max(seen.level);
-                }
-                self.sources.push(source);
-                self.claimed.insert(at);
+        let table = self.target.table;
+        let source = match survey::open(table, self.layout, self.snapshot, seen) {
+            None => return Ok(false),
+            Some(opened) => opened.map_err(|damage| Broken {
+                header: seen.tid,
+                damage,
+            })?,
+        };
+        let claimed = delete_header(table, &source.reader.chunk, self.target.command);
+        if claimed {
+            if seen.one_series && seen.level > 0 {
+                let level = self.own_levels.entry(&seen.first_key).or_default();
+                *level = (*level).max(seen.level);
             }
-            Ok(claimed)
+            self.sources.push(source);
+            self.claimed.insert(at);
         }
+        Ok(claimed)
     }
 
     /// Names the source that is damaged.
@@ -203,9 +199,8 @@ impl Round<'_> {
     }
 
     /// Decides which series are entered under their keys, and claims what has to be merged for that.
-    unsafe fn decide(&mut self) -> Result<(), Broken> {
-        // SAFETY: by the contract of `round`.
-        let shared = unsafe { self.shared_spans() };
+    fn decide(&mut self) -> Result<(), Broken> {
+        let shared = self.shared_spans();
         let mut all = core::mem::take(&mut self.series);
         let mut work: Vec<_> = all.iter_mut().collect();
         work.sort_by(|a, b| a.0.cmp(b.0));
@@ -226,8 +221,7 @@ impl Round<'_> {
                     .is_none_or(|spans| !spans.iter().any(|other| other.overlaps(span)))
             };
             if series.own {
-                // SAFETY: as above.
-                unsafe { self.pull(series, &own, apart) }?;
+                self.pull(series, &own, apart)?;
             } else {
                 for run in &mut series.windows {
                     let others = shared.get(key).into_iter().flatten().copied();
@@ -282,7 +276,7 @@ impl Round<'_> {
     }
 
     /// What keyed chunks of several series, which are not in the round, hold of its series.
-    unsafe fn shared_spans(&self) -> FxHashMap<Vec<u8>, Vec<Span>> {
+    fn shared_spans(&self) -> FxHashMap<Vec<u8>, Vec<Span>> {
         let mut out: FxHashMap<Vec<u8>, Vec<Span>> = FxHashMap::default();
         let reach = self.series.iter();
         let reach: BTreeMap<&[u8], Span> = reach
@@ -302,9 +296,7 @@ impl Round<'_> {
             if !other || !may_share(seen, &self.span(at)) {
                 continue;
             }
-            // SAFETY: the table is open, the snapshot active.
-            let source =
-                unsafe { survey::open(self.target.table, self.layout, self.snapshot, seen) };
+            let source = survey::open(self.target.table, self.layout, self.snapshot, seen);
             match source.map(|source| source?.stored_spans(self.layout)) {
                 Some(Ok(spans)) => spans
                     .into_iter()
@@ -323,7 +315,7 @@ impl Round<'_> {
     }
 
     /// Claims the own chunks, sorted by time, that a long series overlaps, and small neighbours.
-    unsafe fn pull(
+    fn pull(
         &mut self,
         series: &mut Series,
         own: &[usize],
@@ -345,8 +337,7 @@ impl Round<'_> {
             && apart(&all)
             && inside.iter().all(|&at| self.survey.chunks[at].settled);
         for &at in inside {
-            // SAFETY: by the contract of `round`.
-            series.keyed = series.keyed && unsafe { self.claim(at) }?;
+            series.keyed = series.keyed && self.claim(at)?;
         }
         series.span = all;
         if !series.keyed {
@@ -360,8 +351,7 @@ impl Round<'_> {
                 && self.survey.chunks[at].settled
                 && apart(&all)
                 && self.windows.is_kept(all.max.saturating_sub(all.min))
-                // SAFETY: as above.
-                && unsafe { self.claim(at) }?;
+                && self.claim(at)?;
             if taken {
                 series.span = all;
             }
@@ -382,8 +372,7 @@ impl Round<'_> {
 
     /// Writes the new chunks, part by part.
     unsafe fn write(&mut self) -> Result<(), Broken> {
-        // SAFETY: the table is open.
-        let indexes = unsafe { SeriesIndexes::open(self.target.table) };
+        let indexes = SeriesIndexes::open(self.target.table);
         for part in self.parts() {
             // SAFETY: as above.
             unsafe { self.write_part(part, &indexes) }?;

@@ -15,11 +15,8 @@ pub struct Obstacle {
 }
 
 /// What keeps the rows of a table in its tail; `None` where they can be compressed.
-///
-/// # Safety
-/// `table` must be open with a lock.
-pub unsafe fn of(table: Table<'_>) -> Option<Obstacle> {
-    // SAFETY: by contract.
+pub fn of(table: Table<'_>) -> Option<Obstacle> {
+    // SAFETY: the table is open.
     unsafe {
         let layout = layout::of(table);
         let name = table.qualified_name();
@@ -60,82 +57,70 @@ pub unsafe fn of(table: Table<'_>) -> Option<Obstacle> {
 }
 
 /// Tells the owner of a table why its rows stay in the tail, if they do.
-///
-/// # Safety
-/// As `of`.
-pub unsafe fn tell(table: Table<'_>) {
-    // SAFETY: by contract.
-    unsafe {
-        if let Some(obstacle) = of(table) {
-            let name = table.name();
-            error::notice(
-                format!(
-                    "rows of table \"{name}\" stay uncompressed: {}",
-                    obstacle.reason
-                ),
-                &obstacle.remedy,
-            );
-        }
+pub fn tell(table: Table<'_>) {
+    if let Some(obstacle) = of(table) {
+        let name = table.name();
+        error::notice(
+            format!(
+                "rows of table \"{name}\" stay uncompressed: {}",
+                obstacle.reason
+            ),
+            &obstacle.remedy,
+        );
     }
 }
 
 /// What an index has against chunks.
-unsafe fn of_index(table: Table<'_>, index: Index<'_>) -> Option<Obstacle> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let form = index.form();
-        let name = index.name();
-        if form.indisexclusion {
-            return Some(Obstacle {
-                reason: format!("exclusion constraint \"{name}\" cannot look into chunks"),
-                remedy: "Do without the constraint.".into(),
-            });
-        }
-        let series = layout::series_indexes(table);
-        if !form.indisunique || layout::series_index_of_key(index, &series).is_some() {
-            return None;
-        }
-        if !layout::is_plain_key(index) {
-            return Some(Obstacle {
+fn of_index(table: Table<'_>, index: Index<'_>) -> Option<Obstacle> {
+    let form = index.form();
+    let name = index.name();
+    if form.indisexclusion {
+        return Some(Obstacle {
+            reason: format!("exclusion constraint \"{name}\" cannot look into chunks"),
+            remedy: "Do without the constraint.".into(),
+        });
+    }
+    let series = layout::series_indexes(table);
+    if !form.indisunique || layout::series_index_of_key(index, &series).is_some() {
+        return None;
+    }
+    if !layout::is_plain_key(index) {
+        return Some(Obstacle {
                 reason: format!(
                     "unique index \"{name}\" has a predicate, an expression or NULLS NOT DISTINCT, and cannot look into chunks"
                 ),
                 remedy: "Make the key one of plain columns with the time column among them.".into(),
             });
-        }
-        let stated = layout::of(table);
-        let lacking: Vec<String> = columns_of(table, &stated)
-            .into_iter()
-            .filter(|(number, _)| !layout::index_columns(index).contains(number))
-            .map(|(_, name)| format!("\"{name}\""))
-            .collect();
-        if stated.time.is_none() || lacking.is_empty() {
-            return Some(Obstacle {
-                reason: format!("key \"{name}\" has no series index of its columns"),
-                remedy: "CREATE INDEX … USING varve (series, time), of columns of the key.".into(),
-            });
-        }
-        Some(Obstacle {
+    }
+    let stated = layout::of(table);
+    let lacking: Vec<String> = columns_of(table, &stated)
+        .into_iter()
+        .filter(|(number, _)| !layout::index_columns(index).contains(number))
+        .map(|(_, name)| format!("\"{name}\""))
+        .collect();
+    if stated.time.is_none() || lacking.is_empty() {
+        return Some(Obstacle {
+            reason: format!("key \"{name}\" has no series index of its columns"),
+            remedy: "CREATE INDEX … USING varve (series, time), of columns of the key.".into(),
+        });
+    }
+    Some(Obstacle {
             reason: format!(
                 "key \"{name}\" lacks {}, by which rows of chunks are found",
                 lacking.join(", ")
             ),
             remedy: "Put the series and the time column into the key, as in PRIMARY KEY (series, time), or do without it.".into(),
         })
-    }
 }
 
 /// Numbers and names of the layout's columns.
-unsafe fn columns_of(table: Table<'_>, layout: &layout::Layout) -> Vec<(u16, String)> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let attributes = table.attributes();
-        let numbers = layout.keys.iter().chain(layout.time.iter());
-        numbers
-            .map(|&number| {
-                let attribute = &attributes[usize::from(number) - 1];
-                (number, relation::attribute_name(attribute))
-            })
-            .collect()
-    }
+fn columns_of(table: Table<'_>, layout: &layout::Layout) -> Vec<(u16, String)> {
+    let attributes = table.attributes();
+    let numbers = layout.keys.iter().chain(layout.time.iter());
+    numbers
+        .map(|&number| {
+            let attribute = &attributes[usize::from(number) - 1];
+            (number, relation::attribute_name(attribute))
+        })
+        .collect()
 }

@@ -28,32 +28,28 @@ const ENTRY_LENGTH: u16 = 0x1fff;
 
 /// The indexes of a table that would be much smaller if they were built again. Others than btrees and series indexes are not judged.
 ///
-/// # Safety
 /// `table` must be open with a lock, the snapshot be active.
-pub unsafe fn bloated(table: Table<'_>, snapshot: Snapshot<'_>) -> Vec<pg_sys::Oid> {
-    // SAFETY: by contract.
-    unsafe {
-        if !vacuum::may_truncate(table) {
-            return Vec::new();
-        }
-        let series = layout::index_am();
-        table
-            .index_oids()
-            .into_iter()
-            .filter(|&oid| {
-                let index = OpenIndex::open(oid, LockMode::AccessShare);
-                let index = index.rel();
-                let class = index.class();
-                [pg_sys::BTREE_AM_OID, series].contains(&class.relam)
-                    && index.form().indisvalid
-                    && is_bloated(table, index, snapshot)
-            })
-            .collect()
+pub fn bloated(table: Table<'_>, snapshot: Snapshot<'_>) -> Vec<pg_sys::Oid> {
+    if !vacuum::may_truncate(table) {
+        return Vec::new();
     }
+    let series = layout::index_am();
+    table
+        .index_oids()
+        .into_iter()
+        .filter(|&oid| {
+            let index = OpenIndex::open(oid, LockMode::AccessShare);
+            let index = index.rel();
+            let class = index.class();
+            [pg_sys::BTREE_AM_OID, series].contains(&class.relam)
+                && index.form().indisvalid
+                && is_bloated(table, index, snapshot)
+        })
+        .collect()
 }
 
-unsafe fn is_bloated(table: Table<'_>, index: Index<'_>, snapshot: Snapshot<'_>) -> bool {
-    // SAFETY: the caller's contract.
+fn is_bloated(table: Table<'_>, index: Index<'_>, snapshot: Snapshot<'_>) -> bool {
+    // SAFETY: the relations are open, the snapshot valid.
     unsafe {
         let pages = u64::from(index.blocks());
         let total = u64::from(table.blocks()) + pages;
@@ -70,9 +66,9 @@ unsafe fn is_bloated(table: Table<'_>, index: Index<'_>, snapshot: Snapshot<'_>)
 }
 
 /// Pages of an index that is built of the entries that there are; what equal ones would save is left out.
-unsafe fn needed_pages(index: Index<'_>, snapshot: Snapshot<'_>) -> u64 {
+fn needed_pages(index: Index<'_>, snapshot: Snapshot<'_>) -> u64 {
     let mut bytes = 0;
-    // SAFETY: the caller's contract; each tuple stays until the next one is asked for.
+    // SAFETY: the index is open, the snapshot valid; each tuple stays until the next one is asked for.
     unsafe {
         let mut entries = EntryScan::begin(index, snapshot, 0);
         entries.restart(&[]);
@@ -88,13 +84,9 @@ unsafe fn needed_pages(index: Index<'_>, snapshot: Snapshot<'_>) -> u64 {
 }
 
 /// `rebuild`, where the table may be damaged: what is wrong is returned, and the transaction must be rolled back then.
-///
-/// # Safety
-/// As `rebuild`.
-pub unsafe fn try_rebuild(table: Table<'_>, index: pg_sys::Oid) -> Result<(), String> {
+pub fn try_rebuild(table: Table<'_>, index: pg_sys::Oid) -> Result<(), String> {
     let body = std::panic::AssertUnwindSafe(move || {
-        // SAFETY: by contract.
-        unsafe { rebuild(table, index) };
+        rebuild(table, index);
         Ok(())
     });
     PgTryBuilder::new(body)
@@ -112,10 +104,9 @@ pub unsafe fn try_rebuild(table: Table<'_>, index: pg_sys::Oid) -> Result<(), St
 /// Builds an index of an open table again unless somebody is at the table or the index: next time. Readers wait for the index, and writers for
 /// the table, until the transaction ends.
 ///
-/// # Safety
 /// Must run in a transaction of its own, with an active snapshot.
-unsafe fn rebuild(table: Table<'_>, index: pg_sys::Oid) {
-    // SAFETY: by contract; nothing of the index stays open.
+fn rebuild(table: Table<'_>, index: pg_sys::Oid) {
+    // SAFETY: the table is open; nothing of the index stays open.
     unsafe {
         let free = |oid, lock: LockMode| pg_sys::ConditionalLockRelationOid(oid, lock.as_raw());
         if !free(table.oid(), LockMode::Share)

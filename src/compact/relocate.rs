@@ -14,8 +14,8 @@ use crate::pg::error;
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
+use crate::pg::BLCKSZ;
 use crate::table::next_version;
-use pgrx::pg_sys;
 use std::rc::Rc;
 use varve_columns::tuple::tid::MAX_HEADER_OFFSET;
 
@@ -23,7 +23,7 @@ use varve_columns::tuple::tid::MAX_HEADER_OFFSET;
 const ROUND_TUPLES: u64 = 8_192;
 
 /// What tuples can take of a page.
-pub const PAGE_BYTES: u64 = pg_sys::BLCKSZ as u64 - 24;
+pub const PAGE_BYTES: u64 = BLCKSZ as u64 - 24;
 /// A file of so many pages is made as small as it can be.
 const SMALL_PAGES: u64 = 64;
 /// What moves gives back so many times as much, or more.
@@ -36,10 +36,7 @@ const FILLED_PART: u64 = 8;
 /// else lies there, and VACUUM will cut off what they leave. It cuts off a sixteenth of the file or more. Where less is gained chunks stay
 /// where they are, or those of a table that changes all the time would be moved for ever. So do those above holes that the next chunks
 /// fill, and more than `most_bytes` of a large file, unless twice as much is gained.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn cut(table: Table<'_>, survey: &Survey, most_bytes: u64) -> Option<u32> {
+pub fn cut(table: Table<'_>, survey: &Survey, most_bytes: u64) -> Option<u32> {
     let headers = survey.chunks.len() as u64;
     let needed = survey
         .live_bytes
@@ -158,9 +155,8 @@ fn is_above(seen: &Seen, cut: u32) -> bool {
 
 /// Moves chunks that reach beyond page `cut`; returns those that cannot be read, too, which stay.
 ///
-/// # Safety
 /// `table` must be open with the lock of compact, `snapshot` active.
-pub unsafe fn round(
+pub fn round(
     table: Table<'_>,
     survey: &Survey,
     snapshot: Snapshot<'_>,
@@ -168,7 +164,7 @@ pub unsafe fn round(
 ) -> (Done, Vec<(Tid, Damage)>) {
     let mut done = Done::default();
     let mut damaged = Vec::new();
-    // SAFETY: by contract.
+    // SAFETY: the table is open, the snapshot valid.
     unsafe {
         let target = Target::current(table);
         let indexes = SeriesIndexes::open(table);
@@ -210,13 +206,13 @@ pub unsafe fn round(
 type Contents = (Rc<Reader>, Vec<u8>);
 
 /// A chunk as a survey has seen it, if it still is and has rows, with its payload.
-unsafe fn read(
+fn read(
     table: Table<'_>,
     seen: &Seen,
     snapshot: Snapshot<'_>,
     indexes: &SeriesIndexes,
 ) -> Option<Result<Contents, Damage>> {
-    // SAFETY: the caller's contract.
+    // SAFETY: the table is open, the snapshot valid.
     let reader = match unsafe { chunk_cache::try_reader_at(table, seen.tid, snapshot) }? {
         Ok(reader) => reader,
         Err(damage) => return Some(Err(damage)),

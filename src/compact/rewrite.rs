@@ -23,7 +23,7 @@ use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
-use pgrx::pg_sys;
+use crate::pg::Datum;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use varve_columns::chunk::{self, Options, Tier};
@@ -56,8 +56,7 @@ pub unsafe fn copy_chunk(
 ) -> u32 {
     let mut opened = Vec::new();
     for version in versions {
-        // SAFETY: by contract.
-        let version_opened = unsafe { open(table, version.at) };
+        let version_opened = open(table, version.at);
         let header = &version_opened.reader.chunk.header;
         if !(header.has(FLAG_TOMBSTONE) && version.settled) {
             opened.push(version_opened);
@@ -73,8 +72,7 @@ pub unsafe fn copy_chunk(
         return 0;
     };
     let chunk = &source.reader.chunk;
-    // SAFETY: by contract.
-    unsafe { chunk_marker::mark(new) };
+    chunk_marker::mark(new);
     // SAFETY: by contract.
     let result = unsafe { copy_payload(table, source, pages) };
     let (statics, birth) = match result {
@@ -118,8 +116,8 @@ pub unsafe fn copy_chunk(
     opened.iter().map(left).min().unwrap_or(0)
 }
 
-unsafe fn open(table: Table<'_>, at: Tid) -> Opened {
-    // SAFETY: the caller's contract; the page stays pinned while the chunk is opened.
+fn open(table: Table<'_>, at: Tid) -> Opened {
+    // SAFETY: the table is open; the page stays pinned while the chunk is opened.
     unsafe {
         let mut cursor = PageCursor::new(table);
         let found = cursor
@@ -216,7 +214,7 @@ unsafe fn copy_payload(
 }
 
 /// Was a column with a default added after the chunk was written?
-unsafe fn lacks_missing_values(table: Table<'_>, chunk: &Chunk) -> bool {
+fn lacks_missing_values(table: Table<'_>, chunk: &Chunk) -> bool {
     let attributes = table.attributes();
     attributes
         .iter()
@@ -225,12 +223,12 @@ unsafe fn lacks_missing_values(table: Table<'_>, chunk: &Chunk) -> bool {
 }
 
 /// All columns that the table has now, in the order of rows that the chunk has.
-unsafe fn encode_again(table: Table<'_>, reader: &Rc<Reader>) -> chunk::Encoded {
-    // SAFETY: the caller's contract; values are of the table's descriptor.
+fn encode_again(table: Table<'_>, reader: &Rc<Reader>) -> chunk::Encoded {
+    // SAFETY: the table is open; values are of the table's descriptor.
     unsafe {
         let descriptor = table.descriptor();
         let natts = descriptor.len();
-        let mut values = vec![pg_sys::Datum::from(0usize); natts];
+        let mut values = vec![Datum::from(0usize); natts];
         let mut nulls = vec![true; natts];
         let mut rows = RowSet::new(descriptor);
         for row in 0..reader.rows() {

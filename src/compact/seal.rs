@@ -22,12 +22,8 @@ use pgrx::pg_sys;
 const ROUND_PAGES: u32 = 1 << 17;
 
 /// May the tail of a table be sealed at all?
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn is_allowed(table: Table<'_>, layout: &Layout) -> bool {
-    // SAFETY: by contract.
-    let stays = unsafe { layout::keeps_rows_in_tail(table) || layout::loses_unique_index(table) };
+pub fn is_allowed(table: Table<'_>, layout: &Layout) -> bool {
+    let stays = layout::keeps_rows_in_tail(table) || layout::loses_unique_index(table);
     let has_columns = table.descriptor().len() > 0;
     !stays && (layout.time.is_some() || guc::compresses_everything() && has_columns)
 }
@@ -35,16 +31,15 @@ pub unsafe fn is_allowed(table: Table<'_>, layout: &Layout) -> bool {
 /// Seals rows from page `start` on, of `pages` only where these are given (ascending); returns what was done and the page to go on with,
 /// if any.
 ///
-/// # Safety
 /// `table` must be open with the lock of compact, `snapshot` active.
-pub unsafe fn round(
+pub fn round(
     table: Table<'_>,
     layout: &Layout,
     snapshot: Snapshot<'_>,
     start: u32,
     pages: Option<&[u32]>,
 ) -> (Done, Option<u32>) {
-    // SAFETY: by contract.
+    // SAFETY: the table is open, the snapshot valid.
     unsafe {
         let target = Target::current(table);
         let blocks = table.blocks();
@@ -102,11 +97,7 @@ unsafe fn visible_rows(
                 unsafe {
                     let mut heap_tuple = item.to_heap_tuple(table.oid());
                     classify(item.header, item.len, item.tid.offset) == TupleKind::Row
-                        && pg_sys::HeapTupleSatisfiesVisibility(
-                            &mut heap_tuple,
-                            snapshot.as_ptr(),
-                            buffer,
-                        )
+                        && snapshot.sees(&mut heap_tuple, buffer)
                 }
             })
             .map(|item| {

@@ -9,7 +9,7 @@ use crate::chunk::read::{Chunk, Damage};
 use crate::chunk::reader::Reader;
 use crate::chunk::row_set::{append, integer_at, put_ordered, RowSet};
 use crate::pg::error;
-use pgrx::pg_sys;
+use crate::pg::FormData_pg_attribute;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use varve_columns::column::{Column, Kind};
@@ -127,7 +127,7 @@ impl Source {
         &self.reader.chunk
     }
 
-    fn attributes(&self) -> &[pg_sys::FormData_pg_attribute] {
+    fn attributes(&self) -> &[FormData_pg_attribute] {
         self.chunk().table().attributes()
     }
 

@@ -20,6 +20,7 @@ use crate::pg::file_end;
 use crate::pg::rounds::Rounds;
 use crate::pg::tid::Tid;
 use crate::pg::vacuum;
+use crate::pg::BLCKSZ;
 use crate::scan::headers;
 use crate::table::locks::{self, Mover};
 use crate::table::quiet;
@@ -75,7 +76,7 @@ pub unsafe fn run(rounds: &mut Rounds, watch: &dyn Watch) -> Work {
     };
     Work {
         rows,
-        bytes: u64::from(before.saturating_sub(after)) * u64::from(pgrx::pg_sys::BLCKSZ),
+        bytes: u64::from(before.saturating_sub(after)) * u64::from(BLCKSZ),
         gave_way,
         has_dead,
     }
@@ -148,9 +149,7 @@ impl Compaction<'_> {
     fn tail_pages(&self) -> Option<Vec<u32>> {
         // SAFETY: a round's table and snapshot.
         unsafe {
-            let places = self
-                .rounds
-                .run(|table, snapshot| headers::places(table, snapshot));
+            let places = self.rounds.run(headers::places);
             places.map(|places| places.tail)
         }
     }
@@ -409,9 +408,7 @@ impl Compaction<'_> {
     fn rebuild_indexes(&mut self) -> Step {
         // SAFETY: a round's table and snapshot; each index is built in a round of its own.
         unsafe {
-            let bloated = self
-                .rounds
-                .run(|table, snapshot| reindex::bloated(table, snapshot));
+            let bloated = self.rounds.run(reindex::bloated);
             for index in bloated {
                 self.give_way()?;
                 let built = self

@@ -139,9 +139,8 @@ impl Survey {
     /// Surveys an open table. `unentered` are headers that may be there, and that no series index leads to, on pages with a bit in the
     /// visibility map; all pages are walked over where they are not known. Of what is known from `before` only the changes are looked at.
     ///
-    /// # Safety
     /// `snapshot` must be an active MVCC snapshot, and the table have been locked against VACUUM by others since `before`.
-    pub unsafe fn take(
+    pub fn take(
         table: Table<'_>,
         layout: &Layout,
         snapshot: Snapshot<'_>,
@@ -149,7 +148,7 @@ impl Survey {
         before: Option<Before>,
     ) -> Survey {
         let mut survey = Survey::default();
-        // SAFETY: by contract.
+        // SAFETY: the table is open, the snapshot valid.
         unsafe {
             survey.blocks = table.blocks();
             let horizon = pg_sys::GetOldestNonRemovableTransactionId(table.as_ptr());
@@ -248,11 +247,7 @@ impl Survey {
                     let mut heap_tuple = item.to_heap_tuple(table.oid());
                     (
                         classify(item.header, item.len, item.tid.offset),
-                        pg_sys::HeapTupleSatisfiesVisibility(
-                            &mut heap_tuple,
-                            snapshot.as_ptr(),
-                            buffer,
-                        ),
+                        snapshot.sees(&mut heap_tuple, buffer),
                     )
                 };
                 if !visible {
@@ -420,8 +415,7 @@ unsafe fn describe(
         in_layout,
         outdated: !tombstone && chunk.format() < FORMAT_VERSION.min(VERSION),
         tombstone,
-        // SAFETY: a horizon.
-        settled: unsafe { notes::is_settled(chunk, horizon) },
+        settled: notes::is_settled(chunk, horizon),
         has_successors: chunk.map.has_successors(),
         damaged: false,
         first_key,
@@ -501,15 +495,14 @@ fn keys_at(chunk: &Chunk, layout: &Layout, row: u32) -> Result<Vec<Column>, Dama
 
 /// The source of a chunk that a survey has seen, if it is still what it was; or what is wrong with it.
 ///
-/// # Safety
 /// `table` must be open for writing, `snapshot` active.
-pub unsafe fn open(
+pub fn open(
     table: Table<'_>,
     layout: &Layout,
     snapshot: Snapshot<'_>,
     seen: &Seen,
 ) -> Option<Result<Source, Damage>> {
-    // SAFETY: by contract.
+    // SAFETY: the table is open, the snapshot valid.
     unsafe {
         match chunk_cache::try_reader_at(table, seen.tid, snapshot)? {
             Ok(reader) if reader.chunk.header.chunk != seen.chunk => None,

@@ -16,7 +16,7 @@ use crate::pg::relation::{Open, Table};
 use crate::pg::replication;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
-use crate::pg::transaction::{Access, PerTransaction};
+use crate::pg::transaction::{self, Access, PerTransaction};
 use crate::table::locks::{self, Mover};
 use pgrx::pg_sys;
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,10 +27,7 @@ thread_local! {
 }
 
 /// Remembers a row of the tail that was written at `at`.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn note(table: Table<'_>, at: Tid) {
+pub fn note(table: Table<'_>, at: Tid) {
     if guc::is_torture() {
         let key = (table.oid(), table.file_number());
         let key = (key.0.to_u32(), key.1.to_u32());
@@ -46,7 +43,7 @@ pub fn seal() {
     }
     // SAFETY: inside a transaction. Rows of this very command could not be deleted, and toasted values are read by a snapshot.
     unsafe {
-        pg_sys::CommandCounterIncrement();
+        transaction::next_command();
         pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
         for ((table, file), rows) in written {
             let oid = pg_sys::Oid::from(table);
@@ -61,8 +58,8 @@ pub fn seal() {
     }
 }
 
-unsafe fn seal_rows(table: Table<'_>, written: BTreeSet<Tid>) {
-    // SAFETY: the caller's contract.
+fn seal_rows(table: Table<'_>, written: BTreeSet<Tid>) {
+    // SAFETY: the table is open.
     unsafe {
         let layout = layout::of(table);
         if !seal::is_allowed(table, &layout) || replication::is_streamed(table) {
@@ -97,8 +94,8 @@ unsafe fn living(table: Table<'_>, at: Tid) -> Option<pg_sys::HeapTuple> {
         let lives = cursor.locked(|_| {
             let now = Snapshot::now();
             classify(item.header, item.len, at.offset) == TupleKind::Row
-                && pg_sys::TransactionIdIsCurrentTransactionId(crate::pg::tuple::xmin(item.header))
-                && pg_sys::HeapTupleSatisfiesVisibility(&mut found, now.as_ptr(), buffer)
+                && transaction::is_current(crate::pg::tuple::xmin(item.header))
+                && now.sees(&mut found, buffer)
         });
         lives.then(|| pg_sys::heap_copytuple(&mut found))
     }

@@ -5,7 +5,8 @@ use super::expire::{Span, Unit};
 use crate::catalog::layout::{is_calendar_type, Layout};
 use crate::pg::error;
 use crate::pg::relation::Table;
-use pgrx::pg_sys;
+use crate::pg::types;
+use crate::pg::Oid;
 use rustc_hash::FxHashMap;
 use std::sync::OnceLock;
 
@@ -59,10 +60,10 @@ const RUN_ROWS: u64 = 512;
 /// The same where rows are going to expire.
 const KEPT_RUN_ROWS: u64 = 16;
 
-static RETENTION: OnceLock<fn(pg_sys::Oid) -> Vec<Kept>> = OnceLock::new();
+static RETENTION: OnceLock<fn(Oid) -> Vec<Kept>> = OnceLock::new();
 
 /// Says once who knows the retention rules of a table.
-pub fn ask_for_retention(source: fn(pg_sys::Oid) -> Vec<Kept>) {
+pub fn ask_for_retention(source: fn(Oid) -> Vec<Kept>) {
     let _ = RETENTION.set(source);
 }
 
@@ -101,20 +102,17 @@ impl Window {
 }
 
 impl Windows {
-    /// # Safety
-    /// `table` must be open, in a transaction.
-    pub unsafe fn of(table: Table<'_>, layout: &Layout) -> Windows {
+    pub fn of(table: Table<'_>, layout: &Layout) -> Windows {
         let Some(time) = layout.time else {
             return Windows::new(Vec::new(), &[]);
         };
-        // SAFETY: by contract; a look-up of the column's type.
-        let (base, kept) = unsafe {
+        let (base, kept) = {
             let attribute = &table.attributes()[usize::from(time) - 1];
-            let base = pg_sys::getBaseType(attribute.atttypid);
+            let base = types::base(attribute.atttypid);
             (base, RETENTION.get().map(|ask| ask(table.oid())))
         };
         let kept = kept.unwrap_or_default();
-        if base == pg_sys::DATEOID {
+        if base == types::DATEOID {
             let days: Vec<i64> = kept
                 .iter()
                 .map(|(keep, _)| about_us(keep) / DAY_US)

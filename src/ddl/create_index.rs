@@ -108,7 +108,7 @@ unsafe fn look_at_table(index: *mut pg_sys::IndexStmt) {
 }
 
 /// A series index of a table of another access method does what a btree does, as after ALTER TABLE … SET ACCESS METHOD.
-unsafe fn note_plain(table: Table<'_>) {
+fn note_plain(table: Table<'_>) {
     error::notice(
             format!(
                 "series index on table \"{}\" is a plain btree, since the table does not use the access method varve",
@@ -118,17 +118,14 @@ unsafe fn note_plain(table: Table<'_>) {
         );
 }
 
-unsafe fn note_ordinary(table: Table<'_>) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        if access_method::is_varve(table) && keys::may_have_chunks(table) {
-            error::notice(
+fn note_ordinary(table: Table<'_>) {
+    if access_method::is_varve(table) && keys::may_have_chunks(table) {
+        error::notice(
                 format!(
                     "index on varve table \"{}\" covers rows that are not compressed, and is not used by queries",
                     table.name()
                 ),
                 "Chunks are found by a series index: CREATE INDEX ON t USING varve (key, time).",
             );
-        }
     }
 }

@@ -41,19 +41,16 @@ pub unsafe fn concerned(statement: *mut pg_sys::Node, seen: &Seen) -> BTreeSet<u
 pub fn tell(tables: BTreeSet<u32>) {
     for table in tables {
         if let Some(open) = existing::open_varve(pg_sys::Oid::from(table)) {
-            // SAFETY: the table is open.
-            unsafe {
-                // One that is about to go is told of when it has gone.
-                if !open.rel().is_temporary() && !layout::loses_unique_index(open.rel()) {
-                    obstacle::tell(open.rel());
-                }
+            // One that is about to go is told of when it has gone.
+            if !open.rel().is_temporary() && !layout::loses_unique_index(open.rel()) {
+                obstacle::tell(open.rel());
             }
         }
     }
 }
 
 /// Does the index keep two rows apart?
-unsafe fn is_key(index: pg_sys::Oid) -> bool {
+fn is_key(index: pg_sys::Oid) -> bool {
     let index = OpenIndex::open(index, LockMode::AccessShare);
     let form = index.rel().form();
     relation::access_method(index.rel().oid()) != Some(layout::index_am())

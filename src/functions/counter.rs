@@ -7,7 +7,7 @@
 //! samples, else by half an average distance; and a counter not further back than to where it would have been zero.
 use super::fcinfo::{guarded, null, sql_function, Fcinfo};
 use super::points::{seconds, state, Parameters, Point};
-use pgrx::pg_sys::Datum;
+use crate::pg::Datum;
 
 /// How far an edge of the range may be from a sample, in average distances, to be extrapolated to.
 const EXTRAPOLATION_LIMIT: f64 = 1.1;

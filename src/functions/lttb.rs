@@ -7,7 +7,7 @@ use super::composite::{float, result_array};
 use super::errors::{invalid, raise, Code};
 use super::fcinfo::{arg_opt, guarded, null, raw_arg, sql_function, Fcinfo};
 use super::points::{state, transition, Parameters, Point};
-use pgrx::pg_sys::Datum;
+use crate::pg::Datum;
 
 /// # Safety
 /// `fcinfo` is a transition call; must run inside a guarded entry point.

@@ -8,7 +8,7 @@ use super::fcinfo::{
     arg_opt, guarded, null, plain_text_bytes, raw_arg, sql_function, text_bytes, Fcinfo,
 };
 use super::points::{state, transition, Parameters, Point};
-use pgrx::pg_sys::Datum;
+use crate::pg::Datum;
 
 const LOCF: i64 = 0;
 const LINEAR: i64 = 1;

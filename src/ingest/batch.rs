@@ -19,7 +19,7 @@ use crate::pg::relation::{Open, Table};
 use crate::pg::replication;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
-use crate::pg::transaction::{Access, PerTransaction};
+use crate::pg::transaction::{self, Access, PerTransaction};
 use crate::pg::wake;
 use crate::table::statements;
 use crate::unique::batch as entering;
@@ -126,44 +126,28 @@ pub fn leave_copy() {
 }
 
 /// Is a row that the executor inserts under `command` to be collected?
-///
-/// # Safety
-/// `table` must be open for writing.
-pub unsafe fn collects(table: Table<'_>, command: pg_sys::CommandId) -> bool {
+pub fn collects(table: Table<'_>, command: pg_sys::CommandId) -> bool {
     let is_approved = STATE.with_borrow(|state| state.approved.last() == Some(&Some(command)));
-    // SAFETY: by contract.
-    is_approved && unsafe { collects_all(table, command) }
+    is_approved && collects_all(table, command)
 }
 
 /// May the rows that a statement brings into `table` under `command`, a COPY for example, be collected?
-///
-/// # Safety
-/// `table` must be open for writing.
-pub unsafe fn collects_all(table: Table<'_>, command: pg_sys::CommandId) -> bool {
-    // SAFETY: by contract.
-    unsafe { ask(table, command, || accepts(table)) }
+pub fn collects_all(table: Table<'_>, command: pg_sys::CommandId) -> bool {
+    ask(table, command, || accepts(table))
 }
 
 /// Is a row that core inserts under `command` by itself, into a table that the statement makes and fills, to be collected?
-///
-/// # Safety
-/// `table` must be open for writing.
-pub unsafe fn fills(table: Table<'_>, command: pg_sys::CommandId, options: i32) -> bool {
+pub fn fills(table: Table<'_>, command: pg_sys::CommandId, options: i32) -> bool {
     // A COPY whose rows go one by one may have its reasons.
     let is_of_copy = |state: &State| state.copies.last() == Some(&state.approved.len());
     if options & pg_sys::HEAP_INSERT_SKIP_FSM as i32 == 0 || STATE.with_borrow(is_of_copy) {
         return false;
     }
-    // SAFETY: by contract.
-    unsafe { ask(table, command, || fresh::accepts(table, options)) }
+    ask(table, command, || fresh::accepts(table, options))
 }
 
 /// Asks once for a statement.
-unsafe fn ask(
-    table: Table<'_>,
-    command: pg_sys::CommandId,
-    question: impl FnOnce() -> bool,
-) -> bool {
+fn ask(table: Table<'_>, command: pg_sys::CommandId, question: impl FnOnce() -> bool) -> bool {
     let asked = (table.oid(), command);
     let known = STATE.with_borrow(|state| state.answers.get(&asked).copied());
     known.unwrap_or_else(|| {
@@ -174,25 +158,22 @@ unsafe fn ask(
 }
 
 /// Does nothing about the table need rows with real TIDs at once?
-unsafe fn accepts(table: Table<'_>) -> bool {
-    // SAFETY: the caller's contract.
-    unsafe {
-        table.class().relkind as u8 == pg_sys::RELKIND_RELATION
-            && !replication::is_streamed(table)
-            && !has_insert_triggers(table)
-            && !ancestors_watch_inserts(table)
-            && indexes_allow(table)
-            && !layout::keeps_rows_in_tail(table)
-            && !layout::loses_unique_index(table)
-            && (layout::of(table).time.is_some()
-                || guc::compresses_everything() && table.descriptor().len() > 0)
-    }
+fn accepts(table: Table<'_>) -> bool {
+    table.class().relkind as u8 == pg_sys::RELKIND_RELATION
+        && !replication::is_streamed(table)
+        && !has_insert_triggers(table)
+        && !ancestors_watch_inserts(table)
+        && indexes_allow(table)
+        && !layout::keeps_rows_in_tail(table)
+        && !layout::loses_unique_index(table)
+        && (layout::of(table).time.is_some()
+            || guc::compresses_everything() && table.descriptor().len() > 0)
 }
 
 /// Are the indexes, but for series indexes, unique ones whose keys a batch can enter, or ordinary ones that no plan can be using? As long as
 /// a table could get no chunks, plans use these, and only compact waits for such plans; marks tell that it has, or had no need to.
-unsafe fn indexes_allow(table: Table<'_>) -> bool {
-    // SAFETY: the caller's contract.
+fn indexes_allow(table: Table<'_>) -> bool {
+    // SAFETY: the table is open.
     unsafe {
         let has_keys = layout::has_constraint_index(table);
         if has_keys && !entering::takes_batches(table) {
@@ -204,7 +185,7 @@ unsafe fn indexes_allow(table: Table<'_>) -> bool {
     }
 }
 
-unsafe fn has_insert_triggers(table: Table<'_>) -> bool {
+fn has_insert_triggers(table: Table<'_>) -> bool {
     table.triggers().is_some_and(|triggers| {
         triggers.trig_insert_before_row
             || triggers.trig_insert_after_row
@@ -215,17 +196,14 @@ unsafe fn has_insert_triggers(table: Table<'_>) -> bool {
 }
 
 /// Statement triggers of the partitioned tables above may look at the rows.
-unsafe fn ancestors_watch_inserts(table: Table<'_>) -> bool {
-    // SAFETY: the caller's contract; ancestors of an open partition exist.
-    unsafe {
-        if !table.class().relispartition {
-            return false;
-        }
-        table.partition_ancestors().into_iter().any(|oid| {
-            let parent = Open::table(oid, LockMode::AccessShare);
-            has_insert_triggers(parent.rel())
-        })
+fn ancestors_watch_inserts(table: Table<'_>) -> bool {
+    if !table.class().relispartition {
+        return false;
     }
+    table.partition_ancestors().into_iter().any(|oid| {
+        let parent = Open::table(oid, LockMode::AccessShare);
+        has_insert_triggers(parent.rel())
+    })
 }
 
 /// Takes a row into the table's batch; writes batches when they outgrow `varve.batch_memory`.
@@ -243,7 +221,7 @@ pub unsafe fn collect(
         let name = Name {
             table: table.oid(),
             command,
-            sub: pg_sys::GetCurrentSubTransactionId(),
+            sub: transaction::part(),
             options,
         };
         let full = STATE.with_borrow_mut(|state| {
@@ -280,32 +258,22 @@ fn flush_largest() {
 
 /// The end of a bulk load into a table: writes what waits for it. COPY into a partitioned table says so each time that it turns
 /// from one partition to others; its end is told by `leave_copy`.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn finish_table(table: Table<'_>) {
-    // SAFETY: by contract.
-    unsafe {
-        let is_part = table.class().relispartition;
-        if !(is_part && STATE.with_borrow(|state| !state.copies.is_empty())) {
-            flush_table(table);
-        }
+pub fn finish_table(table: Table<'_>) {
+    let is_part = table.class().relispartition;
+    if !(is_part && STATE.with_borrow(|state| !state.copies.is_empty())) {
+        flush_table(table);
     }
 }
 
 /// Writes what waits for a table.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn flush_table(table: Table<'_>) {
+pub fn flush_table(table: Table<'_>) {
     let oid = table.oid();
     flush_where(|batch| batch.name.table == oid);
 }
 
 /// Writes everything that waits in the current subtransaction.
 pub fn flush_all() {
-    // SAFETY: inside a transaction.
-    let sub = unsafe { pg_sys::GetCurrentSubTransactionId() };
+    let sub = transaction::part();
     flush_where(|batch| batch.name.sub == sub);
 }
 
@@ -323,10 +291,7 @@ fn flush_where(wanted: impl Fn(&Batch) -> bool) {
 }
 
 /// Writes the table's batch if a scan with `snapshot` must see it.
-///
-/// # Safety
-/// `table` must be open, `snapshot` null or valid.
-pub unsafe fn flush_before_scan(table: Table<'_>, snapshot: Snapshot<'_>) {
+pub fn flush_before_scan(table: Table<'_>, snapshot: Snapshot<'_>) {
     let oid = table.oid();
     let horizon = if !snapshot.is_mvcc() {
         pg_sys::CommandId::MAX
@@ -343,8 +308,7 @@ fn write(batch: Batch) {
     if batch.rows.rows == 0 {
         return;
     }
-    // SAFETY: inside a transaction.
-    if batch.name.sub != unsafe { pg_sys::GetCurrentSubTransactionId() } {
+    if batch.name.sub != transaction::part() {
         error::raise(
             Code::ERRCODE_FEATURE_NOT_SUPPORTED,
             "rows of an unfinished statement cannot be written from within a subtransaction",
@@ -400,12 +364,9 @@ fn write(batch: Batch) {
 
 /// Has logical replication begun to read the table since the rows were collected? From the transaction's id
 /// on nobody can begin without waiting for the end of the transaction.
-unsafe fn became_streamed(table: Table<'_>) -> bool {
-    // SAFETY: the caller's contract.
-    unsafe {
-        pg_sys::GetCurrentTransactionId();
-        fresh::is_streamed(table)
-    }
+fn became_streamed(table: Table<'_>) -> bool {
+    transaction::id();
+    fresh::is_streamed(table)
 }
 
 /// Writes the rows as ordinary tail rows, and shows the place of each to `written`.

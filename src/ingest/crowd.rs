@@ -29,47 +29,38 @@ const MOST_ENTRIES: usize = 10_000;
 /// Do as many fresh chunks of `table` wait as should, for a batch of these rows, where its own would? The more rows, the more may wait:
 /// what they cost a reader grows with the logarithm of the batch at most.
 ///
-/// # Safety
 /// `table` must be open for writing, `order` that of `rows` by `layout`.
-pub unsafe fn is_crowded(table: Table<'_>, rows: &RowSet, layout: &Layout, order: &Order) -> bool {
+pub fn is_crowded(table: Table<'_>, rows: &RowSet, layout: &Layout, order: &Order) -> bool {
     if rows.rows >= FULL_ROWS || guc::compresses_everything() {
         return false;
     }
     let doublings = (rows.rows as f64 / guc::batch_rows() as f64).log2();
     let most = (guc::fresh_chunks() as f64 * (1.0 + doublings / DOUBLINGS)) as usize;
     let columns: Vec<_> = layout.keys.iter().chain(&layout.time).copied().collect();
-    // SAFETY: by contract.
-    unsafe {
-        let mut indexes = layout::series_indexes(table).into_iter();
-        let own = indexes.find(|index| layout::index_columns(index.rel()) == columns);
-        let Some(index) = own else { return false };
-        // Long series have sections of their own; the first of them stands for all.
-        let parts = encode::divide(order, rows);
-        let shared = parts.iter().find(|part| !part.one_series);
-        let own = parts.iter().find(|part| part.one_series);
-        let is_full = |part: &Part| {
-            let first = layout.keys.first().filter(|_| part.one_series);
-            let first = first.map(|&key| {
-                let columns = rows.gather(&order.rows[part.rows.start..=part.rows.start]);
-                let attribute = &index.rel().attributes()[0];
-                Datums::from_column(&columns[usize::from(key) - 1], attribute.attlen)
-            });
-            has_fresh(table, index.rel(), first.as_ref(), most)
-        };
-        shared.is_some_and(is_full) || own.is_some_and(is_full)
-    }
+    let mut indexes = layout::series_indexes(table).into_iter();
+    let own = indexes.find(|index| layout::index_columns(index.rel()) == columns);
+    let Some(index) = own else { return false };
+    // Long series have sections of their own; the first of them stands for all.
+    let parts = encode::divide(order, rows);
+    let shared = parts.iter().find(|part| !part.one_series);
+    let own = parts.iter().find(|part| part.one_series);
+    let is_full = |part: &Part| {
+        let first = layout.keys.first().filter(|_| part.one_series);
+        let first = first.map(|&key| {
+            let columns = rows.gather(&order.rows[part.rows.start..=part.rows.start]);
+            let attribute = &index.rel().attributes()[0];
+            Datums::from_column(&columns[usize::from(key) - 1], attribute.attlen)
+        });
+        has_fresh(table, index.rel(), first.as_ref(), most)
+    };
+    shared.is_some_and(is_full) || own.is_some_and(is_full)
 }
 
 /// Do `most` fresh chunks wait in a section of the index: that of a first key, or of all series?
-unsafe fn has_fresh(
-    table: Table<'_>,
-    index: Index<'_>,
-    first: Option<&Datums>,
-    most: usize,
-) -> bool {
+fn has_fresh(table: Table<'_>, index: Index<'_>, first: Option<&Datums>, most: usize) -> bool {
     let first = first.map(|datums| datums.get(0));
     let mut headers = Vec::new();
-    // SAFETY: the caller's contract. Nothing is fetched by the entries, so any snapshot will do.
+    // SAFETY: table and index are open. Nothing is fetched by the entries, so any snapshot will do.
     unsafe {
         let mut keys = section::all_null(index);
         if let Some((value, false)) = first {

@@ -13,101 +13,83 @@ use crate::pg::replication;
 use pgrx::pg_sys;
 
 /// May rows that core inserts into `table` with these options be collected, though neither the executor nor COPY brings them?
-///
-/// # Safety
-/// `table` must be open for writing.
-pub unsafe fn accepts(table: Table<'_>, options: i32) -> bool {
-    // SAFETY: by contract.
-    unsafe {
-        let class = table.class();
-        let is_of_rows =
-            [pg_sys::RELKIND_RELATION, pg_sys::RELKIND_MATVIEW].contains(&(class.relkind as u8));
-        let is_new = options & pg_sys::HEAP_INSERT_SKIP_FSM as i32 != 0
-            && table.is_created_here()
-            && !class.relhasindex
-            && is_of_rows
-            && table.descriptor().len() > 0;
-        if !is_new || is_streamed(table) {
-            return false;
-        }
-        let (keys_allow, layout) = match original(table) {
-            Some(original) => (keys_allow(original.rel()), layout_for(table)),
-            None => (true, layout::of(table)),
-        };
-        keys_allow && (layout.time.is_some() || guc::compresses_everything())
+pub fn accepts(table: Table<'_>, options: i32) -> bool {
+    let class = table.class();
+    let is_of_rows =
+        [pg_sys::RELKIND_RELATION, pg_sys::RELKIND_MATVIEW].contains(&(class.relkind as u8));
+    let is_new = options & pg_sys::HEAP_INSERT_SKIP_FSM as i32 != 0
+        && table.is_created_here()
+        && !class.relhasindex
+        && is_of_rows
+        && table.descriptor().len() > 0;
+    if !is_new || is_streamed(table) {
+        return false;
     }
+    let (keys_allow, layout) = match original(table) {
+        Some(original) => (keys_allow(original.rel()), layout_for(table)),
+        None => (true, layout::of(table)),
+    };
+    keys_allow && (layout.time.is_some() || guc::compresses_everything())
 }
 
 /// The layout of the chunks of a table: of one that takes the place of another, that one's to be.
-///
-/// # Safety
-/// `table` must be open with a lock.
-pub unsafe fn layout_for(table: Table<'_>) -> Layout {
-    // SAFETY: by contract; a table that is rewritten has its new columns by then.
-    unsafe {
-        let Some(original) = original(table) else {
-            return layout::of(table);
-        };
-        let original = original.rel();
-        let brought = || {
-            let mut indexes: Vec<_> = original
-                .index_oids()
-                .into_iter()
-                .map(|oid| OpenIndex::open(oid, LockMode::AccessShare))
-                .collect();
-            // Keys come before others.
-            indexes.sort_by_key(|index| !index.rel().form().indisunique);
-            indexes
-                .iter()
-                .find_map(|index| auto_index_columns::columns_to_bring(original, index.rel()))
-        };
-        if becomes_varve(original) {
-            if let Some(mut keys) = brought() {
-                let time = keys.pop();
-                return Layout { keys, time };
-            }
+pub fn layout_for(table: Table<'_>) -> Layout {
+    // A table that is rewritten has its new columns by then.
+    let Some(original) = original(table) else {
+        return layout::of(table);
+    };
+    let original = original.rel();
+    let brought = || {
+        let mut indexes: Vec<_> = original
+            .index_oids()
+            .into_iter()
+            .map(|oid| OpenIndex::open(oid, LockMode::AccessShare))
+            .collect();
+        // Keys come before others.
+        indexes.sort_by_key(|index| !index.rel().form().indisunique);
+        indexes
+            .iter()
+            .find_map(|index| auto_index_columns::columns_to_bring(original, index.rel()))
+    };
+    if becomes_varve(original) {
+        if let Some(mut keys) = brought() {
+            let time = keys.pop();
+            return Layout { keys, time };
         }
-        layout::of(original)
     }
+    layout::of(original)
 }
 
 /// Does logical replication read the rows? Those of a rewrite it has read before.
-///
-/// # Safety
-/// `table` must be open with a lock.
-pub unsafe fn is_streamed(table: Table<'_>) -> bool {
-    // SAFETY: by contract.
-    unsafe { table.class().relrewrite == pg_sys::InvalidOid && replication::is_streamed(table) }
+pub fn is_streamed(table: Table<'_>) -> bool {
+    table.class().relrewrite == pg_sys::InvalidOid && replication::is_streamed(table)
 }
 
 /// The table whose place this one is to take.
-unsafe fn original(table: Table<'_>) -> Option<Open> {
+fn original(table: Table<'_>) -> Option<Open> {
     let oid = table.class().relrewrite;
     (oid != pg_sys::InvalidOid).then(|| Open::table(oid, LockMode::AccessShare))
 }
 
 /// Will the keys of a table, which are built when it has been filled, be found in chunks: by a series index that is there, or that
 /// they will bring?
-unsafe fn keys_allow(table: Table<'_>) -> bool {
-    // SAFETY: the callers' contract.
-    unsafe {
-        let series = layout::series_indexes(table);
-        table.index_oids().into_iter().all(|oid| {
-            let index = OpenIndex::open(oid, LockMode::AccessShare);
-            let index = index.rel();
-            let form = index.form();
-            !(form.indisunique || form.indisexclusion)
-                || layout::series_index_of_key(index, &series).is_some()
-                || becomes_varve(table)
-                    && layout::is_plain_key(index)
-                    && auto_index_columns::columns_to_bring(table, index).is_some()
-        })
-    }
+fn keys_allow(table: Table<'_>) -> bool {
+    let series = layout::series_indexes(table);
+    table.index_oids().into_iter().all(|oid| {
+        let index = OpenIndex::open(oid, LockMode::AccessShare);
+        let index = index.rel();
+        let form = index.form();
+        !(form.indisunique || form.indisexclusion)
+            || layout::series_index_of_key(index, &series).is_some()
+            || becomes_varve(table)
+                && layout::is_plain_key(index)
+                && auto_index_columns::columns_to_bring(table, index).is_some()
+    })
 }
 
 /// Will the table's indexes bring series indexes when the statement ends, because only then it is a varve table?
-unsafe fn becomes_varve(table: Table<'_>) -> bool {
+fn becomes_varve(table: Table<'_>) -> bool {
     const REPLICA: i32 = pg_sys::SESSION_REPLICATION_ROLE_REPLICA as i32;
-    // SAFETY: the callers' contract. In the role of a replica event triggers do not fire.
+    // SAFETY: the table is open. In the role of a replica event triggers do not fire.
     unsafe { !access_method::is_varve(table) && pg_sys::SessionReplicationRole != REPLICA }
 }

@@ -42,10 +42,9 @@ pub struct OrdinaryIndexes<'a> {
 impl<'a> OrdinaryIndexes<'a> {
     /// Opens them for inserting: those that are ready for it, valid or not.
     ///
-    /// # Safety
     /// `table` must be open for writing as long as the result lives.
-    pub unsafe fn open(table: Table<'_>) -> OrdinaryIndexes<'_> {
-        // SAFETY: by contract.
+    pub fn open(table: Table<'_>) -> OrdinaryIndexes<'_> {
+        // SAFETY: the table is open.
         unsafe {
             let mut open = table.index_oids();
             open.retain(|&oid| {
@@ -118,8 +117,8 @@ type Entry = (
 );
 
 impl Evaluation {
-    unsafe fn begin(table: Table<'_>) -> Evaluation {
-        // SAFETY: the caller's contract.
+    fn begin(table: Table<'_>) -> Evaluation {
+        // SAFETY: the table is open.
         unsafe {
             let pushed = !pg_sys::ActiveSnapshotSet();
             if pushed {

@@ -5,11 +5,8 @@ use pgrx::pg_sys;
 
 /// Rows that were inserted since the last VACUUM or ANALYZE: those that sessions have reported, a second late, and those that this
 /// one is still to report. `None` where nothing is counted.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn inserts_since_vacuum(table: Table<'_>) -> Option<f64> {
-    // SAFETY: by contract.
+pub fn inserts_since_vacuum(table: Table<'_>) -> Option<f64> {
+    // SAFETY: the table is open.
     unsafe {
         let entry = reported((*table.as_ptr()).rd_id)?;
         #[cfg(feature = "pg15")]
@@ -22,11 +19,8 @@ pub unsafe fn inserts_since_vacuum(table: Table<'_>) -> Option<f64> {
 
 /// Rows of the table: what the last VACUUM or ANALYZE has found, and what came and went since or was reported since. `None` where nothing
 /// is counted.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn live_rows(table: Table<'_>) -> Option<f64> {
-    // SAFETY: by contract.
+pub fn live_rows(table: Table<'_>) -> Option<f64> {
+    // SAFETY: the table is open.
     unsafe {
         let pending = pending(table);
         let reported = reported((*table.as_ptr()).rd_id).map(|entry| {
@@ -50,8 +44,8 @@ struct Pending {
     alive: i64,
 }
 
-unsafe fn pending(table: Table<'_>) -> Pending {
-    // SAFETY: the callers' contract; what is pending belongs to this backend.
+fn pending(table: Table<'_>) -> Pending {
+    // SAFETY: the table is open; what is pending belongs to this backend.
     unsafe {
         let Some(pending) = (*table.as_ptr()).pgstat_info.as_ref() else {
             return Pending::default();

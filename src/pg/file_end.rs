@@ -15,10 +15,7 @@ const PART: u32 = 16;
 const STRIDE: u32 = 32;
 
 /// Are so many pages empty that they should be cut off? Looks at two of them.
-///
-/// # Safety
-/// `table` must be open with a lock.
-pub unsafe fn is_empty(table: Table<'_>) -> bool {
+pub fn is_empty(table: Table<'_>) -> bool {
     let blocks = table.blocks();
     let mut cursor = PageCursor::new(table);
     let mut is_empty = |block| {
@@ -70,13 +67,13 @@ pub fn pause() {
 }
 
 /// The number of pages up to the last one with a line pointer that is used; false: up to where somebody began to wait.
-unsafe fn end_of_use(table: Table<'_>, blocks: u32) -> (u32, bool) {
+fn end_of_use(table: Table<'_>, blocks: u32) -> (u32, bool) {
     let mut cursor = PageCursor::new(table);
     let mut end = blocks;
     while end > 0 {
         let block = end - 1;
         if end == blocks || block.is_multiple_of(STRIDE) {
-            // SAFETY: the caller's contract: the lock is held.
+            // SAFETY: the table is open: the lock is held.
             if unsafe { pg_sys::LockHasWaitersRelation(table.as_ptr(), LOCK) } {
                 return (end, false);
             }

@@ -174,16 +174,13 @@ unsafe fn ask(wanted: &Wanted, snapshot: Snapshot<'_>, most: usize) -> Option<Sm
         remember(guess);
         return None;
     }
-    // SAFETY: by contract.
-    unsafe {
-        let mut cursor = PageCursor::new(wanted.index);
-        let judged = wanted.ask(&mut cursor, &mut guess, most);
-        let told = judged.as_ref().is_some_and(|judged| judged.tids.is_some());
-        remember(guess.after(told));
-        let judged = judged?;
-        check_age(wanted.index, snapshot, judged.changed);
-        judged.tids
-    }
+    let mut cursor = PageCursor::new(wanted.index);
+    let judged = wanted.ask(&mut cursor, &mut guess, most);
+    let told = judged.as_ref().is_some_and(|judged| judged.tids.is_some());
+    remember(guess.after(told));
+    let judged = judged?;
+    check_age(wanted.index, snapshot, judged.changed);
+    judged.tids
 }
 
 fn remember(guess: Guess) {

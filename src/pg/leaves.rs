@@ -208,8 +208,8 @@ fn items(page: &Page, also_dead: bool) -> impl Iterator<Item = Item> + '_ {
 
 /// What nbtree's scans do with old_snapshot_threshold: raises "snapshot too old" if the page was changed, at `changed`, after the snapshot was taken.
 #[cfg(feature = "pg15")]
-pub(super) unsafe fn check_age(index: Index<'_>, snapshot: Snapshot<'_>, changed: u64) {
-    // SAFETY: the caller's contract.
+pub(super) fn check_age(index: Index<'_>, snapshot: Snapshot<'_>, changed: u64) {
+    // SAFETY: the index is open, the snapshot valid.
     unsafe {
         if pg_sys::old_snapshot_threshold >= 0
             && snapshot.is_mvcc()
@@ -222,7 +222,7 @@ pub(super) unsafe fn check_age(index: Index<'_>, snapshot: Snapshot<'_>, changed
 }
 
 #[cfg(feature = "pg17")]
-pub(super) unsafe fn check_age(_index: Index<'_>, _snapshot: Snapshot<'_>, _changed: u64) {}
+pub(super) fn check_age(_index: Index<'_>, _snapshot: Snapshot<'_>, _changed: u64) {}
 
 enum Leftmost {
     /// Nothing was ever entered.

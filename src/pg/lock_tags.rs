@@ -17,7 +17,7 @@ const WHOLE: u16 = 1;
 const CHUNK_BITS: u32 = 0x3fff_ffff;
 
 impl Tag {
-    unsafe fn new(table: Table<'_>, block: u32, offset: u16) -> Self {
+    fn new(table: Table<'_>, block: u32, offset: u16) -> Self {
         Self::of(table.oid(), block, offset)
     }
 
@@ -34,37 +34,22 @@ impl Tag {
     }
 
     /// A row of a chunk.
-    ///
-    /// # Safety
-    /// `table` must be open; the same holds for the functions below.
-    pub unsafe fn row(table: Table<'_>, chunk: u64, row: u32) -> Self {
-        // SAFETY: by contract.
-        unsafe { Self::new(table, ROWS | fold(chunk), row as u16) }
+    pub fn row(table: Table<'_>, chunk: u64, row: u32) -> Self {
+        Self::new(table, ROWS | fold(chunk), row as u16)
     }
 
     /// A chunk.
-    ///
-    /// # Safety
-    /// See `row`.
-    pub unsafe fn chunk(table: Table<'_>, chunk: u64) -> Self {
-        // SAFETY: by contract.
-        unsafe { Self::new(table, CHUNKS | fold(chunk), 0) }
+    pub fn chunk(table: Table<'_>, chunk: u64) -> Self {
+        Self::new(table, CHUNKS | fold(chunk), 0)
     }
 
     /// A change of a row of a chunk that is not written yet. Rows 65,533 apart share the tag.
-    ///
-    /// # Safety
-    /// See `row`.
-    pub unsafe fn change(table: Table<'_>, chunk: u64, row: u32) -> Self {
-        // SAFETY: by contract.
-        unsafe { Self::new(table, CHUNKS | fold(chunk), 2 + (row % 0xfffd) as u16) }
+    pub fn change(table: Table<'_>, chunk: u64, row: u32) -> Self {
+        Self::new(table, CHUNKS | fold(chunk), 2 + (row % 0xfffd) as u16)
     }
 
     /// A right to do something with the whole table.
-    ///
-    /// # Safety
-    /// See `row`.
-    pub unsafe fn whole(table: Table<'_>, right: Whole) -> Self {
+    pub fn whole(table: Table<'_>, right: Whole) -> Self {
         Self::of(table.oid(), CHUNKS | right as u32, WHOLE)
     }
 

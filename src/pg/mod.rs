@@ -35,7 +35,13 @@ pub mod sql;
 pub mod tid;
 pub mod transaction;
 pub mod tuple;
+pub mod types;
 pub mod vacuum;
 pub mod varlena;
 pub mod visibility_map;
 pub mod wake;
+
+/// Values without any pointer that this code follows: safe as they are.
+pub use pgrx::pg_sys::{
+    CommandId, Datum, FormData_pg_attribute, Oid, SubTransactionId, TransactionId, BLCKSZ,
+};

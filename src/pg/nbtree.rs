@@ -83,10 +83,9 @@ pub unsafe fn build(
 
 /// Writes an empty index to the initialization fork.
 ///
-/// # Safety
 /// `index` must be an open index of an unlogged table.
-pub unsafe fn build_empty(index: Index<'_>) {
-    // SAFETY: by contract.
+pub fn build_empty(index: Index<'_>) {
+    // SAFETY: the index is open.
     unsafe { guarded!(core::btbuildempty(index.as_ptr())) }
 }
 

@@ -9,11 +9,8 @@ unsafe extern "C" {
 }
 
 /// Tells every session something about a relation, now and whatever becomes of this transaction.
-///
-/// # Safety
-/// `relation` must be open.
-pub unsafe fn tell(relation: Table<'_>) {
-    // SAFETY: by contract. The queue's lock orders the message behind all that this process has written before.
+pub fn tell(relation: Table<'_>) {
+    // SAFETY: the table is open. The queue's lock orders the message behind all that this process has written before.
     unsafe {
         #[cfg(feature = "pg15")]
         let file = pg_sys::RelFileNodeBackend {

@@ -8,11 +8,8 @@ const SEARCH_PATH: &core::ffi::CStr = c"pg_catalog, pg_temp";
 
 /// Runs `body` as the owner of a table, who may not change what outlasts it, with a fixed search_path. An error that leaves
 /// `body` ends the transaction, and that puts everything back.
-///
-/// # Safety
-/// Inside a transaction.
-pub unsafe fn as_owner<R>(owner: pg_sys::Oid, body: impl FnOnce() -> R) -> R {
-    // SAFETY: by contract.
+pub fn as_owner<R>(owner: pg_sys::Oid, body: impl FnOnce() -> R) -> R {
+    // SAFETY: inside a transaction.
     unsafe {
         let mut user = pg_sys::InvalidOid;
         let mut context = 0;

@@ -339,8 +339,7 @@ impl<'a> Table<'a> {
 
     /// The partitioned tables above it, nearest first.
     pub fn partition_ancestors(self) -> Vec<pg_sys::Oid> {
-        // SAFETY: a relation is open inside a transaction.
-        unsafe { ancestors_of(self.oid()) }
+        ancestors_of(self.oid())
     }
 
     /// Raises a serialization failure where a change of the table closes a dangerous structure with serializable readers of it.
@@ -427,9 +426,7 @@ pub fn name_of(relation: pg_sys::Oid) -> String {
     }
 }
 
-/// # Safety
-/// See `oid`.
-pub unsafe fn attribute_name(attribute: &pg_sys::FormData_pg_attribute) -> String {
+pub fn attribute_name(attribute: &pg_sys::FormData_pg_attribute) -> String {
     // SAFETY: attname is NUL-terminated.
     unsafe {
         CStr::from_ptr(attribute.attname.data.as_ptr())
@@ -551,11 +548,8 @@ unsafe extern "C-unwind" {
 }
 
 /// The same by OID. A table that inherits from others without being a partition has ancestors too.
-///
-/// # Safety
-/// Inside a transaction.
-pub unsafe fn ancestors_of(table: pg_sys::Oid) -> Vec<pg_sys::Oid> {
-    // SAFETY: by contract; errors become panics at the boundary.
+pub fn ancestors_of(table: pg_sys::Oid) -> Vec<pg_sys::Oid> {
+    // SAFETY: inside a transaction; errors become panics at the boundary.
     unsafe {
         let list = pg_sys::ffi::pg_guard_ffi_boundary(|| get_partition_ancestors(table));
         oids(list)

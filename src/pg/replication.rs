@@ -9,11 +9,8 @@ const PUBLISHES: &core::ffi::CStr = c"pgoutput";
 
 /// Are the changes of a table's rows read by logical replication? With a transaction id already assigned,
 /// the answer stays good for what the transaction then writes: a slot that is created later waits for it.
-///
-/// # Safety
-/// `table` must be open, inside a transaction.
-pub unsafe fn is_streamed(table: Table<'_>) -> bool {
-    // SAFETY: by contract.
+pub fn is_streamed(table: Table<'_>) -> bool {
+    // SAFETY: the table is open.
     unsafe {
         if !is_logically_logged(table) {
             return false;
@@ -25,8 +22,8 @@ pub unsafe fn is_streamed(table: Table<'_>) -> bool {
 }
 
 /// RelationIsLogicallyLogged.
-unsafe fn is_logically_logged(table: Table<'_>) -> bool {
-    // SAFETY: the caller's contract.
+fn is_logically_logged(table: Table<'_>) -> bool {
+    // SAFETY: the table is open.
     unsafe {
         pg_sys::wal_level >= pg_sys::WalLevel::WAL_LEVEL_LOGICAL as i32
             && table.class().relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT
@@ -34,8 +31,8 @@ unsafe fn is_logically_logged(table: Table<'_>) -> bool {
 }
 
 /// Is the table in a publication: by name, schema, partitioned table above it, or with all tables?
-unsafe fn is_published(table: Table<'_>) -> bool {
-    // SAFETY: the caller's contract.
+fn is_published(table: Table<'_>) -> bool {
+    // SAFETY: the table is open.
     let actions = unsafe {
         {
             let mut description = pg_sys::PublicationDesc::default();
@@ -84,9 +81,7 @@ pub struct UnidentifiedChanges {
 }
 
 impl UnidentifiedChanges {
-    /// # Safety
-    /// `relation` must stay open while the guard lives.
-    pub unsafe fn begin(relation: Table<'_>) -> Self {
+    pub fn begin(relation: Table<'_>) -> Self {
         // SAFETY: rd_rel is this backend's copy of the catalog row.
         unsafe {
             let class = (*relation.as_ptr()).rd_rel;
@@ -127,14 +122,12 @@ unsafe fn blocking_columns(relation: Relation<'_>) -> *mut pg_sys::Bitmapset {
 }
 
 impl<'a> NoHotUpdate<'a> {
-    /// # Safety
-    /// `relation` must stay open while the guard lives.
-    pub unsafe fn begin(relation: Table<'a>) -> Self {
+    pub fn begin(relation: Table<'a>) -> Self {
         #[cfg(feature = "pg15")]
         let kind = pg_sys::IndexAttrBitmapKind::INDEX_ATTR_BITMAP_ALL;
         #[cfg(feature = "pg17")]
         let kind = pg_sys::IndexAttrBitmapKind::INDEX_ATTR_BITMAP_HOT_BLOCKING;
-        // SAFETY: by contract; the call makes sure that the set is there, where there are indexes.
+        // SAFETY: the table is open; the call makes sure that the set is there, where there are indexes.
         unsafe {
             pg_sys::bms_free(pg_sys::RelationGetIndexAttrBitmap(relation.as_ptr(), kind));
             let set = blocking_columns(*relation);

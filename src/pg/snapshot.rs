@@ -194,4 +194,14 @@ impl<'a> Snapshot<'a> {
             pg_sys::XidInMVCCSnapshot(transaction, snapshot.cast_mut())
         }
     }
+
+    /// Does it see a tuple? Notes on the tuple what became of its transactions, where that is known.
+    ///
+    /// # Safety
+    /// `tuple` must be on the page in `buffer`, which is pinned and locked.
+    #[inline]
+    pub unsafe fn sees(self, tuple: &mut pg_sys::HeapTupleData, buffer: pg_sys::Buffer) -> bool {
+        // SAFETY: by contract.
+        unsafe { pg_sys::HeapTupleSatisfiesVisibility(tuple, self.snapshot, buffer) }
+    }
 }

@@ -124,3 +124,80 @@ unsafe extern "C-unwind" fn subtransaction_event(
         parts.for_each(|kept| kept.empty());
     }
 }
+
+/// Is the transaction this one, or a part of it that has not been rolled back?
+#[inline]
+pub fn is_current(transaction: pg_sys::TransactionId) -> bool {
+    // SAFETY: looks into this backend's memory; any number will do.
+    unsafe { pg_sys::TransactionIdIsCurrentTransactionId(transaction) }
+}
+
+/// Is a transaction running, as far as the server knows?
+#[inline]
+pub fn is_in_progress(transaction: pg_sys::TransactionId) -> bool {
+    // SAFETY: any number will do.
+    unsafe { pg_sys::TransactionIdIsInProgress(transaction) }
+}
+
+/// Has a transaction committed? To be asked of one that is not running, and not frozen.
+#[inline]
+pub fn did_commit(transaction: pg_sys::TransactionId) -> bool {
+    // SAFETY: raises an error where the log does not reach back so far.
+    unsafe { pg_sys::TransactionIdDidCommit(transaction) }
+}
+
+/// Does a number come before another in the circle of numbers?
+#[inline]
+pub fn precedes(one: pg_sys::TransactionId, other: pg_sys::TransactionId) -> bool {
+    // SAFETY: compares numbers.
+    unsafe { pg_sys::TransactionIdPrecedes(one, other) }
+}
+
+/// The number of this transaction, or of the part of it that runs. It is given one where it has none.
+#[inline]
+pub fn id() -> pg_sys::TransactionId {
+    // SAFETY: raises an error where none can be given.
+    unsafe { pg_sys::GetCurrentTransactionId() }
+}
+
+/// The number of the whole of this transaction, which is given one where it has none.
+#[inline]
+pub fn top_id() -> pg_sys::TransactionId {
+    // SAFETY: as above.
+    unsafe { pg_sys::GetTopTransactionId() }
+}
+
+/// The part of the transaction that runs.
+#[inline]
+pub fn part() -> pg_sys::SubTransactionId {
+    // SAFETY: reads this backend's memory.
+    unsafe { pg_sys::GetCurrentSubTransactionId() }
+}
+
+/// The command that runs; `writes` where it marks tuples.
+#[inline]
+pub fn command(writes: bool) -> pg_sys::CommandId {
+    // SAFETY: raises an error where a parallel worker is about to write.
+    unsafe { pg_sys::GetCurrentCommandId(writes) }
+}
+
+/// What has been done by now, the next command sees.
+#[inline]
+pub fn next_command() {
+    // SAFETY: raises an error where a parallel worker has written.
+    unsafe { pg_sys::CommandCounterIncrement() }
+}
+
+/// Has the transaction one snapshot for all its statements?
+#[inline]
+pub fn keeps_its_snapshot() -> bool {
+    // SAFETY: set when the transaction begins.
+    unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }
+}
+
+/// Is it SERIALIZABLE?
+#[inline]
+pub fn is_serializable() -> bool {
+    // SAFETY: set when the transaction begins.
+    unsafe { pg_sys::XactIsoLevel == pg_sys::XACT_SERIALIZABLE as i32 }
+}

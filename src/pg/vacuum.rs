@@ -5,10 +5,7 @@ use pgrx::pg_sys;
 
 /// May empty pages be cut off the end of a table's file? `vacuum_truncate` says so, to VACUUM and to us. Cutting takes a lock that standbys
 /// take too, and cancel their queries for, whatever `hot_standby_feedback` says.
-///
-/// # Safety
-/// `table` must be an open table.
-pub unsafe fn may_truncate(table: Table<'_>) -> bool {
+pub fn may_truncate(table: Table<'_>) -> bool {
     // SAFETY: options of a table, of any access method, are these.
     unsafe {
         let options: *const pg_sys::StdRdOptions = (*table.as_ptr()).rd_options.cast();
@@ -27,7 +24,7 @@ pub unsafe fn may_truncate(table: Table<'_>) -> bool {
     clippy::needless_update,
     reason = "later versions of the server have more fields"
 )]
-pub unsafe fn run(table: Table<'_>) {
+pub fn run(table: Table<'_>) {
     let mut params = pg_sys::VacuumParams {
         options: pg_sys::VACOPT_VACUUM,
         freeze_min_age: -1,
@@ -41,7 +38,7 @@ pub unsafe fn run(table: Table<'_>) {
         nworkers: -1,
         ..Default::default()
     };
-    // SAFETY: by contract.
+    // SAFETY: the table is open.
     unsafe {
         let strategy = pg_sys::GetAccessStrategy(pg_sys::BufferAccessStrategyType::BAS_VACUUM);
         pg_sys::heap_vacuum_rel(table.as_ptr(), &mut params, strategy);
@@ -50,11 +47,10 @@ pub unsafe fn run(table: Table<'_>) {
 
 /// Tells `pg_class` how many rows a table has, and how many pages as of now.
 ///
-/// # Safety
 /// `table` must be open with ShareUpdateExclusiveLock.
-pub unsafe fn store_rows(table: Table<'_>, rows: f64) {
+pub fn store_rows(table: Table<'_>, rows: f64) {
     let mut all_visible = 0;
-    // SAFETY: by contract.
+    // SAFETY: the table is open.
     unsafe {
         pg_sys::visibilitymap_count(table.as_ptr(), &mut all_visible, core::ptr::null_mut());
         store_statistics(table, table.blocks(), rows.round(), all_visible);
@@ -62,11 +58,8 @@ pub unsafe fn store_rows(table: Table<'_>, rows: f64) {
 }
 
 /// Writes `relpages`, `reltuples` and `relallvisible`, in place and at once.
-///
-/// # Safety
-/// As `store_rows`.
-pub unsafe fn store_statistics(table: Table<'_>, pages: u32, rows: f64, all_visible: u32) {
-    // SAFETY: by contract.
+pub fn store_statistics(table: Table<'_>, pages: u32, rows: f64, all_visible: u32) {
+    // SAFETY: the table is open.
     unsafe {
         pg_sys::vac_update_relstats(
             table.as_ptr(),

@@ -76,7 +76,7 @@ pub unsafe fn offer(root: *mut pg_sys::PlannerInfo, modify: *mut pg_sys::ModifyT
 }
 
 /// Does anybody want to know of each row that is deleted?
-unsafe fn concerns_rows(table: Table<'_>) -> bool {
+fn concerns_rows(table: Table<'_>) -> bool {
     table.triggers().is_some_and(|triggers| {
         triggers.trig_delete_before_row
             || triggers.trig_delete_after_row

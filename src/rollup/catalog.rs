@@ -8,6 +8,7 @@ use crate::pg::descriptor::Descriptor;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::{Open, Table};
 use crate::pg::snapshot::Snapshot;
+use crate::pg::transaction;
 use core::ffi::CStr;
 use pgrx::{pg_sys, FromDatum, IntoDatum};
 
@@ -130,11 +131,10 @@ pub fn of_source(source: pg_sys::Oid) -> Vec<Rollup> {
 
 /// A rollup, as a snapshot shows it; without a snapshot, as it is now.
 ///
-/// # Safety
 /// `snapshot` must be null, registered or active.
-pub unsafe fn find(stored: pg_sys::Oid, snapshot: Snapshot<'_>) -> Option<Rollup> {
+pub fn find(stored: pg_sys::Oid, snapshot: Snapshot<'_>) -> Option<Rollup> {
     let mut found = None;
-    // SAFETY: by contract.
+    // SAFETY: the snapshot is valid.
     unsafe {
         scan(
             c"rollup",
@@ -184,8 +184,7 @@ pub fn of_view(view: pg_sys::Oid) -> Option<Rollup> {
 
 /// The table that a rollup is computed from, in the end; None for a table that stores no rollup's buckets.
 pub fn source_of(stored: pg_sys::Oid) -> Option<pg_sys::Oid> {
-    // SAFETY: no snapshot means one that is taken now.
-    unsafe { find(stored, Snapshot::NONE) }.map(|rollup| rollup.source)
+    find(stored, Snapshot::NONE).map(|rollup| rollup.source)
 }
 
 /// What has been changed in a rollup's source since it was stored.
@@ -200,12 +199,11 @@ pub struct Marks {
 
 /// The marks of a rollup, as a snapshot shows them. Those of DDL, which is no matter of snapshots, show at once to all.
 ///
-/// # Safety
 /// `snapshot` must be registered or active.
-pub unsafe fn marks(stored: pg_sys::Oid, snapshot: Snapshot<'_>) -> Marks {
+pub fn marks(stored: pg_sys::Oid, snapshot: Snapshot<'_>) -> Marks {
     let mut marks = Marks::default();
     let (table, index, by) = (c"rollup_mark", c"rollup_mark_stored", column::MARK_STORED);
-    // SAFETY: by contract; a row is pinned while it is shown.
+    // SAFETY: the snapshot is valid; a row is pinned while it is shown.
     unsafe {
         scan(table, index, by, stored, snapshot, |row| {
             if !row.is_by_ddl() {
@@ -287,14 +285,13 @@ pub fn add_marks(stored: pg_sys::Oid, mark: Mark, times: &Ranges) {
 
 /// How many rows a rollup has ignored, as a snapshot shows it, and where that is counted.
 ///
-/// # Safety
 /// `snapshot` must be registered or active.
-pub unsafe fn late_rows(
+pub fn late_rows(
     stored: pg_sys::Oid,
     snapshot: Snapshot<'_>,
 ) -> (i64, Vec<pg_sys::ItemPointerData>) {
     let (mut rows, mut places) = (0, Vec::new());
-    // SAFETY: by contract.
+    // SAFETY: the snapshot is valid.
     unsafe {
         let (table, index, by) = (c"rollup_late", c"rollup_late_stored", column::LATE_STORED);
         scan(table, index, by, stored, snapshot, |row| {
@@ -391,7 +388,7 @@ pub fn move_on(stored: pg_sys::Oid, limit: Limit, to: i64) {
             Limit::IgnoresLate => rollup.ignores_late = to != 0,
         }
         Label::of(&rollup).write(rollup.view);
-        pg_sys::CommandCounterIncrement();
+        transaction::next_command();
     }
 }
 
@@ -491,8 +488,7 @@ impl<'a> Row<'a> {
             if hints & pg_sys::HEAP_XMAX_INVALID != 0 || by == pg_sys::InvalidTransactionId {
                 return false;
             }
-            pg_sys::TransactionIdIsCurrentTransactionId(by)
-                || (!snapshot.is_running(by) && is_done(by))
+            transaction::is_current(by) || (!snapshot.is_running(by) && is_done(by))
         }
     }
 
@@ -540,13 +536,10 @@ impl<'a> Row<'a> {
 }
 
 /// Is a transaction committed, or this one?
-unsafe fn is_done(transaction: pg_sys::TransactionId) -> bool {
-    // SAFETY: the transaction of a row's header; one that runs is asked for first, as it may end meanwhile.
-    unsafe {
-        pg_sys::TransactionIdIsCurrentTransactionId(transaction)
-            || (!pg_sys::TransactionIdIsInProgress(transaction)
-                && pg_sys::TransactionIdDidCommit(transaction))
-    }
+fn is_done(transaction: pg_sys::TransactionId) -> bool {
+    // One that runs is asked for first, as it may end meanwhile.
+    transaction::is_current(transaction)
+        || (!transaction::is_in_progress(transaction) && transaction::did_commit(transaction))
 }
 
 /// Shows the rows of a table whose column is `oid`.

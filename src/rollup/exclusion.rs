@@ -22,8 +22,7 @@ pub fn take(rollup: &Rollup, wait: bool) -> bool {
     let Some(stored) = Open::existing_table(rollup.stored, LockMode::RowExclusive) else {
         return true;
     };
-    // SAFETY: the table is open.
-    let tag = unsafe { Tag::whole(stored.rel(), Whole::Refreshing) };
+    let tag = Tag::whole(stored.rel(), Whole::Refreshing);
     lock_tags::take(&tag, LockMode::Exclusive, wait) != Taken::No
 }
 

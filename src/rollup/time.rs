@@ -1,7 +1,8 @@
 //! Times of any type that a time column can have, as 64-bit integers of the type's own unit: microseconds, days, or whatever an
 //! integer column counts. The ends of a type's range stand for the ends of time.
 
-use pgrx::pg_sys;
+use crate::pg::types;
+use crate::pg::{Datum, Oid};
 
 /// The type of a time column.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,14 +16,13 @@ pub enum TimeType {
 
 impl TimeType {
     /// The kind of a type, or of the type that a domain is over.
-    pub fn of(oid: pg_sys::Oid) -> Option<Self> {
-        // SAFETY: a syscache look-up.
-        match unsafe { pg_sys::getBaseType(oid) } {
-            pg_sys::TIMESTAMPTZOID | pg_sys::TIMESTAMPOID => Some(Self::Timestamp),
-            pg_sys::DATEOID => Some(Self::Date),
-            pg_sys::INT2OID => Some(Self::Int2),
-            pg_sys::INT4OID => Some(Self::Int4),
-            pg_sys::INT8OID => Some(Self::Int8),
+    pub fn of(oid: Oid) -> Option<Self> {
+        match types::base(oid) {
+            types::TIMESTAMPTZOID | types::TIMESTAMPOID => Some(Self::Timestamp),
+            types::DATEOID => Some(Self::Date),
+            types::INT2OID => Some(Self::Int2),
+            types::INT4OID => Some(Self::Int4),
+            types::INT8OID => Some(Self::Int8),
             _ => None,
         }
     }
@@ -43,7 +43,7 @@ impl TimeType {
         self.bounds().0
     }
 
-    pub fn read(self, datum: pg_sys::Datum) -> i64 {
+    pub fn read(self, datum: Datum) -> i64 {
         let time = match self {
             Self::Timestamp | Self::Int8 => datum.value() as i64,
             Self::Date | Self::Int4 => (datum.value() as i32).into(),
@@ -60,7 +60,7 @@ impl TimeType {
     }
 
     /// The value of a time; what lies outside the type's range is its lowest or highest value, infinite where it has such.
-    pub fn write(self, time: i64) -> pg_sys::Datum {
+    pub fn write(self, time: i64) -> Datum {
         let (first, last) = self.bounds();
         let time = match self {
             Self::Date if time < first => i32::MIN.into(),
@@ -70,9 +70,9 @@ impl TimeType {
             _ => time.clamp(first, last),
         };
         match self {
-            Self::Timestamp | Self::Int8 => pg_sys::Datum::from(time),
-            Self::Date | Self::Int4 => pg_sys::Datum::from(time as i32),
-            Self::Int2 => pg_sys::Datum::from(time as i16),
+            Self::Timestamp | Self::Int8 => Datum::from(time),
+            Self::Date | Self::Int4 => Datum::from(time as i32),
+            Self::Int2 => Datum::from(time as i16),
         }
     }
 }

@@ -150,19 +150,13 @@ pub unsafe fn removed(table: Table<'_>, reader: &Reader, row: u32) {
 /// `table` must be open, and the row be there still.
 #[inline]
 pub unsafe fn removed_from_tail(table: Table<'_>, at: Tid) {
-    // SAFETY: by contract.
-    unsafe {
-        if table.oid().to_u32() != UNWATCHED.get() {
-            note_tail_row(table, at);
-        }
+    if table.oid().to_u32() != UNWATCHED.get() {
+        note_tail_row(table, at);
     }
 }
 
 /// Notes that all rows of a table go, or that it is new.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn emptied(table: Table<'_>) {
+pub fn emptied(table: Table<'_>) {
     changed_by_ddl(table.oid());
 }
 
@@ -234,8 +228,8 @@ fn note_late(watched: &Watched, time: i64) {
     });
 }
 
-unsafe fn note_tail_row(table: Table<'_>, at: Tid) {
-    // SAFETY: the caller's contract; whoever deletes a row keeps it from being removed.
+fn note_tail_row(table: Table<'_>, at: Tid) {
+    // SAFETY: the table is open; whoever deletes a row keeps it from being removed.
     unsafe {
         let Some(watched) = watched(table) else {
             return;
@@ -287,17 +281,16 @@ unsafe fn note(watched: &[Watched], value: impl Fn(i16) -> Option<pg_sys::Datum>
 }
 
 /// What is known of a table, unless neither it nor what it is a partition of has rollups.
-unsafe fn watched(table: Table<'_>) -> Option<Rc<[Watched]>> {
+fn watched(table: Table<'_>) -> Option<Rc<[Watched]>> {
     let oid = table.oid();
     if let Some(known) = WATCHED.with_borrow(|all| all.get(&oid.to_u32()).cloned()) {
         return known;
     }
     // What is invalidated while this is looked up is read again.
     let news = news();
-    // SAFETY: as above.
     let found: Vec<_> = partition::lineage(oid)
         .into_iter()
-        .filter_map(|source| unsafe { of_rollups(table, &catalog::of_source(source), news) })
+        .filter_map(|source| of_rollups(table, &catalog::of_source(source), news))
         .collect();
     let found: Option<Rc<[Watched]>> = (!found.is_empty()).then(|| found.into());
     if found.is_none() {
@@ -309,7 +302,7 @@ unsafe fn watched(table: Table<'_>) -> Option<Rc<[Watched]>> {
 }
 
 /// What rollups of one source want to know of a table that is the source, or a partition of it.
-unsafe fn of_rollups(table: Table<'_>, rollups: &[Rollup], news: u64) -> Option<Watched> {
+fn of_rollups(table: Table<'_>, rollups: &[Rollup], news: u64) -> Option<Watched> {
     let first = rollups.first()?;
     let (oid, attributes) = (table.oid(), table.attributes());
     let number = |column| partition::column_in(oid, first.source, column);

@@ -26,6 +26,7 @@ use crate::pg::page::PageCursor;
 use crate::pg::relation::{Index, OpenIndex, Table};
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
+use crate::pg::transaction;
 use crate::pg::tuple;
 use crate::series_index::entries::{is_keyed, IndexDesc};
 use crate::series_index::quals::Quals;
@@ -60,11 +61,8 @@ pub enum Place {
 /// What this transaction holds back in memory comes first: rows of a batch are written, and where the transaction
 /// has followed rows that moved after the snapshot, that is a serialization failure, as in every scan. Under SERIALIZABLE the table
 /// counts as read. Changes of few rows stay in memory: who shows rows lays `changes::hidden` over each chunk.
-///
-/// # Safety
-/// `table` must be open, `snapshot` be registered or active.
-pub unsafe fn places(table: Table<'_>, snapshot: Snapshot<'_>) -> Option<Places> {
-    // SAFETY: by contract.
+pub fn places(table: Table<'_>, snapshot: Snapshot<'_>) -> Option<Places> {
+    // SAFETY: the table is open, the snapshot valid.
     unsafe {
         begin_reading(table, snapshot);
         let index = usable_index(table, snapshot)?;
@@ -109,22 +107,16 @@ fn settle<T: Ord>(all: &mut Vec<T>) {
 /// when to when they are (`times`); a damaged one is shown as what is wrong with it.
 ///
 /// Reads a series index and the pages of headers; all pages where there is no series index. Other things are as for `places`.
-///
-/// # Safety
-/// As `places`.
-pub unsafe fn each_header(
+pub fn each_header(
     table: Table<'_>,
     snapshot: Snapshot<'_>,
     mut visit: impl FnMut(Tid, Result<Header, Damage>),
 ) {
-    // SAFETY: by contract.
-    unsafe {
-        let headers = all_headers(table, snapshot);
-        visit_headers(table, snapshot, &headers, |at, header| match header {
-            Ok(header) if header.has(FLAG_TOMBSTONE) => {}
-            header => visit(at, header),
-        });
-    }
+    let headers = all_headers(table, snapshot);
+    visit_headers(table, snapshot, &headers, |at, header| match header {
+        Ok(header) if header.has(FLAG_TOMBSTONE) => {}
+        header => visit(at, header),
+    });
 }
 
 /// Shows each chunk with rows that an MVCC snapshot sees to `visit`, opened, in the order of the file; a damaged one as what is wrong with it.
@@ -150,8 +142,8 @@ pub unsafe fn each_chunk(
     }
 }
 
-unsafe fn all_headers(table: Table<'_>, snapshot: Snapshot<'_>) -> Vec<Tid> {
-    // SAFETY: the callers' contract.
+fn all_headers(table: Table<'_>, snapshot: Snapshot<'_>) -> Vec<Tid> {
+    // SAFETY: the table is open, the snapshot valid.
     unsafe {
         if let Some(places) = places(table, snapshot) {
             return places.headers;
@@ -168,10 +160,7 @@ unsafe fn all_headers(table: Table<'_>, snapshot: Snapshot<'_>) -> Vec<Tid> {
 
 /// Shows those of the headers at `places`, in their order, that a snapshot sees to `visit`, tombstones too. Each is looked at under a lock on
 /// its page, which is held for no longer.
-///
-/// # Safety
-/// `table` must be open, `snapshot` registered or active.
-pub unsafe fn visit_headers(
+pub fn visit_headers(
     table: Table<'_>,
     snapshot: Snapshot<'_>,
     places: &[Tid],
@@ -192,17 +181,13 @@ pub unsafe fn visit_headers(
             unsafe {
                 let mut heap_tuple = item.to_heap_tuple(table.oid());
                 let seen = classify(item.header, item.len, at.offset) == TupleKind::Header
-                    && pg_sys::HeapTupleSatisfiesVisibility(
-                        &mut heap_tuple,
-                        snapshot.as_ptr(),
-                        buffer,
-                    );
+                    && snapshot.sees(&mut heap_tuple, buffer);
                 let body = tuple::body(item.header, item.len);
                 seen.then(|| (decode(body), body.to_vec()))
             }
         });
         if let Some((header, body)) = found {
-            // SAFETY: by contract; the page is still pinned, and not locked any more.
+            // SAFETY: the table is open, the snapshot valid; the page is still pinned, and not locked any more.
             let header = header.and_then(|header| unsafe {
                 let view = View::Snapshot(snapshot);
                 let notes = notes::of_header(table, at, &body, header.rows, view, &[])?;
@@ -235,12 +220,9 @@ pub struct Count {
 }
 
 /// Counts rows by headers and the tail's pages. Other things are as for `places`; damaged chunks are left out.
-///
-/// # Safety
-/// As `places`.
-pub unsafe fn count(table: Table<'_>, snapshot: Snapshot<'_>) -> Count {
+pub fn count(table: Table<'_>, snapshot: Snapshot<'_>) -> Count {
     let mut count = Count::default();
-    // SAFETY: by contract.
+    // SAFETY: the table is open, the snapshot valid.
     unsafe {
         let mut headers = Vec::new();
         match places(table, snapshot) {
@@ -417,11 +399,11 @@ unsafe fn in_range_of_times(
 }
 
 /// What every reading of a table begins with.
-unsafe fn begin_reading(table: Table<'_>, snapshot: Snapshot<'_>) {
+fn begin_reading(table: Table<'_>, snapshot: Snapshot<'_>) {
     unsafe extern "C-unwind" {
         fn PredicateLockRelation(relation: pg_sys::Relation, snapshot: pg_sys::Snapshot);
     }
-    // SAFETY: the callers' contract; errors become panics at the boundary.
+    // SAFETY: the table is open, the snapshot valid; errors become panics at the boundary.
     unsafe {
         batch::flush_before_scan(table, snapshot);
         changes::check_readable(table, snapshot);
@@ -433,11 +415,8 @@ unsafe fn begin_reading(table: Table<'_>, snapshot: Snapshot<'_>) {
 
 /// The series index by which `places` finds everything that a snapshot sees: that of the table's layout, if there is a choice. An index that
 /// was built while older row versions could be seen must not be used by those who can see them.
-///
-/// # Safety
-/// `table` must be open, `snapshot` valid.
-pub unsafe fn usable_index(table: Table<'_>, snapshot: Snapshot<'_>) -> Option<OpenIndex> {
-    // SAFETY: by contract; rd_indextuple is the index's row of pg_index.
+pub fn usable_index(table: Table<'_>, snapshot: Snapshot<'_>) -> Option<OpenIndex> {
+    // SAFETY: the table is open, the snapshot valid; rd_indextuple is the index's row of pg_index.
     unsafe {
         if !snapshot.is_mvcc() {
             return None;
@@ -448,8 +427,7 @@ pub unsafe fn usable_index(table: Table<'_>, snapshot: Snapshot<'_>) -> Option<O
             .filter(|index| {
                 let index = index.rel();
                 let made_by = tuple::xmin((*(*index.as_ptr()).rd_indextuple).t_data);
-                !index.form().indcheckxmin
-                    || pg_sys::TransactionIdPrecedes(made_by, snapshot.xmin())
+                !index.form().indcheckxmin || transaction::precedes(made_by, snapshot.xmin())
             })
             .collect();
         usable.sort_by_key(|index| {

@@ -27,14 +27,11 @@ impl<'a> IndexDesc<'a> {
     /// # Safety
     /// `index` must be an open series index, and stay open.
     pub unsafe fn new(index: Index<'_>) -> IndexDesc<'_> {
-        // SAFETY: by contract.
-        unsafe {
-            let columns = index_entries::key_columns(index);
-            IndexDesc {
-                index,
-                time_length: index.attributes()[columns.len() - 1].attlen,
-                columns,
-            }
+        let columns = index_entries::key_columns(index);
+        IndexDesc {
+            index,
+            time_length: index.attributes()[columns.len() - 1].attlen,
+            columns,
         }
     }
 

@@ -35,8 +35,7 @@ pub enum Section {
 /// # Safety
 /// The index must be open; `key` of its column types, not null.
 pub unsafe fn cell_of(desc: &IndexDesc, key: &[pg_sys::Datum]) -> Option<i64> {
-    // SAFETY: by contract.
-    let length = unsafe { index_entries::cell_length(desc.index) }?;
+    let length = index_entries::cell_length(desc.index)?;
     let first = index_entries::time_value(*key.first()?, length);
     Some(index_entries::cell_of(first))
 }

@@ -10,8 +10,9 @@ use crate::chunk::reader::Reader;
 use crate::pg::descriptor::Descriptor;
 use crate::pg::relation;
 use crate::pg::tid::Tid;
+use crate::pg::types;
+use crate::pg::{Datum, FormData_pg_attribute};
 use crate::table::visible::OpenChunk;
-use pgrx::pg_sys;
 use smallvec::SmallVec;
 use std::ops::{Range, RangeInclusive};
 use std::rc::Rc;
@@ -232,7 +233,7 @@ unsafe fn search(
 }
 
 /// The value of a column that is passed as an integer.
-fn integer(value: pg_sys::Datum, attribute: &pg_sys::FormData_pg_attribute) -> Option<i64> {
+fn integer(value: Datum, attribute: &FormData_pg_attribute) -> Option<i64> {
     match (attribute.attbyval, attribute.attlen) {
         (true, 2) => Some(i64::from(value.value() as i16)),
         (true, 4) => Some(i64::from(value.value() as i32)),
@@ -245,7 +246,7 @@ fn integer(value: pg_sys::Datum, attribute: &pg_sys::FormData_pg_attribute) -> O
 ///
 /// # Safety
 /// `view` must be of the column's table.
-pub unsafe fn integer_of(value: pg_sys::Datum, column: usize, view: View) -> Option<i64> {
+pub unsafe fn integer_of(value: Datum, column: usize, view: View) -> Option<i64> {
     integer(value, &view.descriptor.attributes()[column])
 }
 
@@ -378,8 +379,7 @@ unsafe fn narrow(
     unsafe {
         let attribute = &view.descriptor.attributes()[column];
         let typ = attribute.atttypid;
-        let is_ordered =
-            layout::is_time_type(typ) || layout::is_time_type(pg_sys::getBaseType(typ));
+        let is_ordered = layout::is_time_type(typ) || layout::is_time_type(types::base(typ));
         let length = attribute.attlen;
         keep_blocks(reader, column, ranges, |min, max| {
             if let Some((arguments, argument_length)) = condition.comparable_equals() {
@@ -437,7 +437,7 @@ fn keep_blocks(
 }
 
 /// Do bounds exclude a value that is stored as an integer or as bytes?
-unsafe fn excludes(min: &Bound, max: &Bound, value: pg_sys::Datum, length: i16) -> bool {
+unsafe fn excludes(min: &Bound, max: &Bound, value: Datum, length: i16) -> bool {
     match (min, max, length) {
         (&Bound::Int(min), &Bound::Int(max), 1..=8) => {
             let raw = match length {

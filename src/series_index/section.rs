@@ -358,8 +358,7 @@ impl Found {
 /// # Safety
 /// `index` must be an open series index.
 pub unsafe fn all_null(index: Index<'_>) -> Vec<pg_sys::ScanKeyData> {
-    // SAFETY: by contract.
-    let columns = unsafe { index_entries::key_columns(index) }.len();
+    let columns = index_entries::key_columns(index).len();
     (1..=columns).map(is_null).collect()
 }
 

@@ -4,6 +4,7 @@ use crate::catalog::layout;
 use crate::pg::error::{self, Code};
 use crate::pg::node;
 use crate::pg::relation::{self, Table};
+use crate::pg::types;
 use pgrx::pg_sys;
 use std::ffi::CStr;
 
@@ -79,7 +80,7 @@ fn refuse_key(attribute: &pg_sys::FormData_pg_attribute) -> ! {
         (
             relation::attribute_name(attribute),
             type_name.to_string_lossy(),
-            pg_sys::getBaseType(attribute.atttypid),
+            types::base(attribute.atttypid),
         )
     };
     let example = match base {
@@ -105,17 +106,15 @@ pub unsafe fn refuse_time(
     columns: &[i16],
     last: &pg_sys::FormData_pg_attribute,
 ) -> ! {
-    // SAFETY: by contract.
-    unsafe {
-        let attributes = table.attributes();
-        let is_time = |attribute: &&pg_sys::FormData_pg_attribute| {
-            let base = pg_sys::getBaseType(attribute.atttypid);
-            !attribute.attisdropped && layout::is_calendar_type(base)
-        };
-        let of = |number: &i16| attributes.get((*number as usize).checked_sub(1)?);
-        let named: Vec<_> = columns.iter().filter_map(of).collect();
-        let time = named.iter().copied().find(is_time);
-        let hint = match time.or_else(|| attributes.iter().find(is_time)) {
+    let attributes = table.attributes();
+    let is_time = |attribute: &&pg_sys::FormData_pg_attribute| {
+        let base = types::base(attribute.atttypid);
+        !attribute.attisdropped && layout::is_calendar_type(base)
+    };
+    let of = |number: &i16| attributes.get((*number as usize).checked_sub(1)?);
+    let named: Vec<_> = columns.iter().filter_map(of).collect();
+    let time = named.iter().copied().find(is_time);
+    let hint = match time.or_else(|| attributes.iter().find(is_time)) {
             Some(time) => {
                 let keys = named
                     .iter()
@@ -131,15 +130,14 @@ pub unsafe fn refuse_time(
                 "{SHAPE} ALTER TABLE … ALTER COLUMN … TYPE timestamptz USING to_timestamp(…) makes a time of seconds."
             ),
         };
-        refuse(
-            format!(
-                "last column \"{}\" of a series index is not a time",
-                relation::attribute_name(last)
-            ),
-            TIMES,
-            &hint,
-        )
-    }
+    refuse(
+        format!(
+            "last column \"{}\" of a series index is not a time",
+            relation::attribute_name(last)
+        ),
+        TIMES,
+        &hint,
+    )
 }
 
 /// The name of a column as SQL.

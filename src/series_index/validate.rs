@@ -3,6 +3,7 @@
 use super::types::{self, refuse, SHAPE};
 use crate::catalog::layout;
 use crate::pg::relation::{self, Index, Table};
+use crate::pg::types as pg_types;
 use pgrx::pg_sys;
 
 /// Raises an error where `index` cannot be a series index of `table`.
@@ -74,7 +75,7 @@ unsafe fn check_time(
 ) {
     // SAFETY: the caller's contract; a syscache look-up.
     unsafe {
-        if !layout::is_time_type(pg_sys::getBaseType(attribute.atttypid)) {
+        if !layout::is_time_type(pg_types::base(attribute.atttypid)) {
             let count = (*info).ii_NumIndexKeyAttrs as usize;
             let columns = &(&(*info).ii_IndexAttrNumbers)[..count];
             types::refuse_time(table, columns, attribute);

@@ -3,6 +3,7 @@
 use crate::pg::page::PageCursor;
 use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
+use crate::pg::transaction;
 use crate::pg::tuple;
 use pgrx::pg_sys;
 
@@ -54,7 +55,7 @@ unsafe fn modification(
         let buffer = cursor.buffer();
         Some(cursor.locked(|_| {
             let mut found = item.to_heap_tuple(table.oid());
-            let command = pg_sys::GetCurrentCommandId(false) + 1;
+            let command = transaction::command(false) + 1;
             let state = pg_sys::HeapTupleSatisfiesUpdate(&mut found, command, buffer);
             (state, tuple::xmax(item.header))
         }))
@@ -73,17 +74,14 @@ unsafe fn by_changers(xmax: tuple::Xmax) -> Activity {
     };
     let mut activity = Activity::None;
     for changer in changers {
-        // SAFETY: transaction ids of a tuple.
-        unsafe {
-            if pg_sys::TransactionIdIsCurrentTransactionId(changer) {
-                continue;
-            }
-            if pg_sys::TransactionIdIsInProgress(changer) {
-                return Activity::By(changer);
-            }
-            if pg_sys::TransactionIdDidCommit(changer) {
-                activity = Activity::Over;
-            }
+        if transaction::is_current(changer) {
+            continue;
+        }
+        if transaction::is_in_progress(changer) {
+            return Activity::By(changer);
+        }
+        if transaction::did_commit(changer) {
+            activity = Activity::Over;
         }
     }
     activity

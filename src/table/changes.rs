@@ -13,7 +13,7 @@ use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::{Open, Table};
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
-use crate::pg::transaction::{Access, PerTransaction};
+use crate::pg::transaction::{self, Access, PerTransaction};
 use pgrx::pg_sys;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -333,8 +333,7 @@ impl State {
 
     /// Lets the current subtransaction's end know of a chunk that it does something to.
     fn enter(&mut self, key: Key) -> pg_sys::SubTransactionId {
-        // SAFETY: inside a transaction.
-        let sub = unsafe { pg_sys::GetCurrentSubTransactionId() };
+        let sub = transaction::part();
         self.enter_as(key, sub, 0);
         sub
     }
@@ -360,15 +359,14 @@ fn is_foreign(newest: &Chunk) -> bool {
     // SAFETY: inside a transaction; with one snapshot for all of it, GetTransactionSnapshot returns that.
     uses_one_snapshot()
         && unsafe {
-            !pg_sys::TransactionIdIsCurrentTransactionId(newest.xmin)
+            !transaction::is_current(newest.xmin)
                 && pg_sys::XidInMVCCSnapshot(newest.xmin, pg_sys::GetTransactionSnapshot())
         }
 }
 
 /// IsolationUsesXactSnapshot.
 fn uses_one_snapshot() -> bool {
-    // SAFETY: a global of this backend.
-    unsafe { pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 }
+    transaction::keeps_its_snapshot()
 }
 
 /// Remembers that a row of the table was followed to where `mover` moved it. A transaction with one snapshot
@@ -378,14 +376,11 @@ fn uses_one_snapshot() -> bool {
 /// `table` must be open.
 pub unsafe fn note_followed(table: Table<'_>, mover: pg_sys::TransactionId) {
     if uses_one_snapshot() {
-        // SAFETY: by contract, inside a transaction.
-        let followed = unsafe {
-            Followed {
-                table: table.oid(),
-                command: pg_sys::GetCurrentCommandId(false),
-                mover,
-                sub: pg_sys::GetCurrentSubTransactionId(),
-            }
+        let followed = Followed {
+            table: table.oid(),
+            command: transaction::command(false),
+            mover,
+            sub: transaction::part(),
         };
         STATE.with_borrow_mut(|state| {
             if state.followed.last() != Some(&followed) {
@@ -546,8 +541,7 @@ fn chunks_where(wanted: impl Fn(&Touched) -> bool) -> Vec<Key> {
 
 /// Writes what the current subtransaction has changed of chunks.
 fn write_chunks(mut work: Vec<Key>, when: When) {
-    // SAFETY: inside a transaction.
-    let sub = unsafe { pg_sys::GetCurrentSubTransactionId() };
+    let sub = transaction::part();
     STATE.with_borrow(|state| {
         work.retain(|key| {
             let touched = &state.touched[key];
@@ -617,8 +611,7 @@ fn write_chunk(key: Key, sub: pg_sys::SubTransactionId, when: When) {
                     }
                 });
                 if !is_whole {
-                    // SAFETY: as above.
-                    unsafe { handover::hand_over(table.rel(), key.chunk) };
+                    handover::hand_over(table.rel(), key.chunk);
                 }
                 return count_deleted(&table, &changed);
             }
@@ -627,15 +620,13 @@ fn write_chunk(key: Key, sub: pg_sys::SubTransactionId, when: When) {
         }
     }
     if !is_locked {
-        // SAFETY: the table is open for writing.
-        tid = unsafe { locks::lock_to_write(table.rel(), key.chunk, tid) }
+        tid = locks::lock_to_write(table.rel(), key.chunk, tid)
             .expect("BUG: a chunk with locked rows is gone");
     }
     let laid_over = has_cursors().then_some(before);
     write_changes(key, &table, tid, &changed, laid_over, when);
     if !is_whole {
-        // SAFETY: as above.
-        unsafe { handover::hand_over(table.rel(), key.chunk) };
+        handover::hand_over(table.rel(), key.chunk);
     }
 }
 

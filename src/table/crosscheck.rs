@@ -11,9 +11,9 @@ use crate::pg::page::PageCursor;
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
-use crate::pg::transaction::{Access, PerTransaction};
+use crate::pg::transaction::{self, Access, PerTransaction};
 use crate::pg::tuple;
-use pgrx::pg_sys;
+use crate::pg::Oid;
 use rustc_hash::FxHashSet;
 use std::collections::HashMap;
 use varve_columns::tuple::header;
@@ -21,7 +21,7 @@ use varve_columns::tuple::header;
 thread_local! {
     /// The chunks of tables' files that the crosscheck sees. It is the same for the whole transaction, and what that writes itself
     /// needs no look in here.
-    static SEEN: PerTransaction<HashMap<(pg_sys::Oid, pg_sys::Oid), FxHashSet<u64>>> = PerTransaction::default();
+    static SEEN: PerTransaction<HashMap<(Oid, Oid), FxHashSet<u64>>> = PerTransaction::default();
 }
 
 /// Does `crosscheck` see a row that the caller knows by the TID `known`, and that is `row` of the chunk of `newest`? So it does
@@ -36,34 +36,26 @@ pub unsafe fn passes(
     row: u32,
     crosscheck: Snapshot<'_>,
 ) -> bool {
-    // SAFETY: by contract.
-    unsafe {
-        crosscheck.is_none()
-            || !known.is_virtual() && sees_tuple(table, known, crosscheck)
-            || visible::visible_row(table, Tid::of_row(newest.chunk.tid, row), crosscheck).is_some()
-            || sees_chunk(table, newest.chunk.header.chunk, crosscheck)
-    }
+    crosscheck.is_none()
+        || !known.is_virtual() && sees_tuple(table, known, crosscheck)
+        || visible::visible_row(table, Tid::of_row(newest.chunk.tid, row), crosscheck).is_some()
+        || sees_chunk(table, newest.chunk.header.chunk, crosscheck)
 }
 
 /// Does the transaction's snapshot see a row that is there, but in a version of its chunk's header that it does not see?
 ///
-/// # Safety
 /// `table` must be open, `snapshot` valid, `at` the TID of a compressed row that is there.
-pub unsafe fn sees_row_of_newer(table: Table<'_>, at: Tid, snapshot: Snapshot<'_>) -> bool {
-    // SAFETY: by contract.
-    unsafe {
-        let is_of_transaction =
-            snapshot.is_mvcc() && pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32;
-        let any = Snapshot::any();
-        is_of_transaction
-            && visible::visible_row(table, at, any)
-                .is_some_and(|(newest, _)| sees_chunk(table, newest.chunk.header.chunk, snapshot))
-    }
+pub fn sees_row_of_newer(table: Table<'_>, at: Tid, snapshot: Snapshot<'_>) -> bool {
+    let is_of_transaction = snapshot.is_mvcc() && transaction::keeps_its_snapshot();
+    let any = Snapshot::any();
+    is_of_transaction
+        && visible::visible_row(table, at, any)
+            .is_some_and(|(newest, _)| sees_chunk(table, newest.chunk.header.chunk, snapshot))
 }
 
 /// A row of the tail, which was sealed when it was about to be changed.
-unsafe fn sees_tuple(table: Table<'_>, at: Tid, crosscheck: Snapshot<'_>) -> bool {
-    // SAFETY: the caller's contract; the page is pinned and locked while it is looked at.
+fn sees_tuple(table: Table<'_>, at: Tid, crosscheck: Snapshot<'_>) -> bool {
+    // SAFETY: the table is open, the snapshot valid; the page is pinned and locked while it is looked at.
     unsafe {
         let mut cursor = PageCursor::new(table);
         let Some(item) = cursor.tuple(at, table.blocks()) else {
@@ -71,14 +63,12 @@ unsafe fn sees_tuple(table: Table<'_>, at: Tid, crosscheck: Snapshot<'_>) -> boo
         };
         let buffer = cursor.buffer();
         let mut found = item.to_heap_tuple(table.oid());
-        cursor.locked(|_| {
-            pg_sys::HeapTupleSatisfiesVisibility(&mut found, crosscheck.as_ptr(), buffer)
-        })
+        cursor.locked(|_| crosscheck.sees(&mut found, buffer))
     }
 }
 
-unsafe fn sees_chunk(table: Table<'_>, chunk: u64, crosscheck: Snapshot<'_>) -> bool {
-    // SAFETY: the caller's contract.
+fn sees_chunk(table: Table<'_>, chunk: u64, crosscheck: Snapshot<'_>) -> bool {
+    // SAFETY: the table is open, the snapshot valid.
     unsafe {
         let key = (table.oid(), table.file_number());
         let known = SEEN.with_borrow(|seen| Some(seen.get(&key)?.contains(&chunk)));

@@ -35,8 +35,8 @@ pub unsafe fn keep_for_triggers(table: Table<'_>) {
     }
 }
 
-unsafe fn has_deferrable_triggers(table: Table<'_>) -> bool {
-    // SAFETY: the caller's contract.
+fn has_deferrable_triggers(table: Table<'_>) -> bool {
+    // SAFETY: the table is open.
     unsafe {
         let Some(found) = table.triggers() else {
             return false;

@@ -237,7 +237,7 @@ impl ChunkSet {
 }
 
 /// The time of a row as headers state times, if it has one.
-unsafe fn time_of(descriptor: Descriptor<'_>, values: &Values, number: u16) -> Option<i64> {
+fn time_of(descriptor: Descriptor<'_>, values: &Values, number: u16) -> Option<i64> {
     let at = usize::from(number) - 1;
     let attribute = descriptor.attributes().get(at)?;
     let &(value, null) = values.get(at)?;

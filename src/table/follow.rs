@@ -9,6 +9,7 @@ use crate::pg::page::PageCursor;
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
+use crate::pg::transaction;
 use crate::pg::tuple;
 use crate::table::changes;
 use crate::table::locks::Request;
@@ -49,8 +50,8 @@ pub unsafe fn after_seal(
 }
 
 /// The new place of a tail row that `mover` sealed.
-unsafe fn sealed_row(table: Table<'_>, at: Tid, mover: pg_sys::TransactionId) -> Option<Tid> {
-    // SAFETY: the caller's contract.
+fn sealed_row(table: Table<'_>, at: Tid, mover: pg_sys::TransactionId) -> Option<Tid> {
+    // SAFETY: the table is open.
     unsafe {
         changes::note_followed(table, mover);
         moves::of(table, mover).of_sealed(table, at)
@@ -98,12 +99,9 @@ pub unsafe fn latest(table: Table<'_>, at: Tid, snapshot: Snapshot<'_>) -> Optio
     while let Place::Gone(next) = place {
         error::check_interrupts();
         let at = next?;
-        // SAFETY: by contract.
-        place = unsafe {
-            match at.row_of() {
-                Some((header, row)) => compressed_place(table, header, row, snapshot),
-                None => tail_place(table, at, snapshot),
-            }
+        place = match at.row_of() {
+            Some((header, row)) => compressed_place(table, header, row, snapshot),
+            None => tail_place(table, at, snapshot),
         };
     }
     match place {
@@ -118,13 +116,8 @@ enum Place {
     Gone(Option<Tid>),
 }
 
-unsafe fn compressed_place(
-    table: Table<'_>,
-    header: Tid,
-    row: u32,
-    snapshot: Snapshot<'_>,
-) -> Place {
-    // SAFETY: the caller's contract.
+fn compressed_place(table: Table<'_>, header: Tid, row: u32, snapshot: Snapshot<'_>) -> Place {
+    // SAFETY: the table is open, the snapshot valid.
     unsafe {
         let any = Snapshot::any();
         let Some(seen) = chunk_cache::reader_at(table, header, any) else {
@@ -151,8 +144,8 @@ unsafe fn compressed_place(
     }
 }
 
-unsafe fn tail_place(table: Table<'_>, at: Tid, snapshot: Snapshot<'_>) -> Place {
-    // SAFETY: the caller's contract; every TID is checked for a normal line pointer.
+fn tail_place(table: Table<'_>, at: Tid, snapshot: Snapshot<'_>) -> Place {
+    // SAFETY: the table is open, the snapshot valid; every TID is checked for a normal line pointer.
     unsafe {
         let mut cursor = PageCursor::new(table);
         let Some(item) = cursor.tuple(at, table.blocks()) else {
@@ -160,9 +153,7 @@ unsafe fn tail_place(table: Table<'_>, at: Tid, snapshot: Snapshot<'_>) -> Place
         };
         let mut found = item.to_heap_tuple(table.oid());
         let buffer = cursor.buffer();
-        let visible = cursor.locked(|_| {
-            pg_sys::HeapTupleSatisfiesVisibility(&mut found, snapshot.as_ptr(), buffer)
-        });
+        let visible = cursor.locked(|_| snapshot.sees(&mut found, buffer));
         if visible {
             return Place::Here(at);
         }
@@ -182,14 +173,13 @@ unsafe fn tail_place(table: Table<'_>, at: Tid, snapshot: Snapshot<'_>) -> Place
 }
 
 /// Who took the tuple at `at` away, for good or in this transaction, and whether its rows moved.
-unsafe fn taken(table: Table<'_>, at: Tid) -> Option<(pg_sys::TransactionId, bool)> {
-    // SAFETY: the caller's contract.
+fn taken(table: Table<'_>, at: Tid) -> Option<(pg_sys::TransactionId, bool)> {
+    // SAFETY: the table is open.
     unsafe {
         let mut cursor = PageCursor::new(table);
         let item = cursor.tuple(at, table.blocks())?;
         let taker = cursor.locked(|_| tuple::deleter(item.header))?;
-        let certain = pg_sys::TransactionIdIsCurrentTransactionId(taker)
-            || pg_sys::TransactionIdDidCommit(taker);
+        let certain = transaction::is_current(taker) || transaction::did_commit(taker);
         certain.then(|| (taker, tuple::ctid(item.header).is_moved_marker()))
     }
 }
@@ -335,7 +325,7 @@ unsafe fn walk_chain(
                         None => continue,
                     }
                 }
-                let own = pg_sys::TransactionIdIsCurrentTransactionId(writer);
+                let own = transaction::is_current(writer);
                 if own && pg_sys::HeapTupleHeaderGetCmin(found.header) >= command {
                     (*failure).xmax = writer;
                     (*failure).cmax = pg_sys::HeapTupleHeaderGetCmin(found.header);
@@ -359,13 +349,13 @@ unsafe fn walk_chain(
 }
 
 /// Waits for a transaction as `policy` says; an outcome instead where it must not wait.
-unsafe fn wait_for(
+fn wait_for(
     table: Table<'_>,
     xid: pg_sys::TransactionId,
     item: pg_sys::ItemPointer,
     policy: pg_sys::LockWaitPolicy::Type,
 ) -> Option<Outcome> {
-    // SAFETY: the caller's contract.
+    // SAFETY: the table is open.
     unsafe {
         if policy == pg_sys::LockWaitPolicy::LockWaitBlock {
             pg_sys::XactLockTableWait(

@@ -8,7 +8,7 @@ use crate::pg::lock_tags::{self, Tag, Taken};
 use crate::pg::page::Page;
 use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
-use crate::pg::transaction::{Access, PerTransaction};
+use crate::pg::transaction::{self, Access, PerTransaction};
 use crate::pg::tuple;
 use pgrx::pg_sys;
 use std::collections::HashMap;
@@ -28,15 +28,12 @@ thread_local! {
 }
 
 /// Notes that the tail row at `at` is the new version of a row of a chunk.
-///
-/// # Safety
-/// `table` must be open; the same holds for the functions below.
-pub unsafe fn note_version(table: Table<'_>, at: Tid, chunk: u64, row: u32) {
+pub fn note_version(table: Table<'_>, at: Tid, chunk: u64, row: u32) {
     let key = (table.oid(), at);
     VERSIONS.with_borrow_mut(|versions| versions.insert(key, Origin { chunk, row }));
 }
 
-unsafe fn origin(table: Table<'_>, at: Tid) -> Option<Origin> {
+fn origin(table: Table<'_>, at: Tid) -> Option<Origin> {
     VERSIONS.with_borrow(|versions| {
         if versions.is_empty() {
             return None;
@@ -47,65 +44,46 @@ unsafe fn origin(table: Table<'_>, at: Tid) -> Option<Origin> {
 }
 
 /// Notes that the tail row at `at` has got a newer version at `next`.
-///
-/// # Safety
-/// See `note_version`.
-pub unsafe fn note_next_version(table: Table<'_>, at: Tid, next: Tid) {
-    // SAFETY: by contract.
-    unsafe {
-        if let Some(Origin { chunk, row }) = origin(table, at) {
-            note_version(table, next, chunk, row);
-        }
+pub fn note_next_version(table: Table<'_>, at: Tid, next: Tid) {
+    if let Some(Origin { chunk, row }) = origin(table, at) {
+        note_version(table, next, chunk, row);
     }
 }
 
 /// Takes the lock on the compressed row whose new version is at `at`; false if somebody is at it and `wait` is not.
-///
-/// # Safety
-/// See `note_version`.
-pub unsafe fn lock_origin(table: Table<'_>, at: Tid, mode: LockMode, wait: bool) -> bool {
-    // SAFETY: by contract.
-    unsafe {
-        origin(table, at).is_none_or(|Origin { chunk, row }| {
-            lock_tags::take(&Tag::row(table, chunk, row), mode, wait) != Taken::No
-        })
-    }
+pub fn lock_origin(table: Table<'_>, at: Tid, mode: LockMode, wait: bool) -> bool {
+    origin(table, at).is_none_or(|Origin { chunk, row }| {
+        lock_tags::take(&Tag::row(table, chunk, row), mode, wait) != Taken::No
+    })
 }
 
 /// Gives the new versions of rows of a chunk, whose changes have just been written, the key share locks of others. Who comes
 /// later finds the changes written, and waits.
-///
-/// # Safety
-/// See `note_version`.
-pub unsafe fn hand_over(table: Table<'_>, chunk: u64) {
-    // SAFETY: by contract.
-    unsafe {
-        let oid = table.oid();
-        let versions: Vec<(Tid, u32)> = VERSIONS.with_borrow(|versions| {
-            versions
-                .iter()
-                .filter(|((table, _), origin)| *table == oid && origin.chunk == chunk)
-                .map(|((_, at), origin)| (*at, origin.row))
-                .collect()
-        });
-        for (at, row) in versions {
-            let lockers =
-                lock_tags::holders(&Tag::row(table, chunk, row), LockMode::AccessExclusive);
-            if !lockers.is_empty() {
-                lock_for(table, at, &lockers);
-            }
+pub fn hand_over(table: Table<'_>, chunk: u64) {
+    let oid = table.oid();
+    let versions: Vec<(Tid, u32)> = VERSIONS.with_borrow(|versions| {
+        versions
+            .iter()
+            .filter(|((table, _), origin)| *table == oid && origin.chunk == chunk)
+            .map(|((_, at), origin)| (*at, origin.row))
+            .collect()
+    });
+    for (at, row) in versions {
+        let lockers = lock_tags::holders(&Tag::row(table, chunk, row), LockMode::AccessExclusive);
+        if !lockers.is_empty() {
+            lock_for(table, at, &lockers);
         }
     }
 }
 
 /// Makes `lockers` hold key share locks on a tail row that this transaction has written.
-unsafe fn lock_for(table: Table<'_>, at: Tid, lockers: &[pg_sys::TransactionId]) {
+fn lock_for(table: Table<'_>, at: Tid, lockers: &[pg_sys::TransactionId]) {
     const KEY_SHARE: u16 = 0x0010;
     const LOCK_ONLY: u16 = 0x0080;
     const MULTI: u16 = 0x1000;
     const XMAX_BITS: u16 = 0x0010 | 0x0040 | 0x0080 | 0x0400 | 0x0800 | 0x1000;
     const KEYS_UPDATED: u16 = 0x2000;
-    // SAFETY: the caller's contract; the buffer is pinned and locked while the page's copy is changed.
+    // SAFETY: the table is open; the buffer is pinned and locked while the page's copy is changed.
     unsafe {
         let (xmax, kind) = match lockers {
             [one] => (*one, 0),
@@ -153,8 +131,8 @@ unsafe fn is_last_version(header: pg_sys::HeapTupleHeader) -> bool {
     const LOCK_ONLY_OR_INVALID: u16 = 0x0080 | 0x0800;
     // SAFETY: the caller's contract.
     unsafe {
-        pg_sys::TransactionIdIsCurrentTransactionId(tuple::xmin(header))
+        transaction::is_current(tuple::xmin(header))
             && ((*header).t_infomask & LOCK_ONLY_OR_INVALID != 0
-                || !pg_sys::TransactionIdIsCurrentTransactionId(tuple::update_xid(header)))
+                || !transaction::is_current(tuple::update_xid(header)))
     }
 }

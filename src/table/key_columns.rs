@@ -9,9 +9,9 @@ use crate::pg::tid::Tid;
 use pgrx::pg_sys;
 
 /// Columns of keys that other rows may refer to, from 0.
-unsafe fn key_columns(table: Table<'_>) -> Vec<usize> {
+fn key_columns(table: Table<'_>) -> Vec<usize> {
     let mut columns = Vec::new();
-    // SAFETY: the caller's contract; the set is a copy of ours.
+    // SAFETY: the table is open; the set is a copy of ours.
     unsafe {
         let set = pg_sys::RelationGetIndexAttrBitmap(
             table.as_ptr(),

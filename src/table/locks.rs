@@ -18,7 +18,7 @@ use crate::pg::page::PageCursor;
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
-use crate::pg::transaction::{Access, PerTransaction};
+use crate::pg::transaction::{self, Access, PerTransaction};
 use crate::pg::tuple;
 use pgrx::pg_sys;
 use std::collections::HashMap;
@@ -153,10 +153,7 @@ impl Request {
     }
 
     /// A lock is not to be had at once: raises an error unless the caller wants to skip the row.
-    ///
-    /// # Safety
-    /// `table` must be open.
-    pub unsafe fn refuse(self, table: Table<'_>) {
+    pub fn refuse(self, table: Table<'_>) {
         if self.skips() {
             return;
         }
@@ -169,9 +166,8 @@ impl Request {
         )
     }
 
-    unsafe fn refused(self, table: Table<'_>) -> Locked {
-        // SAFETY: the caller's contract.
-        unsafe { self.refuse(table) };
+    fn refused(self, table: Table<'_>) -> Locked {
+        self.refuse(table);
         Locked::WouldBlock
     }
 }
@@ -193,66 +189,63 @@ pub enum Locked {
 /// `table` must be open for writing or row locking; `seen` is protected by a snapshot.
 pub unsafe fn lock_row(table: Table<'_>, seen: &Chunk, row: u32, request: Request) -> Locked {
     let id = seen.header.chunk;
-    // SAFETY: by contract.
-    unsafe {
-        if is_own(table, seen) {
-            return lock_chunk(table, seen, request);
-        }
-        let key = (table.oid(), id);
-        // A row that is locked already needs no more.
-        let is_held = || {
-            let tag = Tag::row(table, id, row);
-            let modes = [request.row_mode(), LockMode::AccessExclusive];
-            modes.into_iter().any(|mode| lock_tags::is_held(&tag, mode))
-        };
-        let is_many = COUNT.with_borrow(|count| count.rows.get(&key).is_some_and(Rows::are_many));
-        // Who skips rows that others have leaves the others some.
-        if is_many && !request.skips() && !is_held() {
-            if let Some(locked) = lock_whole_at_once(table, seen, request) {
-                return locked;
-            }
-        }
-        if COUNT.with_borrow_mut(Count::is_full) && !is_held() {
-            return lock_whole(table, seen, request, request.waits())
-                .unwrap_or_else(|| request.refused(table));
-        }
-        let (chunk, bulk) = (Tag::chunk(table, id), Tag::whole(table, Whole::Bulk));
-        match lock_tags::take(&chunk, request.intention(), request.waits()) {
-            Taken::No => return request.refused(table),
-            Taken::Again => {}
-            // Nobody can lock the header from now on without waiting for us; but somebody may have done so.
-            Taken::New => {
-                if lock_tags::take(&bulk, LockMode::Share, false) != Taken::No {
-                    lock_tags::release(&bulk, LockMode::Share);
-                } else if !is_header_free(table, seen) {
-                    lock_tags::release(&chunk, request.intention());
-                    return lock_whole(table, seen, request, request.waits())
-                        .unwrap_or_else(|| request.refused(table));
-                }
-                COUNT.with_borrow_mut(|count| count.all += 1);
-            }
-        }
-        // Whoever updates the row hands key share locks on by transaction ids.
-        pg_sys::GetTopTransactionId();
-        match lock_tags::take(
-            &Tag::row(table, id, row),
-            request.row_mode(),
-            request.waits(),
-        ) {
-            Taken::No => return request.refused(table),
-            Taken::Again => {}
-            Taken::New => COUNT.with_borrow_mut(|count| {
-                count.all += 1;
-                let first = Rows {
-                    count: 0,
-                    least: row,
-                    greatest: row,
-                };
-                count.rows.entry(key).or_insert(first).add(row);
-            }),
-        }
-        newest_version(table, seen, row, request)
+    if is_own(table, seen) {
+        return lock_chunk(table, seen, request);
     }
+    let key = (table.oid(), id);
+    // A row that is locked already needs no more.
+    let is_held = || {
+        let tag = Tag::row(table, id, row);
+        let modes = [request.row_mode(), LockMode::AccessExclusive];
+        modes.into_iter().any(|mode| lock_tags::is_held(&tag, mode))
+    };
+    let is_many = COUNT.with_borrow(|count| count.rows.get(&key).is_some_and(Rows::are_many));
+    // Who skips rows that others have leaves the others some.
+    if is_many && !request.skips() && !is_held() {
+        if let Some(locked) = lock_whole_at_once(table, seen, request) {
+            return locked;
+        }
+    }
+    if COUNT.with_borrow_mut(Count::is_full) && !is_held() {
+        return lock_whole(table, seen, request, request.waits())
+            .unwrap_or_else(|| request.refused(table));
+    }
+    let (chunk, bulk) = (Tag::chunk(table, id), Tag::whole(table, Whole::Bulk));
+    match lock_tags::take(&chunk, request.intention(), request.waits()) {
+        Taken::No => return request.refused(table),
+        Taken::Again => {}
+        // Nobody can lock the header from now on without waiting for us; but somebody may have done so.
+        Taken::New => {
+            if lock_tags::take(&bulk, LockMode::Share, false) != Taken::No {
+                lock_tags::release(&bulk, LockMode::Share);
+            } else if !is_header_free(table, seen) {
+                lock_tags::release(&chunk, request.intention());
+                return lock_whole(table, seen, request, request.waits())
+                    .unwrap_or_else(|| request.refused(table));
+            }
+            COUNT.with_borrow_mut(|count| count.all += 1);
+        }
+    }
+    // Whoever updates the row hands key share locks on by transaction ids.
+    transaction::top_id();
+    match lock_tags::take(
+        &Tag::row(table, id, row),
+        request.row_mode(),
+        request.waits(),
+    ) {
+        Taken::No => return request.refused(table),
+        Taken::Again => {}
+        Taken::New => COUNT.with_borrow_mut(|count| {
+            count.all += 1;
+            let first = Rows {
+                count: 0,
+                least: row,
+                greatest: row,
+            };
+            count.rows.entry(key).or_insert(first).add(row);
+        }),
+    }
+    newest_version(table, seen, row, request)
 }
 
 /// Locks all rows of a chunk, to delete some of them, where nobody else has any of them; the chunk's newest version then.
@@ -265,13 +258,10 @@ pub unsafe fn lock_all(table: Table<'_>, seen: &Chunk) -> Option<Rc<Reader>> {
         policy: pg_sys::LockWaitPolicy::LockWaitSkip,
         to_change: true,
     };
-    // SAFETY: by contract.
-    let locked = unsafe {
-        if is_own(table, seen) {
-            lock_chunk(table, seen, request)
-        } else {
-            lock_whole(table, seen, request, false)?
-        }
+    let locked = if is_own(table, seen) {
+        lock_chunk(table, seen, request)
+    } else {
+        lock_whole(table, seen, request, false)?
     };
     match locked {
         Locked::Chunk(newest) => Some(newest),
@@ -280,69 +270,54 @@ pub unsafe fn lock_all(table: Table<'_>, seen: &Chunk) -> Option<Rc<Reader>> {
 }
 
 /// Has this transaction the chunk to itself? What it wrote itself nobody else can lock before it ends, nor rows of temporary tables.
-unsafe fn is_own(table: Table<'_>, seen: &Chunk) -> bool {
-    // SAFETY: the callers' contract.
-    unsafe {
-        pg_sys::TransactionIdIsCurrentTransactionId(seen.xmin)
-            || table.class().relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP
-            || changes::newest(seen).is_some()
-    }
+fn is_own(table: Table<'_>, seen: &Chunk) -> bool {
+    transaction::is_current(seen.xmin)
+        || table.class().relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP
+        || changes::newest(seen).is_some()
 }
 
 /// Locks the chunk in place of a row; None when others have rows of it locked, and `waits` is not.
-unsafe fn lock_whole(
-    table: Table<'_>,
-    seen: &Chunk,
-    request: Request,
-    waits: bool,
-) -> Option<Locked> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let chunk = Tag::chunk(table, seen.header.chunk);
-        let is_first = begin_bulk(table);
-        if lock_tags::take(&chunk, request.chunk_mode(), waits) == Taken::No {
-            if is_first {
-                lock_tags::release(&Tag::whole(table, Whole::Bulk), LockMode::RowExclusive);
-            }
-            return None;
+fn lock_whole(table: Table<'_>, seen: &Chunk, request: Request, waits: bool) -> Option<Locked> {
+    let chunk = Tag::chunk(table, seen.header.chunk);
+    let is_first = begin_bulk(table);
+    if lock_tags::take(&chunk, request.chunk_mode(), waits) == Taken::No {
+        if is_first {
+            lock_tags::release(&Tag::whole(table, Whole::Bulk), LockMode::RowExclusive);
         }
-        let locked = lock_chunk(table, seen, request);
-        // The header's lock keeps others out: they see that somebody locks headers.
-        lock_tags::release(&chunk, request.chunk_mode());
-        if !matches!(locked, Locked::WouldBlock) {
-            COUNT.with_borrow_mut(|count| count.is_bulk = true);
-        }
-        Some(locked)
+        return None;
     }
+    let locked = lock_chunk(table, seen, request);
+    // The header's lock keeps others out: they see that somebody locks headers.
+    lock_tags::release(&chunk, request.chunk_mode());
+    if !matches!(locked, Locked::WouldBlock) {
+        COUNT.with_borrow_mut(|count| count.is_bulk = true);
+    }
+    Some(locked)
 }
 
 /// Locks the chunk in place of a row, if nobody else has rows of it or its header locked just now.
-unsafe fn lock_whole_at_once(table: Table<'_>, seen: &Chunk, request: Request) -> Option<Locked> {
+fn lock_whole_at_once(table: Table<'_>, seen: &Chunk, request: Request) -> Option<Locked> {
     let at_once = Request {
         policy: pg_sys::LockWaitPolicy::LockWaitSkip,
         ..request
     };
-    // SAFETY: the caller's contract.
-    unsafe {
-        let bulk = Tag::whole(table, Whole::Bulk);
-        let was_known = lock_tags::is_held(&bulk, LockMode::RowExclusive);
-        match lock_whole(table, seen, at_once, false)? {
-            Locked::WouldBlock => {
-                // Who writes the header when he commits: nothing has been locked that others must know of.
-                if !was_known {
-                    lock_tags::release(&bulk, LockMode::RowExclusive);
-                }
-                None
+    let bulk = Tag::whole(table, Whole::Bulk);
+    let was_known = lock_tags::is_held(&bulk, LockMode::RowExclusive);
+    match lock_whole(table, seen, at_once, false)? {
+        Locked::WouldBlock => {
+            // Who writes the header when he commits: nothing has been locked that others must know of.
+            if !was_known {
+                lock_tags::release(&bulk, LockMode::RowExclusive);
             }
-            locked => Some(locked),
+            None
         }
+        locked => Some(locked),
     }
 }
 
 /// Lets everybody know that this transaction locks headers; true where they did not know.
-unsafe fn begin_bulk(table: Table<'_>) -> bool {
-    // SAFETY: the caller's contract.
-    let bulk = unsafe { Tag::whole(table, Whole::Bulk) };
+fn begin_bulk(table: Table<'_>) -> bool {
+    let bulk = Tag::whole(table, Whole::Bulk);
     let is_first = !lock_tags::is_held(&bulk, LockMode::RowExclusive);
     if is_first {
         lock_tags::take(&bulk, LockMode::RowExclusive, true);
@@ -353,27 +328,23 @@ unsafe fn begin_bulk(table: Table<'_>) -> bool {
 /// Runs `take`, which deletes the header of a chunk whose rows move, unless somebody has locked rows of the chunk. Who wants
 /// some until this transaction ends waits for the lock on the chunk, or, where these are too many, for the header.
 ///
-/// # Safety
 /// `table` must be open with the lock of compact.
-pub unsafe fn with_whole_chunk(table: Table<'_>, chunk: u64, take: impl FnOnce() -> bool) -> bool {
-    // SAFETY: by contract.
-    unsafe {
-        let tag = Tag::chunk(table, chunk);
-        let keeps = COUNT.with_borrow(|count| count.all < KEPT_CHUNKS);
-        if !keeps {
-            begin_bulk(table);
-        }
-        if lock_tags::take(&tag, LockMode::AccessExclusive, false) == Taken::No {
-            return false;
-        }
-        let taken = take();
-        if taken && keeps {
-            COUNT.with_borrow_mut(|count| count.all += 1);
-        } else {
-            lock_tags::release(&tag, LockMode::AccessExclusive);
-        }
-        taken
+pub fn with_whole_chunk(table: Table<'_>, chunk: u64, take: impl FnOnce() -> bool) -> bool {
+    let tag = Tag::chunk(table, chunk);
+    let keeps = COUNT.with_borrow(|count| count.all < KEPT_CHUNKS);
+    if !keeps {
+        begin_bulk(table);
     }
+    if lock_tags::take(&tag, LockMode::AccessExclusive, false) == Taken::No {
+        return false;
+    }
+    let taken = take();
+    if taken && keeps {
+        COUNT.with_borrow_mut(|count| count.all += 1);
+    } else {
+        lock_tags::release(&tag, LockMode::AccessExclusive);
+    }
+    taken
 }
 
 /// Who moves rows of a table.
@@ -386,20 +357,14 @@ pub enum Mover {
 
 /// Before a transaction moves rows of a table with keys, from the tail or from chunk to chunk: waits for those who look for keys
 /// just now, and lets those who begin to look know until the transaction ends.
-///
-/// # Safety
-/// `table` must be open for writing.
-pub unsafe fn begin_moving(table: Table<'_>, who: Mover) {
-    // SAFETY: by contract.
-    unsafe {
-        if layout::has_constraint_index(table) {
-            pg_sys::GetCurrentTransactionId();
-            let mode = match who {
-                Mover::Compact => LockMode::Exclusive,
-                Mover::Inserter => LockMode::RowExclusive,
-            };
-            lock_tags::take(&Tag::whole(table, Whole::Moving), mode, true);
-        }
+pub fn begin_moving(table: Table<'_>, who: Mover) {
+    if layout::has_constraint_index(table) {
+        transaction::id();
+        let mode = match who {
+            Mover::Compact => LockMode::Exclusive,
+            Mover::Inserter => LockMode::RowExclusive,
+        };
+        lock_tags::take(&Tag::whole(table, Whole::Moving), mode, true);
     }
 }
 
@@ -415,9 +380,9 @@ enum Version {
 }
 
 /// Has nobody locked or replaced the header of a chunk, of which we have the intention to lock rows? Then nobody will before we end.
-unsafe fn is_header_free(table: Table<'_>, seen: &Chunk) -> bool {
+fn is_header_free(table: Table<'_>, seen: &Chunk) -> bool {
     let mut at = seen.tid;
-    // SAFETY: the caller's contract.
+    // SAFETY: the table is open.
     unsafe {
         loop {
             match version(table, at, seen.header.chunk) {
@@ -432,9 +397,9 @@ unsafe fn is_header_free(table: Table<'_>, seen: &Chunk) -> bool {
     }
 }
 
-unsafe fn version(table: Table<'_>, at: Tid, chunk: u64) -> Version {
+fn version(table: Table<'_>, at: Tid, chunk: u64) -> Version {
     const LOCK_ONLY: u16 = 0x0080;
-    // SAFETY: the caller's contract; the page is pinned and locked while it is looked at.
+    // SAFETY: the table is open; the page is pinned and locked while it is looked at.
     unsafe {
         let mut cursor = PageCursor::new(table);
         let Some(item) = cursor.tuple_at(at) else {
@@ -448,7 +413,7 @@ unsafe fn version(table: Table<'_>, at: Tid, chunk: u64) -> Version {
                 return Version::Deleted;
             }
             let mut found = item.to_heap_tuple(table.oid());
-            let command = pg_sys::GetCurrentCommandId(false) + 1;
+            let command = transaction::command(false) + 1;
             let state = pg_sys::HeapTupleSatisfiesUpdate(&mut found, command, buffer);
             let writer = || tuple::update_xid(item.header);
             match state {
@@ -474,24 +439,16 @@ unsafe fn version(table: Table<'_>, at: Tid, chunk: u64) -> Version {
 
 /// Lets others know that a row of a chunk is about to be changed: the change is written only when the transaction ends.
 /// The row must be locked.
-///
-/// # Safety
-/// `table` must be open for writing.
-pub unsafe fn announce_change(table: Table<'_>, chunk: u64, row: u32) {
-    // SAFETY: by contract.
-    let tag = unsafe { Tag::change(table, chunk, row) };
+pub fn announce_change(table: Table<'_>, chunk: u64, row: u32) {
+    let tag = Tag::change(table, chunk, row);
     if lock_tags::take(&tag, LockMode::AccessExclusive, true) == Taken::New {
         COUNT.with_borrow_mut(|count| count.all += 1);
     }
 }
 
 /// Is somebody changing a row of a chunk? Waits until nobody is if `waits` says so.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn await_change(table: Table<'_>, chunk: u64, row: u32, waits: bool) -> bool {
-    // SAFETY: by contract.
-    let tag = unsafe { Tag::change(table, chunk, row) };
+pub fn await_change(table: Table<'_>, chunk: u64, row: u32, waits: bool) -> bool {
+    let tag = Tag::change(table, chunk, row);
     if lock_tags::take(&tag, LockMode::Share, false) == Taken::No {
         if waits {
             lock_tags::take(&tag, LockMode::Share, true);
@@ -504,12 +461,8 @@ pub unsafe fn await_change(table: Table<'_>, chunk: u64, row: u32, waits: bool) 
 }
 
 /// Does anybody else hold locks on rows of a chunk, to change them? Who changes many rows locks the header instead.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn has_changers(table: Table<'_>, chunk: u64) -> bool {
-    // SAFETY: by contract.
-    let tag = unsafe { Tag::chunk(table, chunk) };
+pub fn has_changers(table: Table<'_>, chunk: u64) -> bool {
+    let tag = Tag::chunk(table, chunk);
     if lock_tags::take(&tag, LockMode::Share, false) == Taken::No {
         return true;
     }
@@ -519,10 +472,10 @@ pub unsafe fn has_changers(table: Table<'_>, chunk: u64) -> bool {
 
 /// The newest committed version of the chunk of a row that we have locked. Whoever replaces it just now leaves our row alone,
 /// unless he updates it and we want no more than its key.
-unsafe fn newest_version(table: Table<'_>, seen: &Chunk, row: u32, request: Request) -> Locked {
+fn newest_version(table: Table<'_>, seen: &Chunk, row: u32, request: Request) -> Locked {
     let id = seen.header.chunk;
     let mut at = seen.tid;
-    // SAFETY: the caller's contract.
+    // SAFETY: the table is open.
     unsafe {
         loop {
             match version(table, at, id) {
@@ -566,8 +519,8 @@ unsafe fn newest_version(table: Table<'_>, seen: &Chunk, row: u32, request: Requ
 }
 
 /// Is the row gone in the version that `by` has put in the place of the one at `at`?
-unsafe fn takes_row(table: Table<'_>, at: Tid, row: u32, by: pg_sys::TransactionId) -> bool {
-    // SAFETY: the caller's contract.
+fn takes_row(table: Table<'_>, at: Tid, row: u32, by: pg_sys::TransactionId) -> bool {
+    // SAFETY: the table is open.
     unsafe {
         let any = Snapshot::any();
         chunk_cache::replacement(table, at, by)
@@ -578,36 +531,30 @@ unsafe fn takes_row(table: Table<'_>, at: Tid, row: u32, by: pg_sys::Transaction
 
 /// Locks the header of a chunk of which this transaction has changed rows, to write them at its end; `at` is where the newest
 /// version was when the last of them was locked.
-///
-/// # Safety
-/// `table` must be open for writing.
-pub unsafe fn lock_to_write(table: Table<'_>, chunk: u64, mut at: Tid) -> Option<Tid> {
+pub fn lock_to_write(table: Table<'_>, chunk: u64, mut at: Tid) -> Option<Tid> {
     let request = Request {
         mode: pg_sys::LockTupleMode::LockTupleExclusive,
         policy: pg_sys::LockWaitPolicy::LockWaitBlock,
         to_change: true,
     };
-    // SAFETY: by contract.
-    unsafe {
-        loop {
-            error::check_interrupts();
-            if is_header_of(table, at, chunk) {
-                let (result, _) = lock_header(table, at, request);
-                if result == pg_sys::TM_Result::TM_Ok && is_header_of(table, at, chunk) {
-                    return Some(at);
-                }
+    loop {
+        error::check_interrupts();
+        if is_header_of(table, at, chunk) {
+            let (result, _) = lock_header(table, at, request);
+            if result == pg_sys::TM_Result::TM_Ok && is_header_of(table, at, chunk) {
+                return Some(at);
             }
-            // Replaced, and perhaps vacuumed, since.
-            at = match next_header::of(table, chunk, at) {
-                Some(next) => next,
-                None => living_header(table, chunk)?,
-            };
         }
+        // Replaced, and perhaps vacuumed, since.
+        at = match next_header::of(table, chunk, at) {
+            Some(next) => next,
+            None => living_header(table, chunk)?,
+        };
     }
 }
 
-pub(super) unsafe fn is_header_of(table: Table<'_>, at: Tid, chunk: u64) -> bool {
-    // SAFETY: the caller's contract; the page stays pinned.
+pub(super) fn is_header_of(table: Table<'_>, at: Tid, chunk: u64) -> bool {
+    // SAFETY: the table is open; the page stays pinned.
     unsafe {
         let mut cursor = PageCursor::new(table);
         let found = cursor.tuple_at(at);
@@ -619,9 +566,9 @@ pub(super) unsafe fn is_header_of(table: Table<'_>, at: Tid, chunk: u64) -> bool
 }
 
 /// The version of a chunk's header that nobody has replaced, after waiting for who is about to.
-unsafe fn living_header(table: Table<'_>, chunk: u64) -> Option<Tid> {
+fn living_header(table: Table<'_>, chunk: u64) -> Option<Tid> {
     const TRIES: usize = 100;
-    // SAFETY: the caller's contract.
+    // SAFETY: the table is open.
     unsafe {
         for _ in 0..TRIES {
             let mut found = None;
@@ -650,7 +597,7 @@ unsafe fn living_header(table: Table<'_>, chunk: u64) -> Option<Tid> {
 }
 
 /// Locks the newest version of `seen`'s chunk. Waits, raises or gives up as the policy says.
-unsafe fn lock_chunk(table: Table<'_>, seen: &Chunk, request: Request) -> Locked {
+fn lock_chunk(table: Table<'_>, seen: &Chunk, request: Request) -> Locked {
     let request = Request {
         mode: if request.to_change {
             pg_sys::LockTupleMode::LockTupleExclusive
@@ -664,7 +611,7 @@ unsafe fn lock_chunk(table: Table<'_>, seen: &Chunk, request: Request) -> Locked
         Some(Newest::At(tid)) => tid,
         None => seen.tid,
     };
-    // SAFETY: the caller's contract; every TID that comes up is checked for a normal line pointer first.
+    // SAFETY: the table is open; every TID that comes up is checked for a normal line pointer first.
     unsafe {
         loop {
             if PageCursor::new(table).tuple_at(at).is_none() {
@@ -698,7 +645,7 @@ unsafe fn lock_chunk(table: Table<'_>, seen: &Chunk, request: Request) -> Locked
 }
 
 /// Locks one header tuple.
-unsafe fn lock_header(
+fn lock_header(
     table: Table<'_>,
     at: Tid,
     request: Request,
@@ -714,7 +661,7 @@ unsafe fn lock_header(
         let result = pg_sys::heap_lock_tuple(
             table.as_ptr(),
             &mut found,
-            pg_sys::GetCurrentCommandId(false) + 1,
+            transaction::command(false) + 1,
             request.mode,
             request.policy,
             false,

@@ -10,7 +10,7 @@ use crate::pg::error;
 use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
-use crate::pg::transaction::{Access, PerTransaction};
+use crate::pg::transaction::{self, Access, PerTransaction};
 use crate::pg::tuple;
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
@@ -43,16 +43,15 @@ thread_local! {
 /// What `mover`, which has committed, moved. A snapshot that is older than its commit keeps all of it in place;
 /// so it is remembered until this transaction ends.
 ///
-/// # Safety
 /// `table` must be open, with such a snapshot.
-pub unsafe fn of(table: Table<'_>, mover: pg_sys::TransactionId) -> Rc<Moves> {
+pub fn of(table: Table<'_>, mover: pg_sys::TransactionId) -> Rc<Moves> {
     let key = (table.oid(), table.file_number(), mover);
     let known = MOVES.with_borrow(|moves| {
         let known = moves.iter().rev().find(|known| known.0 == key);
         known.map(|known| Rc::clone(&known.1))
     });
     known.unwrap_or_else(|| {
-        // SAFETY: by contract. A chunk with deleted rows is the new version of another.
+        // SAFETY: the table is open. A chunk with deleted rows is the new version of another.
         let written = unsafe {
             let mut headers = chunk_cache::headers_by(table, mover).to_vec();
             headers.retain(|header| header.deleted == 0);
@@ -65,8 +64,7 @@ pub unsafe fn of(table: Table<'_>, mover: pg_sys::TransactionId) -> Rc<Moves> {
             sealed: OnceCell::new(),
             places: RefCell::default(),
         });
-        // SAFETY: inside a transaction.
-        if unsafe { !pg_sys::TransactionIdIsCurrentTransactionId(mover) } {
+        if !transaction::is_current(mover) {
             MOVES.with_borrow_mut(|all| {
                 if all.len() == KEPT_MOVERS {
                     all.remove(0);
@@ -81,13 +79,12 @@ pub unsafe fn of(table: Table<'_>, mover: pg_sys::TransactionId) -> Rc<Moves> {
 impl Moves {
     /// The new place of the tail row at `at`.
     ///
-    /// # Safety
     /// `table` must be the one of `of`, and open.
-    pub unsafe fn of_sealed(&self, table: Table<'_>, at: Tid) -> Option<Tid> {
+    pub fn of_sealed(&self, table: Table<'_>, at: Tid) -> Option<Tid> {
         if let Some(known) = self.known(at) {
             return Some(known);
         }
-        // SAFETY: by contract.
+        // SAFETY: the table is open.
         unsafe {
             let wanted = tail_row(table, at)?;
             let values = deform(wanted, table.descriptor());
@@ -98,10 +95,7 @@ impl Moves {
     }
 
     /// The new place of a row of a merged chunk, of whose values `values_of` tells when they are needed.
-    ///
-    /// # Safety
-    /// As `of_sealed`.
-    pub unsafe fn of_merged(
+    pub fn of_merged(
         &self,
         table: Table<'_>,
         at: Tid,
@@ -111,7 +105,7 @@ impl Moves {
             return Some(known);
         }
         let values = values_of();
-        // SAFETY: by contract.
+        // SAFETY: the table is open.
         unsafe {
             self.place(table, at, &values, || {
                 let merged = self.merged.get_or_init(|| {
@@ -176,10 +170,10 @@ impl Moves {
 }
 
 /// The tail rows that `mover` sealed, with their fingerprints, sorted.
-unsafe fn sealed_by(table: Table<'_>, mover: pg_sys::TransactionId) -> Vec<(u32, Tid)> {
+fn sealed_by(table: Table<'_>, mover: pg_sys::TransactionId) -> Vec<(u32, Tid)> {
     let mut sealed = Vec::new();
     let mut cursor = PageCursor::new(table);
-    // SAFETY: the caller's contract; rows are copied from their page before their values are looked at.
+    // SAFETY: the table is open; rows are copied from their page before their values are looked at.
     unsafe {
         let descriptor = table.descriptor();
         for block in 0..table.blocks() {
@@ -211,8 +205,8 @@ unsafe fn is_sealed_row(item: &PageTuple, mover: pg_sys::TransactionId) -> bool 
 }
 
 /// A copy of the tail row at `at`.
-unsafe fn tail_row(table: Table<'_>, at: Tid) -> Option<pg_sys::HeapTuple> {
-    // SAFETY: the caller's contract; the page stays pinned.
+fn tail_row(table: Table<'_>, at: Tid) -> Option<pg_sys::HeapTuple> {
+    // SAFETY: the table is open; the page stays pinned.
     unsafe {
         let mut cursor = PageCursor::new(table);
         let item = cursor.tuple(at, table.blocks())?;

@@ -8,7 +8,8 @@ use crate::chunk::reader::Reader;
 use crate::chunk::write::{self, Target, DELETE_MAP_BASE};
 use crate::pg::relation::{Open, Table};
 use crate::pg::tid::Tid;
-use pgrx::pg_sys;
+use crate::pg::transaction;
+use crate::pg::CommandId;
 use varve_columns::tuple::delete_map::DeleteMap;
 use varve_columns::tuple::header::{Header, Section, BODY_BYTES, FLAG_TOMBSTONE};
 use varve_columns::tuple::note::{self, SLOT_BYTES};
@@ -20,8 +21,7 @@ pub fn write(table: &Open, reader: &Reader, changed: &DeleteMap) -> Option<Tid> 
     let mut map = DeleteMap::clone(&chunk.map);
     map.merge(changed);
     advance_past_own_header(chunk);
-    // SAFETY: the table is open with RowExclusiveLock.
-    let target = unsafe {
+    let target = {
         left_room::make_known(table.rel());
         Target::current(table.rel())
     };
@@ -32,19 +32,15 @@ pub fn write(table: &Open, reader: &Reader, changed: &DeleteMap) -> Option<Tid> 
         target.replace_header(chunk, &chunk.header, &map)
     } else if map.has_successors() {
         let tid = bury(&target, chunk, &map);
-        // SAFETY: the table is open for writing, the old header locked.
-        unsafe { next_header::set(table.rel(), chunk.header.chunk, chunk.tid, tid) };
+        next_header::set(table.rel(), chunk.header.chunk, chunk.tid, tid);
         return Some(tid);
     } else {
         write::delete_tuple(table.rel(), chunk.tid, target.command, false);
         delete_pieces(table.rel(), chunk, target.command);
         return None;
     };
-    // SAFETY: as above.
-    unsafe {
-        next_header::set(table.rel(), chunk.header.chunk, chunk.tid, tid);
-        left_room::remember(table.rel(), chunk, note.is_none());
-    }
+    next_header::set(table.rel(), chunk.header.chunk, chunk.tid, tid);
+    left_room::remember(table.rel(), chunk, note.is_none());
     index_entries::index_header(table.rel(), reader, tid);
     Some(tid)
 }
@@ -65,12 +61,9 @@ fn gathered(chunk: &Chunk, changed: &DeleteMap, map: &DeleteMap) -> Option<Vec<u
 
 /// A header that this very command inserted cannot be deleted by it: start a new command.
 fn advance_past_own_header(chunk: &Chunk) {
-    // SAFETY: inside a transaction.
-    unsafe {
-        let own = pg_sys::TransactionIdIsCurrentTransactionId(chunk.xmin);
-        if own && chunk.raw_command >= pg_sys::GetCurrentCommandId(false) {
-            pg_sys::CommandCounterIncrement();
-        }
+    let own = transaction::is_current(chunk.xmin);
+    if own && chunk.raw_command >= transaction::command(false) {
+        transaction::next_command();
     }
 }
 
@@ -87,7 +80,7 @@ fn bury(target: &Target, chunk: &Chunk, map: &DeleteMap) -> Tid {
 }
 
 /// Deletes the pieces and notes of a chunk whose header is gone.
-pub fn delete_pieces(table: Table<'_>, chunk: &Chunk, command: pg_sys::CommandId) {
+pub fn delete_pieces(table: Table<'_>, chunk: &Chunk, command: CommandId) {
     let id = chunk.header.chunk;
     if !chunk.header.has(FLAG_TOMBSTONE) {
         for &piece in &chunk.statics.payload.tids {

@@ -9,20 +9,20 @@ use crate::pg::error;
 use crate::pg::tid::Tid;
 use crate::pg::transaction::{Access, PerTransaction};
 use crate::pg::varlena;
-use pgrx::pg_sys;
+use crate::pg::{Datum, FormData_pg_attribute, Oid, TransactionId};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::hash::Hasher;
 use std::rc::Rc;
 
 /// Values and nulls of a row.
-pub type Values = Vec<(pg_sys::Datum, bool)>;
+pub type Values = Vec<(Datum, bool)>;
 
 /// Fingerprints of the rows of a chunk that are not deleted, sorted, with the rows' numbers.
 pub type Order = Rc<[(u32, u32)]>;
 
 /// The version of a header that a transaction wrote or deleted: file, transaction, place. For as long as the
 /// transaction that asks runs it names one version only.
-pub type VersionKey = (pg_sys::Oid, pg_sys::TransactionId, Tid);
+pub type VersionKey = (Oid, TransactionId, Tid);
 
 /// Memory for the orders that are kept: eight million rows.
 const KEPT_BYTES: usize = 64 << 20;
@@ -121,7 +121,7 @@ pub unsafe fn of_row(descriptor: Descriptor<'_>, values: &Values) -> u32 {
 pub unsafe fn of_attributes(
     descriptor: Descriptor<'_>,
     numbers: &[u16],
-    mut value_at: impl FnMut(usize) -> (pg_sys::Datum, bool),
+    mut value_at: impl FnMut(usize) -> (Datum, bool),
 ) -> u64 {
     // SAFETY: by contract.
     unsafe {
@@ -173,7 +173,7 @@ unsafe fn sorted(chunk: &Chunk) -> Result<Vec<(u32, u32)>, Damage> {
 unsafe fn add_column(
     chunk: &Chunk,
     at: usize,
-    attribute: &pg_sys::FormData_pg_attribute,
+    attribute: &FormData_pg_attribute,
     prints: &mut [u64],
 ) -> Result<(), Damage> {
     let kind = chunk.columns.column(at).kind;
@@ -200,11 +200,7 @@ unsafe fn add_column(
 }
 
 /// A number for a value, the same for all that `relation::same_image` calls the same.
-unsafe fn of_value(
-    value: pg_sys::Datum,
-    null: bool,
-    attribute: &pg_sys::FormData_pg_attribute,
-) -> u64 {
+unsafe fn of_value(value: Datum, null: bool, attribute: &FormData_pg_attribute) -> u64 {
     const NULL: u64 = 0x6e75_6c6c;
     if null {
         return NULL;

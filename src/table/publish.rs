@@ -13,6 +13,7 @@ use crate::pg::page_patch;
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
+use crate::pg::transaction;
 use crate::pg::tuple::{self, Xmax};
 use pgrx::pg_sys;
 use varve_columns::tuple::delete_map::DeleteMap;
@@ -67,8 +68,8 @@ pub unsafe fn publish(
             return Published::Done;
         }
         // What this very command inserted it cannot delete.
-        pg_sys::CommandCounterIncrement();
-        let command = pg_sys::GetCurrentCommandId(true);
+        transaction::next_command();
+        let command = transaction::command(true);
         write::delete_tuple(table, place, command, false);
         Published::No(Some(at))
     }
@@ -156,13 +157,12 @@ unsafe fn mine(
             return None;
         }
         let mut found = item.to_heap_tuple(table.oid());
-        let command = pg_sys::GetCurrentCommandId(false) + 1;
+        let command = transaction::command(false) + 1;
         let is_mine = match pg_sys::HeapTupleSatisfiesUpdate(&mut found, command, buffer) {
             pg_sys::TM_Result::TM_Ok => true,
             pg_sys::TM_Result::TM_BeingModified => match tuple::xmax(item.header) {
                 Xmax::One(xid) => {
-                    (*item.header).t_infomask & LOCK_ONLY != 0
-                        && pg_sys::TransactionIdIsCurrentTransactionId(xid)
+                    (*item.header).t_infomask & LOCK_ONLY != 0 && transaction::is_current(xid)
                 }
                 _ => false,
             },

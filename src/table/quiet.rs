@@ -18,31 +18,22 @@ use pgrx::pg_sys;
 
 /// Has compact left nothing to be done but on pages without a bit in the visibility map?
 ///
-/// # Safety
 /// `table` must be open with the lock of VACUUM.
-pub unsafe fn is_settled(table: Table<'_>) -> bool {
-    // SAFETY: by contract.
-    let (pages, rows, all_visible) = unsafe { statistics(table) };
+pub fn is_settled(table: Table<'_>) -> bool {
+    let (pages, rows, all_visible) = statistics(table);
     all_visible == 0 && pages > 0 && rows >= 0.0
 }
 
 /// Number of pages without a bit in the visibility map.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn changed_count(table: Table<'_>) -> u32 {
-    // SAFETY: by contract.
-    unsafe { table.blocks().saturating_sub(count_visible(table)) }
+pub fn changed_count(table: Table<'_>) -> u32 {
+    table.blocks().saturating_sub(count_visible(table))
 }
 
 /// Pages without a bit in the visibility map, ascending.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn changed_pages(table: Table<'_>) -> Vec<u32> {
+pub fn changed_pages(table: Table<'_>) -> Vec<u32> {
     let mut pages = Vec::new();
     let mut map: pg_sys::Buffer = 0;
-    // SAFETY: by contract; the map's page stays pinned from one block to the next.
+    // SAFETY: the table is open; the map's page stays pinned from one block to the next.
     unsafe {
         for block in 0..table.blocks() {
             if block.is_multiple_of(1024) {
@@ -61,10 +52,7 @@ pub unsafe fn changed_pages(table: Table<'_>) -> Vec<u32> {
 }
 
 /// Has a page a bit in the visibility map?
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn is_any_visible(table: Table<'_>, pages: &[u32]) -> bool {
+pub fn is_any_visible(table: Table<'_>, pages: &[u32]) -> bool {
     let mut map: pg_sys::Buffer = 0;
     // SAFETY: as above.
     unsafe {
@@ -82,37 +70,27 @@ pub unsafe fn is_any_visible(table: Table<'_>, pages: &[u32]) -> bool {
 }
 
 /// Writes that there is nothing left to be done.
-///
-/// # Safety
-/// As `is_settled`.
-pub unsafe fn settle(table: Table<'_>) {
-    // SAFETY: by contract.
-    unsafe { store(table, 0) }
+pub fn settle(table: Table<'_>) {
+    store(table, 0)
 }
 
 /// Writes that somebody has to look at all pages again: before bits are set for other reasons.
-///
-/// # Safety
-/// As `is_settled`.
-pub unsafe fn unsettle(table: Table<'_>) {
-    // SAFETY: by contract.
-    unsafe {
-        if is_settled(table) {
-            store(table, count_visible(table).max(1));
-        }
+pub fn unsettle(table: Table<'_>) {
+    if is_settled(table) {
+        store(table, count_visible(table).max(1));
     }
 }
 
-unsafe fn count_visible(table: Table<'_>) -> u32 {
+fn count_visible(table: Table<'_>) -> u32 {
     let (mut all_visible, mut all_frozen) = (0, 0);
-    // SAFETY: the callers' contract.
+    // SAFETY: the table is open.
     unsafe { pg_sys::visibilitymap_count(table.as_ptr(), &mut all_visible, &mut all_frozen) };
     all_visible
 }
 
 /// `relpages`, `reltuples` and `relallvisible` as the catalog has them now.
-unsafe fn statistics(table: Table<'_>) -> (i32, f32, i32) {
-    // SAFETY: the callers' contract; the row is read before it is released.
+fn statistics(table: Table<'_>) -> (i32, f32, i32) {
+    // SAFETY: the table is open; the row is read before it is released.
     unsafe {
         let cache = pg_sys::SysCacheIdentifier::RELOID as i32;
         let row = pg_sys::SearchSysCache1(cache, table.oid().into());
@@ -130,13 +108,10 @@ unsafe fn statistics(table: Table<'_>) -> (i32, f32, i32) {
     }
 }
 
-unsafe fn store(table: Table<'_>, all_visible: u32) {
-    // SAFETY: the callers' contract.
-    unsafe {
-        let (pages, rows, _) = statistics(table);
-        if pages <= 0 || rows < 0.0 {
-            return;
-        }
-        vacuum::store_statistics(table, pages as u32, f64::from(rows), all_visible);
+fn store(table: Table<'_>, all_visible: u32) {
+    let (pages, rows, _) = statistics(table);
+    if pages <= 0 || rows < 0.0 {
+        return;
     }
+    vacuum::store_statistics(table, pages as u32, f64::from(rows), all_visible);
 }

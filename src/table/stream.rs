@@ -10,7 +10,7 @@ use crate::pg::heap::heap_callback;
 use crate::pg::relation::Table;
 use crate::pg::replication::{self, NoHotUpdate};
 use crate::pg::tid::{self, Tid};
-use crate::pg::transaction::{Access, PerTransaction};
+use crate::pg::transaction::{self, Access, PerTransaction};
 use pgrx::pg_sys;
 
 /// Longer tuples are toasted, and their TOAST tuples need a command of their own to be deleted.
@@ -29,28 +29,22 @@ thread_local! {
 }
 
 /// Must changes that the statement `command` makes to compressed rows of the table be logged for decoding?
-///
-/// # Safety
-/// `table` must be open for writing.
-pub unsafe fn is_streamed(table: Table<'_>, command: pg_sys::CommandId) -> bool {
-    // SAFETY: by contract.
-    unsafe {
-        let oid = table.oid();
-        let known = STATE.with_borrow(|state| {
-            let fits = |known: &&(_, _, _)| (known.0, known.1) == (command, oid);
-            state.known.iter().find(fits).map(|known| known.2)
+pub fn is_streamed(table: Table<'_>, command: pg_sys::CommandId) -> bool {
+    let oid = table.oid();
+    let known = STATE.with_borrow(|state| {
+        let fits = |known: &&(_, _, _)| (known.0, known.1) == (command, oid);
+        state.known.iter().find(fits).map(|known| known.2)
+    });
+    known.unwrap_or_else(|| {
+        // The answer is good for a transaction that has an id.
+        transaction::id();
+        let answer = replication::is_streamed(table);
+        STATE.with_borrow_mut(|state| {
+            state.known.retain(|known| known.0 == command);
+            state.known.push((command, oid, answer));
         });
-        known.unwrap_or_else(|| {
-            // The answer is good for a transaction that has an id.
-            pg_sys::GetCurrentTransactionId();
-            let answer = replication::is_streamed(table);
-            STATE.with_borrow_mut(|state| {
-                state.known.retain(|known| known.0 == command);
-                state.known.push((command, oid, answer));
-            });
-            answer
-        })
-    }
+        answer
+    })
 }
 
 /// The command in which old rows of `statement` are put into tails; the next one takes them out.
@@ -59,12 +53,11 @@ fn put_command(statement: pg_sys::CommandId) -> pg_sys::CommandId {
     if let Some((_, put)) = known {
         return put;
     }
-    // SAFETY: inside a transaction that writes, in no parallel operation.
-    let put = unsafe {
-        let put = pg_sys::GetCurrentCommandId(true);
-        pg_sys::CommandCounterIncrement();
-        pg_sys::GetCurrentCommandId(true);
-        pg_sys::CommandCounterIncrement();
+    let put = {
+        let put = transaction::command(true);
+        transaction::next_command();
+        transaction::command(true);
+        transaction::next_command();
         put
     };
     STATE.with_borrow_mut(|state| state.put = Some((statement, put)));
@@ -100,7 +93,7 @@ unsafe fn put(
         // Nobody has inserted a row.
         pg_sys::pgstat_count_heap_insert(table.as_ptr(), -1);
         if (*tuple).t_len > TOAST_THRESHOLD_BYTES {
-            pg_sys::CommandCounterIncrement();
+            transaction::next_command();
         }
         let at = (*tuple).t_self;
         pg_sys::heap_freetuple(tuple);

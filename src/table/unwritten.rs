@@ -3,7 +3,7 @@
 //! many commands is found as fast as one of a few. Scans that have opened the chunk share it.
 
 use crate::pg::tid::Tid;
-use pgrx::pg_sys;
+use crate::pg::{CommandId, SubTransactionId};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,10 +12,10 @@ use varve_columns::tuple::delete_map::{set_bits, DeleteMap};
 /// Who has changed rows.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Stamp {
-    pub command: pg_sys::CommandId,
+    pub command: CommandId,
     /// The command as which the change shows: snapshots that are older do not see it.
-    pub shown_as: pg_sys::CommandId,
-    pub sub: pg_sys::SubTransactionId,
+    pub shown_as: CommandId,
+    pub sub: SubTransactionId,
 }
 
 /// Rows that were changed one after the other by one command of one subtransaction.
@@ -38,7 +38,7 @@ pub struct Unwritten {
     later: Vec<u32>,
     run_of: FxHashMap<u32, u32>,
     /// No run shows as a later command than this.
-    latest: pg_sys::CommandId,
+    latest: CommandId,
 }
 
 impl Unwritten {
@@ -97,7 +97,7 @@ impl Unwritten {
 
     /// Is a row gone for a snapshot that sees changes of commands before `horizon`?
     #[inline]
-    pub fn hides(&self, row: u32, horizon: pg_sys::CommandId) -> bool {
+    pub fn hides(&self, row: u32, horizon: CommandId) -> bool {
         self.contains(row)
             && (self.latest < horizon
                 || self
@@ -106,18 +106,18 @@ impl Unwritten {
     }
 
     /// Has the subtransaction changed rows?
-    pub fn has_of(&self, sub: pg_sys::SubTransactionId) -> bool {
+    pub fn has_of(&self, sub: SubTransactionId) -> bool {
         self.runs.last().is_some_and(|run| run.stamp.sub == sub)
     }
 
     /// The first of the runs of a subtransaction, which is the current one or has just ended.
-    fn first_of(&self, sub: pg_sys::SubTransactionId) -> usize {
+    fn first_of(&self, sub: SubTransactionId) -> usize {
         let others = self.runs.iter().rev();
         self.runs.len() - others.take_while(|run| run.stamp.sub == sub).count()
     }
 
     /// Makes the changes of a subtransaction those of its parent.
-    pub fn hand_up(&mut self, sub: pg_sys::SubTransactionId, parent: pg_sys::SubTransactionId) {
+    pub fn hand_up(&mut self, sub: SubTransactionId, parent: SubTransactionId) {
         let first = self.first_of(sub);
         for run in &mut self.runs[first..] {
             run.stamp.sub = parent;
@@ -125,7 +125,7 @@ impl Unwritten {
     }
 
     /// Drops the changes of a subtransaction.
-    pub fn drop_of(&mut self, sub: pg_sys::SubTransactionId) {
+    pub fn drop_of(&mut self, sub: SubTransactionId) {
         let first = self.first_of(sub);
         if first == self.runs.len() {
             return;
@@ -143,7 +143,7 @@ impl Unwritten {
     }
 
     /// The changes of a subtransaction, as part of a delete map.
-    pub fn map_of(&self, sub: pg_sys::SubTransactionId) -> DeleteMap {
+    pub fn map_of(&self, sub: SubTransactionId) -> DeleteMap {
         let first = self.first_of(sub);
         let mut map = DeleteMap::default();
         let wanted = |&row: &u32| match first {
@@ -168,7 +168,7 @@ impl Unwritten {
     }
 
     /// What is left without the changes of a subtransaction.
-    pub fn without(&self, sub: pg_sys::SubTransactionId) -> Unwritten {
+    pub fn without(&self, sub: SubTransactionId) -> Unwritten {
         let mut left = Unwritten::default();
         let first = self.first_of(sub);
         if first == 0 {
@@ -196,11 +196,11 @@ impl Unwritten {
 #[derive(Clone)]
 pub struct Overlay {
     changes: Rc<RefCell<Unwritten>>,
-    horizon: pg_sys::CommandId,
+    horizon: CommandId,
 }
 
 impl Overlay {
-    pub fn new(changes: Rc<RefCell<Unwritten>>, horizon: pg_sys::CommandId) -> Self {
+    pub fn new(changes: Rc<RefCell<Unwritten>>, horizon: CommandId) -> Self {
         Overlay { changes, horizon }
     }
 

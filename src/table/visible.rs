@@ -19,10 +19,8 @@ pub struct OpenChunk {
 }
 
 impl OpenChunk {
-    /// # Safety
-    /// `snapshot` must be null or valid.
-    pub unsafe fn new(reader: Rc<Reader>, snapshot: Snapshot<'_>) -> OpenChunk {
-        // SAFETY: by contract.
+    pub fn new(reader: Rc<Reader>, snapshot: Snapshot<'_>) -> OpenChunk {
+        // SAFETY: the snapshot is valid.
         let hidden = unsafe { changes::hidden(&reader.chunk, snapshot) };
         OpenChunk {
             reader,
@@ -107,12 +105,8 @@ impl OpenChunk {
 
 /// The version that `snapshot` sees of a chunk whose header at `header` this transaction has replaced
 /// since a cursor got the TID.
-unsafe fn newer_version(
-    table: Table<'_>,
-    header: Tid,
-    snapshot: Snapshot<'_>,
-) -> Option<Rc<Reader>> {
-    // SAFETY: the caller's contract.
+fn newer_version(table: Table<'_>, header: Tid, snapshot: Snapshot<'_>) -> Option<Rc<Reader>> {
+    // SAFETY: the table is open, the snapshot valid.
     unsafe {
         let any = Snapshot::any();
         let old = chunk_cache::reader_at(table, header, any)?;
@@ -125,15 +119,8 @@ unsafe fn newer_version(
 
 /// The chunk and row of a virtual TID, if `snapshot` sees the row. Under SnapshotAny deleted rows are
 /// seen too.
-///
-/// # Safety
-/// `table` must be open, `snapshot` valid.
-pub unsafe fn visible_row(
-    table: Table<'_>,
-    at: Tid,
-    snapshot: Snapshot<'_>,
-) -> Option<(Rc<Reader>, u32)> {
-    // SAFETY: by contract.
+pub fn visible_row(table: Table<'_>, at: Tid, snapshot: Snapshot<'_>) -> Option<(Rc<Reader>, u32)> {
+    // SAFETY: the table is open, the snapshot valid.
     unsafe {
         let (header, row) = at.row_of()?;
         let reader = chunk_cache::reader_at(table, header, snapshot)

@@ -3,19 +3,16 @@
 use crate::pg::lock_mode::LockMode;
 use crate::pg::lock_tags::{self, Tag, Taken, Whole};
 use crate::pg::relation::Table;
-use pgrx::pg_sys;
+use crate::pg::transaction;
 
 /// Announces that this transaction brings batches.
 ///
 /// # Safety
 /// `table` must be open for writing.
 pub unsafe fn announce(table: Table<'_>) {
-    // SAFETY: by contract.
-    unsafe {
-        pg_sys::GetCurrentTransactionId();
-        let batches = Tag::whole(table, Whole::Batches);
-        lock_tags::take(&batches, LockMode::RowExclusive, true);
-    }
+    transaction::id();
+    let batches = Tag::whole(table, Whole::Batches);
+    lock_tags::take(&batches, LockMode::RowExclusive, true);
 }
 
 /// Has somebody else announced batches?
@@ -23,8 +20,7 @@ pub unsafe fn announce(table: Table<'_>) {
 /// # Safety
 /// `table` must be open.
 pub unsafe fn is_announced(table: Table<'_>) -> bool {
-    // SAFETY: by contract.
-    let batches = unsafe { Tag::whole(table, Whole::Batches) };
+    let batches = Tag::whole(table, Whole::Batches);
     if lock_tags::take(&batches, LockMode::Share, false) == Taken::No {
         return true;
     }

@@ -57,8 +57,7 @@ struct Conflict {
 /// # Safety
 /// `table` must be open for writing.
 pub unsafe fn takes_batches(table: Table<'_>) -> bool {
-    // SAFETY: by contract.
-    let keys = unsafe { keys::of(table) };
+    let keys = keys::of(table);
     // SAFETY: as above.
     let has_chunks = keys.concern_chunks() && unsafe { keys.has_chunks(table) };
     let enters = |unique: &Unique| unique.immediate && unique.series.is_some();

@@ -5,10 +5,10 @@
 use crate::pg::relation::{Index, Table};
 use crate::pg::tid::Tid;
 use crate::pg::transaction::{Access, PerTransaction};
-use pgrx::pg_sys;
+use crate::pg::Oid;
 
 thread_local! {
-    static WRITTEN: PerTransaction<Option<(pg_sys::Oid, Tid)>> = PerTransaction::until_a_part_ends();
+    static WRITTEN: PerTransaction<Option<(Oid, Tid)>> = PerTransaction::until_a_part_ends();
 }
 
 /// The row at `at` has the keys of the one that it replaces, which this transaction has locked to change it.

@@ -2,8 +2,8 @@
 
 use crate::pg::relation::Table;
 use crate::pg::varlena;
+use crate::pg::Datum;
 use crate::series_index::entries::IndexDesc;
-use pgrx::pg_sys;
 use smallvec::SmallVec;
 
 /// Bytes that tell a series from others.
@@ -13,14 +13,14 @@ pub type Bytes = SmallVec<[u8; 32]>;
 pub struct SeriesKey<'a> {
     pub desc: &'a IndexDesc<'a>,
     /// A value for each key column of the index.
-    pub key: &'a [pg_sys::Datum],
+    pub key: &'a [Datum],
     pub bytes: Bytes,
 }
 
 impl<'a> SeriesKey<'a> {
     /// # Safety
     /// `table` must be open, `shape` of an index of it, and `key` a value for each of the index's key columns.
-    pub unsafe fn new(table: Table<'_>, desc: &'a IndexDesc, key: &'a [pg_sys::Datum]) -> Self {
+    pub unsafe fn new(table: Table<'_>, desc: &'a IndexDesc, key: &'a [Datum]) -> Self {
         // SAFETY: by contract.
         let bytes = unsafe { bytes_of(table, &desc.columns, key) };
         SeriesKey { desc, key, bytes }
@@ -31,7 +31,7 @@ impl<'a> SeriesKey<'a> {
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn bytes_of(table: Table<'_>, columns: &[usize], values: &[pg_sys::Datum]) -> Bytes {
+pub unsafe fn bytes_of(table: Table<'_>, columns: &[usize], values: &[Datum]) -> Bytes {
     let mut bytes = Bytes::new();
     let attributes = table.attributes();
     for (&value, &column) in values.iter().zip(columns) {

@@ -54,8 +54,8 @@ impl<'a> Side<'a> {
         let attributes = table.attributes();
         let datums =
             |&column: &usize| Datums::from_column(&rows.columns[column], attributes[column].attlen);
-        // SAFETY: the index is open. What an index includes is columns, no expressions.
-        let all = unsafe { layout::all_index_columns(index.rel()) };
+        // What an index includes is columns, no expressions.
+        let all = layout::all_index_columns(index.rel());
         let included = all[unique.columns.len()..]
             .iter()
             .map(|&number| usize::from(number) - 1);

@@ -68,6 +68,5 @@ impl<'a> StabilityCheck<'a> {
 }
 
 unsafe fn writers(table: Table<'_>) -> Vec<pg_sys::TransactionId> {
-    // SAFETY: the callers' contract.
-    unsafe { lock_tags::holders(&Tag::whole(table, Whole::Batches), LockMode::Share) }
+    lock_tags::holders(&Tag::whole(table, Whole::Batches), LockMode::Share)
 }

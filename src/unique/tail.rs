@@ -64,8 +64,7 @@ pub unsafe fn visit(
 
 /// Do the unique index's columns begin with those of the series index, in their order?
 unsafe fn starts_with_series(side: &Side, desc: &IndexDesc) -> bool {
-    // SAFETY: the caller's contract.
-    let columns = unsafe { layout::index_columns(side.index.rel()) };
+    let columns = layout::index_columns(side.index.rel());
     let wanted = desc.columns.iter().map(|&column| column as u16 + 1);
     columns.iter().copied().take(desc.columns.len()).eq(wanted)
 }

@@ -123,11 +123,7 @@ impl<'a> Verifier<'a> {
                 for item in page.tuples() {
                     let mut row = item.to_heap_tuple(self.table.oid());
                     if classify(item.header, item.len, item.tid.offset) != TupleKind::Row
-                        || !pg_sys::HeapTupleSatisfiesVisibility(
-                            &mut row,
-                            self.snapshot.as_ptr(),
-                            buffer,
-                        )
+                        || !self.snapshot.sees(&mut row, buffer)
                     {
                         continue;
                     }
@@ -234,10 +230,9 @@ impl<'a> Verifier<'a> {
     }
 }
 
-unsafe fn collect(index: Index<'_>) -> Entries {
+fn collect(index: Index<'_>) -> Entries {
     let mut entries = Entries::default();
-    // SAFETY: the index is open.
-    unsafe { leaves::entries(index, |at, hash| entries.add(at, hash)) };
+    leaves::entries(index, |at, hash| entries.add(at, hash));
     entries
 }
 

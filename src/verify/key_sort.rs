@@ -157,8 +157,8 @@ impl<'a> KeySort<'a> {
 }
 
 /// Some columns of a table, from 1, and a TID.
-unsafe fn describe(table: Descriptor<'_>, columns: &[u16]) -> pg_sys::TupleDesc {
-    // SAFETY: the caller's contract; types are of the table, since an index may store others.
+fn describe(table: Descriptor<'_>, columns: &[u16]) -> pg_sys::TupleDesc {
+    // SAFETY: the columns are those of the key; types are of the table, since an index may store others.
     unsafe {
         let descriptor = pg_sys::CreateTemplateTupleDesc(columns.len() as i32 + 1);
         for (number, &column) in (1..).zip(columns) {
@@ -171,8 +171,8 @@ unsafe fn describe(table: Descriptor<'_>, columns: &[u16]) -> pg_sys::TupleDesc 
 }
 
 /// The operator that a key column of an index, from 0, is ordered by.
-unsafe fn less_than(index: Index<'_>, at: usize) -> pg_sys::Oid {
-    // SAFETY: the caller's contract; the arrays have an entry for each key column.
+fn less_than(index: Index<'_>, at: usize) -> pg_sys::Oid {
+    // SAFETY: the index is open; the arrays have an entry for each key column.
     unsafe {
         let (family, input) = (index.operator_family(at), index.input_type(at));
         pg_sys::get_opfamily_member(family, input, input, pg_sys::BTLessStrategyNumber as i16)

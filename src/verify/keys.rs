@@ -11,6 +11,7 @@ use crate::pg::error;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation::{Index, OpenIndex};
+use crate::pg::transaction;
 use crate::pg::tuple;
 use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
@@ -38,8 +39,7 @@ impl<'a> Verifier<'a> {
         unsafe {
             let maker = tuple::xmin((*(*index.as_ptr()).rd_indextuple).t_data);
             index.form().indisvalid
-                && (pg_sys::TransactionIdIsCurrentTransactionId(maker)
-                    || !self.snapshot.is_running(maker))
+                && (transaction::is_current(maker) || !self.snapshot.is_running(maker))
         }
     }
 
@@ -85,8 +85,7 @@ impl<'a> Verifier<'a> {
                 error::check_interrupts();
                 cursor.go(block);
                 for item in self.visible_rows(&cursor) {
-                    let own =
-                        || pg_sys::TransactionIdIsCurrentTransactionId(tuple::xmin(item.header));
+                    let own = || transaction::is_current(tuple::xmin(item.header));
                     if deferrable && own() {
                         continue;
                     }
@@ -108,11 +107,7 @@ impl<'a> Verifier<'a> {
             let is_seen = |item: &PageTuple| unsafe {
                 let mut found = item.to_heap_tuple(self.table.oid());
                 classify(item.header, item.len, item.tid.offset) == TupleKind::Row
-                    && pg_sys::HeapTupleSatisfiesVisibility(
-                        &mut found,
-                        self.snapshot.as_ptr(),
-                        buffer,
-                    )
+                    && self.snapshot.sees(&mut found, buffer)
             };
             page.tuples().filter(is_seen).collect()
         })

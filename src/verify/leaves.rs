@@ -6,7 +6,7 @@ use crate::pg::leaves;
 use crate::pg::relation::Index;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
-use pgrx::pg_sys;
+use crate::pg::Datum;
 use rustc_hash::FxHasher;
 use std::hash::Hasher;
 use varve_columns::column::Kind;
@@ -17,9 +17,7 @@ pub struct KeyHasher {
 }
 
 impl KeyHasher {
-    /// # Safety
-    /// `index` must be open.
-    pub unsafe fn new(index: Index<'_>) -> KeyHasher {
+    pub fn new(index: Index<'_>) -> KeyHasher {
         let attributes = index.attributes();
         KeyHasher {
             kinds: attributes
@@ -31,7 +29,7 @@ impl KeyHasher {
 
     /// # Safety
     /// `values` and `nulls` must hold an entry of the index.
-    pub unsafe fn hash(&self, values: &[pg_sys::Datum], nulls: &[bool]) -> u64 {
+    pub unsafe fn hash(&self, values: &[Datum], nulls: &[bool]) -> u64 {
         let mut bytes = Vec::new();
         for (at, (kind, length)) in self.kinds.iter().enumerate() {
             let mut column = datum::empty(*kind);
@@ -46,15 +44,12 @@ impl KeyHasher {
 }
 
 /// Shows the TID and the hashed key of every entry to `visit`.
-///
-/// # Safety
-/// `index` must be an open series index.
-pub unsafe fn entries(index: Index<'_>, mut visit: impl FnMut(Tid, u64)) {
-    // SAFETY: by contract.
+pub fn entries(index: Index<'_>, mut visit: impl FnMut(Tid, u64)) {
+    // SAFETY: the index is open.
     unsafe {
         let hasher = KeyHasher::new(index);
         let count = index.descriptor().len();
-        let mut values = vec![pg_sys::Datum::from(0usize); count];
+        let mut values = vec![Datum::from(0usize); count];
         let mut nulls = vec![true; count];
         // What does not hang together is missed, and found by that.
         leaves::each_item(index, Snapshot::NONE, |item| {

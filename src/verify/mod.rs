@@ -19,6 +19,7 @@ use crate::pg::page::PageTuple;
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
+use crate::pg::transaction;
 use crate::pg::tuple;
 use pgrx::pg_sys;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -72,11 +73,8 @@ pub struct Verifier<'a> {
 }
 
 /// Verifies a table and returns what is wrong with it.
-///
-/// # Safety
-/// `table` must be open, `snapshot` valid.
-pub unsafe fn run(table: Table<'_>, snapshot: Snapshot<'_>) -> Vec<Finding> {
-    // SAFETY: by contract.
+pub fn run(table: Table<'_>, snapshot: Snapshot<'_>) -> Vec<Finding> {
+    // SAFETY: the table is open, the snapshot valid.
     unsafe {
         let mut verifier = Verifier {
             table,
@@ -138,12 +136,11 @@ impl<'a> Verifier<'a> {
             }
             let mover = tuple::raw_xmax(item.header);
             let known = self.table.class().relfrozenxid;
-            let readable = pg_sys::TransactionIdIsNormal(mover)
-                && !pg_sys::TransactionIdPrecedes(mover, known);
+            let readable =
+                pg_sys::TransactionIdIsNormal(mover) && !transaction::precedes(mover, known);
             // An older snapshot sees the row where it was, and not the chunk.
-            let is_over = readable
-                && !self.snapshot.is_running(mover)
-                && pg_sys::TransactionIdDidCommit(mover);
+            let is_over =
+                readable && !self.snapshot.is_running(mover) && transaction::did_commit(mover);
             if is_over {
                 self.note(
                     "tail and chunk",
@@ -401,7 +398,7 @@ fn disorder(chunk: &Chunk, columns: &SortColumns, rows: u32) -> Option<String> {
 unsafe fn is_discarded(header: pg_sys::HeapTupleHeader) -> bool {
     // SAFETY: the caller's contract: the page is pinned and locked.
     unsafe {
-        let is_own = |xid| pg_sys::TransactionIdIsCurrentTransactionId(xid);
+        let is_own = |xid| transaction::is_current(xid);
         match tuple::xmax(header) {
             tuple::Xmax::One(deleter) => is_own(deleter) && is_own(tuple::xmin(header)),
             _ => false,

@@ -11,6 +11,7 @@ use crate::functions::rollup::restored;
 use crate::pg::error::{self, Code};
 use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::{self, Open};
+use crate::pg::transaction;
 use crate::rollup::catalog;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -150,7 +151,7 @@ pub unsafe fn store(table: pg_sys::Oid, jobs: &[Job]) {
     // SAFETY: by contract; the texts are copied.
     unsafe {
         pg_sys::SetSecurityLabel(&object, PROVIDER.as_ptr(), label);
-        pg_sys::CommandCounterIncrement();
+        transaction::next_command();
     }
 }
 
@@ -294,8 +295,7 @@ unsafe extern "C-unwind" fn check_label(
     } else {
         None
     };
-    // SAFETY: the table is open.
-    let is_varve = table.is_some_and(|table| unsafe { access_method::is_varve(table.rel()) });
+    let is_varve = table.is_some_and(|table| access_method::is_varve(table.rel()));
     if !is_varve {
         error::raise(
             Code::ERRCODE_WRONG_OBJECT_TYPE,

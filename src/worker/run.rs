@@ -102,8 +102,7 @@ impl Record {
         } else if work.has_dead && job.every.is_none() {
             Some(now + DEAD_US)
         } else {
-            // SAFETY: as above.
-            job.every.map(|every| unsafe { after(every, now) })
+            job.every.map(|every| after(every, now))
         };
         state
     }
@@ -124,10 +123,7 @@ fn clear_running(state: &mut State) {
 }
 
 /// A time so much later; infinity where the calendar ends before that.
-///
-/// # Safety
-/// Inside a transaction.
-pub unsafe fn after(every: Span, now: i64) -> i64 {
+pub fn after(every: Span, now: i64) -> i64 {
     const LAST: i128 = 9_223_371_331_199_999_999;
     let days = i128::from(every.months) * 31 + i128::from(every.days);
     let about = days * i128::from(DAY_US) + i128::from(every.us);
@@ -235,11 +231,8 @@ unsafe fn changes_of(table: pg_sys::Oid, is_source: bool) -> i64 {
 }
 
 /// Puts down that a job has failed, and when to try again.
-///
-/// # Safety
-/// Inside a transaction.
-pub unsafe fn note_failure(job: i64, sqlstate: &str, message: &str) {
-    // SAFETY: by contract.
+pub fn note_failure(job: i64, sqlstate: &str, message: &str) {
+    // SAFETY: inside a transaction.
     unsafe {
         let mut state = job_states::read(job);
         fail(&mut state, sqlstate, message);
@@ -262,11 +255,8 @@ fn fail(state: &mut State, sqlstate: &str, message: &str) {
 
 /// Is the job one that a worker has begun, and of which nobody has put down how it ended? Then that counts as a failure. To be
 /// called with the lock of compact on the table, so that nobody is running it.
-///
-/// # Safety
-/// Inside a transaction.
-pub unsafe fn note_interruption(job: i64) -> bool {
-    // SAFETY: by contract.
+pub fn note_interruption(job: i64) -> bool {
+    // SAFETY: inside a transaction.
     unsafe {
         let mut state = job_states::read(job);
         if state.pid.is_none() || state.by_worker != Some(1) {

@@ -8,6 +8,7 @@ use crate::pg::citus;
 use crate::pg::error::{self, Code};
 use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::Open;
+use crate::pg::Oid;
 use pgrx::datum::Interval;
 use pgrx::prelude::*;
 
@@ -22,7 +23,7 @@ const MOST_JOBS: usize = 900;
 /// `varve.set_retention(regclass, interval, text, text) → bigint`
 #[pg_extern(sql = false)]
 fn varve_set_retention(
-    table: Option<pg_sys::Oid>,
+    table: Option<Oid>,
     keep: Option<Interval>,
     series_filter: Option<String>,
     time_unit: Option<String>,
@@ -109,7 +110,7 @@ fn often_enough(keep: Span) -> Span {
 
 /// `varve.remove_retention(regclass, text)`
 #[pg_extern(sql = false)]
-fn varve_remove_retention(table: Option<pg_sys::Oid>, series_filter: Option<String>) {
+fn varve_remove_retention(table: Option<Oid>, series_filter: Option<String>) {
     let open = open_own(table, "varve.remove_retention");
     // SAFETY: the table is open, within a statement.
     unsafe {
@@ -190,7 +191,7 @@ fn no_such_job(id: i64) -> ! {
     )
 }
 
-fn open_own(table: Option<pg_sys::Oid>, function: &str) -> Open {
+fn open_own(table: Option<Oid>, function: &str) -> Open {
     let Some(table) = table else {
         error::raise(
             Code::ERRCODE_NULL_VALUE_NOT_ALLOWED,

@@ -273,8 +273,7 @@ impl<'a> Rows<'a> {
         let body = unsafe { tuple::body(item.header, item.len) };
         if let (true, Ok(StorageTuple::Header(header))) = (counts, header::decode(body)) {
             let (table, chunk) = (self.visibility.table, header.chunk);
-            // SAFETY: the table is open.
-            let gone = unsafe { notes::rows_gone(table, chunk, &header.slots, usize::MAX) };
+            let gone = notes::rows_gone(table, chunk, &header.slots, usize::MAX);
             let gone = header.deleted + gone.unwrap_or(0);
             self.counted += f64::from(header.rows.saturating_sub(gone));
         }
@@ -295,10 +294,8 @@ impl<'a> Rows<'a> {
     }
 
     /// Lets the entries of a chunk be delivered next.
-    unsafe fn wait_for(&mut self, reader: Rc<Reader>, header: Tid, alive: bool) {
-        // SAFETY: the relations are open.
-        let entries =
-            unsafe { index_entries::header_entries(self.visibility.table, self.index, &reader) };
+    fn wait_for(&mut self, reader: Rc<Reader>, header: Tid, alive: bool) {
+        let entries = index_entries::header_entries(self.visibility.table, self.index, &reader);
         self.waiting = Some(Waiting {
             _reader: reader,
             at: index_entries::entry_of_header(header),

@@ -6,6 +6,7 @@ use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
+use crate::pg::transaction;
 use crate::pg::tuple;
 use pgrx::pg_sys;
 
@@ -47,8 +48,7 @@ impl<'a> VisibilityCheck<'a> {
             let mut found = item.to_heap_tuple(self.table.oid());
             let horizon = match self.rule {
                 Rule::Snapshot(snapshot) => {
-                    let seen =
-                        pg_sys::HeapTupleSatisfiesVisibility(&mut found, snapshot.as_ptr(), buffer);
+                    let seen = snapshot.sees(&mut found, buffer);
                     return if seen {
                         Visibility::Take {
                             alive: true,
@@ -92,7 +92,7 @@ impl<'a> VisibilityCheck<'a> {
         // SAFETY: the caller's contract.
         unsafe {
             let xmin = tuple::xmin(item.header);
-            let own = pg_sys::TransactionIdIsCurrentTransactionId(xmin);
+            let own = transaction::is_current(xmin);
             if !own && !self.any_visible && (*self.info).ii_Unique {
                 return Visibility::Wait(xmin);
             }
@@ -113,7 +113,7 @@ impl<'a> VisibilityCheck<'a> {
                 };
             }
             let deleter = tuple::update_xid(item.header);
-            if pg_sys::TransactionIdIsCurrentTransactionId(deleter) {
+            if transaction::is_current(deleter) {
                 return if hot {
                     self.broken_chain()
                 } else {
@@ -183,9 +183,7 @@ unsafe fn root_of(page: pg_sys::Page, item: PageTuple) -> Option<u16> {
     }
 }
 
-/// # Safety
-/// `table` must be open.
-pub unsafe fn raise_without_root(table: Table<'_>, at: Tid) -> ! {
+pub fn raise_without_root(table: Table<'_>, at: Tid) -> ! {
     let name = table.name();
     error::raise(
         Code::ERRCODE_DATA_CORRUPTED,

@@ -14,9 +14,7 @@ pub struct AsBtree {
 }
 
 impl AsBtree {
-    /// # Safety
-    /// `index` must stay open while the guard lives.
-    pub unsafe fn begin(index: Index<'_>) -> AsBtree {
+    pub fn begin(index: Index<'_>) -> AsBtree {
         // SAFETY: rd_rel is this backend's copy of the catalog row.
         unsafe {
             let class = (*index.as_ptr()).rd_rel;
@@ -57,8 +55,7 @@ pub unsafe extern "C-unwind" fn build(
 pub unsafe extern "C-unwind" fn build_empty(index: pg_sys::Relation) {
     // SAFETY: open, or valid, until core's call returns.
     let index = unsafe { Index::from_ptr(index) };
-    // SAFETY: called by core for the initialization fork of an unlogged index.
-    unsafe { nbtree::build_empty(index) }
+    nbtree::build_empty(index)
 }
 
 type Build = unsafe extern "C-unwind" fn(
@@ -68,11 +65,8 @@ type Build = unsafe extern "C-unwind" fn(
 ) -> *mut pg_sys::IndexBuildResult;
 
 /// Is this open index one of ours? Looks at the routine: `relam` changes while an index is built.
-///
-/// # Safety
-/// `index` must be an open index.
-pub unsafe fn is_series_index(index: Index<'_>) -> bool {
-    // SAFETY: by contract.
+pub fn is_series_index(index: Index<'_>) -> bool {
+    // SAFETY: the index is open.
     unsafe {
         (*(*index.as_ptr()).rd_indam)
             .ambuild

@@ -148,11 +148,10 @@ unsafe fn look(index: Index<'_>, table: Table<'_>, pages: f64, rows: f64) -> Con
 }
 
 /// Chunks that are entered under keys, of so many rows. Those that have ends are counted by them, where these are few.
-unsafe fn keyed(table: Table<'_>, some: &Seen, ends: Option<&Seen>, rows: f64) -> f64 {
+fn keyed(table: Table<'_>, some: &Seen, ends: Option<&Seen>, rows: f64) -> f64 {
     let no_ends = Seen::default();
     let ends_seen = ends.unwrap_or(&no_ends);
-    // SAFETY: the caller's contract.
-    let (some_read, ends_read) = unsafe { (some.count(table), ends_seen.count(table)) };
+    let (some_read, ends_read) = (some.count(table), ends_seen.count(table));
     let alive = some_read.alive + ends_read.alive;
     if alive == 0.0 {
         return 0.0;
@@ -240,13 +239,12 @@ impl Seen {
     }
 
     /// Reads some headers, evenly spread.
-    unsafe fn count(&self, table: Table<'_>) -> Sample {
+    fn count(&self, table: Table<'_>) -> Sample {
         let step = self.headers.len().div_ceil(MOST_OPENED).max(1);
         let opened = self.headers.iter().step_by(step);
         let count = opened.len();
-        // SAFETY: the caller's contract.
         let counted: Vec<_> = opened
-            .filter_map(|&at| unsafe { density::count_chunk(table, at) })
+            .filter_map(|&at| density::count_chunk(table, at))
             .collect();
         Sample {
             opened: count as f64,
@@ -260,15 +258,8 @@ impl Seen {
     }
 
     /// What it says of chunks under NULL keys.
-    unsafe fn unkeyed(
-        &self,
-        table: Table<'_>,
-        columns: &[usize],
-        entries: f64,
-        rows: f64,
-    ) -> Unkeyed {
-        // SAFETY: the caller's contract.
-        let sample = unsafe { self.count(table) };
+    fn unkeyed(&self, table: Table<'_>, columns: &[usize], entries: f64, rows: f64) -> Unkeyed {
+        let sample = self.count(table);
         if sample.alive == 0.0 {
             return Unkeyed::default();
         }

@@ -9,14 +9,11 @@ use crate::unique::bypass;
 use pgrx::pg_sys;
 
 /// Sees to it that uses of the table's unique indexes that follow come to us.
-///
-/// # Safety
-/// `table` must be open with a lock.
-pub unsafe fn intercept(table: Table<'_>) {
+pub fn intercept(table: Table<'_>) {
     if bypass::is_bypassed() {
         return;
     }
-    // SAFETY: by contract; an index that is there is kept by the table's lock or by who has it open.
+    // SAFETY: the table is open; an index that is there is kept by the table's lock or by who has it open.
     unsafe {
         if table.class().relhasindex {
             let keys = keys::of(table);

@@ -5,6 +5,7 @@ use super::existing::auto_indexes;
 use crate::catalog::{index_options, layout};
 use crate::pg::node;
 use crate::pg::relation::{self, OpenIndex, Table};
+use crate::pg::transaction;
 use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag;
 use std::ffi::{CStr, CString};
@@ -98,8 +99,8 @@ unsafe fn is_plain(element: *mut pg_sys::IndexElem) -> bool {
 }
 
 /// The automatic index of these columns, by name if there are several.
-unsafe fn find(table: Table<'_>, wanted: &Wanted) -> Option<pg_sys::Oid> {
-    // SAFETY: the caller's contract.
+fn find(table: Table<'_>, wanted: &Wanted) -> Option<pg_sys::Oid> {
+    // SAFETY: the table is open.
     unsafe {
         let oid = table.oid();
         let number = |column: &CString| pg_sys::get_attnum(oid, column.as_ptr()) as u16;
@@ -116,12 +117,12 @@ unsafe fn find(table: Table<'_>, wanted: &Wanted) -> Option<pg_sys::Oid> {
 }
 
 /// The name that core would choose.
-unsafe fn default_name(table: Table<'_>, columns: &[CString]) -> CString {
+fn default_name(table: Table<'_>, columns: &[CString]) -> CString {
     let columns: Vec<_> = columns.iter().map(|column| column.to_bytes()).collect();
     let mut columns = columns.join(&b'_');
     columns.truncate(pg_sys::NAMEDATALEN as usize);
     let columns = CString::new(columns).expect("BUG: a name has a zero in it");
-    // SAFETY: the caller's contract.
+    // SAFETY: the table is open.
     unsafe {
         let class = table.class();
         node::owned(pg_sys::ChooseRelationName(
@@ -135,21 +136,21 @@ unsafe fn default_name(table: Table<'_>, columns: &[CString]) -> CString {
 }
 
 /// Gives the automatic index a name; false where something else has it.
-unsafe fn rename(auto_index: pg_sys::Oid, name: &CStr, table: Table<'_>) -> bool {
-    // SAFETY: the caller's contract.
+fn rename(auto_index: pg_sys::Oid, name: &CStr, table: Table<'_>) -> bool {
+    // SAFETY: the table is open.
     unsafe {
         let other = pg_sys::get_relname_relid(name.as_ptr(), table.class().relnamespace);
         if other == pg_sys::InvalidOid {
             pg_sys::RenameRelationInternal(auto_index, name.as_ptr(), false, true);
-            pg_sys::CommandCounterIncrement();
+            transaction::next_command();
         }
         other == pg_sys::InvalidOid || other == auto_index
     }
 }
 
 /// Makes an index of its own of an automatic index.
-unsafe fn release(auto_index: pg_sys::Oid, table: Table<'_>) {
-    // SAFETY: the caller's contract. Event triggers of others hear of CREATE INDEX, not of this.
+fn release(auto_index: pg_sys::Oid, table: Table<'_>) {
+    // SAFETY: the table is open. Event triggers of others hear of CREATE INDEX, not of this.
     unsafe {
         let command: *mut pg_sys::AlterTableCmd = node::make(NodeTag::T_AlterTableCmd);
         (*command).subtype = pg_sys::AlterTableType::AT_ResetRelOptions;
@@ -162,6 +163,6 @@ unsafe fn release(auto_index: pg_sys::Oid, table: Table<'_>) {
         for key in table.index_oids() {
             dependency::remove(auto_index, key);
         }
-        pg_sys::CommandCounterIncrement();
+        transaction::next_command();
     }
 }

@@ -4,15 +4,13 @@
 use crate::catalog::{index_options, layout};
 use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::{OpenIndex, Table};
+use crate::pg::transaction;
 use pgrx::pg_sys;
 
 /// Ties each automatic index of a table to the first key that it serves. One that has become part of a partitioned index goes with that.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn record_all(table: Table<'_>) {
+pub fn record_all(table: Table<'_>) {
     let series_am = layout::index_am();
-    // SAFETY: by contract.
+    // SAFETY: the table is open.
     unsafe {
         let all = table.index_oids().into_iter();
         let (series, others): (Vec<_>, Vec<_>) = all
@@ -36,7 +34,7 @@ pub unsafe fn record_all(table: Table<'_>) {
                 }
             }
         }
-        pg_sys::CommandCounterIncrement();
+        transaction::next_command();
     }
 }
 

@@ -3,32 +3,25 @@
 use crate::catalog::{access_method, index_options, layout};
 use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::{self, Open, OpenIndex, Table};
-use pgrx::pg_sys;
+use crate::pg::Oid;
 
 /// The automatic indexes of a table, but for those that have become part of a partitioned index.
-///
-/// # Safety
-/// `table` must be open with a lock.
-pub unsafe fn auto_indexes(table: Table<'_>) -> Vec<OpenIndex> {
-    // SAFETY: by contract.
-    unsafe {
-        let mut series = layout::series_indexes(table);
-        series.retain(|index| {
-            let index = index.rel();
-            index_options::is_of_key(index) && !index.class().relispartition
-        });
-        series
-    }
+pub fn auto_indexes(table: Table<'_>) -> Vec<OpenIndex> {
+    let mut series = layout::series_indexes(table);
+    series.retain(|index| {
+        let index = index.rel();
+        index_options::is_of_key(index) && !index.class().relispartition
+    });
+    series
 }
 
 /// A table that can have chunks, opened.
-pub fn open_varve(table: pg_sys::Oid) -> Option<Open> {
-    // SAFETY: the table is open with a lock.
-    open_table(table).filter(|open| unsafe { access_method::is_varve(open.rel()) })
+pub fn open_varve(table: Oid) -> Option<Open> {
+    open_table(table).filter(|open| access_method::is_varve(open.rel()))
 }
 
 /// A table with rows, opened.
-pub fn open_table(table: pg_sys::Oid) -> Option<Open> {
+pub fn open_table(table: Oid) -> Option<Open> {
     if !relation::has_rows(table) {
         return None;
     }

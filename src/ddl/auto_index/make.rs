@@ -8,6 +8,7 @@ use crate::pg::error;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::node;
 use crate::pg::relation::{self, Index, OpenIndex, Table};
+use crate::pg::transaction;
 use pgrx::pg_sys;
 use std::ffi::{CStr, CString};
 
@@ -29,10 +30,10 @@ pub unsafe fn auto_index(table: pg_sys::Oid, key: pg_sys::Oid) {
         };
         plan.announce();
         let made = define(table, plan.statement());
-        pg_sys::CommandCounterIncrement();
+        transaction::next_command();
         if plan.is_of_key {
             dependency::record(made, key);
-            pg_sys::CommandCounterIncrement();
+            transaction::next_command();
         }
     }
 }
@@ -126,8 +127,8 @@ impl Plan {
     }
 
     /// Of a key that no series index finds in chunks.
-    unsafe fn columns_of_key(table: Table<'_>, unique: Index<'_>) -> Option<Vec<u16>> {
-        // SAFETY: the caller's contract.
+    fn columns_of_key(table: Table<'_>, unique: Index<'_>) -> Option<Vec<u16>> {
+        // SAFETY: table and index are open.
         unsafe {
             let series = layout::series_indexes(table);
             match layout::series_index_of_key(unique, &series) {
@@ -138,13 +139,10 @@ impl Plan {
     }
 
     /// Of an index of a table that is compressed, and without any series index.
-    unsafe fn columns_of_ordinary(table: Table<'_>, index: Index<'_>) -> Option<Vec<u16>> {
-        // SAFETY: the caller's contract.
-        unsafe {
-            let columns = auto_index_columns::of_ordinary(table, index)?;
-            let is_wanted = !layout::has_series_index(table) && !layout::keeps_rows_in_tail(table);
-            is_wanted.then_some(columns)
-        }
+    fn columns_of_ordinary(table: Table<'_>, index: Index<'_>) -> Option<Vec<u16>> {
+        let columns = auto_index_columns::of_ordinary(table, index)?;
+        let is_wanted = !layout::has_series_index(table) && !layout::keeps_rows_in_tail(table);
+        is_wanted.then_some(columns)
     }
 
     fn announce(&self) {
@@ -249,6 +247,6 @@ pub unsafe fn unmake(index: pg_sys::Oid) {
     unsafe {
         let restrict = pg_sys::DropBehavior::DROP_RESTRICT;
         pg_sys::performDeletion(&dependency::address(index), restrict, internal);
-        pg_sys::CommandCounterIncrement();
+        transaction::next_command();
     }
 }

@@ -186,28 +186,25 @@ unsafe fn drop_replaced(table: pg_sys::Oid) {
 
 /// Is there a series index that somebody has asked for, for each key that an automatic index serves, or any other one where it serves an ordinary
 /// index only?
-unsafe fn is_replaced(table: Table<'_>, auto_index: &OpenIndex) -> bool {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let mut own = layout::series_indexes(table);
-        own.retain(|index| !index_options::is_of_key(index.rel()));
-        let mut keys: Vec<OpenIndex> = table
-            .index_oids()
-            .into_iter()
-            .map(|oid| OpenIndex::open(oid, LockMode::AccessShare))
-            .collect();
-        let serves = |series: &[OpenIndex], key: &OpenIndex| {
-            layout::series_index_of_key(key.rel(), series).is_some()
-        };
-        let columns = layout::index_columns(auto_index.rel());
-        let is_of_ordinary = keys.iter().any(|index| {
-            crate::catalog::auto_index_columns::of_ordinary(table, index.rel()).as_ref()
-                == Some(&columns)
-        });
-        keys.retain(|key| serves(core::slice::from_ref(auto_index), key));
-        match keys.is_empty() {
-            true => is_of_ordinary && layout::series_indexes(table).len() > 1,
-            false => keys.iter().all(|key| serves(&own, key)),
-        }
+fn is_replaced(table: Table<'_>, auto_index: &OpenIndex) -> bool {
+    let mut own = layout::series_indexes(table);
+    own.retain(|index| !index_options::is_of_key(index.rel()));
+    let mut keys: Vec<OpenIndex> = table
+        .index_oids()
+        .into_iter()
+        .map(|oid| OpenIndex::open(oid, LockMode::AccessShare))
+        .collect();
+    let serves = |series: &[OpenIndex], key: &OpenIndex| {
+        layout::series_index_of_key(key.rel(), series).is_some()
+    };
+    let columns = layout::index_columns(auto_index.rel());
+    let is_of_ordinary = keys.iter().any(|index| {
+        crate::catalog::auto_index_columns::of_ordinary(table, index.rel()).as_ref()
+            == Some(&columns)
+    });
+    keys.retain(|key| serves(core::slice::from_ref(auto_index), key));
+    match keys.is_empty() {
+        true => is_of_ordinary && layout::series_indexes(table).len() > 1,
+        false => keys.iter().all(|key| serves(&own, key)),
     }
 }

@@ -6,7 +6,7 @@
 
 use super::known::{are_small, Known};
 use crate::pg::error::{self, Code};
-use pgrx::pg_sys;
+use crate::pg::Datum;
 use std::ops::Range;
 use varve_columns::summary::{compare_floats, Bound, Sum};
 use varve_columns::vector::aggregate;
@@ -141,7 +141,7 @@ impl Fold {
     }
 
     /// Adds one value that is not null.
-    pub fn value(self, cell: &mut Cell, value: pg_sys::Datum, bytes: i16) {
+    pub fn value(self, cell: &mut Cell, value: Datum, bytes: i16) {
         match self {
             Fold::Rows | Fold::Values => cell[0] += 1,
             Fold::SumInt(_) => add_ints(cell, i128::from(int_of(value, bytes)), 1),
@@ -249,7 +249,7 @@ impl Fold {
 }
 
 /// The integer in a datum of so many bytes.
-pub fn int_of(value: pg_sys::Datum, bytes: i16) -> i64 {
+pub fn int_of(value: Datum, bytes: i16) -> i64 {
     match bytes {
         1 => i64::from(value.value() as i8),
         2 => i64::from(value.value() as i16),
@@ -258,7 +258,7 @@ pub fn int_of(value: pg_sys::Datum, bytes: i16) -> i64 {
     }
 }
 
-pub fn float_of(value: pg_sys::Datum, width: Width) -> f64 {
+pub fn float_of(value: Datum, width: Width) -> f64 {
     match width {
         Width::Single => f64::from(f32::from_bits(value.value() as u32)),
         Width::Double => f64::from_bits(value.value() as u64),

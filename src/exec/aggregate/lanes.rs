@@ -5,6 +5,7 @@ use super::fold::Slice;
 use crate::chunk::datum::{self, Datums};
 use crate::chunk::read::{Chunk, Damage};
 use crate::chunk::vectors::Budget;
+use crate::pg::types;
 use pgrx::pg_sys;
 use std::ops::Range;
 use std::rc::Rc;
@@ -28,8 +29,7 @@ pub enum Class {
 
 /// The class of a type.
 pub fn class_of(typ: pg_sys::Oid) -> Class {
-    // SAFETY: a syscache look-up.
-    match unsafe { pg_sys::getBaseType(typ) } {
+    match types::base(typ) {
         pg_sys::BOOLOID
         | pg_sys::INT2OID
         | pg_sys::INT4OID

@@ -8,7 +8,7 @@ use super::fold::Slice;
 use super::lanes::Lane;
 use super::zoned::Zoned;
 use crate::pg::error;
-use pgrx::pg_sys::Datum;
+use crate::pg::Datum;
 use smallvec::SmallVec;
 use std::ops::Range;
 use varve_columns::vector::Bitmap;

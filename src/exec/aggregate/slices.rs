@@ -79,19 +79,16 @@ impl Slices {
     ) {
         let (from, to) = wanted_times(clauses, lane);
         let mut chunks: Vec<Stretch> = Vec::new();
-        // SAFETY: by contract.
-        unsafe {
-            if headers::usable_index(table, snapshot).is_some() {
-                headers::each_header(table, snapshot, |_, header| {
-                    let Ok(header) = header else { return };
-                    let stretch = headers::times(&header).map(|(first, last)| Stretch {
-                        first,
-                        last,
-                        rows: f64::from(header.rows - header.deleted),
-                    });
-                    chunks.extend(stretch.and_then(|stretch| stretch.between(from, to)));
+        if headers::usable_index(table, snapshot).is_some() {
+            headers::each_header(table, snapshot, |_, header| {
+                let Ok(header) = header else { return };
+                let stretch = headers::times(&header).map(|(first, last)| Stretch {
+                    first,
+                    last,
+                    rows: f64::from(header.rows - header.deleted),
                 });
-            }
+                chunks.extend(stretch.and_then(|stretch| stretch.between(from, to)));
+            });
         }
         let all: f64 = chunks.iter().map(|chunk| chunk.rows).sum();
         let least = BLOCK_ROWS * chunks.len() as f64;

@@ -2,7 +2,7 @@
 
 use super::fold::int_of;
 use super::groups::Groups;
-use pgrx::pg_sys::Oid;
+use crate::pg::Oid;
 use std::cmp::Ordering;
 
 /// A column by which groups are sorted, of those whose order is that of the integers they are stored as.

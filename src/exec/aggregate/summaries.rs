@@ -9,7 +9,7 @@ use super::known::Known;
 use super::lanes::{attribute_of, Class, Lane};
 use crate::chunk::datum;
 use crate::chunk::read::Chunk;
-use pgrx::pg_sys::Datum;
+use crate::pg::Datum;
 use varve_columns::chunk::Constant;
 use varve_columns::column::Kind;
 use varve_columns::summary::Summary;

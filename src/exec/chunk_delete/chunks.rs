@@ -47,9 +47,8 @@ pub struct Deletion<'a> {
 impl<'a> Deletion<'a> {
     /// The conditions are on columns from 0.
     ///
-    /// # Safety
     /// `table` must be open for writing, `snapshot` the registered one of the statement whose command this is.
-    pub unsafe fn new(
+    pub fn new(
         table: Table<'a>,
         snapshot: Snapshot<'a>,
         command: pg_sys::CommandId,

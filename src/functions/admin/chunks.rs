@@ -109,7 +109,7 @@ fn damaged(at: tid::Tid, damage: &Damage) -> Row {
     )
 }
 
-unsafe fn describe(table: Table<'_>, reader: &Reader) -> Result<Row, Damage> {
+fn describe(table: Table<'_>, reader: &Reader) -> Result<Row, Damage> {
     let chunk = &reader.chunk;
     let header = &chunk.header;
     let has_payload = !header.has(FLAG_TOMBSTONE);
@@ -138,7 +138,7 @@ unsafe fn describe(table: Table<'_>, reader: &Reader) -> Result<Row, Damage> {
             .map(|tid| i64::from(tid.block))
     };
     let last_row = header.rows.saturating_sub(1);
-    // SAFETY: the caller's contract.
+    // SAFETY: the table is open.
     let (times, keys) = unsafe {
         let descriptor = table.descriptor();
         let time = |value: i64| {

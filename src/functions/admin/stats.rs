@@ -119,7 +119,7 @@ impl Stats {
     }
 
     /// One row for the table, the tail, the chunks and their headers, each format version, and each column.
-    unsafe fn rows(self, table: Table<'_>) -> Vec<Row> {
+    fn rows(self, table: Table<'_>) -> Vec<Row> {
         let (size, attributes) = (
             i64::from(table.blocks()) * i64::from(pg_sys::BLCKSZ),
             table.attributes(),
@@ -158,8 +158,7 @@ impl Stats {
             if attribute.attisdropped {
                 continue;
             }
-            // SAFETY: an attribute of the open table.
-            let name = unsafe { relation::attribute_name(attribute) };
+            let name = relation::attribute_name(attribute);
             let codecs = Some(column.codecs.to_string());
             out.push(row(
                 "column",

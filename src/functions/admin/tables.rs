@@ -7,6 +7,7 @@ use crate::compact::obstacle;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::{self, Open, Table};
 use crate::pg::snapshot::Snapshot;
+use crate::pg::Oid;
 use crate::scan::headers;
 use pgrx::iter::TableIterator;
 use pgrx::prelude::*;
@@ -17,7 +18,7 @@ type Row = (Option<String>, i64, i64, i64, Option<String>);
 #[pg_extern(sql = false)]
 #[expect(clippy::type_complexity, reason = "the columns of the SQL function")]
 fn varve_table_state(
-    table: pg_sys::Oid,
+    table: Oid,
 ) -> TableIterator<
     'static,
     (
@@ -32,8 +33,7 @@ fn varve_table_state(
         true => Open::existing_table(table, LockMode::AccessShare),
         false => None,
     };
-    // SAFETY: the table is open.
-    let open = open.filter(|open| unsafe { access_method::is_varve(open.rel()) });
+    let open = open.filter(|open| access_method::is_varve(open.rel()));
     let row = open.map(|open| {
         subject::check_owner(&open);
         // SAFETY: the table is open, and the statement's snapshot active.
@@ -42,20 +42,17 @@ fn varve_table_state(
     TableIterator::new(row)
 }
 
-unsafe fn describe(table: Table<'_>, snapshot: Snapshot<'_>) -> Row {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let layout = layout::of(table);
-        let attributes = table.attributes();
-        let name = |&number: &u16| relation::attribute_name(&attributes[usize::from(number) - 1]);
-        let names: Vec<String> = layout.keys.iter().chain(&layout.time).map(name).collect();
-        let count = headers::count(table, snapshot);
-        (
-            layout.time.map(|_| names.join(", ")),
-            count.tail_rows,
-            count.chunks,
-            count.chunk_rows,
-            obstacle::of(table).map(|obstacle| obstacle.reason),
-        )
-    }
+fn describe(table: Table<'_>, snapshot: Snapshot<'_>) -> Row {
+    let layout = layout::of(table);
+    let attributes = table.attributes();
+    let name = |&number: &u16| relation::attribute_name(&attributes[usize::from(number) - 1]);
+    let names: Vec<String> = layout.keys.iter().chain(&layout.time).map(name).collect();
+    let count = headers::count(table, snapshot);
+    (
+        layout.time.map(|_| names.join(", ")),
+        count.tail_rows,
+        count.chunks,
+        count.chunk_rows,
+        obstacle::of(table).map(|obstacle| obstacle.reason),
+    )
 }

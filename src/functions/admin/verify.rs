@@ -3,6 +3,7 @@
 use super::subject;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::snapshot::Snapshot;
+use crate::pg::Oid;
 use crate::verify;
 use pgrx::iter::TableIterator;
 use pgrx::prelude::*;
@@ -10,7 +11,7 @@ use pgrx::prelude::*;
 /// `varve.verify(regclass)`
 #[pg_extern(sql = false)]
 fn varve_verify(
-    table: pg_sys::Oid,
+    table: Oid,
 ) -> TableIterator<
     'static,
     (

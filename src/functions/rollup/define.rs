@@ -194,7 +194,7 @@ pub unsafe fn source_of(relation: Oid, time: i16) -> Source {
 
 /// Raises an error unless the current user may have others who write to a table do something about it, as triggers do: a rollup has
 /// them mark times, refuses late rows and keeps retention waiting.
-unsafe fn check_right(from: Table<'_>) {
+fn check_right(from: Table<'_>) {
     // SAFETY: the relation is open; the name is its own.
     unsafe {
         let (oid, user) = (from.oid(), pg_sys::GetUserId());

@@ -139,7 +139,7 @@ impl Transaction for pg_sys::PGPROC {
     }
 }
 
-unsafe fn look(stored: pg_sys::Oid, snapshot: Snapshot<'_>) -> Shown {
+fn look(stored: pg_sys::Oid, snapshot: Snapshot<'_>) -> Shown {
     // SAFETY: the caller's snapshot is active.
     unsafe {
         let Some(rollup) = catalog::find(stored, snapshot) else {

@@ -125,8 +125,7 @@ pub unsafe fn check(table: Oid, source: Oid) {
     // SAFETY: by contract.
     for leaf in unsafe { partition::leaves(table) } {
         let open = Open::table(leaf, LockMode::AccessShare);
-        // SAFETY: the leaf is open.
-        let (is_varve, lasts) = unsafe {
+        let (is_varve, lasts) = {
             let class = open.rel().class();
             (
                 access_method::is_varve(open.rel()),

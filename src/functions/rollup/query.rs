@@ -479,11 +479,8 @@ unsafe fn width_of(kind: TimeType, width: *mut pg_sys::Const) -> i64 {
 }
 
 /// Looks for a rollup's stored table, and its query, in a view; None in any other view.
-///
-/// # Safety
-/// `view` must be open.
-pub unsafe fn of_view(view: Table<'_>) -> Option<(Oid, Defined)> {
-    // SAFETY: by contract; a view has a rule with its query.
+pub fn of_view(view: Table<'_>) -> Option<(Oid, Defined)> {
+    // SAFETY: the table is open; a view has a rule with its query.
     unsafe {
         let is_view = view.class().relkind as u8 == pg_sys::RELKIND_VIEW;
         let mut found = InView::default();
@@ -585,8 +582,7 @@ impl Defined {
             .filter(|column| column.is_group)
             .map(|column| column.expression.clone())
             .collect();
-        // SAFETY: the relation exists, and has the column.
-        let (from, time) = unsafe {
+        let (from, time) = {
             let from = Open::table(self.from, LockMode::AccessShare);
             let attribute = &from.rel().attributes()[self.time as usize - 1];
             (

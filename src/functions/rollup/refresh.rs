@@ -20,6 +20,7 @@ use crate::pg::relation::{self, Open};
 use crate::pg::rounds::Rounds;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::sql;
+use crate::pg::types;
 use crate::rollup::catalog::{self, Limit, Mark, Rollup};
 use crate::rollup::exclusion;
 use crate::rollup::ranges::Ranges;
@@ -325,8 +326,7 @@ fn newest_time(rollup: &Rollup) -> i64 {
         )
     };
     // A clock of a zone may be ahead of ours.
-    // SAFETY: a syscache look-up.
-    let now = match unsafe { pg_sys::getBaseType(kind) } {
+    let now = match types::base(kind) {
         pg_sys::TIMESTAMPTZOID => "pg_catalog.now()",
         pg_sys::TIMESTAMPOID => "(pg_catalog.now() AT TIME ZONE 'UTC' + interval '1 day')",
         pg_sys::DATEOID => "((pg_catalog.now() AT TIME ZONE 'UTC')::date + 1)",

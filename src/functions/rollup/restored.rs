@@ -72,21 +72,19 @@ fn not_a_rollup(view: Oid) -> ! {
 }
 
 /// The rollup owns its table: it is emptied, written and dropped with it. The table has the query's columns.
-unsafe fn check_stored(view: Table<'_>, stored: Oid, defined: &Defined) {
-    // SAFETY: the view is open.
-    unsafe {
-        let table = Open::living_table(stored, LockMode::AccessShare);
-        let attributes = table.rel().attributes();
-        let has_columns = defined.columns.iter().enumerate().all(|(at, column)| {
-            let attribute = attributes.get(at);
-            attribute.is_some_and(|a| !a.attisdropped && a.atttypid == column.kind)
-        });
-        let is_fit = crate::catalog::access_method::is_varve(table.rel())
-            && has_columns
-            && table.rel().class().relowner == view.class().relowner
-            && catalog::source_of(stored).is_none();
-        if !is_fit {
-            raise(
+fn check_stored(view: Table<'_>, stored: Oid, defined: &Defined) {
+    let table = Open::living_table(stored, LockMode::AccessShare);
+    let attributes = table.rel().attributes();
+    let has_columns = defined.columns.iter().enumerate().all(|(at, column)| {
+        let attribute = attributes.get(at);
+        attribute.is_some_and(|a| !a.attisdropped && a.atttypid == column.kind)
+    });
+    let is_fit = crate::catalog::access_method::is_varve(table.rel())
+        && has_columns
+        && table.rel().class().relowner == view.class().relowner
+        && catalog::source_of(stored).is_none();
+    if !is_fit {
+        raise(
                 Code::ERRCODE_WRONG_OBJECT_TYPE,
                 format!(
                     "table \"{}\" cannot store a rollup",
@@ -95,7 +93,6 @@ unsafe fn check_stored(view: Table<'_>, stored: Oid, defined: &Defined) {
                 "It must be a varve table of the view's owner with the columns of the query, and store no other rollup.",
                 "",
             );
-        }
     }
 }
 

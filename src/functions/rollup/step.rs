@@ -116,7 +116,7 @@ unsafe fn work(stored: pg_sys::Oid, threshold: i64) -> Stepped {
 }
 
 /// Counts of rows that were ignored become one.
-unsafe fn settle_late_rows(stored: pg_sys::Oid, snapshot: Snapshot<'_>) {
+fn settle_late_rows(stored: pg_sys::Oid, snapshot: Snapshot<'_>) {
     // SAFETY: the caller excludes other refreshes.
     unsafe {
         let (rows, mut places) = catalog::late_rows(stored, snapshot);
@@ -248,41 +248,37 @@ fn altered(rollup: &Rollup) -> ! {
 }
 
 impl Tables {
-    unsafe fn open(rollup: &Rollup) -> Option<Tables> {
+    fn open(rollup: &Rollup) -> Option<Tables> {
         let table = Open::living_table(rollup.stored, LockMode::RowExclusive);
         let view = Open::table(rollup.view, LockMode::AccessShare);
-        // SAFETY: both are open; the bucket is a column of the stored table.
-        unsafe {
-            let (_, defined) = query::of_view(view.rel())?;
-            let all = table.rel().attributes();
-            let bucket = &all[rollup.bucket_column as usize - 1];
-            let key = usize::try_from(rollup.key_stored - 1).ok();
-            let stored_key = key
-                .and_then(|at| all.get(at))
-                .map_or_else(String::new, |key| {
-                    sql::identifier(&relation::attribute_name(key))
-                });
-            let from = Open::table(defined.from, LockMode::AccessShare);
-            let times = from.rel().attributes()[defined.time as usize - 1].atttypid;
-            let Some(time) =
-                TimeType::of(bucket.atttypid).filter(|_| TimeType::of(times).is_some())
-            else {
-                altered(rollup);
-            };
-            Some(Tables {
-                rollup: rollup.clone(),
-                stored: table.rel().qualified_name(),
-                stored_key,
-                bucket: (
-                    sql::identifier(&relation::attribute_name(bucket)),
-                    bucket.atttypid,
-                    time,
-                ),
-                times,
-                defined,
-                _table: table,
-            })
-        }
+        let (_, defined) = query::of_view(view.rel())?;
+        let all = table.rel().attributes();
+        let bucket = &all[rollup.bucket_column as usize - 1];
+        let key = usize::try_from(rollup.key_stored - 1).ok();
+        let stored_key = key
+            .and_then(|at| all.get(at))
+            .map_or_else(String::new, |key| {
+                sql::identifier(&relation::attribute_name(key))
+            });
+        let from = Open::table(defined.from, LockMode::AccessShare);
+        let times = from.rel().attributes()[defined.time as usize - 1].atttypid;
+        let Some(time) = TimeType::of(bucket.atttypid).filter(|_| TimeType::of(times).is_some())
+        else {
+            altered(rollup);
+        };
+        Some(Tables {
+            rollup: rollup.clone(),
+            stored: table.rel().qualified_name(),
+            stored_key,
+            bucket: (
+                sql::identifier(&relation::attribute_name(bucket)),
+                bucket.atttypid,
+                time,
+            ),
+            times,
+            defined,
+            _table: table,
+        })
     }
 
     /// The column that tells series apart.

@@ -6,6 +6,7 @@ use super::join::Input;
 use super::target::Target;
 use crate::exec::aggregate::{class_of, rises_with, Class, Groups, SortKey};
 use crate::pg::node::{integer_list, items, list};
+use crate::pg::types;
 use pgrx::pg_sys;
 
 /// Operator families whose order is that of the integers which values are stored as.
@@ -123,7 +124,7 @@ unsafe fn key_of(key: *mut pg_sys::PathKey, target: &Target) -> Option<SortKey> 
         {
             return None;
         }
-        let (typ, strategy) = (pg_sys::getBaseType(typ), (*key).pk_strategy);
+        let (typ, strategy) = (types::base(typ), (*key).pk_strategy);
         let operator = pg_sys::get_opfamily_member((*key).pk_opfamily, typ, typ, strategy as i16);
         (operator != pg_sys::InvalidOid).then_some(SortKey {
             column,

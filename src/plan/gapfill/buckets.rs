@@ -3,7 +3,8 @@
 //! Times are 64-bit numbers: integers, days or microseconds.
 use crate::functions::bucket::{self, BucketError, Width, DAY_US};
 use crate::functions::timezone::Zone;
-use pgrx::pg_sys::{self, Datum, Oid};
+use crate::pg::types;
+use pgrx::pg_sys::{Datum, Oid};
 
 /// The type of a bucket.
 #[derive(Clone, Copy, PartialEq)]
@@ -18,11 +19,11 @@ pub enum TimeType {
 impl TimeType {
     pub fn of(typ: Oid) -> Option<TimeType> {
         Some(match typ {
-            pg_sys::INT2OID => TimeType::Int2,
-            pg_sys::INT4OID => TimeType::Int4,
-            pg_sys::INT8OID => TimeType::Int8,
-            pg_sys::DATEOID => TimeType::Date,
-            pg_sys::TIMESTAMPOID | pg_sys::TIMESTAMPTZOID => TimeType::Timestamp,
+            types::INT2OID => TimeType::Int2,
+            types::INT4OID => TimeType::Int4,
+            types::INT8OID => TimeType::Int8,
+            types::DATEOID => TimeType::Date,
+            types::TIMESTAMPOID | types::TIMESTAMPTZOID => TimeType::Timestamp,
             _ => return None,
         })
     }
