@@ -1,6 +1,8 @@
 //! Layers: `src/lib.rs` lists the folders of the extension from the lowest to the highest. A file may import from its own folder and
 //! from those below. Files that import each other in a circle are read together, so a circle has three files at most.
 //!
+//! Functions of the server are declared in `pg`.
+//!
 //! What a file imports is what its `use` declarations and its paths name that begin with `crate`, `super` or `self`.
 
 #[path = "imports/source.rs"]
@@ -108,6 +110,25 @@ fn imports_point_down() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     let circles = circles(&edges);
     assert!(circles.is_empty(), "{circles:#?}");
+}
+
+#[test]
+fn foreign_functions_are_declared_in_pg() {
+    let has_some = |source: &&Source| source.has_foreign_functions();
+    let tree = Tree::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../src"));
+    let declaring: Vec<_> = tree.sources.iter().filter(has_some).collect();
+    assert!(!declaring.is_empty(), "pg declares some");
+    for source in declaring {
+        let name = &source.name;
+        assert!(
+            name.starts_with("pg::"),
+            "{name} declares functions of the server"
+        );
+    }
+    let found = |text: &str| Source::new("am::a", text.to_owned()).has_foreign_functions();
+    assert!(found("unsafe extern \"C-unwind\" {\n fn f(); }"));
+    assert!(!found("unsafe extern \"C-unwind\" fn f() {}"));
+    assert!(!found("// unsafe extern \"C-unwind\" {\n"));
 }
 
 #[test]

@@ -13,30 +13,14 @@ use crate::pg::relation::{Index, Table};
 use crate::pg::snapshot::Snapshot;
 use crate::pg::transaction;
 use crate::pg::tuple;
+use crate::pg::unbound::{
+    begin_heap_rewrite, end_heap_rewrite, rewrite_heap_dead_tuple, rewrite_heap_tuple, RewriteState,
+};
 use crate::table::changes;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use rustc_hash::FxHashMap;
 use varve_columns::tuple::header;
-
-/// State of rewriteheap.c, opaque here.
-#[repr(C)]
-struct RewriteState {
-    _opaque: [u8; 0],
-}
-
-unsafe extern "C-unwind" {
-    fn begin_heap_rewrite(
-        old: pg_sys::Relation,
-        new: pg_sys::Relation,
-        oldest: pg_sys::TransactionId,
-        freeze: pg_sys::TransactionId,
-        multi: pg_sys::MultiXactId,
-    ) -> *mut RewriteState;
-    fn end_heap_rewrite(state: *mut RewriteState);
-    fn rewrite_heap_tuple(state: *mut RewriteState, old: pg_sys::HeapTuple, new: pg_sys::HeapTuple);
-    fn rewrite_heap_dead_tuple(state: *mut RewriteState, old: pg_sys::HeapTuple) -> bool;
-}
 
 /// Calls a function of core that pgrx does not wrap: its errors become panics.
 macro_rules! guarded {

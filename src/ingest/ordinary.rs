@@ -5,17 +5,8 @@ use crate::pg::executor;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::{OpenIndex, Table};
 use crate::pg::tid;
+use crate::pg::unbound::FormIndexDatum;
 use pgrx::pg_sys;
-
-unsafe extern "C-unwind" {
-    fn FormIndexDatum(
-        info: *mut pg_sys::IndexInfo,
-        slot: *mut pg_sys::TupleTableSlot,
-        estate: *mut pg_sys::EState,
-        values: *mut pg_sys::Datum,
-        nulls: *mut bool,
-    );
-}
 
 struct Ordinary {
     index: OpenIndex,

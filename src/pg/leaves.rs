@@ -6,6 +6,7 @@ use super::page::{Page, PageCursor, PageTuple};
 use super::relation::Index;
 use super::snapshot::Snapshot;
 use super::tid::{self, Tid};
+use super::unbound::index_deform_tuple;
 use pgrx::pg_sys;
 
 pub(super) const LEAF: u16 = 1;
@@ -44,16 +45,7 @@ impl Item {
         values: &mut [pg_sys::Datum],
         nulls: &mut [bool],
     ) {
-        // Raises nothing, so there is no boundary to be paid for.
-        unsafe extern "C-unwind" {
-            fn index_deform_tuple(
-                tuple: pg_sys::IndexTuple,
-                descriptor: pg_sys::TupleDesc,
-                values: *mut pg_sys::Datum,
-                nulls: *mut bool,
-            );
-        }
-        // SAFETY: by contract.
+        // SAFETY: by contract. It raises nothing, so there is no boundary to be paid for.
         unsafe {
             let descriptor = index.descriptor();
             let columns = descriptor.len();

@@ -36,6 +36,7 @@ pub mod tid;
 pub mod transaction;
 pub mod tuple;
 pub mod types;
+pub mod unbound;
 pub mod vacuum;
 pub mod varlena;
 pub mod visibility_map;

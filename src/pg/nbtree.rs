@@ -10,6 +10,7 @@ use super::varlena;
 use pgrx::pg_sys;
 
 mod core {
+    pub use crate::pg::unbound::{btendscan, btgettuple, btinsert, btrescan, index_deform_tuple};
     use pgrx::pg_sys::*;
 
     unsafe extern "C-unwind" {
@@ -19,16 +20,6 @@ mod core {
             info: *mut IndexInfo,
         ) -> *mut IndexBuildResult;
         pub fn btbuildempty(index: Relation);
-        pub fn btinsert(
-            index: Relation,
-            values: *mut Datum,
-            nulls: *mut bool,
-            item: ItemPointer,
-            table: Relation,
-            check: IndexUniqueCheck::Type,
-            unchanged: bool,
-            info: *mut IndexInfo,
-        ) -> bool;
         pub fn btbulkdelete(
             info: *mut IndexVacuumInfo,
             stats: *mut IndexBulkDeleteResult,
@@ -42,22 +33,7 @@ mod core {
         pub fn btvalidate(class: Oid) -> bool;
         pub fn btbuildphasename(phase: int64) -> *mut ::core::ffi::c_char;
         pub fn btbeginscan(index: Relation, keys: i32, orders: i32) -> IndexScanDesc;
-        pub fn btrescan(
-            scan: IndexScanDesc,
-            keys: ScanKey,
-            count: i32,
-            orders: ScanKey,
-            order_count: i32,
-        );
-        pub fn btgettuple(scan: IndexScanDesc, direction: ScanDirection::Type) -> bool;
-        pub fn btendscan(scan: IndexScanDesc);
         pub fn IndexScanEnd(scan: IndexScanDesc);
-        pub fn index_deform_tuple(
-            tuple: IndexTuple,
-            descriptor: TupleDesc,
-            values: *mut Datum,
-            nulls: *mut bool,
-        );
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::compact::torture;
 use crate::ingest::batch;
+use crate::pg::unbound::{standard_ExecutorFinish, standard_ExecutorRun};
 use crate::pg::wake;
 use crate::rollup::watch;
 use crate::table::{changes, deferred};
@@ -28,16 +29,6 @@ pub fn init() {
 // statement raises must pass through as it is, with its context, position and any SQLSTATE, and not be caught and built
 // anew. It jumps over their frames, so these hold plain values only; all work is done in guarded functions beside them.
 // What an error leaves behind, the nesting depth, is cut back when its (sub)transaction ends.
-
-unsafe extern "C-unwind" {
-    fn standard_ExecutorRun(
-        query: *mut pg_sys::QueryDesc,
-        direction: pg_sys::ScanDirection::Type,
-        count: u64,
-        once: bool,
-    );
-    fn standard_ExecutorFinish(query: *mut pg_sys::QueryDesc);
-}
 
 unsafe extern "C-unwind" fn executor_run(
     query: *mut pg_sys::QueryDesc,

@@ -6,22 +6,12 @@ use crate::catalog::access_method;
 use crate::chunk::slot;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::{Open, Table};
+use crate::pg::unbound::planstate_tree_walker;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 static mut NEXT_PATHLIST: pg_sys::set_rel_pathlist_hook_type = None;
 static mut NEXT_START: pg_sys::ExecutorStart_hook_type = None;
-
-type Walker = unsafe extern "C-unwind" fn(*mut pg_sys::PlanState, *mut core::ffi::c_void) -> bool;
-
-unsafe extern "C-unwind" {
-    #[cfg_attr(feature = "pg17", link_name = "planstate_tree_walker_impl")]
-    fn planstate_tree_walker(
-        state: *mut pg_sys::PlanState,
-        walker: Walker,
-        context: *mut core::ffi::c_void,
-    ) -> bool;
-}
 
 pub fn init() {
     // SAFETY: called once, when a backend loads the library.

@@ -3,6 +3,7 @@
 
 use crate::ingest::batch;
 use crate::pg::node;
+use crate::pg::unbound::standard_ProcessUtility;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -14,19 +15,6 @@ pub fn init() {
         NEXT = pg_sys::ProcessUtility_hook;
         pg_sys::ProcessUtility_hook = Some(process_utility);
     }
-}
-
-unsafe extern "C-unwind" {
-    fn standard_ProcessUtility(
-        statement: *mut pg_sys::PlannedStmt,
-        text: *const core::ffi::c_char,
-        read_only: bool,
-        context: pg_sys::ProcessUtilityContext::Type,
-        params: pg_sys::ParamListInfo,
-        environment: *mut pg_sys::QueryEnvironment,
-        receiver: *mut pg_sys::DestReceiver,
-        completion: *mut pg_sys::QueryCompletion,
-    );
 }
 
 /// Without `#[pg_guard]`, as the executor's hooks (`plan/hooks`): errors of statements pass through as they are, over frames that hold

@@ -28,6 +28,7 @@ use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::transaction;
 use crate::pg::tuple;
+use crate::pg::unbound::PredicateLockRelation;
 use crate::series_index::entries::{is_keyed, IndexDesc};
 use crate::series_index::quals::Quals;
 use crate::series_index::section::is_null;
@@ -400,9 +401,6 @@ unsafe fn in_range_of_times(
 
 /// What every reading of a table begins with.
 fn begin_reading(table: Table<'_>, snapshot: Snapshot<'_>) {
-    unsafe extern "C-unwind" {
-        fn PredicateLockRelation(relation: pg_sys::Relation, snapshot: pg_sys::Snapshot);
-    }
     // SAFETY: the table is open, the snapshot valid; errors become panics at the boundary.
     unsafe {
         batch::flush_before_scan(table, snapshot);

@@ -7,6 +7,7 @@ use crate::pg::departure;
 use crate::pg::error;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::places;
+use crate::pg::unbound::{die, SignalHandlerForConfigReload};
 use crate::pg::wake;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -29,11 +30,6 @@ pub fn init() {
         }
         .register();
     }
-}
-
-unsafe extern "C-unwind" {
-    fn die(signal: i32);
-    fn SignalHandlerForConfigReload(signal: i32);
 }
 
 /// SIGTERM ends the process at the next check for interrupts, SIGHUP makes it read the configuration.

@@ -65,6 +65,12 @@ impl Source {
         }
     }
 
+    /// Does it declare functions of the server's?
+    pub fn has_foreign_functions(&self) -> bool {
+        let words: Vec<&str> = self.code.split_whitespace().collect();
+        words.windows(2).any(|words| words == ["extern", "{"])
+    }
+
     /// The modules that the file's paths lead through, from the crate on.
     pub fn paths(&self) -> Vec<Vec<String>> {
         let mut found = Vec::new();

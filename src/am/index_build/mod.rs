@@ -15,21 +15,12 @@ use super::unique::build;
 use crate::catalog::chunk_marker;
 use crate::pg::relation::{Index, Table};
 use crate::pg::snapshot::Snapshot;
+use crate::pg::unbound::FormIndexDatum;
 use crate::unique::known;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use rows::{Blocks, Entry, Rows, Step};
 use visibility::{Rule, VisibilityCheck};
-
-unsafe extern "C-unwind" {
-    fn FormIndexDatum(
-        info: *mut pg_sys::IndexInfo,
-        slot: *mut pg_sys::TupleTableSlot,
-        estate: *mut pg_sys::EState,
-        values: *mut pg_sys::Datum,
-        nulls: *mut bool,
-    );
-}
 
 pub unsafe extern "C-unwind" fn index_build_range_scan(
     table: pg_sys::Relation,

@@ -11,22 +11,10 @@ use crate::pg::memory;
 use crate::pg::relation::{Index, Table};
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
+use crate::pg::unbound::index_insert;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::collections::HashSet;
-
-unsafe extern "C-unwind" {
-    fn index_insert(
-        index: pg_sys::Relation,
-        values: *mut pg_sys::Datum,
-        nulls: *mut bool,
-        item: pg_sys::ItemPointer,
-        table: pg_sys::Relation,
-        check: pg_sys::IndexUniqueCheck::Type,
-        unchanged: bool,
-        info: *mut pg_sys::IndexInfo,
-    ) -> bool;
-}
 
 /// The TIDs that an index has already, in order.
 struct Known {

@@ -9,6 +9,7 @@ use crate::pg::nbtree::EntryScan;
 use crate::pg::relation::{Index, Table};
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
+use crate::pg::unbound::PredicateLockRelation;
 use crate::series_index::cells::Walk;
 use crate::series_index::ends::Ends;
 use crate::series_index::entries::{IndexDesc, Stream};
@@ -24,10 +25,6 @@ use pgrx::prelude::*;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::rc::Rc;
-
-unsafe extern "C-unwind" {
-    fn PredicateLockRelation(relation: pg_sys::Relation, snapshot: pg_sys::Snapshot);
-}
 
 /// What hangs at `IndexScanDescData::opaque`.
 struct State<'a> {

@@ -9,19 +9,9 @@ use crate::pg::error;
 use crate::pg::nbtree;
 use crate::pg::relation::{Index, Table};
 use crate::pg::snapshot::Snapshot;
+use crate::pg::unbound::{tuplesort_performsort, tuplesort_putindextuplevalues};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
-
-unsafe extern "C-unwind" {
-    fn tuplesort_putindextuplevalues(
-        sort: *mut pg_sys::Tuplesortstate,
-        index: pg_sys::Relation,
-        item: pg_sys::ItemPointer,
-        values: *mut pg_sys::Datum,
-        nulls: *mut bool,
-    );
-    fn tuplesort_performsort(sort: *mut pg_sys::Tuplesortstate);
-}
 
 /// What a verification works with. Plain values: an error of the sort jumps over the frame that holds them.
 #[repr(C)]

@@ -11,26 +11,13 @@ use crate::pg::constraint;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::{Index, Table};
 use crate::pg::tid;
+use crate::pg::unbound::{btinsert, LockRelationOid};
 use crate::unique::bypass;
 use crate::unique::find::{self, Answer, Key, Search};
 use crate::unique::kept_key;
 use crate::unique::key_cache::Stamp;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
-
-unsafe extern "C-unwind" {
-    fn btinsert(
-        index: pg_sys::Relation,
-        values: *mut pg_sys::Datum,
-        nulls: *mut bool,
-        item: pg_sys::ItemPointer,
-        table: pg_sys::Relation,
-        check: pg_sys::IndexUniqueCheck::Type,
-        unchanged: bool,
-        info: *mut pg_sys::IndexInfo,
-    ) -> bool;
-    fn LockRelationOid(relation: pg_sys::Oid, mode: i32);
-}
 
 pub unsafe extern "C-unwind" fn insert(
     index: pg_sys::Relation,

@@ -6,6 +6,7 @@ use crate::pg::relation::{Index, Table};
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
 use crate::pg::transaction::{Access, PerTransaction};
+use crate::pg::unbound::{btendscan, btgettuple, btrescan};
 use crate::table::fetched;
 use crate::unique::find::{self, Answer, Key, Place, Search, FEW};
 use crate::unique::key_cache::Stamp;
@@ -13,18 +14,6 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 use rustc_hash::FxHashSet;
 use smallvec::{smallvec, SmallVec};
-
-unsafe extern "C-unwind" {
-    fn btrescan(
-        scan: pg_sys::IndexScanDesc,
-        keys: pg_sys::ScanKey,
-        count: i32,
-        orders: pg_sys::ScanKey,
-        order_count: i32,
-    );
-    fn btgettuple(scan: pg_sys::IndexScanDesc, direction: pg_sys::ScanDirection::Type) -> bool;
-    fn btendscan(scan: pg_sys::IndexScanDesc);
-}
 
 thread_local! {
     /// Scans, by address, that have come to the chunks.

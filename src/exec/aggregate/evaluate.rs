@@ -82,9 +82,3 @@ pub unsafe fn guarded<R>(body: impl FnOnce() -> R) -> R {
     // SAFETY: by contract.
     unsafe { pg_sys::ffi::pg_guard_ffi_boundary(body) }
 }
-
-unsafe extern "C-unwind" {
-    /// A copy of a value in the current memory context.
-    #[link_name = "datumCopy"]
-    pub fn datum_copy(value: pg_sys::Datum, by_value: bool, length: i32) -> pg_sys::Datum;
-}

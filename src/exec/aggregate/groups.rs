@@ -1,8 +1,8 @@
 //! The groups that were met so far: their columns, and a state of each aggregate. Groups are told apart by the bytes of their columns:
 //! what SQL takes for equal though its bytes differ, core's final step brings together.
 
-use super::evaluate::datum_copy;
 use super::fold::Cell;
+use crate::pg::unbound::datum_copy;
 use crate::pg::varlena::with_body;
 use pgrx::pg_sys;
 use rustc_hash::FxHashMap;

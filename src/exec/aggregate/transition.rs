@@ -1,26 +1,12 @@
 //! States of aggregates that the node knows nothing about: their own transition functions are called as nodeAgg.c calls them, with
 //! a state of the executor's that says where states live.
 
-use super::evaluate::{datum_copy, Evaluation};
+use super::evaluate::Evaluation;
 use super::fold::Cell;
 use crate::pg::node::make;
 use crate::pg::relation;
+use crate::pg::unbound::{build_aggregate_transfn_expr, datum_copy};
 use pgrx::pg_sys::{self, NodeTag, Oid};
-
-unsafe extern "C-unwind" {
-    fn build_aggregate_transfn_expr(
-        inputs: *mut Oid,
-        input_count: i32,
-        direct_count: i32,
-        is_variadic: bool,
-        state: Oid,
-        collation: Oid,
-        transition: Oid,
-        inverse: Oid,
-        expression: *mut *mut pg_sys::Expr,
-        inverse_expression: *mut *mut pg_sys::Expr,
-    );
-}
 
 /// Columns of pg_aggregate.
 const TRANSITION: i16 = 4;

@@ -14,16 +14,9 @@ use crate::exec::aggregate as node;
 use crate::guc;
 use crate::pg::custom_scan::{Shared, SUPPORTS_PROJECTION};
 use crate::pg::node::{integer_list, items, list, make};
+use crate::pg::unbound::get_agg_clause_costs;
 use pgrx::pg_sys::{self, Node, NodeTag};
 use pgrx::prelude::*;
-
-unsafe extern "C-unwind" {
-    fn get_agg_clause_costs(
-        root: *mut pg_sys::PlannerInfo,
-        split: pg_sys::AggSplit::Type,
-        costs: *mut pg_sys::AggClauseCosts,
-    );
-}
 
 static PATH_METHODS: Shared<pg_sys::CustomPathMethods> = Shared(pg_sys::CustomPathMethods {
     CustomName: node::NAME.as_ptr(),
