@@ -27,6 +27,7 @@ pub mod owner;
 pub mod page;
 pub mod page_patch;
 pub mod places;
+pub mod plan_functions;
 pub mod relation;
 pub mod replication;
 pub mod rounds;

@@ -4,6 +4,7 @@
 use crate::catalog::access_method;
 use crate::guc;
 use crate::pg::node;
+use crate::pg::plan_functions;
 use crate::pg::relation::Table;
 use pgrx::pg_sys;
 use std::ffi::CStr;
@@ -32,13 +33,8 @@ pub unsafe fn eligible_command(query: *mut pg_sys::QueryDesc) -> Option<pg_sys::
         }
         let on_conflict = (*modify).onConflictAction != pg_sys::OnConflictAction::ONCONFLICT_NONE;
         let checks = !(*modify).withCheckOptionLists.is_null();
-        if on_conflict || checks || is_volatile(plan.cast()) {
+        if on_conflict || checks || plan_functions::calls_any((*query).planstate, may_run_sql) {
             return None;
-        }
-        for subplan in node::of_list::<pg_sys::Node>((*statement).subplans) {
-            if !subplan.is_null() && is_volatile(subplan) {
-                return None;
-            }
         }
         Some((*(*query).estate).es_output_cid)
     }
@@ -69,39 +65,6 @@ unsafe fn may_reach_a_batch(plan: *mut pg_sys::Plan) -> bool {
         };
         rows >= guc::batch_rows()
     }
-}
-
-/// Can evaluating the plan run SQL of somebody else's making? Plan nodes are searched as text: their
-/// printed form names every function and operator by OID, whatever the node types of a server version.
-unsafe fn is_volatile(plan: *mut pg_sys::Node) -> bool {
-    // SAFETY: nodeToString reads a valid node tree and returns a palloc'd string.
-    unsafe {
-        let text = pg_sys::nodeToString(plan.cast());
-        let found = functions_in(&CStr::from_ptr(text).to_string_lossy())
-            .into_iter()
-            .any(may_run_sql);
-        pg_sys::pfree(text.cast());
-        found
-    }
-}
-
-/// OIDs behind the fields of expression nodes that name a function.
-fn functions_in(text: &str) -> Vec<pg_sys::Oid> {
-    const FIELDS: [&str; 4] = [":funcid ", ":opfuncid ", ":aggfnoid ", ":winfnoid "];
-    let mut oids: Vec<u32> = FIELDS
-        .iter()
-        .flat_map(|field| text.split(field).skip(1))
-        .filter_map(|rest| {
-            let end = rest
-                .find(|c: char| !c.is_ascii_digit())
-                .unwrap_or(rest.len());
-            rest[..end].parse().ok()
-        })
-        .filter(|&oid| oid != 0)
-        .collect();
-    oids.sort_unstable();
-    oids.dedup();
-    oids.into_iter().map(pg_sys::Oid::from).collect()
 }
 
 /// A volatile function that is not one of the server's own, or is one of those that run queries.
