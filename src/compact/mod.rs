@@ -15,6 +15,7 @@ pub mod progress;
 pub mod reindex;
 pub mod relocate;
 pub mod rewrite;
+mod round_rows;
 pub mod seal;
 pub mod source;
 pub mod stages;

@@ -5,6 +5,7 @@
 //! Rounds of one plan hold disjoint ranges of keys, or of times.
 
 use super::full_windows::full_windows;
+use super::round_rows::RoundRows;
 use super::survey::{Seen, Survey};
 use super::windows::{Window, Windows};
 use rustc_hash::FxHashMap;
@@ -19,8 +20,6 @@ pub const OUTDATED_ROWS: u64 = 8 << 20;
 
 /// So many keyed chunks of one key, level and window are merged into one of the next level: each row is rewritten once for each level.
 pub const FAN_OUT: usize = 11;
-/// Chunks of fewer bytes are written anew in one round, whatever of them is gone.
-const MUCH_BYTES: u64 = 2 << 20;
 /// Chunks are merged for their own sake so many times.
 const MOST_MERGED: u8 = 32;
 
@@ -80,11 +79,11 @@ fn rounds_of(chunks: &[Seen], group: Group, pack_rows: u64, pulls: bool) -> Vec<
         (&a.first_key, a.min_time, a.tid).cmp(&(&b.first_key, b.min_time, b.tid))
     });
     let mut rounds: Vec<Merge> = Vec::new();
-    let mut most = RoundRows::of(chunks, &chosen, pack_rows);
+    let mut room = RoundRows::of(chunks, &chosen, pack_rows);
     // What a round writes is of one level, so its parts are too: the round that is being filled, and the rows that it still takes.
     let mut filling: FxHashMap<u8, (usize, u64)> = FxHashMap::default();
     let mut parts = key_ranges(chunks, &chosen);
-    if most.leaves_holes && chosen.iter().all(|&at| chunks[at].one_series) {
+    if room.leaves_holes() && chosen.iter().all(|&at| chunks[at].one_series) {
         // The holes are to be where the file begins.
         parts.sort_by_key(|part| part.iter().map(|&at| chunks[at].last_block).max());
     }
@@ -95,8 +94,8 @@ fn rounds_of(chunks: &[Seen], group: Group, pack_rows: u64, pulls: bool) -> Vec<
         let level = part.iter().map(|at| seen(at).level).max().unwrap_or(0);
         let (round, left) = filling.entry(level).or_insert((usize::MAX, 0));
         if *round == usize::MAX || rows > *left {
-            (*round, *left) = (rounds.len(), most.next());
-            let fills_holes = most.leaves_holes && !rounds.is_empty();
+            (*round, *left) = (rounds.len(), room.next_round());
+            let fills_holes = room.leaves_holes() && !rounds.is_empty();
             rounds.push(Merge {
                 fills_holes,
                 inputs: Vec::new(),
@@ -106,42 +105,10 @@ fn rounds_of(chunks: &[Seen], group: Group, pack_rows: u64, pulls: bool) -> Vec<
             });
         }
         *left = left.saturating_sub(rows);
+        room.takes(chunks, &part);
         rounds[*round].inputs.extend(part);
     }
     rounds
-}
-
-/// How many rows the rounds of a group are filled up to. Where many rows of the group are gone, the first round is small, and each one writes what
-/// has room in the place of those before it: what goes to the end of the file is written once more when it moves down.
-struct RoundRows {
-    leaves_holes: bool,
-    next: u64,
-    most: u64,
-    /// Rows that were there and rows that are left, of all that the group has.
-    rows: u64,
-    live: u64,
-}
-
-impl RoundRows {
-    fn of(chunks: &[Seen], group: &[usize], most: u64) -> RoundRows {
-        let sum = |of: &dyn Fn(&Seen) -> u64| group.iter().map(|&at| of(&chunks[at])).sum::<u64>();
-        let (rows, live) = (sum(&|seen| seen.rows.into()), sum(&|seen| seen.live.into()));
-        let leaves_holes = rows * 2 >= live * 3 && sum(&|seen| seen.bytes) >= MUCH_BYTES;
-        RoundRows {
-            leaves_holes,
-            next: if leaves_holes { live / 64 } else { most },
-            most,
-            rows,
-            live,
-        }
-    }
-
-    fn next(&mut self) -> u64 {
-        let now = self.next.min(self.most);
-        let grown = u128::from(now) * u128::from(self.rows) / u128::from(self.live.max(1));
-        self.next = u64::try_from(grown).unwrap_or(self.most);
-        now
-    }
 }
 
 /// From when to when the rows of some chunks are; `None` where there are none.
