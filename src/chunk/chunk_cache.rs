@@ -475,8 +475,12 @@ impl Readers {
         let weight =
             |(version, entry): (&Version, &Kept)| (entry.used, entry.reader.kept_bytes(), *version);
         let mut entries: Vec<_> = self.kept.iter().map(weight).collect();
+        let most = 2 * guc::batch_memory_bytes();
+        if !is_full && entries.iter().map(|entry| entry.1).sum::<usize>() <= most {
+            return;
+        }
         entries.sort_unstable_by_key(|&(used, ..)| core::cmp::Reverse(used));
-        let (mut bytes, most) = (0, 2 * guc::batch_memory_bytes());
+        let mut bytes = 0;
         let mut left = Vec::new();
         for (at, (_, of_entry, version)) in entries.into_iter().enumerate() {
             bytes += of_entry;
