@@ -2,13 +2,9 @@
 CREATE TABLE h(id int, time timestamptz NOT NULL, device text, value float8);
 CREATE TABLE v(LIKE h) USING varve;
 CREATE INDEX ON v USING varve (device, time);
-CREATE FUNCTION differences() RETURNS bigint LANGUAGE plpgsql AS $$
-DECLARE found bigint;
-BEGIN
-    EXECUTE 'SELECT count(*) FROM ((SELECT h::text FROM h EXCEPT ALL SELECT v::text FROM v)
-             UNION ALL (SELECT v::text FROM v EXCEPT ALL SELECT h::text FROM h)) d' INTO found;
-    RETURN found;
-END $$;
+\set ECHO none
+\i sql/include/differences.psql
+\set ECHO all
 CREATE PROCEDURE on_both(statement text) LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE replace(statement, '{t}', 'h');

@@ -7,16 +7,9 @@ CREATE FUNCTION fill() RETURNS void LANGUAGE sql AS $$
     INSERT INTO v SELECT * FROM h ORDER BY host, time;
 $$;
 -- How many rows a statement says that it has changed, on both, and whether the same are left. %s stands for the table.
-CREATE FUNCTION on_both(statement text) RETURNS TABLE(varve bigint, heap bigint, same boolean) LANGUAGE plpgsql AS $$
-BEGIN
-    EXECUTE format(statement, 'v');
-    GET DIAGNOSTICS varve = ROW_COUNT;
-    EXECUTE format(statement, 'h');
-    GET DIAGNOSTICS heap = ROW_COUNT;
-    same := NOT EXISTS ((TABLE v EXCEPT ALL TABLE h) UNION ALL (TABLE h EXCEPT ALL TABLE v))
-        AND (SELECT count(*) FROM v) = (SELECT count(*) FROM h);
-    RETURN NEXT;
-END $$;
+\set ECHO none
+\i sql/include/on_both.psql
+\set ECHO all
 -- Headers that are where they were when this was last asked.
 CREATE TABLE headers AS SELECT ''::text AS header WHERE false;
 CREATE FUNCTION headers_that_stayed() RETURNS bigint LANGUAGE plpgsql AS $$
@@ -123,4 +116,4 @@ SELECT host, count(*), clear('v', (host + 1) % 4) AS cleared FROM v GROUP BY hos
 SELECT host, count(*), clear('h', (host + 1) % 4) AS cleared FROM h GROUP BY host ORDER BY host;
 SELECT * FROM on_both('DELETE FROM %s WHERE false');
 DROP TABLE v, h, headers;
-DROP FUNCTION fill, on_both, headers_that_stayed, clear;
+DROP FUNCTION fill, on_both, differences, headers_that_stayed, clear;

@@ -4,10 +4,9 @@ SET search_path = compact, public;
 CREATE TABLE v (time timestamptz NOT NULL, host text, value float8, n int, note text) USING varve;
 CREATE TABLE h (LIKE v);
 
-CREATE FUNCTION differences() RETURNS bigint LANGUAGE plpgsql AS $$
-BEGIN
-    RETURN (SELECT count(*) FROM ((TABLE v EXCEPT ALL TABLE h) UNION ALL (TABLE h EXCEPT ALL TABLE v)) AS d);
-END $$;
+\set ECHO none
+\i sql/include/differences.psql
+\set ECHO all
 
 -- A batch, late rows in the tail, nulls, odd floats.
 INSERT INTO h SELECT '2024-01-01'::timestamptz + i * interval '1 s', 'h' || i % 7, sin(i), i, NULL

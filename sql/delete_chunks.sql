@@ -11,16 +11,9 @@ CREATE FUNCTION fill() RETURNS void LANGUAGE sql AS $$
     INSERT INTO v SELECT * FROM h;
 $$;
 -- How many rows a DELETE says that it has deleted, on both, and whether the same are left. %s stands for the table.
-CREATE FUNCTION on_both(statement text) RETURNS TABLE(varve bigint, heap bigint, same boolean) LANGUAGE plpgsql AS $$
-BEGIN
-    EXECUTE format(statement, 'v');
-    GET DIAGNOSTICS varve = ROW_COUNT;
-    EXECUTE format(statement, 'h');
-    GET DIAGNOSTICS heap = ROW_COUNT;
-    same := NOT EXISTS ((TABLE v EXCEPT ALL TABLE h) UNION ALL (TABLE h EXCEPT ALL TABLE v))
-        AND (SELECT count(*) FROM v) = (SELECT count(*) FROM h);
-    RETURN NEXT;
-END $$;
+\set ECHO none
+\i sql/include/on_both.psql
+\set ECHO all
 -- The lines of a plan that say what was done, and to how many rows.
 CREATE FUNCTION shown(statement text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
@@ -211,4 +204,4 @@ SELECT node('DELETE FROM w WHERE time < before_the_last()');
 DELETE FROM w WHERE time < before_the_last();
 SELECT count(*), min(n) FROM w;
 DROP TABLE v, h, bare, w;
-DROP FUNCTION fill, on_both, shown, node, noted, before_the_last;
+DROP FUNCTION fill, on_both, differences, shown, node, noted, before_the_last;

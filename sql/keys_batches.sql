@@ -20,7 +20,9 @@ BEGIN
     IF ended[1] <> ended[2] THEN RAISE EXCEPTION 'heap: %, varve: %', ended[1], ended[2]; END IF;
     RAISE NOTICE '%', ended[1];
 END $$;
-CREATE FUNCTION differences() RETURNS bigint LANGUAGE sql AS $$ SELECT count(*) FROM ((TABLE v EXCEPT ALL TABLE h) UNION ALL (TABLE h EXCEPT ALL TABLE v)) d $$;
+\set ECHO none
+\i sql/include/differences.psql
+\set ECHO all
 
 CALL on_both($$INSERT INTO {t} SELECT 'd' || g % 5, at(g), g % 2, g FROM generate_series(1, 5000) g$$);
 SELECT part, rows FROM varve.stats('v') WHERE part IN ('tail', 'chunks');

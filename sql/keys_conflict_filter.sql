@@ -28,7 +28,9 @@ CREATE TABLE h(gone int, device text, time timestamptz NOT NULL, value int, id i
 CREATE TABLE v(gone int, device text, time timestamptz NOT NULL, value int, id int DEFAULT 7, UNIQUE (device, time)) USING varve;
 ALTER TABLE h DROP COLUMN gone;
 ALTER TABLE v DROP COLUMN gone;
-CREATE FUNCTION differences() RETURNS bigint LANGUAGE sql AS $$ SELECT count(*) FROM ((TABLE v EXCEPT ALL TABLE h) UNION ALL (TABLE h EXCEPT ALL TABLE v)) d $$;
+\set ECHO none
+\i sql/include/differences.psql
+\set ECHO all
 
 CALL on_both($$INSERT INTO {t} SELECT 'd' || g % 5, at(g), g FROM generate_series(1, 2000) g$$);
 CREATE TABLE s AS TABLE h;

@@ -1,10 +1,11 @@
-//! The extension's own suites: pg_regress over sql/ and expected/, pg_isolation_regress over specs/, every file found.
+//! The extension's own suites: pg_regress over sql/ and expected/, pg_isolation_regress over specs/ and specs/expected/, every file found.
 
 use crate::report::Report;
 use crate::server::{Cluster, Tree};
 use crate::Result;
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
         report,
         tree.test_driver("regress/pg_regress").arg(database),
         "sql",
-        "sql",
+        Path::new("."),
         "build/regress",
     )?;
     let isolation = "--dbname=varve_isolation";
@@ -28,25 +29,26 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
         tree.test_driver("isolation/pg_isolation_regress")
             .arg(isolation),
         "specs",
-        "spec",
+        &inputs_of_isolation("build/isolation")?,
         "build/isolation",
     )
 }
 
-/// One driver over every file of `directory`, a check for each.
+/// One driver over every file of `directory` in `inputs`, a check for each; their outputs should be those in the folder `expected` beside it.
 fn suite(
     cluster: &Cluster,
     report: &mut Report,
     driver: &mut Command,
     directory: &str,
-    extension: &str,
+    inputs: &Path,
     results: &str,
 ) -> Result<()> {
-    let mut names = test_names(directory, extension)?;
+    let mut names = test_names(&inputs.join(directory))?;
     names.retain(|name| {
-        let known = Path::new("expected").join(format!("{name}.out")).exists();
+        let expected = inputs.join("expected").join(format!("{name}.out"));
+        let known = expected.exists();
         if !known {
-            let missing = Err(format!("there is no expected/{name}.out").into());
+            let missing = Err(format!("there is no {}", expected.display()).into());
             report.check(&format!("{directory}/{name}"), missing);
         }
         known
@@ -60,8 +62,8 @@ fn suite(
         .arg(format!("--bindir={}", cluster.tree.bin().display()))
         .arg(format!("--host={}", cluster.host().display()))
         .arg(format!("--outputdir={results}"))
+        .arg(format!("--inputdir={}", inputs.display()))
         .args([
-            "--inputdir=.",
             "--user=postgres",
             "--encoding=UTF8",
             "--no-locale",
@@ -86,14 +88,28 @@ fn suite(
     Ok(())
 }
 
-fn test_names(directory: &str, extension: &str) -> Result<Vec<String>> {
+/// A folder with the names that the driver looks for; what the tests print is beside them in the tree.
+fn inputs_of_isolation(results: &str) -> Result<PathBuf> {
+    let inputs = Path::new(results).join("inputs");
+    fs::create_dir_all(&inputs)?;
+    for (name, target) in [("specs", "specs"), ("expected", "specs/expected")] {
+        let link = inputs.join(name);
+        if link.is_symlink() {
+            fs::remove_file(&link)?;
+        }
+        symlink(fs::canonicalize(target)?, link)?;
+    }
+    Ok(inputs)
+}
+
+fn test_names(directory: &Path) -> Result<Vec<String>> {
     let mut names = Vec::new();
-    if !Path::new(directory).exists() {
+    if !directory.exists() {
         return Ok(names);
     }
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
-        if path.extension().is_some_and(|e| e == extension) {
+        if path.extension().is_some_and(|e| e == "sql" || e == "spec") {
             names.extend(path.file_stem().map(|s| s.to_string_lossy().into_owned()));
         }
     }
