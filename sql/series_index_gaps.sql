@@ -129,3 +129,28 @@ SELECT * FROM keys;
 SELECT varve, v.* FROM twins, LATERAL varve.verify(varve::regclass) v;
 DROP TABLE h_int, h_text, h_two, h_id, h_small, h_temp, v_int, v_text, v_two, v_id, v_small, v_temp, twins CASCADE;
 DROP FUNCTION looked, refused, load;
+-- A chunk of one series, entered under its first key, and then under its key: rows of the series before it, with it, between its rows and behind them.
+CREATE TABLE one(time timestamptz, sensor int, value float8, PRIMARY KEY (sensor, time)) USING varve;
+CREATE FUNCTION entered() RETURNS TABLE(seconds int, entered boolean) LANGUAGE plpgsql AS $$ BEGIN
+    FOREACH seconds IN ARRAY ARRAY[-1, 0, 1, 19999, 20000, 39999, 40000, 40001] LOOP
+        BEGIN
+            INSERT INTO one VALUES ('2026-01-01'::timestamptz + seconds * interval '1 s', 7, -1);
+            entered := true;
+        EXCEPTION WHEN unique_violation THEN
+            entered := false;
+        END;
+        RETURN NEXT;
+    END LOOP;
+END $$;
+SELECT * FROM entered();
+TRUNCATE one;
+INSERT INTO one SELECT '2026-01-01'::timestamptz + i * interval '2 s', 7, i FROM generate_series(0, 20000) i;
+SELECT rows, keyed FROM varve.chunks('one');
+SELECT * FROM entered();
+SELECT count(*) FROM entered() WHERE entered;
+CALL varve.compact('one');
+SELECT count(*) FROM entered() WHERE entered;
+SELECT count(*), sum(value) FROM one;
+SELECT * FROM varve.verify('one');
+DROP TABLE one;
+DROP FUNCTION entered;

@@ -2,13 +2,32 @@
 //! whether a snapshot sees it. That is asked of who opens it.
 
 use super::read::Content;
-use super::session_cache;
+use super::session_cache::{self, Place};
 use super::tuple_kind::{classify, TupleKind};
 use crate::pg::page::PageCursor;
 use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
 use std::rc::Rc;
+use varve_columns::tuple::header::{self, HEADER_HEAD};
+
+/// What a session remembers of a header that it has glanced at for its times only.
+struct Seen {
+    /// The bytes that all headers begin with: the chunk's id, of 64 random bits, and the checksum of the others are among them.
+    head: [u8; HEADER_HEAD],
+    times: (i64, i64),
+    /// The shared buffer that the header was in.
+    buffer: i32,
+}
+
+/// Headers that are remembered.
+const MOST_SEEN: usize = 1024;
+
+thread_local! {
+    static SEEN: RefCell<FxHashMap<Place, Seen>> = RefCell::default();
+}
 
 /// Looks at headers of one table, at one after the other.
 pub struct Glance<'a> {
@@ -29,15 +48,12 @@ impl<'a> Glance<'a> {
     /// The content of the header at `at`, where the session has it. None too for one whose writer is not known to have committed, and for
     /// one that somebody has deleted or locked, or tried to: who opens it says whether its entry is of any use.
     pub fn content(&mut self, at: Tid) -> Option<Rc<Content>> {
-        let (oid, file) = (self.table.oid(), self.table.file_number());
-        let place = (oid, file, at);
+        let place = self.place(at);
         let (content, buffer) = session_cache::content(place)?;
-        let is_there = buffer > 0 && self.cursor.go_again(at.block, buffer);
-        if !is_there {
-            if !self.table.has_block(at.block) {
+        if !self.go_again(place, buffer) {
+            if !self.go(place) {
                 return None;
             }
-            self.cursor.go(at.block);
             session_cache::is_in_buffer(place, self.cursor.buffer());
         }
         let is_same = self.cursor.locked(|page| {
@@ -49,5 +65,64 @@ impl<'a> Glance<'a> {
             })
         });
         is_same.then_some(content)
+    }
+
+    /// The least and the greatest time of the header at `at`, whoever sees it. None where there is no header, or it does not say; what is wrong with it is
+    /// told to who opens it.
+    pub fn times(&mut self, at: Tid) -> Option<(i64, i64)> {
+        let place = self.place(at);
+        SEEN.with_borrow_mut(|all| {
+            let known = all.get(&place);
+            let is_there = known.is_some_and(|known| self.go_again(place, known.buffer));
+            if !is_there && !self.go(place) {
+                return None;
+            }
+            let (head, times) = self.cursor.locked(|page| {
+                let item = page.tuple(at.offset)?;
+                // SAFETY: the page is pinned and locked.
+                let body = unsafe {
+                    if classify(item.header, item.len, at.offset) != TupleKind::Header {
+                        return None;
+                    }
+                    tuple::body(item.header, item.len)
+                };
+                let head: [u8; HEADER_HEAD] = *body.first_chunk()?;
+                match known {
+                    Some(known) if known.head == head => Some((head, known.times)),
+                    _ => Some((head, header::times(body)?)),
+                }
+            })?;
+            if !is_there || known.is_none_or(|known| known.head != head) {
+                if all.len() >= MOST_SEEN {
+                    all.clear();
+                }
+                let buffer = self.cursor.buffer();
+                let seen = Seen {
+                    head,
+                    times,
+                    buffer,
+                };
+                all.insert(place, seen);
+            }
+            Some(times)
+        })
+    }
+
+    fn place(&self, at: Tid) -> Place {
+        (self.table.oid(), self.table.file_number(), at)
+    }
+
+    /// Goes to the page of a header in the shared buffer that it was in when somebody glanced at it last, or 0; false where it is there no more.
+    fn go_again(&mut self, (_, _, at): Place, buffer: i32) -> bool {
+        buffer > 0 && self.cursor.go_again(at.block, buffer)
+    }
+
+    /// Goes to the page of a header; false where there is no such page.
+    fn go(&mut self, (_, _, at): Place) -> bool {
+        let is_there = self.table.has_block(at.block);
+        if is_there {
+            self.cursor.go(at.block);
+        }
+        is_there
     }
 }

@@ -4,7 +4,7 @@
 /// dropped.
 macro_rules! heap_callback {
     ($name:ident, $($arg:expr),* $(,)?) => {{
-        let callback = (*pg_sys::GetHeapamTableAmRoutine())
+        let callback = (*$crate::pg::bare::GetHeapamTableAmRoutine())
             .$name
             .expect("BUG: heap lacks a callback");
         pg_sys::ffi::pg_guard_ffi_boundary(|| callback($($arg),*))

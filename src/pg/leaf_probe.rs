@@ -107,6 +107,7 @@ unsafe fn without_time<R>(
     ask(Range {
         first: &all,
         span: None,
+        with_nulls: false,
     })
 }
 

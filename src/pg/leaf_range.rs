@@ -1,5 +1,6 @@
 //! How items of an index with nbtree's pages compare with a range of entries.
 
+use super::bare;
 use super::leaves::ALTERNATIVE_TID;
 use super::page::Page;
 use super::relation::Index;
@@ -22,8 +23,10 @@ const ORDER_FUNCTION: u16 = 1;
 /// Entries whose first columns have these values, or are null, and whose next column lies within a span.
 pub struct Range<'a> {
     pub first: &'a [Option<pg_sys::Datum>],
-    /// The least value and the greatest one; without that, all that are greater, but for null.
+    /// The least value and the greatest one; without that, all that are greater; but for null.
     pub span: Option<(pg_sys::Datum, Option<pg_sys::Datum>)>,
+    /// With a span: those whose next column is null are within it, too.
+    pub with_nulls: bool,
 }
 
 /// A range of entries of one index, and what is known of its columns.
@@ -74,7 +77,7 @@ impl<'a> Wanted<'a> {
                 columns: attributes.take(count).map(column).collect(),
                 range,
                 all_columns,
-                also_dead: pg_sys::TransactionStartedDuringRecovery(),
+                also_dead: bare::TransactionStartedDuringRecovery(),
             })
         }
     }
@@ -83,7 +86,7 @@ impl<'a> Wanted<'a> {
     pub fn hash(&self, most: usize) -> u64 {
         let mut hasher = FxHasher::default();
         most.hash(&mut hasher);
-        self.range.span.is_some().hash(&mut hasher);
+        (self.range.span.is_some(), self.range.with_nulls).hash(&mut hasher);
         // SAFETY: the index is open, the values of its columns.
         unsafe {
             self.index.file_number().to_u32().hash(&mut hasher);
@@ -144,6 +147,7 @@ impl<'a> Wanted<'a> {
                 let order = match self.range.first.get(at) {
                     Some(None) if is_null(at) => Ordering::Equal,
                     Some(None) => return Some(Ordering::Less),
+                    None if is_null(at) && self.range.with_nulls => Ordering::Equal,
                     _ if is_null(at) => return Some(Ordering::Greater),
                     Some(&Some(wanted)) => self.compare(at, values.next(column)?, wanted),
                     None => {

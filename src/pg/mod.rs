@@ -3,6 +3,7 @@
 
 pub mod activity;
 pub mod background;
+pub mod bare;
 pub mod citus;
 pub mod constraint;
 pub mod custom_scan;

@@ -1,5 +1,6 @@
 //! Reading pages of a relation: a cursor that keeps one page pinned, and walks over line pointers.
 
+use super::bare;
 use super::relation::Relation;
 use super::tid::{self, Tid};
 use pgrx::pg_sys;
@@ -78,6 +79,9 @@ impl<'a> PageCursor<'a> {
 
     /// Pins `block` where it is still in the shared `buffer` that it was in before.
     pub fn go_again(&mut self, block: u32, buffer: pg_sys::Buffer) -> bool {
+        if self.buffer != 0 && self.block == block {
+            return true;
+        }
         self.release();
         // SAFETY: the relation is open, and the buffer one of the server's.
         let is_there = unsafe {
@@ -97,7 +101,7 @@ impl<'a> PageCursor<'a> {
     pub fn release(&mut self) {
         if self.buffer != 0 {
             // SAFETY: pinned by `go`.
-            unsafe { pg_sys::ReleaseBuffer(self.buffer) };
+            unsafe { bare::ReleaseBuffer(self.buffer) };
             self.buffer = 0;
             self.block = pg_sys::InvalidBlockNumber;
         }
@@ -135,12 +139,12 @@ impl<'a> PageCursor<'a> {
 pub unsafe fn locked<R>(buffer: pg_sys::Buffer, block: u32, body: impl FnOnce(&Page) -> R) -> R {
     // SAFETY: by contract; should `body` raise an error, abort releases the lock.
     unsafe {
-        pg_sys::LockBuffer(buffer, BUFFER_LOCK_SHARE);
+        bare::LockBuffer(buffer, BUFFER_LOCK_SHARE);
         let result = body(&Page {
             data: pg_sys::BufferGetPage(buffer),
             block,
         });
-        pg_sys::LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+        bare::LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
         result
     }
 }

@@ -2,6 +2,7 @@
 //! it is first used, and all of them are emptied at the one place where core tells that a transaction, or a part of it, has ended.
 //! That is at commit, at abort, which is what an error comes to, and at PREPARE TRANSACTION.
 
+use super::bare;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::{Cell, RefCell};
@@ -129,7 +130,7 @@ unsafe extern "C-unwind" fn subtransaction_event(
 #[inline]
 pub fn is_current(transaction: pg_sys::TransactionId) -> bool {
     // SAFETY: looks into this backend's memory; any number will do.
-    unsafe { pg_sys::TransactionIdIsCurrentTransactionId(transaction) }
+    unsafe { bare::TransactionIdIsCurrentTransactionId(transaction) }
 }
 
 /// Is a transaction running, as far as the server knows?

@@ -85,6 +85,27 @@ pub unsafe fn visit_section(
     }
 }
 
+/// Is it certain that a key has no entries at `from` or later, of rows or of chunks? Where `with_nulls` says so, none without a time either: with one
+/// key column, these are those of its first key.
+///
+/// # Safety
+/// As `visit_section`.
+pub unsafe fn has_none_from(
+    desc: &IndexDesc,
+    key: &[pg_sys::Datum],
+    from: i64,
+    with_nulls: bool,
+) -> bool {
+    let named: SmallVec<[_; 4]> = key.iter().map(|&value| Some(value)).collect();
+    let range = Range {
+        first: &named,
+        span: Some((desc.time_datum((false, from)).0, None)),
+        with_nulls,
+    };
+    // SAFETY: by contract.
+    unsafe { leaf_probe::has_none(desc.index, Snapshot::NONE, range) }
+}
+
 /// What became of a header that was shown.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Visited {
@@ -110,13 +131,8 @@ pub unsafe fn visit_keyed(
 ) -> i64 {
     let last = desc.key_columns();
     let lower = desc.time_datum((false, from)).0;
-    let named: SmallVec<[_; 4]> = key.iter().map(|&value| Some(value)).collect();
-    let range = Range {
-        first: &named,
-        span: Some((lower, None)),
-    };
     // SAFETY: by contract.
-    if unsafe { leaf_probe::has_none(desc.index, Snapshot::NONE, range) } {
+    if unsafe { has_none_from(desc, key, from, false) } {
         return i64::MAX;
     }
     let mut values = vec![pg_sys::Datum::from(0usize); last + 1];

@@ -6,6 +6,7 @@
 
 use super::series_key::{bytes_of, Bytes, SeriesKey};
 use crate::chunk::chunk_cache::{self, Standing};
+use crate::chunk::glance::Glance;
 use crate::chunk::reader::Reader;
 use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::chunk::write;
@@ -42,6 +43,9 @@ const SERIES_BYTES: usize = 256;
 /// What the name of a first key takes, about.
 const FIRST_KEY_BYTES: usize = 64;
 
+/// Room for headers that wait, where there are any.
+const FIRST_WAITING: usize = 28;
+
 /// What a key cache depends on.
 #[derive(Clone, Copy, PartialEq)]
 struct Epoch {
@@ -62,6 +66,8 @@ pub struct Known {
     pub standing: Standing,
     /// Nobody was changing rows of it when that was asked last.
     pub idle: Cell<bool>,
+    /// A row of it was found to be there: it is worth asking whether nobody is changing any, for the next one.
+    pub met: Cell<bool>,
 }
 
 impl Known {
@@ -70,6 +76,7 @@ impl Known {
             reader,
             standing,
             idle: Cell::new(false),
+            met: Cell::new(false),
         }
     }
 }
@@ -326,6 +333,14 @@ impl KeyCache {
         let &SeriesKey { desc, key, .. } = series_key;
         let table = self.table();
         // SAFETY: by contract.
+        if unsafe { key.len() == 1 && probe::has_none_from(desc, key, from, true) } {
+            // Most rows come behind all others of their series: one look says so of what is entered under their key and under their first key.
+            self.first_keys_read.insert(series_key.bytes.clone());
+            let series = self.series.entry(series_key.bytes.clone()).or_default();
+            series.keyed = Some(extended(series.keyed, from, i64::MAX));
+            return;
+        }
+        // SAFETY: by contract.
         let end = unsafe {
             let snapshot = pg_sys::RegisterSnapshot(snapshot.as_ptr());
             let end = probe::visit_keyed(table, desc, key, from, to, |header| {
@@ -368,9 +383,15 @@ impl KeyCache {
         // SAFETY: by contract.
         unsafe {
             let snapshot = pg_sys::RegisterSnapshot(snapshot.as_ptr());
+            let mut glance = Glance::new(self.table());
             if !self.all_read {
                 probe::visit_section(desc, key, Section::All, |header| {
-                    self.load_if_due(desc, header, (from, to), Snapshot::from_ptr(snapshot));
+                    self.load_if_due(
+                        desc,
+                        (header, &mut glance),
+                        (from, to),
+                        Snapshot::from_ptr(snapshot),
+                    );
                 });
                 self.all_read = true;
             }
@@ -379,7 +400,12 @@ impl KeyCache {
                 let first = bytes_of(self.table(), &desc.columns, first);
                 if !self.first_keys_read.contains(&first) {
                     probe::visit_section(desc, key, Section::FirstKey, |header| {
-                        self.load_if_due(desc, header, (from, to), Snapshot::from_ptr(snapshot));
+                        self.load_if_due(
+                            desc,
+                            (header, &mut glance),
+                            (from, to),
+                            Snapshot::from_ptr(snapshot),
+                        );
                     });
                     self.first_keys_read.insert(first);
                 }
@@ -387,7 +413,12 @@ impl KeyCache {
             if let Some(cell) = probe::cell_of(desc, key) {
                 if !self.cells_read.contains(&cell) {
                     probe::visit_section(desc, key, Section::Cell, |header| {
-                        self.load_if_due(desc, header, (from, to), Snapshot::from_ptr(snapshot));
+                        self.load_if_due(
+                            desc,
+                            (header, &mut glance),
+                            (from, to),
+                            Snapshot::from_ptr(snapshot),
+                        );
                     });
                     self.cells_read.insert(cell);
                 }
@@ -492,7 +523,7 @@ impl KeyCache {
     unsafe fn load_if_due(
         &mut self,
         desc: &IndexDesc,
-        header: Tid,
+        (header, glance): (Tid, &mut Glance),
         (from, to): (i64, i64),
         snapshot: Snapshot<'_>,
     ) {
@@ -501,8 +532,11 @@ impl KeyCache {
         }
         // SAFETY: the callers' contract.
         unsafe {
-            match chunk_cache::times_at(self.table(), header) {
+            match glance.times(header) {
                 Some((min, max)) if max < from || to < min => {
+                    if self.waiting.is_empty() {
+                        self.waiting.reserve(FIRST_WAITING);
+                    }
                     self.waiting.insert(header, (min, max));
                     let (first, last) = self.waiting_span.unwrap_or((min, max));
                     self.waiting_span = Some((first.min(min), last.max(max)));

@@ -52,6 +52,7 @@ pub unsafe fn visit(
                 let range = Range {
                     first: &named,
                     span: Some((span.0, Some(span.1))),
+                    with_nulls: false,
                 };
                 if leaf_probe::has_none(side.index.rel(), Snapshot::NONE, range) {
                     continue;

@@ -45,9 +45,12 @@ pub unsafe extern "C-unwind" fn estimate(
             )
         };
         let all = select(pg_sys::get_quals_from_indexclauses(clauses));
-        let leading = select(pg_sys::get_quals_from_indexclauses(leading_clauses(
-            index, clauses,
-        )));
+        let length = |list: *mut pg_sys::List| list.as_ref().map_or(0, |list| list.length);
+        let leading = leading_clauses(index, clauses);
+        let leading = match length(leading) == length(clauses) {
+            true => all,
+            false => select(pg_sys::get_quals_from_indexclauses(leading)),
+        };
         let table_rows = (*rel).tuples.max(1.0);
         let rows = (all * table_rows).max(1.0);
         let found = contents::of(root, index);

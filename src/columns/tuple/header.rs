@@ -20,7 +20,8 @@ use crate::area::Area;
 /// Largest body of a storage tuple: 2,032 bytes (TOAST_TUPLE_THRESHOLD) less the tuple header.
 pub const BODY_BYTES: usize = 2032 - 24;
 const PIECE_HEAD: usize = 24;
-const HEADER_HEAD: usize = 45;
+/// Bytes that all headers begin with.
+pub const HEADER_HEAD: usize = 45;
 const CHECKSUM_AT: usize = 40;
 /// Data bytes of a full piece; every piece of a byte string but the last is full.
 pub const PIECE_BYTES: usize = BODY_BYTES - PIECE_HEAD;

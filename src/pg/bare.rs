@@ -1,0 +1,17 @@
+//! Functions of PostgreSQL that raise no error where they are called as they should be. pgrx guards each call of a C function against
+//! errors, which takes longer than these do, and they are called for each page and tuple that is looked at.
+
+use pgrx::pg_sys;
+
+unsafe extern "C-unwind" {
+    /// Of a buffer that is pinned. An error would be a fault of ours: more than 200 locks of pages at once.
+    pub fn LockBuffer(buffer: pg_sys::Buffer, mode: i32);
+    /// Of a buffer that is pinned.
+    pub fn ReleaseBuffer(buffer: pg_sys::Buffer);
+    /// Looks at this process's own state only.
+    pub fn TransactionIdIsCurrentTransactionId(xid: pg_sys::TransactionId) -> bool;
+    /// The same.
+    pub fn TransactionStartedDuringRecovery() -> bool;
+    /// The address of a constant.
+    pub fn GetHeapamTableAmRoutine() -> *const pg_sys::TableAmRoutine;
+}
