@@ -2,13 +2,14 @@
 
 use super::next_header;
 use super::note_cache;
-use super::notes::{Notes, View};
+use super::notes::View;
 use super::read::{Chunk, Damage};
 use super::reader::Reader;
 pub use super::session_cache::Began;
 use super::session_cache::{self, Place};
 use crate::chunk::tuple_kind::{classify, raise, TupleKind};
 use crate::guc;
+use crate::pg::bare;
 use crate::pg::error;
 use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation::Table;
@@ -17,8 +18,7 @@ use crate::pg::tid::{self, Tid};
 use crate::pg::transaction::{self, Access, PerTransaction};
 use crate::pg::tuple;
 use pgrx::pg_sys;
-use rustc_hash::{FxHashMap, FxHasher};
-use std::hash::{Hash, Hasher};
+use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use varve_columns::tuple::header::{self, StorageTuple};
 
@@ -31,7 +31,7 @@ const MOST_READERS: usize = 512;
 const WEIGHED_EVERY: u64 = 16;
 const KEPT_WRITERS: usize = 16;
 
-/// A header with some of its notes: the hash of where they are.
+/// A header with some of its notes, by their stamp.
 type Version = (Place, u64);
 
 struct Kept {
@@ -259,25 +259,6 @@ pub unsafe fn standing_at(
     }
 }
 
-/// The least and the greatest time of the header at `at`, whoever sees it. None where there is no header, or it does not say; what is wrong with it is
-/// told to who opens it.
-///
-/// # Safety
-/// As `reader_at`.
-pub unsafe fn times_at(table: Table<'_>, at: Tid) -> Option<(i64, i64)> {
-    // SAFETY: by contract; the tuple stays pinned.
-    unsafe {
-        let mut cursor = PageCursor::new(table);
-        let item = cursor.tuple_at(at)?;
-        cursor.locked(|_| {
-            let is_header = classify(item.header, item.len, at.offset) == TupleKind::Header;
-            is_header
-                .then(|| header::times(tuple::body(item.header, item.len)))
-                .flatten()
-        })
-    }
-}
-
 /// The reader of the header at `at`, with what `judge` says of its tuple while the page is locked.
 unsafe fn check<R>(
     table: Table<'_>,
@@ -287,14 +268,19 @@ unsafe fn check<R>(
 ) -> Option<(R, Rc<Reader>)> {
     // SAFETY: the callers' contract; the tuple stays pinned while it is opened.
     unsafe {
+        if !table.has_block(at.block) {
+            return None;
+        }
         let mut cursor = PageCursor::new(table);
-        let item = cursor.tuple_at(at)?;
+        cursor.go(at.block);
         let buffer = cursor.buffer();
-        let mut found = item.to_heap_tuple(table.oid());
-        let judged = cursor.locked(|_| {
-            (classify(item.header, item.len, at.offset) == TupleKind::Header)
-                .then(|| judge(&mut found, buffer))
-                .flatten()
+        let (judged, found) = cursor.locked(|page| {
+            let item = page.tuple(at.offset)?;
+            if classify(item.header, item.len, at.offset) != TupleKind::Header {
+                return None;
+            }
+            let mut found = item.to_heap_tuple(table.oid());
+            judge(&mut found, buffer).map(|judged| (judged, found))
         })?;
         let reader = sound_reader(table, at, &found, buffer, view, Stay::Long);
         Some((judged, reader))
@@ -339,7 +325,7 @@ unsafe fn with_header_within<R>(
         }
         let is_header = classify(found.t_data, found.t_len, at.offset) == TupleKind::Header;
         let result = is_header.then(|| body(&found, buffer));
-        pg_sys::ReleaseBuffer(buffer);
+        bare::ReleaseBuffer(buffer);
         result
     }
 }
@@ -402,7 +388,7 @@ unsafe fn kept_reader(
         let body = tuple::body(found.t_data, found.t_len);
         let writer = (*found.t_data).t_choice.t_heap.t_xmin;
         let notes = note_cache::find(table, place, writer, body, view)?;
-        let version = (place, stamp(&notes));
+        let version = (place, notes.stamp());
         let known = KEPT.with_borrow_mut(|readers| {
             readers.asked += 1;
             let entry = readers.kept.get_mut(&version)?;
@@ -441,18 +427,6 @@ unsafe fn kept_reader(
         });
         Ok(reader)
     }
-}
-
-/// Tells apart what was opened with one set of notes and with another.
-fn stamp(notes: &Notes) -> u64 {
-    let mut hasher = FxHasher::default();
-    for note in notes.seen.iter() {
-        note.tid.hash(&mut hasher);
-    }
-    // Nothing is at the place where a set ends.
-    notes.seen.len().hash(&mut hasher);
-    notes.pending.hash(&mut hasher);
-    hasher.finish()
 }
 
 /// The transaction ends: what its readers have decoded stays with the session.

@@ -23,11 +23,13 @@ const MOST_AGE: i64 = 3_600_000_000;
 struct Kept {
     /// Who wrote the header: the place of one that is gone may be that of a later version.
     writer: pg_sys::TransactionId,
-    slots: Box<[u8]>,
+    slots: Rc<[u8]>,
     /// The committed ones of those that the slots name, in their order.
     committed: Rc<[Note]>,
     /// There were no others.
     is_all: bool,
+    /// The stamp of them alone.
+    stamp: u64,
     /// When the first of them were read.
     since: pg_sys::TimestampTz,
 }
@@ -53,9 +55,7 @@ pub unsafe fn find(
         View::Naming(_) => Snapshot::NONE,
         View::Snapshot(snapshot) | View::Check(snapshot) => snapshot,
     };
-    // Piece by piece, without a branch for each byte.
-    let is_empty = |piece: &[u8]| piece.iter().fold(0, |any, byte| any | byte) == 0;
-    if slots.chunks(64).all(is_empty) {
+    if notes::are_empty(slots) {
         return Ok(Notes::default());
     }
     let read = |view, known: &[Note]| {
@@ -72,19 +72,20 @@ pub unsafe fn find(
     if snapshot.is_none() || is_mvcc && is_serializable {
         return read(view, &[]);
     }
-    let (known, is_all) = known(place, writer, slots);
-    let now = if is_all {
-        Notes {
-            seen: known,
-            ..Notes::default()
-        }
+    let (known, complete) = known(place, writer, slots);
+    let now = if let Some(complete) = complete {
+        complete
     } else {
-        let slots = slots.into();
+        // As they are before the notes are looked at: what is filled meanwhile is asked for again.
+        let slots: Rc<[u8]> = slots.into();
         let any = Snapshot::any();
-        let now = read(View::Check(any), &known)?;
-        keep(place, writer, slots, &now);
+        let mut now = read(View::Check(any), &known)?;
+        keep(place, writer, &slots, &now);
         if is_mvcc && !now.are_committed {
             return read(view, &known);
+        }
+        if now.are_committed {
+            now.slots = Some(slots);
         }
         now
     };
@@ -99,24 +100,30 @@ impl Kept {
     }
 }
 
-/// Those of the notes that are known to be committed, and whether the slots are what they were when there were no others.
-fn known(place: Place, writer: pg_sys::TransactionId, slots: &[u8]) -> (Rc<[Note]>, bool) {
+/// Those of the notes that are known to be committed, and, where the slots are what they were when there were no others, all that there is to know.
+fn known(place: Place, writer: pg_sys::TransactionId, slots: &[u8]) -> (Rc<[Note]>, Option<Notes>) {
     // SAFETY: inside a transaction.
     let now = unsafe { pg_sys::GetCurrentTransactionStartTimestamp() };
     let known = KEPT.with_borrow(|kept| {
         let kept = kept.get(&place).filter(|kept| kept.is_good(writer, now))?;
         let is_all = kept.is_all && *kept.slots == *slots;
-        Some((Rc::clone(&kept.committed), is_all))
+        let complete = is_all.then(|| Notes {
+            seen: Rc::clone(&kept.committed),
+            slots: Some(Rc::clone(&kept.slots)),
+            stamp: Some(kept.stamp),
+            ..Notes::default()
+        });
+        Some((Rc::clone(&kept.committed), complete))
     });
-    known.unwrap_or_else(|| (Rc::from([]), false))
+    known.unwrap_or_else(|| (Rc::from([]), None))
 }
 
-fn keep(place: Place, writer: pg_sys::TransactionId, slots: Box<[u8]>, notes: &Notes) {
+fn keep(place: Place, writer: pg_sys::TransactionId, slots: &Rc<[u8]>, notes: &Notes) {
     // SAFETY: inside a transaction.
     let (now, is_own) = unsafe {
         let is_own = |note: &Note| transaction::is_current(note.xmin());
         let now = pg_sys::GetCurrentTransactionStartTimestamp();
-        (now, notes.seen.iter().any(is_own))
+        (now, !notes.are_committed && notes.seen.iter().any(is_own))
     };
     if is_own || guc::session_cache_bytes() == 0 {
         return;
@@ -128,9 +135,10 @@ fn keep(place: Place, writer: pg_sys::TransactionId, slots: Box<[u8]>, notes: &N
         let before = kept.get(&place).filter(|kept| kept.is_good(writer, now));
         let of_header = Kept {
             writer,
-            slots,
+            slots: Rc::clone(slots),
             committed: Rc::clone(&notes.seen),
             is_all: notes.are_committed,
+            stamp: notes.stamp(),
             since: before.map_or(now, |kept| kept.since),
         };
         kept.insert(place, of_header);
@@ -146,6 +154,9 @@ fn seen_by(committed: Notes, snapshot: Snapshot<'_>) -> Notes {
     let seen: Vec<Note> = committed.seen.iter().filter(is_seen).cloned().collect();
     Notes {
         seen: seen.into(),
+        are_committed: false,
+        slots: None,
+        stamp: None,
         ..committed
     }
 }

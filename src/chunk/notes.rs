@@ -10,6 +10,8 @@ use crate::pg::tid::Tid;
 use crate::pg::transaction;
 use crate::pg::tuple;
 use pgrx::pg_sys;
+use rustc_hash::FxHasher;
+use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 use varve_columns::tuple::header::{self, FormatError, StorageTuple};
 use varve_columns::tuple::note::{self, SLOT_BYTES};
@@ -47,6 +49,10 @@ pub struct Notes {
     pub pending: Vec<Tid>,
     /// All that the header names were committed before, and are seen: nobody will judge them otherwise.
     pub are_committed: bool,
+    /// The slots that were looked at, where that is so: who finds them as they were need not look at the notes again.
+    pub slots: Option<Rc<[u8]>>,
+    /// What `stamp` returns, where it was asked before.
+    pub stamp: Option<u64>,
 }
 
 thread_local! {
@@ -60,6 +66,8 @@ impl Default for Notes {
             seen: NONE.try_with(Rc::clone).unwrap_or_else(|_| Rc::from([])),
             pending: Vec::new(),
             are_committed: true,
+            slots: None,
+            stamp: None,
         }
     }
 }
@@ -83,6 +91,32 @@ impl Notes {
     pub fn count(&self) -> u32 {
         self.seen.iter().map(|note| note::count(&note.runs)).sum()
     }
+
+    /// Tells apart what was opened with one set of notes and with another.
+    pub fn stamp(&self) -> u64 {
+        self.stamp.unwrap_or_else(|| {
+            let mut hasher = FxHasher::default();
+            for note in self.seen.iter() {
+                note.tid.hash(&mut hasher);
+            }
+            // Nothing is at the place where a set ends.
+            self.seen.len().hash(&mut hasher);
+            self.pending.hash(&mut hasher);
+            hasher.finish()
+        })
+    }
+
+    /// Do slots name no note that is not among these?
+    fn are_all_of(&self, slots: &[u8]) -> bool {
+        self.slots.as_ref().is_some_and(|known| **known == *slots) || are_empty(slots)
+    }
+}
+
+/// Names none of the slots a note?
+pub(super) fn are_empty(slots: &[u8]) -> bool {
+    // Piece by piece, without a branch for each byte.
+    let is_empty = |piece: &[u8]| piece.iter().fold(0, |any, byte| any | byte) == 0;
+    slots.chunks(64).all(is_empty)
 }
 
 /// Were the header of a chunk and all of its notes written before `horizon`?
@@ -159,14 +193,29 @@ fn sort_out<'a>(
     known: &'a [Note],
 ) -> Result<Vec<Named<'a>>, FormatError> {
     let mut all: Vec<Named> = Vec::with_capacity(known.len() + 8);
-    let (mut expected, mut met) = (known.iter().peekable(), 0);
-    for slot in slots.chunks_exact(SLOT_BYTES) {
+    // Those that are where they were, before the first of which that is not so.
+    let each = slots.chunks_exact(SLOT_BYTES).zip(known);
+    let same = each.take_while(|(slot, note)| note.slot == **slot);
+    all.extend(same.map(|(_, note)| Named::Known(note)));
+    let mut met = all.len();
+    let rest = &slots[met * SLOT_BYTES..];
+    if met == known.len() && are_empty(rest) {
+        return Ok(all);
+    }
+    let mut expected = known[met..].iter().peekable();
+    let mut has_gaps = false;
+    for (at, slot) in rest.chunks_exact(SLOT_BYTES).enumerate() {
         if let Some(note) = expected.next_if(|note| note.slot == *slot) {
             all.push(Named::Known(note));
             met += 1;
             continue;
         }
         let Some(place) = note::named(chunk, slot)? else {
+            // As a rule those behind the first empty one are empty, too.
+            if !has_gaps && are_empty(&rest[at * SLOT_BYTES..]) {
+                break;
+            }
+            has_gaps = true;
             continue;
         };
         if all.iter().any(|named| named.tid() == place) {
@@ -205,16 +254,30 @@ unsafe fn named<'a>(
 
 /// The slots of the header at `at`, if it is one of the chunk.
 pub fn slots_at(table: Table<'_>, at: Tid, chunk: u64) -> Option<Vec<u8>> {
-    // SAFETY: the table is open; the page is pinned and locked while it is looked at.
+    with_slots_at(table, at, chunk, <[u8]>::to_vec)
+}
+
+/// Shows them to `look` while their page is locked.
+fn with_slots_at<R>(
+    table: Table<'_>,
+    at: Tid,
+    chunk: u64,
+    look: impl FnOnce(&[u8]) -> R,
+) -> Option<R> {
+    // SAFETY: the page is pinned and locked while it is looked at.
     unsafe {
+        if !table.has_block(at.block) {
+            return None;
+        }
         let mut cursor = PageCursor::new(table);
-        let item = cursor.tuple_at(at)?;
-        cursor.locked(|_| {
+        cursor.go(at.block);
+        cursor.locked(|page| {
+            let item = page.tuple(at.offset)?;
             let body = tuple::body(item.header, item.len);
             let is_header = tuple::attribute_count(item.header) == 0
                 && header::body_kind(body) == header::BodyKind::Header
                 && header::chunk_id(body) == chunk;
-            is_header.then(|| body[header::slots_start(body)..].to_vec())
+            is_header.then(|| look(&body[header::slots_start(body)..]))
         })
     }
 }
@@ -344,6 +407,8 @@ pub unsafe fn of_header(
         seen: seen.into(),
         pending,
         are_committed,
+        slots: None,
+        stamp: None,
     })
 }
 
@@ -380,7 +445,8 @@ pub unsafe fn has_others(chunk: &Chunk, row: Option<u32>) -> bool {
     let (table, id) = (chunk.table(), chunk.header.chunk);
     // SAFETY: by contract.
     unsafe {
-        let Some(slots) = slots_at(table, chunk.tid, id) else {
+        let changed = |slots: &[u8]| (!chunk.notes.are_all_of(slots)).then(|| slots.to_vec());
+        let Some(slots) = with_slots_at(table, chunk.tid, id, changed).flatten() else {
             return false;
         };
         let named = match sort_out(id, &slots, &chunk.notes.seen) {
@@ -476,20 +542,24 @@ pub(super) fn is_used(table: Table<'_>, chunk: u64, slot: &[u8; SLOT_BYTES]) -> 
     }
 }
 
-/// The slots of a header that a new note may be written to, by their numbers, as they are now, but for the last one
-/// (`next_header`): the empty ones, and, where these are fewer than `wanted`, those of notes that nobody will ever see, for which all notes have to be looked at.
+/// Slots of a header that a new note may be written to, by their numbers, as they are now, but for the last one
+/// (`next_header`): `wanted` of the empty ones, and some more that are there, or, where these are fewer, also those of notes that nobody will ever see, for
+/// which all notes have to be looked at.
 pub fn free_slots(table: Table<'_>, chunk: u64, slots: &[u8], wanted: usize) -> Vec<usize> {
+    /// For others who are faster.
+    const SPARE: usize = 16;
     let count = slots.len() / SLOT_BYTES;
-    let mut free: Vec<usize> = (0..count.saturating_sub(1)).collect();
+    let all = 0..count.saturating_sub(1);
     let bytes = |at: &usize| {
         let start = at * SLOT_BYTES;
         &slots[start..start + SLOT_BYTES]
     };
-    let is_empty = |at: &usize| bytes(at).iter().all(|&byte| byte == 0);
-    if free.iter().filter(|at| is_empty(at)).count() >= wanted {
-        free.retain(is_empty);
-        return free;
+    let is_empty = |at: &usize| bytes(at).iter().fold(0, |any, byte| any | byte) == 0;
+    let empty: Vec<usize> = all.clone().filter(is_empty).take(wanted + SPARE).collect();
+    if empty.len() >= wanted {
+        return empty;
     }
+    let mut free: Vec<usize> = all.collect();
     let named = |at: &usize| note::named(chunk, bytes(at));
     let places = note::all_named(chunk, slots).unwrap_or_default();
     let mut used = Vec::new();

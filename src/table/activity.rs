@@ -50,15 +50,19 @@ unsafe fn modification(
 ) -> Option<(pg_sys::TM_Result::Type, tuple::Xmax)> {
     // SAFETY: the caller's contract; the page is pinned and locked while it is looked at.
     unsafe {
+        if !table.has_block(at.block) {
+            return None;
+        }
         let mut cursor = PageCursor::new(table);
-        let item = cursor.tuple(at, table.blocks())?;
+        cursor.go(at.block);
         let buffer = cursor.buffer();
-        Some(cursor.locked(|_| {
+        cursor.locked(|page| {
+            let item = page.tuple(at.offset)?;
             let mut found = item.to_heap_tuple(table.oid());
             let command = transaction::command(false) + 1;
             let state = pg_sys::HeapTupleSatisfiesUpdate(&mut found, command, buffer);
-            (state, tuple::xmax(item.header))
-        }))
+            Some((state, tuple::xmax(item.header)))
+        })
     }
 }
 

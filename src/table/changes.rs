@@ -20,6 +20,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use varve_columns::tuple::delete_map::DeleteMap;
 use varve_columns::tuple::header::BODY_BYTES;
+use varve_columns::tuple::note::{self, Run};
 
 /// Rows of a chunk from which on the end of a statement writes them; twice as many for each version that this transaction has written
 /// already, since each of them is one more for its scans to pass by.
@@ -564,7 +565,7 @@ fn write_chunk(key: Key, sub: pg_sys::SubTransactionId, when: When) {
             .touched
             .get_mut(&key)
             .expect("BUG: a chunk was forgotten");
-        let changed = touched.unwritten.borrow().map_of(sub);
+        let changed = touched.unwritten.borrow().runs_of(sub);
         let rest = touched.unwritten.borrow().without(sub);
         let rest = Rc::new(RefCell::new(rest));
         // Scans that have opened the chunk keep what they share.
@@ -572,7 +573,7 @@ fn write_chunk(key: Key, sub: pg_sys::SubTransactionId, when: When) {
         if let Some(level) = touched.subs.last_mut().filter(|level| level.sub == sub) {
             level.unwritten = 0;
         }
-        state.rows -= changed.deleted() as usize;
+        state.rows -= note::count(&changed) as usize;
         (
             changed,
             before,
@@ -643,7 +644,7 @@ fn write_changes(
     key: Key,
     table: &Open,
     tid: Tid,
-    changed: &DeleteMap,
+    changed: &[Run],
     laid_over: Option<Rc<RefCell<Unwritten>>>,
     when: When,
 ) {
@@ -680,8 +681,8 @@ fn write_changes(
     });
 }
 
-fn count_deleted(table: &Open, changed: &DeleteMap) {
-    for _ in 0..changed.deleted() {
+fn count_deleted(table: &Open, changed: &[Run]) {
+    for _ in 0..note::count(changed) {
         // SAFETY: the table is open.
         unsafe { pg_sys::pgstat_count_heap_delete(table.rel().as_ptr()) };
     }

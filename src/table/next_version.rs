@@ -12,20 +12,21 @@ use crate::pg::transaction;
 use crate::pg::CommandId;
 use varve_columns::tuple::delete_map::DeleteMap;
 use varve_columns::tuple::header::{Header, Section, BODY_BYTES, FLAG_TOMBSTONE};
-use varve_columns::tuple::note::{self, SLOT_BYTES};
+use varve_columns::tuple::note::{self, Run, SLOT_BYTES};
 
 /// Writes the version of a chunk that lacks `changed` rows, too, and deletes the one before, which is locked; where its header is, unless
 /// nothing is left of it.
-pub fn write(table: &Open, reader: &Reader, changed: &DeleteMap) -> Option<Tid> {
+pub fn write(table: &Open, reader: &Reader, changed: &[Run]) -> Option<Tid> {
     let chunk = &reader.chunk;
+    let changed = map_of(changed);
     let mut map = DeleteMap::clone(&chunk.map);
-    map.merge(changed);
+    map.merge(&changed);
     advance_past_own_header(chunk);
     let target = {
         left_room::make_known(table.rel());
         Target::current(table.rel())
     };
-    let note = gathered(chunk, changed, &map);
+    let note = gathered(chunk, &changed, &map);
     let tid = if let Some(note) = &note {
         target.gather_notes(chunk, note)
     } else if map.deleted() < chunk.header.rows {
@@ -45,6 +46,14 @@ pub fn write(table: &Open, reader: &Reader, changed: &DeleteMap) -> Option<Tid> 
     Some(tid)
 }
 
+/// Changes as a delete map. One that is nobody's has no row of them yet, and each is named once.
+fn map_of(changed: &[Run]) -> DeleteMap {
+    let mut map = DeleteMap::default();
+    let added = map.add(changed);
+    debug_assert_eq!(added, Ok(()));
+    map
+}
+
 /// One note for all that the notes of a chunk and new changes say, where that is far less than to write its map, too.
 fn gathered(chunk: &Chunk, changed: &DeleteMap, map: &DeleteMap) -> Option<Vec<u8>> {
     let is_long = matches!(chunk.header.delete_map, Section::Spilled { .. });
@@ -56,7 +65,11 @@ fn gathered(chunk: &Chunk, changed: &DeleteMap, map: &DeleteMap) -> Option<Vec<u
     let runs = chunk.notes.seen.iter().flat_map(|note| note.runs.iter());
     // Rows of two notes are damage, which opening the chunk has shown.
     recent.add(runs).ok()?;
-    note::encode(chunk.header.chunk, &recent, BODY_BYTES)
+    note::encode(
+        chunk.header.chunk,
+        &note::runs(recent.entries()),
+        BODY_BYTES,
+    )
 }
 
 /// A header that this very command inserted cannot be deleted by it: start a new command.

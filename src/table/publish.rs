@@ -16,9 +16,8 @@ use crate::pg::tid::Tid;
 use crate::pg::transaction;
 use crate::pg::tuple::{self, Xmax};
 use pgrx::pg_sys;
-use varve_columns::tuple::delete_map::DeleteMap;
 use varve_columns::tuple::header;
-use varve_columns::tuple::note::{self, SLOT_BYTES};
+use varve_columns::tuple::note::{self, Run, SLOT_BYTES};
 
 const BUFFER_LOCK_EXCLUSIVE: i32 = 2;
 /// Of the slots of a header one in so many is left to transactions that are prepared: these would keep the header that they replace.
@@ -48,23 +47,23 @@ pub unsafe fn publish(
     table: Table<'_>,
     at: Tid,
     chunk: u64,
-    changed: &DeleteMap,
+    changed: &[Run],
     terms: Terms,
 ) -> Published {
     // SAFETY: by contract.
     unsafe {
-        let Some(body) = note_for(table, at, chunk, changed, terms) else {
+        let Some((body, free)) = note_for(table, at, chunk, changed, terms) else {
             return Published::No(None);
         };
         let target = Target::current(table);
         let place = target.insert_note(&body);
-        if enter(table, at, chunk, place) {
+        if enter(table, at, chunk, place, &free) || enter_anew(table, at, chunk, place) {
             return Published::Done;
         }
         // Somebody replaces the header, or has it locked, or was faster.
         let at =
             locks::lock_to_write(table, chunk, at).expect("BUG: a chunk with locked rows is gone");
-        if enter(table, at, chunk, place) {
+        if enter_anew(table, at, chunk, place) {
             return Published::Done;
         }
         // What this very command inserted it cannot delete.
@@ -75,14 +74,27 @@ pub unsafe fn publish(
     }
 }
 
+/// The slots of a header as they were, and the numbers of free ones.
+struct Free {
+    slots: Vec<u8>,
+    numbers: Vec<usize>,
+}
+
+impl Free {
+    fn slot(&self, number: usize) -> Option<&[u8]> {
+        self.slots
+            .get(number * SLOT_BYTES..(number + 1) * SLOT_BYTES)
+    }
+}
+
 /// The note to write, if there is room for one and a row is left.
 unsafe fn note_for(
     table: Table<'_>,
     at: Tid,
     chunk: u64,
-    changed: &DeleteMap,
+    changed: &[Run],
     terms: Terms,
-) -> Option<Vec<u8>> {
+) -> Option<(Vec<u8>, Free)> {
     // SAFETY: the caller's contract.
     unsafe {
         let any = Snapshot::any();
@@ -93,42 +105,50 @@ unsafe fn note_for(
         } else {
             count / PREPARED_SHARE
         };
-        if notes::free_slots(table, chunk, &slots, left + 1).len() <= left {
+        let numbers = notes::free_slots(table, chunk, &slots, left + 1);
+        if numbers.len() <= left {
             return None;
         }
         let reader = chunk_cache::reader_at(table, at, any)?;
         let header = &reader.chunk.header;
-        if header.deleted + changed.deleted() >= header.rows {
+        if header.deleted + note::count(changed) >= header.rows {
             return None;
         }
-        note::encode(chunk, changed, terms.most_bytes)
+        let body = note::encode(chunk, changed, terms.most_bytes)?;
+        Some((body, Free { slots, numbers }))
     }
 }
 
-/// Writes the place of a note to a slot of the header at `at`, unless somebody else has that to himself, or no slot is free.
-unsafe fn enter(table: Table<'_>, at: Tid, chunk: u64, place: Tid) -> bool {
-    // SAFETY: the caller's contract; the buffer is pinned and locked while the page is changed.
+/// Enters a note as `enter` does, by the slots as they are now.
+unsafe fn enter_anew(table: Table<'_>, at: Tid, chunk: u64, place: Tid) -> bool {
+    // SAFETY: the caller's contract.
     unsafe {
-        let Some(before) = notes::slots_at(table, at, chunk) else {
+        let Some(slots) = notes::slots_at(table, at, chunk) else {
             return false;
         };
-        // Found without the lock: other pages are read for it. A slot that is used meanwhile is not what it was.
-        let free = notes::free_slots(table, chunk, &before, 1);
+        let numbers = notes::free_slots(table, chunk, &slots, 1);
+        enter(table, at, chunk, place, &Free { slots, numbers })
+    }
+}
+
+/// Writes the place of a note to a slot of the header at `at`, unless somebody else has that to himself, or none of those that were free is still what it was.
+/// They were found without the lock, since other pages are read for it.
+unsafe fn enter(table: Table<'_>, at: Tid, chunk: u64, place: Tid, free: &Free) -> bool {
+    // SAFETY: the caller's contract; the buffer is pinned and locked while the page is changed.
+    unsafe {
         let buffer = pg_sys::ReadBuffer(table.as_ptr(), at.block);
         pg_sys::LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
         let page = Page::of(pg_sys::BufferGetPage(buffer), at.block);
         let slot = mine(table, &page, at, chunk, buffer).and_then(|start| {
-            let same = |number: &usize| {
-                let bytes = number * SLOT_BYTES..(number + 1) * SLOT_BYTES;
-                let now = start + bytes.start..start + bytes.end;
+            let same = |&&number: &&usize| {
                 let now = core::slice::from_raw_parts(
-                    page.as_ptr().cast::<u8>().add(now.start),
+                    page.as_ptr().cast::<u8>().add(start + number * SLOT_BYTES),
                     SLOT_BYTES,
                 );
-                before.get(bytes) == Some(now)
+                free.slot(number) == Some(now)
             };
-            let free = free.into_iter().find(same)?;
-            Some(start + free * SLOT_BYTES)
+            let number = free.numbers.iter().find(same)?;
+            Some(start + number * SLOT_BYTES)
         });
         if let Some(offset) = slot {
             page_patch::overwrite(table, buffer, offset, &note::slot(chunk, place));

@@ -7,7 +7,8 @@ use crate::pg::{CommandId, SubTransactionId};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::rc::Rc;
-use varve_columns::tuple::delete_map::{set_bits, DeleteMap};
+use varve_columns::tuple::delete_map::set_bits;
+use varve_columns::tuple::note::{self, Run as NoteRun};
 
 /// Who has changed rows.
 #[derive(Clone, Copy, PartialEq)]
@@ -29,8 +30,9 @@ struct Run {
 /// are the last.
 #[derive(Default)]
 pub struct Unwritten {
-    /// A bit for each row.
+    /// A bit for each row, in words from the first one that has any.
     rows: Vec<u64>,
+    first_word: usize,
     count: usize,
     successors: FxHashMap<u32, Tid>,
     runs: Vec<Run>,
@@ -49,12 +51,36 @@ impl Unwritten {
 
     #[inline]
     fn contains(&self, row: u32) -> bool {
-        let word = self.rows.get((row / 64) as usize);
+        let word = self.rows.get(self.word_of(row));
         word.is_some_and(|word| word >> (row % 64) & 1 != 0)
     }
 
+    /// Where the bit of a row is in `rows`, if it is.
+    #[inline]
+    fn word_of(&self, row: u32) -> usize {
+        ((row / 64) as usize).wrapping_sub(self.first_word)
+    }
+
+    /// Makes room for the bit of a row, and says where it is.
+    fn word_for(&mut self, row: u32) -> usize {
+        let word = (row / 64) as usize;
+        if self.rows.is_empty() {
+            self.first_word = word;
+        } else if word < self.first_word {
+            let missing = self.first_word - word;
+            self.rows.splice(..0, core::iter::repeat_n(0, missing));
+            self.first_word = word;
+        }
+        let at = word - self.first_word;
+        if at >= self.rows.len() {
+            self.rows.resize(at + 1, 0);
+        }
+        at
+    }
+
     fn remove(&mut self, row: u32) {
-        self.rows[(row / 64) as usize] &= !(1 << (row % 64));
+        let word = self.word_of(row);
+        self.rows[word] &= !(1 << (row % 64));
         self.count -= 1;
         self.successors.remove(&row);
     }
@@ -64,10 +90,7 @@ impl Unwritten {
         if self.contains(row) {
             return false;
         }
-        let word = (row / 64) as usize;
-        if word >= self.rows.len() {
-            self.rows.resize(word + 1, 0);
-        }
+        let word = self.word_for(row);
         self.rows[word] |= 1 << (row % 64);
         self.count += 1;
         if let Some(successor) = successor {
@@ -142,29 +165,23 @@ impl Unwritten {
         self.runs.truncate(first);
     }
 
-    /// The changes of a subtransaction, as part of a delete map.
-    pub fn map_of(&self, sub: SubTransactionId) -> DeleteMap {
+    /// The rows that a subtransaction has changed, ascending, and where updated ones went.
+    pub fn runs_of(&self, sub: SubTransactionId) -> Vec<NoteRun> {
         let first = self.first_of(sub);
-        let mut map = DeleteMap::default();
-        let wanted = |&row: &u32| match first {
+        let wanted = |row: &u32| match first {
             0 => true,
             _ => self
                 .run_of
-                .get(&row)
+                .get(row)
                 .is_some_and(|&run| run as usize >= first),
         };
-        // In their order: a map takes successors so without moving others.
-        for row in self.each_row().filter(wanted) {
-            match self.successors.get(&row) {
-                Some(&successor) => map.update(row, successor),
-                None => map.delete(row),
-            };
-        }
-        map
+        let rows = self.each_row().filter(wanted);
+        note::runs(rows.map(|row| (row, self.successors.get(&row).copied())))
     }
 
     fn each_row(&self) -> impl Iterator<Item = u32> + '_ {
-        set_bits(&self.rows)
+        let before = self.first_word as u32 * 64;
+        set_bits(&self.rows).map(move |row| before + row)
     }
 
     /// What is left without the changes of a subtransaction.

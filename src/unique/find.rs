@@ -181,7 +181,7 @@ pub unsafe fn judge_hits(table: Table<'_>, chunks: &[Known], hits: &[Hit]) -> Lo
                 Verdict::Gone => continue,
                 Verdict::Lives(place) => {
                     let chunk = &known.reader.chunk;
-                    if !known.idle.get() {
+                    if known.met.replace(true) && !known.idle.get() {
                         let is_idle = !locks::has_changers(table, chunk.header.chunk)
                             && !notes::has_others(chunk, None);
                         known.idle.set(is_idle);

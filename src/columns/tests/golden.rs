@@ -401,11 +401,13 @@ fn tuples() -> Vec<(PathBuf, Vec<u8>)> {
     let mut gone = DeleteMap::default();
     gone.delete(6);
     gone.update(59_999, at(70_001));
-    let note = note::encode(slotted.chunk, &gone, usize::MAX).expect("a small note");
+    let note =
+        note::encode(slotted.chunk, &note::runs(gone.entries()), usize::MAX).expect("a small note");
     (7..20_000).for_each(|row| {
         gone.delete(row);
     });
-    let note_of_runs = note::encode(slotted.chunk, &gone, usize::MAX).expect("a note of runs");
+    let note_of_runs = note::encode(slotted.chunk, &note::runs(gone.entries()), usize::MAX)
+        .expect("a note of runs");
     [
         ("header.v1", header.encode()),
         ("header_later_field.v1", later.encode()),
@@ -429,7 +431,7 @@ fn golden_tuples_are_read_and_written() {
                 let mut map = DeleteMap::default();
                 let runs = note::decode(&golden, 60_000).unwrap();
                 assert_eq!(map.add(&runs), Ok(()));
-                note::encode(chunk, &map, usize::MAX).unwrap()
+                note::encode(chunk, &note::runs(map.entries()), usize::MAX).unwrap()
             }
         };
         assert_eq!(again, golden);

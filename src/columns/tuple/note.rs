@@ -13,7 +13,6 @@
 //!
 //! The last slot is for no note: who replaces the header writes the place of the next one to it.
 
-use super::delete_map::DeleteMap;
 use super::header::{array, put_prefix, FormatError, BODY_BYTES, KIND_NOTE, VERSION};
 use super::runs::{get_varint, put_varint};
 use super::tid::Tid;
@@ -55,24 +54,29 @@ pub fn count(runs: &[Run]) -> u32 {
     runs.iter().map(|run| run.rows).sum()
 }
 
-/// The body of a note, row by row or in runs, whichever is shorter; `None` where it is longer than `most` bytes, or than a storage tuple.
-pub fn encode(chunk: u64, map: &DeleteMap, most: usize) -> Option<Vec<u8>> {
+/// The body of a note of rows that `runs` name, ascending: row by row or in runs, whichever is shorter; `None` where it is longer than `most` bytes, or than a
+/// storage tuple.
+pub fn encode(chunk: u64, runs: &[Run], most: usize) -> Option<Vec<u8>> {
     let most = most.min(BODY_BYTES);
+    let rows = count(runs);
     // A row takes a byte or more.
-    let by_row = (map.deleted() as usize <= most).then(|| {
+    let by_row = (rows as usize <= most).then(|| {
         let mut out = start(VERSION, chunk);
-        put_rows(&mut out, map);
+        put_rows(&mut out, runs, rows);
         out
     });
-    let mut by_run = start(RUNS_VERSION, chunk);
-    put_runs(&mut by_run, &runs(map));
-    let mut out = by_row.into_iter().fold(by_run, |shortest, other| {
-        if other.len() <= shortest.len() {
-            other
-        } else {
-            shortest
-        }
+    // An updated row takes as much either way, and another one no more as a row.
+    let is_short = by_row.is_some() && rows as usize == runs.len();
+    let by_run = (!is_short).then(|| {
+        let mut out = start(RUNS_VERSION, chunk);
+        put_runs(&mut out, runs);
+        out
     });
+    let mut out = match (by_row, by_run) {
+        (Some(by_row), Some(by_run)) if by_run.len() < by_row.len() => by_run,
+        (Some(out), _) | (None, Some(out)) => out,
+        (None, None) => return None,
+    };
     if out.len() > most {
         return None;
     }
@@ -96,9 +100,10 @@ pub fn decode(body: &[u8], rows: u32) -> Result<Vec<Run>, FormatError> {
     get_runs(&body[HEAD_BYTES..], rows, body[4] == RUNS_VERSION)
 }
 
-fn runs(map: &DeleteMap) -> Vec<Run> {
+/// The runs of rows that come one after the other, ascending, and where updated ones went.
+pub fn runs(rows: impl Iterator<Item = (u32, Option<Tid>)>) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
-    for (row, successor) in map.entries() {
+    for (row, successor) in rows {
         match runs.last_mut() {
             Some(last)
                 if successor.is_none()
@@ -126,12 +131,14 @@ fn put_start(out: &mut Vec<u8>, gap: u32, successor: Option<Tid>) {
     }
 }
 
-fn put_rows(out: &mut Vec<u8>, map: &DeleteMap) {
-    put_varint(out, u64::from(map.deleted()));
+fn put_rows(out: &mut Vec<u8>, runs: &[Run], rows: u32) {
+    put_varint(out, u64::from(rows));
     let mut last = 0;
-    for (row, successor) in map.entries() {
-        put_start(out, row - last, successor);
-        last = row;
+    for run in runs {
+        for row in run.first..run.first + run.rows {
+            put_start(out, row - last, run.successor);
+            last = row;
+        }
     }
 }
 
@@ -283,6 +290,7 @@ pub fn fill(slots: &mut [u8], chunk: u64, notes: &[Tid]) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::delete_map::DeleteMap;
     use super::*;
 
     const AT: Tid = Tid {
@@ -307,7 +315,7 @@ mod tests {
         });
         let parts = vec![few[0], run(1_000, 30_000, None), few[1]];
         for (map, expected, version) in [(map, few, VERSION), (many, parts, RUNS_VERSION)] {
-            let good = encode(5, &map, BODY_BYTES).expect("small");
+            let good = encode(5, &runs(map.entries()), BODY_BYTES).expect("small");
             assert_eq!(good[4], version);
             assert_eq!(count(&expected), map.deleted());
             assert_eq!(decode(&good, 60_000), Ok(expected));
@@ -330,7 +338,7 @@ mod tests {
                 _ => map.delete(row),
             };
         }
-        let note = encode(5, &map, 100).expect("short");
+        let note = encode(5, &runs(map.entries()), 100).expect("short");
         let runs = decode(&note, 2_000).expect("own bytes");
         let starts: Vec<_> = runs.iter().map(|run| (run.first, run.rows)).collect();
         assert_eq!(starts, [(0, 700), (700, 1), (701, 1), (702, 1_298)]);
@@ -363,7 +371,7 @@ mod tests {
         (0..65_000).step_by(7).for_each(|row| {
             map.update(row, AT);
         });
-        assert_eq!(encode(5, &map, usize::MAX), None);
+        assert_eq!(encode(5, &runs(map.entries()), usize::MAX), None);
     }
 
     #[test]
