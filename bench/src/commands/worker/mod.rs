@@ -44,7 +44,9 @@ fn await_true(client: &mut Client, what: &str, query: &str) -> Result<()> {
 fn await_worker(client: &mut Client) -> Result<i32> {
     let worker = "FROM pg_stat_activity WHERE backend_type = 'varve worker' AND datname = current_database()";
     await_true(client, "a worker", &format!("SELECT count(*) > 0 {worker}"))?;
-    let row = client.query_opt(&format!("SELECT pid {worker}"), &[])?;
+    // One that leaves may still be there when the next one has come.
+    let latest = format!("SELECT pid {worker} ORDER BY backend_start DESC LIMIT 1");
+    let row = client.query_opt(&latest, &[])?;
     row.map(|row| row.get(0))
         .ok_or_else(|| "the worker has gone".into())
 }
