@@ -309,7 +309,7 @@ pub unsafe extern "C-unwind" fn scan_analyze_next_tuple(
                 return false;
             };
             let any = Snapshot::any();
-            if let Some(reader) = chunk_cache::reader_at(Table::from_ptr(table.as_ptr()), at, any) {
+            if let Some(reader) = chunk_cache::reader_at(table, at, any) {
                 let rows = reader.rows();
                 *live += f64::from(rows - reader.chunk.header.deleted);
                 *dead += f64::from(reader.chunk.header.deleted);

@@ -3,7 +3,7 @@
 use crate::catalog::layout;
 use crate::pg::relation::{Index, Table};
 use crate::pg::types;
-use pgrx::pg_sys;
+use crate::pg::{FormData_pg_attribute, InvalidOid};
 
 /// The key's last calendar column as time, behind its other columns in their order. Integers are not taken for times here: a
 /// key of ids would become a series index. None where there is no such column, or a type that a series index does not take.
@@ -59,13 +59,13 @@ pub fn of_ordinary(table: Table<'_>, index: Index<'_>) -> Option<Vec<u16>> {
 }
 
 /// Does a series index take the column of a key, from 0, and mean the same by "equal"?
-fn can_be_indexed(unique: Index<'_>, at: usize, attribute: &pg_sys::FormData_pg_attribute) -> bool {
+fn can_be_indexed(unique: Index<'_>, at: usize, attribute: &FormData_pg_attribute) -> bool {
     // SAFETY: the index is open; syscache look-ups.
     unsafe {
-        let class = pg_sys::GetDefaultOpClass(attribute.atttypid, layout::index_am());
+        let class = types::default_class(attribute.atttypid, layout::index_am());
         let collation = attribute.attcollation;
-        class != pg_sys::InvalidOid
-            && (collation == pg_sys::InvalidOid || pg_sys::get_collation_isdeterministic(collation))
+        class != InvalidOid
+            && (collation == InvalidOid || types::is_deterministic(collation))
             && !layout::has_equal_values_that_differ(attribute)
             && layout::equality_is(unique, at, class)
     }

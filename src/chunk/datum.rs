@@ -4,25 +4,25 @@
 use crate::pg::descriptor::Descriptor;
 use crate::pg::types;
 use crate::pg::varlena::with_body;
-use pgrx::pg_sys;
+use crate::pg::{Datum, FormData_pg_attribute};
 use varve_columns::column::{Column, Kind, Values};
 use varve_columns::summary::Bound;
 
 /// Kind in which new values of `attribute` are stored.
-pub fn kind_of(attribute: &pg_sys::FormData_pg_attribute) -> Kind {
+pub fn kind_of(attribute: &FormData_pg_attribute) -> Kind {
     if attribute.attisdropped {
         return Kind::Absent;
     }
     let base = types::base(attribute.atttypid);
     match (attribute.attlen, attribute.attbyval) {
-        (1, true) if base == pg_sys::BOOLOID => Kind::Bool,
+        (1, true) if base == types::BOOLOID => Kind::Bool,
         (1 | 2, true) => Kind::I16,
-        (4, true) if base == pg_sys::FLOAT4OID => Kind::F32,
+        (4, true) if base == types::FLOAT4OID => Kind::F32,
         (4, true) => Kind::I32,
-        (8, true) if base == pg_sys::FLOAT8OID => Kind::F64,
+        (8, true) if base == types::FLOAT8OID => Kind::F64,
         (8, true) => Kind::I64,
         (len @ 1.., _) => Kind::Fixed(len as u16),
-        (-1, _) if base == pg_sys::NUMERICOID => Kind::Numeric,
+        (-1, _) if base == types::NUMERICOID => Kind::Numeric,
         _ => Kind::Bytes,
     }
 }
@@ -41,7 +41,7 @@ pub fn empty(kind: Kind) -> Column {
 /// # Safety
 /// `datum` must be a datum of the type that `column.kind` was derived from, with length `typlen`.
 #[inline]
-pub unsafe fn push(column: &mut Column, datum: pg_sys::Datum, isnull: bool, typlen: i16) -> usize {
+pub unsafe fn push(column: &mut Column, datum: Datum, isnull: bool, typlen: i16) -> usize {
     if isnull || column.validity.is_some() {
         let rows = rows_of(&column.values);
         let validity = column.validity.get_or_insert_with(|| vec![true; rows]);
@@ -144,7 +144,7 @@ pub fn rows_of(values: &Values) -> usize {
 /// The values of some rows of one column as datums. By-reference ones point into `arena`.
 #[derive(Default)]
 pub struct Datums {
-    pub values: Vec<pg_sys::Datum>,
+    pub values: Vec<Datum>,
     /// Empty when there are no nulls.
     pub nulls: Vec<bool>,
     arena: Vec<u64>,
@@ -152,7 +152,7 @@ pub struct Datums {
 
 impl Datums {
     #[inline]
-    pub fn get(&self, at: usize) -> (pg_sys::Datum, bool) {
+    pub fn get(&self, at: usize) -> (Datum, bool) {
         (self.values[at], !self.nulls.is_empty() && self.nulls[at])
     }
 
@@ -168,7 +168,7 @@ impl Datums {
         if let Some(validity) = &column.validity {
             out.nulls = validity.iter().map(|valid| !valid).collect();
         }
-        let datum = |value: i64| pg_sys::Datum::from(value as usize);
+        let datum = |value: i64| Datum::from(value as usize);
         match &column.values {
             Values::Absent(rows) => {
                 out.values = vec![datum(0); *rows];
@@ -224,13 +224,13 @@ impl Datums {
         self.values = starts
             .into_iter()
             // SAFETY: every start is within the arena, or one past its end for an empty value.
-            .map(|start| pg_sys::Datum::from(unsafe { base.add(start) }))
+            .map(|start| Datum::from(unsafe { base.add(start) }))
             .collect();
     }
 }
 
 /// Can values stored as `kind` be handed out as this attribute's?
-pub fn fits(kind: Kind, attribute: &pg_sys::FormData_pg_attribute) -> bool {
+pub fn fits(kind: Kind, attribute: &FormData_pg_attribute) -> bool {
     match kind {
         Kind::Absent => true,
         Kind::Bool => attribute.attlen == 1 && attribute.attbyval,
@@ -244,7 +244,7 @@ pub fn fits(kind: Kind, attribute: &pg_sys::FormData_pg_attribute) -> bool {
 
 /// The first or last value of a summary, where it is exact and passed by value. (Widening an f32 changes
 /// the bits of some NaNs.)
-pub fn of_bound(kind: Kind, bound: Bound) -> Option<pg_sys::Datum> {
+pub fn of_bound(kind: Kind, bound: Bound) -> Option<Datum> {
     let bits = match (kind, bound) {
         (Kind::Bool | Kind::I16 | Kind::I32 | Kind::I64, Bound::Int(value)) => value,
         (Kind::F32, Bound::Float(value)) if !value.is_nan() => {
@@ -253,18 +253,13 @@ pub fn of_bound(kind: Kind, bound: Bound) -> Option<pg_sys::Datum> {
         (Kind::F64, Bound::Float(value)) => value.to_bits() as i64,
         _ => return None,
     };
-    Some(pg_sys::Datum::from(bits as usize))
+    Some(Datum::from(bits as usize))
 }
 
 /// Missing or null value of a column that a chunk does not have.
 ///
 /// # Safety
 /// `descriptor` must be valid and `attno` (from 1) one of its attributes.
-pub unsafe fn missing(descriptor: Descriptor<'_>, attno: usize) -> (pg_sys::Datum, bool) {
-    // SAFETY: by contract; getmissingattr only reads the descriptor.
-    unsafe {
-        let mut isnull = true;
-        let value = pg_sys::getmissingattr(descriptor.as_ptr(), attno as i32, &mut isnull);
-        (value, isnull)
-    }
+pub unsafe fn missing(descriptor: Descriptor<'_>, attno: usize) -> (Datum, bool) {
+    descriptor.missing(attno)
 }

@@ -5,7 +5,6 @@ use super::tuple_kind::{classify, TupleKind};
 use crate::pg::page::PageCursor;
 use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
-use pgrx::pg_sys;
 
 /// Is the header that an index entry names dead to all snapshots? The answer may be no where it is yes.
 ///
@@ -21,12 +20,8 @@ pub unsafe fn is_dead(table: Table<'_>, header: Tid) -> bool {
         cursor.go(header.block);
         cursor.locked(|page| match page.tuple(header.offset) {
             Some(item) => {
-                let mut found = item.to_heap_tuple(table.oid());
                 classify(item.header, item.len, header.offset) == TupleKind::Header
-                    && pg_sys::HeapTupleIsSurelyDead(
-                        &mut found,
-                        pg_sys::GlobalVisTestFor(table.as_ptr()),
-                    )
+                    && cursor.is_surely_dead(item)
             }
             // Its tuple was pruned away; the line pointer stays until VACUUM has removed the entries.
             None => page.is_dead(header.offset),

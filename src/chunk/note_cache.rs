@@ -9,7 +9,7 @@ use crate::guc;
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::transaction;
-use pgrx::pg_sys;
+use crate::pg::TransactionId;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -22,7 +22,7 @@ const MOST_AGE: i64 = 3_600_000_000;
 
 struct Kept {
     /// Who wrote the header: the place of one that is gone may be that of a later version.
-    writer: pg_sys::TransactionId,
+    writer: TransactionId,
     slots: Rc<[u8]>,
     /// The committed ones of those that the slots name, in their order.
     committed: Rc<[Note]>,
@@ -31,7 +31,7 @@ struct Kept {
     /// The stamp of them alone.
     stamp: u64,
     /// When the first of them were read.
-    since: pg_sys::TimestampTz,
+    since: i64,
 }
 
 thread_local! {
@@ -45,7 +45,7 @@ thread_local! {
 pub unsafe fn find(
     table: Table<'_>,
     place: Place,
-    writer: pg_sys::TransactionId,
+    writer: TransactionId,
     body: &[u8],
     view: View,
 ) -> Result<Notes, Damage> {
@@ -62,11 +62,9 @@ pub unsafe fn find(
         // SAFETY: by contract.
         unsafe { notes::of_header(table, place.2, body, header::row_count(body), view, known) }
     };
-    // SAFETY: by contract.
-    let (is_mvcc, is_serializable) = unsafe {
+    let (is_mvcc, is_serializable) = {
         let is_mvcc = snapshot.is_mvcc();
-        let level = pg_sys::XactIsoLevel as u32;
-        (is_mvcc, level == pg_sys::XACT_SERIALIZABLE)
+        (is_mvcc, transaction::is_serializable())
     };
     // Serializable transactions note what they read, and what they miss.
     if snapshot.is_none() || is_mvcc && is_serializable {
@@ -94,16 +92,15 @@ pub unsafe fn find(
 
 impl Kept {
     /// Are they what `writer` has written, and no transaction id of them is used again at `now`?
-    fn is_good(&self, writer: pg_sys::TransactionId, now: pg_sys::TimestampTz) -> bool {
+    fn is_good(&self, writer: TransactionId, now: i64) -> bool {
         let ages = self.since..self.since.saturating_add(MOST_AGE);
         self.writer == writer && ages.contains(&now)
     }
 }
 
 /// Those of the notes that are known to be committed, and, where the slots are what they were when there were no others, all that there is to know.
-fn known(place: Place, writer: pg_sys::TransactionId, slots: &[u8]) -> (Rc<[Note]>, Option<Notes>) {
-    // SAFETY: inside a transaction.
-    let now = unsafe { pg_sys::GetCurrentTransactionStartTimestamp() };
+fn known(place: Place, writer: TransactionId, slots: &[u8]) -> (Rc<[Note]>, Option<Notes>) {
+    let now = transaction::started();
     let known = KEPT.with_borrow(|kept| {
         let kept = kept.get(&place).filter(|kept| kept.is_good(writer, now))?;
         let is_all = kept.is_all && *kept.slots == *slots;
@@ -118,11 +115,10 @@ fn known(place: Place, writer: pg_sys::TransactionId, slots: &[u8]) -> (Rc<[Note
     known.unwrap_or_else(|| (Rc::from([]), None))
 }
 
-fn keep(place: Place, writer: pg_sys::TransactionId, slots: &Rc<[u8]>, notes: &Notes) {
-    // SAFETY: inside a transaction.
-    let (now, is_own) = unsafe {
+fn keep(place: Place, writer: TransactionId, slots: &Rc<[u8]>, notes: &Notes) {
+    let (now, is_own) = {
         let is_own = |note: &Note| transaction::is_current(note.xmin());
-        let now = pg_sys::GetCurrentTransactionStartTimestamp();
+        let now = transaction::started();
         (now, !notes.are_committed && notes.seen.iter().any(is_own))
     };
     if is_own || guc::session_cache_bytes() == 0 {

@@ -10,14 +10,14 @@ use super::reader::Decoded;
 use crate::guc;
 use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
-use pgrx::pg_sys;
+use crate::pg::{Buffer, Oid};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::rc::Rc;
 use varve_columns::tuple::header;
 
 /// Where a header is: table, file and place.
-pub type Place = (pg_sys::Oid, pg_sys::Oid, Tid);
+pub type Place = (Oid, Oid, Tid);
 
 /// The content of a header version with what has been decoded of it.
 #[derive(Clone)]
@@ -37,7 +37,7 @@ impl Opened {
 }
 
 /// How the table hands out a column: type, length, by value, dropped.
-type Form = (pg_sys::Oid, i16, bool, bool);
+type Form = (Oid, i16, bool, bool);
 
 /// Those of the columns that a chunk has.
 fn forms<'a>(table: Table<'a>, content: &Content) -> impl Iterator<Item = Form> + use<'a> {
@@ -65,14 +65,14 @@ struct Kept {
     /// When it was used last, by the count of uses.
     used: u64,
     /// The shared buffer that the header was in when somebody glanced at it last; 0 for none.
-    buffer: pg_sys::Buffer,
+    buffer: Buffer,
 }
 
 #[derive(Default)]
 struct Session {
     kept: FxHashMap<Place, Kept>,
     /// Where the version of each chunk is that was kept last, by table, file and chunk id.
-    latest: FxHashMap<(pg_sys::Oid, pg_sys::Oid, u64), Tid>,
+    latest: FxHashMap<(Oid, Oid, u64), Tid>,
     uses: u64,
     bytes: usize,
 }
@@ -113,7 +113,7 @@ pub fn find(table: Table<'_>, place: Place, body: &[u8]) -> Option<Opened> {
 }
 
 /// What is kept of the header at `place`, whatever its bytes are now, and the shared buffer that it was in, or 0.
-pub fn content(place: Place) -> Option<(Rc<Content>, pg_sys::Buffer)> {
+pub fn content(place: Place) -> Option<(Rc<Content>, Buffer)> {
     SESSION.with_borrow_mut(|session| {
         session.uses += 1;
         let kept = session.kept.get_mut(&place)?;
@@ -123,7 +123,7 @@ pub fn content(place: Place) -> Option<(Rc<Content>, pg_sys::Buffer)> {
 }
 
 /// The header at `place` is in this shared buffer now.
-pub fn is_in_buffer(place: Place, buffer: pg_sys::Buffer) {
+pub fn is_in_buffer(place: Place, buffer: Buffer) {
     SESSION.with_borrow_mut(|session| {
         if let Some(kept) = session.kept.get_mut(&place) {
             kept.buffer = buffer;

@@ -8,7 +8,7 @@ use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tuple;
 use crate::pg::visibility_map;
-use pgrx::pg_sys;
+use crate::pg::Buffer;
 use varve_columns::tuple::header::{self, BodyKind, StorageTuple, FLAG_TOMBSTONE};
 use varve_columns::tuple::note;
 
@@ -45,7 +45,7 @@ pub fn is_little(table: Table<'_>, snapshot: Snapshot<'_>) -> bool {
 unsafe fn has_only_rows(
     table: Table<'_>,
     page: &Page,
-    buffer: pg_sys::Buffer,
+    buffer: Buffer,
     snapshot: Snapshot<'_>,
 ) -> bool {
     if (1..=page.line_pointers()).any(|offset| page.is_dead(offset)) {

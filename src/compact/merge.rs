@@ -26,9 +26,9 @@ use crate::pg::error;
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
+use crate::pg::{CommandId, TM_Result};
 use crate::table::locks;
 use crate::table::next_version;
-use pgrx::pg_sys;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::ops::Bound::Included;
@@ -139,13 +139,12 @@ pub fn round(
 }
 
 /// Deletes the header of a chunk, as one whose rows move on; false when somebody has locked or changed it or a row since it was opened.
-pub fn delete_header(table: Table<'_>, chunk: &Chunk, command: pg_sys::CommandId) -> bool {
+pub fn delete_header(table: Table<'_>, chunk: &Chunk, command: CommandId) -> bool {
     // SAFETY: the caller has just seen the header under its snapshot.
     unsafe {
         locks::with_whole_chunk(table, chunk.header.chunk, || {
             !notes::has_others(chunk, None)
-                && write::try_delete(table, chunk.tid, command, false, true)
-                    == pg_sys::TM_Result::TM_Ok
+                && write::try_delete(table, chunk.tid, command, false, true) == TM_Result::TM_Ok
         })
     }
 }

@@ -20,9 +20,9 @@ use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
+use crate::pg::TransactionId;
 use crate::scan::headers;
 use crate::table::quiet;
-use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
 use varve_columns::chunk::FORMAT_VERSION;
 use varve_columns::column::Column;
@@ -151,7 +151,7 @@ impl Survey {
         // SAFETY: the table is open, the snapshot valid.
         unsafe {
             survey.blocks = table.blocks();
-            let horizon = pg_sys::GetOldestNonRemovableTransactionId(table.as_ptr());
+            let horizon = table.horizon();
             let changed = quiet::changed_pages(table);
             let with_changed = |tail: &[u32]| {
                 let mut pages = changed.clone();
@@ -306,7 +306,7 @@ impl Survey {
         layout: &Layout,
         snapshot: Snapshot<'_>,
         at: Tid,
-        horizon: pg_sys::TransactionId,
+        horizon: TransactionId,
     ) {
         // SAFETY: the table is open and the snapshot active.
         match unsafe { chunk_cache::try_reader_at(table, at, snapshot) } {
@@ -372,7 +372,7 @@ fn sizes(chunk: &Chunk) -> Sizes {
 unsafe fn describe(
     reader: &std::rc::Rc<crate::chunk::reader::Reader>,
     layout: &Layout,
-    horizon: pg_sys::TransactionId,
+    horizon: TransactionId,
 ) -> Result<Seen, Damage> {
     let chunk = &reader.chunk;
     let header = &chunk.header;

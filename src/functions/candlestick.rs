@@ -5,7 +5,7 @@
 use super::aggregate::{context, place, Reader, Writer};
 use super::composite::{float, result_row};
 use super::fcinfo::{arg, arg_opt, guarded, null, raw_arg, sql_function};
-use pgrx::pg_sys::{self, Datum};
+use crate::pg::Datum;
 
 #[derive(Clone, Copy)]
 struct Trade {
@@ -128,7 +128,7 @@ sql_function! {
                 let (open, high, low, close) = (trade(), trade(), trade(), trade());
                 let (volume, turnover, has_volume) = (input.f64(), input.f64(), input.u32() != 0);
                 let state = State { open, high, low, close, volume, turnover, has_volume };
-                Datum::from(place(pg_sys::CurrentMemoryContext, state))
+                Datum::from(place(crate::pg::memory::current(), state))
             }
         })
     }

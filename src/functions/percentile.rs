@@ -9,7 +9,7 @@ use super::aggregate::{bytea, context};
 use super::errors::{invalid, raise, Code};
 use super::fcinfo::{arg, arg_opt, guarded, null, raw_arg, sql_function, text_bytes, Fcinfo};
 use crate::pg::memory::own;
-use pgrx::pg_sys::Datum;
+use crate::pg::Datum;
 use sketches_ddsketch::{Config, DDSketch};
 
 const VERSION: u8 = 1;
@@ -162,7 +162,7 @@ sql_function! {
     fn varve_percentile_deserialize(fcinfo) {
         guarded(|| {
             // SAFETY: the argument is what the serialization function wrote; the state lives in the current context.
-            unsafe { Datum::from(own(pgrx::pg_sys::CurrentMemoryContext, sketch_of(arg(fcinfo, 0)))) }
+            unsafe { Datum::from(own(crate::pg::memory::current(), sketch_of(arg(fcinfo, 0)))) }
         })
     }
 }

@@ -40,6 +40,19 @@ impl<'a> Descriptor<'a> {
         unsafe { self.descriptor.as_ref() }.natts as usize
     }
 
+    /// What rows have in a column, from 1, that were stored before it was added: a value, or null.
+    #[inline]
+    pub fn missing(self, number: usize) -> (pg_sys::Datum, bool) {
+        assert!(
+            (1..=self.len()).contains(&number),
+            "BUG: a row type has no such column"
+        );
+        let mut isnull = true;
+        // SAFETY: the column is one of the descriptor's, which is only read.
+        let value = unsafe { pg_sys::getmissingattr(self.as_ptr(), number as i32, &mut isnull) };
+        (value, isnull)
+    }
+
     /// The columns, dropped ones included.
     #[inline]
     pub fn attributes(self) -> &'a [pg_sys::FormData_pg_attribute] {

@@ -21,6 +21,13 @@ unsafe extern "C-unwind" fn drop_value<T>(arg: *mut core::ffi::c_void) {
     }
 }
 
+/// The context that PostgreSQL's functions take memory from.
+#[inline]
+pub fn current() -> pg_sys::MemoryContext {
+    // SAFETY: reads a variable of this process.
+    unsafe { pg_sys::CurrentMemoryContext }
+}
+
 /// Moves `value` to the heap and ties it to `context`: it is dropped when the context is reset or deleted.
 ///
 /// # Safety

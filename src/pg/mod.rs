@@ -46,5 +46,6 @@ pub mod wake;
 
 /// Values without any pointer that this code follows: safe as they are.
 pub use pgrx::pg_sys::{
-    CommandId, Datum, FormData_pg_attribute, Oid, SubTransactionId, TransactionId, BLCKSZ,
+    Buffer, CommandId, Datum, FormData_pg_attribute, InvalidOid, Oid, SubTransactionId, TM_Result,
+    TransactionId, BLCKSZ,
 };

@@ -98,6 +98,19 @@ impl<'a> PageCursor<'a> {
         is_there
     }
 
+    /// Is a tuple of the pinned page, share-locked by `locked`, dead to all snapshots? The answer may be no where it is yes.
+    ///
+    /// # Safety
+    /// The tuple must be on that page, and the page locked.
+    pub unsafe fn is_surely_dead(&self, item: PageTuple) -> bool {
+        let mut found = item.to_heap_tuple(self.relation.oid());
+        // SAFETY: by contract; the relation is open.
+        unsafe {
+            let horizon = pg_sys::GlobalVisTestFor(self.relation.as_ptr());
+            pg_sys::HeapTupleIsSurelyDead(&mut found, horizon)
+        }
+    }
+
     pub fn release(&mut self) {
         if self.buffer != 0 {
             // SAFETY: pinned by `go`.

@@ -326,6 +326,12 @@ impl<'a> Table<'a> {
         unsafe { self.data().trigdesc.as_ref() }
     }
 
+    /// Transactions from this one on may still see what they have come upon of the table: older ones have ended for everybody.
+    pub fn horizon(self) -> pg_sys::TransactionId {
+        // SAFETY: the table is open.
+        unsafe { pg_sys::GetOldestNonRemovableTransactionId(self.as_ptr()) }
+    }
+
     /// All its indexes, valid or not.
     pub fn index_oids(self) -> Vec<pg_sys::Oid> {
         // SAFETY: the list is a copy of ours.
@@ -390,6 +396,21 @@ impl<'a> Index<'a> {
     #[inline]
     pub fn collation(self, column: usize) -> pg_sys::Oid {
         self.of_key(self.data().rd_indcollation, column)
+    }
+
+    /// How two values of a key column, from 0, compare: less than 0, 0, or more.
+    ///
+    /// # Safety
+    /// Both must be values of the column's type, and the index have nbtree's support functions.
+    #[inline]
+    pub unsafe fn compare(self, column: usize, one: pg_sys::Datum, other: pg_sys::Datum) -> i32 {
+        const ORDER_FUNCTION: u16 = 1;
+        // SAFETY: by contract.
+        unsafe {
+            let order = pg_sys::index_getprocinfo(self.as_ptr(), column as i16 + 1, ORDER_FUNCTION);
+            let compared = pg_sys::FunctionCall2Coll(order, self.collation(column), one, other);
+            compared.value() as i32
+        }
     }
 
     /// Is a column of an index, from 0, in the order of the signed integers that its values are stored as? The index must have

@@ -13,6 +13,32 @@ pub struct Snapshot<'a> {
     kept: PhantomData<&'a pg_sys::SnapshotData>,
 }
 
+/// A snapshot that is registered as long as this lives.
+pub struct Registered(pg_sys::Snapshot);
+
+impl Registered {
+    pub fn new(snapshot: Snapshot) -> Registered {
+        // SAFETY: a valid snapshot, which is copied where it has to be.
+        Registered(unsafe { pg_sys::RegisterSnapshot(snapshot.as_ptr()) })
+    }
+
+    #[inline]
+    pub fn get(&self) -> Snapshot<'_> {
+        // SAFETY: registered until this is dropped.
+        unsafe { Snapshot::from_ptr(self.0) }
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        // While an error unwinds, the resource owner does it.
+        if !std::thread::panicking() {
+            // SAFETY: registered by `new`.
+            unsafe { pg_sys::UnregisterSnapshot(self.0) }
+        }
+    }
+}
+
 /// The place of a snapshot in memory, and its command. While a reader that keeps it runs, its snapshot is there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Stamp(usize, pg_sys::CommandId);

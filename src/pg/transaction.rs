@@ -189,6 +189,13 @@ pub fn next_command() {
     unsafe { pg_sys::CommandCounterIncrement() }
 }
 
+/// When the transaction started, in microseconds.
+#[inline]
+pub fn started() -> i64 {
+    // SAFETY: reads this backend's memory.
+    unsafe { pg_sys::GetCurrentTransactionStartTimestamp() }
+}
+
 /// Has the transaction one snapshot for all its statements?
 #[inline]
 pub fn keeps_its_snapshot() -> bool {

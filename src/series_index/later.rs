@@ -12,8 +12,9 @@ use crate::chunk::index_entries;
 use crate::chunk::read::Content;
 use crate::pg::relation::{self};
 use crate::pg::tid::Tid;
+use crate::pg::transaction;
+use crate::pg::Datum;
 use crate::table::visible::OpenChunk;
-use pgrx::pg_sys;
 use std::cmp::Reverse;
 use std::rc::Rc;
 use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_TOMBSTONE};
@@ -115,7 +116,7 @@ pub unsafe fn series_of(view: View) -> Option<Rc<Key>> {
         let series = view.quals.series(view.desc.index)?;
         let attributes = view.descriptor.attributes();
         let columns = view.desc.columns.iter();
-        let own = |(value, &column): (pg_sys::Datum, &usize)| {
+        let own = |(value, &column): (Datum, &usize)| {
             (relation::as_stored(value, &attributes[column]), false)
         };
         Some(Key::borrowed(
@@ -130,12 +131,11 @@ pub unsafe fn series_of(view: View) -> Option<Rc<Key>> {
 /// # Safety
 /// The snapshot must be valid.
 pub unsafe fn may_be_listed(place: Place) -> bool {
-    // SAFETY: by contract.
-    let (is_mvcc, level) = unsafe {
+    let (is_mvcc, is_serializable) = {
         let is_mvcc = place.snapshot.is_mvcc();
-        (is_mvcc, pg_sys::XactIsoLevel as u32)
+        (is_mvcc, transaction::is_serializable())
     };
-    is_mvcc && level != pg_sys::XACT_SERIALIZABLE
+    is_mvcc && !is_serializable
 }
 
 /// The times of a chunk, where rows of a series can be found in it by search, in the order of their times, none of which is null.

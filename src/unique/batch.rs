@@ -21,10 +21,9 @@ use crate::pg::lock_tags::{self, Tag, Whole};
 use crate::pg::nbtree;
 use crate::pg::news;
 use crate::pg::relation::Table;
-use crate::pg::snapshot::Snapshot;
+use crate::pg::snapshot::Registered;
 use crate::pg::tid::Tid;
 use crate::series_index::entries::IndexDesc;
-use pgrx::pg_sys;
 use std::rc::Rc;
 
 /// A batch of rows of a table with keys.
@@ -210,9 +209,9 @@ impl<'a> Batch<'a> {
         // SAFETY: the caller's contract.
         unsafe {
             let now = Moment::now();
-            let snapshot = pg_sys::RegisterSnapshot(now.snapshot.as_ptr());
+            let registered = Registered::new(now.snapshot);
             let moment = Moment {
-                snapshot: Snapshot::from_ptr(snapshot),
+                snapshot: registered.get(),
                 ..now
             };
             let series = rows.series.rel().oid();
@@ -226,7 +225,7 @@ impl<'a> Batch<'a> {
                     let series_key = SeriesKey::new(self.table, desc, &key);
                     let time = |row: u32| desc.time_of(rows.time(row), false).1;
                     let span = (time(of_series[0]), time(of_series[of_series.len() - 1]));
-                    cache.cover(&series_key, span, Snapshot::from_ptr(snapshot));
+                    cache.cover(&series_key, span, registered.get());
                     if cache.may_have(&series_key, span) {
                         for &row in of_series.iter().filter(|&&row| rows.is_whole(row)) {
                             self.look_at_row(cache, (side, row), &series_key, first);
@@ -234,7 +233,7 @@ impl<'a> Batch<'a> {
                     }
                 }
             });
-            pg_sys::UnregisterSnapshot(snapshot);
+            drop(registered);
         }
     }
 

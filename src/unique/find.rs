@@ -16,11 +16,11 @@ use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::{Index, OpenIndex, Table};
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
+use crate::pg::{Datum, InvalidOid};
 use crate::series_index::entries::IndexDesc;
 use crate::table::activity::{activity, Activity};
 use crate::table::changes::{self, Newest};
 use crate::table::locks;
-use pgrx::pg_sys;
 use smallvec::SmallVec;
 use std::rc::Rc;
 
@@ -29,7 +29,7 @@ pub const FEW: usize = 8;
 
 /// A key that is looked for: values of the key columns of a unique index.
 pub struct Key<'a> {
-    pub values: &'a [pg_sys::Datum],
+    pub values: &'a [Datum],
     pub nulls: &'a [bool],
     /// The columns, from 0, that must be equal.
     pub columns: SmallVec<[usize; FEW]>,
@@ -208,7 +208,7 @@ unsafe fn walk(
 ) -> Look {
     // SAFETY: the caller's contract.
     unsafe {
-        key_cache::lend(search.table, pg_sys::InvalidOid, moment, |cache| {
+        key_cache::lend(search.table, InvalidOid, moment, |cache| {
             cache.cover_table(moment.snapshot);
             let chunks = &cache.chunks;
             let mut hits = Vec::new();
@@ -228,7 +228,7 @@ unsafe fn walk(
 }
 
 /// The values that the series index of a key is to look for.
-fn series_values(unique: &Unique, key: &Key) -> Option<SmallVec<[pg_sys::Datum; FEW]>> {
+fn series_values(unique: &Unique, key: &Key) -> Option<SmallVec<[Datum; FEW]>> {
     let (_, places) = unique.series.as_ref()?;
     let value = |&at: &usize| {
         let is_given = key.columns.contains(&at) && !key.nulls[at];
@@ -256,10 +256,7 @@ pub unsafe fn has_key(
             if isnull || key.nulls[at] {
                 return isnull && key.nulls[at];
             }
-            let order = pg_sys::index_getprocinfo(search.index.as_ptr(), at as i16 + 1, 1);
-            let collation = search.index.collation(at);
-            let compared = pg_sys::FunctionCall2Coll(order, collation, value, key.values[at]);
-            compared.value() as i32 == 0
+            search.index.compare(at, value, key.values[at]) == 0
         })
     }
 }

@@ -9,8 +9,8 @@ use crate::pg::error;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::nbtree;
 use crate::pg::relation::{OpenIndex, Table};
+use crate::pg::Datum;
 use crate::series_index::entries::IndexDesc;
-use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
 use std::cell::OnceCell;
 use std::cmp::Ordering;
@@ -86,13 +86,13 @@ impl<'a> Side<'a> {
     }
 
     /// Values and nulls of a row's key.
-    pub fn key(&self, row: u32) -> (Vec<pg_sys::Datum>, Vec<bool>) {
+    pub fn key(&self, row: u32) -> (Vec<Datum>, Vec<bool>) {
         let value = |column: &Datums| column.get(row as usize);
         self.columns.iter().map(value).unzip()
     }
 
     /// Values and nulls of a row's entry.
-    pub fn entry(&self, row: u32) -> (Vec<pg_sys::Datum>, Vec<bool>) {
+    pub fn entry(&self, row: u32) -> (Vec<Datum>, Vec<bool>) {
         let columns = self.columns.iter().chain(&self.included);
         columns.map(|column| column.get(row as usize)).unzip()
     }
@@ -119,7 +119,7 @@ impl<'a> Side<'a> {
     }
 
     /// The rows of a series, by number: those that have a time, in its order. None where the series has a null in its key.
-    pub fn series(&self, number: usize) -> Option<(Vec<pg_sys::Datum>, &[u32])> {
+    pub fn series(&self, number: usize) -> Option<(Vec<Datum>, &[u32])> {
         let rows = &self.order.rows[self.order.series[number].clone()];
         let (time, keys) = self.places.split_last()?;
         let first = *rows.first()?;
@@ -133,7 +133,7 @@ impl<'a> Side<'a> {
     }
 
     /// The time of a row that has one.
-    pub fn time(&self, row: u32) -> pg_sys::Datum {
+    pub fn time(&self, row: u32) -> Datum {
         let place = *self.places.last().expect("BUG: an index without columns");
         self.columns[place].get(row as usize).0
     }
@@ -173,7 +173,7 @@ impl<'a> Side<'a> {
     }
 
     /// The row that has a key without nulls, of the index's columns.
-    pub fn find(&self, desc: &IndexDesc, key: &[pg_sys::Datum]) -> Option<u32> {
+    pub fn find(&self, desc: &IndexDesc, key: &[Datum]) -> Option<u32> {
         let series: Vec<_> = self.places.iter().map(|&place| key[place]).collect();
         let (time, series) = series.split_last()?;
         // SAFETY: values are of the table's columns.
@@ -203,15 +203,12 @@ impl<'a> Side<'a> {
     }
 
     /// The order of a key and a row's, neither with a null.
-    fn compare(&self, key: &[pg_sys::Datum], row: u32) -> Ordering {
+    fn compare(&self, key: &[Datum], row: u32) -> Ordering {
         for (at, (&value, column)) in key.iter().zip(&self.columns).enumerate() {
             // SAFETY: the index is open, and has an order for each of its columns.
             let order = unsafe {
-                let function =
-                    pg_sys::index_getprocinfo(self.index.rel().as_ptr(), at as i16 + 1, 1);
-                let collation = self.index.rel().collation(at);
                 let other = column.get(row as usize).0;
-                pg_sys::FunctionCall2Coll(function, collation, value, other).value() as i32
+                self.index.rel().compare(at, value, other)
             };
             if order != 0 {
                 return order.cmp(&0);

@@ -3,11 +3,11 @@
 use super::Verifier;
 use crate::chunk::inspect;
 use crate::chunk::tuple_kind::TupleKind;
+use crate::pg::memory;
 use crate::pg::relation::OpenIndex;
 use crate::pg::tid::Tid;
 use crate::scan::headers;
 use crate::series_index::quals::Quals;
-use pgrx::pg_sys;
 use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
 use varve_columns::tuple::header::FLAG_TOMBSTONE;
@@ -62,7 +62,7 @@ impl<'a> Verifier<'a> {
         let mut found = In::default();
         // SAFETY: by the contract of `run`; the quals have no arguments.
         unsafe {
-            let quals = Quals::new(index.rel(), &[], pg_sys::CurrentMemoryContext);
+            let quals = Quals::new(index.rel(), &[], memory::current());
             headers::in_range(self.table, index.rel(), self.snapshot, &quals, |place| {
                 match place {
                     headers::Place::Header(at) => drop(found.headers.insert(at)),

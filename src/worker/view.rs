@@ -5,6 +5,7 @@ use crate::compact::expire::{self, Span};
 use crate::functions::admin::subject;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::snapshot::Snapshot;
+use crate::pg::Oid;
 use pgrx::datum::Interval;
 use pgrx::iter::TableIterator;
 use pgrx::prelude::*;
@@ -17,7 +18,7 @@ fn interval(span: Span) -> Option<Interval> {
 #[pg_extern(sql = false)]
 #[expect(clippy::type_complexity, reason = "the columns of the SQL function")]
 fn varve_job_definitions(
-    table: pg_sys::Oid,
+    table: Oid,
 ) -> TableIterator<
     'static,
     (
@@ -50,7 +51,7 @@ fn varve_job_definitions(
 #[pg_extern(sql = false)]
 #[expect(clippy::type_complexity, reason = "the columns of the SQL function")]
 fn varve_expiring(
-    table: pg_sys::Oid,
+    table: Oid,
 ) -> TableIterator<
     'static,
     (
@@ -68,12 +69,12 @@ fn varve_expiring(
     subject::check_owner(&table);
     // SAFETY: the table is open, and the statement's snapshot active.
     let rows = unsafe {
-        let snapshot = pg_sys::GetActiveSnapshot();
+        let snapshot = Snapshot::active();
         let jobs = definition::of(table.rel().oid()).into_iter();
         let rules = jobs.filter_map(|job| Some((job.id(), job.kind.rule()?.clone())));
         rules
             .map(|(id, rule)| {
-                let found = expire::preview(table.rel(), Snapshot::from_ptr(snapshot), &rule);
+                let found = expire::preview(table.rel(), snapshot, &rule);
                 let (keep, filter) = (interval(rule.keep), rule.filter);
                 let (chunks, bytes) = (found.chunks, found.bytes);
                 (

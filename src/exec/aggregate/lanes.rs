@@ -6,7 +6,7 @@ use crate::chunk::datum::{self, Datums};
 use crate::chunk::read::{Chunk, Damage};
 use crate::chunk::vectors::Budget;
 use crate::pg::types;
-use pgrx::pg_sys;
+use crate::pg::{Datum, FormData_pg_attribute, Oid};
 use std::ops::Range;
 use std::rc::Rc;
 use varve_columns::chunk::{self, BlockEntry, ColumnDirectory, Layout};
@@ -28,17 +28,17 @@ pub enum Class {
 }
 
 /// The class of a type.
-pub fn class_of(typ: pg_sys::Oid) -> Class {
+pub fn class_of(typ: Oid) -> Class {
     match types::base(typ) {
-        pg_sys::BOOLOID
-        | pg_sys::INT2OID
-        | pg_sys::INT4OID
-        | pg_sys::INT8OID
-        | pg_sys::DATEOID
-        | pg_sys::TIMESTAMPOID
-        | pg_sys::TIMESTAMPTZOID => Class::Int,
-        pg_sys::FLOAT4OID => Class::Single,
-        pg_sys::FLOAT8OID => Class::Double,
+        types::BOOLOID
+        | types::INT2OID
+        | types::INT4OID
+        | types::INT8OID
+        | types::DATEOID
+        | types::TIMESTAMPOID
+        | types::TIMESTAMPTZOID => Class::Int,
+        types::FLOAT4OID => Class::Single,
+        types::FLOAT8OID => Class::Double,
         _ => Class::Other,
     }
 }
@@ -97,7 +97,7 @@ struct State {
 }
 
 impl Lane {
-    pub fn new(at: usize, attribute: &pg_sys::FormData_pg_attribute, budget: Rc<Budget>) -> Lane {
+    pub fn new(at: usize, attribute: &FormData_pg_attribute, budget: Rc<Budget>) -> Lane {
         Lane {
             at,
             class: class_of(attribute.atttypid),
@@ -133,11 +133,11 @@ impl Lane {
 
     /// The only value of a chunk's rows, where the header tells it, or nobody has to decode much for it. By-reference ones live until the
     /// next block.
-    pub fn only_value(&mut self, chunk: &Chunk) -> Option<(pg_sys::Datum, bool)> {
+    pub fn only_value(&mut self, chunk: &Chunk) -> Option<(Datum, bool)> {
         let head = chunk.columns.columns().get(self.at);
         if let Some(head) = head.filter(|_| self.class == Class::Int) {
             if head.nulls == head.rows {
-                return Some((pg_sys::Datum::from(0usize), true));
+                return Some((Datum::from(0usize), true));
             }
             if head.nulls == 0 && head.summary.min == head.summary.max {
                 let fits = datum::fits(head.kind, attribute_of(chunk, self.at));
@@ -506,11 +506,11 @@ impl Lane {
 
     /// The datum of a row, once datums were made; by-reference ones live until the next block.
     #[inline]
-    pub fn datum(&self, window: &Range<u32>, row: usize) -> (pg_sys::Datum, bool) {
+    pub fn datum(&self, window: &Range<u32>, row: usize) -> (Datum, bool) {
         let at = self.place(window, row);
         let state = &self.state;
         if let Some(line) = state.line {
-            return (pg_sys::Datum::from(line.at(at) as usize), false);
+            return (Datum::from(line.at(at) as usize), false);
         }
         let isnull = match (&state.column.values, &state.column.validity) {
             (Values::Absent(_), _) => true,
@@ -518,7 +518,7 @@ impl Lane {
             (_, None) => false,
         };
         if isnull {
-            return (pg_sys::Datum::from(0usize), true);
+            return (Datum::from(0usize), true);
         }
         let bits = match self.class {
             Class::Int => self.ints()[at],
@@ -529,7 +529,7 @@ impl Lane {
                 return datums.get(at);
             }
         };
-        (pg_sys::Datum::from(bits as usize), false)
+        (Datum::from(bits as usize), false)
     }
 }
 
@@ -541,6 +541,6 @@ fn stretch<T: Copy + Default>(values: &mut Vec<T>, rows: usize) {
     }
 }
 
-pub fn attribute_of(chunk: &Chunk, at: usize) -> &pg_sys::FormData_pg_attribute {
+pub fn attribute_of(chunk: &Chunk, at: usize) -> &FormData_pg_attribute {
     &chunk.table().attributes()[at]
 }

@@ -67,18 +67,14 @@ fn varve_chunks(
     let mut rows: Vec<Row> = Vec::new();
     // SAFETY: the table is open, and the statement's snapshot active.
     unsafe {
-        let snapshot = pg_sys::GetActiveSnapshot();
-        inspect::chunks(
-            table.rel(),
-            Snapshot::from_ptr(snapshot),
-            |at, result| match result {
-                Ok(reader) => match describe(table.rel(), &reader) {
-                    Ok(row) => rows.push(row),
-                    Err(damage) => rows.push(damaged(at, &damage)),
-                },
+        let snapshot = Snapshot::active();
+        inspect::chunks(table.rel(), snapshot, |at, result| match result {
+            Ok(reader) => match describe(table.rel(), &reader) {
+                Ok(row) => rows.push(row),
                 Err(damage) => rows.push(damaged(at, &damage)),
             },
-        );
+            Err(damage) => rows.push(damaged(at, &damage)),
+        });
     }
     TableIterator::new(rows)
 }

@@ -10,6 +10,7 @@ use crate::chunk::tuple_kind::TupleKind;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::{self, Table};
 use crate::pg::snapshot::Snapshot;
+use crate::pg::{Oid, BLCKSZ};
 use pgrx::iter::TableIterator;
 use pgrx::prelude::*;
 use std::collections::BTreeMap;
@@ -47,7 +48,7 @@ struct Stats {
 #[pg_extern(sql = false)]
 #[expect(clippy::type_complexity, reason = "the columns of the SQL function")]
 fn varve_stats(
-    table: pg_sys::Oid,
+    table: Oid,
 ) -> TableIterator<
     'static,
     (
@@ -64,14 +65,14 @@ fn varve_stats(
     let mut stats = Stats::default();
     // SAFETY: the table is open, and the statement's snapshot active.
     let rows = unsafe {
-        let snapshot = pg_sys::GetActiveSnapshot();
-        inspect::visible_tuples(table.rel(), Snapshot::from_ptr(snapshot), |found, item| {
+        let snapshot = Snapshot::active();
+        inspect::visible_tuples(table.rel(), snapshot, |found, item| {
             if found == TupleKind::Row {
                 stats.tail_rows += 1;
                 stats.tail_bytes += i64::from(item.len);
             }
         });
-        inspect::chunks(table.rel(), Snapshot::from_ptr(snapshot), |_, result| {
+        inspect::chunks(table.rel(), snapshot, |_, result| {
             let counted = result.and_then(|reader| {
                 stats.add(&reader)?;
                 Ok(reader)
@@ -121,7 +122,7 @@ impl Stats {
     /// One row for the table, the tail, the chunks and their headers, each format version, and each column.
     fn rows(self, table: Table<'_>) -> Vec<Row> {
         let (size, attributes) = (
-            i64::from(table.blocks()) * i64::from(pg_sys::BLCKSZ),
+            i64::from(table.blocks()) * i64::from(BLCKSZ),
             table.attributes(),
         );
         let row = |part: &str, name: Option<String>, rows: i64, bytes: i64, codecs| {

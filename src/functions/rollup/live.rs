@@ -111,7 +111,7 @@ fn at_this_moment(stored: pg_sys::Oid) -> Rc<Shown> {
             found.map(|(_, shown)| Rc::clone(shown))
         });
         known.unwrap_or_else(|| {
-            let shown = Rc::new(look(stored, Snapshot::from_ptr(snapshot.as_ptr())));
+            let shown = Rc::new(look(stored, snapshot));
             RECENT.with_borrow_mut(|all| {
                 if all.len() >= MOST_RECENT {
                     all.remove(0);
