@@ -61,11 +61,8 @@ BEGIN
 END $$;
 CREATE TRIGGER note AFTER UPDATE OR DELETE ON sent FOR EACH ROW EXECUTE FUNCTION note();
 BEGIN;
--- By the index, so that rows come in this order wherever compact has put them.
-SET LOCAL enable_seqscan = off;
-SET LOCAL enable_bitmapscan = off;
 DECLARE before CURSOR FOR SELECT v FROM sent ORDER BY v;
-UPDATE sent SET v = v + 1000 WHERE v > 0 RETURNING v;
+UPDATE sent SET v = v + 1000 RETURNING v;
 DECLARE after CURSOR FOR SELECT v FROM sent ORDER BY v;
 DELETE FROM sent WHERE v = 1002;
 FETCH ALL before;
