@@ -1,6 +1,6 @@
 //! Snapshots: which transactions' work a reader sees.
 
-use super::tuple;
+use super::transaction;
 use core::marker::PhantomData;
 use pgrx::pg_sys;
 
@@ -216,7 +216,7 @@ impl<'a> Snapshot<'a> {
     #[inline]
     pub fn is_running(self, transaction: pg_sys::TransactionId) -> bool {
         // Most have, and that is told without a call.
-        if tuple::precedes(transaction, self.data().xmin) {
+        if transaction::precedes(transaction, self.data().xmin) {
             return false;
         }
         // SAFETY: a snapshot that is there.

@@ -147,11 +147,16 @@ pub fn did_commit(transaction: pg_sys::TransactionId) -> bool {
     unsafe { pg_sys::TransactionIdDidCommit(transaction) }
 }
 
-/// Does a number come before another in the circle of numbers?
+/// TransactionIdPrecedes: does a number come before another in the circle of numbers? Those that are no real ones come before all.
 #[inline]
 pub fn precedes(one: pg_sys::TransactionId, other: pg_sys::TransactionId) -> bool {
-    // SAFETY: compares numbers.
-    unsafe { pg_sys::TransactionIdPrecedes(one, other) }
+    let (one, other) = (one.into_inner(), other.into_inner());
+    let is_real = |xid: u32| xid >= pg_sys::FirstNormalTransactionId.into_inner();
+    if is_real(one) && is_real(other) {
+        (one.wrapping_sub(other) as i32) < 0
+    } else {
+        one < other
+    }
 }
 
 /// The number of this transaction, or of the part of it that runs. It is given one where it has none.

@@ -48,17 +48,6 @@ unsafe fn xmin_invalid(header: pg_sys::HeapTupleHeader) -> bool {
     unsafe { (*header).t_infomask & (COMMITTED | INVALID) == INVALID }
 }
 
-/// TransactionIdPrecedes: did a transaction begin before another? Those that are no real ones did before all.
-pub fn precedes(one: pg_sys::TransactionId, other: pg_sys::TransactionId) -> bool {
-    let (one, other) = (one.into_inner(), other.into_inner());
-    let is_real = |xid: u32| xid >= pg_sys::FirstNormalTransactionId.into_inner();
-    if is_real(one) && is_real(other) {
-        (one.wrapping_sub(other) as i32) < 0
-    } else {
-        one < other
-    }
-}
-
 /// Is it known without a question that a tuple's writer has committed, and that nobody has deleted or locked it, or tried to?
 ///
 /// # Safety

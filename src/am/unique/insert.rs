@@ -29,10 +29,8 @@ pub unsafe extern "C-unwind" fn insert(
     unchanged: bool,
     info: *mut pg_sys::IndexInfo,
 ) -> bool {
-    // SAFETY: open, or valid, until core's call returns.
-    let index = unsafe { Index::from_ptr(index) };
-    // SAFETY: open, or valid, until core's call returns.
-    let table = unsafe { Table::from_ptr(table) };
+    // SAFETY: both are open until core's call returns.
+    let (opened_index, opened_table) = unsafe { (Index::from_ptr(index), Table::from_ptr(table)) };
     // SAFETY: called by core with open relations and values for each column; no value here needs dropping.
     unsafe {
         if tid::read(item) == tid::PENDING {
@@ -41,59 +39,26 @@ pub unsafe extern "C-unwind" fn insert(
         }
         let mut stamp = Stamp::default();
         let waits = check == pg_sys::IndexUniqueCheck::UNIQUE_CHECK_YES
-            && !kept_key::is_kept(table, index, tid::read(item));
-        if waits
-            && look(
-                index.as_ptr(),
-                values,
-                nulls,
-                table.as_ptr(),
-                true,
-                &mut stamp,
-            ) == Answer::Taken
-        {
-            raise_taken(index.as_ptr(), values, nulls, table.as_ptr());
+            && !kept_key::is_kept(opened_table, opened_index, tid::read(item));
+        if waits && look(index, values, nulls, table, true, &mut stamp) == Answer::Taken {
+            raise_taken(index, values, nulls, table);
         }
         let bypassed = bypass::set_bypassed(true);
-        let unique = btinsert(
-            index.as_ptr(),
-            values,
-            nulls,
-            item,
-            table.as_ptr(),
-            check,
-            unchanged,
-            info,
-        );
+        let unique = btinsert(index, values, nulls, item, table, check, unchanged, info);
         bypass::set_bypassed(bypassed);
         // A check of an entry that was made before has been published long since: one look is enough.
         let existed = check == pg_sys::IndexUniqueCheck::UNIQUE_CHECK_EXISTING;
         if (existed || waits && is_stale(stamp))
-            && look(
-                index.as_ptr(),
-                values,
-                nulls,
-                table.as_ptr(),
-                true,
-                &mut stamp,
-            ) == Answer::Taken
+            && look(index, values, nulls, table, true, &mut stamp) == Answer::Taken
         {
-            raise_taken(index.as_ptr(), values, nulls, table.as_ptr());
+            raise_taken(index, values, nulls, table);
         }
         if check != pg_sys::IndexUniqueCheck::UNIQUE_CHECK_PARTIAL {
             return unique;
         }
-        let free = unique
-            && look(
-                index.as_ptr(),
-                values,
-                nulls,
-                table.as_ptr(),
-                false,
-                &mut stamp,
-            ) == Answer::Free;
-        if !free && !index.form().indimmediate {
-            keep_intercepted(index);
+        let free = unique && look(index, values, nulls, table, false, &mut stamp) == Answer::Free;
+        if !free && !opened_index.form().indimmediate {
+            keep_intercepted(opened_index);
         }
         free
     }
