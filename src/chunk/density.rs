@@ -3,13 +3,13 @@
 
 use super::notes;
 use crate::pg::error;
-use crate::pg::page::{Page, PageCursor, PageTuple, TupleState};
+use crate::pg::page::{Page, PageCursor, PageTuple};
 use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
 use crate::pg::transaction;
 use crate::pg::tuple;
 use crate::pg::vacuum;
-use crate::pg::TransactionId;
+use pgrx::pg_sys;
 use std::ops::Range;
 use varve_columns::tuple::header::{self, Header, Section, StorageTuple, FLAG_TOMBSTONE};
 use varve_columns::tuple::statics::Statics;
@@ -105,10 +105,12 @@ pub unsafe fn rows_of_pages(
 ) -> (Vec<f64>, bool) {
     let mut cursor = PageCursor::new(table);
     let mut has_chunks = false;
-    let horizon = table.horizon();
+    // SAFETY: the callers' contract.
+    let horizon = unsafe { pg_sys::GetOldestNonRemovableTransactionId(table.as_ptr()) };
     let rows_of_page = |block: u32| {
         error::check_interrupts();
         cursor.go(block);
+        let buffer = cursor.buffer();
         // Notes are on other pages.
         let mut noted: Vec<(u64, Vec<u8>)> = Vec::new();
         let mut rows = 0.0;
@@ -116,7 +118,7 @@ pub unsafe fn rows_of_pages(
             for item in page.tuples() {
                 // SAFETY: the page is pinned and locked.
                 unsafe {
-                    let alive = is_alive(&cursor, page, item, horizon);
+                    let alive = is_alive(table, item, buffer, horizon);
                     let Some(body) = storage_body(item) else {
                         rows += f64::from(u8::from(alive));
                         continue;
@@ -147,11 +149,12 @@ pub unsafe fn rows_of_pages(
 pub fn count_chunk(table: Table<'_>, at: Tid) -> Option<CountedChunk> {
     // SAFETY: the table is open; the page is pinned and locked.
     unsafe {
-        let horizon = table.horizon();
+        let horizon = pg_sys::GetOldestNonRemovableTransactionId(table.as_ptr());
         let mut cursor = PageCursor::new(table);
         let item = cursor.tuple(at, table.blocks())?;
-        let header = cursor.locked(|page| {
-            let body = storage_body(item).filter(|_| is_alive(&cursor, page, item, horizon))?;
+        let buffer = cursor.buffer();
+        let header = cursor.locked(|_| {
+            let body = storage_body(item).filter(|_| is_alive(table, item, buffer, horizon))?;
             match header::decode(body) {
                 Ok(StorageTuple::Header(header)) => Some(header),
                 _ => None,
@@ -167,17 +170,21 @@ pub fn count_chunk(table: Table<'_>, at: Tid) -> Option<CountedChunk> {
 }
 
 unsafe fn is_alive(
-    cursor: &PageCursor<'_>,
-    page: &Page,
+    table: Table<'_>,
     item: PageTuple,
-    horizon: TransactionId,
+    buffer: pg_sys::Buffer,
+    horizon: pg_sys::TransactionId,
 ) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
-        match cursor.state_of(page, item, horizon) {
-            TupleState::Live | TupleState::Going => true,
+        let mut found = item.to_heap_tuple(table.oid());
+        match pg_sys::HeapTupleSatisfiesVacuum(&mut found, horizon, buffer) {
+            pg_sys::HTSV_Result::HEAPTUPLE_LIVE
+            | pg_sys::HTSV_Result::HEAPTUPLE_DELETE_IN_PROGRESS => true,
             // Rows of this transaction are there for its own queries.
-            TupleState::Coming => transaction::is_current(tuple::xmin(item.header)),
+            pg_sys::HTSV_Result::HEAPTUPLE_INSERT_IN_PROGRESS => {
+                transaction::is_current(tuple::xmin(item.header))
+            }
             _ => false,
         }
     }

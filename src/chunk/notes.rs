@@ -113,7 +113,7 @@ impl Notes {
 }
 
 /// Names none of the slots a note?
-pub(super) fn are_empty(slots: &[u8]) -> bool {
+pub fn are_empty(slots: &[u8]) -> bool {
     // Piece by piece, without a branch for each byte.
     let is_empty = |piece: &[u8]| piece.iter().fold(0, |any, byte| any | byte) == 0;
     slots.chunks(64).all(is_empty)

@@ -577,6 +577,11 @@ impl Chunk {
         self.header.version.min(self.columns.version())
     }
 
+    /// How long the body of the header tuple is.
+    pub fn header_bytes(&self) -> usize {
+        self.content.body.len() + self.header.slots.len()
+    }
+
     /// Raises an error for damage in this chunk.
     pub fn raise(&self, damage: &Damage) -> ! {
         let table = {

@@ -208,7 +208,7 @@ impl Round<'_> {
             let own: Vec<usize> = self
                 .survey
                 .keyed
-                .get(key)
+                .get(key.as_slice())
                 .into_iter()
                 .flatten()
                 .copied()
@@ -246,7 +246,7 @@ impl Round<'_> {
             .filter(|(at, seen)| {
                 seen.keyed && !seen.one_series && seen.level >= level && !claimed.contains(at)
             })
-            .map(|(_, seen)| seen.last_key.as_slice())
+            .map(|(_, seen)| &*seen.last_key)
             .collect();
     }
 
@@ -285,7 +285,7 @@ impl Round<'_> {
             return out;
         };
         let may_share = |seen: &Seen, span: &Span| {
-            let keys = (seen.first_key.as_slice(), seen.last_key.as_slice());
+            let keys = (&*seen.first_key, &*seen.last_key);
             let mut reach = reach.range::<[u8], _>((Included(keys.0), Included(keys.1)));
             span.overlaps(&all) && reach.any(|(_, reach)| span.overlaps(reach))
         };
@@ -306,7 +306,7 @@ impl Round<'_> {
                 Some(Err(_)) | None => self
                     .series
                     .keys()
-                    .filter(|key| (&seen.first_key..=&seen.last_key).contains(key))
+                    .filter(|key| (&*seen.first_key..=&*seen.last_key).contains(&key.as_slice()))
                     .for_each(|key| out.entry(key.clone()).or_default().push(self.span(at))),
             }
         }

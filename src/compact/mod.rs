@@ -9,6 +9,7 @@ mod little;
 mod long_key;
 pub mod merge;
 pub mod obstacle;
+mod own_header;
 mod parts;
 pub mod plan;
 pub mod progress;

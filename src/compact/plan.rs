@@ -358,13 +358,13 @@ fn key_ranges(chunks: &[Seen], sorted: &[usize]) -> Vec<Vec<usize>> {
     for &at in sorted {
         let seen = &chunks[at];
         // A chunk of another layout can hold any key.
-        let apart = seen.in_layout && end.is_some_and(|end| seen.first_key.as_slice() > end);
+        let apart = seen.in_layout && end.is_some_and(|end| *seen.first_key > *end);
         if parts.is_empty() || apart {
             parts.push(Vec::new());
             end = Some(&seen.last_key);
         }
         parts.last_mut().expect("BUG: no part").push(at);
-        end = end.map(|end| end.max(seen.last_key.as_slice()));
+        end = end.map(|end| end.max(&seen.last_key));
     }
     if sorted.iter().any(|&at| !chunks[at].in_layout) {
         return vec![sorted.to_vec()];

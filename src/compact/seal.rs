@@ -28,8 +28,8 @@ pub fn is_allowed(table: Table<'_>, layout: &Layout) -> bool {
     !stays && (layout.time.is_some() || guc::compresses_everything() && has_columns)
 }
 
-/// Seals rows from page `start` on, of `pages` only where these are given (ascending); returns what was done and the page to go on with,
-/// if any.
+/// Seals rows from page `start` on, of `pages` only where these are given (ascending); returns what was done, on how many pages, and the
+/// page to go on with, if any.
 ///
 /// `table` must be open with the lock of compact, `snapshot` active.
 pub fn round(
@@ -38,7 +38,7 @@ pub fn round(
     snapshot: Snapshot<'_>,
     start: u32,
     pages: Option<&[u32]>,
-) -> (Done, Option<u32>) {
+) -> (Done, u64, Option<u32>) {
     // SAFETY: the table is open, the snapshot valid.
     unsafe {
         let target = Target::current(table);
@@ -53,6 +53,7 @@ pub fn round(
         };
         let mut next = next_from(start).filter(|&block| block < blocks);
         let enough = guc::batch_memory_bytes();
+        let mut pages_with_rows = 0;
         while let Some(block) = next {
             if block - start >= ROUND_PAGES || rows.bytes >= enough {
                 break;
@@ -61,6 +62,7 @@ pub fn round(
             cursor.go(block);
             // Of a page of rows with large values the rest is left to the next round.
             let mut all = true;
+            let before = rows.rows;
             for tuple in visible_rows(table, &cursor, snapshot) {
                 all &= rows.bytes < enough;
                 if all && delete_row(table, tuple, target.command) {
@@ -68,6 +70,7 @@ pub fn round(
                 }
                 pg_sys::heap_freetuple(tuple);
             }
+            pages_with_rows += u64::from(rows.rows > before);
             next = next_from(block + u32::from(all)).filter(|&block| block < blocks);
         }
         cursor.release();
@@ -79,7 +82,7 @@ pub fn round(
             let (order, indexes) = (rows.order(layout), SeriesIndexes::open(table));
             encode::write_fresh(&target, &rows, &order, layout, &indexes);
         }
-        (done, next)
+        (done, pages_with_rows, next)
     }
 }
 

@@ -17,6 +17,7 @@ use crate::chunk::read::Damage;
 use crate::guc;
 use crate::pg::departure;
 use crate::pg::file_end;
+use crate::pg::relation::Table;
 use crate::pg::rounds::Rounds;
 use crate::pg::tid::Tid;
 use crate::pg::vacuum;
@@ -82,15 +83,11 @@ pub unsafe fn run(rounds: &mut Rounds, watch: &dyn Watch) -> Work {
     }
 }
 
-/// How many of `pages`, or of all where these are not given, lie from `start` on and before `end`.
-fn pages_between(pages: Option<&[u32]>, start: u32, end: u32) -> u64 {
-    match pages {
-        None => u64::from(end - start),
-        Some(pages) => {
-            let before = |block| pages.partition_point(|&page| page < block) as u64;
-            before(end) - before(start)
-        }
-    }
+/// The number of rows that the catalog knows of a table, if it has not grown much since that was counted.
+fn rows_known(table: Table<'_>) -> Option<f64> {
+    let (pages, rows) = (table.class().relpages as u32, table.class().reltuples);
+    let is_good = rows > 0.0 && table.blocks() / 4 * 3 <= pages;
+    is_good.then_some(rows.into())
 }
 
 struct Compaction<'a> {
@@ -145,12 +142,21 @@ impl Compaction<'_> {
         is_idle
     }
 
-    /// The pages that may have rows of the tail; `None` where no index tells.
+    /// The pages that may have rows of the tail; `None` where nobody knows. In a table that was settled they are among those that have
+    /// changed, where these are fewer than those of the index.
     fn tail_pages(&self) -> Option<Vec<u32>> {
+        let was_settled = self.unentered.is_some();
         // SAFETY: a round's table and snapshot.
         unsafe {
-            let places = self.rounds.run(headers::places);
-            places.map(|places| places.tail)
+            self.rounds.run(|table, snapshot| {
+                let index = headers::usable_index(table, snapshot)?;
+                let of_index = index.rel().blocks();
+                drop(index);
+                if was_settled && quiet::changed_count(table) < of_index {
+                    return Some(quiet::changed_pages(table));
+                }
+                headers::places(table, snapshot).map(|places| places.tail)
+            })
         }
     }
 
@@ -184,14 +190,14 @@ impl Compaction<'_> {
                     }
                     locks::begin_moving(table, Mover::Compact);
                     let _low = LowFirst::begin(table);
-                    let (done, rest) =
+                    let (done, freed, rest) =
                         seal::round(table, &layout, snapshot, start, pages.as_deref());
                     let blocks = table.blocks();
                     let end = rest.unwrap_or(blocks);
                     next = rest;
                     self.watch
                         .progress("seal", u64::from(end), u64::from(blocks));
-                    (done, pages_between(pages.as_deref(), start, end))
+                    (done, freed)
                 })
             };
             if is_early {
@@ -334,10 +340,13 @@ impl Compaction<'_> {
                 vacuumed.extend(quiet::changed_pages(table));
                 vacuumed.sort_unstable();
                 vacuumed.dedup();
+                let rows_before = rows_known(table);
                 vacuum::run(table);
-                match known {
-                    Some(survey) => vacuum::store_rows(table, survey.live_rows as f64),
-                    None => density::store_rows(table),
+                match (known, rows_before.filter(|_| survey.is_none())) {
+                    (Some(known), _) => vacuum::store_rows(table, known.live_rows as f64),
+                    // The next survey counts them.
+                    (None, Some(rows)) => vacuum::store_rows(table, rows),
+                    (None, None) => density::store_rows(table),
                 }
                 self.watch.progress("vacuum", 0, 0);
             })
@@ -390,14 +399,16 @@ impl Compaction<'_> {
             self.rounds.run(|table, _| {
                 let layout = layout::of(table);
                 let windows = Windows::of(table, &layout);
-                let tombstones: Vec<u32> = survey.unentered.iter().map(|at| at.block).collect();
+                // Where they are is looked for on changed pages alone.
+                let tombstones = survey.unentered.iter().map(|at| at.block);
+                let unentered: Vec<u32> = tombstones.chain(survey.tail.iter().copied()).collect();
                 let is_done = survey.tail.is_empty()
                     && survey.damaged.is_empty()
                     && self.damaged.is_empty()
                     && !plan::is_unfinished(survey, &windows);
                 let is_found = is_done || quiet::changed_count(table) > 0;
                 let is_allowed = seal::is_allowed(table, &layout);
-                if is_allowed && is_found && !quiet::is_any_visible(table, &tombstones) {
+                if is_allowed && is_found && !quiet::is_any_visible(table, &unentered) {
                     quiet::settle(table);
                 }
             })

@@ -2,6 +2,7 @@
 //! and by the visibility map (`quiet`), where these can tell; else by a walk over all pages.
 
 use super::long_key;
+use super::own_header::OwnHeaders;
 use super::source::{has_layout, Source};
 use super::windows::FEW_ROWS;
 use crate::catalog::layout::Layout;
@@ -11,6 +12,7 @@ use crate::chunk::encode::CHUNK_BYTES;
 use crate::chunk::notes;
 use crate::chunk::place::Sizes;
 use crate::chunk::read::{Chunk, Damage};
+use crate::chunk::reader::Reader;
 use crate::chunk::row_set::{append, integer_at};
 use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::guc;
@@ -24,12 +26,14 @@ use crate::pg::TransactionId;
 use crate::scan::headers;
 use crate::table::quiet;
 use rustc_hash::FxHashMap;
+use std::rc::Rc;
 use varve_columns::chunk::FORMAT_VERSION;
 use varve_columns::column::Column;
 use varve_columns::tuple::header::{
     self, BODY_BYTES, FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE, FLAG_UNKEYED, PIECE_BYTES,
     VERSION,
 };
+use varve_columns::tuple::runs::Pieces;
 
 /// Dead tuples of a chunk.
 #[derive(Default)]
@@ -68,8 +72,8 @@ pub struct Seen {
     pub damaged: bool,
     /// A keyed chunk that twice as many rows would fit into; of several series only where it has few.
     pub small: bool,
-    pub first_key: Vec<u8>,
-    pub last_key: Vec<u8>,
+    pub first_key: Rc<[u8]>,
+    pub last_key: Rc<[u8]>,
     pub pieces: u32,
     pub sizes: Sizes,
     /// Of its storage tuples, with their line pointers.
@@ -82,7 +86,7 @@ pub struct Seen {
 pub struct Survey {
     pub chunks: Vec<Seen>,
     /// Keyed chunks of each series, by time.
-    pub keyed: FxHashMap<Vec<u8>, Vec<usize>>,
+    pub keyed: FxHashMap<Rc<[u8]>, Vec<usize>>,
     /// What rows and storage tuples take of their pages.
     pub live_bytes: u64,
     /// Rows of the tail and storage tuples.
@@ -185,13 +189,16 @@ impl Survey {
             cursor.release();
             headers.sort_unstable();
             headers.dedup();
+            let mut own = OwnHeaders::new(table, layout);
             for at in headers {
                 error::check_interrupts();
-                match unchanged.get(&at) {
-                    Some(&seen) => survey.add(seen.clone()),
+                let known = unchanged.get(&at).map(|&seen| seen.clone());
+                match known.or_else(|| own.seen_at(at)) {
+                    Some(seen) => survey.add(seen),
                     None => survey.add_header(table, layout, snapshot, at, horizon),
                 }
             }
+            drop(own);
             survey.chunks.iter().for_each(|seen| {
                 dead.remove(&seen.chunk);
             });
@@ -207,7 +214,7 @@ impl Survey {
             if seen.keyed && seen.one_series {
                 survey
                     .keyed
-                    .entry(seen.first_key.clone())
+                    .entry(Rc::clone(&seen.first_key))
                     .or_default()
                     .push(at);
             }
@@ -341,26 +348,24 @@ fn tuple_bytes(len: usize) -> u64 {
     len.next_multiple_of(8) as u64 + 4
 }
 
-/// What the storage tuples of a chunk take of their pages.
-fn chunk_bytes(chunk: &Chunk, pieces: usize) -> u64 {
+/// What the storage tuples of a chunk take of their pages, of which there are `pieces` besides the header.
+pub fn chunk_bytes(payload: &Pieces, pieces: usize, header_bytes: usize) -> u64 {
     const TUPLE_HEADER_BYTES: usize = 24;
     let full = tuple_bytes(BODY_BYTES + TUPLE_HEADER_BYTES);
-    let payload = &chunk.statics.payload;
     let others = pieces - payload.tids.len();
     let last = match payload.len as usize % PIECE_BYTES {
         0 => 0,
         rest => full - tuple_bytes(BODY_BYTES - PIECE_BYTES + rest + TUPLE_HEADER_BYTES),
     };
-    let header = tuple_bytes(chunk.header.encode().len() + TUPLE_HEADER_BYTES);
+    let header = tuple_bytes(header_bytes + TUPLE_HEADER_BYTES);
     (payload.tids.len() + others) as u64 * full - last.min(full) + header
 }
 
 /// How long its storage tuples are when it has moved: what notes say is in the header then.
-fn sizes(chunk: &Chunk) -> Sizes {
-    let payload = chunk.statics.payload.len as usize;
-    let header = chunk.header.encode().len() + chunk.notes.bytes() as usize;
+pub fn sizes(payload: &Pieces, header_bytes: usize) -> Sizes {
+    let payload = payload.len as usize;
     Sizes {
-        header: header.min(BODY_BYTES),
+        header: header_bytes.min(BODY_BYTES),
         full_pieces: (payload / PIECE_BYTES) as u64,
         last_piece: match payload % PIECE_BYTES {
             0 => 0,
@@ -370,7 +375,7 @@ fn sizes(chunk: &Chunk) -> Sizes {
 }
 
 unsafe fn describe(
-    reader: &std::rc::Rc<crate::chunk::reader::Reader>,
+    reader: &Rc<Reader>,
     layout: &Layout,
     horizon: TransactionId,
 ) -> Result<Seen, Damage> {
@@ -379,10 +384,9 @@ unsafe fn describe(
     let in_layout = has_layout(chunk, layout);
     let tombstone = header.has(FLAG_TOMBSTONE);
     let pieces = chunk.piece_tids()?;
-    let (first_key, last_key) = if tombstone || !in_layout {
-        Default::default()
-    } else {
-        key_range(chunk, layout)?
+    let (first_key, last_key) = match tombstone || !in_layout {
+        true => one_key(&[]),
+        false => key_range(chunk, layout)?,
     };
     let keyed = in_layout && !tombstone && !header.has(FLAG_UNKEYED);
     let rows = header.rows as usize * 2;
@@ -393,13 +397,14 @@ unsafe fn describe(
     let mut small = keyed && rows <= most;
     if small {
         // SAFETY: by contract.
-        let source = unsafe { Source::new(std::rc::Rc::clone(reader), layout) }?;
+        let source = unsafe { Source::new(Rc::clone(reader), layout) }?;
         small = rows * source.row_bytes <= CHUNK_BYTES;
     }
     let mut usual_times = (header.min_time, header.max_time);
     if header.level == 0 && in_layout && !tombstone && header.has(FLAG_SORTED) {
         usual_times = middle_times(chunk, layout)?.unwrap_or(usual_times);
     }
+    let payload = &chunk.statics.payload;
     Ok(Seen {
         tid: chunk.tid,
         chunk: header.chunk,
@@ -420,8 +425,8 @@ unsafe fn describe(
         damaged: false,
         first_key,
         last_key,
-        sizes: sizes(chunk),
-        bytes: chunk_bytes(chunk, pieces.len()) + chunk.notes.bytes(),
+        sizes: sizes(payload, chunk.header_bytes() + chunk.notes.bytes() as usize),
+        bytes: chunk_bytes(payload, pieces.len(), chunk.header_bytes()) + chunk.notes.bytes(),
         pieces: (pieces.len() + chunk.notes.seen.len()) as u32,
         last_block: pieces
             .iter()
@@ -433,23 +438,42 @@ unsafe fn describe(
     })
 }
 
+/// Least and greatest key of a chunk.
+pub type KeyRange = (Rc<[u8]>, Rc<[u8]>);
+
 /// Series keys of the first and the last row: of long ones what is not behind the one, and not before the other.
-fn key_range(chunk: &Chunk, layout: &Layout) -> Result<(Vec<u8>, Vec<u8>), Damage> {
+fn key_range(chunk: &Chunk, layout: &Layout) -> Result<KeyRange, Damage> {
     let last = match chunk.header.has(FLAG_ONE_SERIES) {
         true => 0,
         false => chunk.header.rows.saturating_sub(1),
     };
-    let (mut first_key, mut last_key) = (Vec::new(), Vec::new());
     let keys = keys_at(chunk, layout, 0)?;
-    long_key::put_not_behind(&mut first_key, keys.iter(), 0);
+    let first_key = not_behind(&keys);
     if last == 0 {
-        long_key::put_not_before(&mut last_key, keys.iter(), 0);
-    } else {
-        drop(keys);
-        let keys = keys_at(chunk, layout, last)?;
-        long_key::put_not_before(&mut last_key, keys.iter(), 0);
+        return Ok(up_to(first_key, &keys));
     }
-    Ok((first_key, last_key))
+    drop(keys);
+    Ok(up_to(first_key, &keys_at(chunk, layout, last)?))
+}
+
+/// The same where all rows have one key, of which these are the columns.
+pub fn one_key(keys: &[Column]) -> KeyRange {
+    up_to(not_behind(keys), keys)
+}
+
+fn not_behind(keys: &[Column]) -> Rc<[u8]> {
+    let mut key = Vec::new();
+    long_key::put_not_behind(&mut key, keys.iter(), 0);
+    key.into()
+}
+
+fn up_to(first_key: Rc<[u8]>, last: &[Column]) -> KeyRange {
+    let mut key = Vec::new();
+    long_key::put_not_before(&mut key, last.iter(), 0);
+    match key == *first_key {
+        true => (Rc::clone(&first_key), first_key),
+        false => (first_key, key.into()),
+    }
 }
 
 /// The first and the third quartile of times, if there are any.

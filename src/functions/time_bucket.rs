@@ -4,13 +4,9 @@
 //! session's time zone and the function is IMMUTABLE. The common forms allocate nothing and call nothing.
 use super::bucket::{self, bucket, bucket_date, date_in_range, shift, BucketError, Width, DAY_US};
 use super::errors::{invalid, raise, Code};
+use super::fcinfo::{arg, arg_opt, guarded, interval_arg, null, sql_function, text_bytes, Fcinfo};
 use super::timezone::Zone;
-use crate::pg::fcinfo::{
-    arg, arg_opt, guarded, interval_arg, null, sql_function, text_bytes, Fcinfo,
-};
-use crate::pg::fcinfo::{is_one_of, Function};
-use crate::pg::memory;
-use crate::pg::{Datum, Interval, Oid};
+use pgrx::pg_sys::{self, Datum};
 
 /// Raises the error that users see.
 #[cold]
@@ -106,7 +102,7 @@ sql_function! {
     fn varve_time_bucket_date(fcinfo) {
         // SAFETY: declared STRICT with these argument types; the origin is there if nargs says so.
         unsafe {
-            let origin = (fcinfo.arguments() > 2).then(|| arg(fcinfo, 2).value() as i32);
+            let origin = ((*fcinfo).nargs > 2).then(|| arg(fcinfo, 2).value() as i32);
             date(fcinfo, origin)
         }
     }
@@ -172,7 +168,7 @@ sql_function! {
 pub unsafe fn bucket_in_cached_zone(
     fcinfo: Fcinfo,
     origin: Option<i64>,
-    offset: Option<&Interval>,
+    offset: Option<&pg_sys::Interval>,
 ) -> Datum {
     // SAFETY: the caller's promise.
     unsafe {
@@ -186,10 +182,10 @@ pub unsafe fn bucket_in_cached_zone(
 
 fn in_zone(
     zone: &mut Zone,
-    width: &Interval,
+    width: &pg_sys::Interval,
     us: i64,
     origin: Option<i64>,
-    offset: Option<&Interval>,
+    offset: Option<&pg_sys::Interval>,
 ) -> Result<i64, BucketError> {
     let width = Width::of(width)?;
     let origin = match origin {
@@ -225,25 +221,27 @@ unsafe fn cached_zone<'a>(fcinfo: Fcinfo, name: Datum) -> &'a mut Zone {
     // SAFETY: the caller's promise. fn_extra is ours alone, and what it points to lives in fn_mcxt, as long as flinfo.
     unsafe {
         let name = text_bytes(name);
-        let kept = fcinfo.kept().cast::<CachedZone>();
-        if !kept.is_null() {
-            let cached = &mut *kept;
+        let flinfo = &mut *(*fcinfo).flinfo;
+        if !flinfo.fn_extra.is_null() {
+            let cached = &mut *flinfo.fn_extra.cast::<CachedZone>();
             if std::slice::from_raw_parts(cached.name, cached.name_len) == name {
                 return &mut cached.zone;
             }
-            memory::free(cached.name);
-            memory::free(kept);
-            fcinfo.keep(std::ptr::null_mut());
+            pg_sys::pfree(cached.name.cast());
+            pg_sys::pfree(flinfo.fn_extra);
+            flinfo.fn_extra = std::ptr::null_mut();
         }
         let zone = Zone::find(name);
-        let copy = fcinfo.memory().alloc(name.len().max(1));
+        let copy = pg_sys::MemoryContextAlloc(flinfo.fn_mcxt, name.len().max(1)).cast::<u8>();
         std::ptr::copy_nonoverlapping(name.as_ptr(), copy, name.len());
-        let cached = fcinfo.memory().place(CachedZone {
+        let cached = pg_sys::MemoryContextAlloc(flinfo.fn_mcxt, size_of::<CachedZone>())
+            .cast::<CachedZone>();
+        cached.write(CachedZone {
             zone,
             name_len: name.len(),
             name: copy,
         });
-        fcinfo.keep(cached.cast());
+        flinfo.fn_extra = cached.cast();
         &mut (*cached).zone
     }
 }
@@ -278,7 +276,7 @@ pub fn integer(width: i64, value: i64, offset: i64, min: i64) -> Datum {
 unsafe fn offset_arg(fcinfo: Fcinfo) -> Datum {
     // SAFETY: nargs tells whether the argument is there.
     unsafe {
-        if fcinfo.arguments() > 2 {
+        if (*fcinfo).nargs > 2 {
             arg(fcinfo, 2)
         } else {
             Datum::from(0usize)
@@ -316,9 +314,18 @@ sql_function! {
     }
 }
 
-/// Is this one of the functions above? Within a guarded entry point.
-pub fn is_time_bucket(function: Oid) -> bool {
-    let known: [Function; 9] = [
+/// Is this one of the functions above?
+///
+/// # Safety
+/// `function` must be the OID of a function; must run inside a guarded entry point.
+pub unsafe fn is_time_bucket(function: pg_sys::Oid) -> bool {
+    if function.to_u32() < pg_sys::FirstNormalObjectId {
+        return false;
+    }
+    let mut found = pg_sys::FmgrInfo::default();
+    // SAFETY: the caller's promise.
+    unsafe { pg_sys::fmgr_info(function, &mut found) };
+    let known: [unsafe extern "C-unwind" fn(Fcinfo) -> Datum; 9] = [
         varve_time_bucket,
         varve_time_bucket_origin,
         varve_time_bucket_offset,
@@ -329,5 +336,7 @@ pub fn is_time_bucket(function: Oid) -> bool {
         varve_time_bucket_int4,
         varve_time_bucket_int8,
     ];
-    is_one_of(function, &known)
+    found
+        .fn_addr
+        .is_some_and(|address| known.iter().any(|f| *f as usize == address as usize))
 }

@@ -3,3 +3,4 @@
 pub mod batch;
 pub mod crowd;
 pub mod fresh;
+pub mod ordinary;

@@ -68,16 +68,15 @@ pub fn places(table: Table<'_>, snapshot: Snapshot<'_>) -> Option<Places> {
         begin_reading(table, snapshot);
         let index = usable_index(table, snapshot)?;
         let mut places = Places::default();
-        let mut entries = EntryScan::begin(index.rel(), snapshot, 0);
-        entries.restart(&[]);
-        while let Some((entry, _)) = entries.next(true) {
-            error::check_interrupts();
-            match index_entries::header_of_entry(entry) {
-                Some(header) => add(&mut places.headers, header),
-                None => add(&mut places.tail, entry.block),
+        let is_whole = leaves::each_item(index.rel(), snapshot, |item| {
+            for entry in item.tids() {
+                match index_entries::header_of_entry(entry) {
+                    Some(header) => add(&mut places.headers, header),
+                    None => add(&mut places.tail, entry.block),
+                }
             }
-        }
-        entries.end();
+        });
+        check_whole(index.rel(), is_whole);
         settle(&mut places.headers);
         settle(&mut places.tail);
         Some(places)
@@ -388,14 +387,19 @@ unsafe fn in_range_of_times(
                 }
             }
         });
-        if !is_whole {
-            error::raise(
-                Code::ERRCODE_INDEX_CORRUPTED,
-                format!("index \"{}\" is damaged", desc.index.name()),
-                "Its pages do not hang together.",
-                "REINDEX it.",
-            );
-        }
+        check_whole(desc.index, is_whole);
+    }
+}
+
+/// Raises that the pages of an index do not hang together, if that is so.
+fn check_whole(index: Index<'_>, is_whole: bool) {
+    if !is_whole {
+        error::raise(
+            Code::ERRCODE_INDEX_CORRUPTED,
+            format!("index \"{}\" is damaged", index.name()),
+            "Its pages do not hang together.",
+            "REINDEX it.",
+        );
     }
 }
 

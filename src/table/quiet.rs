@@ -14,6 +14,7 @@
 use crate::pg::error;
 use crate::pg::relation::Table;
 use crate::pg::vacuum;
+use crate::pg::visibility_map;
 use pgrx::pg_sys;
 
 /// Has compact left nothing to be done but on pages without a bit in the visibility map?
@@ -31,24 +32,9 @@ pub fn changed_count(table: Table<'_>) -> u32 {
 
 /// Pages without a bit in the visibility map, ascending.
 pub fn changed_pages(table: Table<'_>) -> Vec<u32> {
-    let mut pages = Vec::new();
-    let mut map: pg_sys::Buffer = 0;
-    // SAFETY: the table is open; the map's page stays pinned from one block to the next.
-    unsafe {
-        for block in 0..table.blocks() {
-            if block.is_multiple_of(1024) {
-                error::check_interrupts();
-            }
-            let status = pg_sys::visibilitymap_get_status(table.as_ptr(), block, &mut map);
-            if u32::from(status) & pg_sys::VISIBILITYMAP_ALL_VISIBLE == 0 {
-                pages.push(block);
-            }
-        }
-        if map != 0 {
-            pg_sys::ReleaseBuffer(map);
-        }
-    }
-    pages
+    // SAFETY: the table is open, and has so many pages.
+    let pages = unsafe { visibility_map::changed_pages(table, table.blocks(), usize::MAX) };
+    pages.unwrap_or_default()
 }
 
 /// Has a page a bit in the visibility map?

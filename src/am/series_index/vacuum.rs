@@ -2,13 +2,15 @@
 
 use crate::chunk::index_entries;
 use crate::pg::nbtree;
-use crate::pg::tid;
+use crate::pg::tid::{self, Tid};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 struct Question {
     callback: pg_sys::IndexBulkDeleteCallback,
     state: *mut core::ffi::c_void,
+    /// The header that was asked about last, and the answer: a long series has many entries of a chunk side by side.
+    last: Option<(Tid, bool)>,
 }
 
 /// Is the tuple that an entry names dead?
@@ -19,11 +21,19 @@ unsafe extern "C-unwind" fn is_dead(
 ) -> bool {
     // SAFETY: nbtree hands back the state given by `bulk_delete`.
     unsafe {
-        let question = &*state.cast::<Question>();
+        let question = &mut *state.cast::<Question>();
         let callback = question.callback.expect("BUG: no callback");
         let entry = tid::read(item);
-        let mut at = tid::to_pg(index_entries::header_of_entry(entry).unwrap_or(entry));
-        pg_sys::ffi::pg_guard_ffi_boundary(|| callback(&mut at, question.state))
+        let header = index_entries::header_of_entry(entry);
+        if let (Some(header), Some((last, answer))) = (header, question.last) {
+            if header == last {
+                return answer;
+            }
+        }
+        let mut at = tid::to_pg(header.unwrap_or(entry));
+        let answer = pg_sys::ffi::pg_guard_ffi_boundary(|| callback(&mut at, question.state));
+        question.last = header.map(|header| (header, answer));
+        answer
     }
 }
 
@@ -34,7 +44,11 @@ pub unsafe extern "C-unwind" fn bulk_delete(
     callback: pg_sys::IndexBulkDeleteCallback,
     state: *mut core::ffi::c_void,
 ) -> *mut pg_sys::IndexBulkDeleteResult {
-    let mut question = Question { callback, state };
+    let mut question = Question {
+        callback,
+        state,
+        last: None,
+    };
     // SAFETY: called by core; the question outlives the call.
     unsafe { nbtree::bulk_delete(info, stats, Some(is_dead), (&raw mut question).cast()) }
 }

@@ -101,6 +101,28 @@ pub fn decode_block(
     decode(column, entry, bytes, out).map_err(|e| e.in_column(column.index).in_block(entry.index))
 }
 
+/// One row of a column that has the same value in every row; None of other columns. Needs no payload.
+pub fn constant(column: &ColumnHeader) -> Result<Option<Column>> {
+    let Layout::Constant(value) = &column.layout else {
+        return Ok(None);
+    };
+    let Summary { min, max, sum, .. } = value.summary(column.kind, 1);
+    let entry = BlockEntry {
+        index: 0,
+        rows: 0..1,
+        bytes: column.blocks.clone(),
+        codec: id::CONST,
+        nulls: 0,
+        min,
+        max,
+        sum,
+        checksum: 0,
+    };
+    let mut row = Column::empty();
+    decode_block(column, &entry, &[], &mut row)?;
+    Ok(Some(row))
+}
+
 /// May a block be a line? `line` reads its few bytes then.
 pub fn may_be_line(column: &ColumnHeader, entry: &BlockEntry) -> bool {
     entry.codec == id::INT_LINEAR && entry.nulls == 0 && column.kind == Kind::I64

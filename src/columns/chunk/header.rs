@@ -73,6 +73,11 @@ const BLOCKS: u8 = 3;
 impl ChunkHeader {
     /// Checks magic, version, checksum and every field.
     pub fn parse(bytes: &[u8]) -> Result<ChunkHeader> {
+        ChunkHeader::parse_first(bytes, MAX_COLUMNS)
+    }
+
+    /// The same, but where there are more than `most` columns, what comes behind these is left out, and the area.
+    pub fn parse_first(bytes: &[u8], most: usize) -> Result<ChunkHeader> {
         let mut reader = Reader::new(bytes);
         if reader.array()? != MAGIC {
             return Err(Corrupt::new("not a chunk header: wrong magic"));
@@ -96,15 +101,19 @@ impl ChunkHeader {
         let mut reader = Reader::new(&body[5..]);
         let rows = reader.varint_up_to(MAX_ROWS)? as u32;
         let count = reader.varint_up_to(MAX_COLUMNS.min(reader.len()))?;
-        let mut columns = Vec::with_capacity(count);
+        let wanted = count.min(most);
+        let mut columns = Vec::with_capacity(wanted);
         let mut at = 0u32;
-        for index in 0..count as u32 {
+        for index in 0..wanted as u32 {
             let column = ColumnHeader::parse(&mut reader, index, rows, at)
                 .map_err(|e| e.in_column(index))?;
             at = column.blocks.end;
             columns.push(column);
         }
-        let area = Area::parse(reader.take(reader.len())?)?;
+        let area = match wanted < count {
+            true => Area::default(),
+            false => Area::parse(reader.take(reader.len())?)?,
+        };
         Ok(ChunkHeader {
             version: found,
             rows,

@@ -16,7 +16,7 @@ pub use crate::codec::{Point, Tier};
 use crate::column::Column;
 use crate::summary::{Bound, Prefix};
 pub use audit::{audit, Contradiction};
-pub use block::{decode_block, line, may_be_line};
+pub use block::{constant, decode_block, line, may_be_line};
 pub use directory::{BlockEntry, ColumnDirectory};
 pub use header::{ChunkHeader, ColumnHeader, Constant, Layout, MAX_CONSTANT_BYTES};
 

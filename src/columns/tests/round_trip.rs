@@ -4,7 +4,7 @@ mod support;
 
 use proptest::prelude::*;
 use support::{assert_same, bytes_column, read_chunk, tiers};
-use varve_columns::chunk::{encode, ChunkHeader, ColumnDirectory, Options};
+use varve_columns::chunk::{constant, encode, ChunkHeader, ColumnDirectory, Options};
 use varve_columns::column::{Column, Kind, Values};
 use varve_columns::summary::{Bound, Sum};
 
@@ -257,6 +257,36 @@ fn columns_without_payload_have_blocks_too() {
     );
     assert_eq!((absent[2].rows.clone(), absent[2].nulls), (2048..3000, 952));
     assert_eq!(header.payload_bytes(), 0);
+}
+
+#[test]
+fn a_header_can_be_read_up_to_a_column() {
+    let text = bytes_column(Kind::Bytes, &vec![b"host".to_vec(); 3000]);
+    let columns = [
+        i64s((0..3000).collect()),
+        i64s(vec![7; 3000]),
+        text,
+        i64s(vec![0; 3000]),
+    ];
+    let tier = tiers()[0];
+    let encoded = encode(
+        &columns,
+        &Options {
+            tier,
+            keys: &[1, 2],
+        },
+    );
+    let whole = ChunkHeader::parse(&encoded.header).expect("a header");
+    for most in 0..6 {
+        let first = ChunkHeader::parse_first(&encoded.header, most).expect("a header");
+        assert_eq!((first.version(), first.rows()), (whole.version(), 3000));
+        assert_eq!(first.columns(), &whole.columns()[..most.min(4)]);
+    }
+    let value = |at: usize| constant(whole.column(at)).expect("a sound column");
+    assert_eq!(value(0), None);
+    assert_eq!(value(1), Some(i64s(vec![7])));
+    let one = bytes_column(Kind::Bytes, &[b"host".to_vec()]);
+    assert_eq!(value(2), Some(one));
 }
 
 #[test]

@@ -311,6 +311,13 @@ pub fn chunk_id(body: &[u8]) -> u64 {
     })
 }
 
+/// Does the first part of a header's body say that the chunk has been merged and has rows of one series?
+pub fn is_own(body: &[u8]) -> bool {
+    body.len() >= HEADER_HEAD
+        && u16::from_le_bytes(array(body, 6)) & FLAG_ONE_SERIES != 0
+        && body[44] > 0
+}
+
 /// The least and the greatest time of the chunk whose header `body` is. None for anything else, and where its rows are in no order, or what it
 /// says is not to be trusted.
 pub fn times(body: &[u8]) -> Option<(i64, i64)> {

@@ -1,10 +1,11 @@
-//! Entries of rows that somebody writes without core, in indexes that say nothing of which rows there may be.
+//! Entries of the tail's rows in ordinary indexes, for rows that a batch writes without core.
 
-use super::executor;
-use super::lock_mode::LockMode;
-use super::relation::{Index, OpenIndex, Table};
-use super::tid;
-use super::unbound::FormIndexDatum;
+use crate::catalog::layout;
+use crate::pg::executor;
+use crate::pg::lock_mode::LockMode;
+use crate::pg::relation::{OpenIndex, Table};
+use crate::pg::tid;
+use crate::pg::unbound::FormIndexDatum;
 use pgrx::pg_sys;
 
 struct Ordinary {
@@ -22,7 +23,7 @@ struct Evaluation {
     pushed: bool,
 }
 
-/// Open indexes of a table, none of them unique.
+/// The open indexes of a table that are neither series indexes nor unique.
 pub struct OrdinaryIndexes<'a> {
     table: Table<'a>,
     indexes: Vec<Ordinary>,
@@ -30,14 +31,16 @@ pub struct OrdinaryIndexes<'a> {
 }
 
 impl<'a> OrdinaryIndexes<'a> {
-    /// Opens those that `are_ordinary` for inserting, if they are ready for it, valid or not. The table must be open for writing.
-    pub fn open(table: Table<'a>, are_ordinary: impl Fn(Index<'_>) -> bool) -> OrdinaryIndexes<'a> {
+    /// Opens them for inserting: those that are ready for it, valid or not.
+    ///
+    /// `table` must be open for writing as long as the result lives.
+    pub fn open(table: Table<'_>) -> OrdinaryIndexes<'_> {
         // SAFETY: the table is open.
         unsafe {
             let mut open = table.index_oids();
             open.retain(|&oid| {
                 let index = OpenIndex::open(oid, LockMode::RowExclusive);
-                are_ordinary(index.rel()) && index.rel().form().indisready
+                layout::is_ordinary(index.rel()) && index.rel().form().indisready
             });
             if open.is_empty() {
                 return OrdinaryIndexes {
