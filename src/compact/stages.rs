@@ -142,21 +142,13 @@ impl Compaction<'_> {
         is_idle
     }
 
-    /// The pages that may have rows of the tail; `None` where nobody knows. In a table that was settled they are among those that have
-    /// changed, where these are fewer than those of the index.
+    /// The pages that may have rows of the tail; `None` where no index tells. Rows that came while compact was at work may be on pages with
+    /// a bit in the visibility map, so that does not tell.
     fn tail_pages(&self) -> Option<Vec<u32>> {
-        let was_settled = self.unentered.is_some();
         // SAFETY: a round's table and snapshot.
         unsafe {
-            self.rounds.run(|table, snapshot| {
-                let index = headers::usable_index(table, snapshot)?;
-                let of_index = index.rel().blocks();
-                drop(index);
-                if was_settled && quiet::changed_count(table) < of_index {
-                    return Some(quiet::changed_pages(table));
-                }
-                headers::places(table, snapshot).map(|places| places.tail)
-            })
+            let places = self.rounds.run(headers::places);
+            places.map(|places| places.tail)
         }
     }
 
@@ -399,16 +391,14 @@ impl Compaction<'_> {
             self.rounds.run(|table, _| {
                 let layout = layout::of(table);
                 let windows = Windows::of(table, &layout);
-                // Where they are is looked for on changed pages alone.
-                let tombstones = survey.unentered.iter().map(|at| at.block);
-                let unentered: Vec<u32> = tombstones.chain(survey.tail.iter().copied()).collect();
+                let tombstones: Vec<u32> = survey.unentered.iter().map(|at| at.block).collect();
                 let is_done = survey.tail.is_empty()
                     && survey.damaged.is_empty()
                     && self.damaged.is_empty()
                     && !plan::is_unfinished(survey, &windows);
                 let is_found = is_done || quiet::changed_count(table) > 0;
                 let is_allowed = seal::is_allowed(table, &layout);
-                if is_allowed && is_found && !quiet::is_any_visible(table, &unentered) {
+                if is_allowed && is_found && !quiet::is_any_visible(table, &tombstones) {
                     quiet::settle(table);
                 }
             })
