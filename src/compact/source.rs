@@ -49,6 +49,11 @@ impl SortColumns {
             .for_each(|column| put_ordered(out, column, row as usize));
     }
 
+    /// Is a row, not the first, of the series of the row before it?
+    fn has_key_of_row_before(&self, row: usize) -> bool {
+        self.keys.iter().all(|column| column.same_as_before(row))
+    }
+
     /// Replaces `out` by what the series of a row is known by.
     fn put_known(&self, row: u32, out: &mut Vec<u8>) {
         out.clear();
@@ -246,8 +251,17 @@ impl Source {
         let Some(times) = columns.time() else {
             return Ok(out);
         };
-        let mut at = (Vec::new(), 0);
+        let mut add = |at: &(Vec<u8>, i64), span: Span| match out.get_mut(at) {
+            Some(known) => known.extend(span),
+            None => {
+                out.insert(at.clone(), span);
+            }
+        };
+        // As a rule the next row is of the same series.
+        let (mut at, mut run) = ((Vec::new(), 0), None::<Span>);
+        let mut is_same = false;
         for row in 0..rows.len() {
+            is_same = is_same && columns.has_key_of_row_before(row);
             let (null, time) = integer_at(times, row);
             if null {
                 continue;
@@ -257,15 +271,18 @@ impl Source {
                 min: time,
                 max: time,
             };
-            columns.put_known(row as u32, &mut at.0);
-            at.1 = number(time);
-            match out.get_mut(&at) {
-                Some(known) => known.extend(span),
-                None => {
-                    out.insert(at.clone(), span);
+            match &mut run {
+                Some(run) if is_same && number(time) == at.1 => run.extend(span),
+                _ => {
+                    run.take().into_iter().for_each(|run| add(&at, run));
+                    columns.put_known(row as u32, &mut at.0);
+                    at.1 = number(time);
+                    run = Some(span);
+                    is_same = true;
                 }
             }
         }
+        run.into_iter().for_each(|run| add(&at, run));
         Ok(out)
     }
 
