@@ -60,15 +60,12 @@ pub fn of_ordinary(table: Table<'_>, index: Index<'_>) -> Option<Vec<u16>> {
 
 /// Does a series index take the column of a key, from 0, and mean the same by "equal"?
 fn can_be_indexed(unique: Index<'_>, at: usize, attribute: &FormData_pg_attribute) -> bool {
-    // SAFETY: the index is open; syscache look-ups.
-    unsafe {
-        let class = types::default_class(attribute.atttypid, layout::index_am());
-        let collation = attribute.attcollation;
-        class != InvalidOid
-            && (collation == InvalidOid || types::is_deterministic(collation))
-            && !layout::has_equal_values_that_differ(attribute)
-            && layout::equality_is(unique, at, class)
-    }
+    let class = types::default_class(attribute.atttypid, layout::index_am());
+    let collation = attribute.attcollation;
+    class != InvalidOid
+        && (collation == InvalidOid || types::is_deterministic(collation))
+        && !layout::has_equal_values_that_differ(attribute)
+        && layout::equality_is(unique, at, class)
 }
 
 /// The columns of the series index that an index would bring, if nothing else stood for it.

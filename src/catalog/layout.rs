@@ -242,19 +242,12 @@ fn equality(family: pg_sys::Oid, class: pg_sys::Oid) -> pg_sys::Oid {
 }
 
 /// Can values of a column that its type takes for equal have different bytes, as char(n) without its n?
-///
-/// # Safety
-/// The attribute must be a table's.
-pub unsafe fn has_equal_values_that_differ(attribute: &pg_sys::FormData_pg_attribute) -> bool {
-    // SAFETY: by contract.
-    unsafe { type_has_equal_values_that_differ(attribute.atttypid, attribute.atttypmod) }
+pub fn has_equal_values_that_differ(attribute: &pg_sys::FormData_pg_attribute) -> bool {
+    type_has_equal_values_that_differ(attribute.atttypid, attribute.atttypmod)
 }
 
-/// The same of a type, and what belongs to it.
-///
-/// # Safety
-/// The type must exist.
-pub unsafe fn type_has_equal_values_that_differ(kind: pg_sys::Oid, typmod: i32) -> bool {
+/// The same of a type, which must exist, and what belongs to it.
+pub fn type_has_equal_values_that_differ(kind: pg_sys::Oid, typmod: i32) -> bool {
     let base = types::base(kind);
     base == pg_sys::BPCHAROID && typmod < 0
 }

@@ -3,13 +3,13 @@
 
 use super::notes;
 use crate::pg::error;
-use crate::pg::page::{Page, PageCursor, PageTuple};
+use crate::pg::page::{Page, PageCursor, PageTuple, TupleState};
 use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
 use crate::pg::transaction;
 use crate::pg::tuple;
 use crate::pg::vacuum;
-use pgrx::pg_sys;
+use crate::pg::TransactionId;
 use std::ops::Range;
 use varve_columns::tuple::header::{self, Header, Section, StorageTuple, FLAG_TOMBSTONE};
 use varve_columns::tuple::statics::Statics;
@@ -105,12 +105,10 @@ pub unsafe fn rows_of_pages(
 ) -> (Vec<f64>, bool) {
     let mut cursor = PageCursor::new(table);
     let mut has_chunks = false;
-    // SAFETY: the callers' contract.
-    let horizon = unsafe { pg_sys::GetOldestNonRemovableTransactionId(table.as_ptr()) };
+    let horizon = table.horizon();
     let rows_of_page = |block: u32| {
         error::check_interrupts();
         cursor.go(block);
-        let buffer = cursor.buffer();
         // Notes are on other pages.
         let mut noted: Vec<(u64, Vec<u8>)> = Vec::new();
         let mut rows = 0.0;
@@ -118,7 +116,7 @@ pub unsafe fn rows_of_pages(
             for item in page.tuples() {
                 // SAFETY: the page is pinned and locked.
                 unsafe {
-                    let alive = is_alive(table, item, buffer, horizon);
+                    let alive = is_alive(&cursor, page, item, horizon);
                     let Some(body) = storage_body(item) else {
                         rows += f64::from(u8::from(alive));
                         continue;
@@ -149,12 +147,11 @@ pub unsafe fn rows_of_pages(
 pub fn count_chunk(table: Table<'_>, at: Tid) -> Option<CountedChunk> {
     // SAFETY: the table is open; the page is pinned and locked.
     unsafe {
-        let horizon = pg_sys::GetOldestNonRemovableTransactionId(table.as_ptr());
+        let horizon = table.horizon();
         let mut cursor = PageCursor::new(table);
         let item = cursor.tuple(at, table.blocks())?;
-        let buffer = cursor.buffer();
-        let header = cursor.locked(|_| {
-            let body = storage_body(item).filter(|_| is_alive(table, item, buffer, horizon))?;
+        let header = cursor.locked(|page| {
+            let body = storage_body(item).filter(|_| is_alive(&cursor, page, item, horizon))?;
             match header::decode(body) {
                 Ok(StorageTuple::Header(header)) => Some(header),
                 _ => None,
@@ -170,21 +167,17 @@ pub fn count_chunk(table: Table<'_>, at: Tid) -> Option<CountedChunk> {
 }
 
 unsafe fn is_alive(
-    table: Table<'_>,
+    cursor: &PageCursor<'_>,
+    page: &Page,
     item: PageTuple,
-    buffer: pg_sys::Buffer,
-    horizon: pg_sys::TransactionId,
+    horizon: TransactionId,
 ) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
-        let mut found = item.to_heap_tuple(table.oid());
-        match pg_sys::HeapTupleSatisfiesVacuum(&mut found, horizon, buffer) {
-            pg_sys::HTSV_Result::HEAPTUPLE_LIVE
-            | pg_sys::HTSV_Result::HEAPTUPLE_DELETE_IN_PROGRESS => true,
+        match cursor.state_of(page, item, horizon) {
+            TupleState::Live | TupleState::Going => true,
             // Rows of this transaction are there for its own queries.
-            pg_sys::HTSV_Result::HEAPTUPLE_INSERT_IN_PROGRESS => {
-                transaction::is_current(tuple::xmin(item.header))
-            }
+            TupleState::Coming => transaction::is_current(tuple::xmin(item.header)),
             _ => false,
         }
     }

@@ -2,65 +2,28 @@
 //!
 //! A state is plain data in the aggregate's memory context, so that it is accounted for, and freed with its group. Serialized
 //! states only travel between processes of one server and are written by `Writer` and read by `Reader` in native byte order.
-use super::errors::{raise, Code};
-use super::fcinfo::Fcinfo;
-use pgrx::pg_sys::{self, Datum, MemoryContext};
-
-/// palloc's limit.
-const MAX_ALLOC_BYTES: usize = 0x3fff_ffff;
+use crate::pg::fcinfo::{text_bytes, Fcinfo};
+use crate::pg::memory::Context;
+use crate::pg::varlena::bytea;
+use crate::pg::Datum;
 
 /// The memory context that the states of the running aggregate live in.
 ///
 /// # Safety
 /// `fcinfo` is the current call's; must run inside a guarded entry point.
-pub unsafe fn context(fcinfo: Fcinfo) -> MemoryContext {
-    let mut context = std::ptr::null_mut();
+pub unsafe fn context(fcinfo: Fcinfo) -> Context {
     // SAFETY: the caller's promise.
-    if unsafe { pg_sys::AggCheckCallContext(fcinfo, &mut context) } == 0 {
-        panic!("BUG: an aggregate's support function was called outside an aggregate");
-    }
-    context
+    unsafe { fcinfo.aggregate_memory() }
+        .expect("BUG: an aggregate's support function was called outside an aggregate")
 }
 
 /// Moves a state into the aggregate's context.
 ///
 /// # Safety
 /// `context` is valid; must run inside a guarded entry point. T needs no drop.
-pub unsafe fn place<T>(context: MemoryContext, state: T) -> *mut T {
-    const { assert!(!std::mem::needs_drop::<T>()) }
-    // SAFETY: a fresh allocation of the right size; palloc aligns for every type used here.
-    unsafe {
-        let place = pg_sys::MemoryContextAlloc(context, size_of::<T>()).cast::<T>();
-        place.write(state);
-        place
-    }
-}
-
-/// A bytea of these bytes, in the current memory context.
-///
-/// # Safety
-/// Must run inside a guarded entry point.
-pub unsafe fn bytea(bytes: &[u8]) -> Datum {
-    let len = bytes.len() + pg_sys::VARHDRSZ;
-    if len > MAX_ALLOC_BYTES {
-        raise(
-            Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
-            "the state of an aggregate is too large to be sent to another process",
-            "",
-            "Use smaller groups, or SET max_parallel_workers_per_gather = 0.",
-        );
-    }
-    // SAFETY: a fresh allocation of header and bytes.
-    unsafe {
-        let varlena = pg_sys::palloc(len).cast::<pg_sys::varlena>();
-        pgrx::set_varsize_4b(varlena, len as i32);
-        std::ptr::copy_nonoverlapping(
-            bytes.as_ptr(),
-            varlena.cast::<u8>().add(pg_sys::VARHDRSZ),
-            bytes.len(),
-        );
-        Datum::from(varlena)
-    }
+pub unsafe fn place<T>(context: Context, state: T) -> *mut T {
+    // SAFETY: the caller's promise.
+    unsafe { context.place(state) }
 }
 
 /// Builds a serialized state.
@@ -101,7 +64,7 @@ impl<'a> Reader<'a> {
     /// `datum` is a serialized state.
     pub unsafe fn new(datum: Datum) -> Reader<'a> {
         // SAFETY: the caller's promise.
-        Reader(unsafe { super::fcinfo::text_bytes(datum) })
+        Reader(unsafe { text_bytes(datum) })
     }
 
     pub fn rest(&self) -> &'a [u8] {

@@ -4,7 +4,7 @@
 //! A bucket of fixed width w with origin o is `t - ((t - o) mod w)`, the remainder never negative. Buckets of months count
 //! months since the month of the origin. Civil dates follow the proleptic Gregorian calendar; the conversion counts days in
 //! 400-year eras of years that begin in March, so that the leap day is the last of its year.
-use pgrx::pg_sys::Interval;
+use crate::pg::Interval;
 
 pub const DAY_US: i64 = 86_400_000_000;
 /// Monday 2000-01-03: weeks begin on Mondays.

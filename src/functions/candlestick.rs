@@ -3,8 +3,8 @@
 //! Of equal times or prices the row that arrives first stays. Rows with a NULL time, a NULL price or NaN do not count; a NULL
 //! volume counts as none.
 use super::aggregate::{context, place, Reader, Writer};
-use super::composite::{float, result_row};
-use super::fcinfo::{arg, arg_opt, guarded, null, raw_arg, sql_function};
+use crate::pg::composite::{float, result_row};
+use crate::pg::fcinfo::{arg, arg_opt, guarded, null, raw_arg, sql_function};
 use crate::pg::Datum;
 
 #[derive(Clone, Copy)]
@@ -66,10 +66,10 @@ sql_function! {
             let (state, time, price) = (raw_arg(fcinfo, 0), raw_arg(fcinfo, 1), raw_arg(fcinfo, 2));
             let trade = Trade { time: time.value.value() as i64, price: f64::from_bits(price.value.value() as u64) };
             if time.isnull || price.isnull || trade.price.is_nan() {
-                (*fcinfo).isnull = state.isnull;
+                fcinfo.set_null(state.isnull);
                 return state.value;
             }
-            let volume = if (*fcinfo).nargs > 3 { arg_opt(fcinfo, 3) } else { None };
+            let volume = if fcinfo.arguments() > 3 { arg_opt(fcinfo, 3) } else { None };
             let row = State::of(trade, volume.map(|volume| f64::from_bits(volume.value() as u64)));
             if !state.isnull {
                 (*state.value.cast_mut_ptr::<State>()).merge(&row);

@@ -5,8 +5,8 @@
 //! last sample. Without a range, these functions answer for the time from the first to the last sample. With a range they
 //! extrapolate as Prometheus does (promql, `extrapolatedRate`): to an edge that is nearer than 1.1 average distances between
 //! samples, else by half an average distance; and a counter not further back than to where it would have been zero.
-use super::fcinfo::{guarded, null, sql_function, Fcinfo};
 use super::points::{seconds, state, Parameters, Point};
+use crate::pg::fcinfo::{guarded, null, sql_function, Fcinfo};
 use crate::pg::Datum;
 
 /// How far an edge of the range may be from a sample, in average distances, to be extrapolated to.

@@ -4,9 +4,14 @@
 //! a NULL value does. Of equal times the one that arrives first stays.
 use super::aggregate::{context, place, Reader, Writer};
 use super::errors::{raise, Code};
-use super::fcinfo::{arg, arg_opt, guarded, null, raw_arg, sql_function, Fcinfo};
-use super::layout::{copy_bytes, Layout};
-use pgrx::pg_sys::{self, Datum, MemoryContext, Oid};
+use crate::pg::fcinfo::{arg, arg_opt, guarded, null, raw_arg, sql_function, Fcinfo};
+use crate::pg::memory::{self, Context};
+use crate::pg::types::{
+    Comparison, DATEOID, FLOAT8OID, INT2OID, INT4OID, INT8OID, TIMEOID, TIMESTAMPOID,
+    TIMESTAMPTZOID,
+};
+use crate::pg::value_layout::{copy_bytes, Layout};
+use crate::pg::{Datum, NullableDatum, Oid};
 use std::cmp::Ordering;
 
 /// How times are compared: the usual types without a call.
@@ -29,38 +34,29 @@ struct State {
     time_layout: Layout,
     types: [Oid; 2],
     collation: Oid,
-    /// The type's btree comparison; owned by the type cache.
-    comparison: *mut pg_sys::FmgrInfo,
-    context: MemoryContext,
+    comparison: Comparison,
+    context: Context,
 }
 
 impl State {
     /// # Safety
     /// `context` is valid; must run inside a guarded entry point. The caller sets value and time.
-    unsafe fn new(context: MemoryContext, types: [Oid; 2], collation: Oid) -> State {
+    unsafe fn new(context: Context, types: [Oid; 2], collation: Oid) -> State {
         let compare = match types[1] {
-            pg_sys::TIMESTAMPTZOID | pg_sys::TIMESTAMPOID | pg_sys::INT8OID | pg_sys::TIMEOID => {
-                Compare::Int64
-            }
-            pg_sys::INT4OID | pg_sys::DATEOID => Compare::Int32,
-            pg_sys::INT2OID => Compare::Int16,
-            pg_sys::FLOAT8OID => Compare::Float64,
+            TIMESTAMPTZOID | TIMESTAMPOID | INT8OID | TIMEOID => Compare::Int64,
+            INT4OID | DATEOID => Compare::Int32,
+            INT2OID => Compare::Int16,
+            FLOAT8OID => Compare::Float64,
             _ => Compare::Function,
         };
-        // SAFETY: the type cache lives as long as the process.
-        let comparison = unsafe {
-            let entry =
-                pg_sys::lookup_type_cache(types[1], pg_sys::TYPECACHE_CMP_PROC_FINFO as i32);
-            if (*entry).cmp_proc_finfo.fn_oid == Oid::INVALID {
-                raise(
-                    Code::ERRCODE_UNDEFINED_FUNCTION,
-                    "the second argument of first and last has a type without an ordering",
-                    "A btree operator class for the type is needed.",
-                    "Cast the argument, for example to timestamptz.",
-                );
-            }
-            &raw mut (*entry).cmp_proc_finfo
-        };
+        let comparison = Comparison::of(types[1]).unwrap_or_else(|| {
+            raise(
+                Code::ERRCODE_UNDEFINED_FUNCTION,
+                "the second argument of first and last has a type without an ordering",
+                "A btree operator class for the type is needed.",
+                "Cast the argument, for example to timestamptz.",
+            )
+        });
         State {
             value: Datum::from(0usize),
             value_is_null: true,
@@ -99,10 +95,7 @@ impl State {
                     .unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
             }
             // SAFETY: the comparison function of the type of both.
-            Compare::Function => unsafe {
-                let sign = pg_sys::FunctionCall2Coll(self.comparison, self.collation, a, b);
-                (sign.value() as i32).cmp(&0)
-            },
+            Compare::Function => unsafe { self.comparison.compare(self.collation, a, b).cmp(&0) },
         }
     }
 
@@ -111,7 +104,7 @@ impl State {
     /// # Safety
     /// The datums are of this state's types, `time` not null; inside a guarded entry point unless `is_plain`.
     #[inline(always)]
-    unsafe fn keep(&mut self, value: pg_sys::NullableDatum, time: Datum) {
+    unsafe fn keep(&mut self, value: NullableDatum, time: Datum) {
         // SAFETY: the caller's promise.
         unsafe {
             self.time = self.time_layout.copy(time, self.context);
@@ -127,7 +120,7 @@ impl State {
     /// # Safety
     /// As `keep`, and the state has a row.
     #[inline(always)]
-    unsafe fn replace(&mut self, value: pg_sys::NullableDatum, time: Datum) {
+    unsafe fn replace(&mut self, value: NullableDatum, time: Datum) {
         let (old_value, had_value, old_time) = (self.value, !self.value_is_null, self.time);
         // SAFETY: the caller's promise; the old row was made by `keep`.
         unsafe {
@@ -150,7 +143,7 @@ unsafe fn transition(fcinfo: Fcinfo, wanted: Ordering) -> Datum {
     unsafe {
         let (state, value, time) = (raw_arg(fcinfo, 0), raw_arg(fcinfo, 1), raw_arg(fcinfo, 2));
         if time.isnull {
-            (*fcinfo).isnull = state.isnull;
+            fcinfo.set_null(state.isnull);
             return state.value;
         }
         if !state.isnull {
@@ -164,9 +157,9 @@ unsafe fn transition(fcinfo: Fcinfo, wanted: Ordering) -> Datum {
         }
         guarded(|| {
             if state.isnull {
-                let types = [1, 2].map(|n| pg_sys::get_fn_expr_argtype((*fcinfo).flinfo, n));
+                let types = [1, 2].map(|n| fcinfo.argument_type(n));
                 let context = context(fcinfo);
-                let new = place(context, State::new(context, types, (*fcinfo).fncollation));
+                let new = place(context, State::new(context, types, fcinfo.collation()));
                 (*new).keep(value, time.value);
                 return Datum::from(new);
             }
@@ -185,12 +178,12 @@ unsafe fn combine(fcinfo: Fcinfo, wanted: Ordering) -> Datum {
     // SAFETY: the caller's promise.
     unsafe {
         let Some(other) = arg_opt(fcinfo, 1) else {
-            (*fcinfo).isnull = raw_arg(fcinfo, 0).isnull;
+            fcinfo.set_null(raw_arg(fcinfo, 0).isnull);
             return raw_arg(fcinfo, 0).value;
         };
         guarded(|| {
             let other = &*other.cast_mut_ptr::<State>();
-            let value = pg_sys::NullableDatum {
+            let value = NullableDatum {
                 value: other.value,
                 isnull: other.value_is_null,
             };
@@ -253,7 +246,7 @@ sql_function! {
             match arg_opt(fcinfo, 0).map(|state| &*state.cast_mut_ptr::<State>()) {
                 Some(state) if !state.value_is_null && state.value_layout.by_value => state.value,
                 Some(state) if !state.value_is_null => {
-                    guarded(|| state.value_layout.copy(state.value, pg_sys::CurrentMemoryContext))
+                    guarded(|| state.value_layout.copy(state.value, memory::current()))
                 }
                 _ => null(fcinfo),
             }
@@ -295,7 +288,7 @@ unsafe fn write_value(out: &mut Writer, layout: Layout, value: Datum) {
 
 /// # Safety
 /// Must run inside a guarded entry point.
-unsafe fn read_value(input: &mut Reader, layout: Layout, context: MemoryContext) -> Datum {
+unsafe fn read_value(input: &mut Reader, layout: Layout, context: Context) -> Datum {
     if layout.by_value {
         return Datum::from(input.i64());
     }
@@ -312,7 +305,7 @@ sql_function! {
             unsafe {
                 let mut input = Reader::new(arg(fcinfo, 0));
                 let types = [input.u32(), input.u32()].map(Oid::from);
-                let context = pg_sys::CurrentMemoryContext;
+                let context = memory::current();
                 let mut state = State::new(context, types, Oid::from(input.u32()));
                 state.time = read_value(&mut input, state.time_layout, context);
                 if !input.rest().is_empty() {

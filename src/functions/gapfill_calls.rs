@@ -2,9 +2,10 @@
 //! `time_bucket_gapfill` is `time_bucket`; the other two mean nothing outside of it.
 
 use super::errors::{raise, Code};
-use super::fcinfo::{arg, arg_opt, guarded, null, sql_function, Fcinfo};
 use super::time_bucket::{bucket_in_cached_zone, integer, varve_time_bucket};
-use pgrx::pg_sys::{self, Datum};
+use crate::pg::fcinfo::{self, Function};
+use crate::pg::fcinfo::{arg, arg_opt, guarded, null, sql_function, Fcinfo};
+use crate::pg::Oid;
 
 /// What a call means to the planner hook.
 #[derive(Clone, Copy, PartialEq)]
@@ -14,42 +15,25 @@ pub enum Marker {
     Interpolate,
 }
 
-/// Whether a node calls one of the functions of this module, whatever name and schema it has.
-///
-/// # Safety
-/// `node` is null or an expression; must run inside a guarded entry point.
-pub unsafe fn marker_of(node: *mut pg_sys::Node) -> Option<(Marker, *mut pg_sys::FuncExpr)> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let call = crate::pg::node::cast::<pg_sys::FuncExpr>(node, pg_sys::NodeTag::T_FuncExpr)?;
-        if (*call).funcid.to_u32() < pg_sys::FirstNormalObjectId {
-            return None;
-        }
-        let mut function = pg_sys::FmgrInfo::default();
-        pg_sys::fmgr_info((*call).funcid, &mut function);
-        let address = function.fn_addr? as usize;
-        let is =
-            |function: unsafe extern "C-unwind" fn(Fcinfo) -> Datum| function as usize == address;
-        let marker = if is(varve_locf) {
-            Marker::Locf
-        } else if is(varve_interpolate) {
-            Marker::Interpolate
-        } else if [
-            varve_gapfill_int2,
-            varve_gapfill_int4,
-            varve_gapfill_int8,
-            varve_gapfill_date,
-            varve_gapfill_time,
-            varve_gapfill_zone,
-        ]
-        .into_iter()
-        .any(is)
-        {
-            Marker::Bucket
-        } else {
-            return None;
-        };
-        Some((marker, call))
+/// Is a function one of this module, whatever name and schema it has? Within a guarded entry point.
+pub fn marker_of(function: Oid) -> Option<Marker> {
+    let buckets: [Function; 6] = [
+        varve_gapfill_int2,
+        varve_gapfill_int4,
+        varve_gapfill_int8,
+        varve_gapfill_date,
+        varve_gapfill_time,
+        varve_gapfill_zone,
+    ];
+    let one_of = fcinfo::among(function)?;
+    if one_of(&[varve_locf]) {
+        Some(Marker::Locf)
+    } else if one_of(&[varve_interpolate]) {
+        Some(Marker::Interpolate)
+    } else if one_of(&buckets) {
+        Some(Marker::Bucket)
+    } else {
+        None
     }
 }
 

@@ -1,8 +1,10 @@
 //! `histogram(value, min, max, buckets)`: how many values fall into each of equally wide buckets, and below and above them.
 use super::aggregate::{context, place, Reader, Writer};
 use super::errors::{invalid, raise, Code};
-use super::fcinfo::{arg, arg_opt, guarded, null, raw_arg, sql_function, Fcinfo};
-use pgrx::pg_sys::{self, Datum, MemoryContext};
+use crate::pg::composite::integer_array;
+use crate::pg::fcinfo::{arg, arg_opt, guarded, null, raw_arg, sql_function, Fcinfo};
+use crate::pg::memory::{self, Context};
+use crate::pg::Datum;
 
 /// An array of counts stays far below palloc's limit.
 const MAX_BUCKETS: i32 = 1_000_000;
@@ -18,10 +20,10 @@ struct State {
 impl State {
     /// # Safety
     /// `context` is valid; must run inside a guarded entry point. The arguments are checked.
-    unsafe fn new(context: MemoryContext, min: f64, max: f64, buckets: i32) -> State {
+    unsafe fn new(context: Context, min: f64, max: f64, buckets: i32) -> State {
         let bytes = (buckets as usize + 2) * size_of::<i64>();
         // SAFETY: the caller's promise; zeroes are valid counts.
-        let counts = unsafe { pg_sys::MemoryContextAllocZero(context, bytes) };
+        let counts = unsafe { context.alloc_zeroed(bytes) };
         State {
             min,
             max,
@@ -120,7 +122,7 @@ sql_function! {
         unsafe {
             let (state, value) = (raw_arg(fcinfo, 0), raw_arg(fcinfo, 1));
             if value.isnull {
-                (*fcinfo).isnull = state.isnull;
+                fcinfo.set_null(state.isnull);
                 return state.value;
             }
             let value = float(value.value);
@@ -162,7 +164,7 @@ sql_function! {
         // SAFETY: declared (internal, internal) for an aggregate.
         unsafe {
             let Some(other) = arg_opt(fcinfo, 1) else {
-                (*fcinfo).isnull = raw_arg(fcinfo, 0).isnull;
+                fcinfo.set_null(raw_arg(fcinfo, 0).isnull);
                 return raw_arg(fcinfo, 0).value;
             };
             guarded(|| {
@@ -211,7 +213,7 @@ sql_function! {
             unsafe {
                 let mut input = Reader::new(arg(fcinfo, 0));
                 let (min, max, buckets) = (input.f64(), input.f64(), input.u32() as i32);
-                let context = pg_sys::CurrentMemoryContext;
+                let context = memory::current();
                 let mut state = State::new(context, min, max, buckets);
                 state.counts().iter_mut().for_each(|count| *count = input.i64());
                 Datum::from(place(context, state))
@@ -228,17 +230,12 @@ sql_function! {
             let Some(state) = arg_opt(fcinfo, 0) else { return null(fcinfo) };
             guarded(|| {
                 let counts = (*state.cast_mut_ptr::<State>()).counts();
-                let mut elements: Vec<Datum> = Vec::with_capacity(counts.len());
-                for count in counts.iter() {
-                    let Ok(count) = i32::try_from(*count) else {
+                let elements = counts.iter().map(|count| {
+                    i32::try_from(*count).unwrap_or_else(|_| {
                         raise(Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, "integer out of range", "", "")
-                    };
-                    elements.push(Datum::from(count));
-                }
-                let (len, align) = (size_of::<i32>() as i32, pg_sys::TYPALIGN_INT as core::ffi::c_char);
-                let array = pg_sys::construct_array(
-                    elements.as_mut_ptr(), elements.len() as i32, pg_sys::INT4OID, len, true, align);
-                Datum::from(array)
+                    })
+                });
+                integer_array(elements)
             })
         }
     }

@@ -3,10 +3,10 @@
 //! Largest triangle, three buckets (S. Steinarsson, "Downsampling Time Series for Visual Representation", 2013): the first and
 //! the last point stay; the others are split by number into equal buckets, and each bucket gives the point that makes the
 //! largest triangle with the point chosen before and the average of the next bucket.
-use super::composite::{float, result_array};
 use super::errors::{invalid, raise, Code};
-use super::fcinfo::{arg_opt, guarded, null, raw_arg, sql_function, Fcinfo};
 use super::points::{state, transition, Parameters, Point};
+use crate::pg::composite::{float, result_array};
+use crate::pg::fcinfo::{arg_opt, guarded, null, raw_arg, sql_function, Fcinfo};
 use crate::pg::Datum;
 
 /// # Safety

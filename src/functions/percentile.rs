@@ -5,10 +5,11 @@
 //! values arrive. Its 2,048 buckets span a factor of 10^17; values further below the greatest share the lowest bucket.
 //!
 //! Bytes of a sketch: version 1, then the crate's encoding, which DataDog's other implementations read.
-use super::aggregate::{bytea, context};
+use super::aggregate::context;
 use super::errors::{invalid, raise, Code};
-use super::fcinfo::{arg, arg_opt, guarded, null, raw_arg, sql_function, text_bytes, Fcinfo};
+use crate::pg::fcinfo::{arg, arg_opt, guarded, null, raw_arg, sql_function, text_bytes, Fcinfo};
 use crate::pg::memory::own;
+use crate::pg::varlena::bytea;
 use crate::pg::Datum;
 use sketches_ddsketch::{Config, DDSketch};
 
@@ -94,7 +95,7 @@ sql_function! {
             let (state, value) = (raw_arg(fcinfo, 0), raw_arg(fcinfo, 1));
             let number = f64::from_bits(value.value.value() as u64);
             if value.isnull || number.is_nan() {
-                (*fcinfo).isnull = state.isnull;
+                fcinfo.set_null(state.isnull);
                 return state.value;
             }
             guarded(|| {
@@ -115,7 +116,7 @@ sql_function! {
         // SAFETY: declared (internal, bytea) for an aggregate.
         unsafe {
             let Some(sketch) = arg_opt(fcinfo, 1) else {
-                (*fcinfo).isnull = raw_arg(fcinfo, 0).isnull;
+                fcinfo.set_null(raw_arg(fcinfo, 0).isnull);
                 return raw_arg(fcinfo, 0).value;
             };
             guarded(|| {
@@ -134,7 +135,7 @@ sql_function! {
         // SAFETY: declared (internal, internal) for an aggregate.
         unsafe {
             let Some(other) = arg_opt(fcinfo, 1) else {
-                (*fcinfo).isnull = raw_arg(fcinfo, 0).isnull;
+                fcinfo.set_null(raw_arg(fcinfo, 0).isnull);
                 return raw_arg(fcinfo, 0).value;
             };
             guarded(|| {

@@ -5,8 +5,9 @@
 //! the order of arrival. Rows with a NULL time, a NULL number or NaN do not count; infinite times are refused.
 use super::aggregate::{context, place, Reader, Writer};
 use super::errors::{invalid, raise, Code};
-use super::fcinfo::{arg, arg_opt, guarded, raw_arg, sql_function, Fcinfo};
-use pgrx::pg_sys::{self, Datum, MemoryContext};
+use crate::pg::fcinfo::{arg, arg_opt, guarded, raw_arg, sql_function, Fcinfo};
+use crate::pg::memory::{self, Context};
+use crate::pg::Datum;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
@@ -47,11 +48,9 @@ pub struct Points {
 impl Points {
     /// # Safety
     /// `context` is valid; must run inside a guarded entry point.
-    unsafe fn new(context: MemoryContext, parameters: Parameters, capacity: usize) -> Points {
+    unsafe fn new(context: Context, parameters: Parameters, capacity: usize) -> Points {
         // SAFETY: the caller's promise.
-        let points = unsafe {
-            pg_sys::MemoryContextAllocHuge(context, capacity * size_of::<Point>()).cast()
-        };
+        let points = unsafe { context.alloc_huge(capacity * size_of::<Point>()).cast() };
         Points {
             parameters,
             points,
@@ -67,9 +66,8 @@ impl Points {
         if self.capacity - self.len < more {
             self.capacity = (self.capacity * 2).max(self.len + more);
             // SAFETY: allocated by `new` or by this.
-            self.points = unsafe {
-                pg_sys::repalloc_huge(self.points.cast(), self.capacity * size_of::<Point>()).cast()
-            };
+            self.points =
+                unsafe { memory::resize_huge(self.points, self.capacity * size_of::<Point>()) };
         }
     }
 
@@ -132,7 +130,7 @@ pub unsafe fn transition(
             value: f64::from_bits(value.value.value() as u64),
         };
         if time.isnull || value.isnull || point.value.is_nan() {
-            (*fcinfo).isnull = state.isnull;
+            fcinfo.set_null(state.isnull);
             return state.value;
         }
         if !state.isnull && !super::bucket::is_infinite(point.time) {
@@ -243,7 +241,7 @@ sql_function! {
         // SAFETY: declared (internal, internal) for an aggregate.
         unsafe {
             let Some(other) = arg_opt(fcinfo, 1) else {
-                (*fcinfo).isnull = raw_arg(fcinfo, 0).isnull;
+                fcinfo.set_null(raw_arg(fcinfo, 0).isnull);
                 return raw_arg(fcinfo, 0).value;
             };
             guarded(|| {
@@ -299,7 +297,7 @@ sql_function! {
                     (1, start, end) => Parameters::Range(start, end),
                     (_, number, _) => Parameters::Number(number),
                 };
-                let context = pg_sys::CurrentMemoryContext;
+                let context = memory::current();
                 let len = input.rest().len() / size_of::<Point>();
                 let mut points = Points::new(context, parameters, len.max(1));
                 for _ in 0..len {

@@ -3,11 +3,11 @@
 //! A row says that from its time on the state is this one; it lasts until the next row. The last state has no duration yet. Of
 //! several states at one time the greatest (by bytes) counts.
 use super::aggregate::{context, Reader, Writer};
-use super::composite::{array, result_row, text};
 use super::errors::invalid;
-use super::fcinfo::{arg, arg_opt, guarded, null, raw_arg, sql_function, text_bytes, Fcinfo};
-use crate::pg::memory::own;
-use pgrx::pg_sys::{self, Datum};
+use crate::pg::composite::{interval_array, result_row, text, text_array};
+use crate::pg::fcinfo::{arg, arg_opt, guarded, null, raw_arg, sql_function, text_bytes, Fcinfo};
+use crate::pg::memory::{self, own};
+use crate::pg::{Datum, Interval};
 use std::collections::HashMap;
 
 #[derive(Default)]
@@ -89,7 +89,7 @@ sql_function! {
         // SAFETY: declared (internal, timestamptz, text) for an aggregate.
         unsafe {
             let (Some(time), Some(name)) = (arg_opt(fcinfo, 1), arg_opt(fcinfo, 2)) else {
-                (*fcinfo).isnull = raw_arg(fcinfo, 0).isnull;
+                fcinfo.set_null(raw_arg(fcinfo, 0).isnull);
                 return raw_arg(fcinfo, 0).value;
             };
             guarded(|| {
@@ -111,7 +111,7 @@ sql_function! {
         // SAFETY: declared (internal, internal) for an aggregate.
         unsafe {
             let Some(other) = arg_opt(fcinfo, 1) else {
-                (*fcinfo).isnull = raw_arg(fcinfo, 0).isnull;
+                fcinfo.set_null(raw_arg(fcinfo, 0).isnull);
                 return raw_arg(fcinfo, 0).value;
             };
             guarded(|| {
@@ -160,7 +160,7 @@ sql_function! {
                     let change = (input.i64(), input.u32());
                     states.changes.push(change);
                 }
-                Datum::from(own(pg_sys::CurrentMemoryContext, states))
+                Datum::from(own(memory::current(), states))
             }
         })
     }
@@ -177,13 +177,12 @@ sql_function! {
                 let timeline = states.timeline();
                 let durations = states.durations(&timeline);
                 let names: Vec<Datum> = durations.iter().filter_map(|(name, _)| text(name)).collect();
-                let mut intervals: Vec<pg_sys::Interval> =
-                    durations.iter().map(|(_, us)| pg_sys::Interval { time: *us, day: 0, month: 0 }).collect();
-                let intervals: Vec<Datum> = intervals.iter_mut().map(|interval| Datum::from(interval as *mut pg_sys::Interval)).collect();
+                let intervals: Vec<Interval> =
+                    durations.iter().map(|(_, us)| Interval { time: *us, day: 0, month: 0 }).collect();
                 let (first, last) = (timeline[0], timeline[timeline.len() - 1]);
                 result_row(fcinfo, &[
-                    Some(array(names, pg_sys::TEXTOID, -1, pg_sys::TYPALIGN_INT)),
-                    Some(array(intervals, pg_sys::INTERVALOID, size_of::<pg_sys::Interval>() as i32, pg_sys::TYPALIGN_DOUBLE)),
+                    Some(text_array(names)),
+                    Some(interval_array(intervals)),
                     Some(Datum::from(first.0)),
                     Some(Datum::from(last.0)),
                     text(&states.names[last.1 as usize]),

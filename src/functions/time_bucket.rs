@@ -4,9 +4,13 @@
 //! session's time zone and the function is IMMUTABLE. The common forms allocate nothing and call nothing.
 use super::bucket::{self, bucket, bucket_date, date_in_range, shift, BucketError, Width, DAY_US};
 use super::errors::{invalid, raise, Code};
-use super::fcinfo::{arg, arg_opt, guarded, interval_arg, null, sql_function, text_bytes, Fcinfo};
 use super::timezone::Zone;
-use pgrx::pg_sys::{self, Datum};
+use crate::pg::fcinfo::{
+    arg, arg_opt, guarded, interval_arg, null, sql_function, text_bytes, Fcinfo,
+};
+use crate::pg::fcinfo::{is_one_of, Function};
+use crate::pg::memory;
+use crate::pg::{Datum, Interval, Oid};
 
 /// Raises the error that users see.
 #[cold]
@@ -102,7 +106,7 @@ sql_function! {
     fn varve_time_bucket_date(fcinfo) {
         // SAFETY: declared STRICT with these argument types; the origin is there if nargs says so.
         unsafe {
-            let origin = ((*fcinfo).nargs > 2).then(|| arg(fcinfo, 2).value() as i32);
+            let origin = (fcinfo.arguments() > 2).then(|| arg(fcinfo, 2).value() as i32);
             date(fcinfo, origin)
         }
     }
@@ -168,7 +172,7 @@ sql_function! {
 pub unsafe fn bucket_in_cached_zone(
     fcinfo: Fcinfo,
     origin: Option<i64>,
-    offset: Option<&pg_sys::Interval>,
+    offset: Option<&Interval>,
 ) -> Datum {
     // SAFETY: the caller's promise.
     unsafe {
@@ -182,10 +186,10 @@ pub unsafe fn bucket_in_cached_zone(
 
 fn in_zone(
     zone: &mut Zone,
-    width: &pg_sys::Interval,
+    width: &Interval,
     us: i64,
     origin: Option<i64>,
-    offset: Option<&pg_sys::Interval>,
+    offset: Option<&Interval>,
 ) -> Result<i64, BucketError> {
     let width = Width::of(width)?;
     let origin = match origin {
@@ -221,27 +225,25 @@ unsafe fn cached_zone<'a>(fcinfo: Fcinfo, name: Datum) -> &'a mut Zone {
     // SAFETY: the caller's promise. fn_extra is ours alone, and what it points to lives in fn_mcxt, as long as flinfo.
     unsafe {
         let name = text_bytes(name);
-        let flinfo = &mut *(*fcinfo).flinfo;
-        if !flinfo.fn_extra.is_null() {
-            let cached = &mut *flinfo.fn_extra.cast::<CachedZone>();
+        let kept = fcinfo.kept().cast::<CachedZone>();
+        if !kept.is_null() {
+            let cached = &mut *kept;
             if std::slice::from_raw_parts(cached.name, cached.name_len) == name {
                 return &mut cached.zone;
             }
-            pg_sys::pfree(cached.name.cast());
-            pg_sys::pfree(flinfo.fn_extra);
-            flinfo.fn_extra = std::ptr::null_mut();
+            memory::free(cached.name);
+            memory::free(kept);
+            fcinfo.keep(std::ptr::null_mut());
         }
         let zone = Zone::find(name);
-        let copy = pg_sys::MemoryContextAlloc(flinfo.fn_mcxt, name.len().max(1)).cast::<u8>();
+        let copy = fcinfo.memory().alloc(name.len().max(1));
         std::ptr::copy_nonoverlapping(name.as_ptr(), copy, name.len());
-        let cached = pg_sys::MemoryContextAlloc(flinfo.fn_mcxt, size_of::<CachedZone>())
-            .cast::<CachedZone>();
-        cached.write(CachedZone {
+        let cached = fcinfo.memory().place(CachedZone {
             zone,
             name_len: name.len(),
             name: copy,
         });
-        flinfo.fn_extra = cached.cast();
+        fcinfo.keep(cached.cast());
         &mut (*cached).zone
     }
 }
@@ -276,7 +278,7 @@ pub fn integer(width: i64, value: i64, offset: i64, min: i64) -> Datum {
 unsafe fn offset_arg(fcinfo: Fcinfo) -> Datum {
     // SAFETY: nargs tells whether the argument is there.
     unsafe {
-        if (*fcinfo).nargs > 2 {
+        if fcinfo.arguments() > 2 {
             arg(fcinfo, 2)
         } else {
             Datum::from(0usize)
@@ -314,18 +316,9 @@ sql_function! {
     }
 }
 
-/// Is this one of the functions above?
-///
-/// # Safety
-/// `function` must be the OID of a function; must run inside a guarded entry point.
-pub unsafe fn is_time_bucket(function: pg_sys::Oid) -> bool {
-    if function.to_u32() < pg_sys::FirstNormalObjectId {
-        return false;
-    }
-    let mut found = pg_sys::FmgrInfo::default();
-    // SAFETY: the caller's promise.
-    unsafe { pg_sys::fmgr_info(function, &mut found) };
-    let known: [unsafe extern "C-unwind" fn(Fcinfo) -> Datum; 9] = [
+/// Is this one of the functions above? Within a guarded entry point.
+pub fn is_time_bucket(function: Oid) -> bool {
+    let known: [Function; 9] = [
         varve_time_bucket,
         varve_time_bucket_origin,
         varve_time_bucket_offset,
@@ -336,7 +329,5 @@ pub unsafe fn is_time_bucket(function: pg_sys::Oid) -> bool {
         varve_time_bucket_int4,
         varve_time_bucket_int8,
     ];
-    found
-        .fn_addr
-        .is_some_and(|address| known.iter().any(|f| *f as usize == address as usize))
+    is_one_of(function, &known)
 }

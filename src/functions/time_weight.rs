@@ -2,12 +2,12 @@
 //!
 //! LOCF: a value holds until the next one. Linear: the value moves on the straight line between two. Of several values at one
 //! time the greatest counts.
-use super::composite::{float, result_row, text};
 use super::errors::{invalid, raise, Code};
-use super::fcinfo::{
+use super::points::{state, transition, Parameters, Point};
+use crate::pg::composite::{float, result_row, text};
+use crate::pg::fcinfo::{
     arg_opt, guarded, null, plain_text_bytes, raw_arg, sql_function, text_bytes, Fcinfo,
 };
-use super::points::{state, transition, Parameters, Point};
 use crate::pg::Datum;
 
 const LOCF: i64 = 0;

@@ -10,8 +10,7 @@
 //! A bucket never starts after t, and a bucket's start is its own bucket.
 use super::bucket::{self, BucketError, Width, DAY_US};
 use super::errors::invalid;
-use pgrx::pg_sys;
-use std::ffi::CString;
+use crate::pg::time_zone::TimeZone;
 
 const SECOND_US: i64 = 1_000_000;
 /// Seconds from the Unix epoch to 2000-01-01.
@@ -31,7 +30,7 @@ struct Regime {
 
 /// A time zone, with the stretch of time that was looked at last and the bucket that was computed last.
 pub struct Zone {
-    tz: *mut pg_sys::pg_tz,
+    tz: TimeZone,
     regime: Regime,
     last: Option<Last>,
 }
@@ -62,14 +61,7 @@ impl Zone {
                 hint,
             )
         };
-        let Ok(name_c) = CString::new(name) else {
-            unknown()
-        };
-        // SAFETY: a NUL-terminated name; zones live as long as the process.
-        let tz = unsafe { zone_by_name(&name_c) };
-        if tz.is_null() {
-            unknown();
-        }
+        let tz = TimeZone::find(name).unwrap_or_else(|| unknown());
         Zone {
             tz,
             regime: Regime {
@@ -85,27 +77,11 @@ impl Zone {
         if self.regime.from <= us && us < self.regime.until {
             return self.regime;
         }
-        let (mut before_off, mut before_dst, mut after_off, mut after_dst) = (0, 0, 0, 0);
-        let mut boundary: pg_sys::pg_time_t = 0;
-        let at: pg_sys::pg_time_t = us.div_euclid(SECOND_US) + EPOCH_SHIFT_S;
-        // SAFETY: all pointers are to locals, the zone is valid.
-        let found = unsafe {
-            pg_sys::pg_next_dst_boundary(
-                &at,
-                &mut before_off,
-                &mut before_dst,
-                &mut boundary,
-                &mut after_off,
-                &mut after_dst,
-                self.tz,
-            )
-        };
-        let until = if found > 0 {
-            (boundary - EPOCH_SHIFT_S).saturating_mul(SECOND_US)
-        } else {
-            i64::MAX
-        };
-        let offset = before_off * SECOND_US;
+        let (offset, changed) = self.tz.offset_at(us.div_euclid(SECOND_US) + EPOCH_SHIFT_S);
+        let until = changed.map_or(i64::MAX, |at| {
+            (at - EPOCH_SHIFT_S).saturating_mul(SECOND_US)
+        });
+        let offset = offset * SECOND_US;
         let mut from = us.div_euclid(SECOND_US).saturating_mul(SECOND_US);
         if self.regime.until == until && self.regime.offset == offset {
             from = from.min(self.regime.from);
@@ -242,34 +218,6 @@ impl Zone {
                 }
                 next = before;
             }
-        }
-    }
-}
-
-/// A zone by abbreviation, offset or name, as AT TIME ZONE finds it; null when there is none.
-///
-/// # Safety
-/// Calls into PostgreSQL; must run inside a guarded entry point.
-pub unsafe fn zone_by_name(name: &CString) -> *mut pg_sys::pg_tz {
-    let mut lower: Vec<u8> = name.as_bytes().to_ascii_lowercase();
-    lower.push(0);
-    let (mut offset, mut tz) = (0, std::ptr::null_mut());
-    // SAFETY: NUL-terminated strings and pointers to locals.
-    unsafe {
-        #[cfg(feature = "pg15")]
-        let kind = pg_sys::DecodeTimezoneAbbrev(0, lower.as_mut_ptr().cast(), &mut offset, &mut tz);
-        #[cfg(feature = "pg17")]
-        let kind = {
-            let (mut kind, mut extra) = (0, pg_sys::DateTimeErrorExtra::default());
-            let token = lower.as_mut_ptr().cast();
-            pg_sys::DecodeTimezoneAbbrev(0, token, &mut kind, &mut offset, &mut tz, &mut extra);
-            kind
-        };
-        match kind as u32 {
-            // An abbreviation's offset counts eastward, pg_tzset_offset's westward, as in POSIX.
-            pg_sys::TZ | pg_sys::DTZ => pg_sys::pg_tzset_offset(-i64::from(offset)),
-            pg_sys::DYNTZ => tz,
-            _ => pg_sys::pg_tzset(name.as_ptr()),
         }
     }
 }

@@ -12,9 +12,9 @@ use crate::chunk::write::{self, Target};
 use crate::guc;
 use crate::ingest::crowd;
 use crate::ingest::fresh;
-use crate::ingest::ordinary::OrdinaryIndexes;
 use crate::pg::error::{self, Code};
 use crate::pg::lock_mode::LockMode;
+use crate::pg::plain_entries::OrdinaryIndexes;
 use crate::pg::relation::{Open, Table};
 use crate::pg::replication;
 use crate::pg::snapshot::Snapshot;
@@ -379,7 +379,7 @@ fn write_tail(
     // SAFETY: the table is open for writing; values are of its columns.
     unsafe {
         let descriptor = target.table.descriptor();
-        let ordinary = OrdinaryIndexes::open(target.table);
+        let ordinary = OrdinaryIndexes::open(target.table, layout::is_ordinary);
         let columns: Vec<Datums> = rows
             .columns
             .iter()

@@ -8,15 +8,15 @@ use crate::chunk::index_entries;
 use crate::chunk::row_set::{Order, RowSet};
 use crate::guc;
 use crate::pg::error;
-use crate::pg::nbtree::EntryScan;
-use crate::pg::page::PageCursor;
+use crate::pg::nbtree::{strategy, EntryScan};
+use crate::pg::page::{PageCursor, TupleState};
 use crate::pg::relation::{Index, Table};
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
+use crate::pg::TransactionId;
 use crate::series_index::probe;
 use crate::series_index::section;
-use pgrx::pg_sys;
 use varve_columns::tuple::header::{self, StorageTuple, FLAG_TOMBSTONE};
 
 /// A batch of so many rows makes full chunks, of which there are never too many.
@@ -64,7 +64,7 @@ fn has_fresh(table: Table<'_>, index: Index<'_>, first: Option<&Datums>, most: u
     unsafe {
         let mut keys = section::all_null(index);
         if let Some((value, false)) = first {
-            keys[0] = probe::condition(index, 0, pg_sys::BTEqualStrategyNumber, value);
+            keys[0] = probe::condition(index, 0, strategy::EQUAL, value);
         }
         let any = Snapshot::any();
         let mut entries = EntryScan::begin(index, any, keys.len());
@@ -80,44 +80,34 @@ fn has_fresh(table: Table<'_>, index: Index<'_>, first: Option<&Datums>, most: u
         if headers.len() < most || headers.len() == MOST_ENTRIES {
             return headers.len() >= most;
         }
-        let horizon = pg_sys::GetOldestNonRemovableTransactionId(table.as_ptr());
+        let horizon = table.horizon();
         let blocks = table.blocks();
         let mut cursor = PageCursor::new(table);
         let mut fresh = headers
             .into_iter()
-            .filter(|&at| is_fresh(table, &mut cursor, at, blocks, horizon));
+            .filter(|&at| is_fresh(&mut cursor, at, blocks, horizon));
         most == 0 || fresh.nth(most - 1).is_some()
     }
 }
 
 /// Is the header at `at` that of a fresh chunk, of a transaction in progress too, that waits for compact?
-unsafe fn is_fresh(
-    table: Table<'_>,
-    cursor: &mut PageCursor,
-    at: Tid,
-    blocks: u32,
-    horizon: pg_sys::TransactionId,
-) -> bool {
+unsafe fn is_fresh(cursor: &mut PageCursor, at: Tid, blocks: u32, horizon: TransactionId) -> bool {
     // SAFETY: the caller's contract; the page is pinned and locked.
     unsafe {
         let Some(item) = cursor.tuple(at, blocks) else {
             return false;
         };
-        let buffer = cursor.buffer();
-        cursor.locked(|_| {
+        cursor.locked(|page| {
             let body = tuple::body(item.header, item.len);
             let Ok(StorageTuple::Header(header)) = header::decode(body) else {
                 return false;
             };
-            let mut found = item.to_heap_tuple(table.oid());
-            let state = pg_sys::HeapTupleSatisfiesVacuum(&mut found, horizon, buffer);
+            let state = cursor.state_of(page, item, horizon);
             header.level == 0
                 && !header.has(FLAG_TOMBSTONE)
                 && matches!(
                     state,
-                    pg_sys::HTSV_Result::HEAPTUPLE_LIVE
-                        | pg_sys::HTSV_Result::HEAPTUPLE_INSERT_IN_PROGRESS
-                        | pg_sys::HTSV_Result::HEAPTUPLE_DELETE_IN_PROGRESS
+                    TupleState::Live | TupleState::Coming | TupleState::Going
                 )
         })
     }

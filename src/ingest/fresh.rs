@@ -7,17 +7,17 @@ use crate::catalog::access_method;
 use crate::catalog::auto_index_columns;
 use crate::catalog::layout::{self, Layout};
 use crate::guc;
+use crate::pg::heap;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::{Open, OpenIndex, Table};
 use crate::pg::replication;
-use pgrx::pg_sys;
+use crate::pg::InvalidOid;
 
 /// May rows that core inserts into `table` with these options be collected, though neither the executor nor COPY brings them?
 pub fn accepts(table: Table<'_>, options: i32) -> bool {
     let class = table.class();
-    let is_of_rows =
-        [pg_sys::RELKIND_RELATION, pg_sys::RELKIND_MATVIEW].contains(&(class.relkind as u8));
-    let is_new = options & pg_sys::HEAP_INSERT_SKIP_FSM as i32 != 0
+    let is_of_rows = table.kind().has_rows();
+    let is_new = heap::fills_new_pages(options)
         && table.is_created_here()
         && !class.relhasindex
         && is_of_rows
@@ -62,13 +62,13 @@ pub fn layout_for(table: Table<'_>) -> Layout {
 
 /// Does logical replication read the rows? Those of a rewrite it has read before.
 pub fn is_streamed(table: Table<'_>) -> bool {
-    table.class().relrewrite == pg_sys::InvalidOid && replication::is_streamed(table)
+    table.class().relrewrite == InvalidOid && replication::is_streamed(table)
 }
 
 /// The table whose place this one is to take.
 fn original(table: Table<'_>) -> Option<Open> {
     let oid = table.class().relrewrite;
-    (oid != pg_sys::InvalidOid).then(|| Open::table(oid, LockMode::AccessShare))
+    (oid != InvalidOid).then(|| Open::table(oid, LockMode::AccessShare))
 }
 
 /// Will the keys of a table, which are built when it has been filled, be found in chunks: by a series index that is there, or that
@@ -89,7 +89,6 @@ fn keys_allow(table: Table<'_>) -> bool {
 
 /// Will the table's indexes bring series indexes when the statement ends, because only then it is a varve table?
 fn becomes_varve(table: Table<'_>) -> bool {
-    const REPLICA: i32 = pg_sys::SESSION_REPLICATION_ROLE_REPLICA as i32;
-    // SAFETY: the table is open. In the role of a replica event triggers do not fire.
-    unsafe { !access_method::is_varve(table) && pg_sys::SessionReplicationRole != REPLICA }
+    // In the role of a replica event triggers do not fire.
+    !access_method::is_varve(table) && !replication::is_role_replica()
 }

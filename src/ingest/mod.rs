@@ -3,4 +3,3 @@
 pub mod batch;
 pub mod crowd;
 pub mod fresh;
-pub mod ordinary;

@@ -21,27 +21,123 @@ unsafe extern "C-unwind" fn drop_value<T>(arg: *mut core::ffi::c_void) {
     }
 }
 
+/// A memory context. What takes memory from it is unsafe: the context must be there still.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Context(pg_sys::MemoryContext);
+
+impl From<pg_sys::MemoryContext> for Context {
+    #[inline]
+    fn from(context: pg_sys::MemoryContext) -> Context {
+        Context(context)
+    }
+}
+
+impl Context {
+    /// For PostgreSQL's functions.
+    #[inline]
+    pub fn as_ptr(self) -> pg_sys::MemoryContext {
+        self.0
+    }
+
+    /// # Safety
+    /// The context must be live; within a guarded entry point.
+    pub unsafe fn alloc(self, bytes: usize) -> *mut u8 {
+        // SAFETY: by contract; palloc aligns for every type.
+        unsafe { pg_sys::MemoryContextAlloc(self.0, bytes).cast() }
+    }
+
+    /// Zeroes.
+    ///
+    /// # Safety
+    /// As `alloc`.
+    pub unsafe fn alloc_zeroed(self, bytes: usize) -> *mut u8 {
+        // SAFETY: by contract.
+        unsafe { pg_sys::MemoryContextAllocZero(self.0, bytes).cast() }
+    }
+
+    /// May be more than a gigabyte.
+    ///
+    /// # Safety
+    /// As `alloc`.
+    pub unsafe fn alloc_huge(self, bytes: usize) -> *mut u8 {
+        // SAFETY: by contract.
+        unsafe { pg_sys::MemoryContextAllocHuge(self.0, bytes).cast() }
+    }
+
+    /// A value that needs no drop.
+    ///
+    /// # Safety
+    /// As `alloc`.
+    pub unsafe fn place<T>(self, value: T) -> *mut T {
+        const { assert!(!core::mem::needs_drop::<T>()) }
+        // SAFETY: by contract: a fresh allocation of the right size.
+        unsafe {
+            let place = self.alloc(core::mem::size_of::<T>()).cast::<T>();
+            place.write(value);
+            place
+        }
+    }
+}
+
+/// More memory, or less, for what was allocated; it may move, and be more than a gigabyte.
+///
+/// # Safety
+/// `memory` must be allocated, in a live context; within a guarded entry point.
+pub unsafe fn resize_huge<T>(memory: *mut T, bytes: usize) -> *mut T {
+    // SAFETY: by contract.
+    unsafe { pg_sys::repalloc_huge(memory.cast(), bytes).cast() }
+}
+
+/// # Safety
+/// As `resize_huge`; nobody refers to it any more.
+pub unsafe fn free<T>(memory: *mut T) {
+    // SAFETY: by contract.
+    unsafe { pg_sys::pfree(memory.cast()) }
+}
+
 /// The context that PostgreSQL's functions take memory from.
 #[inline]
-pub fn current() -> pg_sys::MemoryContext {
+pub fn current() -> Context {
     // SAFETY: reads a variable of this process.
-    unsafe { pg_sys::CurrentMemoryContext }
+    Context(unsafe { pg_sys::CurrentMemoryContext })
+}
+
+/// Calls `tell` with `argument` when the context is reset or deleted.
+///
+/// # Safety
+/// The context must be live; `tell` may not raise.
+pub unsafe fn at_end(
+    context: Context,
+    tell: unsafe extern "C-unwind" fn(*mut core::ffi::c_void),
+    argument: *mut core::ffi::c_void,
+) {
+    // SAFETY: by contract; the callback record lives in the context itself, as core requires.
+    unsafe {
+        let size = core::mem::size_of::<pg_sys::MemoryContextCallback>();
+        let callback: *mut pg_sys::MemoryContextCallback = context.alloc_zeroed(size).cast();
+        (*callback).func = Some(tell);
+        (*callback).arg = argument;
+        pg_sys::MemoryContextRegisterResetCallback(context.0, callback);
+    }
 }
 
 /// Moves `value` to the heap and ties it to `context`: it is dropped when the context is reset or deleted.
 ///
 /// # Safety
 /// `context` must be a live memory context; the returned pointer dies with it.
-pub unsafe fn own<T>(context: pg_sys::MemoryContext, value: T) -> *mut T {
+pub unsafe fn own<T>(context: impl Into<Context>, value: T) -> *mut T {
+    let context = context.into();
     // SAFETY: the callback record lives in the context itself, as core requires.
     unsafe {
-        let owned: *mut Owned<T> =
-            pg_sys::MemoryContextAllocZero(context, core::mem::size_of::<Owned<T>>()).cast();
+        let owned: *mut Owned<T> = context
+            .alloc_zeroed(core::mem::size_of::<Owned<T>>())
+            .cast();
         let value = Box::into_raw(Box::new(value));
         (*owned).value = value;
         (*owned).callback.func = Some(drop_value::<T>);
         (*owned).callback.arg = owned.cast();
-        pg_sys::MemoryContextRegisterResetCallback(context, &mut (*owned).callback);
+        pg_sys::MemoryContextRegisterResetCallback(context.0, &mut (*owned).callback);
         value
     }
 }
@@ -70,10 +166,10 @@ pub unsafe fn small(
 ///
 /// # Safety
 /// `context` must be live throughout.
-pub unsafe fn within<R>(context: pg_sys::MemoryContext, body: impl FnOnce() -> R) -> R {
+pub unsafe fn within<R>(context: impl Into<Context>, body: impl FnOnce() -> R) -> R {
     // SAFETY: by contract; an error abandons the context that was current.
     unsafe {
-        let old = pg_sys::MemoryContextSwitchTo(context);
+        let old = pg_sys::MemoryContextSwitchTo(context.into().0);
         let result = body();
         pg_sys::MemoryContextSwitchTo(old);
         result

@@ -5,6 +5,7 @@ pub mod activity;
 pub mod background;
 pub mod bare;
 pub mod citus;
+pub mod composite;
 pub mod constraint;
 pub mod custom_scan;
 pub mod departure;
@@ -12,6 +13,7 @@ pub mod descriptor;
 pub mod error;
 pub mod event_trigger;
 pub mod executor;
+pub mod fcinfo;
 pub mod file_end;
 pub mod free_space;
 pub mod heap;
@@ -21,6 +23,7 @@ pub mod leaves;
 pub mod lock_mode;
 pub mod lock_tags;
 pub mod memory;
+pub mod names;
 pub mod nbtree;
 pub mod news;
 pub mod node;
@@ -28,24 +31,28 @@ pub mod owner;
 pub mod page;
 pub mod page_patch;
 pub mod places;
+pub mod plain_entries;
 pub mod plan_functions;
 pub mod relation;
 pub mod replication;
+pub mod rights;
 pub mod rounds;
 pub mod snapshot;
 pub mod sql;
 pub mod tid;
+pub mod time_zone;
 pub mod transaction;
 pub mod tuple;
 pub mod types;
 pub mod unbound;
 pub mod vacuum;
+pub mod value_layout;
 pub mod varlena;
 pub mod visibility_map;
 pub mod wake;
 
-/// Values without any pointer that this code follows: safe as they are.
+/// Values without any pointer that this code follows: safe as they are (0026 says which leave `pg` so).
 pub use pgrx::pg_sys::{
-    Buffer, CommandId, Datum, FormData_pg_attribute, InvalidOid, Oid, SubTransactionId, TM_Result,
-    TransactionId, BLCKSZ,
+    Buffer, CommandId, Datum, FormData_pg_attribute, Interval, InvalidOid, ItemPointerData,
+    NullableDatum, Oid, SubTransactionId, TM_Result, TransactionId, BLCKSZ,
 };

@@ -9,6 +9,13 @@ use super::tid::{self, Tid};
 use super::varlena;
 use pgrx::pg_sys;
 
+/// What the operators of a btree's class mean.
+pub mod strategy {
+    use pgrx::pg_sys;
+
+    pub const EQUAL: u32 = pg_sys::BTEqualStrategyNumber;
+}
+
 mod core {
     pub use crate::pg::unbound::{btendscan, btgettuple, btinsert, btrescan, index_deform_tuple};
     use pgrx::pg_sys::*;

@@ -27,6 +27,22 @@ pub fn as_owner<R>(owner: pg_sys::Oid, body: impl FnOnce() -> R) -> R {
     }
 }
 
+/// Runs `body` as the owner of a table, who may not change what outlasts it, nor the role. An error that leaves `body` ends the
+/// transaction, and that puts the role back.
+pub fn locally_as<R>(owner: pg_sys::Oid, body: impl FnOnce() -> R) -> R {
+    const RESTRICTED: u32 =
+        pg_sys::SECURITY_RESTRICTED_OPERATION | pg_sys::SECURITY_LOCAL_USERID_CHANGE;
+    // SAFETY: inside a transaction.
+    unsafe {
+        let (mut user, mut context) = (pg_sys::InvalidOid, 0);
+        pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
+        pg_sys::SetUserIdAndSecContext(owner, context | RESTRICTED as i32);
+        let result = body();
+        pg_sys::SetUserIdAndSecContext(user, context);
+        result
+    }
+}
+
 /// Sets a parameter for as long as `as_owner` runs.
 ///
 /// # Safety

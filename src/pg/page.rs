@@ -31,6 +31,21 @@ impl PageTuple {
     }
 }
 
+/// What VACUUM takes a tuple for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum TupleState {
+    /// Its writer has committed, and nobody has deleted it.
+    Live,
+    /// Its writer is in progress.
+    Coming,
+    /// Who deletes it is in progress.
+    Going,
+    /// It is deleted, and somebody may still see it.
+    RecentlyDead,
+    /// It was never there, or nobody can see it.
+    Dead,
+}
+
 /// Keeps at most one page of `relation` pinned; moving to another page releases it.
 pub struct PageCursor<'a> {
     relation: Relation<'a>,
@@ -108,6 +123,29 @@ impl<'a> PageCursor<'a> {
         unsafe {
             let horizon = pg_sys::GlobalVisTestFor(self.relation.as_ptr());
             pg_sys::HeapTupleIsSurelyDead(&mut found, horizon)
+        }
+    }
+
+    /// What VACUUM would take a tuple for, of which transactions from `horizon` on may still see what it was. Notes on the tuple what became
+    /// of its transactions, where that is known.
+    ///
+    /// # Safety
+    /// The tuple must be on the page that the cursor has locked.
+    pub unsafe fn state_of(
+        &self,
+        _locked: &Page,
+        item: PageTuple,
+        horizon: pg_sys::TransactionId,
+    ) -> TupleState {
+        use pg_sys::HTSV_Result::*;
+        let mut found = item.to_heap_tuple(self.relation.oid());
+        // SAFETY: by contract.
+        match unsafe { pg_sys::HeapTupleSatisfiesVacuum(&mut found, horizon, self.buffer) } {
+            HEAPTUPLE_LIVE => TupleState::Live,
+            HEAPTUPLE_INSERT_IN_PROGRESS => TupleState::Coming,
+            HEAPTUPLE_DELETE_IN_PROGRESS => TupleState::Going,
+            HEAPTUPLE_RECENTLY_DEAD => TupleState::RecentlyDead,
+            _ => TupleState::Dead,
         }
     }
 

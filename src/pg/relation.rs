@@ -302,6 +302,23 @@ impl<'a> Relation<'a> {
         self.class().relowner
     }
 
+    #[inline]
+    pub fn kind(self) -> Kind {
+        Kind::of(self.class().relkind)
+    }
+
+    /// Is it a temporary relation of another session?
+    pub fn is_of_other_session(self) -> bool {
+        // SAFETY: compares a number with what this process knows.
+        self.is_temporary()
+            && unsafe { !pg_sys::isTempOrTempToastNamespace(self.class().relnamespace) }
+    }
+
+    /// Is it a permanent relation, and neither unlogged nor temporary?
+    pub fn is_permanent(self) -> bool {
+        self.class().relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT
+    }
+
     /// Is it a temporary relation?
     pub fn is_temporary(self) -> bool {
         self.class().relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP
@@ -346,6 +363,12 @@ impl<'a> Table<'a> {
     /// The partitioned tables above it, nearest first.
     pub fn partition_ancestors(self) -> Vec<pg_sys::Oid> {
         ancestors_of(self.oid())
+    }
+
+    /// Raises an error where the session has the table open elsewhere, or is still to fire triggers of it.
+    pub fn check_unused(self, command: &'static CStr) {
+        // SAFETY: the table is open.
+        unsafe { pg_sys::CheckTableNotInUse(self.as_ptr(), command.as_ptr()) }
     }
 
     /// Raises a serialization failure where a change of the table closes a dangerous structure with serializable readers of it.
@@ -456,6 +479,22 @@ pub fn attribute_name(attribute: &pg_sys::FormData_pg_attribute) -> String {
     }
 }
 
+/// The name of a column, as SQL.
+pub fn quoted_attribute_name(attribute: &pg_sys::FormData_pg_attribute) -> String {
+    // SAFETY: attname is NUL-terminated, and so is the result.
+    unsafe {
+        let quoted = pg_sys::quote_identifier(attribute.attname.data.as_ptr());
+        CStr::from_ptr(quoted).to_string_lossy().into_owned()
+    }
+}
+
+/// Has all sessions read anew what they know of a relation, when this transaction commits, and this one at its next command. It raises an
+/// error where there is no such relation.
+pub fn invalidate(relation: pg_sys::Oid) {
+    // SAFETY: any OID.
+    unsafe { pg_sys::CacheInvalidateRelcacheByRelid(relation) }
+}
+
 /// OIDs of a pg_sys list of OIDs.
 ///
 /// # Safety
@@ -501,23 +540,55 @@ pub fn access_method(relation: pg_sys::Oid) -> Option<pg_sys::Oid> {
     }
 }
 
+/// What a relation is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Table,
+    MaterializedView,
+    Partitioned,
+    View,
+    Index,
+    Other,
+}
+
+impl Kind {
+    fn of(kind: core::ffi::c_char) -> Kind {
+        match kind as u8 {
+            pg_sys::RELKIND_RELATION => Kind::Table,
+            pg_sys::RELKIND_MATVIEW => Kind::MaterializedView,
+            pg_sys::RELKIND_PARTITIONED_TABLE => Kind::Partitioned,
+            pg_sys::RELKIND_VIEW => Kind::View,
+            pg_sys::RELKIND_INDEX => Kind::Index,
+            _ => Kind::Other,
+        }
+    }
+
+    /// Is it a table or a materialized view, and not one of partitions?
+    pub fn has_rows(self) -> bool {
+        matches!(self, Kind::Table | Kind::MaterializedView)
+    }
+}
+
+/// What a relation is; None where there is none of that OID.
+pub fn kind(relation: pg_sys::Oid) -> Option<Kind> {
+    // SAFETY: a syscache look-up, of any OID.
+    let kind = unsafe { pg_sys::get_rel_relkind(relation) };
+    (kind != 0).then(|| Kind::of(kind))
+}
+
 /// Is it a table or a materialized view, and not one of partitions?
 pub fn has_rows(relation: pg_sys::Oid) -> bool {
-    // SAFETY: a syscache look-up, of any OID.
-    let kind = unsafe { pg_sys::get_rel_relkind(relation) } as u8;
-    [pg_sys::RELKIND_RELATION, pg_sys::RELKIND_MATVIEW].contains(&kind)
+    kind(relation).is_some_and(Kind::has_rows)
 }
 
 /// Is it a view?
 pub fn is_view(relation: pg_sys::Oid) -> bool {
-    // SAFETY: a syscache look-up, of any OID.
-    unsafe { pg_sys::get_rel_relkind(relation) as u8 == pg_sys::RELKIND_VIEW }
+    kind(relation) == Some(Kind::View)
 }
 
 /// Is it a partitioned table?
 pub fn is_partitioned(relation: pg_sys::Oid) -> bool {
-    // SAFETY: a syscache look-up.
-    unsafe { pg_sys::get_rel_relkind(relation) as u8 == pg_sys::RELKIND_PARTITIONED_TABLE }
+    kind(relation) == Some(Kind::Partitioned)
 }
 
 /// Does the current user own the relation?

@@ -156,3 +156,10 @@ impl Drop for NoHotUpdate<'_> {
         }
     }
 }
+
+/// Does the session apply changes of another server, or act so?
+pub fn is_role_replica() -> bool {
+    const REPLICA: i32 = pg_sys::SESSION_REPLICATION_ROLE_REPLICA as i32;
+    // SAFETY: a setting of the server's.
+    unsafe { pg_sys::SessionReplicationRole == REPLICA }
+}

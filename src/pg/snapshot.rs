@@ -39,6 +39,18 @@ impl Drop for Registered {
     }
 }
 
+/// Runs `body` with a snapshot of this moment as the active one. An error that leaves `body` ends the (sub)transaction, and the snapshot
+/// with it.
+pub fn with_latest<R>(body: impl FnOnce(Snapshot<'_>) -> R) -> R {
+    // SAFETY: inside a transaction; what is pushed is active until it is popped.
+    unsafe {
+        pg_sys::PushActiveSnapshot(pg_sys::GetLatestSnapshot());
+        let result = body(Snapshot::active());
+        pg_sys::PopActiveSnapshot();
+        result
+    }
+}
+
 /// The place of a snapshot in memory, and its command. While a reader that keeps it runs, its snapshot is there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Stamp(usize, pg_sys::CommandId);

@@ -6,6 +6,7 @@ use super::bare;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::{Cell, RefCell};
+use std::ffi::CStr;
 use std::thread::LocalKey;
 
 /// A value that is empty when a transaction begins.
@@ -213,4 +214,27 @@ pub fn keeps_its_snapshot() -> bool {
 pub fn is_serializable() -> bool {
     // SAFETY: set when the transaction begins.
     unsafe { pg_sys::XactIsoLevel == pg_sys::XACT_SERIALIZABLE as i32 }
+}
+
+/// Raises an error on a standby.
+pub fn prevent_in_recovery(command: &'static CStr) {
+    // SAFETY: raises an error, or does nothing.
+    unsafe { pg_sys::PreventCommandDuringRecovery(command.as_ptr()) }
+}
+
+/// Raises an error in a transaction that is read only.
+pub fn prevent_if_read_only(command: &'static CStr) {
+    // SAFETY: raises an error, or does nothing.
+    unsafe { pg_sys::PreventCommandIfReadOnly(command.as_ptr()) }
+}
+
+/// What tells the transactions of this process from one another.
+pub fn local_id() -> u32 {
+    // SAFETY: a backend has an entry of its own.
+    unsafe {
+        #[cfg(feature = "pg15")]
+        return (*pg_sys::MyProc).lxid;
+        #[cfg(feature = "pg17")]
+        return (*pg_sys::MyProc).vxid.lxid;
+    }
 }

@@ -1,6 +1,37 @@
 //! Datums of variable length.
 
+use super::error::{raise, Code};
 use pgrx::pg_sys;
+
+/// palloc's limit.
+const MAX_ALLOC_BYTES: usize = 0x3fff_ffff;
+
+/// A bytea of these bytes, in the current memory context: the state of an aggregate.
+///
+/// # Safety
+/// Must run inside a guarded entry point.
+pub unsafe fn bytea(bytes: &[u8]) -> pg_sys::Datum {
+    let len = bytes.len() + pg_sys::VARHDRSZ;
+    if len > MAX_ALLOC_BYTES {
+        raise(
+            Code::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
+            "the state of an aggregate is too large to be sent to another process",
+            "",
+            "Use smaller groups, or SET max_parallel_workers_per_gather = 0.",
+        );
+    }
+    // SAFETY: a fresh allocation of header and bytes.
+    unsafe {
+        let varlena = pg_sys::palloc(len).cast::<pg_sys::varlena>();
+        pgrx::set_varsize_4b(varlena, len as i32);
+        core::ptr::copy_nonoverlapping(
+            bytes.as_ptr(),
+            varlena.cast::<u8>().add(pg_sys::VARHDRSZ),
+            bytes.len(),
+        );
+        pg_sys::Datum::from(varlena)
+    }
+}
 
 /// Body bytes of a variable-length datum: detoasted, without its length word; a C string with its NUL.
 ///

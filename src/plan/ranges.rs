@@ -6,11 +6,11 @@
 //! time when the library is loaded by the very query.
 use super::gapfill::buckets::{Buckets, TimeType};
 use crate::functions::bucket::{Width, DAY_US};
-use crate::functions::fcinfo::Fcinfo;
 use crate::functions::time_bucket::{
     varve_time_bucket, varve_time_bucket_date, varve_time_bucket_int2, varve_time_bucket_int4,
     varve_time_bucket_int8, varve_time_bucket_zone,
 };
+use crate::pg::fcinfo::Fcinfo;
 use crate::pg::node::{cast, items, list as node_list};
 use pgrx::pg_guard;
 use pgrx::pg_sys::{self, Datum, Node, NodeTag, Oid};

@@ -62,7 +62,7 @@ impl<'a> Verifier<'a> {
         let mut found = In::default();
         // SAFETY: by the contract of `run`; the quals have no arguments.
         unsafe {
-            let quals = Quals::new(index.rel(), &[], memory::current());
+            let quals = Quals::new(index.rel(), &[], memory::current().as_ptr());
             headers::in_range(self.table, index.rel(), self.snapshot, &quals, |place| {
                 match place {
                     headers::Place::Header(at) => drop(found.headers.insert(at)),

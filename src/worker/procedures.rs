@@ -3,12 +3,13 @@
 use super::definition::{self, Job, Kind};
 use super::{run, settings};
 use crate::functions::admin::subject;
-use crate::functions::fcinfo::{arg_opt, guarded, sql_function, Fcinfo};
 use crate::pg::error::{self, Code};
+use crate::pg::fcinfo::{arg_opt, guarded, sql_function, Fcinfo};
 use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::Open;
 use crate::pg::rounds::Rounds;
-use pgrx::pg_sys;
+use crate::pg::transaction;
+use crate::pg::{Datum, Oid};
 use std::ffi::CStr;
 
 sql_function! {
@@ -21,7 +22,7 @@ sql_function! {
                 let compaction = |job: &Job| job.kind == Kind::Compact;
                 run_all(table, c"varve.compact", compaction);
             }
-            pg_sys::Datum::from(0usize)
+            Datum::from(0usize)
         })
     }
 }
@@ -41,7 +42,7 @@ sql_function! {
                     );
                 }
             }
-            pg_sys::Datum::from(0usize)
+            Datum::from(0usize)
         })
     }
 }
@@ -53,19 +54,19 @@ sql_function! {
             // SAFETY: called by core for a procedure of one argument.
             unsafe {
                 let id = arg_opt(fcinfo, 0).map(|id| id.value() as i64);
-                check_context((*fcinfo).context, c"varve.run_job");
+                check_context(fcinfo.may_commit(), c"varve.run_job");
                 check_server(c"varve.run_job");
                 let (job, open) = settings::own_job(id, LockMode::AccessShare);
                 check_unused(open, c"varve.run_job");
                 run_all(job.table, c"varve.run_job", |other| other.id() == job.id());
             }
-            pg_sys::Datum::from(0usize)
+            Datum::from(0usize)
         })
     }
 }
 
 /// The table that a procedure is called for, once it is clear that it may run.
-unsafe fn table_of(fcinfo: Fcinfo, name: &'static CStr) -> pg_sys::Oid {
+unsafe fn table_of(fcinfo: Fcinfo, name: &'static CStr) -> Oid {
     // SAFETY: the caller's contract.
     unsafe {
         let text = name.to_string_lossy();
@@ -77,12 +78,9 @@ unsafe fn table_of(fcinfo: Fcinfo, name: &'static CStr) -> pg_sys::Oid {
                 &format!("CALL {text}('a_table')"),
             );
         };
-        check_context((*fcinfo).context, name);
+        check_context(fcinfo.may_commit(), name);
         check_server(name);
-        let open = subject::open(
-            pg_sys::Oid::from_u32(table.value() as u32),
-            LockMode::AccessShare,
-        );
+        let open = subject::open(Oid::from_u32(table.value() as u32), LockMode::AccessShare);
         subject::check_owner(&open);
         let table = open.rel().oid();
         check_unused(open, name);
@@ -91,7 +89,7 @@ unsafe fn table_of(fcinfo: Fcinfo, name: &'static CStr) -> pg_sys::Oid {
 }
 
 /// Runs those jobs of a table that are `wanted`, whether enabled or not; false where there are none.
-unsafe fn run_all(table: pg_sys::Oid, name: &CStr, wanted: impl Fn(&Job) -> bool) -> bool {
+unsafe fn run_all(table: Oid, name: &CStr, wanted: impl Fn(&Job) -> bool) -> bool {
     // SAFETY: a procedure that was called outside a transaction block.
     unsafe {
         let mut rounds = Rounds::begin(table, subject::check_owner);
@@ -116,17 +114,8 @@ unsafe fn run_all(table: pg_sys::Oid, name: &CStr, wanted: impl Fn(&Job) -> bool
 }
 
 /// Raises an error where a procedure cannot end transactions.
-///
-/// # Safety
-/// `context` is that of a call.
-unsafe fn check_context(context: *mut pg_sys::Node, name: &CStr) {
-    // SAFETY: by contract; CALL passes its own kind of node.
-    let atomic = unsafe {
-        context.is_null()
-            || (*context).type_ != pg_sys::NodeTag::T_CallContext
-            || (*context.cast::<pg_sys::CallContext>()).atomic
-    };
-    if atomic {
+fn check_context(may_commit: bool, name: &CStr) {
+    if !may_commit {
         let name = name.to_string_lossy();
         error::raise(
             Code::ERRCODE_ACTIVE_SQL_TRANSACTION,
@@ -138,14 +127,10 @@ unsafe fn check_context(context: *mut pg_sys::Node, name: &CStr) {
 }
 
 fn check_server(name: &'static CStr) {
-    // SAFETY: raise errors where the server cannot write.
-    unsafe {
-        pg_sys::PreventCommandDuringRecovery(name.as_ptr());
-        pg_sys::PreventCommandIfReadOnly(name.as_ptr());
-    }
+    transaction::prevent_in_recovery(name);
+    transaction::prevent_if_read_only(name);
 }
 
 fn check_unused(table: Open, name: &'static CStr) {
-    // SAFETY: the table is open once, here.
-    unsafe { pg_sys::CheckTableNotInUse(table.rel().as_ptr(), name.as_ptr()) };
+    table.rel().check_unused(name);
 }

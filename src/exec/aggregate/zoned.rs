@@ -3,6 +3,7 @@
 
 use crate::functions;
 use crate::pg::node::{cast, items};
+use crate::pg::time_zone::TimeZone;
 use crate::pg::varlena::with_body;
 use pgrx::pg_sys::{self, Node, NodeTag};
 
@@ -17,7 +18,7 @@ const SLACK_US: i64 = 2 * DAY_US;
 /// What tells where a bucket rises.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Zoned {
-    zone: *mut pg_sys::pg_tz,
+    zone: TimeZone,
     /// How far from a time its bucket can begin or end, with `SLACK_US`.
     reach_us: i64,
 }
@@ -32,7 +33,7 @@ impl Zoned {
         unsafe {
             let call = cast::<pg_sys::FuncExpr>(expression, NodeTag::T_FuncExpr)?;
             let arguments: Vec<*mut Node> = items((*call).args).collect();
-            let session = pg_sys::session_timezone;
+            let session = TimeZone::of_session()?;
             let (time, zone, width_us) = match (*call).funcid.to_u32() {
                 pg_sys::F_DATE_TRUNC_TEXT_TIMESTAMPTZ => (1, session, unit_us(arguments[0])?),
                 pg_sys::F_DATE_TRUNC_TEXT_TIMESTAMPTZ_TEXT => {
@@ -48,8 +49,7 @@ impl Zoned {
             let var = cast::<pg_sys::Var>(arguments[time], NodeTag::T_Var)?;
             let fits = (*var).vartype == pg_sys::TIMESTAMPTZOID
                 && (0..arguments.len()).all(is_fixed)
-                && !arguments.iter().skip(3).any(|&argument| moves(argument))
-                && !zone.is_null();
+                && !arguments.iter().skip(3).any(|&argument| moves(argument));
             let reach_us = width_us.checked_add(SLACK_US)?;
             fits.then_some(((*var).varattno, Zoned { zone, reach_us }))
         }
@@ -72,22 +72,9 @@ impl Zoned {
 
     /// When the clock is changed next.
     fn change_after(&self, us: i64) -> Option<i64> {
-        let at: pg_sys::pg_time_t = us.div_euclid(SECOND_US) + EPOCH_SHIFT_S;
-        let (mut before, mut before_dst, mut after, mut after_dst) = (0, 0, 0, 0);
-        let mut change: pg_sys::pg_time_t = 0;
-        // SAFETY: all pointers are to locals, zones live as long as the process.
-        let found = unsafe {
-            pg_sys::pg_next_dst_boundary(
-                &at,
-                &mut before,
-                &mut before_dst,
-                &mut change,
-                &mut after,
-                &mut after_dst,
-                self.zone,
-            )
-        };
-        (found > 0).then(|| (change - EPOCH_SHIFT_S).saturating_mul(SECOND_US))
+        let at = us.div_euclid(SECOND_US) + EPOCH_SHIFT_S;
+        let (_, change) = self.zone.offset_at(at);
+        change.map(|change| (change - EPOCH_SHIFT_S).saturating_mul(SECOND_US))
     }
 }
 
@@ -110,11 +97,11 @@ unsafe fn constant(node: *mut Node, typ: pg_sys::Oid) -> Option<pg_sys::Datum> {
     }
 }
 
-unsafe fn zone_of(node: *mut Node) -> Option<*mut pg_sys::pg_tz> {
+unsafe fn zone_of(node: *mut Node) -> Option<TimeZone> {
     // SAFETY: the caller's contract.
     unsafe {
         let name = with_body(constant(node, pg_sys::TEXTOID)?, -1, <[u8]>::to_vec);
-        functions::zone_by_name(&name)
+        TimeZone::find(&name)
     }
 }
 

@@ -9,6 +9,8 @@ use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid;
+use crate::pg::types;
+use crate::pg::{ItemPointerData, Oid};
 use pgrx::iter::TableIterator;
 use pgrx::prelude::*;
 use varve_columns::tuple::header::{
@@ -29,7 +31,7 @@ type Row = (
     i64,
     i64,
     String,
-    pg_sys::ItemPointerData,
+    ItemPointerData,
     i32,
     i64,
     i64,
@@ -39,7 +41,7 @@ type Row = (
 #[pg_extern(sql = false)]
 #[expect(clippy::type_complexity, reason = "the columns of the SQL function")]
 fn varve_chunks(
-    table: pg_sys::Oid,
+    table: Oid,
 ) -> TableIterator<
     'static,
     (
@@ -56,7 +58,7 @@ fn varve_chunks(
         name!(header_bytes, i64),
         name!(payload_bytes, i64),
         name!(codecs, String),
-        name!(header, pg_sys::ItemPointerData),
+        name!(header, ItemPointerData),
         name!(tuples, i32),
         name!(first_block, i64),
         name!(last_block, i64),
@@ -143,7 +145,7 @@ fn describe(table: Table<'_>, reader: &Reader) -> Result<Row, Damage> {
             let known = header.has(FLAG_SORTED) && !attribute.attisdropped;
             known.then(|| {
                 let datum = index_entries::time_datum(value, attribute.attlen);
-                text::of_datum(datum, attribute.atttypid)
+                types::text_of(datum, attribute.atttypid)
             })
         };
         let readable = chunk.rows_with_payload() > 0;

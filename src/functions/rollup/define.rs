@@ -5,17 +5,18 @@ use super::query::{self, Column, Defined};
 use crate::catalog::access_method;
 use crate::catalog::layout;
 use crate::functions::errors::{raise, Code};
-use crate::functions::fcinfo::{arg_opt, guarded, null, sql_function, text_bytes};
 use crate::pg::citus;
 use crate::pg::error;
+use crate::pg::fcinfo::{arg_opt, guarded, null, sql_function, text_bytes};
 use crate::pg::lock_mode::LockMode;
-use crate::pg::relation::{self, Open, Table};
+use crate::pg::relation::{self, Kind, Open};
 use crate::pg::sql;
+use crate::pg::{names, rights, types};
+use crate::pg::{Datum, InvalidOid, Oid};
 use crate::rollup::catalog::{self, Rollup};
 use crate::rollup::label::Label;
 use crate::rollup::series;
 use core::ffi::CStr;
-use pgrx::pg_sys::{self, Datum, Oid};
 use std::ffi::CString;
 
 sql_function! {
@@ -63,16 +64,12 @@ fn create(name: Datum, text: &str) {
         let source = source_of(defined.from, defined.time);
         check_names(&defined.columns);
         let (schema, name) = place(name);
-        let stored = stored_name(&name, schema);
-        let namespace = CStr::from_ptr(pg_sys::get_namespace_name(schema));
-        let qualified = |name: &CStr| {
-            let quoted = pg_sys::quote_qualified_identifier(namespace.as_ptr(), name.as_ptr());
-            CStr::from_ptr(quoted).to_string_lossy().into_owned()
-        };
+        let stored = names::free(&name, c"stored", schema);
+        let qualified = |name: &CStr| names::qualified(schema, name);
         make_table(&qualified(&stored), &defined);
-        let table = pg_sys::get_relname_relid(stored.as_ptr(), schema);
+        let table = names::relation_in(schema, &stored).unwrap_or(InvalidOid);
         sql::execute(&view(&qualified(&name), &qualified(&stored), &defined), &[]);
-        let view = pg_sys::get_relname_relid(name.as_ptr(), schema);
+        let view = names::relation_in(schema, &name).unwrap_or(InvalidOid);
         let rollup = rollup(table, view, &defined, &source);
         enter(&rollup);
         Label::of(&rollup).write(view);
@@ -87,11 +84,8 @@ fn create(name: Datum, text: &str) {
 unsafe fn place(name: Datum) -> (Oid, CString) {
     // SAFETY: the name is parsed as SQL parses one; the schema is one that the user may create in.
     unsafe {
-        let names = pg_sys::textToQualifiedNameList(name.cast_mut_ptr());
-        let range = pg_sys::makeRangeVarFromNameList(names);
-        let schema = pg_sys::RangeVarGetCreationNamespace(range);
-        let found = CStr::from_ptr((*range).relname).to_owned();
-        if pg_sys::get_relname_relid(found.as_ptr(), schema) != pg_sys::InvalidOid {
+        let (schema, found) = names::of_new_relation(name);
+        if names::relation_in(schema, &found).is_some() {
             raise(
                 Code::ERRCODE_DUPLICATE_TABLE,
                 format!("relation \"{}\" already exists", found.to_string_lossy()),
@@ -103,17 +97,6 @@ unsafe fn place(name: Datum) -> (Oid, CString) {
     }
 }
 
-/// A free name for the stored table.
-unsafe fn stored_name(name: &CStr, schema: Oid) -> CString {
-    // SAFETY: the result is palloc'd.
-    unsafe {
-        let none = core::ptr::null();
-        let chosen =
-            pg_sys::ChooseRelationName(name.as_ptr(), none, c"stored".as_ptr(), schema, false);
-        CStr::from_ptr(chosen).to_owned()
-    }
-}
-
 /// Finds what a query of the column `time` of a relation is computed from, and whether a rollup of it can be right.
 ///
 /// # Safety
@@ -122,13 +105,15 @@ pub unsafe fn source_of(relation: Oid, time: i16) -> Source {
     // SAFETY: the relation was locked when the query was analysed.
     unsafe {
         let from = Open::table(relation, LockMode::AccessShare);
-        check_right(from.rel());
+        // Others who write to the table do something about a rollup, as about triggers: they mark times, refuse late rows and keep
+        // retention waiting.
+        rights::check_trigger(from.rel().into());
         if let Some(below) = catalog::of_view(relation) {
             return stacked(&below, time);
         }
         let name = from.rel().name();
         let class = from.rel().class();
-        if class.relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE {
+        if from.rel().kind() == Kind::Partitioned {
             partitions::await_writers(relation);
             partitions::check(relation, relation);
         } else if !access_method::is_varve(from.rel()) {
@@ -141,7 +126,7 @@ pub unsafe fn source_of(relation: Oid, time: i16) -> Source {
         } else {
             partitions::await_writers(relation);
         }
-        if class.relkind as u8 == pg_sys::RELKIND_RELATION && class.relhassubclass {
+        if from.rel().kind() == Kind::Table && class.relhassubclass {
             raise(
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,
                 format!("cannot make a rollup of \"{name}\""),
@@ -149,7 +134,7 @@ pub unsafe fn source_of(relation: Oid, time: i16) -> Source {
                 "Make the rollup of a table of its own, or of a partitioned table.",
             );
         }
-        if class.relpersistence as u8 != pg_sys::RELPERSISTENCE_PERMANENT {
+        if !from.rel().is_permanent() {
             raise(
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,
                 format!("cannot make a rollup of \"{name}\", which is temporary or unlogged"),
@@ -183,26 +168,11 @@ pub unsafe fn source_of(relation: Oid, time: i16) -> Source {
         Source {
             root: relation,
             time_column: time,
-            below: pg_sys::InvalidOid,
+            below: InvalidOid,
             width: 0,
             over: 0,
             key_column: 0,
             key_below: 0,
-        }
-    }
-}
-
-/// Raises an error unless the current user may have others who write to a table do something about it, as triggers do: a rollup has
-/// them mark times, refuses late rows and keeps retention waiting.
-fn check_right(from: Table<'_>) {
-    // SAFETY: the relation is open; the name is its own.
-    unsafe {
-        let (oid, user) = (from.oid(), pg_sys::GetUserId());
-        let result = pg_sys::pg_class_aclcheck(oid, user, pg_sys::ACL_TRIGGER as pg_sys::AclMode);
-        if result != pg_sys::AclResult::ACLCHECK_OK {
-            let kind = pg_sys::get_relkind_objtype(from.class().relkind);
-            let name = from.class().relname.data.as_ptr();
-            pg_sys::aclcheck_error(result, kind, name);
         }
     }
 }
@@ -262,7 +232,7 @@ fn check_names(columns: &[Column]) {
 unsafe fn make_table(name: &str, defined: &Defined) {
     // SAFETY: the types and collations are those of the query.
     unsafe {
-        let mut columns: Vec<_> = defined.columns.iter().map(|c| declaration(c)).collect();
+        let mut columns: Vec<_> = defined.columns.iter().map(declaration).collect();
         columns[defined.bucket] += " NOT NULL";
         sql::execute(
             &format!("CREATE TABLE {name} ({}) USING varve", columns.join(", ")),
@@ -282,40 +252,29 @@ unsafe fn make_table(name: &str, defined: &Defined) {
     }
 }
 
-unsafe fn declaration(column: &Column) -> String {
-    // SAFETY: the type exists.
-    unsafe {
-        let pseudo = pg_sys::get_typtype(column.kind) as u8 == pg_sys::TYPTYPE_PSEUDO;
-        if pseudo {
-            raise(
-                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
-                format!("column \"{}\" has no type that can be stored", column.name),
-                "",
-                "Cast it to a type of its own.",
-            );
-        }
-        // "character" alone would be char(1), and "bit" bit(1).
-        let flags = pg_sys::FORMAT_TYPE_TYPEMOD_GIVEN | pg_sys::FORMAT_TYPE_FORCE_QUALIFY;
-        let kind = pg_sys::format_type_extended(column.kind, column.typmod, flags as u16);
-        let kind = CStr::from_ptr(kind).to_string_lossy();
-        let mut text = format!("{} {kind}", sql::identifier(&column.name));
-        if column.collation != pg_sys::InvalidOid {
-            let name = pg_sys::generate_collation_name(column.collation);
-            text += &format!(" COLLATE {}", CStr::from_ptr(name).to_string_lossy());
-        }
-        text
+fn declaration(column: &Column) -> String {
+    if types::is_pseudo(column.kind) {
+        raise(
+            Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+            format!("column \"{}\" has no type that can be stored", column.name),
+            "",
+            "Cast it to a type of its own.",
+        );
     }
+    let kind = types::full_name_of(column.kind, column.typmod);
+    let mut text = format!("{} {kind}", sql::identifier(&column.name));
+    if column.collation != InvalidOid {
+        let name = types::collation_name(column.collation);
+        text += &format!(" COLLATE {name}");
+    }
+    text
 }
 
 /// Has the column a type, and a collation, that a series index takes?
-unsafe fn can_be_key(column: &Column) -> bool {
-    // SAFETY: look-ups in caches.
-    unsafe {
-        pg_sys::GetDefaultOpClass(column.kind, layout::index_am()) != pg_sys::InvalidOid
-            && !layout::type_has_equal_values_that_differ(column.kind, column.typmod)
-            && (column.collation == pg_sys::InvalidOid
-                || pg_sys::get_collation_isdeterministic(column.collation))
-    }
+fn can_be_key(column: &Column) -> bool {
+    types::default_class(column.kind, layout::index_am()) != InvalidOid
+        && !layout::type_has_equal_values_that_differ(column.kind, column.typmod)
+        && (column.collation == InvalidOid || types::is_deterministic(column.collation))
 }
 
 /// The view: stored buckets below the watermark that nothing has touched, and the query for all others.
@@ -331,14 +290,9 @@ unsafe fn view(name: &str, stored: &str, defined: &Defined) -> String {
         let columns: Vec<_> = all.iter().map(|c| format!("{prefix}.{c}")).collect();
         columns.join(", ")
     };
-    // SAFETY: the caller's contract; the type exists.
-    let (query, kind) = unsafe {
-        let kind = pg_sys::format_type_be(bucket.kind);
-        (
-            defined.select("live.low", "live.high", "live.first", "live.last"),
-            CStr::from_ptr(kind).to_string_lossy().into_owned(),
-        )
-    };
+    // SAFETY: the caller's contract.
+    let query = unsafe { defined.select("live.low", "live.high", "live.first", "live.last") };
+    let kind = types::name_of(bucket.kind);
     let literal = stored.replace('\'', "''");
     format!(
         "CREATE VIEW {name} AS \
@@ -380,7 +334,7 @@ fn key(defined: &Defined, source: &Source) -> (i16, i16) {
     let mut keys = groups.filter(|(_, column)| {
         column.is_group && column.attribute > 0 && series::can_tell(column.kind, column.collation)
     });
-    let is_direct = source.below == pg_sys::InvalidOid;
+    let is_direct = source.below == InvalidOid;
     let found = keys.find(|(_, column)| is_direct || column.attribute == source.key_below);
     found.map_or((0, 0), |(at, column)| {
         let of_source = if is_direct {
@@ -397,25 +351,22 @@ fn key(defined: &Defined, source: &Source) -> (i16, i16) {
 /// # Safety
 /// Within a statement; what is stored no writer may have to know of yet.
 pub unsafe fn enter(rollup: &Rollup) {
-    // SAFETY: one value for each column; the source is there.
-    unsafe {
-        let mut values: [Datum; 14] = [
-            rollup.stored.into(),
-            rollup.view.into(),
-            rollup.source.into(),
-            rollup.time_column.into(),
-            rollup.width_max.into(),
-            rollup.over_max.into(),
-            rollup.threshold.into(),
-            rollup.watermark.into(),
-            rollup.bucket_column.into(),
-            rollup.removed.into(),
-            rollup.below.into(),
-            rollup.key_column.into(),
-            rollup.key_stored.into(),
-            rollup.ignores_late.into(),
-        ];
-        catalog::add(&mut values, &mut [false; 14]);
-        pg_sys::CacheInvalidateRelcacheByRelid(rollup.source);
-    }
+    let mut values: [Datum; 14] = [
+        rollup.stored.into(),
+        rollup.view.into(),
+        rollup.source.into(),
+        rollup.time_column.into(),
+        rollup.width_max.into(),
+        rollup.over_max.into(),
+        rollup.threshold.into(),
+        rollup.watermark.into(),
+        rollup.bucket_column.into(),
+        rollup.removed.into(),
+        rollup.below.into(),
+        rollup.key_column.into(),
+        rollup.key_stored.into(),
+        rollup.ignores_late.into(),
+    ];
+    catalog::add(&mut values, &mut [false; 14]);
+    relation::invalidate(rollup.source);
 }

@@ -2,17 +2,19 @@
 //! definition. Both halves of the view ask here, at execution and by the query's snapshot, so they always agree.
 
 use super::restored;
-use crate::functions::fcinfo::{arg, guarded, raw_arg, sql_function, Fcinfo};
 use crate::pg::citus;
 use crate::pg::error::{self, Code};
+use crate::pg::fcinfo::{arg, guarded, raw_arg, sql_function, Fcinfo};
+use crate::pg::memory;
 use crate::pg::snapshot::Snapshot;
-use crate::pg::transaction::{Access, PerTransaction};
+use crate::pg::transaction::{self, Access, PerTransaction};
+use crate::pg::{CommandId, Datum, Oid, TransactionId};
 use crate::rollup::catalog::{self, Rollup};
 use crate::rollup::ranges::Ranges;
 use crate::rollup::time::TimeType;
 use crate::rollup::watch;
 use pgrx::prelude::*;
-use pgrx::{pg_sys, AnyElement};
+use pgrx::AnyElement;
 use std::rc::Rc;
 
 /// Ranges of marks that a view computes one by one before it closes gaps between them.
@@ -28,17 +30,17 @@ struct Shown {
 /// A snapshot, as far as it can be told from others of this process, and what was known of tables then: marks of DDL show at once.
 #[derive(Clone, Copy, PartialEq)]
 struct Moment {
-    stored: pg_sys::Oid,
+    stored: Oid,
     transaction: u32,
-    command: pg_sys::CommandId,
-    xmin: pg_sys::TransactionId,
-    xmax: pg_sys::TransactionId,
+    command: CommandId,
+    xmin: TransactionId,
+    xmax: TransactionId,
     running: (u32, i32),
     news: u64,
 }
 
 /// What executions of queries have been told, each by the memory that it ends with.
-type Told = Vec<(usize, pg_sys::Oid, Rc<Shown>)>;
+type Told = Vec<(usize, Oid, Rc<Shown>)>;
 
 thread_local! {
     /// The two halves of a view must get the same, whenever they ask: a cursor may stand between them.
@@ -54,10 +56,10 @@ const MOST_RECENT: usize = 16;
 ///
 /// # Safety
 /// Called as a function of SQL.
-unsafe fn shown(fcinfo: Fcinfo, stored: pg_sys::Oid) -> Rc<Shown> {
+unsafe fn shown(fcinfo: Fcinfo, stored: Oid) -> Rc<Shown> {
     // SAFETY: the expression's memory is that of its execution.
-    let memory = unsafe { (*(*fcinfo).flinfo).fn_mcxt };
-    let key = memory as usize;
+    let memory = unsafe { fcinfo.memory() };
+    let key = memory.as_ptr() as usize;
     let known = TOLD.with_borrow(|all| {
         let mut all = all.iter();
         let found = all.find(|(of, rollup, _)| *of == key && *rollup == stored);
@@ -73,12 +75,7 @@ unsafe fn shown(fcinfo: Fcinfo, stored: pg_sys::Oid) -> Rc<Shown> {
         if is_new {
             // SAFETY: the callback lives as long as the memory that it is for.
             unsafe {
-                let size = size_of::<pg_sys::MemoryContextCallback>();
-                let callback: *mut pg_sys::MemoryContextCallback =
-                    pg_sys::MemoryContextAllocZero(memory, size).cast();
-                (*callback).func = Some(end_execution);
-                (*callback).arg = memory.cast();
-                pg_sys::MemoryContextRegisterResetCallback(memory, callback);
+                memory::at_end(memory, end_execution, memory.as_ptr().cast());
             }
         }
         shown
@@ -93,13 +90,13 @@ unsafe extern "C-unwind" fn end_execution(memory: *mut core::ffi::c_void) {
     }
 }
 
-fn at_this_moment(stored: pg_sys::Oid) -> Rc<Shown> {
+fn at_this_moment(stored: Oid) -> Rc<Shown> {
     // SAFETY: functions are called with an active snapshot.
     unsafe {
         let snapshot = Snapshot::active();
         let moment = Moment {
             stored,
-            transaction: (*pg_sys::MyProc).lxid_of_transaction(),
+            transaction: transaction::local_id(),
             command: snapshot.command(),
             xmin: snapshot.xmin(),
             xmax: snapshot.xmax(),
@@ -123,23 +120,7 @@ fn at_this_moment(stored: pg_sys::Oid) -> Rc<Shown> {
     }
 }
 
-/// Transactions of a process, told from one another.
-trait Transaction {
-    fn lxid_of_transaction(&self) -> u32;
-}
-
-impl Transaction for pg_sys::PGPROC {
-    #[cfg(feature = "pg15")]
-    fn lxid_of_transaction(&self) -> u32 {
-        self.lxid
-    }
-    #[cfg(feature = "pg17")]
-    fn lxid_of_transaction(&self) -> u32 {
-        self.vxid.lxid
-    }
-}
-
-fn look(stored: pg_sys::Oid, snapshot: Snapshot<'_>) -> Shown {
+fn look(stored: Oid, snapshot: Snapshot<'_>) -> Shown {
     // SAFETY: the caller's snapshot is active.
     unsafe {
         let Some(rollup) = catalog::find(stored, snapshot) else {
@@ -176,9 +157,9 @@ fn look(stored: pg_sys::Oid, snapshot: Snapshot<'_>) -> Shown {
 }
 
 /// The kind of time that the call's second argument has.
-unsafe fn time_of(fcinfo: Fcinfo) -> (TimeType, pg_sys::Oid) {
+unsafe fn time_of(fcinfo: Fcinfo) -> (TimeType, Oid) {
     // SAFETY: the current call's.
-    let oid = unsafe { pg_sys::get_fn_expr_argtype((*fcinfo).flinfo, 1) };
+    let oid = unsafe { fcinfo.argument_type(1) };
     match TimeType::of(oid) {
         Some(time) => (time, oid),
         None => error::raise(
@@ -190,9 +171,9 @@ unsafe fn time_of(fcinfo: Fcinfo) -> (TimeType, pg_sys::Oid) {
     }
 }
 
-unsafe fn stored_of(fcinfo: Fcinfo) -> pg_sys::Oid {
+unsafe fn stored_of(fcinfo: Fcinfo) -> Oid {
     // SAFETY: the current call's; the first argument is a regclass and not NULL.
-    unsafe { pg_sys::Oid::from_u32(arg(fcinfo, 0).value() as u32) }
+    unsafe { Oid::from_u32(arg(fcinfo, 0).value() as u32) }
 }
 
 sql_function! {
@@ -216,7 +197,7 @@ sql_function! {
             unsafe {
                 let (time, _) = time_of(fcinfo);
                 let start = time.read(raw_arg(fcinfo, 1).value);
-                pg_sys::Datum::from(shown(fcinfo, stored_of(fcinfo)).live.contains(start))
+                Datum::from(shown(fcinfo, stored_of(fcinfo)).live.contains(start))
             }
         })
     }
@@ -226,9 +207,9 @@ sql_function! {
 /// times that rows of such buckets can have (`low`, `high`), all included.
 #[pg_extern(sql = false)]
 fn varve_rollup_live(
-    stored: pg_sys::Oid,
+    stored: Oid,
     _like: Option<AnyElement>,
-    fcinfo: pg_sys::FunctionCallInfo,
+    fcinfo: Fcinfo,
 ) -> TableIterator<
     'static,
     (

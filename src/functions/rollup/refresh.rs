@@ -11,22 +11,22 @@ use super::define;
 use super::restored;
 use super::step;
 use crate::compact::progress::{Watch, Work};
-use crate::functions::fcinfo::{arg, guarded, null, sql_function};
 use crate::pg::citus;
 use crate::pg::error::{self, Code};
+use crate::pg::fcinfo::{arg, guarded, null, sql_function};
 use crate::pg::lock_mode::LockMode;
 use crate::pg::owner;
 use crate::pg::relation::{self, Open};
 use crate::pg::rounds::Rounds;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::sql;
+use crate::pg::transaction;
 use crate::pg::types;
+use crate::pg::{Datum, Oid};
 use crate::rollup::catalog::{self, Limit, Mark, Rollup};
 use crate::rollup::exclusion;
 use crate::rollup::ranges::Ranges;
 use crate::rollup::time::TimeType;
-use core::ffi::CStr;
-use pgrx::pg_sys;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -36,8 +36,8 @@ sql_function! {
     fn varve_rollup_begin(fcinfo) {
         guarded(|| {
             // SAFETY: declared STRICT with this argument.
-            let stored = unsafe { pg_sys::Oid::from_u32(arg(fcinfo, 0).value() as u32) };
-            pg_sys::Datum::from(as_owner(stored, begin))
+            let stored = unsafe { Oid::from_u32(arg(fcinfo, 0).value() as u32) };
+            Datum::from(as_owner(stored, begin))
         })
     }
 }
@@ -48,9 +48,9 @@ sql_function! {
         guarded(|| {
             // SAFETY: declared STRICT with these arguments.
             let (stored, threshold) = unsafe {
-                (pg_sys::Oid::from_u32(arg(fcinfo, 0).value() as u32), arg(fcinfo, 1).value() as i64)
+                (Oid::from_u32(arg(fcinfo, 0).value() as u32), arg(fcinfo, 1).value() as i64)
             };
-            pg_sys::Datum::from(as_owner(stored, |rollup| step::run(rollup, threshold)).has_more)
+            Datum::from(as_owner(stored, |rollup| step::run(rollup, threshold)).has_more)
         })
     }
 }
@@ -61,8 +61,8 @@ sql_function! {
         guarded(|| {
             // SAFETY: declared STRICT with these arguments.
             unsafe {
-                let stored = pg_sys::Oid::from_u32(arg(fcinfo, 0).value() as u32);
-                let kind = pg_sys::get_fn_expr_argtype((*fcinfo).flinfo, 1);
+                let stored = Oid::from_u32(arg(fcinfo, 0).value() as u32);
+                let kind = fcinfo.argument_type(1);
                 let (first, last) = (arg(fcinfo, 1), arg(fcinfo, 2));
                 as_owner(stored, |rollup| {
                     let time = time_of(rollup);
@@ -105,12 +105,12 @@ sql_function! {
     fn varve_rollup_ignore_late(fcinfo) {
         // SAFETY: declared STRICT with these arguments.
         guarded(|| unsafe {
-            let stored = pg_sys::Oid::from_u32(arg(fcinfo, 0).value() as u32);
+            let stored = Oid::from_u32(arg(fcinfo, 0).value() as u32);
             let ignore = arg(fcinfo, 1).value() as u8 != 0;
             as_owner(stored, |rollup| {
                 exclusion::take(rollup, true);
                 catalog::move_on(stored, Limit::IgnoresLate, ignore.into());
-                pg_sys::CacheInvalidateRelcacheByRelid(rollup.source);
+                relation::invalidate(rollup.source);
             });
             null(fcinfo)
         })
@@ -122,15 +122,15 @@ sql_function! {
     fn varve_rollup_remove(fcinfo) {
         // SAFETY: declared STRICT with this argument.
         guarded(|| unsafe {
-            catalog::remove(pg_sys::Oid::from_u32(arg(fcinfo, 0).value() as u32));
+            catalog::remove(Oid::from_u32(arg(fcinfo, 0).value() as u32));
             null(fcinfo)
         })
     }
 }
 
 /// The rollup whose view somebody has named.
-fn named(view: pg_sys::Datum) -> Rollup {
-    let view = pg_sys::Oid::from_u32(view.value() as u32);
+fn named(view: Datum) -> Rollup {
+    let view = Oid::from_u32(view.value() as u32);
     catalog::of_view(view).unwrap_or_else(|| {
         error::raise(
             Code::ERRCODE_WRONG_OBJECT_TYPE,
@@ -158,7 +158,7 @@ thread_local! {
 ///
 /// # Safety
 /// As `Rounds::run`.
-pub unsafe fn run(rounds: &Rounds, stored: pg_sys::Oid, watch: &impl Watch) -> Work {
+pub unsafe fn run(rounds: &Rounds, stored: Oid, watch: &impl Watch) -> Work {
     const PATIENCE: Duration = Duration::from_secs(60);
     const TURN: Duration = Duration::from_secs(2);
     const NAP: Duration = Duration::from_millis(20);
@@ -215,12 +215,12 @@ pub unsafe fn run(rounds: &Rounds, stored: pg_sys::Oid, watch: &impl Watch) -> W
 }
 
 /// The transactions that can write to a table or its partitions now, by their virtual ids; prepared ones have marked what they changed.
-unsafe fn writers_of(source: pg_sys::Oid) -> Vec<String> {
+unsafe fn writers_of(source: Oid) -> Vec<String> {
     // SAFETY: within a round.
     let rows = unsafe {
         sql::query(
             "SELECT pg_catalog.unnest(varve.rollup_writers($1))",
-            &[(pg_sys::OIDOID, Some(pg_sys::Datum::from(source)))],
+            &[(types::OIDOID, Some(Datum::from(source)))],
         )
     };
     rows.into_iter().flatten().flatten().collect()
@@ -246,10 +246,10 @@ unsafe fn are_running(writers: &[String]) -> bool {
 }
 
 /// Runs `body` with the rights of the rollup's owner, and no others, if the caller has those of the owner.
-fn as_owner<R>(stored: pg_sys::Oid, body: impl FnOnce(&Rollup) -> R) -> R {
+fn as_owner<R>(stored: Oid, body: impl FnOnce(&Rollup) -> R) -> R {
     // SAFETY: an error ends the (sub)transaction, which puts back user and context.
     unsafe {
-        pg_sys::PreventCommandDuringRecovery(c"varve.refresh_rollup".as_ptr());
+        transaction::prevent_in_recovery(c"varve.refresh_rollup");
         let Some(rollup) = catalog::find(stored, Snapshot::latest()) else {
             error::raise(
                 Code::ERRCODE_UNDEFINED_OBJECT,
@@ -306,8 +306,7 @@ fn begin(rollup: &Rollup) -> i64 {
         return rollup.threshold;
     }
     catalog::move_on(rollup.stored, Limit::Threshold, newest);
-    // SAFETY: the source exists: it has been opened.
-    unsafe { pg_sys::CacheInvalidateRelcacheByRelid(rollup.source) };
+    relation::invalidate(rollup.source);
     newest
 }
 
@@ -315,23 +314,21 @@ fn begin(rollup: &Rollup) -> i64 {
 fn newest_time(rollup: &Rollup) -> i64 {
     let time = time_of(rollup);
     let source = Open::living_table(rollup.source, LockMode::AccessShare);
-    // SAFETY: the source is open, and has the column.
-    let (name, column, kind) = unsafe {
+    let (name, column, kind) = {
         let attribute = &source.rel().attributes()[rollup.time_column as usize - 1];
-        let column = pg_sys::quote_identifier(attribute.attname.data.as_ptr());
         (
             source.rel().qualified_name(),
-            CStr::from_ptr(column).to_string_lossy().into_owned(),
+            relation::quoted_attribute_name(attribute),
             attribute.atttypid,
         )
     };
     // A clock of a zone may be ahead of ours.
     let now = match types::base(kind) {
-        pg_sys::TIMESTAMPTZOID => "pg_catalog.now()",
-        pg_sys::TIMESTAMPOID => "(pg_catalog.now() AT TIME ZONE 'UTC' + interval '1 day')",
-        pg_sys::DATEOID => "((pg_catalog.now() AT TIME ZONE 'UTC')::date + 1)",
-        pg_sys::INT2OID => "32767",
-        pg_sys::INT4OID => "2147483647",
+        types::TIMESTAMPTZOID => "pg_catalog.now()",
+        types::TIMESTAMPOID => "(pg_catalog.now() AT TIME ZONE 'UTC' + interval '1 day')",
+        types::DATEOID => "((pg_catalog.now() AT TIME ZONE 'UTC')::date + 1)",
+        types::INT2OID => "32767",
+        types::INT4OID => "2147483647",
         _ => "9223372036854775807",
     };
     let only = match relation::is_partitioned(rollup.source) {

@@ -7,13 +7,14 @@ use super::query::{self, Defined};
 use crate::functions::errors::{raise, Code};
 use crate::pg::departure;
 use crate::pg::lock_mode::LockMode;
+use crate::pg::owner;
 use crate::pg::relation::{self, Open, Table};
 use crate::pg::sql;
+use crate::pg::Oid;
 use crate::rollup::catalog::{self, Limit, Mark, Rollup};
 use crate::rollup::label::{self, Label};
 use crate::rollup::ranges::Ranges;
 use crate::rollup::time::TimeType;
-use pgrx::pg_sys::{self, Oid};
 
 /// SECURITY LABEL FOR varve ON VIEW, as a dump has it. The right of the view's owner core has checked.
 ///
@@ -139,15 +140,9 @@ unsafe fn has_rows(table: Oid, column: i16, before: i64) -> bool {
             sql::identifier(&name)
         );
         let before = [(kind, Some(time.write(before)))];
-        let (mut user, mut context) = (pg_sys::InvalidOid, 0);
-        pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
-        let restricted =
-            pg_sys::SECURITY_RESTRICTED_OPERATION | pg_sys::SECURITY_LOCAL_USERID_CHANGE;
-        let owner = table.rel().class().relowner;
-        pg_sys::SetUserIdAndSecContext(owner, context | restricted as i32);
-        let found = !sql::query(&statement, &before).is_empty();
-        pg_sys::SetUserIdAndSecContext(user, context);
-        found
+        owner::locally_as(table.rel().owner(), || {
+            !sql::query(&statement, &before).is_empty()
+        })
     }
 }
 

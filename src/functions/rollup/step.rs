@@ -9,14 +9,14 @@ use crate::pg::departure;
 use crate::pg::error::{self, Code};
 use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::{self, Open};
-use crate::pg::snapshot::Snapshot;
+use crate::pg::snapshot::{self, Snapshot};
 use crate::pg::sql;
+use crate::pg::Oid;
 use crate::rollup::catalog::{self, Limit, Mark, Marks, Rollup};
 use crate::rollup::exclusion;
 use crate::rollup::ranges::Ranges;
 use crate::rollup::series;
 use crate::rollup::time::TimeType;
-use pgrx::pg_sys;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -41,53 +41,40 @@ pub struct Stepped {
 pub fn run(rollup: &Rollup, threshold: i64) -> Stepped {
     partitions::keep(rollup.source);
     exclusion::take(rollup, true);
-    // SAFETY: the snapshot is active until it is popped; an error ends it.
-    unsafe {
-        pg_sys::PushActiveSnapshot(pg_sys::GetLatestSnapshot());
-        let stepped = work(rollup.stored, threshold);
-        pg_sys::PopActiveSnapshot();
-        stepped
-    }
+    // SAFETY: the snapshot is active.
+    snapshot::with_latest(|snapshot| unsafe { work(rollup.stored, threshold, snapshot) })
 }
 
-unsafe fn work(stored: pg_sys::Oid, threshold: i64) -> Stepped {
+unsafe fn work(stored: Oid, threshold: i64, snapshot: Snapshot<'_>) -> Stepped {
     // SAFETY: the caller's snapshot is active.
     unsafe {
-        let snapshot = pg_sys::GetActiveSnapshot();
         let mut done = Stepped {
             rows: 0,
             has_more: false,
         };
-        let Some(rollup) = catalog::find(stored, Snapshot::from_ptr(snapshot)) else {
+        let Some(rollup) = catalog::find(stored, snapshot) else {
             return done;
         };
         // A time from the threshold on is not in a bucket that starts before this.
         let last = rollup.starts(threshold, threshold).0.max(rollup.watermark);
-        let mut marks = catalog::marks(stored, Snapshot::from_ptr(snapshot));
+        let mut marks = catalog::marks(stored, snapshot);
         let due = Due::of(&rollup, &marks);
         let mut watermark = last;
         let mut left = Ranges::default();
         if let Some(table) = Tables::open(&rollup) {
             let mut pace = Pace::begin(&rollup);
             for (series, first, last) in &due.of_series {
-                table.delete(*first, *last, Some(series), Snapshot::from_ptr(snapshot));
-                done.rows +=
-                    table.insert(*first, *last, Some(series), Snapshot::from_ptr(snapshot));
+                table.delete(*first, *last, Some(series), snapshot);
+                done.rows += table.insert(*first, *last, Some(series), snapshot);
             }
             for (first, last) in due.again.iter() {
                 if pace.is_over() {
                     left.add(first, last);
                     continue;
                 }
-                table.delete(first, last, None, Snapshot::from_ptr(snapshot));
+                table.delete(first, last, None, snapshot);
                 let range = (first, last);
-                let past = table.insert_slices(
-                    range,
-                    false,
-                    &mut pace,
-                    &mut done.rows,
-                    Snapshot::from_ptr(snapshot),
-                );
+                let past = table.insert_slices(range, false, &mut pace, &mut done.rows, snapshot);
                 left.add(past, last);
             }
             let first = rollup.watermark.max(rollup.first_computable());
@@ -95,18 +82,12 @@ unsafe fn work(stored: pg_sys::Oid, threshold: i64) -> Stepped {
                 watermark = rollup.watermark;
             } else if first < last {
                 let range = (first, last - 1);
-                watermark = table.insert_slices(
-                    range,
-                    true,
-                    &mut pace,
-                    &mut done.rows,
-                    Snapshot::from_ptr(snapshot),
-                );
+                watermark = table.insert_slices(range, true, &mut pace, &mut done.rows, snapshot);
             }
         }
         catalog::remove_marks(&mut marks.places);
         catalog::add_marks(stored, Mark::Any, &rollup.marks_for(&left));
-        settle_late_rows(stored, Snapshot::from_ptr(snapshot));
+        settle_late_rows(stored, snapshot);
         if watermark > rollup.watermark {
             catalog::move_on(stored, Limit::Watermark, watermark);
         }
@@ -116,7 +97,7 @@ unsafe fn work(stored: pg_sys::Oid, threshold: i64) -> Stepped {
 }
 
 /// Counts of rows that were ignored become one.
-fn settle_late_rows(stored: pg_sys::Oid, snapshot: Snapshot<'_>) {
+fn settle_late_rows(stored: Oid, snapshot: Snapshot<'_>) {
     // SAFETY: the caller excludes other refreshes.
     unsafe {
         let (rows, mut places) = catalog::late_rows(stored, snapshot);
@@ -229,9 +210,9 @@ struct Tables {
     /// The name of the column that tells series apart, if there is one.
     stored_key: String,
     /// The bucket's name and type, and what its values are.
-    bucket: (String, pg_sys::Oid, TimeType),
+    bucket: (String, Oid, TimeType),
     /// The type of the times that it is computed from.
-    times: pg_sys::Oid,
+    times: Oid,
     _table: Open,
 }
 

@@ -1,8 +1,8 @@
 //! `time_bucket_gapfill('1 hour', time, '2026-01-01', '2026-01-02')`: of literals without a type PostgreSQL makes texts where it
 //! can, and so a time zone of the start. No zone's name begins with a digit: such a call is made the one that was meant.
 
-use crate::functions::fcinfo::text_bytes;
 use crate::functions::gapfill_calls::{marker_of, Marker};
+use crate::pg::fcinfo::text_bytes;
 use crate::pg::node::{cast, items, list, name, owned};
 use pgrx::pg_sys::{self, Datum, Node, NodeTag, Oid};
 
@@ -24,7 +24,7 @@ pub unsafe fn simplify(request: *mut Node) -> Datum {
             return none;
         };
         let is_null = |node| constant(node).is_some_and(|value| (*value).constisnull);
-        if !is_null(finish) || !matches!(marker_of(call.cast()), Some((Marker::Bucket, _))) {
+        if !is_null(finish) || marker_of((*call).funcid) != Some(Marker::Bucket) {
             return none;
         }
         let meant = constant(zone).and_then(|zone| time_of(zone));

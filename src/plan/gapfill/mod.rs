@@ -12,7 +12,7 @@ mod node;
 mod plan;
 mod rows;
 
-use crate::functions::fcinfo::{arg, guarded, sql_function};
+use crate::pg::fcinfo::{arg, guarded, sql_function};
 
 sql_function! {
     /// The planner support function of `time_bucket` and its kin. That the planner calls it while it simplifies expressions

@@ -3,10 +3,10 @@
 //! A query without other group columns has one group, also when there is no row. Buckets outside the range pass through.
 use super::buckets::TimeType;
 use super::rows::{Column, ColumnKind, Gapfill, Limit};
-use crate::functions::layout::Layout;
 use crate::pg::custom_scan::{self, Shared};
 use crate::pg::executor;
 use crate::pg::node::{self, integers, items};
+use crate::pg::value_layout::Layout;
 use pgrx::pg_sys::{self, NodeTag, Oid};
 use pgrx::{pg_guard, PgMemoryContexts};
 use std::ffi::CStr;

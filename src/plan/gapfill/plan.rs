@@ -81,7 +81,7 @@ unsafe fn gapfill_group(
         let mut found = None;
         for clause in items::<pg_sys::SortGroupClause>((*(*root).parse).groupClause) {
             let expression = pg_sys::get_sortgroupclause_expr(clause, (*root).processed_tlist);
-            if let Some((Marker::Bucket, call)) = marker_of(expression) {
+            if let Some((Marker::Bucket, call)) = marked(expression) {
                 if found.is_some() {
                     unsupported(
                         "a query can group by only one time_bucket_gapfill",
@@ -292,6 +292,18 @@ impl Columns {
     }
 }
 
+/// A call of one of our markers, whatever name and schema it has.
+///
+/// # Safety
+/// `node` is null or an expression; must run inside a guarded entry point.
+unsafe fn marked(node: *mut Node) -> Option<(Marker, *mut pg_sys::FuncExpr)> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let call = cast::<pg_sys::FuncExpr>(node, NodeTag::T_FuncExpr)?;
+        Some((marker_of((*call).funcid)?, call))
+    }
+}
+
 /// Walks an expression of the query and adds the columns that it needs.
 #[pg_guard]
 unsafe extern "C-unwind" fn collect(node: *mut Node, found: *mut core::ffi::c_void) -> bool {
@@ -306,7 +318,7 @@ unsafe extern "C-unwind" fn collect(node: *mut Node, found: *mut core::ffi::c_vo
         {
             return false;
         }
-        match marker_of(node) {
+        match marked(node) {
             Some((Marker::Bucket, _)) => {
                 columns.stray_bucket = true;
                 return false;

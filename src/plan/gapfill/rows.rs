@@ -7,11 +7,11 @@ use super::buckets::{Buckets, TimeType};
 use super::fill::{neighbour, NumberType, Point};
 use crate::functions::bucket::{BucketError, Width, DAY_US};
 use crate::functions::errors::invalid;
-use crate::functions::fcinfo::text_bytes;
-use crate::functions::layout::Layout;
 use crate::functions::time_bucket::raise_bucket_error;
 use crate::functions::timezone::Zone;
 use crate::pg::executor;
+use crate::pg::fcinfo::text_bytes;
+use crate::pg::value_layout::Layout;
 use pgrx::pg_sys::{self, Datum, MemoryContext, NullableDatum, Oid};
 
 const NULL: NullableDatum = NullableDatum {

@@ -1,11 +1,10 @@
-//! Entries of the tail's rows in ordinary indexes, for rows that a batch writes without core.
+//! Entries of rows that somebody writes without core, in indexes that say nothing of which rows there may be.
 
-use crate::catalog::layout;
-use crate::pg::executor;
-use crate::pg::lock_mode::LockMode;
-use crate::pg::relation::{OpenIndex, Table};
-use crate::pg::tid;
-use crate::pg::unbound::FormIndexDatum;
+use super::executor;
+use super::lock_mode::LockMode;
+use super::relation::{Index, OpenIndex, Table};
+use super::tid;
+use super::unbound::FormIndexDatum;
 use pgrx::pg_sys;
 
 struct Ordinary {
@@ -23,7 +22,7 @@ struct Evaluation {
     pushed: bool,
 }
 
-/// The open indexes of a table that are neither series indexes nor unique.
+/// Open indexes of a table, none of them unique.
 pub struct OrdinaryIndexes<'a> {
     table: Table<'a>,
     indexes: Vec<Ordinary>,
@@ -31,16 +30,14 @@ pub struct OrdinaryIndexes<'a> {
 }
 
 impl<'a> OrdinaryIndexes<'a> {
-    /// Opens them for inserting: those that are ready for it, valid or not.
-    ///
-    /// `table` must be open for writing as long as the result lives.
-    pub fn open(table: Table<'_>) -> OrdinaryIndexes<'_> {
+    /// Opens those that `are_ordinary` for inserting, if they are ready for it, valid or not. The table must be open for writing.
+    pub fn open(table: Table<'a>, are_ordinary: impl Fn(Index<'_>) -> bool) -> OrdinaryIndexes<'a> {
         // SAFETY: the table is open.
         unsafe {
             let mut open = table.index_oids();
             open.retain(|&oid| {
                 let index = OpenIndex::open(oid, LockMode::RowExclusive);
-                layout::is_ordinary(index.rel()) && index.rel().form().indisready
+                are_ordinary(index.rel()) && index.rel().form().indisready
             });
             if open.is_empty() {
                 return OrdinaryIndexes {

@@ -1,6 +1,7 @@
 //! Results of row types, and arrays of them.
+use super::descriptor::Descriptor;
 use super::fcinfo::Fcinfo;
-use crate::pg::descriptor::Descriptor;
+use super::varlena::bytea;
 use pgrx::pg_sys::{self, Datum, Oid};
 
 /// A double precision field.
@@ -14,7 +15,7 @@ pub fn float(value: f64) -> Option<Datum> {
 /// Must run inside a guarded entry point.
 pub unsafe fn text(bytes: &[u8]) -> Option<Datum> {
     // SAFETY: text and bytea have the same layout; the caller's promise.
-    Some(unsafe { super::aggregate::bytea(bytes) })
+    Some(unsafe { bytea(bytes) })
 }
 
 /// A row of a type that is described by `descriptor`.
@@ -42,7 +43,7 @@ unsafe fn row(descriptor: Descriptor<'_>, fields: &[Option<Datum>]) -> Datum {
 pub unsafe fn result_row(fcinfo: Fcinfo, fields: &[Option<Datum>]) -> Datum {
     // SAFETY: the caller's promise.
     unsafe {
-        let typ = pg_sys::get_fn_expr_rettype((*fcinfo).flinfo);
+        let typ = fcinfo.result_type();
         row(
             Descriptor::from_ptr(pg_sys::lookup_rowtype_tupdesc_copy(typ, -1)),
             fields,
@@ -60,7 +61,7 @@ pub unsafe fn result_array<const N: usize>(
 ) -> Datum {
     // SAFETY: the caller's promise.
     unsafe {
-        let element = pg_sys::get_element_type(pg_sys::get_fn_expr_rettype((*fcinfo).flinfo));
+        let element = pg_sys::get_element_type(fcinfo.result_type());
         let descriptor = pg_sys::lookup_rowtype_tupdesc_copy(element, -1);
         let elements: Vec<Datum> = rows
             .map(|fields| row(Descriptor::from_ptr(descriptor), &fields))
@@ -73,7 +74,7 @@ pub unsafe fn result_array<const N: usize>(
 ///
 /// # Safety
 /// The elements have the type; must run inside a guarded entry point.
-pub unsafe fn array(mut elements: Vec<Datum>, typ: Oid, len: i32, align: u8) -> Datum {
+unsafe fn array(mut elements: Vec<Datum>, typ: Oid, len: i32, align: u8) -> Datum {
     // SAFETY: the caller's promise.
     unsafe {
         let count = elements.len() as i32;
@@ -84,6 +85,52 @@ pub unsafe fn array(mut elements: Vec<Datum>, typ: Oid, len: i32, align: u8) -> 
             typ,
             len,
             false,
+            align,
+        ))
+    }
+}
+
+/// An array of texts.
+///
+/// # Safety
+/// The elements are texts; must run inside a guarded entry point.
+pub unsafe fn text_array(elements: Vec<Datum>) -> Datum {
+    // SAFETY: the caller's promise.
+    unsafe { array(elements, pg_sys::TEXTOID, -1, pg_sys::TYPALIGN_INT) }
+}
+
+/// An array of intervals.
+///
+/// # Safety
+/// Must run inside a guarded entry point.
+pub unsafe fn interval_array(mut elements: Vec<pg_sys::Interval>) -> Datum {
+    let elements = elements.iter_mut();
+    let elements = elements
+        .map(|interval| Datum::from(interval as *mut pg_sys::Interval))
+        .collect();
+    let len = size_of::<pg_sys::Interval>() as i32;
+    // SAFETY: the caller's promise; the array is a copy.
+    unsafe { array(elements, pg_sys::INTERVALOID, len, pg_sys::TYPALIGN_DOUBLE) }
+}
+
+/// An array of integers.
+///
+/// # Safety
+/// Must run inside a guarded entry point.
+pub unsafe fn integer_array(elements: impl Iterator<Item = i32>) -> Datum {
+    let mut elements: Vec<Datum> = elements.map(Datum::from).collect();
+    let (len, align) = (
+        size_of::<i32>() as i32,
+        pg_sys::TYPALIGN_INT as core::ffi::c_char,
+    );
+    // SAFETY: the caller's promise; the elements are passed by value.
+    unsafe {
+        Datum::from(pg_sys::construct_array(
+            elements.as_mut_ptr(),
+            elements.len() as i32,
+            pg_sys::INT4OID,
+            len,
+            true,
             align,
         ))
     }

@@ -1,5 +1,6 @@
 //! Copying and freeing values of any type.
-use pgrx::pg_sys::{self, Datum, MemoryContext, Oid};
+use super::memory::{self, Context};
+use pgrx::pg_sys::{self, Datum, Oid};
 
 /// How values of a type are copied.
 #[derive(Clone, Copy)]
@@ -39,7 +40,7 @@ impl Layout {
 
     /// # Safety
     /// `value` is a non-null value of this layout; must run inside a guarded entry point.
-    pub unsafe fn copy(self, value: Datum, context: MemoryContext) -> Datum {
+    pub unsafe fn copy(self, value: Datum, context: impl Into<Context>) -> Datum {
         if self.by_value {
             return value;
         }
@@ -52,17 +53,17 @@ impl Layout {
     pub unsafe fn free(self, value: Datum) {
         if !self.by_value {
             // SAFETY: the caller's promise.
-            unsafe { pg_sys::pfree(value.cast_mut_ptr()) };
+            unsafe { memory::free(value.cast_mut_ptr::<u8>()) };
         }
     }
 }
 
 /// # Safety
 /// `context` is valid; must run inside a guarded entry point.
-pub unsafe fn copy_bytes(bytes: &[u8], context: MemoryContext) -> Datum {
+pub unsafe fn copy_bytes(bytes: &[u8], context: impl Into<Context>) -> Datum {
     // SAFETY: a fresh allocation of that many bytes.
     unsafe {
-        let copy = pg_sys::MemoryContextAlloc(context, bytes.len()).cast::<u8>();
+        let copy = context.into().alloc(bytes.len());
         std::ptr::copy_nonoverlapping(bytes.as_ptr(), copy, bytes.len());
         Datum::from(copy)
     }

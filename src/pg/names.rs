@@ -1,0 +1,46 @@
+//! Names of relations: look-ups by schema and name, and names as SQL.
+
+use pgrx::pg_sys::{self, Datum, InvalidOid, Oid};
+use std::ffi::{CStr, CString};
+
+/// The relation of a name in a schema.
+pub fn relation_in(schema: Oid, name: &CStr) -> Option<Oid> {
+    // SAFETY: a syscache look-up of any schema.
+    let found = unsafe { pg_sys::get_relname_relid(name.as_ptr(), schema) };
+    (found != InvalidOid).then_some(found)
+}
+
+/// A name with that of its schema, which must exist, as SQL.
+pub fn qualified(schema: Oid, name: &CStr) -> String {
+    // SAFETY: NUL-terminated texts; the results are palloc'd.
+    unsafe {
+        let schema = pg_sys::get_namespace_name(schema);
+        let quoted = pg_sys::quote_qualified_identifier(schema, name.as_ptr());
+        CStr::from_ptr(quoted).to_string_lossy().into_owned()
+    }
+}
+
+/// Schema and name of a relation that is to be made, as SQL parses its name. It raises an error where the current user may not create
+/// there.
+///
+/// # Safety
+/// `name` must be a text.
+pub unsafe fn of_new_relation(name: Datum) -> (Oid, CString) {
+    // SAFETY: by contract; lists and nodes are palloc'd.
+    unsafe {
+        let names = pg_sys::textToQualifiedNameList(name.cast_mut_ptr());
+        let range = pg_sys::makeRangeVarFromNameList(names);
+        let schema = pg_sys::RangeVarGetCreationNamespace(range);
+        (schema, CStr::from_ptr((*range).relname).to_owned())
+    }
+}
+
+/// A name that no relation of the schema has, made of two parts.
+pub fn free(name: &CStr, label: &CStr, schema: Oid) -> CString {
+    // SAFETY: NUL-terminated texts; the result is palloc'd.
+    unsafe {
+        let none = core::ptr::null();
+        let chosen = pg_sys::ChooseRelationName(name.as_ptr(), none, label.as_ptr(), schema, false);
+        CStr::from_ptr(chosen).to_owned()
+    }
+}
