@@ -12,6 +12,7 @@ use crate::ingest::batch;
 use crate::pg::heap::heap_callback;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::Table;
+use crate::pg::slot::Slot;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
 use crate::pg::transaction;
@@ -41,10 +42,10 @@ pub unsafe extern "C-unwind" fn tuple_insert(
     // SAFETY: called by core with a filled slot.
     unsafe {
         intercept(table);
-        watch::inserted(table, slot);
+        watch::inserted(table, Slot::from_ptr(slot));
         if batch::collects(table, command) || batch::fills(table, command, options) {
             arm_ordinary(table);
-            batch::collect(table, slot, command, options);
+            batch::collect(table, Slot::from_ptr(slot), command, options);
             (*slot).tts_tid = tid::to_pg(tid::PENDING);
             (*slot).tts_tableOid = table.oid();
         } else {
@@ -68,7 +69,7 @@ pub unsafe extern "C-unwind" fn tuple_insert_speculative(
     // SAFETY: called by core with a filled slot.
     unsafe {
         intercept(table);
-        watch::inserted(table, slot);
+        watch::inserted(table, Slot::from_ptr(slot));
         heap_callback!(
             tuple_insert_speculative,
             table.as_ptr(),
@@ -98,13 +99,13 @@ pub unsafe extern "C-unwind" fn multi_insert(
         intercept(table);
         wake::at_statement();
         for at in 0..count as usize {
-            watch::inserted(table, *slots.add(at));
+            watch::inserted(table, Slot::from_ptr(*slots.add(at)));
         }
         if batch::collects_all(table, command) {
             arm_ordinary(table);
             for at in 0..count as usize {
                 let slot = *slots.add(at);
-                batch::collect(table, slot, command, options);
+                batch::collect(table, Slot::from_ptr(slot), command, options);
                 (*slot).tts_tid = tid::to_pg(tid::PENDING);
                 (*slot).tts_tableOid = table.oid();
             }
@@ -339,7 +340,7 @@ pub unsafe extern "C-unwind" fn tuple_update(
                 None => {
                     if result == pg_sys::TM_Result::TM_Ok {
                         watch::removed_from_tail(table, at);
-                        watch::inserted(table, slot);
+                        watch::inserted(table, Slot::from_ptr(slot));
                         note_tail_row(table, slot);
                         note_kept_key(table, slot, *mode);
                         after_tail_update(table, at, tid::from_pg(&(*slot).tts_tid), *mode);
@@ -348,7 +349,7 @@ pub unsafe extern "C-unwind" fn tuple_update(
                 }
             }
         }
-        *mode = if key_columns::changes_key(table, at, slot) {
+        *mode = if key_columns::changes_key(table, at, Slot::from_ptr(slot)) {
             pg_sys::LockTupleMode::LockTupleExclusive
         } else {
             pg_sys::LockTupleMode::LockTupleNoKeyExclusive
@@ -359,7 +360,7 @@ pub unsafe extern "C-unwind" fn tuple_update(
             {
                 deferred::keep_for_triggers(table);
                 watch::removed(table, &reader, row);
-                watch::inserted(table, slot);
+                watch::inserted(table, Slot::from_ptr(slot));
                 // The new version is a tail row.
                 if stream::is_streamed(table, command) {
                     stream::update(table, &reader, row, command, slot);
@@ -552,7 +553,8 @@ unsafe fn locks_key(
             }
             None => result,
         };
-        result == pg_sys::TM_Result::TM_Ok && !key_columns::differs_in_key(table, old, row, slot)
+        result == pg_sys::TM_Result::TM_Ok
+            && !key_columns::differs_in_key(table, old, row, Slot::from_ptr(slot))
     }
 }
 

@@ -3,6 +3,7 @@
 use super::{analyze, cluster, ddl, fetch, index_build, index_delete, modify, sample, scan};
 use crate::catalog::access_method;
 use crate::chunk::slot;
+use crate::pg::relation::Routine;
 use crate::pg::relation::Table;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -83,7 +84,7 @@ pub unsafe extern "C-unwind" fn varve_table_handler(
     _call: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
     // A relcache entry keeps the pointer: the routine lives as long as the backend.
-    pg_sys::Datum::from(access_method::routine(build))
+    pg_sys::Datum::from(access_method::routine(|| Routine::new(build())))
 }
 
 #[no_mangle]

@@ -6,11 +6,15 @@
 
 use super::layout;
 use super::marker_file::{File, COLUMNS};
+use crate::pg::catalog_scan;
+use crate::pg::catalog_write;
 use crate::pg::lock_mode::LockMode;
-use crate::pg::relation::{OpenIndex, Table};
+use crate::pg::lock_tags;
+use crate::pg::names;
+use crate::pg::relation::{Open, OpenIndex, Table};
 use crate::pg::snapshot::Snapshot;
-use crate::pg::transaction::{self, Access, PerTransaction};
-use pgrx::pg_sys;
+use crate::pg::transaction::{Access, PerTransaction};
+use crate::pg::{ItemPointerData, Oid};
 
 thread_local! {
     /// Files that this transaction has marked. What a part of it marked may be gone when that ends.
@@ -19,38 +23,31 @@ thread_local! {
 
 /// Has the table's file had chunks?
 pub fn is_marked(table: Table<'_>) -> bool {
-    // SAFETY: the table is open.
-    unsafe {
-        let file = File::of(table);
-        marks_and_index().is_none_or(|(marks, index)| {
-            let marks = Marks::open(marks, index, LockMode::AccessShare);
-            let found = marks.any(&file);
-            marks.close(true);
-            found
-        })
-    }
+    let file = File::of(table);
+    marks_and_index().is_none_or(|(marks, index)| {
+        let marks = Marks::open(marks, index, LockMode::AccessShare);
+        let found = marks.any(&file);
+        marks.unlock();
+        found
+    })
 }
 
 /// Marks the table's file, where that has not been done. To be called before a chunk is written.
 pub fn mark(table: Table<'_>) {
-    // SAFETY: the table is open.
-    unsafe {
-        let file = File::of(table);
-        if MARKED.with_borrow(|marked| marked.contains(&file)) {
-            return;
-        }
-        if let Some((marks, index)) = marks_and_index() {
-            // Who sweeps waits for the end of this transaction, even if the mark is an old one.
-            let marks = Marks::open(marks, index, LockMode::RowExclusive);
-            if !marks.any(&file) {
-                marks.insert(&file);
-                // Plans that use an ordinary index are to be made anew.
-                pg_sys::CacheInvalidateRelcache(table.as_ptr());
-            }
-            marks.close(false);
-        }
-        MARKED.with_borrow_mut(|marked| marked.push(file));
+    let file = File::of(table);
+    if MARKED.with_borrow(|marked| marked.contains(&file)) {
+        return;
     }
+    if let Some((marks, index)) = marks_and_index() {
+        // Who sweeps waits for the end of this transaction, even if the mark is an old one.
+        let marks = Marks::open(marks, index, LockMode::RowExclusive);
+        if !marks.any(&file) {
+            marks.insert(&file);
+            // Plans that use an ordinary index are to be made anew.
+            table.invalidate();
+        }
+    }
+    MARKED.with_borrow_mut(|marked| marked.push(file));
 }
 
 /// Marks the file of a table with keys while nobody else can be using it: from now on everybody looks into its chunks, so
@@ -76,28 +73,14 @@ pub fn mark_if_alone(table: Table<'_>) {
 ///
 /// `table` must be open with the lock of compact.
 pub fn await_old_plans(table: Table<'_>) {
-    // SAFETY: the table is open.
-    unsafe {
-        if can_have_old_plans(table) {
-            let mode = LockMode::AccessExclusive.as_raw();
-            pg_sys::WaitForLockers(lock_tag(table), mode, false);
-        }
+    if can_have_old_plans(table) {
+        lock_tags::await_users(table);
     }
 }
 
 /// Is there no transaction that `await_old_plans` would wait for?
 pub fn has_no_old_plans(table: Table<'_>) -> bool {
-    // SAFETY: the table is open; the list is palloc'd.
-    unsafe {
-        if !can_have_old_plans(table) {
-            return true;
-        }
-        let mut count = 0;
-        let mode = LockMode::AccessExclusive.as_raw();
-        let list = pg_sys::GetLockConflicts(&lock_tag(table), mode, &mut count);
-        pg_sys::pfree(list.cast());
-        count == 0
-    }
+    !can_have_old_plans(table) || !lock_tags::has_users(table)
 }
 
 fn can_have_old_plans(table: Table<'_>) -> bool {
@@ -106,34 +89,18 @@ fn can_have_old_plans(table: Table<'_>) -> bool {
     !has_always_been_able && !is_marked(table)
 }
 
-fn lock_tag(table: Table<'_>) -> pg_sys::LOCKTAG {
-    pg_sys::LOCKTAG {
-        // SAFETY: set when a backend connects.
-        locktag_field1: unsafe { pg_sys::MyDatabaseId }.to_u32(),
-        locktag_field2: table.oid().to_u32(),
-        locktag_field3: 0,
-        locktag_field4: 0,
-        locktag_type: pg_sys::LockTagType::LOCKTAG_RELATION as u8,
-        locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
-    }
-}
-
 /// The file that the table's data is about to be copied to has the mark from now on, where its present one is marked.
 ///
 /// `table` must be open and locked exclusively.
 pub fn carry(table: Table<'_>, to: File) {
-    // SAFETY: the table is open.
-    unsafe {
-        let from = File::of(table);
-        if from == to || !MARKED.with_borrow(|marked| marked.contains(&from)) && !is_marked(table) {
-            return;
-        }
-        if let Some((marks, index)) = marks_and_index() {
-            let marks = Marks::open(marks, index, LockMode::RowExclusive);
-            marks.insert(&to);
-            marks.delete(&from);
-            marks.close(false);
-        }
+    let from = File::of(table);
+    if from == to || !MARKED.with_borrow(|marked| marked.contains(&from)) && !is_marked(table) {
+        return;
+    }
+    if let Some((marks, index)) = marks_and_index() {
+        let marks = Marks::open(marks, index, LockMode::RowExclusive);
+        marks.insert(&to);
+        marks.delete(&from);
     }
 }
 
@@ -141,30 +108,24 @@ pub fn carry(table: Table<'_>, to: File) {
 ///
 /// `table` must be open and locked exclusively.
 pub fn drop_marker(table: Table<'_>) {
-    // SAFETY: the table is open.
-    unsafe {
-        if let Some((marks, index)) = marks_and_index() {
-            let marks = Marks::open(marks, index, LockMode::RowExclusive);
-            marks.delete(&File::of(table));
-            marks.close(false);
-        }
+    if let Some((marks, index)) = marks_and_index() {
+        let marks = Marks::open(marks, index, LockMode::RowExclusive);
+        marks.delete(&File::of(table));
     }
 }
 
 /// The table of marks, open with its index.
 pub struct Marks {
-    table: pg_sys::Relation,
-    index: pg_sys::Oid,
+    table: Open,
+    index: Oid,
     lock: LockMode,
 }
 
 impl Marks {
-    /// # Safety
-    /// Both must be OIDs of `marks_and_index`. To be closed, but for errors.
-    unsafe fn open(marks: pg_sys::Oid, index: pg_sys::Oid, lock: LockMode) -> Marks {
+    /// Both must be OIDs of `marks_and_index`.
+    fn open(marks: Oid, index: Oid, lock: LockMode) -> Marks {
         Marks {
-            // SAFETY: by contract.
-            table: unsafe { pg_sys::table_open(marks, lock.as_raw()) },
+            table: Open::table(marks, lock),
             index,
             lock,
         }
@@ -172,16 +133,12 @@ impl Marks {
 
     /// Those that exist, for who has locked them already.
     pub fn locked() -> Option<Marks> {
-        // SAFETY: the extension's own table.
         let (marks, index) = marks_and_index()?;
-        // SAFETY: as above; the caller has the lock.
-        Some(unsafe { Marks::open(marks, index, LockMode::Held) })
+        Some(Marks::open(marks, index, LockMode::Held))
     }
 
-    pub fn close(self, unlock: bool) {
-        let lock = if unlock { self.lock } else { LockMode::Held };
-        // SAFETY: opened by `open`.
-        unsafe { pg_sys::table_close(self.table, lock.as_raw()) };
+    fn unlock(self) {
+        self.table.unlock(self.lock);
     }
 
     /// Is the file marked?
@@ -195,37 +152,15 @@ impl Marks {
     }
 
     /// Shows the marks that can be seen now, of one file or of all, with their places, as long as `visit` wants more.
-    pub fn each(
-        &self,
-        file: Option<&File>,
-        mut visit: impl FnMut(pg_sys::ItemPointerData, File) -> bool,
-    ) {
-        let mut keys = file.map(File::scan_keys).unwrap_or_default();
-        // SAFETY: the marks are a heap of `COLUMNS` columns, none null, with one index over all of them.
-        unsafe {
-            // A serializable transaction, which looks at marks to plan a query, is in no conflict with who sets another mark.
-            let committed = Snapshot::now();
-            let scan = pg_sys::systable_beginscan(
-                self.table,
-                self.index,
-                file.is_some(),
-                committed.as_ptr(),
-                keys.len() as i32,
-                keys.as_mut_ptr(),
-            );
-            loop {
-                let tuple = pg_sys::systable_getnext(scan);
-                if tuple.is_null()
-                    || !visit(
-                        (*tuple).t_self,
-                        File::read(Table::from_ptr(self.table), tuple),
-                    )
-                {
-                    break;
-                }
-            }
-            pg_sys::systable_endscan(scan);
-        }
+    pub fn each(&self, file: Option<&File>, mut visit: impl FnMut(ItemPointerData, File) -> bool) {
+        let keys = file.map(File::scan_keys);
+        let keys = keys.as_ref().map_or(&[][..], |keys| keys);
+        let index = file.map(|_| self.index);
+        // A serializable transaction, which looks at marks to plan a query, is in no conflict with who sets another mark.
+        let committed = Snapshot::now();
+        catalog_scan::each(self.table.rel(), index, keys, committed, |mark| {
+            visit(mark.place(), File::read(&mark))
+        });
     }
 
     /// Takes away what marks a file.
@@ -241,61 +176,23 @@ impl Marks {
     }
 
     /// Takes a mark away, if nobody else has done so.
-    pub fn delete_at(&self, mut at: pg_sys::ItemPointerData) {
+    pub fn delete_at(&self, at: ItemPointerData) {
         // SAFETY: the tuple was seen by a snapshot of this command; the table is open for writing.
-        unsafe {
-            let mut failure = pg_sys::TM_FailureData::default();
-            pg_sys::heap_delete(
-                self.table,
-                &mut at,
-                transaction::command(true),
-                core::ptr::null_mut(),
-                true,
-                &mut failure,
-                false,
-            );
-        }
+        unsafe { catalog_write::delete_if_there(self.table.rel(), at) }
     }
 
     /// Inserts a mark that logical decoding does not see: marks are no subscriber's business.
-    unsafe fn insert(&self, file: &File) {
-        // SAFETY: the marks are a heap without triggers, with one index over all columns.
+    fn insert(&self, file: &File) {
+        let index = OpenIndex::open(self.index, LockMode::RowExclusive);
+        let (mut values, mut nulls) = (file.values(), [false; COLUMNS]);
+        // SAFETY: the marks are a heap without triggers, of these columns, with one index over all of them.
         unsafe {
-            let index = OpenIndex::open(self.index, LockMode::RowExclusive);
-            let (mut values, mut nulls) = (file.values(), [false; COLUMNS]);
-            let tuple = pg_sys::heap_form_tuple(
-                (*self.table).rd_att,
-                values.as_mut_ptr(),
-                nulls.as_mut_ptr(),
-            );
-            pg_sys::heap_insert(
-                self.table,
-                tuple,
-                transaction::command(true),
-                pg_sys::HEAP_INSERT_NO_LOGICAL as i32,
-                core::ptr::null_mut(),
-            );
-            pg_sys::index_insert(
-                index.rel().as_ptr(),
-                values.as_mut_ptr(),
-                nulls.as_mut_ptr(),
-                &mut (*tuple).t_self,
-                self.table,
-                pg_sys::IndexUniqueCheck::UNIQUE_CHECK_NO,
-                false,
-                pg_sys::BuildIndexInfo(index.rel().as_ptr()),
-            );
+            catalog_write::insert_unseen(self.table.rel(), index.rel(), &mut values, &mut nulls);
         }
     }
 }
 
 /// The table of marks and its index; nothing while the extension is being created.
-pub fn marks_and_index() -> Option<(pg_sys::Oid, pg_sys::Oid)> {
-    // SAFETY: syscache look-ups by name.
-    unsafe {
-        let schema = pg_sys::get_namespace_oid(c"varve".as_ptr(), true);
-        let marks = pg_sys::get_relname_relid(c"chunk_files".as_ptr(), schema);
-        let index = pg_sys::get_relname_relid(c"chunk_files_file".as_ptr(), schema);
-        (marks != pg_sys::InvalidOid && index != pg_sys::InvalidOid).then_some((marks, index))
-    }
+pub fn marks_and_index() -> Option<(Oid, Oid)> {
+    names::table_and_index(c"varve", c"chunk_files", c"chunk_files_file")
 }

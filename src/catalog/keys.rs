@@ -4,8 +4,8 @@ use crate::catalog::access_method;
 use crate::catalog::{chunk_marker, layout};
 use crate::guc;
 use crate::pg::lock_mode::LockMode;
-use crate::pg::relation::{OpenIndex, Table};
-use pgrx::pg_sys;
+use crate::pg::relation::{self, Kind, OpenIndex, Table};
+use crate::pg::{Datum, InvalidOid, Oid};
 use pgrx::prelude::*;
 use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
@@ -13,13 +13,13 @@ use std::rc::Rc;
 
 /// A unique index whose keys may be in chunks.
 pub struct Unique {
-    pub index: pg_sys::Oid,
+    pub index: Oid,
     /// Checked row by row, and never later.
     pub immediate: bool,
     /// Table columns of its key, from 0.
     pub columns: Vec<usize>,
     /// The series index that finds its keys, and where in the key that one's columns are; without one, the whole table is walked.
-    pub series: Option<(pg_sys::Oid, Vec<usize>)>,
+    pub series: Option<(Oid, Vec<usize>)>,
 }
 
 impl Unique {
@@ -34,8 +34,8 @@ impl Unique {
 pub struct Keys {
     pub unique: Vec<Unique>,
     /// Indexes that are neither among these nor series indexes.
-    pub ordinary: Vec<pg_sys::Oid>,
-    indexes: Vec<pg_sys::Oid>,
+    pub ordinary: Vec<Oid>,
+    indexes: Vec<Oid>,
     /// Others may write the table's first chunk at any time.
     can_get_chunks: bool,
     has_chunks: Cell<bool>,
@@ -65,30 +65,27 @@ impl Keys {
         self.has_chunks.get()
     }
 
-    pub fn of_index(&self, index: pg_sys::Oid) -> Option<&Unique> {
+    pub fn of_index(&self, index: Oid) -> Option<&Unique> {
         self.unique.iter().find(|unique| unique.index == index)
     }
 }
 
 thread_local! {
-    static KNOWN: RefCell<FxHashMap<pg_sys::Oid, Rc<Keys>>> = RefCell::default();
+    static KNOWN: RefCell<FxHashMap<Oid, Rc<Keys>>> = RefCell::default();
     /// Counts what the catalogs have told.
     static CHANGES: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Registers for changes of the catalogs. Called once.
 pub fn init() {
-    // SAFETY: the callback lives as long as the library.
-    unsafe {
-        pg_sys::CacheRegisterRelcacheCallback(Some(relation_changed), pg_sys::Datum::from(0usize));
-    }
+    relation::tell_of_changes(relation_changed);
 }
 
 #[pg_guard]
-unsafe extern "C-unwind" fn relation_changed(_arg: pg_sys::Datum, changed: pg_sys::Oid) {
+unsafe extern "C-unwind" fn relation_changed(_arg: Datum, changed: Oid) {
     CHANGES.set(CHANGES.get() + 1);
     KNOWN.with_borrow_mut(|known| {
-        if changed == pg_sys::InvalidOid {
+        if changed == InvalidOid {
             known.clear();
         } else if !known.is_empty() {
             known.retain(|&table, keys| table != changed && !keys.indexes.contains(&changed));
@@ -122,9 +119,7 @@ fn look_up(table: Table<'_>) -> Keys {
         torture: guc::is_torture(),
     };
     {
-        if !access_method::is_varve(table)
-            || table.class().relkind as u8 == pg_sys::RELKIND_PARTITIONED_TABLE
-        {
+        if !access_method::is_varve(table) || table.kind() == Kind::Partitioned {
             return keys;
         }
         keys.indexes = table.index_oids();
@@ -133,7 +128,7 @@ fn look_up(table: Table<'_>) -> Keys {
             let index = OpenIndex::open(oid, LockMode::AccessShare);
             let form = index.rel().form();
             let columns = layout::index_columns(index.rel());
-            let is_btree = index.rel().class().relam == pg_sys::BTREE_AM_OID;
+            let is_btree = index.rel().is_btree();
             if !form.indisunique || !is_btree || columns.contains(&0) {
                 if !layout::is_series(index.rel()) {
                     keys.ordinary.push(oid);

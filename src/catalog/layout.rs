@@ -4,9 +4,14 @@
 use super::index_options;
 use crate::guc;
 use crate::pg::lock_mode::LockMode;
-use crate::pg::relation::{Index, Open, OpenIndex, Table};
-use crate::pg::types;
-use pgrx::pg_sys;
+use crate::pg::names;
+use crate::pg::nbtree::strategy;
+use crate::pg::relation::{self, Index, OpenIndex, Table};
+use crate::pg::types::{
+    self, BPCHAROID, DATEOID, INT2OID, INT4OID, INT8OID, NAMEOID, TEXTOID, TIMESTAMPOID,
+    TIMESTAMPTZOID, UUIDOID, VARCHAROID,
+};
+use crate::pg::{FormData_pg_attribute, InvalidOid, Oid};
 
 /// Name of the index access method; `USING varve` on an index is translated to it.
 pub const INDEX_AM: &core::ffi::CStr = c"varve_series";
@@ -19,39 +24,25 @@ pub struct Layout {
 }
 
 /// OID of the index access method, invalid while the extension is being created.
-pub fn index_am() -> pg_sys::Oid {
-    // SAFETY: a syscache look-up by name.
-    unsafe { pg_sys::get_am_oid(INDEX_AM.as_ptr(), true) }
+pub fn index_am() -> Oid {
+    names::access_method(INDEX_AM)
 }
 
 /// Types whose values are stored as integers in the order of their comparison.
-pub fn is_time_type(base: pg_sys::Oid) -> bool {
+pub fn is_time_type(base: Oid) -> bool {
     matches!(
         base,
-        pg_sys::TIMESTAMPTZOID
-            | pg_sys::TIMESTAMPOID
-            | pg_sys::DATEOID
-            | pg_sys::INT8OID
-            | pg_sys::INT4OID
-            | pg_sys::INT2OID
+        TIMESTAMPTZOID | TIMESTAMPOID | DATEOID | INT8OID | INT4OID | INT2OID
     )
 }
 
 /// Types that say when, whatever a column is called.
-pub fn is_calendar_type(base: pg_sys::Oid) -> bool {
-    matches!(
-        base,
-        pg_sys::TIMESTAMPTZOID | pg_sys::TIMESTAMPOID | pg_sys::DATEOID
-    )
+pub fn is_calendar_type(base: Oid) -> bool {
+    matches!(base, TIMESTAMPTZOID | TIMESTAMPOID | DATEOID)
 }
 
-fn is_inferred_key(base: pg_sys::Oid) -> bool {
-    matches!(
-        base,
-        pg_sys::TEXTOID | pg_sys::VARCHAROID | pg_sys::BPCHAROID | pg_sys::NAMEOID | pg_sys::UUIDOID
-    ) ||
-    // SAFETY: a syscache look-up.
-    unsafe { pg_sys::type_is_enum(base) }
+fn is_inferred_key(base: Oid) -> bool {
+    matches!(base, TEXTOID | VARCHAROID | BPCHAROID | NAMEOID | UUIDOID) || types::is_enum(base)
 }
 
 /// The table's columns in an index's key, from 1; 0 for an expression.
@@ -170,7 +161,7 @@ pub fn is_key_of_columns(unique: Index<'_>) -> bool {
 
 /// Which of the series indexes of a table finds the rows of chunks that have the key of an entry of `unique`, a plain key: one
 /// whose columns, time included, are all among the key's, and mean the same by "equal".
-pub fn series_index_of_key(unique: Index<'_>, series: &[OpenIndex]) -> Option<pg_sys::Oid> {
+pub fn series_index_of_key(unique: Index<'_>, series: &[OpenIndex]) -> Option<Oid> {
     if !is_plain_key(unique) {
         return None;
     }
@@ -187,15 +178,7 @@ pub fn series_index_of_key(unique: Index<'_>, series: &[OpenIndex]) -> Option<pg
 
 /// Has an index an entry for every row of its table?
 fn has_no_predicate(index: Index<'_>) -> bool {
-    // SAFETY: the index is open: rd_indextuple is the index's row of pg_index.
-    unsafe {
-        let predicate = pg_sys::Anum_pg_index_indpred as i32;
-        pg_sys::heap_attisnull(
-            (*index.as_ptr()).rd_indextuple,
-            predicate,
-            core::ptr::null_mut(),
-        )
-    }
+    !index.has_predicate()
 }
 
 /// Is a unique index made with NULLS NOT DISTINCT?
@@ -211,45 +194,32 @@ fn means_the_same(series: Index<'_>, at: usize, unique: Index<'_>, key: usize) -
 }
 
 /// Does a column of an index, from 0, mean the same by "equal" as an operator class?
-pub fn equality_is(unique: Index<'_>, key: usize, class: pg_sys::Oid) -> bool {
-    // SAFETY: the index is open; syscache look-ups.
-    unsafe {
-        let input = pg_sys::get_opclass_input_type(class);
-        is_equality(
-            unique,
-            key,
-            equality(pg_sys::get_opclass_family(class), input),
-        )
-    }
+pub fn equality_is(unique: Index<'_>, key: usize, class: Oid) -> bool {
+    let (family, input) = types::of_class(class);
+    is_equality(unique, key, equality(family, input))
 }
 
-fn is_equality(unique: Index<'_>, key: usize, operator: pg_sys::Oid) -> bool {
-    // SAFETY: the index is open; the arrays have an entry for each key column.
-    unsafe {
-        let (family, class) = (unique.operator_family(key), unique.input_type(key));
-        let collation = unique.collation(key);
-        operator != pg_sys::InvalidOid
-            && operator == equality(family, class)
-            && (collation == pg_sys::InvalidOid || pg_sys::get_collation_isdeterministic(collation))
-    }
+fn is_equality(unique: Index<'_>, key: usize, operator: Oid) -> bool {
+    let (family, class) = (unique.operator_family(key), unique.input_type(key));
+    let collation = unique.collation(key);
+    operator != InvalidOid
+        && operator == equality(family, class)
+        && (collation == InvalidOid || types::is_deterministic(collation))
 }
 
-fn equality(family: pg_sys::Oid, class: pg_sys::Oid) -> pg_sys::Oid {
-    // SAFETY: a syscache look-up.
-    unsafe {
-        pg_sys::get_opfamily_member(family, class, class, pg_sys::BTEqualStrategyNumber as i16)
-    }
+fn equality(family: Oid, class: Oid) -> Oid {
+    types::operator(family, class, strategy::EQUAL)
 }
 
 /// Can values of a column that its type takes for equal have different bytes, as char(n) without its n?
-pub fn has_equal_values_that_differ(attribute: &pg_sys::FormData_pg_attribute) -> bool {
+pub fn has_equal_values_that_differ(attribute: &FormData_pg_attribute) -> bool {
     type_has_equal_values_that_differ(attribute.atttypid, attribute.atttypmod)
 }
 
 /// The same of a type, which must exist, and what belongs to it.
-pub fn type_has_equal_values_that_differ(kind: pg_sys::Oid, typmod: i32) -> bool {
+pub fn type_has_equal_values_that_differ(kind: Oid, typmod: i32) -> bool {
     let base = types::base(kind);
-    base == pg_sys::BPCHAROID && typmod < 0
+    base == BPCHAROID && typmod < 0
 }
 
 /// Has the table a unique, primary key or exclusion index?
@@ -263,33 +233,11 @@ pub fn has_constraint_index(table: Table<'_>) -> bool {
 /// Is a unique index about to go by DROP INDEX CONCURRENTLY? Transactions that still believe in it may use
 /// other ordinary indexes as if the table could have no chunks.
 pub fn loses_unique_index(table: Table<'_>) -> bool {
-    // SAFETY: the table is open; the catalog's rows have its declared form.
-    unsafe {
-        let catalog = Open::table(pg_sys::IndexRelationId, LockMode::AccessShare);
-        let mut key = pg_sys::ScanKeyData::default();
-        pg_sys::ScanKeyInit(
-            &mut key,
-            pg_sys::Anum_pg_index_indrelid as pg_sys::AttrNumber,
-            pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber,
-            pg_sys::Oid::from(pg_sys::F_OIDEQ),
-            table.oid().into(),
-        );
-        let by_table = pg_sys::Oid::from(pg_sys::IndexIndrelidIndexId);
-        let none = core::ptr::null_mut();
-        let scan =
-            pg_sys::systable_beginscan(catalog.rel().as_ptr(), by_table, true, none, 1, &mut key);
-        let mut loses = false;
-        loop {
-            let found = pg_sys::systable_getnext(scan);
-            if found.is_null() {
-                break;
-            }
-            let form: pg_sys::Form_pg_index = pg_sys::GETSTRUCT(found).cast();
-            loses |= !(*form).indislive && ((*form).indisunique || (*form).indisexclusion);
-        }
-        pg_sys::systable_endscan(scan);
-        loses
-    }
+    let mut loses = false;
+    relation::each_index(table.oid(), |form| {
+        loses |= !form.indislive && (form.indisunique || form.indisexclusion);
+    });
+    loses
 }
 
 /// Are all indexes of the table series indexes?
@@ -323,7 +271,7 @@ pub fn is_ordinary(index: Index<'_>) -> bool {
 
 /// Is it a btree, neither a series index nor unique, that has an entry of columns, and no expressions, for each row?
 pub fn is_ordinary_btree(index: Index<'_>) -> bool {
-    index.class().relam == pg_sys::BTREE_AM_OID
+    index.is_btree()
         && is_ordinary(index)
         && has_no_predicate(index)
         && !index_columns(index).contains(&0)

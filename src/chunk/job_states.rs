@@ -4,13 +4,14 @@
 //! of compact on its table, so there is one writer for each row.
 
 use super::write;
-use crate::pg::descriptor::Descriptor;
+use crate::pg::catalog_scan::{self, CatalogScan, Key, Row};
 use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::{Open, OpenIndex};
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid;
 use crate::pg::transaction;
-use pgrx::pg_sys;
-use std::ffi::{CStr, CString};
+use crate::pg::{catalog_write, names, varlena};
+use crate::pg::{Datum, Oid, TM_Result};
 
 /// State of one job. Times are those of timestamptz, in microseconds.
 #[derive(Clone, Default, Debug, PartialEq)]
@@ -101,8 +102,7 @@ impl State {
 /// # Safety
 /// Inside a transaction; the same holds for the functions below.
 pub unsafe fn read(job: i64) -> State {
-    // SAFETY: by contract.
-    unsafe { with_row(job, |row| row.map(|(_, state)| state)) }.unwrap_or_default()
+    with_row(job, |row| row.map(|(_, state)| state)).unwrap_or_default()
 }
 
 /// Writes the state of a job in place of its last one.
@@ -120,48 +120,26 @@ pub unsafe fn write(job: i64, state: &State) {
         }
         let states = Open::table(states, LockMode::RowExclusive);
         let index = OpenIndex::open(index, LockMode::RowExclusive);
-        let mut values = [pg_sys::Datum::from(0usize); COLUMNS];
+        let mut values = [Datum::from(0usize); COLUMNS];
         let mut nulls = [true; COLUMNS];
         let texts: Vec<_> = state
             .texts()
             .into_iter()
-            .map(|text| text.as_ref().map(|text| text_datum(text)))
+            .map(|text| {
+                text.as_ref()
+                    .map(|text| varlena::text_datum(&text.replace('\0', " ")))
+            })
             .collect();
-        let all = [Some(pg_sys::Datum::from(job))]
+        let all = [Some(Datum::from(job))]
             .into_iter()
-            .chain(
-                state
-                    .numbers()
-                    .map(|number| number.map(pg_sys::Datum::from)),
-            )
+            .chain(state.numbers().map(|number| number.map(Datum::from)))
             .chain(texts);
         for (at, value) in all.enumerate() {
             if let Some(value) = value {
                 (values[at], nulls[at]) = (value, false);
             }
         }
-        let tuple = pg_sys::heap_form_tuple(
-            states.rel().descriptor().as_ptr(),
-            values.as_mut_ptr(),
-            nulls.as_mut_ptr(),
-        );
-        pg_sys::heap_insert(
-            states.rel().as_ptr(),
-            tuple,
-            transaction::command(true),
-            pg_sys::HEAP_INSERT_NO_LOGICAL as i32,
-            core::ptr::null_mut(),
-        );
-        pg_sys::index_insert(
-            index.rel().as_ptr(),
-            values.as_mut_ptr(),
-            nulls.as_mut_ptr(),
-            &mut (*tuple).t_self,
-            states.rel().as_ptr(),
-            pg_sys::IndexUniqueCheck::UNIQUE_CHECK_NO,
-            false,
-            pg_sys::BuildIndexInfo(index.rel().as_ptr()),
-        );
+        catalog_write::insert_unseen(states.rel(), index.rel(), &mut values, &mut nulls);
         transaction::next_command();
     }
 }
@@ -183,7 +161,7 @@ pub unsafe fn remove(job: i64) -> bool {
         let command = transaction::command(true);
         let result = write::try_delete(states.rel(), at, command, false, false);
         transaction::next_command();
-        result == pg_sys::TM_Result::TM_Ok
+        result == TM_Result::TM_Ok
     }
 }
 
@@ -191,7 +169,7 @@ pub unsafe fn remove(job: i64) -> bool {
 ///
 /// # Safety
 /// See `read`; the table is being dropped.
-pub unsafe fn forget(table: pg_sys::Oid) {
+pub unsafe fn forget(table: Oid) {
     let first = i64::from(table.to_u32()) * OF_A_TABLE;
     // SAFETY: by contract; the index is on the first column.
     unsafe {
@@ -199,43 +177,16 @@ pub unsafe fn forget(table: pg_sys::Oid) {
             return;
         };
         let states = Open::table(states, LockMode::RowExclusive);
-        let bound = |strategy: u32, function: u32, job: i64| {
-            let mut key = pg_sys::ScanKeyData::default();
-            let strategy = strategy as pg_sys::StrategyNumber;
-            let function = pg_sys::Oid::from(function);
-            pg_sys::ScanKeyInit(&mut key, 1, strategy, function, pg_sys::Datum::from(job));
-            key
-        };
-        let mut keys = [
-            bound(
-                pg_sys::BTGreaterEqualStrategyNumber,
-                pg_sys::F_INT8GE,
-                first,
-            ),
-            bound(
-                pg_sys::BTLessStrategyNumber,
-                pg_sys::F_INT8LT,
-                first + OF_A_TABLE,
-            ),
+        let keys = [
+            Key::int8_from(1, first),
+            Key::int8_below(1, first + OF_A_TABLE),
         ];
-        let none = core::ptr::null_mut();
-        let scan = pg_sys::systable_beginscan(
-            states.rel().as_ptr(),
-            index,
-            true,
-            none,
-            2,
-            keys.as_mut_ptr(),
-        );
         let mut gone = Vec::new();
-        loop {
-            let tuple = pg_sys::systable_getnext(scan);
-            if tuple.is_null() {
-                break;
-            }
-            gone.push(tid::from_pg(&(*tuple).t_self));
-        }
-        pg_sys::systable_endscan(scan);
+        let now = Snapshot::NONE;
+        catalog_scan::each(states.rel(), Some(index), &keys, now, |row| {
+            gone.push(row.tid());
+            true
+        });
         let command = transaction::command(true);
         for at in gone {
             // What somebody else has removed is gone as well.
@@ -244,77 +195,37 @@ pub unsafe fn forget(table: pg_sys::Oid) {
     }
 }
 
-unsafe fn text_datum(text: &str) -> pg_sys::Datum {
-    let text = CString::new(text.replace('\0', " ")).expect("BUG: a zero byte is left");
-    // SAFETY: the result is palloc'd.
-    unsafe { pg_sys::Datum::from(pg_sys::cstring_to_text(text.as_ptr())) }
-}
-
 /// Shows the row of a job, if it has one.
-unsafe fn with_row<R>(job: i64, show: impl FnOnce(Option<(tid::Tid, State)>) -> R) -> R {
-    // SAFETY: the callers' contract; the index is on the first column.
-    unsafe {
-        let Some((states, index)) = table_and_index() else {
-            return show(None);
-        };
-        let states = Open::table(states, LockMode::AccessShare);
-        let mut key = pg_sys::ScanKeyData::default();
-        pg_sys::ScanKeyInit(
-            &mut key,
-            1,
-            pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber,
-            pg_sys::Oid::from(pg_sys::F_INT8EQ),
-            pg_sys::Datum::from(job),
-        );
-        let no_snapshot = core::ptr::null_mut();
-        let scan = pg_sys::systable_beginscan(
-            states.rel().as_ptr(),
-            index,
-            true,
-            no_snapshot,
-            1,
-            &mut key,
-        );
-        let tuple = pg_sys::systable_getnext(scan);
-        let row = (!tuple.is_null()).then(|| {
-            let at = tid::from_pg(&(*tuple).t_self);
-            (at, deform(tuple, states.rel().descriptor()))
-        });
-        pg_sys::systable_endscan(scan);
-        show(row)
-    }
+fn with_row<R>(job: i64, show: impl FnOnce(Option<(tid::Tid, State)>) -> R) -> R {
+    let Some((states, index)) = table_and_index() else {
+        return show(None);
+    };
+    let states = Open::table(states, LockMode::AccessShare);
+    let key = Key::int8(1, job);
+    let now = Snapshot::NONE;
+    let mut scan = CatalogScan::begin(states.rel(), Some(index), &[key], now);
+    // SAFETY: a row of the table of states.
+    let row = scan
+        .next_row()
+        .map(|row| (row.tid(), unsafe { state_of(&row) }));
+    drop(scan);
+    show(row)
 }
 
-unsafe fn deform(tuple: pg_sys::HeapTuple, descriptor: Descriptor<'_>) -> State {
-    let mut values = [pg_sys::Datum::from(0usize); COLUMNS];
-    let mut nulls = [true; COLUMNS];
-    // SAFETY: the caller's contract.
-    unsafe {
-        pg_sys::heap_deform_tuple(
-            tuple,
-            descriptor.as_ptr(),
-            values.as_mut_ptr(),
-            nulls.as_mut_ptr(),
-        );
-        let number = |at: usize| (!nulls[1 + at]).then(|| values[1 + at].value() as i64);
-        let text = |at: usize| {
-            let at = 1 + NUMBERS + at;
-            (!nulls[at]).then(|| {
-                let text = pg_sys::text_to_cstring(values[at].cast_mut_ptr());
-                CStr::from_ptr(text).to_string_lossy().into_owned()
-            })
-        };
-        State::from_columns(core::array::from_fn(number), core::array::from_fn(text))
-    }
+/// # Safety
+/// The row must be one of the table of states.
+unsafe fn state_of(row: &Row<'_>) -> State {
+    let (values, nulls) = row.columns();
+    let number = |at: usize| (!nulls[1 + at]).then(|| values[1 + at].value() as i64);
+    let text = |at: usize| {
+        let at = 1 + NUMBERS + at;
+        // SAFETY: by contract: a column of texts.
+        (!nulls[at]).then(|| unsafe { varlena::text(values[at]) })
+    };
+    State::from_columns(core::array::from_fn(number), core::array::from_fn(text))
 }
 
 /// The table and its index; nothing while the extension is being created or dropped.
-unsafe fn table_and_index() -> Option<(pg_sys::Oid, pg_sys::Oid)> {
-    // SAFETY: syscache look-ups by name.
-    unsafe {
-        let schema = pg_sys::get_namespace_oid(c"varve".as_ptr(), true);
-        let states = pg_sys::get_relname_relid(c"job_states".as_ptr(), schema);
-        let index = pg_sys::get_relname_relid(c"job_states_job".as_ptr(), schema);
-        (states != pg_sys::InvalidOid && index != pg_sys::InvalidOid).then_some((states, index))
-    }
+fn table_and_index() -> Option<(Oid, Oid)> {
+    names::table_and_index(c"varve", c"job_states", c"job_states_job")
 }

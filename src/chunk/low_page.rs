@@ -28,86 +28,74 @@ thread_local! {
 
 /// The first page below `end` and not below `from` that can take a header of `bytes`, and makes it the one that heap tries first.
 pub fn aim(table: Table<'_>, bytes: usize, from: u32, end: u32) -> Option<u32> {
-    // SAFETY: the table is open; asking for the number of blocks has opened the file.
-    unsafe {
-        let file = table.file_number();
-        let known = NEXT.with_borrow(|next| next.get(&file).copied().unwrap_or(0));
-        let end = end.min(table.blocks());
-        let wanted = Wanted::of(table, &[bytes]);
-        let (found, next) = find(table, known.max(from)..end, wanted, usize::MAX);
-        NEXT.with_borrow_mut(|all| all.insert(file, next));
-        if let Some(block) = found {
-            (*(*table.as_ptr()).rd_smgr).smgr_targblock = block;
-        }
-        found
+    let file = table.file_number();
+    let known = NEXT.with_borrow(|next| next.get(&file).copied().unwrap_or(0));
+    let end = end.min(table.blocks());
+    let wanted = Wanted::of(table, &[bytes]);
+    let (found, next) = find(table, known.max(from)..end, wanted, usize::MAX);
+    NEXT.with_borrow_mut(|all| all.insert(file, next));
+    if let Some(block) = found {
+        table.fill_next(block);
     }
+    found
 }
 
 /// The first page near the end of the file, and not below `from`, that can take a header of `bytes`, as `aim`. A few pages are looked at.
 pub fn aim_near_end(table: Table<'_>, bytes: usize, from: u32) -> Option<u32> {
-    // SAFETY: the table is open; asking for the number of blocks has opened the file.
-    unsafe {
-        let file = table.file_number();
-        let known = NEXT_NEAR.with_borrow(|next| next.get(&file).copied().unwrap_or(0));
-        let end = table.blocks();
-        let near = known.max(from).max(end.saturating_sub(NEAR_PAGES))..end;
-        let (found, next) = find(table, near, Wanted::of(table, &[bytes]), NEAR_LOOKS);
-        NEXT_NEAR.with_borrow_mut(|all| all.insert(file, next));
-        if let Some(block) = found {
-            (*(*table.as_ptr()).rd_smgr).smgr_targblock = block;
-        }
-        found
+    let file = table.file_number();
+    let known = NEXT_NEAR.with_borrow(|next| next.get(&file).copied().unwrap_or(0));
+    let end = table.blocks();
+    let near = known.max(from).max(end.saturating_sub(NEAR_PAGES))..end;
+    let (found, next) = find(table, near, Wanted::of(table, &[bytes]), NEAR_LOOKS);
+    NEXT_NEAR.with_borrow_mut(|all| all.insert(file, next));
+    if let Some(block) = found {
+        table.fill_next(block);
     }
+    found
 }
 
 /// Makes a page that can take tuples of `sizes` bytes, the last of which is a header, the one that heap tries first, as far as there is one:
 /// the page that heap would try, or one near the end of the file.
 pub fn aim_together(table: Table<'_>, sizes: &[usize]) -> bool {
-    // SAFETY: the table is open; asking for the number of blocks has opened the file.
-    unsafe {
-        let end = table.blocks();
-        if end == 0 {
-            return false;
-        }
-        let wanted = Wanted::of(table, sizes);
-        let aimed = (*(*table.as_ptr()).rd_smgr).smgr_targblock;
-        // A session that has written nothing yet tries the last page.
-        let aimed = if aimed < end { aimed } else { end - 1 };
-        let mut cursor = PageCursor::new(table);
-        cursor.go(aimed);
-        let found = match cursor.locked(|page| wanted.fits(page)) {
-            true => Some(aimed),
-            false => {
-                find(
-                    table,
-                    end.saturating_sub(NEAR_PAGES)..end,
-                    wanted,
-                    NEAR_LOOKS,
-                )
-                .0
-            }
-        };
-        if let Some(block) = found {
-            (*(*table.as_ptr()).rd_smgr).smgr_targblock = block;
-        }
-        found.is_some()
+    let end = table.blocks();
+    if end == 0 {
+        return false;
     }
+    let wanted = Wanted::of(table, sizes);
+    let aimed = table.filled_next();
+    // A session that has written nothing yet tries the last page.
+    let aimed = if aimed < end { aimed } else { end - 1 };
+    let mut cursor = PageCursor::new(table);
+    cursor.go(aimed);
+    let found = match cursor.locked(|page| wanted.fits(page)) {
+        true => Some(aimed),
+        false => {
+            find(
+                table,
+                end.saturating_sub(NEAR_PAGES)..end,
+                wanted,
+                NEAR_LOOKS,
+            )
+            .0
+        }
+    };
+    if let Some(block) = found {
+        table.fill_next(block);
+    }
+    found.is_some()
 }
 
 /// Would heap put a header of `bytes` at too high a line pointer, on the page that it tries first?
 pub fn is_aimed_too_high(table: Table<'_>, bytes: usize) -> bool {
-    // SAFETY: the table is open; asking for the number of blocks has opened the file.
-    unsafe {
-        let blocks = table.blocks();
-        let block = (*(*table.as_ptr()).rd_smgr).smgr_targblock;
-        if block >= blocks {
-            return false;
-        }
-        let wanted = Wanted::of(table, &[bytes]);
-        let mut cursor = PageCursor::new(table);
-        cursor.go(block);
-        cursor.locked(|page| page.free_bytes() >= wanted.room && !wanted.fits(page))
+    let blocks = table.blocks();
+    let block = table.filled_next();
+    if block >= blocks {
+        return false;
     }
+    let wanted = Wanted::of(table, &[bytes]);
+    let mut cursor = PageCursor::new(table);
+    cursor.go(block);
+    cursor.locked(|page| page.free_bytes() >= wanted.room && !wanted.fits(page))
 }
 
 /// What a page must have for some tuples.

@@ -132,8 +132,7 @@ pub fn aim(table: Table<'_>, bytes: usize, header: bool) {
                 false => state.next_page(&mut cursor),
             });
         if let Some(block) = block {
-            // SAFETY: the file was opened by reading from it, or by an insertion.
-            unsafe { (*(*table.as_ptr()).rd_smgr).smgr_targblock = block };
+            table.fill_next(block);
         }
     });
 }

@@ -4,7 +4,8 @@ use crate::catalog::layout::Layout;
 use crate::chunk::datum;
 use crate::pg::descriptor::Descriptor;
 use crate::pg::error;
-use pgrx::pg_sys;
+use crate::pg::slot::Slot;
+use crate::pg::Datum;
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -52,7 +53,7 @@ impl RowSet {
     ///
     /// # Safety
     /// `values` and `nulls` must hold a value of the right type for each column.
-    pub unsafe fn push(&mut self, values: *const pg_sys::Datum, nulls: *const bool) {
+    pub unsafe fn push(&mut self, values: *const Datum, nulls: *const bool) {
         let mut bytes = 0;
         for (at, column) in self.columns.iter_mut().enumerate() {
             // SAFETY: by contract.
@@ -66,13 +67,11 @@ impl RowSet {
     /// Appends the row that a slot shows.
     ///
     /// # Safety
-    /// The slot must be filled and of this set's descriptor.
-    pub unsafe fn push_slot(&mut self, slot: *mut pg_sys::TupleTableSlot) {
+    /// The slot must be of this set's descriptor.
+    pub unsafe fn push_slot(&mut self, slot: Slot<'_>) {
+        let (values, nulls) = slot.attributes();
         // SAFETY: by contract.
-        unsafe {
-            crate::chunk::slot::deform_all(slot);
-            self.push((*slot).tts_values, (*slot).tts_isnull);
-        }
+        unsafe { self.push(values.as_ptr(), nulls.as_ptr()) }
     }
 
     /// Counts `rows` rows of `bytes` bytes that were appended column by column.

@@ -7,13 +7,13 @@ use super::place;
 use super::read::Chunk;
 use crate::guc;
 use crate::pg::error::{self, Code};
-use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::Table;
 use crate::pg::replication::UnidentifiedChanges;
-use crate::pg::tid::{self, Tid};
+use crate::pg::tid::Tid;
 use crate::pg::transaction;
 use crate::pg::tuple::BareTuple;
-use pgrx::pg_sys;
+use crate::pg::{activity, heap, page};
+use crate::pg::{CommandId, TM_Result};
 use std::cell::Cell;
 use varve_columns::tuple::delete_map::DeleteMap;
 use varve_columns::tuple::header::{self, Header, Piece, Section, BODY_BYTES, PIECE_BYTES};
@@ -111,10 +111,9 @@ struct Tried {
 #[derive(Clone, Copy)]
 pub struct Target<'a> {
     pub table: Table<'a>,
-    pub command: pg_sys::CommandId,
+    pub command: CommandId,
     /// `HEAP_INSERT_*` options of the statement, such as frozen.
     pub options: i32,
-    pub bulk: pg_sys::BulkInsertState,
 }
 
 impl<'a> Target<'a> {
@@ -126,25 +125,15 @@ impl<'a> Target<'a> {
             table,
             command: transaction::command(true),
             options: 0,
-            bulk: core::ptr::null_mut(),
         }
     }
 
-    fn insert(&self, body: &[u8], bulk: pg_sys::BulkInsertState) -> Tid {
+    fn insert(&self, body: &[u8]) -> Tid {
         debug_assert!(body.len() <= BODY_BYTES);
-        // SAFETY: the table is open for writing; the tuple lives across the call.
-        unsafe {
-            let tuple = BareTuple::new(self.table.oid(), body);
-            pg_sys::heap_insert(
-                self.table.as_ptr(),
-                tuple.as_ptr(),
-                self.command,
-                self.options | pg_sys::HEAP_INSERT_NO_LOGICAL as i32,
-                bulk,
-            );
-            place::placed(self.table, body.len(), tuple.tid());
-            tuple.tid()
-        }
+        let tuple = BareTuple::new(self.table.oid(), body);
+        let tid = heap::insert_unseen(self.table, &tuple, self.command, self.options);
+        place::placed(self.table, body.len(), tid);
+        tid
     }
 
     /// Writes `bytes` in pieces numbered from `base`.
@@ -163,7 +152,7 @@ impl<'a> Target<'a> {
                 };
                 let body = piece.encode();
                 place::aim(self.table, body.len(), false);
-                self.insert(&body, self.bulk)
+                self.insert(&body)
             })
             .collect();
         Pieces {
@@ -194,7 +183,7 @@ impl<'a> Target<'a> {
         let mut is_high = low_page::is_aimed_too_high(self.table, body.len());
         loop {
             let is_new = is_high && self.aim_elsewhere(body.len(), &mut tried, end);
-            let tid = self.insert(&body, core::ptr::null_mut());
+            let tid = self.insert(&body);
             if is_new {
                 place::added(self.table, tid.block);
             }
@@ -246,39 +235,15 @@ impl<'a> Target<'a> {
 
     /// Extends the table by a page and makes it the next to be filled by this backend.
     fn use_new_page(&self) {
-        // SAFETY: the extension lock orders extenders; an empty page is initialised as heap does it,
-        // and the first insertion logs the initialisation.
-        unsafe {
-            pg_sys::LockRelationForExtension(self.table.as_ptr(), LockMode::Exclusive.as_raw());
-            let buffer = pg_sys::ReadBufferExtended(
-                self.table.as_ptr(),
-                pg_sys::ForkNumber::MAIN_FORKNUM,
-                pg_sys::InvalidBlockNumber,
-                pg_sys::ReadBufferMode::RBM_ZERO_AND_LOCK,
-                core::ptr::null_mut(),
-            );
-            pg_sys::UnlockRelationForExtension(self.table.as_ptr(), LockMode::Exclusive.as_raw());
-            pg_sys::PageInit(pg_sys::BufferGetPage(buffer), pg_sys::BLCKSZ as usize, 0);
-            pg_sys::MarkBufferDirty(buffer);
-            let block = pg_sys::BufferGetBlockNumber(buffer);
-            pg_sys::UnlockReleaseBuffer(buffer);
-            // Reading a page has opened the file.
-            (*(*self.table.as_ptr()).rd_smgr).smgr_targblock = block;
-        }
+        let block = page::extend(self.table);
+        self.table.fill_next(block);
     }
 
     /// Writes a whole chunk and returns the TID of its header. `header` comes without sections.
     pub fn write_chunk(&self, mut header: Header, mut statics: Statics, payload: &[u8]) -> Tid {
         crate::catalog::chunk_marker::mark(self.table);
-        let target = match self.aim_together(&header, &statics, payload) {
-            // Heap would try the page first that it has in hand from the last one.
-            true => Target {
-                bulk: core::ptr::null_mut(),
-                ..*self
-            },
-            false => *self,
-        };
-        statics.payload = target.write_bytes(header.chunk, 0, payload, header.rows);
+        self.aim_together(&header, &statics, payload);
+        statics.payload = self.write_bytes(header.chunk, 0, payload, header.rows);
         header.statics = self.write_section(
             header.chunk,
             STATICS_BASE,
@@ -290,42 +255,35 @@ impl<'a> Target<'a> {
         let tid = self.insert_header(&header);
         // heap_insert counted tuples; people count rows.
         let written = statics.payload.tids.len() as i64 + 1;
-        // SAFETY: the table is open.
-        unsafe {
-            pg_sys::pgstat_count_heap_insert(self.table.as_ptr(), i64::from(header.rows) - written)
-        };
+        activity::count_inserts(self.table, i64::from(header.rows) - written);
         tid
     }
 
     /// Makes a page the next to be filled that has room for all of a small chunk, so that readers of many of these look at one page for each;
-    /// is it a small one? Compact chooses pages by itself.
-    fn aim_together(&self, header: &Header, statics: &Statics, payload: &[u8]) -> bool {
+    /// if it is a small one. Compact chooses pages by itself.
+    fn aim_together(&self, header: &Header, statics: &Statics, payload: &[u8]) {
         let columns = statics.encode().len() + size_of::<Tid>();
         if payload.len() > PIECE_BYTES
             || columns > HEADER_ROOM - DELETE_MAP_ROOM
             || place::is_active(self.table)
         {
-            return false;
+            return;
         }
         let piece = BODY_BYTES - PIECE_BYTES + payload.len();
         let header_bytes = header.encode().len() + columns + note::empty_slots(header.rows).len();
         let sizes = [piece, header_bytes.min(BODY_BYTES)];
-        {
-            let is_found = low_page::aim_together(self.table, &sizes);
-            if !is_found && self.table.blocks() < guc::header_pages() {
-                self.use_new_page();
-            }
+        let is_found = low_page::aim_together(self.table, &sizes);
+        if !is_found && self.table.blocks() < guc::header_pages() {
+            self.use_new_page();
         }
-        true
     }
 
     /// Writes a note; its chunk's header does not name it yet.
     pub fn insert_note(&self, body: &[u8]) -> Tid {
         place::aim(self.table, body.len(), false);
-        let tid = self.insert(body, core::ptr::null_mut());
+        let tid = self.insert(body);
         // heap_insert counted a tuple; people count rows.
-        // SAFETY: the table is open.
-        unsafe { pg_sys::pgstat_count_heap_insert(self.table.as_ptr(), -1) };
+        activity::count_inserts(self.table, -1);
         tid
     }
 
@@ -394,10 +352,10 @@ impl<'a> Target<'a> {
 }
 
 /// Deletes one storage tuple, which this transaction has locked or nobody else can change.
-pub fn delete_tuple(table: Table<'_>, tid: Tid, command: pg_sys::CommandId, moved: bool) {
+pub fn delete_tuple(table: Table<'_>, tid: Tid, command: CommandId, moved: bool) {
     // SAFETY: the table is open for writing, and the tuple is there.
     let result = unsafe { try_delete(table, tid, command, true, moved) };
-    if result != pg_sys::TM_Result::TM_Ok {
+    if result != TM_Result::TM_Ok {
         error::raise(
             Code::ERRCODE_T_R_SERIALIZATION_FAILURE,
             "could not change a chunk due to concurrent update",
@@ -408,7 +366,7 @@ pub fn delete_tuple(table: Table<'_>, tid: Tid, command: pg_sys::CommandId, move
 }
 
 /// Deletes the notes of a header that is deleted, too.
-pub fn delete_notes(table: Table<'_>, notes: &[Note], command: pg_sys::CommandId) {
+pub fn delete_notes(table: Table<'_>, notes: &[Note], command: CommandId) {
     for note in notes {
         delete_tuple(table, note.tid, command, false);
     }
@@ -422,25 +380,13 @@ pub fn delete_notes(table: Table<'_>, notes: &[Note], command: pg_sys::CommandId
 pub unsafe fn try_delete(
     table: Table<'_>,
     tid: Tid,
-    command: pg_sys::CommandId,
+    command: CommandId,
     wait: bool,
     moved: bool,
-) -> pg_sys::TM_Result::Type {
+) -> TM_Result::Type {
+    let _quiet = UnidentifiedChanges::begin(table);
     // SAFETY: by contract.
-    unsafe {
-        let _quiet = UnidentifiedChanges::begin(table);
-        let mut item = tid::to_pg(tid);
-        let mut failure = pg_sys::TM_FailureData::default();
-        pg_sys::heap_delete(
-            table.as_ptr(),
-            &mut item,
-            command,
-            core::ptr::null_mut(),
-            wait,
-            &mut failure,
-            moved,
-        )
-    }
+    unsafe { heap::delete(table, tid, command, wait, moved) }
 }
 
 /// Deletes the pieces of a section, if it has any.
@@ -449,7 +395,7 @@ pub fn delete_section(
     chunk: u64,
     base: u32,
     section: &Section,
-    command: pg_sys::CommandId,
+    command: CommandId,
 ) {
     match super::read::section_pieces(table, chunk, base, section) {
         Ok(tids) => tids

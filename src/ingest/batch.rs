@@ -13,17 +13,20 @@ use crate::guc;
 use crate::ingest::crowd;
 use crate::ingest::fresh;
 use crate::pg::error::{self, Code};
+use crate::pg::heap;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::plain_entries::OrdinaryIndexes;
-use crate::pg::relation::{Open, Table};
+use crate::pg::relation::{Kind, Open, Table};
 use crate::pg::replication;
+use crate::pg::slot::Slot;
 use crate::pg::snapshot::Snapshot;
-use crate::pg::tid::{self, Tid};
+use crate::pg::tid::Tid;
 use crate::pg::transaction::{self, Access, PerTransaction};
+use crate::pg::tuple::Formed;
 use crate::pg::wake;
+use crate::pg::{CommandId, Oid, SubTransactionId};
 use crate::table::statements;
 use crate::unique::batch as entering;
-use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 
@@ -36,9 +39,9 @@ struct Batch {
 /// What tells batches apart.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Name {
-    table: pg_sys::Oid,
-    command: pg_sys::CommandId,
-    sub: pg_sys::SubTransactionId,
+    table: Oid,
+    command: CommandId,
+    sub: SubTransactionId,
     options: i32,
 }
 
@@ -50,13 +53,13 @@ struct State {
     /// What all rows take.
     bytes: usize,
     /// What was found out about tables that statements in progress fill.
-    answers: FxHashMap<(pg_sys::Oid, pg_sys::CommandId), bool>,
+    answers: FxHashMap<(Oid, CommandId), bool>,
     /// The command of the INSERT that the executor hook has approved, innermost last.
-    approved: Vec<Option<pg_sys::CommandId>>,
+    approved: Vec<Option<CommandId>>,
     /// Nesting depths of executor runs at which COPY statements in progress began, innermost last.
     copies: Vec<usize>,
     /// Nesting depths of executor runs and COPY statements at which each open subtransaction began.
-    depths: Vec<(pg_sys::SubTransactionId, usize, usize)>,
+    depths: Vec<(SubTransactionId, usize, usize)>,
 }
 
 impl State {
@@ -90,7 +93,7 @@ thread_local! {
 }
 
 /// An executor run begins; `command` is set when it is an INSERT whose rows may be collected.
-pub fn enter_statement(command: Option<pg_sys::CommandId>) {
+pub fn enter_statement(command: Option<CommandId>) {
     STATE.with_borrow_mut(|state| state.approved.push(command));
     statements::begin();
 }
@@ -126,28 +129,28 @@ pub fn leave_copy() {
 }
 
 /// Is a row that the executor inserts under `command` to be collected?
-pub fn collects(table: Table<'_>, command: pg_sys::CommandId) -> bool {
+pub fn collects(table: Table<'_>, command: CommandId) -> bool {
     let is_approved = STATE.with_borrow(|state| state.approved.last() == Some(&Some(command)));
     is_approved && collects_all(table, command)
 }
 
 /// May the rows that a statement brings into `table` under `command`, a COPY for example, be collected?
-pub fn collects_all(table: Table<'_>, command: pg_sys::CommandId) -> bool {
+pub fn collects_all(table: Table<'_>, command: CommandId) -> bool {
     ask(table, command, || accepts(table))
 }
 
 /// Is a row that core inserts under `command` by itself, into a table that the statement makes and fills, to be collected?
-pub fn fills(table: Table<'_>, command: pg_sys::CommandId, options: i32) -> bool {
+pub fn fills(table: Table<'_>, command: CommandId, options: i32) -> bool {
     // A COPY whose rows go one by one may have its reasons.
     let is_of_copy = |state: &State| state.copies.last() == Some(&state.approved.len());
-    if options & pg_sys::HEAP_INSERT_SKIP_FSM as i32 == 0 || STATE.with_borrow(is_of_copy) {
+    if !heap::fills_new_pages(options) || STATE.with_borrow(is_of_copy) {
         return false;
     }
     ask(table, command, || fresh::accepts(table, options))
 }
 
 /// Asks once for a statement.
-fn ask(table: Table<'_>, command: pg_sys::CommandId, question: impl FnOnce() -> bool) -> bool {
+fn ask(table: Table<'_>, command: CommandId, question: impl FnOnce() -> bool) -> bool {
     let asked = (table.oid(), command);
     let known = STATE.with_borrow(|state| state.answers.get(&asked).copied());
     known.unwrap_or_else(|| {
@@ -159,7 +162,7 @@ fn ask(table: Table<'_>, command: pg_sys::CommandId, question: impl FnOnce() -> 
 
 /// Does nothing about the table need rows with real TIDs at once?
 fn accepts(table: Table<'_>) -> bool {
-    table.class().relkind as u8 == pg_sys::RELKIND_RELATION
+    table.kind() == Kind::Table
         && !replication::is_streamed(table)
         && !has_insert_triggers(table)
         && !ancestors_watch_inserts(table)
@@ -209,13 +212,8 @@ fn ancestors_watch_inserts(table: Table<'_>) -> bool {
 /// Takes a row into the table's batch; writes batches when they outgrow `varve.batch_memory`.
 ///
 /// # Safety
-/// `table` must be open for writing, the slot filled with a row of it.
-pub unsafe fn collect(
-    table: Table<'_>,
-    slot: *mut pg_sys::TupleTableSlot,
-    command: pg_sys::CommandId,
-    options: i32,
-) {
+/// `table` must be open for writing, the slot show a row of it.
+pub unsafe fn collect(table: Table<'_>, slot: Slot<'_>, command: CommandId, options: i32) {
     // SAFETY: by contract.
     unsafe {
         let name = Name {
@@ -294,7 +292,7 @@ fn flush_where(wanted: impl Fn(&Batch) -> bool) {
 pub fn flush_before_scan(table: Table<'_>, snapshot: Snapshot<'_>) {
     let oid = table.oid();
     let horizon = if !snapshot.is_mvcc() {
-        pg_sys::CommandId::MAX
+        CommandId::MAX
     } else {
         snapshot.command()
     };
@@ -322,7 +320,6 @@ fn write(batch: Batch) {
         table: table.rel(),
         command: batch.name.command,
         options: batch.name.options,
-        bulk: core::ptr::null_mut(),
     };
     // SAFETY: the table is open for writing.
     unsafe {
@@ -390,31 +387,18 @@ fn write_tail(
             error::check_interrupts();
             let (mut values, mut nulls): (Vec<_>, Vec<_>) =
                 columns.iter().map(|column| column.get(row)).unzip();
-            let tuple = pg_sys::heap_form_tuple(
-                descriptor.as_ptr(),
-                values.as_mut_ptr(),
-                nulls.as_mut_ptr(),
-            );
-            (*tuple).t_tableOid = target.table.oid();
-            pg_sys::heap_insert(
-                target.table.as_ptr(),
-                tuple,
-                target.command,
-                target.options,
-                target.bulk,
-            );
-            let at = tid::from_pg(&(*tuple).t_self);
+            let tuple = Formed::new(descriptor, &mut values, &mut nulls);
+            let at = heap::insert(target.table, &tuple, target.command, target.options);
             write::expect_real(target.table, at);
             indexes.enter_row(&values, &nulls, at);
-            ordinary.enter(tuple);
+            ordinary.enter(&tuple);
             written(row, at);
-            pg_sys::heap_freetuple(tuple);
         }
     }
 }
 
 /// Remembers how deep executor runs and COPY statements are nested, for an error that the subtransaction catches.
-pub fn begin_subtransaction(sub: pg_sys::SubTransactionId) {
+pub fn begin_subtransaction(sub: SubTransactionId) {
     STATE.with_borrow_mut(|state| {
         let depths = (sub, state.approved.len(), state.copies.len());
         state.depths.push(depths);
@@ -422,11 +406,7 @@ pub fn begin_subtransaction(sub: pg_sys::SubTransactionId) {
 }
 
 /// A subtransaction ended: its batches go up to its parent, or away.
-pub fn end_subtransaction(
-    sub: pg_sys::SubTransactionId,
-    parent: pg_sys::SubTransactionId,
-    committed: bool,
-) {
+pub fn end_subtransaction(sub: SubTransactionId, parent: SubTransactionId, committed: bool) {
     STATE.with_borrow_mut(|state| {
         state.answers.clear();
         state.places.clear();

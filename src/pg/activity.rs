@@ -95,3 +95,9 @@ impl Drop for Restored {
         unsafe { pg_sys::pgstat_fetch_consistency = self.0 };
     }
 }
+
+/// Counts rows as inserted, or fewer, for autovacuum and the views of statistics.
+pub fn count_inserts(table: Table<'_>, rows: i64) {
+    // SAFETY: the table is open.
+    unsafe { pg_sys::pgstat_count_heap_insert(table.as_ptr(), rows) }
+}

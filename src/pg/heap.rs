@@ -1,6 +1,122 @@
 //! Calls of heap's own table access method.
 
+use super::bare;
+use super::relation::Table;
+use super::snapshot::Snapshot;
+use super::tid::{self, Tid};
+use super::tuple::{BareTuple, Formed};
 use pgrx::pg_sys;
+
+/// Inserts a row of the tail, and returns its place.
+///
+/// # Safety
+/// The tuple must have the columns of the table, which is open for writing.
+pub unsafe fn insert(
+    table: Table<'_>,
+    row: &Formed,
+    command: pg_sys::CommandId,
+    options: i32,
+) -> Tid {
+    let (tuple, none) = (row.as_ptr(), core::ptr::null_mut());
+    // SAFETY: by contract.
+    unsafe {
+        (*tuple).t_tableOid = table.oid();
+        pg_sys::heap_insert(table.as_ptr(), tuple, command, options, none);
+    }
+    row.tid()
+}
+
+/// Inserts a tuple that logical decoding does not see, and returns its place. The table must be open for writing.
+pub fn insert_unseen(
+    table: Table<'_>,
+    tuple: &BareTuple,
+    command: pg_sys::CommandId,
+    options: i32,
+) -> Tid {
+    let options = options | pg_sys::HEAP_INSERT_NO_LOGICAL as i32;
+    let none = core::ptr::null_mut();
+    // SAFETY: the table is open; the tuple lives across the call.
+    unsafe { pg_sys::heap_insert(table.as_ptr(), tuple.as_ptr(), command, options, none) };
+    tuple.tid()
+}
+
+/// Deletes a tuple, or says what keeps it from that; without `wait`, that somebody else is changing it. One that `moved` is not gone for
+/// who looks for its newest version.
+///
+/// # Safety
+/// `table` must be open for writing; the tuple must be there still, as a snapshot or a lock sees to it.
+pub unsafe fn delete(
+    table: Table<'_>,
+    at: Tid,
+    command: pg_sys::CommandId,
+    wait: bool,
+    moved: bool,
+) -> pg_sys::TM_Result::Type {
+    let (mut item, none) = (tid::to_pg(at), core::ptr::null_mut());
+    let mut failure = pg_sys::TM_FailureData::default();
+    // SAFETY: by contract.
+    unsafe {
+        pg_sys::heap_delete(
+            table.as_ptr(),
+            &mut item,
+            command,
+            none,
+            wait,
+            &mut failure,
+            moved,
+        )
+    }
+}
+
+/// A row of the tail, on its page, which is pinned.
+pub struct Fetched<'a> {
+    tuple: pg_sys::HeapTupleData,
+    buffer: pg_sys::Buffer,
+    table: Table<'a>,
+}
+
+impl<'a> Fetched<'a> {
+    /// The row at a place that a snapshot sees. There must be such a place.
+    pub fn at(table: Table<'a>, at: Tid, snapshot: Snapshot<'_>) -> Option<Fetched<'a>> {
+        let mut tuple = pg_sys::HeapTupleData {
+            t_self: tid::to_pg(at),
+            ..Default::default()
+        };
+        let (mut buffer, found) = (0, snapshot.as_ptr());
+        // SAFETY: the table is open; the page is pinned where a tuple is found.
+        let is_there =
+            unsafe { pg_sys::heap_fetch(table.as_ptr(), found, &mut tuple, &mut buffer, false) };
+        is_there.then_some(Fetched {
+            tuple,
+            buffer,
+            table,
+        })
+    }
+
+    /// A column, from 1; what it points to is there as long as the row.
+    pub fn column(&self, number: i16) -> Option<pg_sys::Datum> {
+        let descriptor = self.table.descriptor();
+        assert!(
+            number > 0 && number as usize <= descriptor.len(),
+            "BUG: a row has no such column"
+        );
+        let (row, mut null) = ((&raw const self.tuple).cast_mut(), false);
+        // SAFETY: the tuple is pinned, and has the table's columns.
+        let value =
+            unsafe { pg_sys::heap_getattr(row, number.into(), descriptor.as_ptr(), &mut null) };
+        (!null).then_some(value)
+    }
+}
+
+impl Drop for Fetched<'_> {
+    fn drop(&mut self) {
+        // While an error unwinds, the resource owner does it.
+        if !std::thread::panicking() {
+            // SAFETY: pinned by `at`.
+            unsafe { bare::ReleaseBuffer(self.buffer) }
+        }
+    }
+}
 
 /// Do options of an insert say that only new pages are to be filled?
 pub fn fills_new_pages(options: i32) -> bool {

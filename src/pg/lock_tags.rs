@@ -237,3 +237,51 @@ unsafe fn running(holder: pg_sys::VirtualTransactionId) -> pg_sys::TransactionId
     }
     xid
 }
+
+/// Locks a relation by its OID, until the transaction ends.
+pub fn lock_relation(relation: pg_sys::Oid, lock: LockMode) {
+    // SAFETY: any OID can be locked.
+    unsafe { pg_sys::LockRelationOid(relation, lock.as_raw()) }
+}
+
+/// The same where nobody has to be waited for; false where somebody would be.
+pub fn try_lock_relation(relation: pg_sys::Oid, lock: LockMode) -> bool {
+    // SAFETY: any OID can be locked.
+    unsafe { pg_sys::ConditionalLockRelationOid(relation, lock.as_raw()) }
+}
+
+fn of_relation(table: Table<'_>) -> pg_sys::LOCKTAG {
+    pg_sys::LOCKTAG {
+        // SAFETY: set when a backend connects.
+        locktag_field1: unsafe { pg_sys::MyDatabaseId }.to_u32(),
+        locktag_field2: table.oid().to_u32(),
+        locktag_field3: 0,
+        locktag_field4: 0,
+        locktag_type: pg_sys::LockTagType::LOCKTAG_RELATION as u8,
+        locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
+    }
+}
+
+/// Waits for the end of all other transactions that have a lock on the table now.
+pub fn await_users(table: Table<'_>) {
+    // SAFETY: a valid tag.
+    unsafe {
+        pg_sys::WaitForLockers(
+            of_relation(table),
+            LockMode::AccessExclusive.as_raw(),
+            false,
+        )
+    }
+}
+
+/// Has any other transaction a lock on the table?
+pub fn has_users(table: Table<'_>) -> bool {
+    // SAFETY: a valid tag; the list is palloc'd.
+    unsafe {
+        let mut count = 0;
+        let mode = LockMode::AccessExclusive.as_raw();
+        let list = pg_sys::GetLockConflicts(&of_relation(table), mode, &mut count);
+        pg_sys::pfree(list.cast());
+        count != 0
+    }
+}

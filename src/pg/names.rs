@@ -10,6 +10,19 @@ pub fn relation_in(schema: Oid, name: &CStr) -> Option<Oid> {
     (found != InvalidOid).then_some(found)
 }
 
+/// A table of a schema and an index, both by name.
+pub fn table_and_index(schema: &CStr, table: &CStr, index: &CStr) -> Option<(Oid, Oid)> {
+    // SAFETY: a syscache look-up.
+    let schema = unsafe { pg_sys::get_namespace_oid(schema.as_ptr(), true) };
+    relation_in(schema, table).zip(relation_in(schema, index))
+}
+
+/// An access method; InvalidOid where there is none of that name.
+pub fn access_method(name: &CStr) -> Oid {
+    // SAFETY: a syscache look-up.
+    unsafe { pg_sys::get_am_oid(name.as_ptr(), true) }
+}
+
 /// A name with that of its schema, which must exist, as SQL.
 pub fn qualified(schema: Oid, name: &CStr) -> String {
     // SAFETY: NUL-terminated texts; the results are palloc'd.

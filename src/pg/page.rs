@@ -1,7 +1,8 @@
 //! Reading pages of a relation: a cursor that keeps one page pinned, and walks over line pointers.
 
 use super::bare;
-use super::relation::Relation;
+use super::lock_mode::LockMode;
+use super::relation::{Relation, Table};
 use super::tid::{self, Tid};
 use pgrx::pg_sys;
 
@@ -206,6 +207,29 @@ impl Drop for PageCursor<'_> {
         if !std::thread::panicking() {
             self.release();
         }
+    }
+}
+
+/// Extends a table by an empty page, and returns its number.
+pub fn extend(table: Table<'_>) -> u32 {
+    let exclusive = LockMode::Exclusive.as_raw();
+    // SAFETY: the extension lock orders extenders; an empty page is initialised as heap does it, and the first insertion logs the
+    // initialisation.
+    unsafe {
+        pg_sys::LockRelationForExtension(table.as_ptr(), exclusive);
+        let buffer = pg_sys::ReadBufferExtended(
+            table.as_ptr(),
+            pg_sys::ForkNumber::MAIN_FORKNUM,
+            pg_sys::InvalidBlockNumber,
+            pg_sys::ReadBufferMode::RBM_ZERO_AND_LOCK,
+            core::ptr::null_mut(),
+        );
+        pg_sys::UnlockRelationForExtension(table.as_ptr(), exclusive);
+        pg_sys::PageInit(pg_sys::BufferGetPage(buffer), pg_sys::BLCKSZ as usize, 0);
+        pg_sys::MarkBufferDirty(buffer);
+        let block = pg_sys::BufferGetBlockNumber(buffer);
+        pg_sys::UnlockReleaseBuffer(buffer);
+        block
     }
 }
 

@@ -59,3 +59,9 @@ fn is_held(tag: &pg_sys::LOCKTAG) -> bool {
 pub fn has_worker(database: pg_sys::Oid) -> bool {
     is_held(&tag(database.to_u32(), 0))
 }
+
+/// The tablespace of the database.
+pub fn tablespace() -> pg_sys::Oid {
+    // SAFETY: set when a backend connects.
+    unsafe { pg_sys::MyDatabaseTableSpace }
+}

@@ -4,6 +4,7 @@ use super::executor;
 use super::lock_mode::LockMode;
 use super::relation::{Index, OpenIndex, Table};
 use super::tid;
+use super::tuple::Formed;
 use super::unbound::FormIndexDatum;
 use pgrx::pg_sys;
 
@@ -68,8 +69,9 @@ impl<'a> OrdinaryIndexes<'a> {
     /// Enters a row of the tail.
     ///
     /// # Safety
-    /// `tuple` must be a row of the table, with its place.
-    pub unsafe fn enter(&self, tuple: pg_sys::HeapTuple) {
+    /// `row` must be a row of the table, with its place.
+    pub unsafe fn enter(&self, row: &Formed) {
+        let tuple = row.as_ptr();
         let Some(evaluation) = &self.evaluation else {
             return;
         };

@@ -3,9 +3,11 @@
 //! A handle is what proves that a relation is open: it lives no longer than the guard that it was taken from, or than the call of
 //! PostgreSQL's that has brought the relation. So what needs an open relation and no more is safe.
 
+use super::catalog_scan::{self, Key};
 use super::descriptor::Descriptor;
 use super::error::{self, Code};
 use super::lock_mode::LockMode;
+use super::snapshot::Snapshot;
 use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
@@ -131,6 +133,13 @@ impl Open {
                 "",
             )
         })
+    }
+
+    /// Closes the table, and lets go of a lock on it.
+    pub fn unlock(self, lock: LockMode) {
+        // SAFETY: open; the guard is not dropped besides.
+        unsafe { pg_sys::table_close(self.0, lock.as_raw()) };
+        core::mem::forget(self);
     }
 
     #[inline]
@@ -267,6 +276,11 @@ impl<'a> Relation<'a> {
         }
     }
 
+    /// The session of a temporary relation; -1 for any other.
+    pub fn backend(self) -> i32 {
+        self.data().rd_backend
+    }
+
     /// Has this transaction created the relation?
     #[inline]
     pub fn is_created_here(self) -> bool {
@@ -360,9 +374,51 @@ impl<'a> Table<'a> {
         }
     }
 
+    /// Columns of keys that other rows may refer to, from 0.
+    pub fn key_columns(self) -> Vec<usize> {
+        let mut columns = Vec::new();
+        // SAFETY: the table is open; the set is a copy of ours.
+        unsafe {
+            let keys = pg_sys::IndexAttrBitmapKind::INDEX_ATTR_BITMAP_KEY;
+            let set = pg_sys::RelationGetIndexAttrBitmap(self.as_ptr(), keys);
+            let mut member = -1;
+            loop {
+                member = pg_sys::bms_next_member(set, member);
+                if member < 0 {
+                    break;
+                }
+                let number = member + pg_sys::FirstLowInvalidHeapAttributeNumber;
+                columns.extend(usize::try_from(number - 1));
+            }
+            pg_sys::bms_free(set);
+        }
+        columns
+    }
+
     /// The partitioned tables above it, nearest first.
     pub fn partition_ancestors(self) -> Vec<pg_sys::Oid> {
         ancestors_of(self.oid())
+    }
+
+    /// Makes a page the one that this backend tries first with its next tuple.
+    pub fn fill_next(self, block: u32) {
+        // SAFETY: null, where nobody has looked at its file yet, or valid.
+        if let Some(storage) = unsafe { self.data().rd_smgr.as_mut() } {
+            storage.smgr_targblock = block;
+        }
+    }
+
+    /// The page that this backend tries first; none of the table's where it has tried none.
+    pub fn filled_next(self) -> u32 {
+        // SAFETY: as above.
+        let storage = unsafe { self.data().rd_smgr.as_ref() };
+        storage.map_or(pg_sys::InvalidBlockNumber, |storage| storage.smgr_targblock)
+    }
+
+    /// Has all sessions read anew what they know of the table, when this transaction commits.
+    pub fn invalidate(self) {
+        // SAFETY: the table is open.
+        unsafe { pg_sys::CacheInvalidateRelcache(self.as_ptr()) }
     }
 
     /// Raises an error where the session has the table open elsewhere, or is still to fire triggers of it.
@@ -387,6 +443,25 @@ impl<'a> Table<'a> {
 }
 
 impl<'a> Index<'a> {
+    #[inline]
+    pub fn is_btree(self) -> bool {
+        self.class().relam == pg_sys::BTREE_AM_OID
+    }
+
+    /// Has it entries for some rows only?
+    pub fn has_predicate(self) -> bool {
+        let column = pg_sys::Anum_pg_index_indpred as i32;
+        let none = core::ptr::null_mut();
+        // SAFETY: an open index has its row of pg_index.
+        unsafe { !pg_sys::heap_attisnull(self.data().rd_indextuple, column, none) }
+    }
+
+    /// Its storage parameters, as `amoptions` has made them; null where none is set.
+    #[inline]
+    pub fn options<T>(self) -> *const T {
+        self.data().rd_options.cast_const().cast()
+    }
+
     /// Its row of pg_index.
     #[inline]
     pub fn form(self) -> &'a pg_sys::FormData_pg_index {
@@ -495,6 +570,21 @@ pub fn invalidate(relation: pg_sys::Oid) {
     unsafe { pg_sys::CacheInvalidateRelcacheByRelid(relation) }
 }
 
+/// Hears of what other sessions have committed. Inside a transaction.
+pub fn accept_invalidations() {
+    // SAFETY: callbacks of core and ours run, which touch caches only.
+    unsafe { pg_sys::AcceptInvalidationMessages() }
+}
+
+/// Calls `tell` with the OID whenever what this process knows of a relation may be outdated, with InvalidOid for all relations. To be called
+/// once, when a backend loads the library.
+pub fn tell_of_changes(tell: unsafe extern "C-unwind" fn(pg_sys::Datum, pg_sys::Oid)) {
+    // SAFETY: the callback lives as long as the library.
+    unsafe {
+        pg_sys::CacheRegisterRelcacheCallback(Some(tell), pg_sys::Datum::from(0usize));
+    }
+}
+
 /// OIDs of a pg_sys list of OIDs.
 ///
 /// # Safety
@@ -537,6 +627,61 @@ pub fn access_method(relation: pg_sys::Oid) -> Option<pg_sys::Oid> {
         let method = (*class).relam;
         pg_sys::ReleaseSysCache(row);
         Some(method)
+    }
+}
+
+/// pg_class.
+pub fn open_classes() -> Open {
+    Open::table(pg_sys::RelationRelationId, LockMode::AccessShare)
+}
+
+/// Has any relation of `pg_class` a file, or another one of its number?
+pub fn has_file(classes: Table<'_>, tablespace: pg_sys::Oid, number: pg_sys::Oid) -> bool {
+    let index = pg_sys::Oid::from(pg_sys::ClassTblspcRelfilenodeIndexId);
+    let keys = [
+        Key::oid(pg_sys::Anum_pg_class_reltablespace as i32, tablespace),
+        Key::oid(pg_sys::Anum_pg_class_relfilenode as i32, number),
+    ];
+    catalog_scan::any(classes, index, &keys)
+}
+
+/// Has the table an index, by the catalog? So nobody is waited for.
+pub fn has_index(table: pg_sys::Oid) -> bool {
+    let catalog = Open::table(pg_sys::IndexRelationId, LockMode::AccessShare);
+    let index = pg_sys::Oid::from(pg_sys::IndexIndrelidIndexId);
+    let key = Key::oid(pg_sys::Anum_pg_index_indrelid as i32, table);
+    catalog_scan::any(catalog.rel(), index, &[key])
+}
+
+/// Shows the rows of `pg_index` that a table's indexes have, those too that are about to go.
+pub fn each_index(table: pg_sys::Oid, mut show: impl FnMut(&pg_sys::FormData_pg_index)) {
+    let catalog = Open::table(pg_sys::IndexRelationId, LockMode::AccessShare);
+    let index = pg_sys::Oid::from(pg_sys::IndexIndrelidIndexId);
+    let key = Key::oid(pg_sys::Anum_pg_index_indrelid as i32, table);
+    let now = Snapshot::NONE;
+    catalog_scan::each(catalog.rel(), Some(index), &[key], now, |row| {
+        // SAFETY: a row of pg_index.
+        show(unsafe { row.form() });
+        true
+    });
+}
+
+/// The functions of a table access method, at an address that they keep.
+pub struct Routine(Box<pg_sys::TableAmRoutine>);
+
+impl Routine {
+    pub fn new(routine: Box<pg_sys::TableAmRoutine>) -> Routine {
+        Routine(routine)
+    }
+
+    pub fn address(&self) -> usize {
+        (&raw const *self.0).addr()
+    }
+
+    /// Is it that of the table?
+    #[inline]
+    pub fn is_of(&self, table: Table<'_>) -> bool {
+        core::ptr::eq(table.data().rd_tableam, &*self.0)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Heap tuples as PostgreSQL lays them out: attribute count, header fields, and building tuples of
 //! zero attributes for storage.
 
+use super::descriptor::Descriptor;
 use super::tid::{self, Tid, INVALID_BLOCK};
 use pgrx::pg_sys;
 
@@ -146,6 +147,57 @@ impl Drop for BareTuple {
         if !std::thread::panicking() {
             // SAFETY: allocated in `new`.
             unsafe { pg_sys::pfree(self.0.cast()) }
+        }
+    }
+}
+
+/// A palloc'd tuple of values, freed on drop.
+pub struct Formed(pg_sys::HeapTuple);
+
+impl Formed {
+    /// Builds the tuple in the current memory context.
+    ///
+    /// # Safety
+    /// There must be a value of the right type for each column.
+    pub unsafe fn new(
+        descriptor: Descriptor<'_>,
+        values: &mut [pg_sys::Datum],
+        nulls: &mut [bool],
+    ) -> Formed {
+        let columns = descriptor.len();
+        assert!(
+            values.len() >= columns && nulls.len() >= columns,
+            "BUG: a tuple without all of its columns"
+        );
+        // SAFETY: by contract.
+        Formed(unsafe {
+            pg_sys::heap_form_tuple(descriptor.as_ptr(), values.as_mut_ptr(), nulls.as_mut_ptr())
+        })
+    }
+
+    /// # Safety
+    /// `tuple` must be palloc'd in one piece, and nobody else's.
+    pub unsafe fn from_ptr(tuple: pg_sys::HeapTuple) -> Formed {
+        Formed(tuple)
+    }
+
+    pub fn as_ptr(&self) -> pg_sys::HeapTuple {
+        self.0
+    }
+
+    /// Where it was inserted.
+    pub fn tid(&self) -> Tid {
+        // SAFETY: the tuple lives as long as self.
+        tid::from_pg(unsafe { &(*self.0).t_self })
+    }
+}
+
+impl Drop for Formed {
+    fn drop(&mut self) {
+        // An unwinding error frees the memory context anyway, perhaps already.
+        if !std::thread::panicking() {
+            // SAFETY: palloc'd by whoever made it.
+            unsafe { pg_sys::heap_freetuple(self.0) }
         }
     }
 }

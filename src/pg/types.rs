@@ -2,11 +2,11 @@
 
 use core::ptr::NonNull;
 use pgrx::pg_sys;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 
 pub use pgrx::pg_sys::{
-    BOOLOID, DATEOID, FLOAT4OID, FLOAT8OID, INT2OID, INT4OID, INT8OID, NUMERICOID, OIDOID, TIMEOID,
-    TIMESTAMPOID, TIMESTAMPTZOID,
+    BOOLOID, BPCHAROID, DATEOID, FLOAT4OID, FLOAT8OID, INT2OID, INT4OID, INT8OID, NAMEOID,
+    NUMERICOID, OIDOID, TEXTOID, TIMEOID, TIMESTAMPOID, TIMESTAMPTZOID, UUIDOID, VARCHAROID,
 };
 
 /// The type that a domain is over, in the end; any other type itself.
@@ -20,6 +20,29 @@ pub fn base(of: pg_sys::Oid) -> pg_sys::Oid {
 pub fn default_class(of: pg_sys::Oid, method: pg_sys::Oid) -> pg_sys::Oid {
     // SAFETY: a look-up in the catalog.
     unsafe { pg_sys::GetDefaultOpClass(of, method) }
+}
+
+/// The operator family of an operator class, and the type that the class is for.
+pub fn of_class(class: pg_sys::Oid) -> (pg_sys::Oid, pg_sys::Oid) {
+    // SAFETY: syscache look-ups, which raise errors for what is no operator class.
+    unsafe {
+        (
+            pg_sys::get_opclass_family(class),
+            pg_sys::get_opclass_input_type(class),
+        )
+    }
+}
+
+/// The operator of a family for a strategy and values of one type; InvalidOid where there is none.
+pub fn operator(family: pg_sys::Oid, of: pg_sys::Oid, strategy: u32) -> pg_sys::Oid {
+    // SAFETY: a syscache look-up.
+    unsafe { pg_sys::get_opfamily_member(family, of, of, strategy as i16) }
+}
+
+/// Is it a type that CREATE TYPE … AS ENUM has made?
+pub fn is_enum(of: pg_sys::Oid) -> bool {
+    // SAFETY: a syscache look-up.
+    unsafe { pg_sys::type_is_enum(of) }
 }
 
 /// A type as SQL.
@@ -107,5 +130,16 @@ pub unsafe fn text_of(value: pg_sys::Datum, of: pg_sys::Oid) -> String {
         let out = CStr::from_ptr(text).to_string_lossy().into_owned();
         pg_sys::pfree(text.cast());
         out
+    }
+}
+
+/// The value that a type reads from a text, or an error of the type's.
+pub fn value_of(text: &str, of: pg_sys::Oid) -> pg_sys::Datum {
+    let text = CString::new(text).expect("BUG: a value with a zero byte");
+    // SAFETY: look-ups, and the type's input function.
+    unsafe {
+        let (mut input, mut parameter) = (pg_sys::InvalidOid, pg_sys::InvalidOid);
+        pg_sys::getTypeInputInfo(of, &mut input, &mut parameter);
+        pg_sys::OidInputFunctionCall(input, text.as_ptr().cast_mut(), parameter, -1)
     }
 }

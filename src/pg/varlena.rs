@@ -2,6 +2,7 @@
 
 use super::error::{raise, Code};
 use pgrx::pg_sys;
+use std::ffi::{CStr, CString};
 
 /// palloc's limit.
 const MAX_ALLOC_BYTES: usize = 0x3fff_ffff;
@@ -85,4 +86,22 @@ pub unsafe fn as_char(datum: pg_sys::Datum, typmod: i32) -> pg_sys::Datum {
             pg_sys::Datum::from(true),
         )
     }
+}
+
+/// A text without zero bytes as a datum, in the current memory context.
+pub fn text_datum(text: &str) -> pg_sys::Datum {
+    let text = CString::new(text).expect("BUG: a text with a zero byte");
+    // SAFETY: the result is palloc'd.
+    unsafe { pg_sys::Datum::from(pg_sys::cstring_to_text(text.as_ptr())) }
+}
+
+/// What a text says.
+///
+/// # Safety
+/// `datum` must be a non-null text.
+pub unsafe fn text(datum: pg_sys::Datum) -> String {
+    // SAFETY: by contract; the result is palloc'd.
+    unsafe { CStr::from_ptr(pg_sys::text_to_cstring(datum.cast_mut_ptr())) }
+        .to_string_lossy()
+        .into_owned()
 }

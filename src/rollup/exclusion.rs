@@ -5,19 +5,15 @@ use super::catalog::Rollup;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::lock_tags::{self, Tag, Taken, Whole};
 use crate::pg::relation::Open;
-use pgrx::pg_sys;
+use crate::pg::Oid;
 
 /// Keeps others out until the transaction ends; false where it would have to wait, and may not. Who drops the rollup locks the view
 /// first and the stored table then, and is waited for; what is gone has nobody to keep out.
 pub fn take(rollup: &Rollup, wait: bool) -> bool {
-    const LOCK: pg_sys::LOCKMODE = LockMode::AccessShare as pg_sys::LOCKMODE;
-    // SAFETY: inside a transaction; any OID can be locked.
-    unsafe {
-        if wait {
-            pg_sys::LockRelationOid(rollup.view, LOCK);
-        } else if !pg_sys::ConditionalLockRelationOid(rollup.view, LOCK) {
-            return false;
-        }
+    if wait {
+        lock_tags::lock_relation(rollup.view, LockMode::AccessShare);
+    } else if !lock_tags::try_lock_relation(rollup.view, LockMode::AccessShare) {
+        return false;
     }
     let Some(stored) = Open::existing_table(rollup.stored, LockMode::RowExclusive) else {
         return true;
@@ -28,13 +24,13 @@ pub fn take(rollup: &Rollup, wait: bool) -> bool {
 
 /// Keeps those who bring rows late to a source from committing them until the transaction ends: before retention asks which of them have been
 /// marked. False where it would have to wait, and may not.
-pub fn keep_late_rows(source: pg_sys::Oid, wait: bool) -> bool {
+pub fn keep_late_rows(source: Oid, wait: bool) -> bool {
     let tag = Tag::whole_of(source, Whole::Removing);
     lock_tags::take(&tag, LockMode::Exclusive, wait) != Taken::No
 }
 
 /// Runs `body`, which marks late rows of a source and asks which times retention has taken, while retention takes none.
-pub fn with_late_rows<R>(source: pg_sys::Oid, body: impl FnOnce() -> R) -> R {
+pub fn with_late_rows<R>(source: Oid, body: impl FnOnce() -> R) -> R {
     let tag = Tag::whole_of(source, Whole::Removing);
     lock_tags::take(&tag, LockMode::Share, true);
     let result = body();

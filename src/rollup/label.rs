@@ -3,8 +3,9 @@
 
 use super::catalog::Rollup;
 use crate::pg::lock_mode::LockMode;
-use crate::pg::relation::{self, Open};
-use pgrx::pg_sys;
+use crate::pg::relation;
+use crate::pg::security_label;
+use crate::pg::Oid;
 use serde_json::{json, Value};
 use std::ffi::{CStr, CString};
 
@@ -57,65 +58,23 @@ impl Label {
     }
 
     /// The label that a view has.
-    pub fn read(view: pg_sys::Oid) -> Option<Label> {
-        let object = address(view);
-        // SAFETY: inside a transaction; a label is NUL-terminated.
-        unsafe {
-            let label = pg_sys::GetSecurityLabel(&object, PROVIDER.as_ptr());
-            if label.is_null() {
-                return None;
-            }
-            Label::parse(&CStr::from_ptr(label).to_string_lossy())
-        }
+    pub fn read(view: Oid) -> Option<Label> {
+        Label::parse(&security_label::read(view, PROVIDER)?)
     }
 
     /// Labels a view, in the current transaction.
-    pub fn write(&self, view: pg_sys::Oid) {
-        let object = address(view);
-        let Ok(text) = CString::new(self.text()) else {
-            return;
-        };
-        // SAFETY: inside a transaction that excludes others who write the label; the text is copied.
-        unsafe { pg_sys::SetSecurityLabel(&object, PROVIDER.as_ptr(), text.as_ptr()) };
+    pub fn write(&self, view: Oid) {
+        if let Ok(text) = CString::new(self.text()) {
+            security_label::write(view, PROVIDER, Some(&text));
+        }
     }
 }
 
 /// Has a table, or a partition of it, an index?
-fn has_index(table: pg_sys::Oid) -> bool {
+fn has_index(table: Oid) -> bool {
     // SAFETY: the table exists; no partition is locked.
     let mut all = unsafe { relation::inheritors(table, LockMode::Held) }.into_iter();
-    all.any(has_own_index)
-}
-
-/// Reads the catalog, so that nobody is waited for.
-fn has_own_index(table: pg_sys::Oid) -> bool {
-    // SAFETY: within a transaction; the scan ends here.
-    unsafe {
-        let catalog = Open::table(pg_sys::IndexRelationId, LockMode::AccessShare);
-        let mut key = pg_sys::ScanKeyData::default();
-        pg_sys::ScanKeyInit(
-            &mut key,
-            pg_sys::Anum_pg_index_indrelid as pg_sys::AttrNumber,
-            pg_sys::BTEqualStrategyNumber as pg_sys::StrategyNumber,
-            pg_sys::Oid::from(pg_sys::F_OIDEQ),
-            table.into(),
-        );
-        let index = pg_sys::Oid::from(pg_sys::IndexIndrelidIndexId);
-        let none = core::ptr::null_mut();
-        let scan =
-            pg_sys::systable_beginscan(catalog.rel().as_ptr(), index, true, none, 1, &mut key);
-        let found = !pg_sys::systable_getnext(scan).is_null();
-        pg_sys::systable_endscan(scan);
-        found
-    }
-}
-
-fn address(view: pg_sys::Oid) -> pg_sys::ObjectAddress {
-    pg_sys::ObjectAddress {
-        classId: pg_sys::RelationRelationId,
-        objectId: view,
-        objectSubId: 0,
-    }
+    all.any(relation::has_index)
 }
 
 /// Has a dump of the rollup not been restored to its end yet? Its tables get rows first and indexes afterwards.

@@ -10,13 +10,14 @@ use super::series;
 use super::time::TimeType;
 use super::{exclusion, partition};
 use crate::chunk::reader::Reader;
-use crate::chunk::slot;
 use crate::pg::error::{self, Code};
+use crate::pg::heap::Fetched;
 use crate::pg::relation::{self, Table};
+use crate::pg::slot::Slot;
 use crate::pg::snapshot::Snapshot;
-use crate::pg::tid::{self, Tid};
+use crate::pg::tid::Tid;
 use crate::pg::transaction::{Access, PerTransaction};
-use pgrx::pg_sys;
+use crate::pg::{Datum, InvalidOid, Oid};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -48,7 +49,7 @@ struct Watched {
 /// Columns are numbered from 1.
 struct Key {
     column: i16,
-    kind: pg_sys::Oid,
+    kind: Oid,
     /// Its number in the source.
     of_source: i16,
 }
@@ -69,7 +70,7 @@ struct Touched {
     /// What statements have taken that are no matter of snapshots: TRUNCATE, and what takes partitions away.
     by_ddl: Ranges,
     /// Partitions that have come; what times they have is known when the statement has ended.
-    attached: Vec<pg_sys::Oid>,
+    attached: Vec<Oid>,
     /// The threshold that the row noted last was compared with, and the invalidations before it was read.
     compared: Option<(i64, u64)>,
 }
@@ -85,14 +86,11 @@ thread_local! {
 }
 
 pub fn init() {
-    // SAFETY: called once, when a backend loads the library.
-    unsafe {
-        pg_sys::CacheRegisterRelcacheCallback(Some(invalidate), pg_sys::Datum::from(0));
-    }
+    relation::tell_of_changes(invalidate);
 }
 
 /// A refresh that moves a threshold invalidates its source, and waits for those who may have read the old one.
-unsafe extern "C-unwind" fn invalidate(_: pg_sys::Datum, _: pg_sys::Oid) {
+unsafe extern "C-unwind" fn invalidate(_: Datum, _: Oid) {
     UNWATCHED.set(0);
     NEWS.set(NEWS.get() + 1);
     // A message may come while a look-up reads the types of columns. The threshold that it keeps is an old one then, which decides only
@@ -116,7 +114,7 @@ pub fn news() -> u64 {
 /// # Safety
 /// `table` must be open, and the slot hold a row of it.
 #[inline]
-pub unsafe fn inserted(table: Table<'_>, slot: *mut pg_sys::TupleTableSlot) {
+pub unsafe fn inserted(table: Table<'_>, slot: Slot<'_>) {
     // SAFETY: by contract.
     unsafe {
         if table.oid().to_u32() != UNWATCHED.get() {
@@ -162,7 +160,7 @@ pub fn emptied(table: Table<'_>) {
 
 /// Notes that a table, or all rows of it, goes, and what it is a partition of keeps the rest. Older snapshots do not see those rows
 /// any more either.
-pub fn changed_by_ddl(table: pg_sys::Oid) {
+pub fn changed_by_ddl(table: Oid) {
     for source in partition::lineage(table) {
         let Some(rollup) = catalog::of_source(source).into_iter().next() else {
             continue;
@@ -177,24 +175,20 @@ pub fn changed_by_ddl(table: pg_sys::Oid) {
 }
 
 /// Notes that a table has become a partition of a source.
-pub fn attached(table: pg_sys::Oid, source: pg_sys::Oid) {
+pub fn attached(table: Oid, source: Oid) {
     TOUCHED.with_borrow_mut(|all| {
         let touched = all.entry(source.to_u32()).or_default();
         touched.attached.push(table);
     });
 }
 
-unsafe fn note_slot(table: Table<'_>, slot: *mut pg_sys::TupleTableSlot) {
+unsafe fn note_slot(table: Table<'_>, slot: Slot<'_>) {
     // SAFETY: the caller's contract.
     unsafe {
         let Some(watched) = watched(table) else {
             return;
         };
-        let value = |column: i16| {
-            let mut null = false;
-            let value = slot::attribute(slot, column, &mut null);
-            (!null).then_some(value)
-        };
+        let value = |column: i16| slot.attribute(column);
         for of_source in watched.iter() {
             let Some(time) = value(of_source.column) else {
                 continue;
@@ -234,28 +228,14 @@ fn note_tail_row(table: Table<'_>, at: Tid) {
         let Some(watched) = watched(table) else {
             return;
         };
-        let mut tuple = pg_sys::HeapTupleData {
-            t_self: tid::to_pg(at),
-            ..Default::default()
-        };
-        let mut buffer = 0;
-        let any = Snapshot::any();
-        if !pg_sys::heap_fetch(table.as_ptr(), any.as_ptr(), &mut tuple, &mut buffer, false) {
-            return;
+        if let Some(row) = Fetched::at(table, at, Snapshot::any()) {
+            note(&watched, |column| row.column(column));
         }
-        let row = &raw mut tuple;
-        note(&watched, |column| {
-            let mut null = false;
-            let value =
-                pg_sys::heap_getattr(row, column.into(), table.descriptor().as_ptr(), &mut null);
-            (!null).then_some(value)
-        });
-        pg_sys::ReleaseBuffer(buffer);
     }
 }
 
 /// Notes a row, of which `value` gives columns.
-unsafe fn note(watched: &[Watched], value: impl Fn(i16) -> Option<pg_sys::Datum>) {
+unsafe fn note(watched: &[Watched], value: impl Fn(i16) -> Option<Datum>) {
     for watched in watched {
         // No bucket of a rollup is without time.
         let Some(time) = value(watched.column) else {
@@ -338,7 +318,7 @@ fn removed_by_retention(rollups: &[Rollup], ignored: bool) -> Option<i64> {
 fn furthest_removed(rollups: &[Rollup], ignored: bool) -> Option<&Rollup> {
     let direct = rollups
         .iter()
-        .filter(|rollup| rollup.below == pg_sys::InvalidOid && !rollup.is_restored());
+        .filter(|rollup| rollup.below == InvalidOid && !rollup.is_restored());
     direct
         .filter(|rollup| rollup.ignores_late == ignored)
         .max_by_key(|rollup| rollup.removed)
@@ -351,7 +331,7 @@ pub fn refused_before(rollups: &[Rollup]) -> Option<(&Rollup, i64)> {
 
 /// Keeps refreshes of what depends on a table out, and partitions from coming to it, until the transaction ends: before retention
 /// removes rows. False where it would have to wait, and may not.
-pub fn keep_for_removal(table: pg_sys::Oid, wait: bool) -> bool {
+pub fn keep_for_removal(table: Oid, wait: bool) -> bool {
     let dependents = dependents(table);
     dependents.iter().all(|rollup| {
         exclusion::take(rollup, wait) && exclusion::keep_late_rows(rollup.source, wait)
@@ -359,7 +339,7 @@ pub fn keep_for_removal(table: pg_sys::Oid, wait: bool) -> bool {
 }
 
 /// How far retention may remove rows of a table: rollups that are computed from it must have stored what it takes.
-pub fn removable(table: pg_sys::Oid, until: i64) -> i64 {
+pub fn removable(table: Oid, until: i64) -> i64 {
     // Who removes rows keeps refreshes out, and rows that are marked later from being committed.
     dependents(table).iter().fold(until, |until, rollup| {
         let marked = catalog::marked_by_anybody(rollup.stored);
@@ -374,10 +354,10 @@ pub fn removable(table: pg_sys::Oid, until: i64) -> i64 {
 }
 
 /// Retention removes rows of times before `until` from a table, in this transaction.
-pub fn note_removal(table: pg_sys::Oid, until: i64) {
+pub fn note_removal(table: Oid, until: i64) {
     for rollup in dependents(table) {
         // What removes rows of a partition leaves those of others.
-        let is_above = rollup.source != table && rollup.below == pg_sys::InvalidOid;
+        let is_above = rollup.source != table && rollup.below == InvalidOid;
         let until = match is_above {
             true => {
                 let times = partition::times(table, rollup.source, rollup.time_column);
@@ -387,19 +367,18 @@ pub fn note_removal(table: pg_sys::Oid, until: i64) {
         };
         if until > rollup.removed {
             catalog::move_on(rollup.stored, Limit::Removed, until);
-            // SAFETY: the source exists as long as its rollups.
-            unsafe { pg_sys::CacheInvalidateRelcacheByRelid(rollup.source) };
+            relation::invalidate(rollup.source);
         }
     }
 }
 
 /// The rollups that are computed from what a table itself has, or what it is a partition of.
-pub fn dependents(table: pg_sys::Oid) -> Vec<Rollup> {
+pub fn dependents(table: Oid) -> Vec<Rollup> {
     let mut found: Vec<_> = partition::lineage(table)
         .into_iter()
         .flat_map(catalog::of_source)
         .collect();
-    found.retain(|rollup| rollup.below == pg_sys::InvalidOid);
+    found.retain(|rollup| rollup.below == InvalidOid);
     found.extend(catalog::of_stored(table));
     found
 }
@@ -415,13 +394,12 @@ pub fn publish(prepares: bool) {
         return;
     }
     let touched = TOUCHED.replace(BTreeMap::new());
-    // SAFETY: inside a transaction that has not ended.
-    unsafe { pg_sys::AcceptInvalidationMessages() };
+    relation::accept_invalidations();
     for (source, times) in &touched {
         if !prepares && times.is_in_order() {
             continue;
         }
-        let source = pg_sys::Oid::from_u32(*source);
+        let source = Oid::from_u32(*source);
         match times.oldest_late {
             None => times.publish(&catalog::of_source(source), prepares),
             // Either retention finds the marks, or what it has taken is known here.
@@ -456,7 +434,7 @@ impl Touched {
         &mut self,
         watched: &Watched,
         time: i64,
-        value: &impl Fn(i16) -> Option<pg_sys::Datum>,
+        value: &impl Fn(i16) -> Option<Datum>,
     ) {
         let Some(told) = &watched.key else {
             self.series = None;
@@ -503,7 +481,7 @@ impl Touched {
             self.mark(rollup, limit);
             let by_ddl = self.by_ddl(rollup);
             catalog::add_marks(rollup.stored, Mark::ByDdl, &by_ddl);
-            if self.late_rows > 0 && rollup.ignores_late && rollup.below == pg_sys::InvalidOid {
+            if self.late_rows > 0 && rollup.ignores_late && rollup.below == InvalidOid {
                 catalog::add_late_rows(rollup.stored, self.late_rows);
             }
         }

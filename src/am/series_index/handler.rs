@@ -96,7 +96,7 @@ unsafe extern "C-unwind" fn insert(
 #[pg_guard]
 unsafe extern "C-unwind" fn options(options: pg_sys::Datum, validate: bool) -> *mut pg_sys::bytea {
     // SAFETY: called by core.
-    unsafe { index_options::parse(options, validate) }
+    unsafe { index_options::parse(options, validate).cast() }
 }
 
 #[pg_guard]

@@ -57,7 +57,7 @@ unsafe fn work(stored: Oid, threshold: i64, snapshot: Snapshot<'_>) -> Stepped {
         };
         // A time from the threshold on is not in a bucket that starts before this.
         let last = rollup.starts(threshold, threshold).0.max(rollup.watermark);
-        let mut marks = catalog::marks(stored, snapshot);
+        let marks = catalog::marks(stored, snapshot);
         let due = Due::of(&rollup, &marks);
         let mut watermark = last;
         let mut left = Ranges::default();
@@ -85,7 +85,7 @@ unsafe fn work(stored: Oid, threshold: i64, snapshot: Snapshot<'_>) -> Stepped {
                 watermark = table.insert_slices(range, true, &mut pace, &mut done.rows, snapshot);
             }
         }
-        catalog::remove_marks(&mut marks.places);
+        catalog::remove_marks(&marks.places);
         catalog::add_marks(stored, Mark::Any, &rollup.marks_for(&left));
         settle_late_rows(stored, snapshot);
         if watermark > rollup.watermark {
@@ -100,9 +100,9 @@ unsafe fn work(stored: Oid, threshold: i64, snapshot: Snapshot<'_>) -> Stepped {
 fn settle_late_rows(stored: Oid, snapshot: Snapshot<'_>) {
     // SAFETY: the caller excludes other refreshes.
     unsafe {
-        let (rows, mut places) = catalog::late_rows(stored, snapshot);
+        let (rows, places) = catalog::late_rows(stored, snapshot);
         if places.len() > 1 {
-            catalog::remove_late_rows(&mut places);
+            catalog::remove_late_rows(&places);
             catalog::add_late_rows(stored, rows);
         }
     }
@@ -267,9 +267,8 @@ impl Tables {
         &self.defined.columns[self.rollup.key_stored as usize - 1]
     }
 
-    unsafe fn series(&self, series: Option<&String>) -> Option<sql::Parameter> {
-        // SAFETY: the text is of a value of this column.
-        series.map(|series| unsafe {
+    fn series(&self, series: Option<&String>) -> Option<sql::Parameter> {
+        series.map(|series| {
             let kind = self.key().kind;
             (kind, Some(series::value(series, kind)))
         })
