@@ -5,6 +5,7 @@
 use crate::catalog::access_method;
 use crate::chunk::slot;
 use crate::pg::lock_mode::LockMode;
+use crate::pg::node::items;
 use crate::pg::relation::{Open, Table};
 use crate::pg::unbound::planstate_tree_walker;
 use pgrx::pg_sys;
@@ -64,32 +65,67 @@ unsafe extern "C-unwind" fn executor_start(query: *mut pg_sys::QueryDesc, flags:
         if !state.is_null() {
             let context = (*(*query).estate).es_query_cxt;
             let old = pg_sys::MemoryContextSwitchTo(context);
-            visit(state, core::ptr::null_mut());
+            visit(state);
             pg_sys::MemoryContextSwitchTo(old);
         }
     }
 }
 
-#[pg_guard]
-unsafe extern "C-unwind" fn visit(
-    state: *mut pg_sys::PlanState,
-    context: *mut core::ffi::c_void,
-) -> bool {
-    // SAFETY: called for each node of a started plan.
+/// Visits a node of a started plan and all below it.
+///
+/// # Safety
+/// `state` is a node of a plan that has been started; must run inside a guarded entry point.
+unsafe fn visit(state: *mut pg_sys::PlanState) {
+    use pg_sys::NodeTag::*;
+    // SAFETY: the node's tag says what it is; nodes that have children of their own besides are left to core's walker.
     unsafe {
-        if matches!(
-            (*state).type_,
-            pg_sys::NodeTag::T_SeqScanState
-                | pg_sys::NodeTag::T_SampleScanState
-                | pg_sys::NodeTag::T_IndexScanState
-                | pg_sys::NodeTag::T_BitmapHeapScanState
-                | pg_sys::NodeTag::T_TidScanState
-                | pg_sys::NodeTag::T_TidRangeScanState
-        ) {
-            narrow(state.cast());
+        match (*state).type_ {
+            T_SeqScanState
+            | T_SampleScanState
+            | T_IndexScanState
+            | T_BitmapHeapScanState
+            | T_TidScanState
+            | T_TidRangeScanState => narrow(state.cast()),
+            T_LimitState
+            | T_SortState
+            | T_AggState
+            | T_ResultState
+            | T_ModifyTableState
+            | T_IndexOnlyScanState
+            | T_HashState
+            | T_HashJoinState
+            | T_NestLoopState
+            | T_MergeJoinState
+            | T_GatherState
+            | T_GatherMergeState
+            | T_MaterialState
+            | T_IncrementalSortState
+            | T_LockRowsState => {}
+            _ => {
+                let walker = || planstate_tree_walker(state, visit_child, core::ptr::null_mut());
+                pg_sys::ffi::pg_guard_ffi_boundary(walker);
+                return;
+            }
         }
-        pg_sys::ffi::pg_guard_ffi_boundary(|| planstate_tree_walker(state, visit, context))
+        for plans in [(*state).initPlan, (*state).subPlan] {
+            items::<pg_sys::SubPlanState>(plans).for_each(|plan| visit((*plan).planstate));
+        }
+        for child in [(*state).lefttree, (*state).righttree] {
+            if !child.is_null() {
+                visit(child);
+            }
+        }
     }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn visit_child(
+    state: *mut pg_sys::PlanState,
+    _context: *mut core::ffi::c_void,
+) -> bool {
+    // SAFETY: called by core's walker for each child of a started node.
+    unsafe { visit(state) };
+    false
 }
 
 /// Tells the scan's slot which columns are asked for. Only where the node projects: then nobody but its
