@@ -11,12 +11,15 @@ use crate::pg::relation::{self, Table};
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
 use pgrx::pg_sys;
+use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::ops::{Deref, Range};
 use std::rc::Rc;
 use varve_columns::chunk::{self, ChunkHeader, ColumnDirectory};
 use varve_columns::column::Column;
 use varve_columns::error::Corrupt;
+use varve_columns::summary::Bound;
 use varve_columns::tuple::delete_map::DeleteMap;
 use varve_columns::tuple::header::{self, Header, Section, StorageTuple, PIECE_BYTES};
 use varve_columns::tuple::runs::Pieces;
@@ -185,9 +188,14 @@ fn append(
 /// Pieces of a chunk's payload that were read last: neighbouring columns and blocks share pieces, and
 /// pieces share pages, so that a page is visited once.
 #[derive(Default)]
-struct PieceCache(Vec<(usize, Vec<u8>)>);
+struct PieceCache {
+    pieces: FxHashMap<usize, Vec<u8>>,
+    /// Their numbers, the one that was read first in front.
+    order: VecDeque<usize>,
+}
 
-const CACHED_PIECES: usize = 32;
+/// Ten columns that are looked at in turn each have a piece in use, with the others on its page.
+const CACHED_PIECES: usize = 128;
 /// Where a chunk has more pieces, those beside a piece are not wanted with it: who looks for few rows comes to others.
 const MOST_PIECES_READ_AHEAD: usize = 256;
 /// Pieces of a chunk that is small.
@@ -195,19 +203,21 @@ const MOST_PIECES_BESIDE_HEADER: usize = 2;
 
 impl PieceCache {
     fn get(&self, number: usize) -> Option<&[u8]> {
-        let found = self.0.iter().rev().find(|(cached, _)| *cached == number);
-        found.map(|(_, data)| &data[..])
+        self.pieces.get(&number).map(|data| &data[..])
     }
 
     fn bytes(&self) -> usize {
-        self.0.iter().map(|(_, data)| data.capacity()).sum()
+        self.pieces.values().map(Vec::capacity).sum()
     }
 
     fn add(&mut self, number: usize, data: Vec<u8>) {
-        if self.0.len() == CACHED_PIECES {
-            self.0.remove(0);
+        if self.order.len() == CACHED_PIECES {
+            let first = self.order.pop_front();
+            first.map(|first| self.pieces.remove(&first));
         }
-        self.0.push((number, data));
+        if self.pieces.insert(number, data).is_none() {
+            self.order.push_back(number);
+        }
     }
 }
 
@@ -687,12 +697,53 @@ impl Chunk {
         block: usize,
         out: &mut Column,
     ) -> Result<Range<u32>, Damage> {
+        let bytes = self.block_bytes(column, directory, block)?;
+        self.decode_bytes(column, directory, block, &bytes, out)
+    }
+
+    /// The bytes of a block of a column (from 0).
+    pub fn block_bytes(
+        &self,
+        column: usize,
+        directory: &ColumnDirectory,
+        block: usize,
+    ) -> Result<Vec<u8>, Damage> {
+        self.payload(directory.block(block).bytes.clone())
+            .map_err(|damage| self.in_block(damage, column, block))
+    }
+
+    /// Decodes them; returns the rows of the block.
+    pub fn decode_bytes(
+        &self,
+        column: usize,
+        directory: &ColumnDirectory,
+        block: usize,
+        bytes: &[u8],
+        out: &mut Column,
+    ) -> Result<Range<u32>, Damage> {
         let entry = directory.block(block);
-        let head = self.columns.column(column);
-        self.payload(entry.bytes.clone())
-            .and_then(|bytes| chunk::decode_block(head, entry, &bytes, out).map_err(Damage::of))
-            .map_err(|damage| damage.at(format!("{}, block {block}", self.column_name(column))))?;
+        chunk::decode_block(self.columns.column(column), entry, bytes, out)
+            .map_err(|error| self.in_block(Damage::of(error), column, block))?;
         Ok(entry.rows.clone())
+    }
+
+    /// The value of a row of the block that they are of, without decoding them. None where it takes that.
+    pub fn value_in_bytes(
+        &self,
+        column: usize,
+        directory: &ColumnDirectory,
+        block: usize,
+        bytes: &[u8],
+        row: u32,
+    ) -> Result<Option<Bound>, Damage> {
+        let entry = directory.block(block);
+        let at = (row - entry.rows.start) as usize;
+        chunk::value_at(self.columns.column(column), entry, bytes, at)
+            .map_err(|error| self.in_block(Damage::of(error), column, block))
+    }
+
+    fn in_block(&self, damage: Damage, column: usize, block: usize) -> Damage {
+        damage.at(format!("{}, block {block}", self.column_name(column)))
     }
 
     /// All storage tuples of the chunk but its header.

@@ -9,7 +9,7 @@ use crate::pg::{Datum, FormData_pg_attribute};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
-use varve_columns::chunk::ColumnDirectory;
+use varve_columns::chunk::{self, ColumnDirectory};
 use varve_columns::column::Column;
 
 /// Blocks that are left for others stay decoded up to this many bytes of each reader: rows may be fetched in any order.
@@ -20,6 +20,9 @@ const RETIRED_BY_VALUE: usize = 64;
 
 /// Searches for series of a chunk from which on it pays to know where all of them are.
 const SEARCHES: u32 = 3;
+
+/// Blocks of each column of which single values stay.
+const SINGLES: usize = 64;
 
 /// What an entry of a directory takes, about.
 const DIRECTORY_ENTRY: usize = 64;
@@ -40,6 +43,14 @@ impl Block {
     }
 }
 
+/// A value, passed by value and not null, that was read without its block.
+#[derive(Clone, Copy)]
+struct Single {
+    block: u32,
+    row: u32,
+    value: Datum,
+}
+
 #[derive(Default)]
 struct ColumnState {
     directory: Option<ColumnDirectory>,
@@ -48,6 +59,10 @@ struct ColumnState {
     retired: Vec<Block>,
     /// A row whose value, passed by value and not null, is known without its block.
     known: Option<(u32, Datum)>,
+    /// Of blocks that were asked for one row alone; each in the only place that its number allows, or nothing yet.
+    singles: Vec<Option<Single>>,
+    /// The block that such a value was read of last, and its bytes: who wants others of its rows decodes them.
+    read: Option<(u32, Vec<u8>)>,
 }
 
 impl ColumnState {
@@ -121,11 +136,16 @@ impl Decoded {
         let bytes = blocks.map(|block| block.datums.bytes()).sum::<usize>();
         let directories = columns.iter().filter_map(|state| state.directory.as_ref());
         let of_directories = directories.map(ColumnDirectory::len).sum::<usize>();
+        let of_singles = columns.iter().map(|state| {
+            let read = state.read.as_ref();
+            size_of_val(&state.singles[..]) + read.map_or(0, |(_, bytes)| bytes.capacity())
+        });
         let series = self.series.borrow();
         let of_series = series.as_ref().map_or(0, |series| series.bytes());
         let runs = self.runs.borrow();
         let of_runs = runs.iter().map(|(_, starts)| size_of_val(&starts[..]));
         bytes
+            + of_singles.sum::<usize>()
             + of_series
             + of_runs.sum::<usize>()
             + DIRECTORY_ENTRY * of_directories
@@ -143,9 +163,11 @@ impl Decoded {
     /// A transaction that has used it ends.
     pub fn settle(&self) {
         *self.scratch.borrow_mut() = None;
+        let mut columns = self.columns.borrow_mut();
+        columns.iter_mut().for_each(|state| state.read = None);
         let is_idle = self.readers.get() == 0 && self.slots.get() == 0;
         if is_idle && self.retired_bytes.get() > RETIRED_BYTES {
-            self.drop_retired(&mut self.columns.borrow_mut(), |_| true);
+            self.drop_retired(&mut columns, |_| true);
         }
     }
 
@@ -425,6 +447,9 @@ impl Reader {
             if let Some(last) = self.last_value(at, row, attribute) {
                 return (last, false);
             }
+            if let Some(single) = self.single(state, at, row, attribute) {
+                return (single, false);
+            }
             self.decode(state, at, row, attribute);
         }
         state.block.lent |= lend && !attribute.attbyval;
@@ -437,6 +462,43 @@ impl Reader {
         let head = self.chunk.columns.column(at);
         let known = row + 1 == self.rows() && head.nulls == 0 && datum::fits(head.kind, attribute);
         known.then(|| datum::of_bound(head.kind, head.summary.last))?
+    }
+
+    /// A value of a block that was not asked for another one before: who looks for single rows decodes no blocks. None where the block
+    /// is decoded, or it takes the block to know. Damage is reported by who decodes it.
+    #[cold]
+    fn single(
+        &self,
+        state: &mut ColumnState,
+        at: usize,
+        row: u32,
+        attribute: &FormData_pg_attribute,
+    ) -> Option<Datum> {
+        let head = self.chunk.columns.column(at);
+        let is_decoded = || state.retired.iter().any(|block| block.rows.contains(&row));
+        if !chunk::may_tell_value(head) || !datum::fits(head.kind, attribute) || is_decoded() {
+            return None;
+        }
+        if state.directory.is_none() {
+            state.directory = Some(self.chunk.directory(at).ok()?);
+        }
+        let directory = state.directory.as_ref()?;
+        let block = directory.block_of_row(row);
+        let (block, place) = (block as u32, block % SINGLES);
+        let met = state.singles.get(place).copied().flatten();
+        if let Some(met) = met.filter(|met| met.block == block) {
+            return (met.row == row).then_some(met.value);
+        }
+        let bytes = self.chunk.block_bytes(at, directory, block as usize);
+        let (bytes, number) = (bytes.ok()?, block as usize);
+        let bound = (self.chunk).value_in_bytes(at, directory, number, &bytes, row);
+        let value = datum::of_bound(head.kind, bound.ok()??)?;
+        state.read = Some((block, bytes));
+        if state.singles.is_empty() {
+            state.singles.resize(SINGLES, None);
+        }
+        state.singles[place] = Some(Single { block, row, value });
+        Some(value)
     }
 
     /// Shows the directory of a column (from 0) that the chunk has.
@@ -499,7 +561,12 @@ impl Reader {
             Some(column) if column.kind == kind => column,
             _ => scratch.insert(datum::empty(kind)),
         };
-        let rows = self.chunk.decode_block(at, directory, block, column)?;
+        let read = state.read.take().filter(|&(of, _)| of as usize == block);
+        let bytes = match read {
+            Some((_, bytes)) => bytes,
+            None => self.chunk.block_bytes(at, directory, block)?,
+        };
+        let rows = (self.chunk).decode_bytes(at, directory, block, &bytes, column)?;
         let datums = Datums::from_column(column, attribute.attlen);
         let block = Block {
             rows,

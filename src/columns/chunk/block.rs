@@ -140,7 +140,7 @@ pub fn line(column: &ColumnHeader, entry: &BlockEntry, bytes: &[u8]) -> Result<O
 }
 
 /// Are these the bytes that were written?
-fn check(column: &ColumnHeader, entry: &BlockEntry, bytes: &[u8]) -> Result<()> {
+pub(super) fn check(column: &ColumnHeader, entry: &BlockEntry, bytes: &[u8]) -> Result<()> {
     if bytes.len() != entry.bytes.len() {
         return Err(Corrupt::new("the block is not as long as its entry says"));
     }

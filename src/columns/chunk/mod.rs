@@ -8,6 +8,7 @@ mod bounds;
 mod build;
 mod directory;
 mod header;
+mod single;
 mod summary_bytes;
 mod values;
 
@@ -19,6 +20,7 @@ pub use audit::{audit, Contradiction};
 pub use block::{constant, decode_block, line, may_be_line};
 pub use directory::{BlockEntry, ColumnDirectory};
 pub use header::{ChunkHeader, ColumnHeader, Constant, Layout, MAX_CONSTANT_BYTES};
+pub use single::{may_tell_value, value_at};
 
 /// First bytes of a header.
 pub const MAGIC: [u8; 4] = *b"VRVC";

@@ -74,6 +74,32 @@ pub fn sum_f64(codec: u8, mut reader: Reader, n: usize) -> Result<Option<f64>> {
     }
 }
 
+/// The double of row `at`, below `n`, of a body. None of codecs that do not tell one alone.
+pub fn value_f64(codec: u8, mut reader: Reader, n: usize, at: usize) -> Result<Option<f64>> {
+    match codec {
+        id::FLOAT_CONST => {
+            let value = reader.u64()?;
+            reader.finish()?;
+            Ok(Some(f64::from_bits(value)))
+        }
+        id::FLOAT_RAW => {
+            let raw = reader.take(n * 8)?.as_chunks().0;
+            reader.finish()?;
+            Ok(Some(f64::from_le_bytes(raw[at])))
+        }
+        id::FLOAT_FORMED => {
+            let form = Form::get(&mut reader)?;
+            let ints = reader.u8()?;
+            Ok(int::value_of_body(ints, reader, n, at)?.map(|value| {
+                let mut slot = [value];
+                form.restore(&mut slot);
+                f64::from_bits(slot[0] as u64)
+            }))
+        }
+        _ => Ok(None),
+    }
+}
+
 /// `singles`: every value is a widened f32.
 fn encode(values: &[f64], singles: bool, tier: Tier, guess: &mut Guess, out: &mut Vec<u8>) -> u8 {
     let at = out.len();

@@ -111,6 +111,113 @@ pub fn sum(reader: &mut Reader, width: u8, n: usize) -> Result<u128> {
     Ok(total)
 }
 
+/// Value `at` of `n` values of `width` bits read from `reader`.
+pub fn value(reader: &mut Reader, width: u8, n: usize, at: usize) -> Result<u64> {
+    let bytes = packed(reader, width, n)?;
+    Ok(match width {
+        0 => 0,
+        _ => value_at(bytes, width, n, at),
+    })
+}
+
+/// The sum, modulo 2^64, of values 1 to `last` of `n` values of `width` bits read from `reader`.
+pub fn sum_behind_first(reader: &mut Reader, width: u8, n: usize, last: usize) -> Result<u64> {
+    let bytes = packed(reader, width, n)?;
+    if width == 0 || last == 0 {
+        return Ok(0);
+    }
+    let count = last + 1;
+    let (groups, tail) = bytes.split_at(n / GROUP * GROUP / 8 * width as usize);
+    let mut total = 0u64;
+    let whole = count / GROUP;
+    for (at, bytes) in groups.chunks_exact(group_bytes(width)).enumerate() {
+        if at < whole && width <= WIDEST_SUM {
+            total = total.wrapping_add(sum_group(bytes, width as usize));
+        } else if at <= whole {
+            let mut values = [0; GROUP];
+            unpack_group(bytes, width as usize, 0, &mut values);
+            let wanted = &values[..(count - at * GROUP).min(GROUP)];
+            total = total.wrapping_add(add(wanted) as u64);
+        }
+    }
+    if let Some(rest @ 1..) = count.checked_sub(n / GROUP * GROUP) {
+        total = total.wrapping_add(sum_tail(tail, width, rest));
+    }
+    Ok(total.wrapping_sub(value_at(bytes, width, n, 0)))
+}
+
+/// The sum, modulo 2^64, of the first `count` values in plain order, below 1,024.
+fn sum_tail(bytes: &[u8], width: u8, count: usize) -> u64 {
+    if width <= WIDEST_COUNTED {
+        return count_tail(bytes, width as usize, count);
+    }
+    let mut values = [0; GROUP];
+    let values = &mut values[..count];
+    unpack_tail(bytes, width, values);
+    add(values) as u64
+}
+
+/// Up to so many bits it takes less to count the ones of each bit than to unpack.
+const WIDEST_COUNTED: u8 = 12;
+
+/// The same: each bit of the values is counted by itself, in as many of them as a word has.
+#[cfg_attr(
+    not(feature = "portable"),
+    multiversion(targets("x86_64+popcnt+avx2+bmi2", "x86_64+popcnt"))
+)]
+fn count_tail(bytes: &[u8], width: usize, count: usize) -> u64 {
+    // The lowest bit of each value in a word that begins with one.
+    let mut lowest = 0u64;
+    for bit in (0..64).step_by(width) {
+        lowest |= 1 << bit;
+    }
+    let mut ones = [0u64; WIDEST_COUNTED as usize];
+    // Which bit of a value the word begins with.
+    let mut first = 0;
+    let mut left = count * width;
+    for bytes in bytes[..left.div_ceil(8)].chunks(8) {
+        let mut word = [0; 8];
+        word[..bytes.len()].copy_from_slice(bytes);
+        let mut word = u64::from_le_bytes(word);
+        if left < 64 {
+            word &= (1 << left) - 1;
+        }
+        left = left.saturating_sub(64);
+        let mut bit = first;
+        for shift in 0..width {
+            ones[bit] += u64::from((word & lowest << shift).count_ones());
+            bit = if bit + 1 == width { 0 } else { bit + 1 };
+        }
+        first = (first + 64) % width;
+    }
+    let weighed = ones.iter().enumerate().map(|(bit, ones)| ones << bit);
+    weighed.fold(0, u64::wrapping_add)
+}
+
+/// Value `at` of `n` values of 1 to 64 bits.
+fn value_at(bytes: &[u8], width: u8, n: usize, at: usize) -> u64 {
+    let (group, place) = (at / GROUP, at % GROUP);
+    let width_bits = width as usize;
+    if group == n / GROUP {
+        return plain_value(&bytes[group * group_bytes(width)..], width_bits, place);
+    }
+    let bytes = &bytes[group * group_bytes(width)..][..group_bytes(width)];
+    // The inverse of `ROW_STARTS`: the order of the eights is its own.
+    let (lane, sixteen) = (place % LANES, place / LANES);
+    let row = EIGHTS[sixteen % 8] * 8 + sixteen / 8;
+    row_values(bytes, width_bits, row)[lane]
+}
+
+/// Value `i` in plain order.
+fn plain_value(bytes: &[u8], width: usize, i: usize) -> u64 {
+    let bit = i * width;
+    let tail = &bytes[bit / 8..];
+    let mut word = [0u8; 16];
+    let len = tail.len().min(16);
+    word[..len].copy_from_slice(&tail[..len]);
+    (u128::from_le_bytes(word) >> (bit % 8)) as u64 & u64::MAX >> (64 - width)
+}
+
 fn add(values: &[u64]) -> u128 {
     values.iter().map(|value| u128::from(*value)).sum()
 }
@@ -131,9 +238,11 @@ fn group_bytes(width: u8) -> usize {
 const LANES: usize = 16;
 const ROWS: usize = 64;
 
+/// The order of FastLanes in eights of rows.
+const EIGHTS: [usize; 8] = [0, 4, 2, 6, 1, 5, 3, 7];
+
 /// Where the values of a row belong: the order of FastLanes in eights of rows, then 128 apart.
 const ROW_STARTS: [usize; ROWS] = {
-    const EIGHTS: [usize; 8] = [0, 4, 2, 6, 1, 5, 3, 7];
     let mut starts = [0; ROWS];
     let mut row = 0;
     while row < ROWS {
@@ -271,12 +380,7 @@ fn unpack_tail(bytes: &[u8], width: u8, out: &mut [u64]) {
             };
     }
     for (i, value) in rest.iter_mut().enumerate() {
-        let bit = (fast + i) * width;
-        let tail = &bytes[bit / 8..];
-        let mut word = [0u8; 16];
-        let len = tail.len().min(16);
-        word[..len].copy_from_slice(&tail[..len]);
-        *value = (u128::from_le_bytes(word) >> (bit % 8)) as u64 & mask;
+        *value = plain_value(bytes, width, fast + i);
     }
 }
 
@@ -342,6 +446,15 @@ mod tests {
                 assert_eq!(back, values, "width {width}, {n} values");
                 let total = sum(&mut Reader::new(&bytes), width, n).unwrap();
                 assert_eq!(total, values.iter().map(|v| u128::from(*v)).sum());
+                for last in (0..n).step_by(1 + n / 40) {
+                    let read = value(&mut Reader::new(&bytes), width, n, last).unwrap();
+                    assert_eq!(read, values[last], "width {width}, {last} of {n}");
+                    let sum = sum_behind_first(&mut Reader::new(&bytes), width, n, last).unwrap();
+                    let expected = values[1..=last]
+                        .iter()
+                        .fold(0, |a: u64, b| a.wrapping_add(*b));
+                    assert_eq!(sum, expected, "width {width}, to {last} of {n}");
+                }
                 if !bytes.is_empty() {
                     assert!(unpack(&mut Reader::new(&bytes[1..]), width, &mut back).is_err());
                 }

@@ -266,6 +266,31 @@ pub fn sum(reader: &mut Reader, packed: bool, n: usize) -> Result<Option<i128>> 
     Ok(exact.then(|| offsets * i128::from(gcd) + base * n as i128))
 }
 
+/// The value of row `at` of the `n` of a frame.
+pub fn value(reader: &mut Reader, packed: bool, n: usize, at: usize) -> Result<i64> {
+    let header = Header::read(reader, packed, n)?;
+    let mut offset = pack::value(reader, header.width, n, at)?;
+    header.each_exception(reader, n, |row, high| {
+        if row == at {
+            offset = offset.wrapping_add((high as u64) << header.width);
+        }
+    })?;
+    Ok(header.scale().apply(offset as i64))
+}
+
+/// The sum, modulo 2^64, of the values of rows 1 to `last` of the `n` of a frame: that of row 0 may be anything.
+pub fn sum_behind_first(reader: &mut Reader, packed: bool, n: usize, last: usize) -> Result<i64> {
+    let header = Header::read(reader, packed, n)?;
+    let mut offsets = pack::sum_behind_first(reader, header.width, n, last)?;
+    header.each_exception(reader, n, |row, high| {
+        if (1..=last).contains(&row) {
+            offsets = offsets.wrapping_add((high as u64) << header.width);
+        }
+    })?;
+    let scaled = (offsets as i64).wrapping_mul(header.gcd);
+    Ok(scaled.wrapping_add(header.base.wrapping_mul(last as i64)))
+}
+
 /// What stands in front of the packed values.
 struct Header {
     base: i64,

@@ -14,9 +14,11 @@ mod patches;
 mod plan;
 mod prefix;
 mod runs;
+mod single;
 mod sum;
 
 pub use choice::Guess;
+pub use single::value_of_body;
 pub use sum::sum_body;
 
 use frame::Scale;

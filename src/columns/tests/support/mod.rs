@@ -3,8 +3,9 @@
 
 pub mod hostile;
 
-use varve_columns::chunk::{decode_block, ChunkHeader, ColumnDirectory, Point, Tier};
+use varve_columns::chunk::{decode_block, value_at, ChunkHeader, ColumnDirectory, Point, Tier};
 use varve_columns::column::{Column, Kind, Values};
+use varve_columns::summary::Bound;
 use varve_columns::Corrupt;
 
 pub fn tiers() -> [Tier; 3] {
@@ -75,6 +76,17 @@ pub fn read_chunk(header: &[u8], payload: &[u8]) -> Result<Vec<Vec<Column>>, Cor
             let mut block = Column::empty();
             decode_block(column, entry, get(entry.bytes.clone())?, &mut block)?;
             assert_eq!(block.rows(), entry.rows.len());
+            let last = entry.rows.len().saturating_sub(1);
+            for row in [0, 1, last / 2, last] {
+                let alone = value_at(column, entry, get(entry.bytes.clone())?, row)?;
+                let bytes = match alone {
+                    Some(Bound::Int(value)) => value.to_le_bytes(),
+                    Some(Bound::Float(value)) => value.to_bits().to_le_bytes(),
+                    _ => continue,
+                };
+                let expected = value(&block, row).expect("a value of its own is not null");
+                assert_eq!(bytes[..expected.len()], expected, "row {row}");
+            }
             blocks.push(block);
         }
         out.push(blocks);
