@@ -7,10 +7,10 @@ use crate::chunk::chunk_cache;
 use crate::chunk::write::Target;
 use crate::guc;
 use crate::pg::error;
+use crate::pg::random;
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
-use pgrx::pg_sys;
 use varve_columns::area::Area;
 use varve_columns::chunk::{self, Options, Tier};
 use varve_columns::column::Column;
@@ -231,9 +231,5 @@ fn time_range(column: &Column, rows: usize) -> Option<(i64, i64)> {
 
 /// A random id: nothing has to be remembered to keep ids apart.
 fn new_chunk_id() -> u64 {
-    let mut bytes = [0u8; 8];
-    // SAFETY: fills exactly the eight bytes.
-    let strong = unsafe { pg_sys::pg_strong_random(bytes.as_mut_ptr().cast(), bytes.len()) };
-    assert!(strong, "BUG: no random numbers from the operating system");
-    u64::from_le_bytes(bytes)
+    random::number()
 }

@@ -4,16 +4,13 @@
 
 use super::notes::{self, Writer};
 use super::tuple_kind::{classify, TupleKind};
-use crate::pg::page::{Page, PageCursor};
+use crate::pg::page::{self, PageCursor};
 use crate::pg::page_patch;
 use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
-use pgrx::pg_sys;
 use varve_columns::tuple::header;
 use varve_columns::tuple::note::{self, SLOT_BYTES};
-
-const BUFFER_LOCK_EXCLUSIVE: i32 = 2;
 
 /// Notes in the header at `old`, which this transaction is about to delete, that the next version of its chunk is at `next`.
 ///
@@ -21,7 +18,7 @@ const BUFFER_LOCK_EXCLUSIVE: i32 = 2;
 pub fn set(table: Table<'_>, chunk: u64, old: Tid, next: Tid) {
     // SAFETY: the table is open; the buffer is pinned and locked while the page is changed.
     unsafe {
-        if table.class().relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP {
+        if table.is_temporary() {
             return;
         }
         // Nobody fills slots of a header that is locked.
@@ -35,16 +32,14 @@ pub fn set(table: Table<'_>, chunk: u64, old: Tid, next: Tid) {
         if notes::is_used(table, chunk, last) {
             return;
         }
-        let buffer = pg_sys::ReadBuffer(table.as_ptr(), old.block);
-        pg_sys::LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
-        let page = Page::of(pg_sys::BufferGetPage(buffer), old.block);
-        if let Some(item) = page.tuple(old.offset) {
-            let body = tuple::body(item.header, item.len);
-            let end = body.as_ptr().add(body.len() - SLOT_BYTES);
-            let offset = end.offset_from(page.as_ptr().cast::<u8>()) as usize;
-            page_patch::overwrite(table, buffer, offset, &note::slot(chunk, next));
-        }
-        pg_sys::UnlockReleaseBuffer(buffer);
+        page::locked_for_change(table, old.block, |page, buffer| {
+            if let Some(item) = page.tuple(old.offset) {
+                let body = tuple::body(item.header, item.len);
+                let end = body.as_ptr().add(body.len() - SLOT_BYTES);
+                let offset = end.offset_from(page.as_ptr().cast::<u8>()) as usize;
+                page_patch::overwrite(table, buffer, offset, &note::slot(chunk, next));
+            }
+        });
     }
 }
 

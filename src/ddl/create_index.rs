@@ -10,6 +10,7 @@ use crate::pg::event_trigger::statement;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::node;
 use crate::pg::relation::{self, Open, Table};
+use crate::pg::statement::Statement;
 use crate::series_index::types;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -40,7 +41,7 @@ pub unsafe extern "C-unwind" fn varve_before_ddl(call: pg_sys::FunctionCallInfo)
             }
             _ => {
                 auto_index::before(statement);
-                partitions::before(statement);
+                partitions::before(Statement::from_ptr(statement));
             }
         }
         pg_sys::Datum::from(0usize)

@@ -5,20 +5,16 @@ use crate::catalog::{access_method, chunk_marker};
 use crate::chunk::job_states;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::{self, Open};
-use pgrx::pg_sys;
-use pgrx::prelude::*;
+use crate::pg::Oid;
 
 /// Takes the mark of a table away that is being dropped, and what became of its jobs.
 ///
 /// # Safety
 /// Called by the object access hook: who drops a table has locked it, and it is still there.
-#[pg_guard]
-pub unsafe extern "C-unwind" fn drop_marker(table: pg_sys::Oid) {
+pub unsafe fn drop_marker(table: Oid) {
     // SAFETY: by contract.
     unsafe {
-        if !relation::has_rows(table)
-            || relation::access_method(table) == Some(pg_sys::HEAP_TABLE_AM_OID)
-        {
+        if !relation::has_rows(table) || relation::is_heap(table) {
             return;
         }
         let open = Open::existing_table(table, LockMode::Held);

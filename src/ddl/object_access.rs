@@ -3,46 +3,26 @@
 
 use super::{auto_index::seen, dropped};
 use crate::functions::rollup::{partitions, truncate};
-use pgrx::pg_sys;
-
-/// pg_inherits.
-const INHERITS: pg_sys::Oid = pg_sys::Oid::from_u32(2611);
-
-static mut NEXT: pg_sys::object_access_hook_type = None;
+use crate::pg::object_access::{self, Event};
 
 pub fn init() {
-    // SAFETY: called once, when a backend loads the library.
-    unsafe {
-        NEXT = pg_sys::object_access_hook;
-        pg_sys::object_access_hook = Some(object_access);
-    }
+    object_access::init(show);
 }
 
-/// Without `#[pg_guard]`, as the executor's hooks (`plan/hooks`): errors of the next hook pass through as they are.
-unsafe extern "C-unwind" fn object_access(
-    access: pg_sys::ObjectAccessType::Type,
-    class: pg_sys::Oid,
-    object: pg_sys::Oid,
-    column: core::ffi::c_int,
-    arg: *mut core::ffi::c_void,
-) {
-    use pg_sys::ObjectAccessType::{OAT_DROP, OAT_POST_ALTER, OAT_TRUNCATE};
-    // SAFETY: called by core; no value here needs dropping.
+fn show(event: Event) {
+    seen::note(event);
+    // SAFETY: told by the hook: who changes a relation so has locked it.
     unsafe {
-        if let Some(next) = NEXT {
-            next(access, class, object, column, arg);
-        }
-        if column != 0 {
-            return;
-        }
-        seen::note(access, class, object);
-        match (access, class) {
-            (OAT_DROP, pg_sys::RelationRelationId) => {
-                dropped::drop_marker(object);
-                partitions::dropped(object);
+        match event {
+            Event::RelationDropped(relation) => {
+                dropped::drop_marker(relation);
+                partitions::dropped(relation);
             }
-            (OAT_POST_ALTER, INHERITS) => partitions::inheritance(object, arg),
-            (OAT_TRUNCATE, pg_sys::RelationRelationId) => truncate::empty(object),
+            Event::InheritanceChanged {
+                table,
+                parent: Some(parent),
+            } => partitions::inheritance(table, parent),
+            Event::Truncated(table) => truncate::empty(table),
             _ => {}
         }
     }

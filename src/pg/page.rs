@@ -210,6 +210,44 @@ impl Drop for PageCursor<'_> {
     }
 }
 
+/// Runs `body` with a page of a table locked for changes of it, and the buffer that it is in. Should `body` raise an error, abort
+/// releases the lock.
+pub fn locked_for_change<R>(
+    table: Table<'_>,
+    block: u32,
+    body: impl FnOnce(&Page, pg_sys::Buffer) -> R,
+) -> R {
+    const BUFFER_LOCK_EXCLUSIVE: i32 = 2;
+    // SAFETY: the table is open; the page is pinned and locked while `body` runs.
+    unsafe {
+        let buffer = pg_sys::ReadBuffer(table.as_ptr(), block);
+        pg_sys::LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+        let page = Page {
+            data: pg_sys::BufferGetPage(buffer),
+            block,
+        };
+        let result = body(&page, buffer);
+        pg_sys::UnlockReleaseBuffer(buffer);
+        result
+    }
+}
+
+/// What keeps a command from changing a tuple; TM_Ok where nothing does. Notes on the tuple what became of its transactions, where that is
+/// known.
+///
+/// # Safety
+/// The tuple must be on the page in `buffer`, which is pinned and locked.
+pub unsafe fn changeable(
+    table: Table<'_>,
+    item: PageTuple,
+    command: pg_sys::CommandId,
+    buffer: pg_sys::Buffer,
+) -> pg_sys::TM_Result::Type {
+    let mut found = item.to_heap_tuple(table.oid());
+    // SAFETY: by contract.
+    unsafe { pg_sys::HeapTupleSatisfiesUpdate(&mut found, command, buffer) }
+}
+
 /// Extends a table by an empty page, and returns its number.
 pub fn extend(table: Table<'_>) -> u32 {
     let exclusive = LockMode::Exclusive.as_raw();
@@ -347,6 +385,17 @@ impl Page {
             header: unsafe { self.data.cast::<u8>().add(start as usize).cast() },
             len,
         })
+    }
+
+    /// For each line pointer the root of its chain; 0 for one that has none.
+    ///
+    /// # Safety
+    /// The page must be locked, and be one of a heap.
+    pub unsafe fn chain_roots(&self) -> Vec<u16> {
+        let mut roots = vec![0; pg_sys::BLCKSZ as usize / 24];
+        // SAFETY: by contract; a page has fewer line pointers than the array has places.
+        unsafe { pg_sys::heap_get_root_tuples(self.data, roots.as_mut_ptr()) };
+        roots
     }
 
     pub fn tuples(&self) -> impl Iterator<Item = PageTuple> + '_ {

@@ -65,3 +65,9 @@ pub fn tablespace() -> pg_sys::Oid {
     // SAFETY: set when a backend connects.
     unsafe { pg_sys::MyDatabaseTableSpace }
 }
+
+/// The process.
+pub fn pid() -> i32 {
+    // SAFETY: set when the process starts.
+    unsafe { pg_sys::MyProcPid }
+}

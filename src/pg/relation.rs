@@ -8,6 +8,7 @@ use super::descriptor::Descriptor;
 use super::error::{self, Code};
 use super::lock_mode::LockMode;
 use super::snapshot::Snapshot;
+use super::unbound;
 use core::marker::PhantomData;
 use core::ops::Deref;
 use core::ptr::NonNull;
@@ -427,6 +428,16 @@ impl<'a> Table<'a> {
         unsafe { pg_sys::CheckTableNotInUse(self.as_ptr(), command.as_ptr()) }
     }
 
+    /// Has a serializable transaction that reads all of the table remembered as one that does.
+    pub fn note_reader(self, snapshot: Snapshot<'_>) {
+        // SAFETY: the table is open, the snapshot valid; errors become panics at the boundary.
+        unsafe {
+            pg_sys::ffi::pg_guard_ffi_boundary(|| {
+                unbound::PredicateLockRelation(self.as_ptr(), snapshot.as_ptr())
+            })
+        }
+    }
+
     /// Raises a serialization failure where a change of the table closes a dangerous structure with serializable readers of it.
     pub fn check_serializable(self) {
         // SAFETY: the table is open; errors become panics at the boundary.
@@ -719,6 +730,48 @@ pub fn kind(relation: pg_sys::Oid) -> Option<Kind> {
     // SAFETY: a syscache look-up, of any OID.
     let kind = unsafe { pg_sys::get_rel_relkind(relation) };
     (kind != 0).then(|| Kind::of(kind))
+}
+
+/// The table of an index; None where there is no index of that OID.
+pub fn table_of_index(index: pg_sys::Oid) -> Option<pg_sys::Oid> {
+    // SAFETY: a syscache look-up, of any OID.
+    let table = unsafe { pg_sys::IndexGetRelation(index, true) };
+    (table != pg_sys::InvalidOid).then_some(table)
+}
+
+/// The index that a constraint is kept by.
+pub fn index_of_constraint(constraint: pg_sys::Oid) -> Option<pg_sys::Oid> {
+    // SAFETY: a syscache look-up, of any OID.
+    let index = unsafe { pg_sys::get_constraint_index(constraint) };
+    (index != pg_sys::InvalidOid).then_some(index)
+}
+
+/// The number that the column of a table has in another one, which has a column of its name.
+pub fn column_of_same_name(other: pg_sys::Oid, table: pg_sys::Oid, column: i16) -> i16 {
+    // SAFETY: look-ups in caches; the name is palloc'd.
+    unsafe {
+        let name = pg_sys::get_attname(table, column, false);
+        let found = pg_sys::get_attnum(other, name);
+        pg_sys::pfree(name.cast());
+        found
+    }
+}
+
+/// The type of a column; InvalidOid where there is no such column.
+pub fn column_type(table: pg_sys::Oid, column: i16) -> pg_sys::Oid {
+    // SAFETY: a syscache look-up.
+    unsafe { pg_sys::get_atttype(table, column) }
+}
+
+/// Is it a partition?
+pub fn is_partition(relation: pg_sys::Oid) -> bool {
+    // SAFETY: a syscache look-up, of any OID.
+    unsafe { pg_sys::get_rel_relispartition(relation) }
+}
+
+/// Is it a relation of heap's own?
+pub fn is_heap(relation: pg_sys::Oid) -> bool {
+    access_method(relation) == Some(pg_sys::HEAP_TABLE_AM_OID)
 }
 
 /// Is it a table or a materialized view, and not one of partitions?

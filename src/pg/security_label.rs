@@ -28,3 +28,35 @@ pub fn write(relation: Oid, provider: &CStr, label: Option<&CStr>) {
     // SAFETY: the text is copied.
     unsafe { pg_sys::SetSecurityLabel(&object, provider.as_ptr(), label) };
 }
+
+/// Who gives labels.
+pub trait Provider {
+    const NAME: &'static CStr;
+
+    /// Raises an error unless an object may have a label, None for none: a relation, or any other object. Core has locked it, and checked
+    /// that its owner asks.
+    fn check(relation: Option<Oid>, label: Option<String>);
+}
+
+unsafe extern "C-unwind" fn check<P: Provider>(
+    object: *const pg_sys::ObjectAddress,
+    label: *const core::ffi::c_char,
+) {
+    // SAFETY: called by core with an object, and a text or null.
+    unsafe {
+        pg_sys::panic::pgrx_extern_c_guard(|| {
+            let object = *object;
+            let is_relation =
+                object.classId == pg_sys::RelationRelationId && object.objectSubId == 0;
+            let text = || CStr::from_ptr(label).to_string_lossy().into_owned();
+            let label = (!label.is_null()).then(text);
+            P::check(is_relation.then_some(object.objectId), label);
+        })
+    }
+}
+
+/// To be called once, when a backend loads the library.
+pub fn register<P: Provider>() {
+    // SAFETY: the provider's name and function live as long as the process.
+    unsafe { pg_sys::register_label_provider(P::NAME.as_ptr(), Some(check::<P>)) }
+}

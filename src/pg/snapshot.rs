@@ -39,6 +39,32 @@ impl Drop for Registered {
     }
 }
 
+/// A copy of a snapshot that stays registered until the transaction ends, whatever part of it has made it, or until it is released.
+pub struct Kept(pg_sys::Snapshot);
+
+impl Kept {
+    /// A copy of the active one, which may be given another command; None where there is none.
+    pub fn active() -> Option<Kept> {
+        // SAFETY: inside a transaction.
+        unsafe {
+            if !pg_sys::ActiveSnapshotSet() {
+                return None;
+            }
+            pg_sys::PushCopiedSnapshot(pg_sys::GetActiveSnapshot());
+            let owner = pg_sys::TopTransactionResourceOwner;
+            let kept = pg_sys::RegisterSnapshotOnOwner(pg_sys::GetActiveSnapshot(), owner);
+            pg_sys::PopActiveSnapshot();
+            Some(Kept(kept))
+        }
+    }
+
+    /// To be called in the transaction that has made it.
+    pub fn release(self) {
+        // SAFETY: registered by `active`.
+        unsafe { pg_sys::UnregisterSnapshotFromOwner(self.0, pg_sys::TopTransactionResourceOwner) }
+    }
+}
+
 /// Runs `body` with a snapshot of this moment as the active one. An error that leaves `body` ends the (sub)transaction, and the snapshot
 /// with it.
 pub fn with_latest<R>(body: impl FnOnce(Snapshot<'_>) -> R) -> R {

@@ -3,6 +3,8 @@
 //! That is at commit, at abort, which is what an error comes to, and at PREPARE TRANSACTION.
 
 use super::bare;
+use super::relation::Table;
+use super::tid::{self, Tid};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::cell::{Cell, RefCell};
@@ -237,4 +239,54 @@ pub fn local_id() -> u32 {
         #[cfg(feature = "pg17")]
         return (*pg_sys::MyProc).vxid.lxid;
     }
+}
+
+/// Is it the id of a transaction, and none of those that stand for something else?
+pub fn is_normal(transaction: pg_sys::TransactionId) -> bool {
+    pg_sys::TransactionIdIsNormal(transaction)
+}
+
+/// Waits for the end of a transaction, so that a key can be entered; an error meanwhile names the row at a place of the table.
+///
+/// # Safety
+/// No page may be locked.
+pub unsafe fn await_inserter(transaction: pg_sys::TransactionId, table: Table<'_>, at: Tid) {
+    let mut item = tid::to_pg(at);
+    let why = pg_sys::XLTW_Oper::XLTW_InsertIndex;
+    // SAFETY: by contract; the table is open.
+    unsafe { pg_sys::XactLockTableWait(transaction, table.as_ptr(), &mut item, why) }
+}
+
+/// Waits until a transaction's INSERT … ON CONFLICT has made up its mind.
+///
+/// # Safety
+/// No page may be locked.
+pub unsafe fn await_speculation(transaction: pg_sys::TransactionId, token: u32) {
+    // SAFETY: by contract.
+    unsafe { pg_sys::SpeculativeInsertionWait(transaction, token) }
+}
+
+/// The members of a multixact that share a tuple with nobody.
+pub fn exclusive_members(
+    multi: pg_sys::TransactionId,
+    only_locks: bool,
+) -> Vec<pg_sys::TransactionId> {
+    // SAFETY: the members are palloc'd, as many as are returned.
+    unsafe {
+        let mut members = core::ptr::null_mut();
+        let count = pg_sys::GetMultiXactIdMembers(multi, &mut members, false, only_locks);
+        (0..count.max(0) as usize)
+            .map(|at| *members.add(at))
+            .filter(|member| {
+                member.status >= pg_sys::MultiXactStatus::MultiXactStatusForNoKeyUpdate
+            })
+            .map(|member| member.xid)
+            .collect()
+    }
+}
+
+/// Does the server run for pg_upgrade, which brings files of tables afterwards?
+pub fn is_binary_upgrade() -> bool {
+    // SAFETY: a flag of the server's.
+    unsafe { pg_sys::IsBinaryUpgrade }
 }

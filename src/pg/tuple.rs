@@ -151,6 +151,26 @@ impl Drop for BareTuple {
     }
 }
 
+/// Values of a tuple, and which of them are null. What they point to is there as long as the tuple.
+///
+/// # Safety
+/// The tuple must be one of this descriptor, in memory or pinned.
+pub unsafe fn take_apart(
+    tuple: &mut pg_sys::HeapTupleData,
+    descriptor: Descriptor<'_>,
+    values: &mut [pg_sys::Datum],
+    nulls: &mut [bool],
+) {
+    let columns = descriptor.len();
+    assert!(
+        values.len() >= columns && nulls.len() >= columns,
+        "BUG: a tuple has more columns"
+    );
+    let (values, nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
+    // SAFETY: by contract.
+    unsafe { pg_sys::heap_deform_tuple(tuple, descriptor.as_ptr(), values, nulls) }
+}
+
 /// A palloc'd tuple of values, freed on drop.
 pub struct Formed(pg_sys::HeapTuple);
 
@@ -173,6 +193,27 @@ impl Formed {
         Formed(unsafe {
             pg_sys::heap_form_tuple(descriptor.as_ptr(), values.as_mut_ptr(), nulls.as_mut_ptr())
         })
+    }
+
+    /// A copy of a tuple.
+    ///
+    /// # Safety
+    /// The tuple must be on a page that is pinned, or in memory.
+    pub unsafe fn copy(mut tuple: pg_sys::HeapTupleData) -> Formed {
+        // SAFETY: by contract.
+        Formed(unsafe { pg_sys::heap_copytuple(&mut tuple) })
+    }
+
+    /// Its values, and which of them are null. What they point to is there as long as the tuple.
+    ///
+    /// # Safety
+    /// The tuple must be one of this descriptor.
+    pub unsafe fn columns(&self, descriptor: Descriptor<'_>) -> (Vec<pg_sys::Datum>, Vec<bool>) {
+        let columns = descriptor.len();
+        let (mut values, mut nulls) = (vec![pg_sys::Datum::null(); columns], vec![true; columns]);
+        // SAFETY: by contract.
+        unsafe { take_apart(&mut *self.0, descriptor, &mut values, &mut nulls) };
+        (values, nulls)
     }
 
     /// # Safety

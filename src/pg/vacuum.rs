@@ -75,3 +75,23 @@ pub fn store_statistics(table: Table<'_>, pages: u32, rows: f64, all_visible: u3
         );
     }
 }
+
+/// `relpages`, `reltuples` and `relallvisible` as the catalog has them now.
+pub fn statistics(table: Table<'_>) -> (i32, f32, i32) {
+    // SAFETY: the table is open; the row is read before it is released.
+    unsafe {
+        let cache = pg_sys::SysCacheIdentifier::RELOID as i32;
+        let row = pg_sys::SearchSysCache1(cache, table.oid().into());
+        if row.is_null() {
+            return (0, -1.0, 0);
+        }
+        let class: pg_sys::Form_pg_class = pg_sys::GETSTRUCT(row).cast();
+        let found = (
+            (*class).relpages,
+            (*class).reltuples,
+            (*class).relallvisible,
+        );
+        pg_sys::ReleaseSysCache(row);
+        found
+    }
+}

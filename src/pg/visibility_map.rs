@@ -97,3 +97,41 @@ pub unsafe fn changed_pages(table: Table<'_>, pages: u32, most: usize) -> Option
     found.retain(|&page| page < pages);
     (found.len() <= most).then_some(found)
 }
+
+/// The map of a table, asked page by page; the page of it that was asked last is pinned.
+pub struct VisibilityMap<'a> {
+    table: Table<'a>,
+    pinned: pg_sys::Buffer,
+}
+
+impl<'a> VisibilityMap<'a> {
+    pub fn of(table: Table<'a>) -> VisibilityMap<'a> {
+        VisibilityMap { table, pinned: 0 }
+    }
+
+    /// Does everybody see all of a page?
+    pub fn is_visible(&mut self, block: u32) -> bool {
+        let (table, pinned) = (self.table.as_ptr(), &mut self.pinned);
+        // SAFETY: the table is open; the call lets the page of the map go that is pinned, if it needs another one.
+        let status = unsafe { pg_sys::visibilitymap_get_status(table, block, pinned) };
+        u32::from(status) & pg_sys::VISIBILITYMAP_ALL_VISIBLE != 0
+    }
+}
+
+impl Drop for VisibilityMap<'_> {
+    fn drop(&mut self) {
+        // While an error unwinds, the resource owner does it.
+        if self.pinned != 0 && !std::thread::panicking() {
+            // SAFETY: pinned by `is_visible`.
+            unsafe { pg_sys::ReleaseBuffer(self.pinned) };
+        }
+    }
+}
+
+/// How many pages of a table everybody sees all of.
+pub fn count(table: Table<'_>) -> u32 {
+    let (mut all_visible, mut all_frozen) = (0, 0);
+    // SAFETY: the table is open.
+    unsafe { pg_sys::visibilitymap_count(table.as_ptr(), &mut all_visible, &mut all_frozen) };
+    all_visible
+}

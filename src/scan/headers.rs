@@ -21,19 +21,18 @@ use crate::chunk::{index_entries, inspect};
 use crate::ingest::batch;
 use crate::pg::error::{self, Code};
 use crate::pg::leaves;
-use crate::pg::nbtree::EntryScan;
+use crate::pg::nbtree::{self, EntryScan};
 use crate::pg::page::PageCursor;
 use crate::pg::relation::{Index, OpenIndex, Table};
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::transaction;
 use crate::pg::tuple;
-use crate::pg::unbound::PredicateLockRelation;
+use crate::pg::Datum;
 use crate::series_index::entries::{is_keyed, IndexDesc};
 use crate::series_index::quals::Quals;
 use crate::series_index::section::is_null;
 use crate::table::changes;
-use pgrx::pg_sys;
 use rustc_hash::FxHashSet;
 use std::rc::Rc;
 use varve_columns::tuple::header::{self, Header, StorageTuple, FLAG_SORTED, FLAG_TOMBSTONE};
@@ -309,7 +308,7 @@ pub unsafe fn in_range(
                 }
             }
         }
-        let mut values = vec![pg_sys::Datum::from(0usize); columns];
+        let mut values = vec![Datum::from(0usize); columns];
         let mut null = vec![true; columns];
         for sub_scan in 0..quals.sub_scans() {
             entries.restart(&quals.keys_of(sub_scan));
@@ -322,7 +321,7 @@ pub unsafe fn in_range(
                     continue;
                 }
                 let (to_values, to_nulls) = (values.as_mut_ptr(), null.as_mut_ptr());
-                pg_sys::index_deform_tuple(tuple, index.descriptor().as_ptr(), to_values, to_nulls);
+                nbtree::deform(tuple, index.descriptor(), to_values, to_nulls);
                 if !quals.keys_hold(|column| (values[column], null[column])) {
                     continue;
                 }
@@ -351,7 +350,7 @@ unsafe fn in_range_of_times(
     mut visit: impl FnMut(Place),
 ) {
     let (columns, time) = (desc.columns.len(), desc.key_columns());
-    let mut values = vec![pg_sys::Datum::from(0usize); columns];
+    let mut values = vec![Datum::from(0usize); columns];
     let mut nulls = vec![true; columns];
     let (mut seen, mut last) = (FxHashSet::default(), None);
     // SAFETY: the caller's contract; values are of the index's columns.
@@ -409,9 +408,7 @@ fn begin_reading(table: Table<'_>, snapshot: Snapshot<'_>) {
     unsafe {
         batch::flush_before_scan(table, snapshot);
         changes::check_readable(table, snapshot);
-        pg_sys::ffi::pg_guard_ffi_boundary(|| {
-            PredicateLockRelation(table.as_ptr(), snapshot.as_ptr())
-        });
+        table.note_reader(snapshot);
     }
 }
 

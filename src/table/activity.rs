@@ -1,17 +1,17 @@
 //! What others are doing to a chunk, as its header's tuple tells: who looks for a key asks, and locks nothing.
 
-use crate::pg::page::PageCursor;
+use crate::pg::page::{self, PageCursor};
 use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
 use crate::pg::transaction;
 use crate::pg::tuple;
-use pgrx::pg_sys;
+use crate::pg::{TM_Result, TransactionId};
 
 /// What others are doing to a chunk.
 pub enum Activity {
     None,
     /// A transaction in progress has replaced or deleted the header, or locked it to change rows.
-    By(pg_sys::TransactionId),
+    By(TransactionId),
     /// The header has been replaced or deleted.
     Over,
 }
@@ -28,26 +28,22 @@ pub unsafe fn activity(table: Table<'_>, at: Tid) -> Activity {
             return Activity::Over;
         };
         match state {
-            // SAFETY: as read from a tuple.
-            pg_sys::TM_Result::TM_BeingModified => match unsafe { by_changers(xmax) } {
+            TM_Result::TM_BeingModified => match by_changers(xmax) {
                 // Seen once more, after he has ended, it would be over if he had changed it: he has only locked it, and others share it.
                 Activity::Over if ended == Some(xmax) => return Activity::None,
                 Activity::Over => ended = Some(xmax),
                 activity => return activity,
             },
-            pg_sys::TM_Result::TM_Updated
-            | pg_sys::TM_Result::TM_Deleted
-            | pg_sys::TM_Result::TM_SelfModified => return Activity::Over,
+            TM_Result::TM_Updated | TM_Result::TM_Deleted | TM_Result::TM_SelfModified => {
+                return Activity::Over
+            }
             _ => return Activity::None,
         }
     }
 }
 
 /// Whether a header is being modified, and by whom; None where no tuple is.
-unsafe fn modification(
-    table: Table<'_>,
-    at: Tid,
-) -> Option<(pg_sys::TM_Result::Type, tuple::Xmax)> {
+unsafe fn modification(table: Table<'_>, at: Tid) -> Option<(TM_Result::Type, tuple::Xmax)> {
     // SAFETY: the caller's contract; the page is pinned and locked while it is looked at.
     unsafe {
         if !table.has_block(at.block) {
@@ -58,22 +54,20 @@ unsafe fn modification(
         let buffer = cursor.buffer();
         cursor.locked(|page| {
             let item = page.tuple(at.offset)?;
-            let mut found = item.to_heap_tuple(table.oid());
             let command = transaction::command(false) + 1;
-            let state = pg_sys::HeapTupleSatisfiesUpdate(&mut found, command, buffer);
+            let state = page::changeable(table, item, command, buffer);
             Some((state, tuple::xmax(item.header)))
         })
     }
 }
 
 /// What those are doing who have a header to themselves, or had when it was looked at.
-unsafe fn by_changers(xmax: tuple::Xmax) -> Activity {
-    // SAFETY: as read from a tuple.
-    let changers = unsafe {
-        match xmax {
-            tuple::Xmax::None | tuple::Xmax::Sharer => Vec::new(),
-            tuple::Xmax::One(changer) => vec![changer],
-            tuple::Xmax::Members(multi, only_locks) => exclusive_members(multi, only_locks),
+fn by_changers(xmax: tuple::Xmax) -> Activity {
+    let changers = match xmax {
+        tuple::Xmax::None | tuple::Xmax::Sharer => Vec::new(),
+        tuple::Xmax::One(changer) => vec![changer],
+        tuple::Xmax::Members(multi, only_locks) => {
+            transaction::exclusive_members(multi, only_locks)
         }
     };
     let mut activity = Activity::None;
@@ -89,23 +83,4 @@ unsafe fn by_changers(xmax: tuple::Xmax) -> Activity {
         }
     }
     activity
-}
-
-/// The members of a multixact that share a tuple with nobody.
-unsafe fn exclusive_members(
-    multi: pg_sys::TransactionId,
-    only_locks: bool,
-) -> Vec<pg_sys::TransactionId> {
-    // SAFETY: the members are palloc'd, as many as are returned.
-    unsafe {
-        let mut members = core::ptr::null_mut();
-        let count = pg_sys::GetMultiXactIdMembers(multi, &mut members, false, only_locks);
-        (0..count.max(0) as usize)
-            .map(|at| *members.add(at))
-            .filter(|member| {
-                member.status >= pg_sys::MultiXactStatus::MultiXactStatusForNoKeyUpdate
-            })
-            .map(|member| member.xid)
-            .collect()
-    }
 }

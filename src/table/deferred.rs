@@ -4,12 +4,12 @@
 //! both may be vacuumed, and something else be put in their places. A snapshot that the transaction keeps prevents that.
 
 use crate::pg::relation::Table;
+use crate::pg::snapshot;
 use crate::pg::transaction::{Access, PerTransaction};
-use pgrx::pg_sys;
 
 thread_local! {
     /// Gone with the transaction that registered it, if it is not released before.
-    static KEPT: PerTransaction<Option<pg_sys::Snapshot>> = PerTransaction::default();
+    static KEPT: PerTransaction<Option<snapshot::Kept>> = PerTransaction::default();
 }
 
 /// A compressed row of the table was changed: sees to it that triggers find it when they are due.
@@ -20,18 +20,9 @@ pub unsafe fn keep_for_triggers(table: Table<'_>) {
     if KEPT.with_borrow(Option::is_some) {
         return;
     }
-    // SAFETY: by contract. A later snapshot of the transaction protects nothing that this one does not.
-    unsafe {
-        if has_deferrable_triggers(table) && pg_sys::ActiveSnapshotSet() {
-            // A copy, since the active one may be given another command.
-            pg_sys::PushCopiedSnapshot(pg_sys::GetActiveSnapshot());
-            let owner = pg_sys::TopTransactionResourceOwner;
-            KEPT.replace(Some(pg_sys::RegisterSnapshotOnOwner(
-                pg_sys::GetActiveSnapshot(),
-                owner,
-            )));
-            pg_sys::PopActiveSnapshot();
-        }
+    // A later snapshot of the transaction protects nothing that this one does not.
+    if has_deferrable_triggers(table) {
+        KEPT.replace(snapshot::Kept::active());
     }
 }
 
@@ -53,7 +44,6 @@ fn has_deferrable_triggers(table: Table<'_>) -> bool {
 /// The transaction is about to commit, or to be prepared: its triggers have run.
 pub fn release() {
     if let Some(kept) = KEPT.replace(None) {
-        // SAFETY: registered by `keep_for_triggers`.
-        unsafe { pg_sys::UnregisterSnapshotFromOwner(kept, pg_sys::TopTransactionResourceOwner) };
+        kept.release();
     }
 }

@@ -11,7 +11,8 @@ use crate::pg::descriptor::Descriptor;
 use crate::pg::relation::{self, Table};
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
-use pgrx::pg_sys;
+use crate::pg::tuple::Formed;
+use crate::pg::{Datum, FormData_pg_attribute, Oid, TransactionId};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use varve_columns::chunk::{prefix_excludes, ColumnHeader, Layout};
@@ -22,20 +23,10 @@ use varve_columns::summary::Bound;
 ///
 /// # Safety
 /// `found` must be a tuple of this descriptor.
-pub unsafe fn deform(found: pg_sys::HeapTuple, descriptor: Descriptor<'_>) -> Values {
+pub unsafe fn deform(found: &Formed, descriptor: Descriptor<'_>) -> Values {
     // SAFETY: the caller's contract.
-    unsafe {
-        let natts = descriptor.len();
-        let mut values = vec![pg_sys::Datum::from(0usize); natts];
-        let mut nulls = vec![true; natts];
-        pg_sys::heap_deform_tuple(
-            found,
-            descriptor.as_ptr(),
-            values.as_mut_ptr(),
-            nulls.as_mut_ptr(),
-        );
-        values.into_iter().zip(nulls).collect()
-    }
+    let (values, nulls) = unsafe { found.columns(descriptor) };
+    values.into_iter().zip(nulls).collect()
 }
 
 /// Are two rows the same bytes? What a tail row still has of a dropped column does not count: its chunk has not.
@@ -70,8 +61,8 @@ pub enum Rows {
 
 /// Header versions that one transaction wrote, or deleted.
 pub struct ChunkSet {
-    file: pg_sys::Oid,
-    by: pg_sys::TransactionId,
+    file: Oid,
+    by: TransactionId,
     rows: Rows,
     members: Vec<Member>,
     /// Attribute numbers of the series key, as most chunks have it.
@@ -88,7 +79,7 @@ impl ChunkSet {
     /// and stay while this transaction asks for them.
     pub unsafe fn new(
         table: Table<'_>,
-        by: pg_sys::TransactionId,
+        by: TransactionId,
         headers: &[Written],
         rows: Rows,
     ) -> ChunkSet {
@@ -245,7 +236,7 @@ fn time_of(descriptor: Descriptor<'_>, values: &Values, number: u16) -> Option<i
 }
 
 /// A datum that is passed by value as an integer.
-fn as_integer(value: pg_sys::Datum, attribute: &pg_sys::FormData_pg_attribute) -> Option<i64> {
+fn as_integer(value: Datum, attribute: &FormData_pg_attribute) -> Option<i64> {
     match (attribute.attbyval, attribute.attlen) {
         (true, 8) => Some(value.value() as i64),
         (true, 4) => Some(i64::from(value.value() as i32)),
@@ -276,11 +267,7 @@ unsafe fn excludes(descriptor: Descriptor<'_>, chunk: &Chunk, values: &Values) -
 }
 
 /// Is a value outside the bounds of a column?
-unsafe fn is_outside(
-    head: &ColumnHeader,
-    value: pg_sys::Datum,
-    attribute: &pg_sys::FormData_pg_attribute,
-) -> bool {
+unsafe fn is_outside(head: &ColumnHeader, value: Datum, attribute: &FormData_pg_attribute) -> bool {
     let (min, max) = (&head.summary.min, &head.summary.max);
     match (head.kind, min, max) {
         (Kind::I16 | Kind::I32 | Kind::I64, Bound::Int(min), Bound::Int(max)) => {

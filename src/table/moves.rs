@@ -12,7 +12,8 @@ use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
 use crate::pg::transaction::{self, Access, PerTransaction};
 use crate::pg::tuple;
-use pgrx::pg_sys;
+use crate::pg::tuple::Formed;
+use crate::pg::{Oid, TransactionId};
 use rustc_hash::FxHashMap;
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
@@ -22,11 +23,11 @@ const KEPT_MOVERS: usize = 64;
 /// Places of rows that have equals, remembered for each mover.
 const KEPT_PLACES: usize = 1 << 20;
 
-type Key = (pg_sys::Oid, pg_sys::Oid, pg_sys::TransactionId);
+type Key = (Oid, Oid, TransactionId);
 
 /// Rows and chunks that `mover` moved, looked up when somebody asks for them.
 pub struct Moves {
-    mover: pg_sys::TransactionId,
+    mover: TransactionId,
     written: ChunkSet,
     /// The chunks that were merged.
     merged: OnceCell<ChunkSet>,
@@ -44,7 +45,7 @@ thread_local! {
 /// so it is remembered until this transaction ends.
 ///
 /// `table` must be open, with such a snapshot.
-pub fn of(table: Table<'_>, mover: pg_sys::TransactionId) -> Rc<Moves> {
+pub fn of(table: Table<'_>, mover: TransactionId) -> Rc<Moves> {
     let key = (table.oid(), table.file_number(), mover);
     let known = MOVES.with_borrow(|moves| {
         let known = moves.iter().rev().find(|known| known.0 == key);
@@ -87,10 +88,8 @@ impl Moves {
         // SAFETY: the table is open.
         unsafe {
             let wanted = tail_row(table, at)?;
-            let values = deform(wanted, table.descriptor());
-            let place = self.place(table, at, &values, || self.sealed_equals(table, &values));
-            pg_sys::heap_freetuple(wanted);
-            place
+            let values = deform(&wanted, table.descriptor());
+            self.place(table, at, &values, || self.sealed_equals(table, &values))
         }
     }
 
@@ -158,11 +157,8 @@ impl Moves {
                 .take_while(|&&(other, _)| other == print)
                 .map(|&(_, at)| at)
                 .filter(|&at| {
-                    tail_row(table, at).is_some_and(|found| {
-                        let same = equal(descriptor, &deform(found, descriptor), values);
-                        pg_sys::heap_freetuple(found);
-                        same
-                    })
+                    tail_row(table, at)
+                        .is_some_and(|found| equal(descriptor, &deform(&found, descriptor), values))
                 })
                 .collect()
         }
@@ -170,7 +166,7 @@ impl Moves {
 }
 
 /// The tail rows that `mover` sealed, with their fingerprints, sorted.
-fn sealed_by(table: Table<'_>, mover: pg_sys::TransactionId) -> Vec<(u32, Tid)> {
+fn sealed_by(table: Table<'_>, mover: TransactionId) -> Vec<(u32, Tid)> {
     let mut sealed = Vec::new();
     let mut cursor = PageCursor::new(table);
     // SAFETY: the table is open; rows are copied from their page before their values are looked at.
@@ -179,14 +175,13 @@ fn sealed_by(table: Table<'_>, mover: pg_sys::TransactionId) -> Vec<(u32, Tid)> 
         for block in 0..table.blocks() {
             error::check_interrupts();
             cursor.go(block);
-            let rows: Vec<(Tid, pg_sys::HeapTuple)> = cursor.locked(|page| {
+            let rows: Vec<(Tid, Formed)> = cursor.locked(|page| {
                 let moved = page.tuples().filter(|item| is_sealed_row(item, mover));
                 moved.map(|item| (item.tid, copy(table, item))).collect()
             });
             for (at, row) in rows {
-                let print = prints::of_row(descriptor, &deform(row, descriptor));
+                let print = prints::of_row(descriptor, &deform(&row, descriptor));
                 sealed.push((print, at));
-                pg_sys::heap_freetuple(row);
             }
         }
     }
@@ -195,7 +190,7 @@ fn sealed_by(table: Table<'_>, mover: pg_sys::TransactionId) -> Vec<(u32, Tid)> 
 }
 
 /// Is this a tail row that `mover` sealed?
-unsafe fn is_sealed_row(item: &PageTuple, mover: pg_sys::TransactionId) -> bool {
+unsafe fn is_sealed_row(item: &PageTuple, mover: TransactionId) -> bool {
     // SAFETY: the page is pinned and locked by the caller.
     unsafe {
         classify(item.header, item.len, item.tid.offset) == TupleKind::Row
@@ -205,7 +200,7 @@ unsafe fn is_sealed_row(item: &PageTuple, mover: pg_sys::TransactionId) -> bool 
 }
 
 /// A copy of the tail row at `at`.
-fn tail_row(table: Table<'_>, at: Tid) -> Option<pg_sys::HeapTuple> {
+fn tail_row(table: Table<'_>, at: Tid) -> Option<Formed> {
     // SAFETY: the table is open; the page stays pinned.
     unsafe {
         let mut cursor = PageCursor::new(table);
@@ -214,10 +209,7 @@ fn tail_row(table: Table<'_>, at: Tid) -> Option<pg_sys::HeapTuple> {
     }
 }
 
-unsafe fn copy(table: Table<'_>, item: PageTuple) -> pg_sys::HeapTuple {
+unsafe fn copy(table: Table<'_>, item: PageTuple) -> Formed {
     // SAFETY: the callers have pinned the page; the copy lives in the current context.
-    unsafe {
-        let mut found = item.to_heap_tuple(table.oid());
-        pg_sys::heap_copytuple(&mut found)
-    }
+    unsafe { Formed::copy(item.to_heap_tuple(table.oid())) }
 }

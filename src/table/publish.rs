@@ -8,18 +8,17 @@ use crate::chunk::notes;
 use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::chunk::write::{self, Target};
 use crate::pg::lock_tags;
-use crate::pg::page::Page;
+use crate::pg::page::{self, Page};
 use crate::pg::page_patch;
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::transaction;
 use crate::pg::tuple::{self, Xmax};
-use pgrx::pg_sys;
+use crate::pg::{Buffer, TM_Result};
 use varve_columns::tuple::header;
 use varve_columns::tuple::note::{self, Run, SLOT_BYTES};
 
-const BUFFER_LOCK_EXCLUSIVE: i32 = 2;
 /// Of the slots of a header one in so many is left to transactions that are prepared: these would keep the header that they replace.
 const PREPARED_SHARE: usize = 8;
 
@@ -134,28 +133,26 @@ unsafe fn enter_anew(table: Table<'_>, at: Tid, chunk: u64, place: Tid) -> bool 
 /// Writes the place of a note to a slot of the header at `at`, unless somebody else has that to himself, or none of those that were free is still what it was.
 /// They were found without the lock, since other pages are read for it.
 unsafe fn enter(table: Table<'_>, at: Tid, chunk: u64, place: Tid, free: &Free) -> bool {
-    // SAFETY: the caller's contract; the buffer is pinned and locked while the page is changed.
-    unsafe {
-        let buffer = pg_sys::ReadBuffer(table.as_ptr(), at.block);
-        pg_sys::LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
-        let page = Page::of(pg_sys::BufferGetPage(buffer), at.block);
-        let slot = mine(table, &page, at, chunk, buffer).and_then(|start| {
-            let same = |&&number: &&usize| {
-                let now = core::slice::from_raw_parts(
-                    page.as_ptr().cast::<u8>().add(start + number * SLOT_BYTES),
-                    SLOT_BYTES,
-                );
-                free.slot(number) == Some(now)
-            };
-            let number = free.numbers.iter().find(same)?;
-            Some(start + number * SLOT_BYTES)
-        });
-        if let Some(offset) = slot {
-            page_patch::overwrite(table, buffer, offset, &note::slot(chunk, place));
+    page::locked_for_change(table, at.block, |page, buffer| {
+        // SAFETY: the caller's contract; the buffer is pinned and locked.
+        unsafe {
+            let slot = mine(table, page, at, chunk, buffer).and_then(|start| {
+                let same = |&&number: &&usize| {
+                    let now = core::slice::from_raw_parts(
+                        page.as_ptr().cast::<u8>().add(start + number * SLOT_BYTES),
+                        SLOT_BYTES,
+                    );
+                    free.slot(number) == Some(now)
+                };
+                let number = free.numbers.iter().find(same)?;
+                Some(start + number * SLOT_BYTES)
+            });
+            if let Some(offset) = slot {
+                page_patch::overwrite(table, buffer, offset, &note::slot(chunk, place));
+            }
+            slot.is_some()
         }
-        pg_sys::UnlockReleaseBuffer(buffer);
-        slot.is_some()
-    }
+    })
 }
 
 /// Where on its page the slots of the header at `at` begin, if it is the chunk's and nobody else has replaced or locked it.
@@ -164,7 +161,7 @@ unsafe fn mine(
     page: &Page,
     at: Tid,
     chunk: u64,
-    buffer: pg_sys::Buffer,
+    buffer: Buffer,
 ) -> Option<usize> {
     const LOCK_ONLY: u16 = 0x0080;
     // SAFETY: the caller has locked the page.
@@ -176,11 +173,10 @@ unsafe fn mine(
         {
             return None;
         }
-        let mut found = item.to_heap_tuple(table.oid());
         let command = transaction::command(false) + 1;
-        let is_mine = match pg_sys::HeapTupleSatisfiesUpdate(&mut found, command, buffer) {
-            pg_sys::TM_Result::TM_Ok => true,
-            pg_sys::TM_Result::TM_BeingModified => match tuple::xmax(item.header) {
+        let is_mine = match page::changeable(table, item, command, buffer) {
+            TM_Result::TM_Ok => true,
+            TM_Result::TM_BeingModified => match tuple::xmax(item.header) {
                 Xmax::One(xid) => {
                     (*item.header).t_infomask & LOCK_ONLY != 0 && transaction::is_current(xid)
                 }

@@ -14,20 +14,19 @@
 use crate::pg::error;
 use crate::pg::relation::Table;
 use crate::pg::vacuum;
-use crate::pg::visibility_map;
-use pgrx::pg_sys;
+use crate::pg::visibility_map::{self, VisibilityMap};
 
 /// Has compact left nothing to be done but on pages without a bit in the visibility map?
 ///
 /// `table` must be open with the lock of VACUUM.
 pub fn is_settled(table: Table<'_>) -> bool {
-    let (pages, rows, all_visible) = statistics(table);
+    let (pages, rows, all_visible) = vacuum::statistics(table);
     all_visible == 0 && pages > 0 && rows >= 0.0
 }
 
 /// Number of pages without a bit in the visibility map.
 pub fn changed_count(table: Table<'_>) -> u32 {
-    table.blocks().saturating_sub(count_visible(table))
+    table.blocks().saturating_sub(visibility_map::count(table))
 }
 
 /// Pages without a bit in the visibility map, ascending.
@@ -39,20 +38,12 @@ pub fn changed_pages(table: Table<'_>) -> Vec<u32> {
 
 /// Has a page a bit in the visibility map?
 pub fn is_any_visible(table: Table<'_>, pages: &[u32]) -> bool {
-    let mut map: pg_sys::Buffer = 0;
-    // SAFETY: as above.
-    unsafe {
-        let blocks = table.blocks();
-        let found = pages.iter().filter(|&&block| block < blocks).any(|&block| {
-            error::check_interrupts();
-            let status = pg_sys::visibilitymap_get_status(table.as_ptr(), block, &mut map);
-            u32::from(status) & pg_sys::VISIBILITYMAP_ALL_VISIBLE != 0
-        });
-        if map != 0 {
-            pg_sys::ReleaseBuffer(map);
-        }
-        found
-    }
+    let mut map = VisibilityMap::of(table);
+    let blocks = table.blocks();
+    pages.iter().filter(|&&block| block < blocks).any(|&block| {
+        error::check_interrupts();
+        map.is_visible(block)
+    })
 }
 
 /// Writes that there is nothing left to be done.
@@ -63,39 +54,12 @@ pub fn settle(table: Table<'_>) {
 /// Writes that somebody has to look at all pages again: before bits are set for other reasons.
 pub fn unsettle(table: Table<'_>) {
     if is_settled(table) {
-        store(table, count_visible(table).max(1));
-    }
-}
-
-fn count_visible(table: Table<'_>) -> u32 {
-    let (mut all_visible, mut all_frozen) = (0, 0);
-    // SAFETY: the table is open.
-    unsafe { pg_sys::visibilitymap_count(table.as_ptr(), &mut all_visible, &mut all_frozen) };
-    all_visible
-}
-
-/// `relpages`, `reltuples` and `relallvisible` as the catalog has them now.
-fn statistics(table: Table<'_>) -> (i32, f32, i32) {
-    // SAFETY: the table is open; the row is read before it is released.
-    unsafe {
-        let cache = pg_sys::SysCacheIdentifier::RELOID as i32;
-        let row = pg_sys::SearchSysCache1(cache, table.oid().into());
-        if row.is_null() {
-            return (0, -1.0, 0);
-        }
-        let class: pg_sys::Form_pg_class = pg_sys::GETSTRUCT(row).cast();
-        let found = (
-            (*class).relpages,
-            (*class).reltuples,
-            (*class).relallvisible,
-        );
-        pg_sys::ReleaseSysCache(row);
-        found
+        store(table, visibility_map::count(table).max(1));
     }
 }
 
 fn store(table: Table<'_>, all_visible: u32) {
-    let (pages, rows, _) = statistics(table);
+    let (pages, rows, _) = vacuum::statistics(table);
     if pages <= 0 || rows < 0.0 {
         return;
     }

@@ -2,10 +2,11 @@
 //! moves while we look; and a transaction that was bringing a batch may end, and others change or move its chunks, before we
 //! come to them.
 
+use crate::pg::clock;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::lock_tags::{self, Tag, Taken, Whole};
 use crate::pg::relation::Table;
-use pgrx::pg_sys;
+use crate::pg::TransactionId;
 
 /// Microseconds until we try again to be told who moves rows.
 const PAUSE: i64 = 1_000;
@@ -14,9 +15,9 @@ pub struct StabilityCheck<'a> {
     table: Table<'a>,
     /// Nobody moves rows as long as we have the lock.
     held: bool,
-    movers: Vec<pg_sys::TransactionId>,
+    movers: Vec<TransactionId>,
     /// Who has brought batches that are not committed.
-    writers: Vec<pg_sys::TransactionId>,
+    writers: Vec<TransactionId>,
 }
 
 impl<'a> StabilityCheck<'a> {
@@ -37,7 +38,7 @@ impl<'a> StabilityCheck<'a> {
                 }
                 // He who waits for the lock will have it soon.
                 crate::pg::error::check_interrupts();
-                pg_sys::pg_usleep(PAUSE);
+                clock::pause(PAUSE);
             };
             StabilityCheck {
                 table,
@@ -67,6 +68,6 @@ impl<'a> StabilityCheck<'a> {
     }
 }
 
-unsafe fn writers(table: Table<'_>) -> Vec<pg_sys::TransactionId> {
+unsafe fn writers(table: Table<'_>) -> Vec<TransactionId> {
     lock_tags::holders(&Tag::whole(table, Whole::Batches), LockMode::Share)
 }

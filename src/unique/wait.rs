@@ -2,18 +2,19 @@
 
 use crate::chunk::reader::Reader;
 use crate::pg::relation::Table;
-use crate::pg::tid::{self, Tid};
+use crate::pg::tid::Tid;
+use crate::pg::transaction;
+use crate::pg::TransactionId;
 use crate::table::locks;
-use pgrx::pg_sys;
 use std::rc::Rc;
 
 pub enum Wait {
     /// Who has announced that he changes a row of a chunk.
     Change(Rc<Reader>, u32),
     /// The end of a transaction that changes or inserts the row at a place.
-    Transaction(pg_sys::TransactionId, Tid),
+    Transaction(TransactionId, Tid),
     /// A transaction's INSERT … ON CONFLICT of a row.
-    Speculation(pg_sys::TransactionId, u32),
+    Speculation(TransactionId, u32),
 }
 
 impl Wait {
@@ -29,12 +30,10 @@ impl Wait {
                     locks::await_change(table, reader.chunk.header.chunk, *row, true);
                 }
                 Wait::Transaction(other, at) => {
-                    let mut item = tid::to_pg(*at);
-                    let why = pg_sys::XLTW_Oper::XLTW_InsertIndex;
-                    pg_sys::XactLockTableWait(*other, table.as_ptr(), &mut item, why);
+                    transaction::await_inserter(*other, table, *at);
                 }
                 Wait::Speculation(other, token) => {
-                    pg_sys::SpeculativeInsertionWait(*other, *token);
+                    transaction::await_speculation(*other, *token);
                 }
             }
         }

@@ -8,11 +8,11 @@ use crate::chunk::index_entries;
 use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::pg::error;
 use crate::pg::lock_mode::LockMode;
-use crate::pg::page::{Page, PageCursor};
+use crate::pg::page::PageCursor;
 use crate::pg::relation::{Index, OpenIndex};
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
-use pgrx::pg_sys;
+use crate::pg::Datum;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Hashed keys by the TID of their entries. Most have one; a list for each of millions would take so long to free that nobody
@@ -116,7 +116,7 @@ impl<'a> Verifier<'a> {
         unsafe {
             let descriptor = self.table.descriptor();
             let natts = descriptor.len();
-            let mut values = vec![pg_sys::Datum::from(0usize); natts];
+            let mut values = vec![Datum::from(0usize); natts];
             let mut nulls = vec![true; natts];
             cursor.locked(|page| {
                 let mut roots = None;
@@ -129,15 +129,10 @@ impl<'a> Verifier<'a> {
                     }
                     let mut at = item.tid;
                     if tuple::is_heap_only(item.header) {
-                        let roots = roots.get_or_insert_with(|| root_offsets(page));
+                        let roots = roots.get_or_insert_with(|| page.chain_roots());
                         at.offset = roots[usize::from(at.offset) - 1];
                     }
-                    pg_sys::heap_deform_tuple(
-                        &mut row,
-                        descriptor.as_ptr(),
-                        values.as_mut_ptr(),
-                        nulls.as_mut_ptr(),
-                    );
+                    tuple::take_apart(&mut row, descriptor, &mut values, &mut nulls);
                     let pick: Vec<_> = columns.iter().map(|&column| values[column]).collect();
                     let null: Vec<_> = columns.iter().map(|&column| nulls[column]).collect();
                     out.push((at, hasher.hash(&pick, &null)));
@@ -234,12 +229,4 @@ fn collect(index: Index<'_>) -> Entries {
     let mut entries = Entries::default();
     leaves::entries(index, |at, hash| entries.add(at, hash));
     entries
-}
-
-/// For each line pointer of a heap page the root of its chain.
-unsafe fn root_offsets(page: &Page) -> Vec<u16> {
-    let mut roots = vec![0; pg_sys::BLCKSZ as usize / 24];
-    // SAFETY: the page is locked; a page has fewer line pointers than the array has places.
-    unsafe { pg_sys::heap_get_root_tuples(page.as_ptr(), roots.as_mut_ptr()) };
-    roots
 }

@@ -21,7 +21,6 @@ use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::transaction;
 use crate::pg::tuple;
-use pgrx::pg_sys;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 use varve_columns::chunk;
@@ -136,8 +135,7 @@ impl<'a> Verifier<'a> {
             }
             let mover = tuple::raw_xmax(item.header);
             let known = self.table.class().relfrozenxid;
-            let readable =
-                pg_sys::TransactionIdIsNormal(mover) && !transaction::precedes(mover, known);
+            let readable = transaction::is_normal(mover) && !transaction::precedes(mover, known);
             // An older snapshot sees the row where it was, and not the chunk.
             let is_over =
                 readable && !self.snapshot.is_running(mover) && transaction::did_commit(mover);
@@ -155,7 +153,7 @@ impl<'a> Verifier<'a> {
         // SAFETY: the page is pinned and locked.
         let (body, is_discarded) = unsafe {
             let body = tuple::body(item.header, item.len);
-            (body, is_discarded(item.header))
+            (body, is_discarded(item))
         };
         match header::decode(body) {
             Ok(StorageTuple::Piece(piece)) => {
@@ -395,7 +393,8 @@ fn disorder(chunk: &Chunk, columns: &SortColumns, rows: u32) -> Option<String> {
 
 /// Has this transaction written the tuple and deleted it? So it does with a header that heap has put at too high a line pointer, by
 /// a command that its snapshots may not know of yet.
-unsafe fn is_discarded(header: pg_sys::HeapTupleHeader) -> bool {
+unsafe fn is_discarded(item: PageTuple) -> bool {
+    let header = item.header;
     // SAFETY: the caller's contract: the page is pinned and locked.
     unsafe {
         let is_own = |xid| transaction::is_current(xid);

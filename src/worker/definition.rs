@@ -10,11 +10,12 @@ use crate::compact::windows::{self, Kept};
 use crate::functions::rollup::restored;
 use crate::pg::error::{self, Code};
 use crate::pg::lock_mode::LockMode;
+use crate::pg::names;
 use crate::pg::relation::{self, Open};
+use crate::pg::security_label::{self, Provider};
 use crate::pg::transaction;
+use crate::pg::Oid;
 use crate::rollup::catalog;
-use pgrx::pg_sys;
-use pgrx::prelude::*;
 use serde_json::{json, Value};
 use std::ffi::{CStr, CString};
 
@@ -53,7 +54,7 @@ impl Kind {
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct Job {
-    pub table: pg_sys::Oid,
+    pub table: Oid,
     pub number: i64,
     pub kind: Kind,
     /// How often it runs; None: when there is something to do.
@@ -63,7 +64,7 @@ pub struct Job {
 
 impl Job {
     /// The compaction of a table as it is when nobody has said anything.
-    pub fn compaction(table: pg_sys::Oid) -> Job {
+    pub fn compaction(table: Oid) -> Job {
         Job {
             table,
             number: 0,
@@ -74,7 +75,7 @@ impl Job {
     }
 
     /// The refresh of a rollup as it is when nobody has said anything.
-    pub fn refreshing(stored: pg_sys::Oid) -> Job {
+    pub fn refreshing(stored: Oid) -> Job {
         Job {
             number: REFRESH,
             kind: Kind::Refresh,
@@ -90,13 +91,13 @@ impl Job {
     /// The job of that id, if there is one.
     pub fn find(id: i64) -> Option<Job> {
         let table = u32::try_from(id / NUMBERS).ok()?;
-        let jobs = of(pg_sys::Oid::from(table));
+        let jobs = of(Oid::from(table));
         jobs.into_iter().find(|job| job.id() == id)
     }
 }
 
 /// The jobs of a varve table; none of anything else.
-pub fn of(table: pg_sys::Oid) -> Vec<Job> {
+pub fn of(table: Oid) -> Vec<Job> {
     if !is_varve(table) {
         return Vec::new();
     }
@@ -112,55 +113,36 @@ pub fn of(table: pg_sys::Oid) -> Vec<Job> {
     jobs
 }
 
-fn is_varve(table: pg_sys::Oid) -> bool {
-    // SAFETY: a syscache look-up.
-    let method = unsafe { pg_sys::get_am_oid(TABLE_AM.as_ptr(), true) };
+fn is_varve(table: Oid) -> bool {
+    let method = names::access_method(TABLE_AM);
     relation::has_rows(table) && relation::access_method(table) == Some(method)
 }
 
-fn stored(table: pg_sys::Oid) -> Vec<Job> {
-    let object = address(table);
-    // SAFETY: inside a transaction; a label is NUL-terminated.
-    let text = unsafe {
-        let label = pg_sys::GetSecurityLabel(&object, PROVIDER.as_ptr());
-        if label.is_null() {
-            return Vec::new();
-        }
-        CStr::from_ptr(label).to_string_lossy().into_owned()
-    };
-    parse(table, &text).unwrap_or_default()
+fn stored(table: Oid) -> Vec<Job> {
+    let text = security_label::read(table, PROVIDER);
+    text.and_then(|text| parse(table, &text))
+        .unwrap_or_default()
 }
 
 /// Stores the jobs of a table that differ from what needs no saying.
 ///
 /// # Safety
 /// Inside a transaction that holds the lock of compact on the table.
-pub unsafe fn store(table: pg_sys::Oid, jobs: &[Job]) {
+pub unsafe fn store(table: Oid, jobs: &[Job]) {
     let said: Vec<Value> = jobs
         .iter()
         .filter(|job| **job != Job::compaction(table) && **job != Job::refreshing(table))
         .map(to_json)
         .collect();
-    let object = address(table);
     let label = CString::new(Value::Array(said.clone()).to_string()).unwrap_or_default();
-    let label = if said.is_empty() {
-        core::ptr::null()
-    } else {
-        label.as_ptr()
-    };
-    // SAFETY: by contract; the texts are copied.
-    unsafe {
-        pg_sys::SetSecurityLabel(&object, PROVIDER.as_ptr(), label);
-        transaction::next_command();
-    }
-}
-
-fn address(table: pg_sys::Oid) -> pg_sys::ObjectAddress {
-    pg_sys::ObjectAddress {
-        classId: pg_sys::RelationRelationId,
-        objectId: table,
-        objectSubId: 0,
-    }
+    security_label::write(
+        table,
+        PROVIDER,
+        Some(&label)
+            .filter(|_| !said.is_empty())
+            .map(|label| &**label),
+    );
+    transaction::next_command();
 }
 
 fn to_json(job: &Job) -> Value {
@@ -184,7 +166,7 @@ fn to_json(job: &Job) -> Value {
     out
 }
 
-fn parse(table: pg_sys::Oid, text: &str) -> Option<Vec<Job>> {
+fn parse(table: Oid, text: &str) -> Option<Vec<Job>> {
     let all: Value = serde_json::from_str(text).ok()?;
     all.as_array()?
         .iter()
@@ -192,7 +174,7 @@ fn parse(table: pg_sys::Oid, text: &str) -> Option<Vec<Job>> {
         .collect()
 }
 
-fn job_of(table: pg_sys::Oid, value: &Value) -> Option<Job> {
+fn job_of(table: Oid, value: &Value) -> Option<Job> {
     let number = value["n"].as_i64().filter(|n| (0..NUMBERS).contains(n))?;
     let text = |name: &str| match &value[name] {
         Value::Null => Some(None),
@@ -252,13 +234,12 @@ fn span_of(value: &Value) -> Option<Span> {
 }
 
 pub fn init() {
-    // SAFETY: the provider's name and function live as long as the process.
-    unsafe { pg_sys::register_label_provider(PROVIDER.as_ptr(), Some(check_label)) };
+    security_label::register::<Labels>();
     windows::ask_for_retention(kept);
 }
 
 /// What the retention rules of a table keep.
-fn kept(table: pg_sys::Oid) -> Vec<Kept> {
+fn kept(table: Oid) -> Vec<Kept> {
     let jobs = stored(table);
     let rules = jobs.iter().filter(|job| job.enabled);
     rules
@@ -267,47 +248,42 @@ fn kept(table: pg_sys::Oid) -> Vec<Kept> {
         .collect()
 }
 
+/// The labels of provider `varve`.
+struct Labels;
+
+impl Provider for Labels {
+    const NAME: &'static CStr = PROVIDER;
+
+    fn check(relation: Option<Oid>, label: Option<String>) {
+        check_label(relation, label);
+    }
+}
+
 /// SECURITY LABEL FOR varve, as a dump has it. The owner's right to it core has checked.
-#[pg_guard]
-unsafe extern "C-unwind" fn check_label(
-    object: *const pg_sys::ObjectAddress,
-    label: *const core::ffi::c_char,
-) {
-    // SAFETY: called by core with an object that it has locked.
-    let (object, label) = unsafe {
-        let label =
-            (!label.is_null()).then(|| CStr::from_ptr(label).to_string_lossy().into_owned());
-        (*object, label)
-    };
-    let is_table = object.classId == pg_sys::RelationRelationId && object.objectSubId == 0;
-    if is_table && relation::is_view(object.objectId) {
+fn check_label(relation: Option<Oid>, label: Option<String>) {
+    if let Some(view) = relation.filter(|&relation| relation::is_view(relation)) {
         // pg_upgrade brings the files of our catalogs afterwards, with what is in them.
-        // SAFETY: core has locked the view.
-        unsafe {
-            if let (Some(label), false) = (label, pg_sys::IsBinaryUpgrade) {
-                restored::attach(object.objectId, &label);
-            }
+        if let (Some(label), false) = (label, transaction::is_binary_upgrade()) {
+            // SAFETY: core has locked the view.
+            unsafe { restored::attach(view, &label) };
         }
         return;
     }
-    let table = if is_table && relation::has_rows(object.objectId) {
-        Open::existing_table(object.objectId, LockMode::AccessShare)
-    } else {
-        None
-    };
-    let is_varve = table.is_some_and(|table| access_method::is_varve(table.rel()));
-    if !is_varve {
+    let table = relation.filter(|&relation| relation::has_rows(relation));
+    let table = table.and_then(|table| Open::existing_table(table, LockMode::AccessShare));
+    let table = table.filter(|table| access_method::is_varve(table.rel()));
+    let Some(table) = table.map(|table| table.rel().oid()) else {
         error::raise(
             Code::ERRCODE_WRONG_OBJECT_TYPE,
             "security labels of provider \"varve\" are for varve tables",
             "They hold the definitions of a table's jobs.",
             "Use varve.set_retention and varve.alter_job.",
         );
-    }
+    };
     let Some(label) = label else {
         return;
     };
-    let Some(jobs) = parse(object.objectId, &label) else {
+    let Some(jobs) = parse(table, &label) else {
         error::raise(
             Code::ERRCODE_INVALID_PARAMETER_VALUE,
             "invalid definitions of jobs",
@@ -316,10 +292,8 @@ unsafe extern "C-unwind" fn check_label(
         );
     };
     // pg_upgrade brings what is known of jobs afterwards.
-    // SAFETY: core has locked the table as compact does.
-    unsafe {
-        if !pg_sys::IsBinaryUpgrade {
-            jobs.iter().for_each(|job| run::put_off(job));
-        }
+    if !transaction::is_binary_upgrade() {
+        // SAFETY: core has locked the table as compact does.
+        jobs.iter().for_each(|job| unsafe { run::put_off(job) });
     }
 }

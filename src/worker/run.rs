@@ -11,8 +11,10 @@ use crate::pg::departure;
 use crate::pg::error::{self, Code};
 use crate::pg::rounds::Rounds;
 use crate::pg::sql;
+use crate::pg::types::OIDOID;
+use crate::pg::{clock, places};
+use crate::pg::{Datum, Interval, Oid};
 use crate::rollup::catalog;
-use pgrx::pg_sys;
 use std::cell::RefCell;
 
 const SECOND_US: i64 = 1_000_000;
@@ -61,9 +63,9 @@ impl Record {
         let state = unsafe {
             rounds.run(|_, _| {
                 let mut state = job_states::read(id);
-                state.pid = Some(i64::from(pg_sys::MyProcPid));
+                state.pid = Some(i64::from(places::pid()));
                 state.by_worker = Some(i64::from(departure::is_worker()));
-                state.started = Some(pg_sys::GetCurrentTimestamp());
+                state.started = Some(clock::now());
                 (state.phase, state.done, state.total) = (None, None, None);
                 job_states::write(id, &state);
                 state
@@ -79,8 +81,7 @@ impl Record {
     /// The record of a run that has come to its end. Damage is said once.
     unsafe fn finish(self, job: &Job, work: Work) -> State {
         let mut state = self.state.into_inner();
-        // SAFETY: inside a transaction.
-        let now = unsafe { pg_sys::GetCurrentTimestamp() };
+        let now = clock::now();
         let took = now - state.started.unwrap_or(now);
         let damage = damage_text(&self.damage.into_inner());
         if damage.is_some() && damage != state.last_error && departure::is_worker() {
@@ -130,21 +131,14 @@ pub fn after(every: Span, now: i64) -> i64 {
     if i128::from(now) + about > LAST {
         return i64::MAX;
     }
-    let mut interval = pg_sys::Interval {
-        time: every.us,
-        day: every.days,
-        month: every.months,
-    };
-    // SAFETY: the function takes a timestamptz by value and an interval by reference.
-    let next = unsafe {
-        pg_sys::OidFunctionCall2Coll(
-            pg_sys::Oid::from(pg_sys::F_TIMESTAMPTZ_PL_INTERVAL),
-            pg_sys::InvalidOid,
-            pg_sys::Datum::from(now),
-            pg_sys::Datum::from(core::ptr::addr_of_mut!(interval)),
-        )
-    };
-    next.value() as i64
+    clock::later(
+        now,
+        Interval {
+            time: every.us,
+            day: every.days,
+            month: every.months,
+        },
+    )
 }
 
 /// Puts a rule of retention off that a dump brings: its table may not have all of its rows, indexes and foreign keys yet.
@@ -158,7 +152,7 @@ pub unsafe fn put_off(job: &Job) {
     // SAFETY: by contract.
     unsafe {
         let mut state = job_states::read(job.id());
-        state.next_run = Some(after(every, pg_sys::GetCurrentTimestamp()));
+        state.next_run = Some(after(every, clock::now()));
         job_states::write(job.id(), &state);
     }
 }
@@ -219,13 +213,13 @@ pub unsafe fn note_seen(job: &Job, work: Work) {
 }
 
 /// Changes of a table, or of the source of a rollup with its partitions.
-unsafe fn changes_of(table: pg_sys::Oid, is_source: bool) -> i64 {
+unsafe fn changes_of(table: Oid, is_source: bool) -> i64 {
     let query = match is_source {
         true => "SELECT varve.source_changes($1)",
         false => "SELECT varve.changes($1)",
     };
     // SAFETY: the caller's contract.
-    let rows = unsafe { sql::query(query, &[(pg_sys::OIDOID, Some(pg_sys::Datum::from(table)))]) };
+    let rows = unsafe { sql::query(query, &[(OIDOID, Some(Datum::from(table)))]) };
     let text = rows.into_iter().flatten().next().flatten();
     text.and_then(|text| text.parse().ok()).unwrap_or_default()
 }
@@ -241,8 +235,7 @@ pub fn note_failure(job: i64, sqlstate: &str, message: &str) {
 }
 
 fn fail(state: &mut State, sqlstate: &str, message: &str) {
-    // SAFETY: reads the clock.
-    let now = unsafe { pg_sys::GetCurrentTimestamp() };
+    let now = clock::now();
     state.last_run = state.started.or(state.last_run);
     state.failures += 1;
     state.failing += 1;

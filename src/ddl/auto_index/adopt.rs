@@ -1,8 +1,8 @@
 //! CREATE INDEX for what an automatic index already is. A dump makes keys first, and so their automatic indexes, and then all indexes by name.
 
-use super::dependency;
 use super::existing::auto_indexes;
 use crate::catalog::{index_options, layout};
+use crate::pg::dependencies;
 use crate::pg::node;
 use crate::pg::relation::{self, OpenIndex, Table};
 use crate::pg::transaction;
@@ -161,7 +161,7 @@ fn release(auto_index: pg_sys::Oid, table: Table<'_>) {
         pg_sys::AlterTableInternal(auto_index, node::list([command]), false);
         pg_sys::EventTriggerUndoInhibitCommandCollection();
         for key in table.index_oids() {
-            dependency::remove(auto_index, key);
+            dependencies::remove(auto_index, key);
         }
         transaction::next_command();
     }

@@ -1,9 +1,9 @@
 //! Making the automatic index of a key, or of an ordinary index.
 
-use super::dependency;
 use super::existing::open_varve;
 use crate::catalog::auto_index_columns;
 use crate::catalog::{index_options, layout};
+use crate::pg::dependencies;
 use crate::pg::error;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::node;
@@ -32,7 +32,7 @@ pub unsafe fn auto_index(table: pg_sys::Oid, key: pg_sys::Oid) {
         let made = define(table, plan.statement());
         transaction::next_command();
         if plan.is_of_key {
-            dependency::record(made, key);
+            dependencies::record(made, key);
             transaction::next_command();
         }
     }
@@ -242,11 +242,6 @@ unsafe fn define(table: pg_sys::Oid, statement: *mut pg_sys::IndexStmt) -> pg_sy
 /// # Safety
 /// `index` must be the OID of an automatic index.
 pub unsafe fn unmake(index: pg_sys::Oid) {
-    let internal = pg_sys::PERFORM_DELETION_INTERNAL as i32;
-    // SAFETY: by contract.
-    unsafe {
-        let restrict = pg_sys::DropBehavior::DROP_RESTRICT;
-        pg_sys::performDeletion(&dependency::address(index), restrict, internal);
-        transaction::next_command();
-    }
+    dependencies::drop_internally(index);
+    transaction::next_command();
 }

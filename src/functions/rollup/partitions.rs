@@ -4,27 +4,23 @@
 use crate::catalog::access_method;
 use crate::pg::error::{self, Code};
 use crate::pg::lock_mode::LockMode;
-use crate::pg::node::{self, items};
 use crate::pg::relation::{self, Open};
 use crate::pg::sql;
+use crate::pg::statement::Statement;
+use crate::pg::Oid;
 use crate::rollup::catalog::{self, Rollup};
 use crate::rollup::{exclusion, partition, watch};
-use pgrx::prelude::*;
-use pgrx::{pg_sys, pg_sys::Oid};
 
 /// A table becomes a partition of another, or is one no longer.
 ///
 /// # Safety
 /// Called by the object access hook for an entry of pg_inherits; `arg` is what core says about it.
-#[pg_guard]
-pub unsafe extern "C-unwind" fn inheritance(table: Oid, arg: *mut core::ffi::c_void) {
+pub unsafe fn inheritance(table: Oid, parent: Oid) {
     // SAFETY: by contract; whoever changes partitions has locked the parent, and the partition exclusively.
     unsafe {
-        let arg: *const pg_sys::ObjectAccessPostAlter = arg.cast();
-        if arg.is_null() || !relation::is_partitioned((*arg).auxiliary_id) {
+        if !relation::is_partitioned(parent) {
             return;
         }
-        let parent = (*arg).auxiliary_id;
         // The entry's removal does not show yet, nor does its coming.
         if relation::ancestors_of(table).first() == Some(&parent) {
             if has_pages(table) {
@@ -50,11 +46,10 @@ pub unsafe extern "C-unwind" fn inheritance(table: Oid, arg: *mut core::ffi::c_v
 ///
 /// # Safety
 /// Called by the object access hook for a relation.
-#[pg_guard]
-pub unsafe extern "C-unwind" fn dropped(table: Oid) {
+pub unsafe fn dropped(table: Oid) {
     // SAFETY: whoever drops a table has locked it.
     unsafe {
-        let is_part = relation::has_rows(table) && pg_sys::get_rel_relispartition(table);
+        let is_part = relation::has_rows(table) && relation::is_partition(table);
         if is_part && has_pages(table) {
             watch::changed_by_ddl(table);
         }
@@ -62,27 +57,9 @@ pub unsafe extern "C-unwind" fn dropped(table: Oid) {
 }
 
 /// DETACH … CONCURRENTLY commits before core's hook is told of it: what it takes is noted when it begins.
-///
-/// # Safety
-/// `statement` must be the parse tree of a utility statement.
-pub unsafe fn before(statement: *mut pg_sys::Node) {
-    // SAFETY: by contract; names are looked up, and may be of anything.
-    unsafe {
-        let Some(alter) =
-            node::cast::<pg_sys::AlterTableStmt>(statement, pg_sys::NodeTag::T_AlterTableStmt)
-        else {
-            return;
-        };
-        for command in items::<pg_sys::AlterTableCmd>((*alter).cmds) {
-            if (*command).subtype != pg_sys::AlterTableType::AT_DetachPartition {
-                continue;
-            }
-            let part: *mut pg_sys::PartitionCmd = (*command).def.cast();
-            let table = relation::named((*part).name);
-            if (*part).concurrent && table != pg_sys::InvalidOid {
-                watch::changed_by_ddl(table);
-            }
-        }
+pub fn before(statement: Statement<'_>) {
+    for table in statement.detached_concurrently() {
+        watch::changed_by_ddl(table);
     }
 }
 
@@ -99,7 +76,7 @@ pub unsafe fn await_writers(source: Oid) {
 
 /// Keeps partitions from coming while a refresh works: those that it has seen the marks of it must find, too. What takes one away locks
 /// out all readers.
-pub fn keep(source: pg_sys::Oid) {
+pub fn keep(source: Oid) {
     if !relation::is_partitioned(source) {
         return;
     }
@@ -111,7 +88,7 @@ pub fn keep(source: pg_sys::Oid) {
         if Open::existing_table(part, LockMode::ShareUpdateExclusive).is_some() {
             // SAFETY: the table exists.
             let parts = unsafe { relation::inheritors(part, LockMode::Held) };
-            let new = |part: &pg_sys::Oid| !kept.contains(part) && relation::is_partitioned(*part);
+            let new = |part: &Oid| !kept.contains(part) && relation::is_partitioned(*part);
             found.extend(parts.into_iter().filter(new));
         }
     }
@@ -125,13 +102,8 @@ pub unsafe fn check(table: Oid, source: Oid) {
     // SAFETY: by contract.
     for leaf in unsafe { partition::leaves(table) } {
         let open = Open::table(leaf, LockMode::AccessShare);
-        let (is_varve, lasts) = {
-            let class = open.rel().class();
-            (
-                access_method::is_varve(open.rel()),
-                class.relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT,
-            )
-        };
+        let is_varve = access_method::is_varve(open.rel());
+        let lasts = open.rel().is_permanent();
         if !is_varve || !lasts {
             error::raise(
                 Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,

@@ -7,14 +7,12 @@ use crate::pg::relation::Open;
 use crate::pg::sql;
 use crate::pg::Oid;
 use crate::rollup::catalog;
-use pgrx::prelude::*;
 
 /// Empties what the rollups of a source have stored.
 ///
 /// # Safety
 /// Called by the object access hook: who truncates the source has locked it.
-#[pg_guard]
-pub unsafe extern "C-unwind" fn empty(source: Oid) {
+pub unsafe fn empty(source: Oid) {
     for rollup in catalog::of_source(source) {
         // SAFETY: the right to empty the source is that to empty what is computed from it. Triggers are code of the rollup's owner.
         unsafe {
