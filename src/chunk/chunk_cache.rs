@@ -150,6 +150,32 @@ pub unsafe fn try_reader_at(
     unsafe { try_reader_of(table, at, snapshot, View::Snapshot(snapshot)) }
 }
 
+/// The same for who has the header's page pinned by a cursor, and judges nothing by what it reads: serializable transactions do not get into
+/// conflicts by it.
+///
+/// # Safety
+/// As `reader_at`; the cursor must be on the page of `at`.
+pub unsafe fn try_reader_on(
+    cursor: &PageCursor<'_>,
+    table: Table<'_>,
+    at: Tid,
+    snapshot: Snapshot<'_>,
+) -> Option<Result<Rc<Reader>, Damage>> {
+    let buffer = cursor.buffer();
+    // SAFETY: by contract; the page stays pinned while the header is opened.
+    unsafe {
+        let found = cursor.locked(|page| {
+            let item = page.tuple(at.offset)?;
+            let mut found = item.to_heap_tuple(table.oid());
+            let is_seen = classify(item.header, item.len, at.offset) == TupleKind::Header
+                && snapshot.sees(&mut found, buffer);
+            is_seen.then_some(found)
+        })?;
+        let view = View::Snapshot(snapshot);
+        Some(kept_reader(table, at, &found, buffer, view, Stay::Long))
+    }
+}
+
 /// The same, but of what is in the file now: nothing that was read before is used.
 ///
 /// # Safety

@@ -79,6 +79,11 @@ impl<'a> OwnHeaders<'a> {
         self.describe(at, body)
     }
 
+    /// The page of the header that was looked at last, pinned; `None` where the file has no such page.
+    pub fn page_of(&self, at: Tid) -> Option<&PageCursor<'a>> {
+        (at.block < self.blocks).then_some(&self.cursor)
+    }
+
     fn describe(&self, at: Tid, body: &[u8]) -> Option<Seen> {
         let Ok(StorageTuple::Header(header)) = header::decode(body) else {
             return None;

@@ -195,7 +195,7 @@ impl Survey {
                 let known = unchanged.get(&at).map(|&seen| seen.clone());
                 match known.or_else(|| own.seen_at(at)) {
                     Some(seen) => survey.add(seen),
-                    None => survey.add_header(table, layout, snapshot, at, horizon),
+                    None => survey.add_header(table, &own, layout, snapshot, at, horizon),
                 }
             }
             drop(own);
@@ -310,13 +310,17 @@ impl Survey {
     unsafe fn add_header(
         &mut self,
         table: Table<'_>,
+        own: &OwnHeaders<'_>,
         layout: &Layout,
         snapshot: Snapshot<'_>,
         at: Tid,
         horizon: TransactionId,
     ) {
-        // SAFETY: the table is open and the snapshot active.
-        match unsafe { chunk_cache::try_reader_at(table, at, snapshot) } {
+        let Some(page) = own.page_of(at) else {
+            return;
+        };
+        // SAFETY: the table is open and the snapshot active; the header was just looked at.
+        match unsafe { chunk_cache::try_reader_on(page, table, at, snapshot) } {
             None => {}
             Some(Err(damage)) => self.add_damaged(at, damage),
             // SAFETY: as above.
