@@ -3,10 +3,11 @@
 
 use super::index_options;
 use crate::guc;
+use crate::pg::catalogs;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::names;
 use crate::pg::nbtree::strategy;
-use crate::pg::relation::{self, Index, OpenIndex, Table};
+use crate::pg::relation::{Index, OpenIndex, Table};
 use crate::pg::types::{
     self, BPCHAROID, DATEOID, INT2OID, INT4OID, INT8OID, NAMEOID, TEXTOID, TIMESTAMPOID,
     TIMESTAMPTZOID, UUIDOID, VARCHAROID,
@@ -234,7 +235,7 @@ pub fn has_constraint_index(table: Table<'_>) -> bool {
 /// other ordinary indexes as if the table could have no chunks.
 pub fn loses_unique_index(table: Table<'_>) -> bool {
     let mut loses = false;
-    relation::each_index(table.oid(), |form| {
+    catalogs::each_index(table.oid(), |form| {
         loses |= !form.indislive && (form.indisunique || form.indisexclusion);
     });
     loses

@@ -3,11 +3,12 @@
 
 use super::chunk_marker::{marks_and_index, Marks};
 use super::marker_file::File;
+use crate::pg::catalogs;
 use crate::pg::clock;
 use crate::pg::error;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::lock_tags;
-use crate::pg::relation::{self, Table};
+use crate::pg::relation::Table;
 use std::cell::Cell;
 
 /// How often a session looks for them.
@@ -41,7 +42,7 @@ pub unsafe fn sweep() {
         return;
     };
     let mut gone = Vec::new();
-    let classes = relation::open_classes();
+    let classes = catalogs::open_classes();
     marks.each(None, |at, file| {
         error::check_interrupts();
         if !is_used(classes.rel(), &file) {
@@ -54,5 +55,5 @@ pub unsafe fn sweep() {
 
 /// Has any relation the file, or another one of its number?
 fn is_used(classes: Table<'_>, file: &File) -> bool {
-    relation::has_file(classes, file.tablespace, file.number)
+    catalogs::has_file(classes, file.tablespace, file.number)
 }

@@ -6,6 +6,7 @@ pub mod background;
 pub mod bare;
 pub mod catalog_scan;
 pub mod catalog_write;
+pub mod catalogs;
 pub mod citus;
 pub mod clock;
 pub mod composite;
@@ -60,6 +61,7 @@ pub mod vacuum;
 pub mod value_layout;
 pub mod varlena;
 pub mod visibility_map;
+pub mod wait;
 pub mod wake;
 
 /// Values without any pointer that this code follows: safe as they are (0026 says which leave `pg` so).

@@ -3,7 +3,6 @@
 //! A handle is what proves that a relation is open: it lives no longer than the guard that it was taken from, or than the call of
 //! PostgreSQL's that has brought the relation. So what needs an open relation and no more is safe.
 
-use super::catalog_scan::{self, Key};
 use super::descriptor::Descriptor;
 use super::error::{self, Code};
 use super::lock_mode::LockMode;
@@ -639,42 +638,6 @@ pub fn access_method(relation: pg_sys::Oid) -> Option<pg_sys::Oid> {
         pg_sys::ReleaseSysCache(row);
         Some(method)
     }
-}
-
-/// pg_class.
-pub fn open_classes() -> Open {
-    Open::table(pg_sys::RelationRelationId, LockMode::AccessShare)
-}
-
-/// Has any relation of `pg_class` a file, or another one of its number?
-pub fn has_file(classes: Table<'_>, tablespace: pg_sys::Oid, number: pg_sys::Oid) -> bool {
-    let index = pg_sys::Oid::from(pg_sys::ClassTblspcRelfilenodeIndexId);
-    let keys = [
-        Key::oid(pg_sys::Anum_pg_class_reltablespace as i32, tablespace),
-        Key::oid(pg_sys::Anum_pg_class_relfilenode as i32, number),
-    ];
-    catalog_scan::any(classes, index, &keys)
-}
-
-/// Has the table an index, by the catalog? So nobody is waited for.
-pub fn has_index(table: pg_sys::Oid) -> bool {
-    let catalog = Open::table(pg_sys::IndexRelationId, LockMode::AccessShare);
-    let index = pg_sys::Oid::from(pg_sys::IndexIndrelidIndexId);
-    let key = Key::oid(pg_sys::Anum_pg_index_indrelid as i32, table);
-    catalog_scan::any(catalog.rel(), index, &[key])
-}
-
-/// Shows the rows of `pg_index` that a table's indexes have, those too that are about to go.
-pub fn each_index(table: pg_sys::Oid, mut show: impl FnMut(&pg_sys::FormData_pg_index)) {
-    let catalog = Open::table(pg_sys::IndexRelationId, LockMode::AccessShare);
-    let index = pg_sys::Oid::from(pg_sys::IndexIndrelidIndexId);
-    let key = Key::oid(pg_sys::Anum_pg_index_indrelid as i32, table);
-    let now = Snapshot::NONE;
-    catalog_scan::each(catalog.rel(), Some(index), &[key], now, |row| {
-        // SAFETY: a row of pg_index.
-        show(unsafe { row.form() });
-        true
-    });
 }
 
 /// The functions of a table access method, at an address that they keep.

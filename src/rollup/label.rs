@@ -2,6 +2,7 @@
 //! taken. It is the security label of the view, of provider `varve`, which goes wherever the view is dumped to (docs/design/0016).
 
 use super::catalog::Rollup;
+use crate::pg::catalogs;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::relation;
 use crate::pg::security_label;
@@ -74,7 +75,7 @@ impl Label {
 fn has_index(table: Oid) -> bool {
     // SAFETY: the table exists; no partition is locked.
     let mut all = unsafe { relation::inheritors(table, LockMode::Held) }.into_iter();
-    all.any(relation::has_index)
+    all.any(catalogs::has_index)
 }
 
 /// Has a dump of the rollup not been restored to its end yet? Its tables get rows first and indexes afterwards.

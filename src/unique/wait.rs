@@ -3,7 +3,7 @@
 use crate::chunk::reader::Reader;
 use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
-use crate::pg::transaction;
+use crate::pg::wait;
 use crate::pg::TransactionId;
 use crate::table::locks;
 use std::rc::Rc;
@@ -30,10 +30,10 @@ impl Wait {
                     locks::await_change(table, reader.chunk.header.chunk, *row, true);
                 }
                 Wait::Transaction(other, at) => {
-                    transaction::await_inserter(*other, table, *at);
+                    wait::await_inserter(*other, table, *at);
                 }
                 Wait::Speculation(other, token) => {
-                    transaction::await_speculation(*other, *token);
+                    wait::await_speculation(*other, *token);
                 }
             }
         }
