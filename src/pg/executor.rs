@@ -70,6 +70,7 @@ pub unsafe fn get_all_attributes(slot: *mut TupleTableSlot) {
 /// # Safety
 /// `slot` has a row of so many attributes, which is not touched while the slices are used; must run inside a guarded
 /// entry point.
+#[inline]
 pub unsafe fn attributes<'a>(slot: *mut TupleTableSlot, count: usize) -> (&'a [Datum], &'a [bool]) {
     // SAFETY: the caller's promise.
     unsafe {

@@ -113,7 +113,7 @@ pub fn news() -> u64 {
 ///
 /// # Safety
 /// `table` must be open, and the slot hold a row of it.
-#[inline]
+#[inline(always)]
 pub unsafe fn inserted(table: Table<'_>, slot: Slot<'_>) {
     // SAFETY: by contract.
     unsafe {
