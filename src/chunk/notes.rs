@@ -92,12 +92,13 @@ impl Notes {
         self.seen.iter().map(|note| note::count(&note.runs)).sum()
     }
 
-    /// Tells apart what was opened with one set of notes and with another.
+    /// Tells apart what was opened with one set of notes and with another. The place of a note that was rolled back may be that of the next
+    /// one, whose writer is another part of the transaction.
     pub fn stamp(&self) -> u64 {
         self.stamp.unwrap_or_else(|| {
             let mut hasher = FxHasher::default();
             for note in self.seen.iter() {
-                note.tid.hash(&mut hasher);
+                (note.tid, note.xmin.into_inner()).hash(&mut hasher);
             }
             // Nothing is at the place where a set ends.
             self.seen.len().hash(&mut hasher);
