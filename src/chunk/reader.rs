@@ -61,7 +61,7 @@ struct ColumnState {
     known: Option<(u32, Datum)>,
     /// Of blocks that were asked for one row alone; each in the only place that its number allows, or nothing yet.
     singles: Vec<Option<Single>>,
-    /// The block that such a value was read of last, and its bytes: who wants others of its rows decodes them.
+    /// The block of which such a value was asked last, and its bytes: who decodes it need not read them again.
     read: Option<(u32, Vec<u8>)>,
 }
 
@@ -492,8 +492,8 @@ impl Reader {
         let bytes = self.chunk.block_bytes(at, directory, block as usize);
         let (bytes, number) = (bytes.ok()?, block as usize);
         let bound = (self.chunk).value_in_bytes(at, directory, number, &bytes, row);
-        let value = datum::of_bound(head.kind, bound.ok()??)?;
         state.read = Some((block, bytes));
+        let value = datum::of_bound(head.kind, bound.ok()??)?;
         if state.singles.is_empty() {
             state.singles.resize(SINGLES, None);
         }
