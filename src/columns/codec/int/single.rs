@@ -65,15 +65,15 @@ mod tests {
         let mut met = [false; 256];
         for n in [1, 2, 63, 720, 1023, 1024, 1025, 2500, 8192] {
             for bits in [0, 1, 2, 3, 5, 8, 12, 13, 20, 33, 57, 62, 63] {
-                let mask = (1 << bits) - 1;
+                let mask = ((1_u64 << bits) - 1) as i64;
                 let near = |i: i64| noise(i) & mask;
                 let patched = |i: i64| match noise(i + n) & 31 {
                     0 => noise(i),
-                    1 => -1_000 - near(i),
+                    1 => (-1_000_i64).wrapping_sub(near(i)),
                     _ => near(i),
                 };
                 let bursts = |i: i64| near(i) << if noise(i + n) & 7 == 0 { 3 } else { 0 };
-                let by_seven = |i: i64| near(i).wrapping_mul(7) - 300;
+                let by_seven = |i: i64| near(i).wrapping_mul(7).wrapping_sub(300);
                 let sums = |of: &dyn Fn(i64) -> i64| -> Vec<i64> {
                     let add = |sum: &mut i64, i: i64| {
                         *sum = sum.wrapping_add(of(i));
