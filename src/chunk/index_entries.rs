@@ -21,9 +21,10 @@ use crate::chunk::read::{Chunk, Damage};
 use crate::chunk::reader::Reader;
 use crate::pg::descriptor::Descriptor;
 use crate::pg::error;
+use crate::pg::image;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::nbtree;
-use crate::pg::relation::{self, Index, OpenIndex, Table};
+use crate::pg::relation::{Index, OpenIndex, Table};
 use crate::pg::tid::Tid;
 use crate::pg::types;
 use crate::pg::Datum;
@@ -465,7 +466,7 @@ pub unsafe fn runs(
             let same = varying.iter().zip(&now).all(|(&column, old)| {
                 let new = reader.value(descriptor, row, column);
                 let attribute = &attributes[column];
-                new.1 == old.1 && (new.1 || relation::same_image(new.0, old.0, attribute))
+                new.1 == old.1 && (new.1 || image::same_image(new.0, old.0, attribute))
             });
             if !same {
                 out.push(start..row);

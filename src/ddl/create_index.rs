@@ -9,7 +9,8 @@ use crate::pg::error;
 use crate::pg::event_trigger::statement;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::node;
-use crate::pg::relation::{self, Open, Table};
+use crate::pg::relation::{Open, Table};
+use crate::pg::relation_lookup;
 use crate::pg::statement::Statement;
 use crate::series_index::types;
 use pgrx::pg_sys;
@@ -84,11 +85,11 @@ unsafe fn look_at_table(index: *mut pg_sys::IndexStmt) {
         if (*index).relation.is_null() {
             return;
         }
-        let table = relation::named((*index).relation);
+        let table = relation_lookup::named((*index).relation);
         let method = (*index).accessMethod;
         let is_series = !method.is_null() && CStr::from_ptr(method) == layout::INDEX_AM;
-        let has_rows = relation::has_rows(table);
-        let concerns = has_rows || is_series && relation::is_partitioned(table);
+        let has_rows = relation_lookup::has_rows(table);
+        let concerns = has_rows || is_series && relation_lookup::is_partitioned(table);
         if !concerns {
             return;
         }

@@ -4,7 +4,8 @@
 use crate::catalog::{access_method, chunk_marker};
 use crate::chunk::job_states;
 use crate::pg::lock_mode::LockMode;
-use crate::pg::relation::{self, Open};
+use crate::pg::relation::Open;
+use crate::pg::relation_lookup;
 use crate::pg::Oid;
 
 /// Takes the mark of a table away that is being dropped, and what became of its jobs.
@@ -14,7 +15,7 @@ use crate::pg::Oid;
 pub unsafe fn drop_marker(table: Oid) {
     // SAFETY: by contract.
     unsafe {
-        if !relation::has_rows(table) || relation::is_heap(table) {
+        if !relation_lookup::has_rows(table) || relation_lookup::is_heap(table) {
             return;
         }
         let open = Open::existing_table(table, LockMode::Held);

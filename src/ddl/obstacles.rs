@@ -7,7 +7,8 @@ use crate::catalog::layout;
 use crate::compact::obstacle;
 use crate::ddl::auto_index::existing;
 use crate::pg::lock_mode::LockMode;
-use crate::pg::relation::{self, OpenIndex};
+use crate::pg::relation::OpenIndex;
+use crate::pg::relation_lookup;
 use pgrx::pg_sys;
 use pgrx::pg_sys::AlterTableType;
 use std::collections::BTreeSet;
@@ -53,6 +54,6 @@ pub fn tell(tables: BTreeSet<u32>) {
 fn is_key(index: pg_sys::Oid) -> bool {
     let index = OpenIndex::open(index, LockMode::AccessShare);
     let form = index.rel().form();
-    relation::access_method(index.rel().oid()) != Some(layout::index_am())
+    relation_lookup::access_method(index.rel().oid()) != Some(layout::index_am())
         && (form.indisunique || form.indisexclusion)
 }

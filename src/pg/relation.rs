@@ -624,22 +624,6 @@ pub fn compares_integers(function: pg_sys::Oid) -> bool {
     )
 }
 
-/// The access method of any relation; None where there is no relation of that OID.
-pub fn access_method(relation: pg_sys::Oid) -> Option<pg_sys::Oid> {
-    // SAFETY: a syscache look-up, of any OID; the row is read before it is released.
-    unsafe {
-        let cache = pg_sys::SysCacheIdentifier::RELOID as i32;
-        let row = pg_sys::SearchSysCache1(cache, relation.into());
-        if row.is_null() {
-            return None;
-        }
-        let class: pg_sys::Form_pg_class = pg_sys::GETSTRUCT(row).cast();
-        let method = (*class).relam;
-        pg_sys::ReleaseSysCache(row);
-        Some(method)
-    }
-}
-
 /// The functions of a table access method, at an address that they keep.
 pub struct Routine(Box<pg_sys::TableAmRoutine>);
 
@@ -671,7 +655,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn of(kind: core::ffi::c_char) -> Kind {
+    pub(super) fn of(kind: core::ffi::c_char) -> Kind {
         match kind as u8 {
             pg_sys::RELKIND_RELATION => Kind::Table,
             pg_sys::RELKIND_MATVIEW => Kind::MaterializedView,
@@ -688,102 +672,6 @@ impl Kind {
     }
 }
 
-/// What a relation is; None where there is none of that OID.
-pub fn kind(relation: pg_sys::Oid) -> Option<Kind> {
-    // SAFETY: a syscache look-up, of any OID.
-    let kind = unsafe { pg_sys::get_rel_relkind(relation) };
-    (kind != 0).then(|| Kind::of(kind))
-}
-
-/// The table of an index; None where there is no index of that OID.
-pub fn table_of_index(index: pg_sys::Oid) -> Option<pg_sys::Oid> {
-    // SAFETY: a syscache look-up, of any OID.
-    let table = unsafe { pg_sys::IndexGetRelation(index, true) };
-    (table != pg_sys::InvalidOid).then_some(table)
-}
-
-/// The index that a constraint is kept by.
-pub fn index_of_constraint(constraint: pg_sys::Oid) -> Option<pg_sys::Oid> {
-    // SAFETY: a syscache look-up, of any OID.
-    let index = unsafe { pg_sys::get_constraint_index(constraint) };
-    (index != pg_sys::InvalidOid).then_some(index)
-}
-
-/// The number that the column of a table has in another one, which has a column of its name.
-pub fn column_of_same_name(other: pg_sys::Oid, table: pg_sys::Oid, column: i16) -> i16 {
-    // SAFETY: look-ups in caches; the name is palloc'd.
-    unsafe {
-        let name = pg_sys::get_attname(table, column, false);
-        let found = pg_sys::get_attnum(other, name);
-        pg_sys::pfree(name.cast());
-        found
-    }
-}
-
-/// The type of a column; InvalidOid where there is no such column.
-pub fn column_type(table: pg_sys::Oid, column: i16) -> pg_sys::Oid {
-    // SAFETY: a syscache look-up.
-    unsafe { pg_sys::get_atttype(table, column) }
-}
-
-/// Is it a partition?
-pub fn is_partition(relation: pg_sys::Oid) -> bool {
-    // SAFETY: a syscache look-up, of any OID.
-    unsafe { pg_sys::get_rel_relispartition(relation) }
-}
-
-/// Is it a relation of heap's own?
-pub fn is_heap(relation: pg_sys::Oid) -> bool {
-    access_method(relation) == Some(pg_sys::HEAP_TABLE_AM_OID)
-}
-
-/// Is it a table or a materialized view, and not one of partitions?
-pub fn has_rows(relation: pg_sys::Oid) -> bool {
-    kind(relation).is_some_and(Kind::has_rows)
-}
-
-/// Is it a view?
-pub fn is_view(relation: pg_sys::Oid) -> bool {
-    kind(relation) == Some(Kind::View)
-}
-
-/// Is it a partitioned table?
-pub fn is_partitioned(relation: pg_sys::Oid) -> bool {
-    kind(relation) == Some(Kind::Partitioned)
-}
-
-/// Does the current user own the relation?
-pub fn is_owned(relation: pg_sys::Oid) -> bool {
-    // SAFETY: a syscache look-up.
-    unsafe {
-        #[cfg(feature = "pg15")]
-        return pg_sys::pg_class_ownercheck(relation, pg_sys::GetUserId());
-        #[cfg(feature = "pg17")]
-        return pg_sys::object_ownercheck(
-            pg_sys::RelationRelationId,
-            relation,
-            pg_sys::GetUserId(),
-        );
-    }
-}
-
-/// The relation that a statement names, not locked; InvalidOid where there is none.
-///
-/// # Safety
-/// `name` must be a valid name of a relation.
-pub unsafe fn named(name: *mut pg_sys::RangeVar) -> pg_sys::Oid {
-    // SAFETY: by contract.
-    unsafe {
-        pg_sys::RangeVarGetRelidExtended(
-            name,
-            pg_sys::NoLock as i32,
-            pg_sys::RVROption::RVR_MISSING_OK,
-            None,
-            core::ptr::null_mut(),
-        )
-    }
-}
-
 unsafe extern "C-unwind" {
     fn find_all_inheritors(
         relation: pg_sys::Oid,
@@ -797,7 +685,6 @@ unsafe extern "C-unwind" {
         tid: pg_sys::ItemPointer,
         block: pg_sys::BlockNumber,
     );
-    fn datum_image_eq(a: pg_sys::Datum, b: pg_sys::Datum, by_value: bool, length: i32) -> bool;
 }
 
 /// The same by OID. A table that inherits from others without being a partition has ancestors too.
@@ -819,72 +706,5 @@ pub unsafe fn inheritors(table: pg_sys::Oid, lock: LockMode) -> Vec<pg_sys::Oid>
         oids(pg_sys::ffi::pg_guard_ffi_boundary(|| {
             find_all_inheritors(table, lock.as_raw(), core::ptr::null_mut())
         }))
-    }
-}
-
-/// Are two non-null datums the same bytes, toasted or not?
-///
-/// # Safety
-/// Both must be values of the attribute's type.
-pub unsafe fn same_image(
-    a: pg_sys::Datum,
-    b: pg_sys::Datum,
-    attribute: &pg_sys::FormData_pg_attribute,
-) -> bool {
-    // SAFETY: by contract; errors become panics at the boundary.
-    unsafe {
-        if attribute.attbyval {
-            return a == b;
-        }
-        // Values of other lengths have no header that says how long they are.
-        if attribute.attlen == -1 {
-            if let (Some(a), Some(b)) = (plain_body(a), plain_body(b)) {
-                return a == b;
-            }
-        }
-        pg_sys::ffi::pg_guard_ffi_boundary(|| {
-            datum_image_eq(a, b, attribute.attbyval, i32::from(attribute.attlen))
-        })
-    }
-}
-
-/// A hash of the bytes that `same_image` compares, but for the state in which they are stored.
-///
-/// # Safety
-/// `value` must be of the attribute's type, and not null.
-pub unsafe fn image_hash(value: pg_sys::Datum, attribute: &pg_sys::FormData_pg_attribute) -> u32 {
-    unsafe extern "C-unwind" {
-        fn datum_image_hash(value: pg_sys::Datum, by_value: bool, length: i32) -> u32;
-    }
-    // SAFETY: by contract; errors become panics at the boundary.
-    unsafe {
-        pg_sys::ffi::pg_guard_ffi_boundary(|| {
-            datum_image_hash(value, attribute.attbyval, i32::from(attribute.attlen))
-        })
-    }
-}
-
-/// A datum as core makes it of a stored value: short ones that are passed by value with their sign, whoever has made them.
-pub fn as_stored(value: pg_sys::Datum, attribute: &pg_sys::FormData_pg_attribute) -> pg_sys::Datum {
-    let bits = value.value();
-    let signed = match (attribute.attbyval, attribute.attlen) {
-        (true, 1) => i64::from(bits as i8),
-        (true, 2) => i64::from(bits as i16),
-        (true, 4) => i64::from(bits as i32),
-        _ => return value,
-    };
-    pg_sys::Datum::from(signed as usize)
-}
-
-/// The bytes of a varlena that is neither compressed nor kept elsewhere.
-unsafe fn plain_body<'a>(value: pg_sys::Datum) -> Option<&'a [u8]> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let varlena: *const pg_sys::varlena = value.cast_mut_ptr();
-        let is_short = pgrx::varatt_is_1b(varlena) && !pgrx::varatt_is_1b_e(varlena);
-        (is_short || pgrx::varatt_is_4b_u(varlena)).then(|| {
-            let bytes = pgrx::varsize_any_exhdr(varlena);
-            core::slice::from_raw_parts(pgrx::vardata_any(varlena).cast(), bytes)
-        })
     }
 }

@@ -1,6 +1,7 @@
 //! What the current user may do with a relation.
 
-use super::relation::{is_owned, Relation, Table};
+use super::relation::{Relation, Table};
+use super::relation_lookup::is_owned;
 use pgrx::pg_sys;
 
 /// Raises an error unless the current user owns the table.

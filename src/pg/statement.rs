@@ -1,7 +1,7 @@
 //! Utility statements, as the parser has made them.
 
 use super::node::{self, items};
-use super::relation;
+use super::relation_lookup;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use pgrx::pg_sys::{self, Oid};
@@ -41,7 +41,7 @@ impl Statement<'_> {
                     continue;
                 }
                 let part: *mut pg_sys::PartitionCmd = (*command).def.cast();
-                let table = relation::named((*part).name);
+                let table = relation_lookup::named((*part).name);
                 if (*part).concurrent && table != pg_sys::InvalidOid {
                     tables.push(table);
                 }

@@ -5,6 +5,7 @@ use super::time::TimeType;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::partitions;
 use crate::pg::relation;
+use crate::pg::relation_lookup;
 use crate::pg::{Datum, Oid};
 
 /// All times.
@@ -12,7 +13,7 @@ pub const EVER: (i64, i64) = (i64::MIN, i64::MAX);
 
 /// The partitioned tables that a table is a partition of, nearest first.
 pub fn ancestors(table: Oid) -> Vec<Oid> {
-    if relation::is_partition(table) {
+    if relation_lookup::is_partition(table) {
         relation::ancestors_of(table)
     } else {
         Vec::new()
@@ -31,7 +32,7 @@ pub fn column_in(partition: Oid, root: Oid, column: i16) -> i16 {
     if partition == root {
         return column;
     }
-    relation::column_of_same_name(partition, root, column)
+    relation_lookup::column_of_same_name(partition, root, column)
 }
 
 /// The times that rows of a partition can have, by its bounds and those of the partitions that it is part of; all of them where no
@@ -57,7 +58,7 @@ fn times_within(partition: Oid, parent: Oid, column: i16) -> (i64, i64) {
     ) else {
         return EVER;
     };
-    let kind = TimeType::of(relation::column_type(parent, column));
+    let kind = TimeType::of(relation_lookup::column_type(parent, column));
     let end = |value: Option<Datum>| Some(kind?.read(value?));
     let first = end(bounds.0).unwrap_or(i64::MIN);
     let past = end(bounds.1);
@@ -73,6 +74,6 @@ fn times_within(partition: Oid, parent: Oid, column: i16) -> (i64, i64) {
 pub unsafe fn leaves(table: Oid) -> Vec<Oid> {
     // SAFETY: by contract.
     let mut all = unsafe { relation::inheritors(table, LockMode::Held) };
-    all.retain(|&one| !relation::is_partitioned(one));
+    all.retain(|&one| !relation_lookup::is_partitioned(one));
     all
 }

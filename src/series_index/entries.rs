@@ -3,8 +3,9 @@
 use super::quals::Quals;
 use crate::chunk::index_entries;
 use crate::pg::error;
+use crate::pg::image;
 use crate::pg::nbtree::{self, EntryScan};
-use crate::pg::relation::{self, Index};
+use crate::pg::relation::Index;
 use crate::pg::tid::Tid;
 use pgrx::pg_sys;
 use smallvec::SmallVec;
@@ -278,7 +279,7 @@ impl Stream {
             let same = |key: &Rc<Key>| {
                 key.values.iter().enumerate().all(|(at, &(value, isnull))| {
                     isnull == self.nulls[at]
-                        && (isnull || relation::same_image(value, self.values[at], &attributes[at]))
+                        && (isnull || image::same_image(value, self.values[at], &attributes[at]))
                 })
             };
             if let Some(key) = self.key.as_ref().filter(|key| same(key)) {

@@ -10,7 +10,7 @@ use super::rows::{is_sorted_as, View};
 use super::section::Place;
 use crate::chunk::index_entries;
 use crate::chunk::read::Content;
-use crate::pg::relation::{self};
+use crate::pg::image;
 use crate::pg::tid::Tid;
 use crate::pg::transaction;
 use crate::pg::Datum;
@@ -117,7 +117,7 @@ pub unsafe fn series_of(view: View) -> Option<Rc<Key>> {
         let attributes = view.descriptor.attributes();
         let columns = view.desc.columns.iter();
         let own = |(value, &column): (Datum, &usize)| {
-            (relation::as_stored(value, &attributes[column]), false)
+            (image::as_stored(value, &attributes[column]), false)
         };
         Some(Key::borrowed(
             series.into_iter().zip(columns).map(own).collect(),

@@ -8,7 +8,7 @@ use crate::chunk::index_entries;
 use crate::chunk::read::Content;
 use crate::chunk::reader::Reader;
 use crate::pg::descriptor::Descriptor;
-use crate::pg::relation;
+use crate::pg::image;
 use crate::pg::tid::Tid;
 use crate::pg::types;
 use crate::pg::{Datum, FormData_pg_attribute};
@@ -133,7 +133,7 @@ pub unsafe fn rows_of_series(
                 .zip(&view.desc.columns)
                 .all(|(&(wanted, _), &column)| {
                     let (value, isnull) = reader.value(view.descriptor, row, column);
-                    !isnull && relation::same_image(value, wanted, &attributes[column])
+                    !isnull && image::same_image(value, wanted, &attributes[column])
                 })
         };
         if let Some(found) = beside(known, reader.rows(), is_series) {

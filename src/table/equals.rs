@@ -8,7 +8,8 @@ use crate::chunk::read::Chunk;
 use crate::chunk::read::Damage;
 use crate::chunk::reader::Reader;
 use crate::pg::descriptor::Descriptor;
-use crate::pg::relation::{self, Table};
+use crate::pg::image;
+use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::tuple::Formed;
@@ -38,8 +39,7 @@ pub unsafe fn equal(descriptor: Descriptor<'_>, a: &Values, b: &Values) -> bool 
     unsafe {
         let attributes = descriptor.attributes();
         a.iter().zip(b).zip(attributes).all(|((a, b), attribute)| {
-            attribute.attisdropped
-                || a.1 == b.1 && (a.1 || relation::same_image(a.0, b.0, attribute))
+            attribute.attisdropped || a.1 == b.1 && (a.1 || image::same_image(a.0, b.0, attribute))
         })
     }
 }

@@ -2,7 +2,8 @@
 
 use super::visible;
 use crate::chunk::reader::Reader;
-use crate::pg::relation::{self, Table};
+use crate::pg::image;
+use crate::pg::relation::Table;
 use crate::pg::slot::Slot;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
@@ -40,7 +41,7 @@ pub unsafe fn differs_in_key(table: Table<'_>, old: &Reader, row: u32, slot: Slo
         columns.into_iter().any(|column| {
             let (value, isnull) = old.value(descriptor, row, column);
             isnull != nulls[column]
-                || !isnull && !relation::same_image(value, values[column], &attributes[column])
+                || !isnull && !image::same_image(value, values[column], &attributes[column])
         })
     }
 }

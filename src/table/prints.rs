@@ -199,7 +199,7 @@ unsafe fn add_column(
     Ok(())
 }
 
-/// A number for a value, the same for all that `relation::same_image` calls the same.
+/// A number for a value, the same for all that `image::same_image` calls the same.
 unsafe fn of_value(value: Datum, null: bool, attribute: &FormData_pg_attribute) -> u64 {
     const NULL: u64 = 0x6e75_6c6c;
     if null {

@@ -11,7 +11,8 @@ use crate::functions::rollup::restored;
 use crate::pg::error::{self, Code};
 use crate::pg::lock_mode::LockMode;
 use crate::pg::names;
-use crate::pg::relation::{self, Open};
+use crate::pg::relation::Open;
+use crate::pg::relation_lookup;
 use crate::pg::security_label::{self, Provider};
 use crate::pg::transaction;
 use crate::pg::Oid;
@@ -115,7 +116,7 @@ pub fn of(table: Oid) -> Vec<Job> {
 
 fn is_varve(table: Oid) -> bool {
     let method = names::access_method(TABLE_AM);
-    relation::has_rows(table) && relation::access_method(table) == Some(method)
+    relation_lookup::has_rows(table) && relation_lookup::access_method(table) == Some(method)
 }
 
 fn stored(table: Oid) -> Vec<Job> {
@@ -261,7 +262,7 @@ impl Provider for Labels {
 
 /// SECURITY LABEL FOR varve, as a dump has it. The owner's right to it core has checked.
 fn check_label(relation: Option<Oid>, label: Option<String>) {
-    if let Some(view) = relation.filter(|&relation| relation::is_view(relation)) {
+    if let Some(view) = relation.filter(|&relation| relation_lookup::is_view(relation)) {
         // pg_upgrade brings the files of our catalogs afterwards, with what is in them.
         if let (Some(label), false) = (label, transaction::is_binary_upgrade()) {
             // SAFETY: core has locked the view.
@@ -269,7 +270,7 @@ fn check_label(relation: Option<Oid>, label: Option<String>) {
         }
         return;
     }
-    let table = relation.filter(|&relation| relation::has_rows(relation));
+    let table = relation.filter(|&relation| relation_lookup::has_rows(relation));
     let table = table.and_then(|table| Open::existing_table(table, LockMode::AccessShare));
     let table = table.filter(|table| access_method::is_varve(table.rel()));
     let Some(table) = table.map(|table| table.rel().oid()) else {

@@ -4,9 +4,10 @@
 
 use crate::chunk::density;
 use crate::chunk::index_entries::{self, ENTRIES_PER_PAGE};
+use crate::pg::image;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::nbtree::EntryScan;
-use crate::pg::relation::{self, Index, Open, OpenIndex, Table};
+use crate::pg::relation::{Index, Open, OpenIndex, Table};
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::series_index::section::{all_null, is_not_null};
@@ -228,7 +229,7 @@ impl Seen {
                 for (at, attribute) in of_keys.iter().enumerate() {
                     hash.write_u8(u8::from(nulls[at]));
                     if !nulls[at] {
-                        hash.write_u32(relation::image_hash(values[at], attribute));
+                        hash.write_u32(image::image_hash(values[at], attribute));
                     }
                 }
                 let met = Some((header, hash.finish()));

@@ -4,7 +4,8 @@ use super::existing::auto_indexes;
 use crate::catalog::{index_options, layout};
 use crate::pg::dependencies;
 use crate::pg::node;
-use crate::pg::relation::{self, OpenIndex, Table};
+use crate::pg::relation::{OpenIndex, Table};
+use crate::pg::relation_lookup;
 use crate::pg::transaction;
 use pgrx::pg_sys;
 use pgrx::pg_sys::NodeTag;
@@ -19,7 +20,7 @@ pub unsafe fn adopt(statement: *mut pg_sys::IndexStmt, table: Table<'_>) {
     // SAFETY: by contract.
     unsafe {
         let oid = table.oid();
-        if !relation::is_owned(oid) {
+        if !relation_lookup::is_owned(oid) {
             return;
         }
         let Some(wanted) = Wanted::by(statement) else {

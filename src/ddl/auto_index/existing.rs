@@ -2,7 +2,8 @@
 
 use crate::catalog::{access_method, index_options, layout};
 use crate::pg::lock_mode::LockMode;
-use crate::pg::relation::{self, Open, OpenIndex, Table};
+use crate::pg::relation::{Open, OpenIndex, Table};
+use crate::pg::relation_lookup;
 use crate::pg::Oid;
 
 /// The automatic indexes of a table, but for those that have become part of a partitioned index.
@@ -22,7 +23,7 @@ pub fn open_varve(table: Oid) -> Option<Open> {
 
 /// A table with rows, opened.
 pub fn open_table(table: Oid) -> Option<Open> {
-    if !relation::has_rows(table) {
+    if !relation_lookup::has_rows(table) {
         return None;
     }
     Open::existing_table(table, LockMode::AccessShare)

@@ -7,7 +7,8 @@ use crate::pg::dependencies;
 use crate::pg::error;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::node;
-use crate::pg::relation::{self, Index, OpenIndex, Table};
+use crate::pg::relation::{Index, OpenIndex, Table};
+use crate::pg::relation_lookup;
 use crate::pg::transaction;
 use pgrx::pg_sys;
 use std::ffi::{CStr, CString};
@@ -87,7 +88,7 @@ impl Plan {
         // SAFETY: the caller's contract; the names are NUL-terminated.
         unsafe {
             let open = open_varve(table)?;
-            if relation::access_method(key) != Some(pg_sys::BTREE_AM_OID) {
+            if relation_lookup::access_method(key) != Some(pg_sys::BTREE_AM_OID) {
                 return None;
             }
             let unique = OpenIndex::open(key, LockMode::AccessShare);

@@ -22,7 +22,8 @@ use crate::ddl::obstacles;
 use crate::pg::event_trigger::statement as statement_of;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::node;
-use crate::pg::relation::{self, OpenIndex, Table};
+use crate::pg::relation::{OpenIndex, Table};
+use crate::pg::relation_lookup;
 use existing::{auto_indexes, open_table, open_varve};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -160,7 +161,7 @@ fn settle(table: pg_sys::Oid, keys: Keys, is_copy: bool) {
 
 /// Is it a unique btree? One that was noted may have gone since.
 fn is_unique(index: pg_sys::Oid) -> bool {
-    relation::access_method(index) == Some(pg_sys::BTREE_AM_OID) && {
+    relation_lookup::access_method(index) == Some(pg_sys::BTREE_AM_OID) && {
         let index = OpenIndex::open(index, LockMode::AccessShare);
         index.rel().form().indisunique
     }

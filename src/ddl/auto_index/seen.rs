@@ -3,7 +3,7 @@
 
 use crate::catalog::layout;
 use crate::pg::object_access::Event;
-use crate::pg::relation;
+use crate::pg::relation_lookup;
 use crate::pg::transaction::{Access, PerTransaction};
 use crate::pg::Oid;
 
@@ -20,15 +20,15 @@ impl Seen {
     pub fn indexes(&self) -> Vec<Oid> {
         let mut found = self.relations.clone();
         let of_keys = self.constraints.iter();
-        found.extend(of_keys.filter_map(|&oid| relation::index_of_constraint(oid)));
-        found.retain(|&oid| relation::table_of_index(oid).is_some());
+        found.extend(of_keys.filter_map(|&oid| relation_lookup::index_of_constraint(oid)));
+        found.retain(|&oid| relation_lookup::table_of_index(oid).is_some());
         found
     }
 
     /// The tables that were made, and exist.
     pub fn tables(&self) -> impl Iterator<Item = Oid> + '_ {
         let relations = self.relations.iter().copied();
-        relations.filter(|&oid| relation::has_rows(oid))
+        relations.filter(|&oid| relation_lookup::has_rows(oid))
     }
 }
 
@@ -47,8 +47,9 @@ pub fn note(event: Event) {
         Event::ConstraintMade(constraint) => seen.constraints.push(constraint),
         // What is being dropped is still there.
         Event::RelationDropped(relation) => {
-            if relation::access_method(relation) == Some(layout::index_am()) {
-                seen.bereft.extend(relation::table_of_index(relation));
+            if relation_lookup::access_method(relation) == Some(layout::index_am()) {
+                seen.bereft
+                    .extend(relation_lookup::table_of_index(relation));
             }
         }
         Event::InheritanceChanged { .. } | Event::Truncated(_) => {}

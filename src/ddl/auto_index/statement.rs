@@ -4,6 +4,7 @@ use crate::catalog::layout;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::node;
 use crate::pg::relation;
+use crate::pg::relation_lookup;
 use pgrx::pg_sys;
 use pgrx::pg_sys::{AlterTableType, NodeTag};
 use std::ffi::CStr;
@@ -85,7 +86,7 @@ pub unsafe fn altered(statement: *mut pg_sys::Node) -> Vec<pg_sys::Oid> {
     // SAFETY: by contract.
     unsafe {
         let name = (*statement.cast::<pg_sys::AlterTableStmt>()).relation;
-        let Some(table) = named(name).filter(|&table| relation::is_owned(table)) else {
+        let Some(table) = named(name).filter(|&table| relation_lookup::is_owned(table)) else {
             return Vec::new();
         };
         let lock = LockMode::AccessExclusive;
@@ -145,6 +146,6 @@ unsafe fn named(name: *mut pg_sys::RangeVar) -> Option<pg_sys::Oid> {
         return None;
     }
     // SAFETY: the caller's contract.
-    let found = unsafe { relation::named(name) };
+    let found = unsafe { relation_lookup::named(name) };
     (found != pg_sys::InvalidOid).then_some(found)
 }

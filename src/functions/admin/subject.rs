@@ -3,13 +3,14 @@
 use crate::catalog::access_method;
 use crate::pg::error::{self, Code};
 use crate::pg::lock_mode::LockMode;
-use crate::pg::relation::{self, Kind, Open};
+use crate::pg::relation::{Kind, Open};
+use crate::pg::relation_lookup;
 use crate::pg::rights;
 use crate::pg::Oid;
 
 /// Opens a varve table with `lock`; raises what is wrong with any other relation.
 pub fn open(table: Oid, lock: LockMode) -> Open {
-    let kind = relation::kind(table);
+    let kind = relation_lookup::kind(table);
     if kind == Some(Kind::Partitioned) {
         error::raise(
             Code::ERRCODE_WRONG_OBJECT_TYPE,
@@ -48,7 +49,7 @@ pub fn open(table: Oid, lock: LockMode) -> Open {
 
 /// Opens a varve table of the current user with `lock`. Nobody else waits for such a lock, nor is in the way of who does.
 pub fn open_own(table: Oid, lock: LockMode) -> Open {
-    if relation::kind(table).is_some() && !relation::is_owned(table) {
+    if relation_lookup::kind(table).is_some() && !relation_lookup::is_owned(table) {
         check_owner(&open(table, LockMode::AccessShare));
     }
     let open = open(table, lock);

@@ -6,6 +6,7 @@ use crate::catalog::layout;
 use crate::compact::obstacle;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::{self, Open, Table};
+use crate::pg::relation_lookup;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::Oid;
 use crate::scan::headers;
@@ -29,7 +30,7 @@ fn varve_table_state(
         name!(obstacle, Option<String>),
     ),
 > {
-    let open = match relation::has_rows(table) {
+    let open = match relation_lookup::has_rows(table) {
         true => Open::existing_table(table, LockMode::AccessShare),
         false => None,
     };

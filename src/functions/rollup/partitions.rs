@@ -5,6 +5,7 @@ use crate::catalog::access_method;
 use crate::pg::error::{self, Code};
 use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::{self, Open};
+use crate::pg::relation_lookup;
 use crate::pg::sql;
 use crate::pg::statement::Statement;
 use crate::pg::Oid;
@@ -18,7 +19,7 @@ use crate::rollup::{exclusion, partition, watch};
 pub unsafe fn inheritance(table: Oid, parent: Oid) {
     // SAFETY: by contract; whoever changes partitions has locked the parent, and the partition exclusively.
     unsafe {
-        if !relation::is_partitioned(parent) {
+        if !relation_lookup::is_partitioned(parent) {
             return;
         }
         // The entry's removal does not show yet, nor does its coming.
@@ -49,7 +50,7 @@ pub unsafe fn inheritance(table: Oid, parent: Oid) {
 pub unsafe fn dropped(table: Oid) {
     // SAFETY: whoever drops a table has locked it.
     unsafe {
-        let is_part = relation::has_rows(table) && relation::is_partition(table);
+        let is_part = relation_lookup::has_rows(table) && relation_lookup::is_partition(table);
         if is_part && has_pages(table) {
             watch::changed_by_ddl(table);
         }
@@ -77,7 +78,7 @@ pub unsafe fn await_writers(source: Oid) {
 /// Keeps partitions from coming while a refresh works: those that it has seen the marks of it must find, too. What takes one away locks
 /// out all readers.
 pub fn keep(source: Oid) {
-    if !relation::is_partitioned(source) {
+    if !relation_lookup::is_partitioned(source) {
         return;
     }
     let mut kept = Vec::new();
@@ -88,7 +89,7 @@ pub fn keep(source: Oid) {
         if Open::existing_table(part, LockMode::ShareUpdateExclusive).is_some() {
             // SAFETY: the table exists.
             let parts = unsafe { relation::inheritors(part, LockMode::Held) };
-            let new = |part: &Oid| !kept.contains(part) && relation::is_partitioned(*part);
+            let new = |part: &Oid| !kept.contains(part) && relation_lookup::is_partitioned(*part);
             found.extend(parts.into_iter().filter(new));
         }
     }

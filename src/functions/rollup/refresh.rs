@@ -17,6 +17,7 @@ use crate::pg::fcinfo::{arg, guarded, null, sql_function};
 use crate::pg::lock_mode::LockMode;
 use crate::pg::owner;
 use crate::pg::relation::{self, Open};
+use crate::pg::relation_lookup;
 use crate::pg::rounds::Rounds;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::sql;
@@ -259,7 +260,7 @@ fn as_owner<R>(stored: Oid, body: impl FnOnce(&Rollup) -> R) -> R {
             );
         };
         let view = Open::table(rollup.view, LockMode::AccessShare);
-        if !relation::is_owned(rollup.view) {
+        if !relation_lookup::is_owned(rollup.view) {
             error::raise(
                 Code::ERRCODE_INSUFFICIENT_PRIVILEGE,
                 format!("must be owner of rollup \"{}\"", view.rel().name()),
@@ -331,7 +332,7 @@ fn newest_time(rollup: &Rollup) -> i64 {
         types::INT4OID => "2147483647",
         _ => "9223372036854775807",
     };
-    let only = match relation::is_partitioned(rollup.source) {
+    let only = match relation_lookup::is_partitioned(rollup.source) {
         true => "",
         false => "ONLY ",
     };
