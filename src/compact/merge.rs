@@ -259,7 +259,7 @@ impl Round<'_> {
         }
     }
 
-    /// The times that new rows of a series may be written with: those of its own chunks that may be pulled into the round, too.
+    /// The times that new rows of a long series may be written with: those of its own chunks that may be pulled into the round, too.
     fn reach(&self, key: &[u8], new: Span) -> Span {
         let own = self.survey.keyed.get(key).map_or(&[][..], Vec::as_slice);
         let start = own.partition_point(|&at| self.span(at).max <= new.min);
@@ -277,10 +277,12 @@ impl Round<'_> {
     /// What keyed chunks of several series, which are not in the round, hold of its series.
     fn shared_spans(&self) -> FxHashMap<Vec<u8>, Vec<Span>> {
         let mut out: FxHashMap<Vec<u8>, Vec<Span>> = FxHashMap::default();
-        let reach = self.series.iter();
-        let reach: BTreeMap<&[u8], Span> = reach
-            .map(|(key, series)| (key.as_slice(), self.reach(key, series.span)))
-            .collect();
+        let reach = self.series.iter().map(|(key, series)| match series.own {
+            true => (key.as_slice(), self.reach(key, series.span)),
+            // Nothing is pulled into the round for a short one.
+            false => (key.as_slice(), series.span),
+        });
+        let reach: BTreeMap<&[u8], Span> = reach.collect();
         let Some(all) = reach.values().copied().reduce(Span::union) else {
             return out;
         };
