@@ -21,7 +21,7 @@ use crate::rollup::watch;
 use crate::table::key_columns;
 use crate::table::locks::{self, Locked, Request, RowState};
 use crate::table::visible;
-use crate::table::{changes, crosscheck, deferred, follow, handover, stream};
+use crate::table::{changes, crosscheck, deferred, follow, handover, stream, tail_page};
 use crate::unique::kept_key;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -41,16 +41,26 @@ pub unsafe extern "C-unwind" fn tuple_insert(
     let table = unsafe { Table::from_ptr(table) };
     // SAFETY: called by core with a filled slot.
     unsafe {
-        intercept(table);
         watch::inserted(table, Slot::from_ptr(slot));
         if batch::collects(table, command) || batch::fills(table, command, options) {
+            intercept(table);
             arm_ordinary(table);
             batch::collect(table, Slot::from_ptr(slot), command, options);
             (*slot).tts_tid = tid::to_pg(tid::PENDING);
             (*slot).tts_tableOid = table.oid();
         } else {
+            // A bulk load goes on with a page of its own.
+            let is_alone = bulk.is_null();
+            let options = match is_alone {
+                true => tail_page::choose(table, options),
+                false => options,
+            };
+            intercept(table);
             heap_callback!(tuple_insert, table.as_ptr(), slot, command, options, bulk);
             note_tail_row(table, slot);
+            if is_alone {
+                tail_page::note(table, tid::from_pg(&(*slot).tts_tid));
+            }
         }
     }
 }

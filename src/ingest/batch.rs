@@ -25,7 +25,7 @@ use crate::pg::transaction::{self, Access, PerTransaction};
 use crate::pg::tuple::Formed;
 use crate::pg::wake;
 use crate::pg::{CommandId, Oid, SubTransactionId};
-use crate::table::statements;
+use crate::table::{statements, tail_page};
 use crate::unique::batch as entering;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
@@ -388,7 +388,9 @@ fn write_tail(
             let (mut values, mut nulls): (Vec<_>, Vec<_>) =
                 columns.iter().map(|column| column.get(row)).unzip();
             let tuple = Formed::new(descriptor, &mut values, &mut nulls);
-            let at = heap::insert(target.table, &tuple, target.command, target.options);
+            let options = tail_page::choose(target.table, target.options);
+            let at = heap::insert(target.table, &tuple, target.command, options);
+            tail_page::note(target.table, at);
             write::expect_real(target.table, at);
             indexes.enter_row(&values, &nulls, at);
             ordinary.enter(&tuple);

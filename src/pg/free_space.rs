@@ -1,7 +1,7 @@
-//! Reading the free space map of a table page by page, as freespace.c lays it out: a leaf page of the map has a tree of bytes, whose
+//! The free space map of a table: asking it for a page, as heap does, and reading it page by page, as freespace.c lays it out. A leaf page of the map has a tree of bytes, whose
 //! leaves say how much is free on some four thousand pages of the table, in steps of 32 bytes.
 
-use super::relation::Relation;
+use super::relation::{Relation, Table};
 use pgrx::pg_sys;
 
 const BLOCK_BYTES: usize = pg_sys::BLCKSZ as usize;
@@ -36,6 +36,20 @@ impl FreeSpace {
             .get(leaf)
             .map_or(0, |&step| usize::from(step) * Self::STEP_BYTES)
     }
+}
+
+/// A page of which the map says that `bytes` are free on it; it is another one for each session that asks.
+pub fn page_with(table: Table<'_>, bytes: usize) -> Option<u32> {
+    // SAFETY: the table is open.
+    let block = unsafe { pg_sys::GetPageWithFreeSpace(table.as_ptr(), bytes) };
+    (block != pg_sys::InvalidBlockNumber).then_some(block)
+}
+
+/// The same, after the map was told that no more than `free` bytes are on the page `block`.
+pub fn page_instead_of(table: Table<'_>, block: u32, free: usize, bytes: usize) -> Option<u32> {
+    // SAFETY: the table is open.
+    let next = unsafe { pg_sys::RecordAndGetPageWithFreeSpace(table.as_ptr(), block, free, bytes) };
+    (next != pg_sys::InvalidBlockNumber).then_some(next)
 }
 
 /// The leaves of a page; none where the map is shorter.

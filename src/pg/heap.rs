@@ -120,8 +120,11 @@ impl Drop for Fetched<'_> {
 
 /// Do options of an insert say that only new pages are to be filled?
 pub fn fills_new_pages(options: i32) -> bool {
-    options & pg_sys::HEAP_INSERT_SKIP_FSM as i32 != 0
+    options & NEW_PAGES != 0
 }
+
+/// The options that have a row go to the page that is tried first, or to a new one.
+pub const NEW_PAGES: i32 = pg_sys::HEAP_INSERT_SKIP_FSM as i32;
 
 /// Calls heapam's own callback of a name; its errors become panics, so that what lives in our frames is
 /// dropped.

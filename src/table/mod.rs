@@ -18,5 +18,6 @@ mod publish;
 pub mod quiet;
 pub mod statements;
 pub mod stream;
+pub mod tail_page;
 pub mod unwritten;
 pub mod visible;
