@@ -22,7 +22,7 @@ use crate::pg::rounds::Rounds;
 use crate::pg::tid::Tid;
 use crate::pg::vacuum;
 use crate::pg::BLCKSZ;
-use crate::scan::headers;
+use crate::scan::headers::{self, Places};
 use crate::table::locks::{self, Mover};
 use crate::table::quiet;
 use rustc_hash::FxHashSet;
@@ -54,6 +54,8 @@ pub unsafe fn run(rounds: &mut Rounds, watch: &dyn Watch) -> Work {
         sealed: 0,
         has_dead: false,
         unentered: None,
+        entered: None,
+        is_alone: true,
         damaged: FxHashSet::default(),
         outdated_rows: plan::OUTDATED_ROWS,
         vacuumed: None,
@@ -103,6 +105,10 @@ struct Compaction<'a> {
     has_dead: bool,
     /// Headers that no series index leads to and the visibility map does not either; not known before all pages were looked at.
     unentered: Option<Vec<Tid>>,
+    /// What the series index led to before the tail was sealed, for the first survey.
+    entered: Option<Places>,
+    /// Nobody else has vacuumed or compacted the table since the last survey.
+    is_alone: bool,
     /// Headers of chunks that are left out.
     damaged: FxHashSet<Tid>,
     /// Rows of chunks of older formats that may still be written anew.
@@ -144,12 +150,10 @@ impl Compaction<'_> {
 
     /// The pages that may have rows of the tail; `None` where no index tells. Rows that came while compact was at work may be on pages with
     /// a bit in the visibility map, so that does not tell.
-    fn tail_pages(&self) -> Option<Vec<u32>> {
+    fn tail_pages(&mut self) -> Option<Vec<u32>> {
         // SAFETY: a round's table and snapshot.
-        unsafe {
-            let places = self.rounds.run(headers::places);
-            places.map(|places| places.tail)
-        }
+        self.entered = unsafe { self.rounds.run(headers::places) };
+        self.entered.as_ref().map(|places| places.tail.clone())
     }
 
     fn seal(&mut self) -> Step {
@@ -264,6 +268,8 @@ impl Compaction<'_> {
             match result {
                 Ok(done) => return done,
                 Err(broken) => {
+                    // The lock was given up.
+                    self.is_alone = false;
                     survey.leave_out(broken.header);
                     self.leave_out(broken.header, &broken.damage);
                 }
@@ -366,7 +372,9 @@ impl Compaction<'_> {
     /// Surveys the table, which had the chunks of the survey `before`, the last one, if there was one.
     fn survey(&mut self, before: Option<&Survey>) -> Survey {
         let vacuumed = self.vacuumed.take();
-        let before = before.map(|survey| Before {
+        let entered = self.entered.take().filter(|_| vacuumed.is_none());
+        let is_alone = core::mem::replace(&mut self.is_alone, true);
+        let before = before.filter(|_| is_alone).map(|survey| Before {
             survey,
             vacuumed: vacuumed.as_deref(),
         });
@@ -374,7 +382,7 @@ impl Compaction<'_> {
         let survey = unsafe {
             self.rounds.run(|table, snapshot| {
                 let (layout, unentered) = (layout::of(table), self.unentered.as_deref());
-                let mut survey = Survey::take(table, &layout, snapshot, unentered, before);
+                let mut survey = Survey::take(table, &layout, snapshot, unentered, entered, before);
                 self.damaged.iter().for_each(|&at| survey.leave_out(at));
                 survey
             })

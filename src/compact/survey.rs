@@ -23,7 +23,7 @@ use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
 use crate::pg::TransactionId;
-use crate::scan::headers;
+use crate::scan::headers::{self, Places};
 use crate::table::quiet;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
@@ -131,6 +131,21 @@ impl<'a> Before<'a> {
             .collect()
     }
 
+    /// Do the pages that were vacuumed tell what is new with less to read than the index has? VACUUM sets bits for nothing that came
+    /// after its snapshot, and what came before that was on pages that had changed.
+    fn is_enough(self, table: Table<'_>, snapshot: Snapshot<'_>) -> bool {
+        let is_less = |pages: &[u32]| {
+            headers::index_pages(table, snapshot).is_some_and(|all| pages.len() < all as usize)
+        };
+        self.vacuumed.is_none_or(is_less)
+    }
+
+    /// Pages that may have got what is new, besides those that have changed.
+    fn pages(self) -> impl Iterator<Item = u32> + 'a {
+        let vacuumed = self.vacuumed.unwrap_or_default();
+        self.survey.tail.iter().chain(vacuumed).copied()
+    }
+
     /// All headers that there were.
     fn headers(self) -> impl Iterator<Item = Tid> + 'a {
         let damaged = self.survey.damaged.iter().map(|(at, _)| *at);
@@ -141,14 +156,17 @@ impl<'a> Before<'a> {
 
 impl Survey {
     /// Surveys an open table. `unentered` are headers that may be there, and that no series index leads to, on pages with a bit in the
-    /// visibility map; all pages are walked over where they are not known. Of what is known from `before` only the changes are looked at.
+    /// visibility map; all pages are walked over where they are not known. `entered` is what the series index has led to, if that was read since the
+    /// last VACUUM. Of what is known from `before` only the changes are looked at.
     ///
-    /// `snapshot` must be an active MVCC snapshot, and the table have been locked against VACUUM by others since `before`.
+    /// `snapshot` must be an active MVCC snapshot, and the table have been locked against VACUUM by others since `before`, and since
+    /// `entered` was read.
     pub fn take(
         table: Table<'_>,
         layout: &Layout,
         snapshot: Snapshot<'_>,
         unentered: Option<&[Tid]>,
+        entered: Option<Places>,
         before: Option<Before>,
     ) -> Survey {
         let mut survey = Survey::default();
@@ -157,22 +175,26 @@ impl Survey {
             survey.blocks = table.blocks();
             let horizon = table.horizon();
             let changed = quiet::changed_pages(table);
-            let with_changed = |tail: &[u32]| {
+            let with_changed = |others: &mut dyn Iterator<Item = u32>| {
                 let mut pages = changed.clone();
-                pages.extend(tail.iter().filter(|&&block| block < survey.blocks));
+                pages.extend(others.filter(|&block| block < survey.blocks));
                 pages.sort_unstable();
                 pages.dedup();
                 pages
             };
-            let (mut headers, pages) = match before.filter(|before| before.vacuumed.is_none()) {
+            let (mut headers, pages) = match before.filter(|known| known.is_enough(table, snapshot))
+            {
                 Some(before) => (
                     before.headers().collect(),
-                    with_changed(&before.survey.tail),
+                    with_changed(&mut before.pages()),
                 ),
-                None => match (headers::places(table, snapshot), unentered) {
+                None => match (
+                    entered.or_else(|| headers::places(table, snapshot)),
+                    unentered,
+                ) {
                     (Some(entered), Some(unentered)) => (
                         [&entered.headers[..], unentered].concat(),
-                        with_changed(&entered.tail),
+                        with_changed(&mut entered.tail.into_iter()),
                     ),
                     _ => (Vec::new(), (0..survey.blocks).collect()),
                 },

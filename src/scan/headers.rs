@@ -82,6 +82,11 @@ pub fn places(table: Table<'_>, snapshot: Snapshot<'_>) -> Option<Places> {
     }
 }
 
+/// How many pages `places` reads.
+pub fn index_pages(table: Table<'_>, snapshot: Snapshot<'_>) -> Option<u32> {
+    usable_index(table, snapshot).map(|index| index.rel().blocks())
+}
+
 /// Numbers that are kept before those that come more than once are taken out.
 const MANY: usize = 1 << 16;
 
