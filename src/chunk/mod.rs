@@ -4,6 +4,7 @@
 pub mod chunk_cache;
 pub mod datum;
 pub mod dead_header;
+mod decoded_notes;
 pub mod density;
 pub mod encode;
 pub mod glance;

@@ -2,6 +2,7 @@
 //! name them, and are filled in place (`table::publish`), so the header and the TIDs of its rows stay. A note is seen by who sees its
 //! tuple. It goes with the version of the header that names it, so whoever sees that need not ask whether the note was deleted.
 
+use super::decoded_notes;
 use super::read::{Chunk, Damage};
 use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation::Table;
@@ -379,12 +380,12 @@ pub unsafe fn of_header(
             if !is_seen {
                 return;
             }
-            match note::decode(body, rows) {
+            match decoded_notes::decode(body, rows) {
                 Ok(runs) => found.push(Note {
                     tid: item.tid,
                     xmin: tuple::xmin(item.header),
                     slot: note::slot(chunk, item.tid),
-                    runs: runs.into(),
+                    runs,
                 }),
                 Err(error) => damage = Some(Damage::new(error).at(format!("note at {}", item.tid))),
             }
