@@ -268,6 +268,9 @@ impl Group {
     }
 
     fn next(&mut self, sources: &mut Sources) -> Option<Tid> {
+        if let Some(tid) = self.start_run(sources) {
+            return Some(tid);
+        }
         loop {
             error::check_interrupts();
             let best = self.best(sources);
@@ -291,6 +294,27 @@ impl Group {
                 _ => self.read_more(sources),
             }
         }
+    }
+
+    /// Finds rows that need not be compared with others: those of the only chunk that has any, up to where everything has been read.
+    /// The first of them.
+    fn start_run(&mut self, sources: &mut Sources) -> Option<Tid> {
+        let forward = sources.forward();
+        let has_others =
+            !(self.tail.is_empty() && self.section.is_empty() && self.later.is_empty());
+        if has_others || self.chunks.len() != 1 {
+            return None;
+        }
+        let bound = match (self.complete, forward) {
+            (true, _) => None,
+            (false, true) => Some(self.settled?),
+            // Where there is none the group is complete.
+            (false, false) => self.peek(sources),
+        };
+        let chunk = &mut self.chunks[0];
+        // SAFETY: the chunk is of the scan's table.
+        unsafe { chunk.find_run(sources.view(), forward, bound) };
+        chunk.next_of_run(forward)
     }
 
     /// The row that comes first of those that were read.
@@ -512,6 +536,19 @@ impl NextSeries {
 }
 
 impl Merge {
+    /// The next row, if it is known to come next: nothing else is asked for it.
+    #[inline]
+    pub fn next_of_run(&mut self, forward: bool) -> Option<Tid> {
+        let of_group = |group: &'_ mut Group| match &mut group.chunks[..] {
+            [chunk] => chunk.next_of_run(forward),
+            _ => None,
+        };
+        match &mut self.lone.chunk {
+            Some(chunk) => chunk.next_of_run(forward),
+            None => self.group.as_mut().and_then(of_group),
+        }
+    }
+
     /// The next row.
     pub fn next(&mut self, sources: &mut Sources) -> Option<Tid> {
         loop {

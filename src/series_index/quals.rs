@@ -446,6 +446,18 @@ impl Quals {
 }
 
 impl Quals {
+    /// Do the bounds hold for a time that is not null?
+    ///
+    /// # Safety
+    /// `value` must be of the time column.
+    pub unsafe fn bounds_hold(&self, value: pg_sys::Datum) -> bool {
+        let bounds = self.lowers.iter().chain(&self.uppers);
+        // SAFETY: by contract.
+        bounds
+            .into_iter()
+            .all(|bound| unsafe { bound.holds(value, false) })
+    }
+
     /// Is there any qual?
     pub fn ask_for_anything(&self) -> bool {
         !self.keys.is_empty() || self.asks_for_times()

@@ -24,8 +24,12 @@ use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_SORTED};
 pub struct ChunkRows {
     pub open: Rc<OpenChunk>,
     rows: Range<u32>,
+    /// Rows that come before these, and which nothing is asked of any more.
+    run: Range<u32>,
     /// The row that comes next, with its time; `None` while it is not known.
     next: Option<(Time, u32)>,
+    /// A row was taken.
+    has_begun: bool,
 }
 
 /// What the functions of this module look at: a scan's index, table and quals.
@@ -41,7 +45,9 @@ impl ChunkRows {
         ChunkRows {
             open,
             rows,
+            run: 0..0,
             next: None,
+            has_begun: false,
         }
     }
 
@@ -78,6 +84,7 @@ impl ChunkRows {
     /// Takes the row that was peeked at.
     pub fn take(&mut self) {
         self.next = None;
+        self.has_begun = true;
     }
 
     /// TID of the next row, where nobody asks which time it has.
@@ -85,20 +92,105 @@ impl ChunkRows {
     /// # Safety
     /// As `peek`, which must not have been called before.
     pub unsafe fn next(&mut self, view: View, forward: bool) -> Option<Tid> {
-        if view.quals.asks_for_times() {
-            // SAFETY: by contract.
-            let (_, tid) = unsafe { self.peek(view, forward) }?;
-            self.take();
+        if let Some(tid) = self.next_of_run(forward) {
             return Some(tid);
         }
+        if !view.quals.asks_for_times() {
+            self.run = core::mem::replace(&mut self.rows, 0..0);
+            return self.next_of_run(forward);
+        }
+        // SAFETY: by contract.
+        unsafe {
+            self.find_run(view, forward, None);
+            if let Some(tid) = self.next_of_run(forward) {
+                return Some(tid);
+            }
+            let (_, tid) = self.peek(view, forward)?;
+            self.take();
+            Some(tid)
+        }
+    }
+
+    /// TID of the next row of a run.
+    #[inline]
+    pub fn next_of_run(&mut self, forward: bool) -> Option<Tid> {
         let is_seen = |&row: &u32| !self.open.is_hidden(row);
         let row = if forward {
-            self.rows.find(is_seen)
+            self.run.find(is_seen)
         } else {
-            self.rows.rfind(is_seen)
+            self.run.rfind(is_seen)
         };
         row.map(|row| Tid::of_row(self.open.reader.chunk.tid, row))
     }
+
+    /// Makes a run of the rows of a block that come next: of those for which all quals hold, and which do not come behind `bound`. Where the
+    /// bounds of the block tell, nothing is decoded. Nothing is looked for before a first row was taken: there may be no second one.
+    ///
+    /// # Safety
+    /// As `peek`.
+    pub unsafe fn find_run(&mut self, view: View, forward: bool, bound: Option<Time>) {
+        let column = view.desc.time_column();
+        let reader = &self.open.reader;
+        let is_stored = column < reader.chunk.columns.columns().len();
+        let may_run = self.has_begun && self.next.is_none() && !self.rows.is_empty();
+        if !may_run || !is_stored || !view.quals.times.is_empty() {
+            return;
+        }
+        let is_within = |time: Time| {
+            bound.is_none_or(|bound| match forward {
+                true => time <= bound,
+                false => time >= bound,
+            })
+        };
+        // SAFETY: a value of the time column.
+        let holds = |value, time| is_within(time) && unsafe { view.quals.bounds_hold(value) };
+        let (block, is_run) = reader.with_directory(column, |directory| {
+            let next = if forward {
+                self.rows.start
+            } else {
+                self.rows.end - 1
+            };
+            let block = directory.block(directory.block_of_row(next));
+            let bound_holds = |bound: &Bound| match *bound {
+                Bound::Int(time) => holds(view.desc.time_datum((false, time)).0, (false, time)),
+                _ => false,
+            };
+            let is_run = block.nulls == 0 && bound_holds(&block.min) && bound_holds(&block.max);
+            (block.rows.clone(), is_run)
+        });
+        let rows = self.rows.start.max(block.start)..self.rows.end.min(block.end);
+        let row_holds = |row: u32| {
+            // SAFETY: by contract.
+            let (value, isnull) = unsafe { reader.value(view.descriptor, row, column) };
+            !isnull && holds(value, view.desc.time_of(value, false))
+        };
+        // What holds for the first and for the last one holds between them, since the rows are sorted by time.
+        let length = match (is_run, forward) {
+            (true, _) => rows.len() as u32,
+            (false, true) => prefix(rows.len() as u32, |at| row_holds(rows.start + at)),
+            (false, false) => prefix(rows.len() as u32, |at| row_holds(rows.end - 1 - at)),
+        };
+        if forward {
+            self.rows.start = rows.start + length;
+            self.run = rows.start..self.rows.start;
+        } else {
+            self.rows.end = rows.end - length;
+            self.run = self.rows.end..rows.end;
+        }
+    }
+}
+
+/// How many of the first of `count` things `holds` accepts, which it does up to one of them. Few of them are asked about where these are
+/// few, and the first and the last of these are.
+fn prefix(count: u32, holds: impl Fn(u32) -> bool) -> u32 {
+    if count == 0 || !holds(0) {
+        return 0;
+    }
+    let mut step = 1;
+    while step < count && holds(step) {
+        step *= 2;
+    }
+    partition_point(step / 2 + 1..step.min(count), holds)
 }
 
 /// Rows of `key` in a keyed chunk: all of them, before quals on time. `known` are those of another series, or none: the next one is

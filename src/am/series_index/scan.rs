@@ -224,7 +224,12 @@ impl<'a> State<'a> {
     }
 
     /// The next row in the direction of the scan's start.
+    #[inline]
     unsafe fn merge_next(&mut self, scan: pg_sys::IndexScanDesc) -> Option<Tid> {
+        if let Some(at) = self.merge.next_of_run(self.forward) {
+            self.last = Some(at);
+            return self.last;
+        }
         // SAFETY: called from `get_tuple`, after the start.
         let mut sources = unsafe {
             Sources {
