@@ -4,21 +4,18 @@
 //! The session remembers which page was asked, and where on it. That is a guess: the page is judged anew each time, under its lock, as a scan
 //! judges it. So nothing has to be told to the session when pages are split, deleted, or used for something else.
 
+use super::leaf_descent::HIGH_KEY;
 use super::leaf_range::{Range, Wanted};
-use super::leaves::{check_age, Item, Special, IGNORED, LEAF, ROOT_AT};
+use super::leaves::{check_age, Item, Special, IGNORED, LEAF};
 use super::page::{Page, PageCursor};
 use super::relation::Index;
 use super::snapshot::Snapshot;
-use super::tid::{self, Tid};
+use super::tid::Tid;
 use pgrx::pg_sys;
 use smallvec::{smallvec, SmallVec};
 use std::cell::RefCell;
 use std::cmp::Ordering;
 
-/// The line pointer of the high key, on all pages but the last of a level.
-const HIGH_KEY: u16 = 1;
-/// No index is so high, nor are so many pages split at once.
-const MOST_STEPS: usize = 64;
 /// Entries whose TIDs are told.
 const MOST_TIDS: usize = 64;
 
@@ -198,21 +195,14 @@ struct Judged {
     changed: u64,
 }
 
-/// A step on the way to the leaf.
-enum Step {
-    To(u32),
-    Leaf(Option<Judged>),
-    /// The pages do not hang together.
-    Lost,
-}
-
 impl Wanted<'_> {
     /// What the page says that was guessed, or else the one that is found from the root: that is the next guess.
     fn ask(&self, cursor: &mut PageCursor, guess: &mut Guess, most: usize) -> Option<Judged> {
         let is_there = guess.buffer > 0 && cursor.go_again(guess.block, guess.buffer);
         let judged = is_there.then(|| cursor.locked(|page| self.judge(page, guess.place, most)));
         let judged = judged.flatten().or_else(|| {
-            let (block, judged) = self.descend(cursor, most)?;
+            let (block, judged) = self.descend(cursor, |page| self.judge(page, 0, most))?;
+            let judged = judged?;
             (guess.block, guess.buffer) = (block, cursor.buffer());
             Some(judged)
         });
@@ -220,59 +210,6 @@ impl Wanted<'_> {
             guess.place = judged.place;
         }
         judged
-    }
-
-    /// Finds the leaf that has the entries if there are any, from the root. None where none is sure to be it.
-    fn descend(&self, cursor: &mut PageCursor, most: usize) -> Option<(u32, Judged)> {
-        // SAFETY: the index is open.
-        unsafe {
-            if !self.index.has_block(0) {
-                return None;
-            }
-            cursor.go(0);
-            // SAFETY: within the meta page.
-            let mut block = cursor.locked(|page| {
-                let at = page.as_ptr().cast::<u8>().add(ROOT_AT);
-                at.cast::<u32>().read_unaligned()
-            });
-            for _ in 0..MOST_STEPS {
-                // No root is page 0.
-                if block == 0 || !self.index.has_block(block) {
-                    return None;
-                }
-                cursor.go(block);
-                match cursor.locked(|page| self.step(page, most)) {
-                    Step::To(next) => block = next,
-                    Step::Leaf(judged) => return judged.map(|judged| (block, judged)),
-                    Step::Lost => return None,
-                }
-            }
-            None
-        }
-    }
-
-    /// Where the way goes on from a page that is locked.
-    fn step(&self, page: &Page, most: usize) -> Step {
-        let special = Special::of(page);
-        if special.flags & IGNORED != 0 {
-            return Step::To(special.next);
-        }
-        let is_behind = special.next != 0 && self.order(page, HIGH_KEY) == Some(Ordering::Less);
-        if is_behind {
-            return Step::To(special.next);
-        }
-        if special.flags & LEAF != 0 {
-            return Step::Leaf(self.judge(page, 0, most));
-        }
-        // The first item of an inner page has no columns, and comes before everything.
-        let child = self
-            .first_not_before(page, special.first())
-            .filter(|&behind| behind > special.first())
-            .and_then(|behind| page.tuple(behind - 1));
-        // SAFETY: an index tuple starts with its TID, which names the child page.
-        child.map_or(Step::Lost, |item| unsafe {
-            Step::To(tid::read(item.header.cast()).block)
-        })
     }
 
     /// What a page that is locked says, if it is the leaf that decides, of `most` entries at most. `guess` is where the first item is that is not
@@ -323,19 +260,5 @@ impl Wanted<'_> {
         } else {
             None
         }
-    }
-
-    /// The first item from `start` on that does not come before the entries; one more than there are where all do.
-    fn first_not_before(&self, page: &Page, start: u16) -> Option<u16> {
-        let (mut low, mut high) = (start, page.line_pointers().checked_add(1)?);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.order(page, middle)? == Ordering::Less {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        Some(low)
     }
 }

@@ -108,6 +108,34 @@ impl<'a> Wanted<'a> {
         hasher.finish()
     }
 
+    /// The value of the column of the span, of an entry that has it and all values before it, on a page that is pinned and locked. None where it is passed
+    /// by reference, or the entry cannot be read.
+    pub fn value_of_span(&self, page: &Page, offset: u16) -> Option<pg_sys::Datum> {
+        let item = page.stored(offset)?;
+        let span = self.range.first.len();
+        let column = self.columns.get(span).filter(|column| column.by_value)?;
+        // SAFETY: the page is pinned and locked; what is read lies within the item.
+        unsafe {
+            let tuple: pg_sys::IndexTuple = item.header.cast();
+            let has_nulls = (*tuple).t_info & HAS_NULLS != 0;
+            let start = match has_nulls {
+                true => HEADER_BYTES_WITH_NULLS,
+                false => TUPLE_HEADER_BYTES,
+            };
+            let mut values = Values {
+                start: item.header.cast::<u8>().add(start),
+                length: (item.len as usize).checked_sub(start)?,
+                at: 0,
+            };
+            for (value, column) in self.range.first.iter().zip(&self.columns) {
+                if value.is_some() {
+                    values.next(column)?;
+                }
+            }
+            values.next(column)
+        }
+    }
+
     /// How an item of a page that is pinned and locked compares with the entries, by the order of the index: a column that a pivot has not
     /// comes before all values. None where there is no such item, or it cannot be read.
     pub fn order(&self, page: &Page, offset: u16) -> Option<Ordering> {

@@ -6,6 +6,8 @@ use super::entries::{IndexDesc, Time};
 use super::section::{is_not_null, is_null};
 use crate::chunk::index_entries;
 use crate::pg::error;
+use crate::pg::leaf_range::Range;
+use crate::pg::leaf_walk::{self, Met};
 use crate::pg::nbtree::EntryScan;
 use crate::pg::snapshot::Snapshot;
 use pgrx::pg_sys;
@@ -42,6 +44,48 @@ impl Ends {
             Ends::Last(None) => true,
             _ => false,
         }
+    }
+}
+
+/// What keyed chunks there are of a series behind a time.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Following {
+    Unknown,
+    None,
+    /// The first of them is entered at this time.
+    From(i64),
+}
+
+/// Which keyed chunks of a series follow a time, by walking along the leaf pages of its tail: where a chunk of another series ends later, nothing
+/// shorter tells. `snapshot` is that of the reading which the answer is for, or null.
+///
+/// # Safety
+/// The index must be open, `key` of its column types. The chunks that matter were entered before.
+pub unsafe fn following(
+    desc: &IndexDesc,
+    snapshot: Snapshot<'_>,
+    key: &[Option<pg_sys::Datum>],
+    time: Time,
+) -> Following {
+    let range = Range {
+        first: key,
+        span: Some((desc.time_datum(time).0, None)),
+        with_nulls: false,
+    };
+    // No chunk is entered behind nulls.
+    if time.0 {
+        return Following::None;
+    }
+    // SAFETY: by contract.
+    let met = unsafe {
+        leaf_walk::first_with(desc.index, snapshot, range, |tid| {
+            index_entries::header_of_entry(tid).is_some()
+        })
+    };
+    match met {
+        None => Following::Unknown,
+        Some(Met::Nothing) => Following::None,
+        Some(Met::Entry(value)) => Following::From(desc.time_of(value, false).1),
     }
 }
 

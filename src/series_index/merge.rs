@@ -14,7 +14,7 @@
 //! without being merged (`Lone`): of many short series, merging would cost more than all else.
 
 use super::cells::Walk;
-use super::ends::{self, Ends};
+use super::ends::{self, Ends, Following};
 use super::entries::{Entry, IndexDesc, Key, Stream, Time};
 use super::later::{Found, Turns};
 use super::opened::Opened;
@@ -142,7 +142,10 @@ impl<'a> Sources<'a> {
                 break;
             }
             rows += usize::from(!entry.is_header);
-            if rows > ends::PATIENCE && self.none_behind(entry.time) {
+            let asks = rows == ends::PATIENCE + 1 && !entry.is_header;
+            if rows > ends::PATIENCE && self.none_behind(entry.time)
+                || asks && self.following(&entry.key, entry.time) == Following::None
+            {
                 break;
             }
             if entry.is_header && self.open(&entry).is_some() {
@@ -229,6 +232,17 @@ impl<'a> Sources<'a> {
         }
     }
 
+    /// What keyed chunks of a series the snapshot has behind a time.
+    fn following(&self, key: &Key, time: Time) -> Following {
+        if !self.snapshot.is_mvcc() {
+            return Following::Unknown;
+        }
+        let named = |&(value, isnull): &(_, bool)| (!isnull).then_some(value);
+        let named: SmallVec<[_; 4]> = key.values.iter().map(named).collect();
+        // SAFETY: as above.
+        unsafe { ends::following(self.desc, self.snapshot, &named, time) }
+    }
+
     /// Does the time of an entry lie within the upper bounds?
     fn below_upper(&self, time: Time) -> bool {
         let (value, isnull) = self.desc.time_datum(time);
@@ -251,6 +265,8 @@ struct Group {
     settled: Option<Time>,
     /// Entries of the tail that were read since the last chunk.
     rows_read: usize,
+    /// What follows these, where that was asked.
+    following: Option<Following>,
     /// No entries of this series are left that matter.
     complete: bool,
 }
@@ -409,6 +425,7 @@ impl Group {
                 if self.add_chunk(&entry, sources) {
                     chunk_time = Some(time);
                     self.rows_read = 0;
+                    self.following = None;
                 }
             } else {
                 self.add_row(&entry, sources);
@@ -418,7 +435,7 @@ impl Group {
                 return;
             }
             let waits_long = chunk_time.is_none() && self.rows_read > ends::PATIENCE;
-            if waits_long && sources.none_behind(time) {
+            if waits_long && self.none_behind(time, sources) {
                 chunk_time = Some(time);
                 break;
             }
@@ -428,6 +445,17 @@ impl Group {
         if !sources.below_upper(time) {
             self.skip_rest(sources);
         }
+    }
+
+    /// Is there no chunk of the series behind a time? The pages of its tail are looked at once, where nothing shorter tells.
+    fn none_behind(&mut self, time: Time, sources: &mut Sources) -> bool {
+        if sources.none_behind(time) {
+            return true;
+        }
+        let following = self
+            .following
+            .get_or_insert_with(|| sources.following(&self.key, time));
+        *following == Following::None
     }
 
     fn add_row(&mut self, entry: &Entry, sources: &Sources) {
@@ -690,6 +718,7 @@ impl Merge {
             later,
             settled: None,
             rows_read: 0,
+            following: None,
             complete: !next.in_index,
         }
     }

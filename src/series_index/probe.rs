@@ -1,7 +1,7 @@
 //! Which chunks of a table may have rows of a series in a range of times, by a series index; and which rows of a chunk have one key
 //! and time. It is no reading in the sense of serializable transactions: what is found is judged by whoever asked.
 
-use super::ends::{self, Ends};
+use super::ends::{self, Ends, Following};
 use super::entries::IndexDesc;
 use super::quals::Quals;
 use super::rows::{candidates, View};
@@ -144,7 +144,10 @@ pub unsafe fn visit_keyed(
         let mut keys: Vec<_> = key.iter().enumerate().map(equal).collect();
         keys.push(condition(desc.index, last, GREATER_EQUAL, lower));
         let mut entries = begin(desc, &keys);
-        let (mut rows, mut ends) = (0, Ends::default());
+        // Rows of the tail since the last chunk; it is known where the next one is.
+        let (mut rows, mut is_met) = (0, false);
+        let mut ends = Ends::default();
+        let named: SmallVec<[_; 4]> = key.iter().map(|&value| Some(value)).collect();
         while let Some((entry, tuple)) = entries.next(true) {
             error::check_interrupts();
             let header = index_entries::header_of_entry(entry);
@@ -160,11 +163,30 @@ pub unsafe fn visit_keyed(
                 break;
             }
             let Some(header) = header else {
-                if rows > ends::PATIENCE && ends.none_behind(desc, (nulls[last], end)) {
+                if rows <= ends::PATIENCE || is_met {
+                    continue;
+                }
+                let time = (nulls[last], end);
+                if ends.none_behind(desc, time) {
                     break;
                 }
+                match ends::following(desc, Snapshot::NONE, &named, time) {
+                    Following::None => break,
+                    Following::From(next) => {
+                        keys[last] = condition(
+                            desc.index,
+                            last,
+                            GREATER_EQUAL,
+                            desc.time_datum((false, next)).0,
+                        );
+                        entries.restart(&keys);
+                    }
+                    Following::Unknown => {}
+                }
+                is_met = true;
                 continue;
             };
+            (rows, is_met) = (0, false);
             match visit(header) {
                 Visited::Taken if end > to => last_end = Some(end),
                 Visited::Taken => {}

@@ -1,0 +1,103 @@
+//! The way from the root of an index with nbtree's pages to the leaf where a range of entries begins.
+
+use super::leaf_range::Wanted;
+use super::leaves::{Special, IGNORED, LEAF, ROOT_AT};
+use super::page::{Page, PageCursor};
+use super::tid;
+use std::cmp::Ordering;
+
+/// The line pointer of the high key, on all pages but the last of a level.
+pub(super) const HIGH_KEY: u16 = 1;
+/// No index is so high, nor are so many pages split at once.
+const MOST_STEPS: usize = 64;
+
+/// A step on the way to the leaf.
+enum Step<R> {
+    To(u32),
+    Leaf(R),
+    /// The pages do not hang together.
+    Lost,
+}
+
+impl Wanted<'_> {
+    /// Finds the leaf that has the first of the entries if there are any, and shows it, locked, to `look`. None where none is sure to be it.
+    pub fn descend<R>(
+        &self,
+        cursor: &mut PageCursor,
+        mut look: impl FnMut(&Page) -> R,
+    ) -> Option<(u32, R)> {
+        // SAFETY: the index is open.
+        unsafe {
+            if !self.index.has_block(0) {
+                return None;
+            }
+            cursor.go(0);
+            // SAFETY: within the meta page.
+            let mut block = cursor.locked(|page| {
+                let at = page.as_ptr().cast::<u8>().add(ROOT_AT);
+                at.cast::<u32>().read_unaligned()
+            });
+            for _ in 0..MOST_STEPS {
+                // No root is page 0.
+                if block == 0 || !self.index.has_block(block) {
+                    return None;
+                }
+                cursor.go(block);
+                match cursor.locked(|page| self.step(page, &mut look)) {
+                    Step::To(next) => block = next,
+                    Step::Leaf(seen) => return Some((block, seen)),
+                    Step::Lost => return None,
+                }
+            }
+            None
+        }
+    }
+
+    /// Where the way goes on from a page that is locked.
+    fn step<R>(&self, page: &Page, look: impl FnOnce(&Page) -> R) -> Step<R> {
+        let special = Special::of(page);
+        if special.flags & IGNORED != 0 {
+            return Step::To(special.next);
+        }
+        let is_behind = special.next != 0 && self.order(page, HIGH_KEY) == Some(Ordering::Less);
+        if is_behind {
+            return Step::To(special.next);
+        }
+        if special.flags & LEAF != 0 {
+            return Step::Leaf(look(page));
+        }
+        // The first item of an inner page has no columns, and comes before everything.
+        let child = self
+            .first_not_before(page, special.first())
+            .filter(|&behind| behind > special.first())
+            .and_then(|behind| page.tuple(behind - 1));
+        // SAFETY: an index tuple starts with its TID, which names the child page.
+        child.map_or(Step::Lost, |item| unsafe {
+            Step::To(tid::read(item.header.cast()).block)
+        })
+    }
+
+    /// The first item from `start` on that does not come before the entries; one more than there are where all do.
+    pub fn first_not_before(&self, page: &Page, start: u16) -> Option<u16> {
+        self.first_that(page, start, |order| order != Ordering::Less)
+    }
+
+    /// The first item from `start` on whose order is one that holds for it and for all behind it.
+    pub fn first_that(
+        &self,
+        page: &Page,
+        start: u16,
+        holds: impl Fn(Ordering) -> bool,
+    ) -> Option<u16> {
+        let (mut low, mut high) = (start, page.line_pointers().checked_add(1)?);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if holds(self.order(page, middle)?) {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        Some(low)
+    }
+}
