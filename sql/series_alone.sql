@@ -69,5 +69,46 @@ SELECT * FROM orders();
 CALL varve.compact('v');
 SELECT * FROM orders();
 SELECT count(*) FROM varve.verify('v');
+-- All series of one fresh chunk, which is sorted as the index is, beside rows of the tail, before it is compacted; by many series of one row, and a few of two hundred.
+TRUNCATE h, v;
+CREATE FUNCTION all_orders(OUT compared bigint, OUT different bigint) LANGUAGE plpgsql AS $$
+  DECLARE said text; first text; name text; direction text; most text;
+  BEGIN
+    compared := 0; different := 0;
+    FOREACH direction IN ARRAY ARRAY['host, time', 'host DESC, time DESC'] LOOP
+      FOREACH most IN ARRAY ARRAY['1', '2', '1500', 'ALL', '3 OFFSET 777'] LOOP
+        first := NULL;
+        FOREACH name IN ARRAY ARRAY['h', 'v'] LOOP
+          EXECUTE format('SELECT md5(string_agg(x::text, %L)) FROM (SELECT * FROM %I ORDER BY %s LIMIT %s) x', ',', name, direction, most) INTO said;
+          said := coalesce(said, 'none');
+          first := coalesce(first, said);
+          compared := compared + 1;
+          different := different + CASE WHEN said = first THEN 0 ELSE 1 END;
+        END LOOP;
+      END LOOP;
+    END LOOP;
+  END $$;
+INSERT INTO h SELECT at(s % 60), s * 7 - 3000, s FROM generate_series(1, 3000) s;
+INSERT INTO h SELECT at(s), n * 1001, s FROM generate_series(100, 300) s, generate_series(1, 3) n;
+INSERT INTO v SELECT * FROM h ORDER BY v % 13;
+SELECT count(*), bool_or(one_series) FROM varve.chunks('v');
+EXPLAIN (COSTS OFF) SELECT * FROM v ORDER BY host DESC, time DESC;
+SELECT * FROM all_orders();
+DELETE FROM h WHERE v % 3 = 1 OR v BETWEEN 50 AND 90;
+DELETE FROM v WHERE v % 3 = 1 OR v BETWEEN 50 AND 90;
+SELECT * FROM all_orders();
+DO $$
+BEGIN
+  FOR i IN 0..40 LOOP
+    INSERT INTO h VALUES (at(2000 + i), 1001, -i), (at(-i), i * 500, -i), (at(i), -5000, -i);
+    INSERT INTO v VALUES (at(2000 + i), 1001, -i), (at(-i), i * 500, -i), (at(i), -5000, -i);
+  END LOOP;
+END $$;
+SELECT * FROM all_orders();
+INSERT INTO h SELECT at(5000), s, s FROM generate_series(1, 300) s;
+INSERT INTO v SELECT at(5000), s, s FROM generate_series(1, 300) s;
+SELECT * FROM all_orders();
+CALL varve.compact('v');
+SELECT * FROM all_orders();
 DROP TABLE h, v;
-DROP FUNCTION at, orders;
+DROP FUNCTION at, orders, all_orders;

@@ -125,6 +125,20 @@ impl Walk {
         self.ahead = self.read(desc);
     }
 
+    /// Takes all rows of a chunk that is in no cell, and is sorted as the index is, as those of one; false where there are cells.
+    pub fn start_run(&mut self, open: &Rc<OpenChunk>, forward: bool) -> bool {
+        if self.ahead.is_some() {
+            return false;
+        }
+        self.clear();
+        self.forward = forward;
+        self.run = Some(Run {
+            open: Rc::clone(open),
+            rows: 0..open.reader.rows(),
+        });
+        true
+    }
+
     /// Forgets what it has read.
     pub fn clear(&mut self) {
         self.ahead = None;

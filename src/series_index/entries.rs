@@ -45,6 +45,11 @@ impl<'a> IndexDesc<'a> {
         self.columns[self.key_columns()]
     }
 
+    /// Are all keys compared as integers?
+    pub fn is_of_integers(&self) -> bool {
+        (0..self.key_columns()).all(|at| self.index.orders_integers(at))
+    }
+
     pub fn time_of(&self, value: pg_sys::Datum, isnull: bool) -> Time {
         if isnull {
             return (true, 0);

@@ -17,6 +17,7 @@ use crate::series_index::later::{self, Later};
 use crate::series_index::merge::{Merge, Sources};
 use crate::series_index::opened::Opened;
 use crate::series_index::quals::Quals;
+use crate::series_index::rows::is_sorted_as;
 use crate::series_index::section::{self, Known, OfCell, Place, Section, Unkeyed};
 use crate::table::fetched;
 use crate::table::visible::OpenChunk;
@@ -180,19 +181,18 @@ impl<'a> State<'a> {
             let unkeyed = self
                 .unkeyed
                 .get_or_insert_with(|| section::open_unkeyed(stream.entries(), place, waits));
+            let room = (*scan).numberOfKeys as usize + self.desc.columns.len();
+            let owner = pg_sys::MemoryContextGetParent(self.context);
+            let new_walk = || {
+                let index = Index::from_ptr((*scan).indexRelation);
+                let snapshot = Snapshot::from_ptr(snapshot);
+                Walk::new(memory::within(owner, || {
+                    EntryScan::begin(index, snapshot, room)
+                }))
+            };
             self.walks = self.quals.walks_over_cells();
             let mut found = if self.walks {
-                let walk = self.walk.get_or_insert_with(|| {
-                    let room = (*scan).numberOfKeys as usize + self.desc.columns.len();
-                    let owner = pg_sys::MemoryContextGetParent(self.context);
-                    Walk::new(memory::within(owner, || {
-                        EntryScan::begin(
-                            Index::from_ptr((*scan).indexRelation),
-                            Snapshot::from_ptr(snapshot),
-                            room,
-                        )
-                    }))
-                });
+                let walk = self.walk.get_or_insert_with(new_walk);
                 walk.start(&self.desc, &self.quals, unkeyed, forward);
                 Vec::new()
             } else {
@@ -210,7 +210,21 @@ impl<'a> State<'a> {
                     fetched::offer((*scan).xs_heapfetch, Snapshot::from_ptr(snapshot), chunk);
                 }
             }
-            self.merge.section = Section::collect(&others, later, view);
+            // The rows of one chunk that is sorted as the index is need not be collected.
+            let runs =
+                later.is_none() && !self.quals.ask_for_anything() && self.desc.is_of_integers();
+            let alone = match &others[..] {
+                [open] if runs && is_sorted_as(&open.reader.chunk, &self.desc) => Some(open),
+                _ => None,
+            };
+            let is_taken = alone.is_some_and(|open| {
+                let walk = self.walk.get_or_insert_with(new_walk);
+                walk.start_run(open, forward)
+            });
+            self.walks |= is_taken;
+            if !is_taken {
+                self.merge.section = Section::collect(&others, later, view);
+            }
             self.chunks = others;
             if !forward {
                 self.upper = self
