@@ -26,7 +26,19 @@ const LEAF_BYTES: u64 = (pg_sys::BLCKSZ as u64 - 40) * 9 / 10;
 const FAN_OUT: u64 = 3;
 const ENTRY_LENGTH: u16 = 0x1fff;
 
-/// The indexes of a table that would be much smaller if they were built again. Others than btrees and series indexes are not judged.
+/// Entries of an index of another kind that is judged without being read.
+const FEW_ENTRIES: f64 = 1000.0;
+/// Of such entries so many take a page, where they are long.
+const LONG_PER_PAGE: u64 = 4;
+const OTHER_KINDS: [pg_sys::Oid; 4] = [
+    pg_sys::HASH_AM_OID,
+    pg_sys::GIST_AM_OID,
+    pg_sys::GIN_AM_OID,
+    pg_sys::SPGIST_AM_OID,
+];
+
+/// The indexes of a table that would be much smaller if they were built again: btrees and series indexes, and those of core's other kinds of which little
+/// is left. BRIN indexes do not grow by what was in the tail, and what a build of an extension's costs nobody knows.
 ///
 /// `table` must be open with a lock, the snapshot be active.
 pub fn bloated(table: Table<'_>, snapshot: Snapshot<'_>) -> Vec<pg_sys::Oid> {
@@ -40,29 +52,40 @@ pub fn bloated(table: Table<'_>, snapshot: Snapshot<'_>) -> Vec<pg_sys::Oid> {
         .filter(|&oid| {
             let index = OpenIndex::open(oid, LockMode::AccessShare);
             let index = index.rel();
-            let class = index.class();
-            [pg_sys::BTREE_AM_OID, series].contains(&class.relam)
-                && index.form().indisvalid
-                && is_bloated(table, index, snapshot)
+            let method = index.class().relam;
+            index.form().indisvalid
+                && match [pg_sys::BTREE_AM_OID, series].contains(&method) {
+                    true => is_bloated(table, index, snapshot),
+                    false => OTHER_KINDS.contains(&method) && is_nearly_empty(table, index),
+                }
         })
         .collect()
 }
 
+/// Is it worth while to build an index anew that needs so many pages then?
+fn is_worth(table: Table<'_>, index: Index<'_>, needed: u64) -> bool {
+    let pages = u64::from(index.blocks());
+    let total = u64::from(table.blocks()) + pages;
+    pages >= needed + LEAST_PAGES && (pages - needed) * WORTH >= total
+}
+
 fn is_bloated(table: Table<'_>, index: Index<'_>, snapshot: Snapshot<'_>) -> bool {
-    // SAFETY: the relations are open, the snapshot valid.
-    unsafe {
-        let pages = u64::from(index.blocks());
-        let total = u64::from(table.blocks()) + pages;
-        let is_worth =
-            |needed: u64| pages >= needed + LEAST_PAGES && (pages - needed) * WORTH >= total;
-        // What the last vacuum has counted.
-        let entries = f64::from(index.class().reltuples);
-        if entries < 0.0 || !is_worth(1) {
-            return false;
-        }
-        let bytes = entries * leaves::entry_bytes(index, SAMPLED_PAGES).unwrap_or(0.0);
-        is_worth((bytes / LEAF_BYTES as f64) as u64 + 1) && is_worth(needed_pages(index, snapshot))
+    // What the last vacuum has counted.
+    let entries = f64::from(index.class().reltuples);
+    if entries < 0.0 || !is_worth(table, index, 1) {
+        return false;
     }
+    // SAFETY: the index is open.
+    let bytes = entries * unsafe { leaves::entry_bytes(index, SAMPLED_PAGES) }.unwrap_or(0.0);
+    is_worth(table, index, (bytes / LEAF_BYTES as f64) as u64 + 1)
+        && is_worth(table, index, needed_pages(index, snapshot))
+}
+
+/// Has an index of which only the number of entries is known so few that it is small, however long they are?
+fn is_nearly_empty(table: Table<'_>, index: Index<'_>) -> bool {
+    let entries = f64::from(index.class().reltuples);
+    (0.0..=FEW_ENTRIES).contains(&entries)
+        && is_worth(table, index, 1 + entries as u64 / LONG_PER_PAGE)
 }
 
 /// Pages of an index that is built of the entries that there are; what equal ones would save is left out.
