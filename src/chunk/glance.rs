@@ -11,13 +11,16 @@ use crate::pg::tuple;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::rc::Rc;
-use varve_columns::tuple::header::{self, HEADER_HEAD};
+use varve_columns::tuple::header::{self, Section, StorageTuple, HEADER_HEAD};
+use varve_columns::tuple::statics::Statics;
 
 /// What a session remembers of a header that it has glanced at for its times only.
 struct Seen {
     /// The bytes that all headers begin with: the chunk's id, of 64 random bits, and the checksum of the others are among them.
     head: [u8; HEADER_HEAD],
     times: (i64, i64),
+    /// The table column (from 0) of which these are.
+    column: usize,
     /// The shared buffer that the header was in.
     buffer: i32,
 }
@@ -27,6 +30,16 @@ const MOST_SEEN: usize = 1024;
 
 thread_local! {
     static SEEN: RefCell<FxHashMap<Place, Seen>> = RefCell::default();
+}
+
+/// What a header says of the times of its chunk's rows.
+pub enum Times {
+    /// There is no header.
+    None,
+    /// It does not say, or is damaged, or speaks of another column.
+    Unknown,
+    /// The least and the greatest of them.
+    Span(i64, i64),
 }
 
 /// Looks at headers of one table, at one after the other.
@@ -67,17 +80,17 @@ impl<'a> Glance<'a> {
         is_same.then_some(content)
     }
 
-    /// The least and the greatest time of the header at `at`, whoever sees it. None where there is no header, or it does not say; what is wrong with it is
-    /// told to who opens it.
-    pub fn times(&mut self, at: Tid) -> Option<(i64, i64)> {
+    /// What the header at `at` says of the times in a column (from 0) of the table, whoever sees it. What is wrong with it is told to who
+    /// opens it.
+    pub fn times(&mut self, at: Tid, column: usize) -> Times {
         let place = self.place(at);
         SEEN.with_borrow_mut(|all| {
             let known = all.get(&place);
             let is_there = known.is_some_and(|known| self.go_again(place, known.buffer));
             if !is_there && !self.go(place) {
-                return None;
+                return Times::None;
             }
-            let (head, times) = self.cursor.locked(|page| {
+            let said = self.cursor.locked(|page| {
                 let item = page.tuple(at.offset)?;
                 // SAFETY: the page is pinned and locked.
                 let body = unsafe {
@@ -86,25 +99,29 @@ impl<'a> Glance<'a> {
                     }
                     tuple::body(item.header, item.len)
                 };
-                let head: [u8; HEADER_HEAD] = *body.first_chunk()?;
-                match known {
-                    Some(known) if known.head == head => Some((head, known.times)),
-                    _ => Some((head, header::times(body)?)),
-                }
-            })?;
-            if !is_there || known.is_none_or(|known| known.head != head) {
-                if all.len() >= MOST_SEEN {
-                    all.clear();
-                }
-                let buffer = self.cursor.buffer();
-                let seen = Seen {
-                    head,
-                    times,
-                    buffer,
-                };
-                all.insert(place, seen);
+                Some(match known {
+                    Some(known) if body.first_chunk() == Some(&known.head) => None,
+                    _ => Some(read(place, body)),
+                })
+            });
+            let Some(said) = said else {
+                return Times::None;
+            };
+            let buffer = self.cursor.buffer();
+            let seen = match said {
+                None if is_there => return known.map_or(Times::Unknown, |known| known.of(column)),
+                None => known.map(|known| Seen { buffer, ..*known }),
+                Some(read) => read.map(|read| Seen { buffer, ..read }),
+            };
+            let Some(seen) = seen else {
+                return Times::Unknown;
+            };
+            if all.len() >= MOST_SEEN {
+                all.clear();
             }
-            Some(times)
+            let times = seen.of(column);
+            all.insert(place, seen);
+            times
         })
     }
 
@@ -125,4 +142,38 @@ impl<'a> Glance<'a> {
         }
         is_there
     }
+}
+
+impl Seen {
+    /// What the header says of a column.
+    fn of(&self, column: usize) -> Times {
+        match self.column == column {
+            true => Times::Span(self.times.0, self.times.1),
+            false => Times::Unknown,
+        }
+    }
+}
+
+/// What the bytes of a header say. Of which column the times are is in its static section, which is not in the tuple where the table has very many columns:
+/// what the session knows says so then.
+fn read(place: Place, body: &[u8]) -> Option<Seen> {
+    let head: [u8; HEADER_HEAD] = *body.first_chunk()?;
+    let times = header::times(body)?;
+    let Ok(StorageTuple::Header(header)) = header::decode(body) else {
+        return None;
+    };
+    let time = match &header.statics {
+        Section::Inline(bytes) => Statics::decode(bytes).ok()?.time,
+        Section::Spilled { .. } => {
+            let (content, _) = session_cache::content(place)?;
+            content.is_of(body).then(|| content.statics.time)?
+        }
+    };
+    let column = usize::from(time?) - 1;
+    Some(Seen {
+        head,
+        times,
+        column,
+        buffer: 0,
+    })
 }

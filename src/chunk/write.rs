@@ -7,6 +7,7 @@ use super::place;
 use super::read::Chunk;
 use crate::guc;
 use crate::pg::error::{self, Code};
+use crate::pg::news;
 use crate::pg::relation::Table;
 use crate::pg::replication::UnidentifiedChanges;
 use crate::pg::tid::Tid;
@@ -253,6 +254,8 @@ impl<'a> Target<'a> {
         header.delete_map = Section::Inline(Vec::new());
         header.slots = empty_slots(&header);
         let tid = self.insert_header(&header);
+        // Sessions that know up to which times there are chunks look again.
+        news::is_due();
         // heap_insert counted tuples; people count rows.
         let written = statics.payload.tids.len() as i64 + 1;
         activity::count_inserts(self.table, i64::from(header.rows) - written);

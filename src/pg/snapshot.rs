@@ -65,6 +65,12 @@ impl Kept {
     }
 }
 
+/// Does this process hold a snapshot, so that what somebody has replaced since stays where it was?
+pub fn any_is_held() -> bool {
+    // SAFETY: a backend has an entry of its own.
+    unsafe { (*pg_sys::MyProc).xmin != pg_sys::InvalidTransactionId }
+}
+
 /// Runs `body` with a snapshot of this moment as the active one. An error that leaves `body` ends the (sub)transaction, and the snapshot
 /// with it.
 pub fn with_latest<R>(body: impl FnOnce(Snapshot<'_>) -> R) -> R {

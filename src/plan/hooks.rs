@@ -3,6 +3,7 @@
 
 use crate::compact::torture;
 use crate::ingest::batch;
+use crate::pg::news;
 use crate::pg::unbound::{standard_ExecutorFinish, standard_ExecutorRun};
 use crate::pg::wake;
 use crate::rollup::watch;
@@ -146,6 +147,7 @@ unsafe extern "C-unwind" fn transaction_event(
             torture::seal();
             deferred::release();
             watch::publish(prepares);
+            news::tell_due();
         }
         pg_sys::XactEvent::XACT_EVENT_COMMIT => wake::end_transaction(true),
         pg_sys::XactEvent::XACT_EVENT_ABORT | pg_sys::XactEvent::XACT_EVENT_PREPARE => {

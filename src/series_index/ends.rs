@@ -29,6 +29,18 @@ pub enum Ends {
 }
 
 impl Ends {
+    /// The greatest time of all keyed chunks, `i64::MIN` where there are none; None where it is not known.
+    ///
+    /// # Safety
+    /// As `none_behind`.
+    pub unsafe fn greatest(desc: &IndexDesc) -> Option<i64> {
+        // SAFETY: by contract.
+        match unsafe { ask(desc) } {
+            Ends::Last(end) => Some(end.unwrap_or(i64::MIN)),
+            _ => None,
+        }
+    }
+
     /// Is there no keyed chunk with times behind `time` that a snapshot sees which was taken before this is asked first? The answer
     /// may be no where it is yes.
     ///

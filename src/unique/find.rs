@@ -4,6 +4,7 @@
 //! batches, which are seen while their transactions are in progress.
 
 use super::announced;
+use super::frontier;
 use super::key_cache::{self, Hit, KeyCache, Known, Moment, Stamp};
 use super::series_key::SeriesKey;
 use super::wait::Wait;
@@ -71,6 +72,10 @@ pub unsafe fn find(search: Search, key: &Key, stamp: &mut Stamp) -> (Answer, Opt
         let Some(unique) = keys.of_index(search.index.oid()) else {
             return (Answer::Free, None);
         };
+        if let Some(heard) = frontier::behind_chunks(search.table, unique, key) {
+            *stamp = Stamp::behind_chunks(heard);
+            return (Answer::Free, None);
+        }
         loop {
             error::check_interrupts();
             let walks = series_values(unique, key).is_none();

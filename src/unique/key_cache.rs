@@ -6,7 +6,7 @@
 
 use super::series_key::{bytes_of, Bytes, SeriesKey};
 use crate::chunk::chunk_cache::{self, Standing};
-use crate::chunk::glance::Glance;
+use crate::chunk::glance::{Glance, Times};
 use crate::chunk::reader::Reader;
 use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::chunk::write;
@@ -192,6 +192,9 @@ pub struct Stamp {
     heard: u64,
 }
 
+/// No number of transactions.
+const WHATEVER_ENDS: u64 = u64::MAX;
+
 impl<'a> Moment<'a> {
     /// This one.
     ///
@@ -222,13 +225,27 @@ impl<'a> Moment<'a> {
 }
 
 impl Stamp {
+    /// Of a moment when a row came behind all that is in chunks: it does so until somebody tells of new ones, whatever transactions end.
+    pub fn behind_chunks(heard: u64) -> Stamp {
+        Stamp {
+            completions: WHATEVER_ENDS,
+            heard,
+        }
+    }
+
     /// May new keys have come into chunks since, of transactions that have ended or not?
     ///
     /// # Safety
     /// Inside a transaction.
     pub unsafe fn is_stale(self) -> bool {
         // SAFETY: by contract.
-        self.completions == 0 || unsafe { Moment::now() }.stamp != self
+        unsafe {
+            match self.completions {
+                WHATEVER_ENDS => news::heard() != self.heard,
+                0 => true,
+                _ => Moment::now().stamp != self,
+            }
+        }
     }
 }
 
@@ -532,8 +549,8 @@ impl KeyCache {
         }
         // SAFETY: the callers' contract.
         unsafe {
-            match glance.times(header) {
-                Some((min, max)) if max < from || to < min => {
+            match glance.times(header, desc.time_column()) {
+                Times::Span(min, max) if max < from || to < min => {
                     if self.waiting.is_empty() {
                         self.waiting.reserve(FIRST_WAITING);
                     }

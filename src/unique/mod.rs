@@ -6,6 +6,7 @@ pub mod announced;
 pub mod batch;
 pub mod bypass;
 pub mod find;
+pub mod frontier;
 pub mod kept_key;
 pub mod key_cache;
 pub mod known;
