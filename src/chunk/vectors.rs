@@ -185,7 +185,9 @@ impl Vectors {
     pub fn bytes(&self) -> usize {
         let kept = self.kept.borrow();
         let left = kept.left.as_ref().map_or(0, |(map, columns)| {
-            map.bytes() + columns.capacity() * size_of::<(usize, Left)>()
+            // As a rule it is the map of the content, which counts it.
+            let is_own = Rc::strong_count(map) == 1;
+            (if is_own { map.bytes() } else { 0 }) + columns.capacity() * size_of::<(usize, Left)>()
         });
         kept.bytes + left
     }

@@ -6,8 +6,8 @@ use pgrx::pg_sys::{
     AggClauseCosts, AggSplit, Datum, DestReceiver, EState, Expr, HeapTuple, IndexInfo,
     IndexScanDesc, IndexTuple, IndexUniqueCheck, ItemPointer, MultiXactId, Oid, ParamListInfo,
     PlanState, PlannedStmt, PlannerInfo, ProcessUtilityContext, QueryCompletion, QueryDesc,
-    QueryEnvironment, Relation, ScanDirection, ScanKey, Snapshot, TransactionId, TupleDesc,
-    TupleTableSlot, Tuplesortstate,
+    QueryEnvironment, Relation, ScanDirection, ScanKey, Snapshot, TableScanDesc, TransactionId,
+    TupleDesc, TupleTableSlot, Tuplesortstate,
 };
 
 /// What is called for each node of a started plan; true ends the walk.
@@ -145,6 +145,9 @@ unsafe extern "C-unwind" {
     // utils/datum.h: a copy of a value in the current memory context.
     #[link_name = "datumCopy"]
     pub fn datum_copy(value: Datum, by_value: bool, length: i32) -> Datum;
+
+    // access/heapam.h: for who guards the reading of many rows once.
+    pub fn heap_getnext(scan: TableScanDesc, direction: ScanDirection::Type) -> HeapTuple;
 
     // storage/lmgr.h
     pub fn LockRelationOid(relation: Oid, mode: i32);

@@ -61,6 +61,22 @@ pub unsafe fn with_body<R>(
     }
 }
 
+/// Body bytes of a varlena that is stored as it is; None of one that is compressed or elsewhere.
+///
+/// # Safety
+/// `datum` must be a non-null datum of a type of length -1, which lives as long as the bytes are looked at.
+pub unsafe fn body_in_place<'a>(datum: pg_sys::Datum) -> Option<&'a [u8]> {
+    // SAFETY: by contract.
+    unsafe {
+        let value: *const pg_sys::varlena = datum.cast_mut_ptr();
+        let is_short = pgrx::varatt_is_1b(value) && !pgrx::varatt_is_1b_e(value);
+        (is_short || pgrx::varatt_is_4b_u(value)).then(|| {
+            let start = pgrx::vardata_any(value).cast::<u8>();
+            core::slice::from_raw_parts(start, pgrx::varsize_any_exhdr(value))
+        })
+    }
+}
+
 /// A value of type bpchar with as many blanks at its end as a column of type char(n) keeps it with, so that it has the bytes of the values
 /// there that are equal to it. One that is longer stays as it is: no value is equal. `typmod` is the column's.
 ///

@@ -196,25 +196,38 @@ impl Work {
                 }
                 values.clear();
                 values.extend(self.places.iter().map(|&place| own[place]));
-                found.push((rows, self.group(&values)));
+                if let Some(group) = self.group(&values) {
+                    found.push((rows, group));
+                }
             }
             self.runs = runs;
         }
     }
 
-    /// The group with these columns.
-    pub unsafe fn group(&mut self, values: &[(pg_sys::Datum, bool)]) -> u32 {
+    /// The group with these columns; None where it is read another time.
+    pub unsafe fn group(&mut self, values: &[(pg_sys::Datum, bool)]) -> Option<u32> {
         let aggregates = &self.compiled.aggregates;
         // SAFETY: the caller's contract.
         unsafe {
-            self.groups.find(values, self.states, |cells| {
+            if !self.groups.takes(values) {
+                return None;
+            }
+            Some(self.groups.find(values, self.states, |cells| {
                 for aggregate in aggregates {
                     cells.push(match &aggregate.keep {
                         Keep::Fold { .. } => [0; 3],
                         Keep::Core(transition) => guarded(|| transition.start()),
                     });
                 }
-            })
+            }))
+        }
+    }
+
+    /// Without group columns there is one group, of which something goes up even if no row was wanted.
+    pub unsafe fn add_only_group(&mut self) {
+        if self.compiled.is_whole && self.compiled.groups.is_empty() && self.groups.count() == 0 {
+            // SAFETY: the caller's contract.
+            unsafe { self.group(&[]) };
         }
     }
 
@@ -389,7 +402,9 @@ impl Work {
             for group in &self.compiled.groups {
                 values.push(guarded(|| evaluation.value(group.state)));
             }
-            let group = self.group(&values);
+            let Some(group) = self.group(&values) else {
+                return;
+            };
             let first = self.groups.first_cell(group);
             let aggregates = &self.compiled.aggregates;
             let cells = &mut self.groups.cells[first..first + aggregates.len()];

@@ -92,6 +92,29 @@ impl Clause<(Condition, usize)> {
 }
 
 impl Bound {
+    /// Does the clause hold for a row, of which `holds` says whether a condition on a column does?
+    pub fn holds(&self, holds: &impl Fn(&Bounded, usize) -> Option<bool>) -> Option<bool> {
+        match self {
+            Clause::One((condition, column)) => holds(condition, *column),
+            Clause::All(parts) => {
+                for part in parts {
+                    if !part.holds(holds)? {
+                        return Some(false);
+                    }
+                }
+                Some(true)
+            }
+            Clause::Any(parts) => {
+                for part in parts {
+                    if part.holds(holds)? {
+                        return Some(true);
+                    }
+                }
+                Some(false)
+            }
+        }
+    }
+
     /// What bounds of a chunk say of its rows, and the rows of blocks that they do not exclude.
     pub fn candidates(&self, lanes: &mut [Lane], chunk: &Chunk) -> (Verdict, Vec<Range<u32>>) {
         let rows = chunk.header.rows;

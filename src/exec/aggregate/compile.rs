@@ -20,6 +20,8 @@ use std::cell::Cell;
 pub struct Compiled {
     pub groups: Vec<GroupColumn>,
     pub aggregates: Vec<Aggregate>,
+    /// Groups go up once, with results in place of states.
+    pub is_whole: bool,
     /// The lane of the column whose values a join names.
     pub joined: Option<usize>,
     /// That of the time column, where groups go up in the order of time.
@@ -67,6 +69,8 @@ pub struct Aggregate {
     pub vector: Option<usize>,
     /// Of its state nothing but a mean of doubles is wanted.
     pub mean_only: bool,
+    /// What makes the result of a state, if anything has to.
+    pub finish: Oid,
     /// What its expressions need.
     pub lanes: Vec<usize>,
 }
@@ -90,6 +94,30 @@ pub enum Keep {
 pub unsafe fn is_folded(aggregate: *mut pg_sys::Aggref) -> bool {
     // SAFETY: by contract.
     unsafe { fold_of(aggregate, &Definition::of((*aggregate).aggfnoid)).is_some() }
+}
+
+/// Does the node know what core makes of the states that it keeps of an aggregate?
+///
+/// # Safety
+/// As `is_folded`.
+pub unsafe fn is_finished(aggregate: *mut pg_sys::Aggref) -> bool {
+    // SAFETY: by contract.
+    let definition = unsafe { Definition::of((*aggregate).aggfnoid) };
+    let is_known = match definition.finish.to_u32() {
+        // The state is the result.
+        0 => true,
+        pg_sys::F_INT8_AVG
+        | pg_sys::F_NUMERIC_POLY_SUM
+        | pg_sys::F_NUMERIC_POLY_AVG
+        | pg_sys::F_FLOAT8_AVG
+        | pg_sys::F_FLOAT8_VAR_POP
+        | pg_sys::F_FLOAT8_VAR_SAMP
+        | pg_sys::F_FLOAT8_STDDEV_POP
+        | pg_sys::F_FLOAT8_STDDEV_SAMP => true,
+        _ => false,
+    };
+    // SAFETY: by contract.
+    is_known && unsafe { fold_of(aggregate, &definition) }.is_some()
 }
 
 unsafe fn fold_of(aggregate: *mut pg_sys::Aggref, definition: &Definition) -> Option<Fold> {
@@ -150,6 +178,7 @@ pub struct Parts {
     pub groups: Vec<*mut Node>,
     pub aggregates: Vec<*mut pg_sys::Aggref>,
     pub conditions: Vec<*mut Node>,
+    pub is_whole: bool,
     pub join: Option<JoinPart>,
     pub slices: Option<SlicePart>,
     /// The order in which groups go up; empty: any.
@@ -174,7 +203,8 @@ impl Parts {
                 groups: above[..groups].to_vec(),
                 aggregates: above[groups..].iter().map(|node| node.cast()).collect(),
                 conditions: conditions.to_vec(),
-                join: JoinPart::of(&numbers[2..]),
+                is_whole: numbers[2] != 0,
+                join: JoinPart::of(&numbers[3..]),
                 slices: SlicePart::of(&slices),
                 order: SortKey::of(&crate::pg::node::integers(private[2])),
             }
@@ -201,12 +231,13 @@ impl Compiled {
             let mut aggregates: Vec<Aggregate> = aggregates
                 .map(|&aggregate| compile_aggregate(aggregate, parent, executor, lanes))
                 .collect();
-            for (at, own) in aggregates.iter_mut().enumerate() {
-                own.mean_only = is_mean_only(&parts.aggregates, at);
+            for at in 0..aggregates.len() {
+                aggregates[at].mean_only = is_mean_only(&parts.aggregates, &aggregates, at);
             }
             Compiled {
                 groups,
                 aggregates,
+                is_whole: parts.is_whole,
                 joined: parts.join.map(|join| lanes.at(join.at)),
                 sliced: parts.slices.map(|slices| lanes.at(slices.at)),
                 zone: pg_sys::session_timezone,
@@ -308,21 +339,26 @@ unsafe fn compile_aggregate(
             filter: pg_sys::ExecInitExpr(filter.cast(), parent),
             vector,
             mean_only: false,
+            finish: definition.finish,
             lanes: needed,
         }
     }
 }
 
 /// Is the state of an aggregate read by `avg(float8)` alone? Aggregates of the same argument share theirs.
-unsafe fn is_mean_only(aggregates: &[*mut pg_sys::Aggref], at: usize) -> bool {
+unsafe fn is_mean_only(
+    aggregates: &[*mut pg_sys::Aggref],
+    compiled: &[Aggregate],
+    at: usize,
+) -> bool {
     // SAFETY: the caller's contract: nodes of the plan.
     unsafe {
         let state = (*aggregates[at]).aggtransno;
-        let sharing = aggregates
-            .iter()
-            .filter(|other| state >= 0 && (***other).aggtransno == state);
-        let mut finish = sharing.map(|other| Definition::of((**other).aggfnoid).finish.to_u32());
-        state >= 0 && finish.all(|function| function == pg_sys::F_FLOAT8_AVG)
+        let mut all = aggregates.iter().zip(compiled);
+        state >= 0
+            && all.all(|(other, own)| {
+                (**other).aggtransno != state || own.finish.to_u32() == pg_sys::F_FLOAT8_AVG
+            })
     }
 }
 

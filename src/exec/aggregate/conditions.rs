@@ -6,6 +6,7 @@ use super::evaluate::{guarded, Evaluation};
 use super::fold::{float_of, int_of, Slice, Width};
 use super::lanes::{class_of, Class, Lane, Line};
 use crate::pg::node::{cast, items};
+use crate::pg::varlena::body_in_place;
 use pgrx::pg_sys::{self, Node, NodeTag, Oid};
 use std::ops::Range;
 use varve_columns::chunk::prefix_excludes;
@@ -457,6 +458,41 @@ impl Bounded {
         }
     }
 
+    /// Does the condition hold for a value, of so many bytes where it is no text? None of a text that is not stored as it is.
+    ///
+    /// # Safety
+    /// As `lists`.
+    pub unsafe fn holds(
+        &self,
+        (value, isnull): (pg_sys::Datum, bool),
+        length: i16,
+    ) -> Option<bool> {
+        let width = match length {
+            4 => Width::Single,
+            _ => Width::Double,
+        };
+        Some(match self {
+            Bounded::Never => false,
+            Bounded::Null(wanted) => isnull == *wanted,
+            _ if isnull => false,
+            Bounded::Int(comparison, other) => {
+                satisfies(*comparison, int_of(value, length).cmp(other))
+            }
+            Bounded::Float(comparison, other) => {
+                satisfies(*comparison, compare_floats(float_of(value, width), *other))
+            }
+            Bounded::Ints(wanted) => wanted.binary_search(&int_of(value, length)).is_ok(),
+            Bounded::Floats(wanted) => {
+                let value = float_of(value, width);
+                wanted
+                    .iter()
+                    .any(|other| compare_floats(value, *other).is_eq())
+            }
+            // SAFETY: by contract: a text.
+            Bounded::Bytes(wanted) => has(wanted, unsafe { body_in_place(value) }?),
+        })
+    }
+
     /// The rows, of so many that rise by equal steps, that satisfy it; None where they do not lie side by side.
     pub fn rows_of(&self, line: Line, count: usize) -> Option<Range<usize>> {
         let Bounded::Int(comparison, value) = self else {
@@ -519,6 +555,17 @@ impl Bounded {
         if let Some(valid) = valid {
             rows.intersect(&valid);
         }
+    }
+}
+
+fn satisfies(comparison: Comparison, order: std::cmp::Ordering) -> bool {
+    match comparison {
+        Comparison::Less => order.is_lt(),
+        Comparison::LessOrEqual => order.is_le(),
+        Comparison::Equal => order.is_eq(),
+        Comparison::NotEqual => order.is_ne(),
+        Comparison::GreaterOrEqual => order.is_ge(),
+        Comparison::Greater => order.is_gt(),
     }
 }
 

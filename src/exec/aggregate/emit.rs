@@ -1,7 +1,7 @@
-//! Groups on their way up: their columns, and states as the first step of core's own aggregation would leave them.
+//! Groups on their way up: their columns, and states as the first step of core's own aggregation would leave them, or the results of these.
 
 use super::chunk::Work;
-use super::compile::{Compiled, Keep};
+use super::compile::{Aggregate, Compiled, Keep};
 use super::evaluate::guarded;
 use super::fold::{int_sum, Cell, Fold, SumOf, Width};
 use super::transition::{call_of, executor_of, invoke};
@@ -17,11 +17,23 @@ pub struct Emitter {
     makes: bool,
     /// int8_avg_accum, int8_avg_combine and int8_avg_serialize, where they are needed.
     poly: Option<[pg_sys::FunctionCallInfo; 3]>,
+    /// What goes up of each aggregate.
+    results: Vec<Output>,
     /// The arrays that states of some aggregates are, of the row that is out.
     arrays: Vec<Array>,
     /// Where rows go: the node's own slot, or that of its result, which has nothing but the columns and states.
     slot: *mut pg_sys::TupleTableSlot,
     projection: *mut pg_sys::ProjectionInfo,
+}
+
+#[derive(Clone, Copy)]
+enum Output {
+    /// The state, which may be the result.
+    State,
+    /// float8_avg of it.
+    Mean,
+    /// What a function of core's makes of it.
+    Result(pg_sys::FunctionCallInfo),
 }
 
 impl Emitter {
@@ -51,6 +63,13 @@ impl Emitter {
                 ]
                 .map(|(function, count)| call_of(Oid::from(function), count, none, executor))
             };
+            let output = |own: &Aggregate| match own.finish.to_u32() {
+                _ if !compiled.is_whole || own.finish == none => Output::State,
+                pg_sys::F_FLOAT8_AVG => Output::Mean,
+                _ => Output::Result(call_of(own.finish, 1, none, executor)),
+            };
+            let results: Vec<Output> = compiled.aggregates.iter().map(output).collect();
+            let calls_any = results.iter().any(|own| matches!(own, Output::Result(_)));
             let mut projection = (*node).ss.ps.ps_ProjInfo;
             let mut slot = (*node).ss.ss_ScanTupleSlot;
             if !projection.is_null() && takes_the_first((*node).ss.ps.plan, columns) {
@@ -59,7 +78,8 @@ impl Emitter {
             }
             Emitter {
                 context,
-                makes: has_poly || folds.clone().any(|fold| fold.is_none()),
+                makes: has_poly || calls_any || folds.clone().any(|fold| fold.is_none()),
+                results,
                 poly: has_poly.then(calls),
                 arrays: folds.map(Array::of).collect(),
                 slot,
@@ -108,7 +128,11 @@ impl Emitter {
             }
             for (at, (aggregate, cell)) in aggregates.iter().zip(cells).enumerate() {
                 let state = match &aggregate.keep {
-                    Keep::Fold { fold, .. } => self.state(*fold, cell, at),
+                    Keep::Fold { fold, .. } => match self.results[at] {
+                        Output::State => self.state(*fold, cell, at),
+                        Output::Mean => mean_of(cell),
+                        Output::Result(call) => self.result(*fold, cell, at, call),
+                    },
                     Keep::Core(transition) => guarded(|| transition.finish(cell)),
                 };
                 put(slot, columns + at, state);
@@ -171,8 +195,11 @@ impl Emitter {
                 self.arrays[at].with(&[cell[2], int_sum(cell) as u64]),
                 false,
             ),
-            // SAFETY: the caller's contract.
-            Fold::SumInt(SumOf::Poly) => unsafe { self.poly(cell[2], int_sum(cell)) },
+            // SAFETY: the caller's contract; it was made for such a state.
+            Fold::SumInt(SumOf::Poly) => unsafe {
+                let [.., serialize] = self.poly.expect("BUG: nothing to make a state with");
+                self.poly(cell[2], int_sum(cell), serialize)
+            },
             Fold::LeastInt | Fold::GreatestInt => (by_value(cell[0] as i64), cell[1] == 0),
             Fold::LeastFloat(width) | Fold::GreatestFloat(width) | Fold::SumFloat(width) => {
                 let bits = match width {
@@ -185,10 +212,28 @@ impl Emitter {
         }
     }
 
-    /// The serialized state of `count` bigints of this sum. Core alone knows what it looks like, so core makes it: as many values
-    /// that add up to the sum, doubled by combining.
-    unsafe fn poly(&self, count: u64, sum: i128) -> (Datum, bool) {
-        let Some([accumulate, combine, serialize]) = self.poly else {
+    /// What a function of core's makes of the state of the aggregate `at`.
+    unsafe fn result(
+        &mut self,
+        fold: Fold,
+        cell: &Cell,
+        at: usize,
+        finish: pg_sys::FunctionCallInfo,
+    ) -> (Datum, bool) {
+        // SAFETY: the caller's contract; the closure owns nothing.
+        unsafe {
+            if fold == Fold::SumInt(SumOf::Poly) {
+                return self.poly(cell[2], int_sum(cell), finish);
+            }
+            let state = self.state(fold, cell, at);
+            guarded(|| call(finish, &[state]))
+        }
+    }
+
+    /// What `last` makes of the state of `count` bigints of this sum, null for none. Core alone knows what it looks like, so core makes it: as
+    /// many values that add up to the sum, doubled by combining.
+    unsafe fn poly(&self, count: u64, sum: i128, last: pg_sys::FunctionCallInfo) -> (Datum, bool) {
+        let Some([accumulate, combine, _]) = self.poly else {
             panic!("BUG: nothing to make a state with");
         };
         if count == 0 {
@@ -218,9 +263,18 @@ impl Emitter {
                         }
                     }
                 }
-                call(serialize, &[state])
+                call(last, &[state])
             })
         }
+    }
+}
+
+/// float8_avg of N, Sx, Sxx.
+fn mean_of(cell: &Cell) -> (Datum, bool) {
+    let [count, sum, _] = cell.map(f64::from_bits);
+    match count == 0.0 {
+        true => (Datum::from(0usize), true),
+        false => (Datum::from((sum / count).to_bits() as usize), false),
     }
 }
 

@@ -5,8 +5,9 @@ use super::fold::Cell;
 use crate::pg::unbound::datum_copy;
 use crate::pg::varlena::with_body;
 use pgrx::pg_sys;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
+use std::hash::Hasher;
 
 /// A column that tells groups apart.
 #[derive(Clone, Copy)]
@@ -109,13 +110,49 @@ const ENTRY_BYTES: usize = KEY_BYTES + 24;
 /// Most memory that is asked for before there is a group.
 const MOST_ROOM: usize = 512 << 10;
 
-/// All groups.
+/// Hashes that begin with these bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Share {
+    bits: u32,
+    value: u64,
+}
+
+/// Most bits that tell shares apart, and those by which one is divided.
+const MOST_BITS: u32 = 32;
+const MOST_BITS_AT_ONCE: u32 = 6;
+
+impl Share {
+    /// Its parts, at least so many of them; none where it is as small as can be.
+    pub fn parts(self, count: f64) -> Vec<Share> {
+        let wanted = count.log2().ceil().clamp(1.0, f64::from(MOST_BITS_AT_ONCE));
+        let bits = (wanted as u32).min(MOST_BITS - self.bits);
+        let part = |value: u64| Share {
+            bits: self.bits + bits,
+            value: self.value << bits | value,
+        };
+        match bits {
+            0 => Vec::new(),
+            _ => (0..1 << bits).map(part).collect(),
+        }
+    }
+
+    fn has(self, hash: u64) -> bool {
+        self.bits == 0 || hash >> (u64::BITS - self.bits) == self.value
+    }
+}
+
+/// Spreads what a quick hash has in its low bits alone.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// All groups, or those of a share.
 pub struct Groups {
     types: Vec<KeyType>,
     cells_each: usize,
+    share: Share,
     known: FxHashMap<SmallVec<[u8; KEY_BYTES]>, u32>,
-    /// Those of one column whose values are words, but for null.
+    /// Those of one column whose values are words, but for null; none while these rise from group to group.
     known_words: FxHashMap<u64, u32>,
+    words_rise: bool,
     /// `types.len()` of each group.
     pub values: Vec<(pg_sys::Datum, bool)>,
     /// `cells_each` of each group.
@@ -132,8 +169,10 @@ impl Groups {
         Groups {
             types,
             cells_each,
+            share: Share::default(),
             known: FxHashMap::default(),
             known_words: FxHashMap::default(),
+            words_rise: true,
             values: Vec::new(),
             cells: Vec::new(),
             count: 0,
@@ -154,9 +193,8 @@ impl Groups {
         let bytes_each = Groups::bytes_of(1.0, types.len(), cells_each) as usize;
         let count = (count as usize).min(MOST_ROOM.min(most_bytes / 4) / bytes_each);
         let mut groups = Groups::new(types, cells_each);
-        match groups.has_words() {
-            true => groups.known_words.reserve(count),
-            false => groups.known.reserve(count),
+        if !groups.has_words() {
+            groups.known.reserve(count);
         }
         groups.values.reserve(count * groups.types.len());
         groups.cells.reserve(count * cells_each);
@@ -193,7 +231,37 @@ impl Groups {
     }
 
     pub fn clear(&mut self) {
+        let share = self.share;
         *self = Groups::new(core::mem::take(&mut self.types), self.cells_each);
+        self.share = share;
+    }
+
+    pub fn share(&self) -> Share {
+        self.share
+    }
+
+    /// Has no others than those of a share from now on.
+    pub fn keep_to(&mut self, share: Share) {
+        self.share = share;
+    }
+
+    /// May the group with these columns be had?
+    ///
+    /// # Safety
+    /// As `find`.
+    #[inline]
+    pub unsafe fn takes(&mut self, values: &[(pg_sys::Datum, bool)]) -> bool {
+        if self.share.bits == 0 {
+            return true;
+        }
+        self.key.clear();
+        for (typ, &(value, isnull)) in self.types.iter().zip(values) {
+            // SAFETY: by contract.
+            unsafe { typ.put(&mut self.key, value, isnull) };
+        }
+        let mut hasher = FxHasher::default();
+        hasher.write(&self.key);
+        self.share.has(hasher.finish().wrapping_mul(SPREAD))
     }
 
     /// Are groups told apart by one word?
@@ -222,15 +290,20 @@ impl Groups {
             return 0;
         }
         let next = self.count as u32;
-        if let (&[(value, false)], true) = (values, self.has_words()) {
-            let group = *self.known_words.entry(value.value() as u64).or_insert(next);
-            if group == next {
-                self.count += 1;
-                self.values.push((value, false));
-                // SAFETY: by contract.
-                unsafe { self.begin(context, start) };
+        if self.has_words() {
+            if let &[(value, false)] = values {
+                let group = self.find_word(value.value() as u64);
+                if group == next {
+                    self.count += 1;
+                    self.values.push((value, false));
+                    // SAFETY: by contract.
+                    unsafe { self.begin(context, start) };
+                }
+                self.last_group = Some(group);
+                return group;
             }
-            return group;
+            self.look_words_up();
+            self.last_group = None;
         }
         self.key.clear();
         for (typ, &(value, isnull)) in self.types.iter().zip(values) {
@@ -266,6 +339,39 @@ impl Groups {
         group
     }
 
+    /// The group of a word, which is the next one if it is new. What comes behind the last one that was asked for is asked for next, as a rule.
+    fn find_word(&mut self, word: u64) -> u32 {
+        let next = self.count as u32;
+        let word_of = |value: &(pg_sys::Datum, bool)| value.0.value() as i64;
+        let behind = self.last_group.map_or(0, |group| group as usize + 1);
+        if let Some(&(known, false)) = self.values.get(behind) {
+            if known.value() as u64 == word {
+                return behind as u32;
+            }
+        }
+        if self.words_rise {
+            let last = self.values.last().map(word_of);
+            if last.is_none_or(|last| last < word as i64) {
+                return next;
+            }
+            match self.values.binary_search_by_key(&(word as i64), word_of) {
+                Ok(known) => return known as u32,
+                Err(_) => self.look_words_up(),
+            }
+        }
+        *self.known_words.entry(word).or_insert(next)
+    }
+
+    /// Words do not rise any more: they are looked up from now on.
+    fn look_words_up(&mut self) {
+        if core::mem::take(&mut self.words_rise) {
+            self.known_words.reserve(2 * self.count);
+            let words = self.values.iter().zip(0..);
+            let words = words.map(|(&(value, _), group)| (value.value() as u64, group));
+            self.known_words.extend(words);
+        }
+    }
+
     /// Makes the states of a group.
     unsafe fn begin(&mut self, context: pg_sys::MemoryContext, start: impl FnOnce(&mut Vec<Cell>)) {
         // SAFETY: the caller's contract.
@@ -279,5 +385,26 @@ impl Groups {
     /// Where a group's states begin in `cells`.
     pub fn first_cell(&self, group: u32) -> usize {
         group as usize * self.cells_each
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_hash_is_in_one_part_of_the_share_that_has_it() {
+        let mut share = Share::default();
+        let hash = 0xa5a5_0123_4567_89ab;
+        for count in [1.0, 3.0, 50.0, 1e9, f64::INFINITY, 100.0, 100.0] {
+            let parts = share.parts(count);
+            let mut own = parts.iter().filter(|part| part.has(hash));
+            share = *own.next().expect("a part that has it");
+            assert_eq!(own.next(), None);
+            let outside = Share::default().parts(2.0);
+            let outside = outside.iter().filter(|part| part.has(!hash));
+            assert!(outside.count() == 1 && !share.has(!hash));
+        }
+        assert!(share.parts(2.0).is_empty());
     }
 }

@@ -66,6 +66,17 @@ impl Line {
         self.first + self.step * row as i64
     }
 
+    /// The first of some rows whose value is not below another one; their end if there is none. Steps must not fall.
+    pub fn first_from(&self, rows: Range<usize>, bound: i64) -> usize {
+        let gap = bound.checked_sub(self.first);
+        let row = match gap.filter(|_| self.step > 0) {
+            Some(gap) if gap > 0 => (gap as u64).div_ceil(self.step as u64) as usize,
+            Some(_) => 0,
+            None => return self.partition(rows, |value| value >= bound),
+        };
+        row.clamp(rows.start, rows.end)
+    }
+
     /// The first of some rows from which on `is_behind` holds, which has to rise with the values; their end if it holds for none.
     pub fn partition(&self, rows: Range<usize>, is_behind: impl Fn(i64) -> bool) -> usize {
         let (mut low, mut high) = (rows.start, rows.end);

@@ -34,7 +34,7 @@ pub mod transition;
 mod zoned;
 
 pub use clauses::is_decided;
-pub use compile::is_folded;
+pub use compile::{is_finished, is_folded};
 pub use conditions::joinable;
 pub use fold::int_of;
 pub use groups::Groups;

@@ -1,5 +1,6 @@
 //! What the executor calls. All input is read at the first call; groups that do not fit into memory go up early, and again when
-//! they come again: core's final step brings them together.
+//! they come again: core's final step brings them together. Where there is no such step above, the input is read again for those groups that
+//! there was no room for.
 
 use super::chunk::Work;
 use super::clauses::Clause;
@@ -7,6 +8,7 @@ use super::compile::{Compiled, Parts};
 use super::emit::Emitter;
 use super::evaluate::Evaluation;
 use super::fold::int_of;
+use super::groups::Share;
 use super::joined::Joined;
 use super::selection::{Lanes, Selection};
 use super::slices::{self, Slices};
@@ -26,6 +28,11 @@ use std::ffi::CStr;
 
 pub const NAME: &CStr = c"VarveAggregate";
 
+/// As many groups are kept, whatever memory they take.
+const LEAST_DIVIDED: usize = 64;
+/// So many times more parts are made than would have room if groups came evenly.
+const MORE_PARTS: f64 = 1.5;
+
 #[repr(C)]
 struct AggregateState {
     base: pg_sys::CustomScanState,
@@ -43,6 +50,8 @@ struct Own {
     joined: Option<Joined>,
     slices: Option<Slices>,
     sorter: Option<Sorter>,
+    /// Where memory has no room for all groups that are finished here: those that are read another time.
+    shares: Vec<Share>,
     /// Groups in the order in which they go up; empty: in the order in which they were met.
     order: Vec<u32>,
     team: Team,
@@ -127,6 +136,7 @@ unsafe extern "C-unwind" fn begin(
             joined,
             slices: parts.slices.map(Slices::new),
             sorter: Sorter::new(&parts.order),
+            shares: Vec::new(),
             order: Vec::new(),
             team: Team::alone(),
             phase: Phase::Start,
@@ -171,6 +181,8 @@ unsafe extern "C-unwind" fn rescan(node: *mut pg_sys::CustomScanState) {
         let own = own_of(node);
         own.stop();
         own.forget_groups();
+        own.shares.clear();
+        own.work.groups.keep_to(Share::default());
         if let Some(sorter) = &mut own.sorter {
             sorter.end();
         }
@@ -199,7 +211,7 @@ unsafe extern "C-unwind" fn exec(
                 }
                 Phase::Emit(_, true) => {
                     own.forget_groups();
-                    let more = own.source.is_some() || own.next_pass(node);
+                    let more = own.next_share(node) || own.source.is_some() || own.next_pass(node);
                     own.phase = if more { Phase::Read } else { Phase::Done };
                 }
                 Phase::Emit(_, false) => own.phase = Phase::Done,
@@ -225,9 +237,9 @@ impl Own {
     unsafe fn start(&mut self, node: *mut pg_sys::CustomScanState) {
         // SAFETY: the caller's contract.
         unsafe {
+            self.phase = Phase::Emit(0, false);
             if !self.work.selection.bind() {
-                self.phase = Phase::Done;
-                return;
+                return self.work.add_only_group();
             }
             self.work.compiled.look_at_clock();
             if let Some(joined) = &mut self.joined {
@@ -246,8 +258,10 @@ impl Own {
                     false => slices.begin_whole(),
                 }
             }
-            let more = self.next_pass(node);
-            self.phase = if more { Phase::Read } else { Phase::Done };
+            match self.next_pass(node) {
+                true => self.phase = Phase::Read,
+                false => self.work.add_only_group(),
+            }
         }
     }
 
@@ -304,6 +318,12 @@ impl Own {
                     count = now;
                     // A slice goes up in order, so all of it is kept.
                     if self.memory() > limit && self.slices.is_none() {
+                        if self.work.compiled.is_whole {
+                            if now > LEAST_DIVIDED && self.divide(node) {
+                                count = 0;
+                            }
+                            continue;
+                        }
                         let Some(sorter) = &mut self.sorter else {
                             self.phase = Phase::Emit(0, true);
                             return;
@@ -317,24 +337,70 @@ impl Own {
         }
     }
 
-    /// All groups are there, or those of a slice.
+    /// Forgets all groups, and reads a part of them; the others are read another time. False where they cannot be divided.
+    unsafe fn divide(&mut self, node: *mut pg_sys::CustomScanState) -> bool {
+        let progress = self.source.as_ref().and_then(Source::progress);
+        let count = MORE_PARTS / progress.unwrap_or(0.5);
+        let mut parts = self.work.groups.share().parts(count);
+        let Some(now) = parts.pop() else {
+            return false;
+        };
+        self.shares.append(&mut parts);
+        // SAFETY: the caller's contract.
+        unsafe {
+            self.stop();
+            self.forget_groups();
+            self.read_share(node, now);
+        }
+        true
+    }
+
+    /// Begins to read the groups that are left for another time, or some of them; false where there are none.
+    unsafe fn next_share(&mut self, node: *mut pg_sys::CustomScanState) -> bool {
+        let Some(share) = self.shares.pop() else {
+            return false;
+        };
+        // SAFETY: the caller's contract.
+        unsafe { self.read_share(node, share) };
+        true
+    }
+
+    unsafe fn read_share(&mut self, node: *mut pg_sys::CustomScanState, share: Share) {
+        self.work.groups.keep_to(share);
+        if let Some(joined) = &mut self.joined {
+            joined.begin_again();
+        }
+        // SAFETY: the caller's contract.
+        unsafe { self.next_pass(node) };
+    }
+
+    /// All groups are there, or those of a slice or share.
     unsafe fn put_in_order(&mut self, node: *mut pg_sys::CustomScanState) {
-        self.phase = Phase::Emit(0, self.slices.is_some());
+        // SAFETY: the caller's contract.
+        unsafe { self.work.add_only_group() };
+        self.phase = Phase::Emit(0, self.slices.is_some() || !self.shares.is_empty());
         self.put_slice_in_order();
         let Some(sorter) = &mut self.sorter else {
             return;
         };
-        if !sorter.has_spilled() {
+        if self.shares.is_empty() && !sorter.has_spilled() {
             self.order = sorter.order(&self.work.groups);
             return;
         }
         // SAFETY: the caller's contract.
         unsafe {
             sorter.spill(node, &mut self.emitter, &self.work);
-            sorter.finish();
             self.forget_groups();
+            if self.next_share(node) {
+                self.phase = Phase::Read;
+                return;
+            }
         }
         self.phase = Phase::Sorted;
+        if let Some(sorter) = &mut self.sorter {
+            // SAFETY: the caller's contract.
+            unsafe { sorter.finish() };
+        }
     }
 
     /// The groups of a slice go up by their only column.

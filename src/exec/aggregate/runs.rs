@@ -212,7 +212,7 @@ unsafe fn measure(
         }
         let end = match (lane.line(window.rows), lane.is_constant()) {
             (_, true) => rows.end,
-            (Some(line), _) => line.partition(start..rows.end, |time| time >= next),
+            (Some(line), _) => line.first_from(start..rows.end, next),
             (None, _) => match lane.slice(window.rows) {
                 Slice::Ints(times) => {
                     start + times[start..rows.end].partition_point(|&time| time < next)

@@ -20,6 +20,8 @@ use varve_columns::tuple::header::FLAG_TOMBSTONE;
 /// A running scan.
 pub struct Source {
     way: Way,
+    /// Of its own, from the beginning.
+    places: usize,
     table: Table<'static>,
     snapshot: Snapshot<'static>,
     slot: *mut pg_sys::TupleTableSlot,
@@ -105,8 +107,16 @@ impl Source {
                 }
             });
             pg_sys::MemoryContextReset(scratch);
+            let places = match &way {
+                Way::Places {
+                    places: Places::Own { headers, rows },
+                    ..
+                } => headers.len() + rows.len(),
+                _ => 0,
+            };
             Source {
                 way,
+                places,
                 table: Table::from_ptr(table),
                 snapshot: Snapshot::from_ptr(snapshot),
                 slot,
@@ -200,6 +210,20 @@ impl Source {
                     fetch: begin_fetch(table),
                 },
             }
+        }
+    }
+
+    /// The share of its own places that it has looked at, where it knows.
+    pub fn progress(&self) -> Option<f64> {
+        match &self.way {
+            Way::Places {
+                places: Places::Own { headers, rows },
+                ..
+            } => {
+                let left = headers.len() + rows.len();
+                Some((self.places - left.min(self.places)) as f64 / self.places.max(1) as f64)
+            }
+            _ => None,
         }
     }
 

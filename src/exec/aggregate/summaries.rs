@@ -15,7 +15,8 @@ use varve_columns::column::Kind;
 use varve_columns::summary::Summary;
 
 impl Work {
-    /// Takes in a chunk whose rows are all wanted but for some that are gone, as far as its header answers; true where nothing is left to do.
+    /// Takes in a chunk whose rows are all wanted but for some that are gone, as far as its header answers; true where nothing is left to do,
+    /// nor where its group is read another time.
     ///
     /// # Safety
     /// As `chunk`.
@@ -36,7 +37,9 @@ impl Work {
                     None => return false,
                 }
             }
-            let group = self.group(&values);
+            let Some(group) = self.group(&values) else {
+                return true;
+            };
             self.whole = Some(group);
             let first = self.groups.first_cell(group);
             let mut all = true;

@@ -90,21 +90,23 @@ impl Order {
     }
 }
 
-/// The order that core's final step wants of groups, if the node can put them up so, in memory as far as is known.
+/// Is there memory for about so many groups twice over, as far as is known?
 ///
 /// # Safety
-/// Called by the planner's hook; there will be about `groups`.
-pub unsafe fn keys_of(
-    root: *mut pg_sys::PlannerInfo,
-    target: &Target,
-    groups: f64,
-) -> Option<Vec<SortKey>> {
+/// Called by the planner's hook.
+pub unsafe fn fits(target: &Target, groups: f64) -> bool {
+    let bytes = Groups::bytes_of(groups, target.groups.len(), target.aggregates.len());
+    // SAFETY: looks at settings.
+    2.0 * bytes <= unsafe { pg_sys::get_hash_memory_limit() } as f64
+}
+
+/// The order that core's final step wants of groups, if the node can put them up so, where memory has room for them.
+///
+/// # Safety
+/// Called by the planner's hook.
+pub unsafe fn keys_of(root: *mut pg_sys::PlannerInfo, target: &Target) -> Option<Vec<SortKey>> {
     // SAFETY: by contract.
     unsafe {
-        let bytes = Groups::bytes_of(groups, target.groups.len(), target.aggregates.len());
-        if 2.0 * bytes > pg_sys::get_hash_memory_limit() as f64 {
-            return None;
-        }
         let keys = items::<pg_sys::PathKey>((*root).group_pathkeys);
         keys.map(|key| key_of(key, target)).collect()
     }

@@ -1,4 +1,4 @@
-//! The node's path, and core's final grouping above it. The plan carries what the executor needs in the
+//! The node's path, and core's final grouping above it, where the node does not finish groups itself. The plan carries what the executor needs in the
 //! node's own row: the columns that go up, then the conditions. So references to the table in them are adjusted as in any
 //! other plan; parameters are listed apart, where the planner looks for them.
 
@@ -55,15 +55,21 @@ pub unsafe fn offer(
             let make = || node_path(partial, &source, &target, &conditions, groups, costs);
             let path = make();
             let can_sort = (*extra).flags & pg_sys::GROUPING_CAN_USE_SORT as i32 != 0;
-            let keys = can_sort.then(|| ordered::keys_of(root, &target, groups));
-            // Nothing is faster above it than what needs no table of groups.
-            match keys.flatten().filter(|keys| !keys.is_empty()) {
-                Some(keys) => {
-                    ordered::sort(root, path, &keys);
-                    let strategy = pg_sys::AggStrategy::AGG_SORTED;
-                    final_path(root, path.cast(), grouped, extra, groups, strategy);
-                }
-                None => add_final_paths(root, path.cast(), grouped, extra, groups),
+            let fits = ordered::fits(&target, groups);
+            let keys = (can_sort && fits).then(|| ordered::keys_of(root, &target));
+            let keys = keys.flatten().filter(|keys| !keys.is_empty());
+            if let Some(keys) = &keys {
+                ordered::sort(root, path, keys);
+            }
+            if fits && having.is_null() && target.can_be_finished() {
+                finish(path, &target, grouped);
+                pg_sys::add_path(grouped, path.cast());
+            } else if keys.is_some() {
+                // Nothing is faster above it than what needs no table of groups.
+                let strategy = pg_sys::AggStrategy::AGG_SORTED;
+                final_path(root, path.cast(), grouped, extra, groups, strategy);
+            } else {
+                add_final_paths(root, path.cast(), grouped, extra, groups);
             }
             if let Some(order) = ordered::order_of(root, &source, &target, groups) {
                 let path = make();
@@ -191,10 +197,27 @@ pub unsafe fn node_path(
         }
         let conditions = list(conditions.iter().copied());
         let none = core::ptr::null_mut();
-        (*path).custom_private =
-            list([integer_list(numbers), conditions, list([value]), none, none]);
+        let numbers = integer_list(numbers);
+        let value = list([value]);
+        (*path).custom_private = list([numbers, conditions, value, none, none, none]);
         (*path).methods = &raw const PATH_METHODS.0;
         path
+    }
+}
+
+/// Makes the node's path one that gives the query what it wants of each group.
+unsafe fn finish(path: *mut pg_sys::CustomPath, target: &Target, grouped: *mut pg_sys::RelOptInfo) {
+    // SAFETY: the caller's contract; the path is nobody else's.
+    unsafe {
+        let mut private: Vec<*mut pg_sys::List> = items((*path).custom_private).collect();
+        let aggregates = target.whole.iter().map(|aggregate| aggregate.cast());
+        private[5] = list(target.groups.iter().copied().chain(aggregates));
+        (*path).custom_private = list(private);
+        let output = (*grouped).reltarget;
+        let path = &raw mut (*path).path;
+        (*path).pathtarget = output;
+        (*path).startup_cost += (*output).cost.startup;
+        (*path).total_cost += (*output).cost.startup + (*path).rows * (*output).cost.per_tuple;
     }
 }
 
@@ -317,9 +340,13 @@ unsafe extern "C-unwind" fn plan(
             numbers.push(place_of(items(private[2]).next(), child));
         }
         let conditions: Vec<*mut Node> = items(private[1]).collect();
-        let columns: Vec<*mut Node> = items::<pg_sys::TargetEntry>(tlist)
-            .map(|entry| (*entry).expr.cast())
-            .collect();
+        let mut columns: Vec<*mut Node> = items(private[5]).collect();
+        let is_whole = !columns.is_empty();
+        if !is_whole {
+            columns = items::<pg_sys::TargetEntry>(tlist)
+                .map(|entry| (*entry).expr.cast())
+                .collect();
+        }
         let everything: Vec<*mut Node> = columns.into_iter().chain(conditions).collect();
         let scan = make::<pg_sys::CustomScan>(NodeTag::T_CustomScan);
         (*scan).scan.plan.targetlist = tlist;
@@ -327,6 +354,8 @@ unsafe extern "C-unwind" fn plan(
         (*scan).flags = (*path).flags;
         (*scan).custom_exprs = list(parameters_of(&everything));
         (*scan).custom_plans = plans;
+        // Groups, aggregates, and what there is of a join.
+        numbers.insert(3, i32::from(is_whole));
         let numbers = integer_list(numbers[1..].iter().copied());
         (*scan).custom_private = list([numbers, private[3], private[4]]);
         (*scan).custom_scan_tlist = list(everything.iter().enumerate().map(|(at, expression)| {

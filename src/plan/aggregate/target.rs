@@ -1,7 +1,10 @@
 //! What the node emits: the group columns, then a partial state of each aggregate that the query's expressions need.
 
 use super::checks::{is_plain, is_plain_aggregate};
+use crate::exec::aggregate::{class_of, is_finished, Class};
+use crate::functions::gapfill_calls::marker_of;
 use crate::pg::node::{cast, items};
+use crate::pg::types;
 use pgrx::pg_sys::{self, Node, NodeTag};
 use pgrx::prelude::*;
 
@@ -9,6 +12,8 @@ use pgrx::prelude::*;
 pub struct Target {
     pub groups: Vec<*mut Node>,
     pub aggregates: Vec<*mut pg_sys::Aggref>,
+    /// The same aggregates as the query has them.
+    pub whole: Vec<*mut pg_sys::Aggref>,
     pub target: *mut pg_sys::PathTarget,
 }
 
@@ -58,7 +63,7 @@ impl Target {
                 return None;
             }
             let mut aggregates = Vec::new();
-            for aggregate in needed.aggregates {
+            for &aggregate in &needed.aggregates {
                 let partial = partial_of(aggregate);
                 pg_sys::add_column_to_pathtarget(target, partial.cast(), 0);
                 aggregates.push(partial);
@@ -66,6 +71,7 @@ impl Target {
             Some(Target {
                 groups: needed.groups,
                 aggregates,
+                whole: needed.aggregates,
                 target: pg_sys::set_pathtarget_cost_width(root, target),
             })
         }
@@ -84,8 +90,45 @@ impl Target {
         Target {
             groups: groups.to_vec(),
             aggregates: aggregates.iter().map(|node| node.cast()).collect(),
+            whole: Vec::new(),
             target,
         }
+    }
+}
+
+impl Target {
+    /// Can the node give the query what it wants of each group, without a step of core's above it? It has to know what core would make of the
+    /// states, and when core takes groups for equal.
+    ///
+    /// # Safety
+    /// Called by the planner's hook.
+    pub unsafe fn can_be_finished(&self) -> bool {
+        // SAFETY: by contract.
+        unsafe {
+            self.whole.len() == self.aggregates.len()
+                && self.groups.len() + self.whole.len() > 0
+                && self.groups.iter().all(|&group| is_told_by_bytes(group))
+                && self.whole.iter().all(|&aggregate| is_finished(aggregate))
+        }
+    }
+}
+
+/// Are values of a group column equal where their bytes are? Gaps are filled above core's own steps alone.
+unsafe fn is_told_by_bytes(group: *mut Node) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let call = cast::<pg_sys::FuncExpr>(group, NodeTag::T_FuncExpr);
+        if call.is_some_and(|call| marker_of((*call).funcid).is_some()) {
+            return false;
+        }
+        let typ = pg_sys::exprType(group);
+        if class_of(typ) == Class::Int {
+            return true;
+        }
+        let collation = pg_sys::exprCollation(group);
+        [pg_sys::TEXTOID, pg_sys::VARCHAROID].contains(&types::base(typ))
+            && collation != pg_sys::InvalidOid
+            && types::is_deterministic(collation)
     }
 }
 
