@@ -100,9 +100,9 @@ pub fn divide(order: &Order, rows: &RowSet) -> Vec<Part> {
             });
         }
     };
-    for series in &order.series {
+    for series in order.all_series() {
         let mut rest = series.clone();
-        let own = series.len() >= OWN_CHUNK_ROWS.min(limit) || order.series.len() == 1;
+        let own = series.len() >= OWN_CHUNK_ROWS.min(limit) || order.series() == 1;
         if own {
             close(&mut parts, &mut shared);
             while !rest.is_empty() {

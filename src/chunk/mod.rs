@@ -21,6 +21,7 @@ pub mod raw;
 pub mod read;
 pub mod reader;
 pub mod row_set;
+mod series_numbers;
 pub mod series_runs;
 mod session_cache;
 pub mod slot;

@@ -1,18 +1,15 @@
 //! Rows in memory on their way into chunks: collected by column, then put into the order of a layout.
 
+use super::series_numbers::SeriesNumbers;
 use crate::catalog::layout::Layout;
 use crate::chunk::datum;
 use crate::pg::descriptor::Descriptor;
 use crate::pg::error;
 use crate::pg::slot::Slot;
 use crate::pg::Datum;
-use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::ops::Range;
 use varve_columns::column::{Column, Kind, Values};
-
-/// Cancel is answered at least once in so many rows of a loop.
-const INTERRUPT_ROWS: usize = 16_384;
 
 /// Rows by column. `bytes` is what the values take, near enough for a memory bound.
 pub struct RowSet {
@@ -26,8 +23,26 @@ pub struct RowSet {
 pub struct Order {
     /// Row numbers, sorted by (key, time); equal ones keep their order.
     pub rows: Vec<u32>,
-    /// Where in `rows` each series is.
-    pub series: Vec<Range<usize>>,
+    /// Where in `rows` each series ends; the next one begins there.
+    ends: Vec<u32>,
+}
+
+impl Order {
+    /// How many series there are.
+    pub fn series(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Where in `rows` a series is, by its number.
+    pub fn of_series(&self, number: usize) -> Range<usize> {
+        let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        start as usize..self.ends[number] as usize
+    }
+
+    /// Where in `rows` the series are, in their order.
+    pub fn all_series(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        (0..self.series()).map(|number| self.of_series(number))
+    }
 }
 
 impl RowSet {
@@ -92,21 +107,26 @@ impl RowSet {
 
     /// Puts the rows in the order of `layout`.
     pub fn order(&self, layout: &Layout) -> Order {
-        let ids = self.series_ids(layout);
-        let mut starts = vec![0usize; ids.count + 1];
-        for &id in &ids.of_row {
-            starts[id as usize + 1] += 1;
+        let column = |&number: &u16| &self.columns[usize::from(number) - 1];
+        let keys: Vec<&Column> = layout.keys.iter().map(column).collect();
+        let numbers = SeriesNumbers::new(self.rows, &keys);
+        let mut ends = vec![0u32; numbers.count];
+        for &number in &numbers.of_row {
+            ends[number as usize] += 1;
         }
-        for at in 0..ids.count {
-            starts[at + 1] += starts[at];
+        let mut start = 0;
+        for end in &mut ends {
+            // Where the next row of the series goes, and in the end where the series ends.
+            start += core::mem::replace(end, start);
         }
-        let mut fill = starts.clone();
         let mut rows = vec![0u32; self.rows];
-        for (row, &id) in ids.of_row.iter().enumerate() {
-            rows[fill[id as usize]] = row as u32;
-            fill[id as usize] += 1;
+        for (row, &number) in numbers.of_row.iter().enumerate() {
+            let next = &mut ends[number as usize];
+            rows[*next as usize] = row as u32;
+            *next += 1;
         }
-        let series: Vec<_> = starts.windows(2).map(|pair| pair[0]..pair[1]).collect();
+        drop(numbers);
+        let mut order = Order { rows, ends };
         if let Some(time) = layout.time {
             let column = &self.columns[usize::from(time) - 1];
             let rarely = error::RareCheck::default();
@@ -114,67 +134,16 @@ impl RowSet {
                 rarely.check_interrupts();
                 integer_at(column, row as usize)
             };
-            for range in &series {
+            for number in 0..order.series() {
                 error::check_interrupts();
-                let part = &mut rows[range.clone()];
+                let range = order.of_series(number);
+                let part = &mut order.rows[range];
                 if !part.is_sorted_by_key(|&row| time_of(row)) {
                     part.sort_by_key(|&row| time_of(row));
                 }
             }
         }
-        Order { rows, series }
-    }
-
-    /// Numbers the series in the order of their keys.
-    fn series_ids(&self, layout: &Layout) -> SeriesIds {
-        // One row is one series: its key, which may be large, is not copied.
-        if layout.keys.is_empty() || self.rows <= 1 {
-            return SeriesIds {
-                of_row: vec![0; self.rows],
-                count: usize::from(self.rows > 0),
-            };
-        }
-        let keys: Vec<&Column> = layout
-            .keys
-            .iter()
-            .map(|&key| &self.columns[usize::from(key) - 1])
-            .collect();
-        let mut known: FxHashMap<Vec<u8>, u32> = FxHashMap::default();
-        let mut of_row = Vec::with_capacity(self.rows);
-        let mut bytes = Vec::new();
-        for row in 0..self.rows {
-            if row % INTERRUPT_ROWS == 0 {
-                error::check_interrupts();
-            }
-            bytes.clear();
-            keys.iter()
-                .for_each(|key| put_ordered(&mut bytes, key, row));
-            let next = known.len() as u32;
-            let id = match known.get(&bytes) {
-                Some(&id) => id,
-                // One copy of a large one is enough.
-                None if bytes.len() >= LARGE_BYTES => {
-                    *known.entry(core::mem::take(&mut bytes)).or_insert(next)
-                }
-                None => *known.entry(bytes.clone()).or_insert(next),
-            };
-            of_row.push(id);
-        }
-        let mut sorted: Vec<_> = known.into_iter().collect();
-        let rarely = error::RareCheck::default();
-        sorted.sort_unstable_by(|a, b| {
-            rarely.check_interrupts();
-            a.cmp(b)
-        });
-        let mut rank = vec![0u32; sorted.len()];
-        for (at, (_, id)) in sorted.iter().enumerate() {
-            rank[*id as usize] = at as u32;
-        }
-        of_row.iter_mut().for_each(|id| *id = rank[*id as usize]);
-        SeriesIds {
-            of_row,
-            count: rank.len(),
-        }
+        order
     }
 
     /// The columns of some rows, in the given order. One row that is all there is, and may be a large one, is not copied.
@@ -189,11 +158,6 @@ impl RowSet {
                 .collect(),
         )
     }
-}
-
-struct SeriesIds {
-    of_row: Vec<u32>,
-    count: usize,
 }
 
 /// Value of an integer-like column as (is null, value): nulls sort last.
@@ -233,9 +197,8 @@ pub fn put_start(out: &mut Vec<u8>, column: &Column, row: usize, most: usize) {
         Values::I64(v) => integer(out, v[row]),
         Values::F32(v) => integer(out, i64::from(v[row].to_bits())),
         Values::F64(v) => integer(out, v[row].to_bits() as i64),
-        Values::Fixed { width, data } => {
-            let width = usize::from(*width);
-            out.extend_from_slice(&data[row * width..(row + 1) * width]);
+        Values::Fixed { .. } => {
+            out.extend_from_slice(bytes_at(column, row).unwrap_or_default());
         }
         Values::Bytes { .. } => {
             let value = bytes_at(column, row).unwrap_or_default();
@@ -259,9 +222,13 @@ pub fn put_start(out: &mut Vec<u8>, column: &Column, row: usize, most: usize) {
 /// Values for which no more room is made than they need.
 const LARGE_BYTES: usize = 1 << 16;
 
-/// The bytes of a value of variable length.
+/// The bytes of a value that is no number.
 pub fn bytes_at(column: &Column, row: usize) -> Option<&[u8]> {
     match &column.values {
+        Values::Fixed { width, data } => {
+            let width = usize::from(*width);
+            Some(&data[row * width..(row + 1) * width])
+        }
         Values::Bytes { ends, data } => {
             let start = if row == 0 { 0 } else { ends[row - 1] as usize };
             Some(&data[start..ends[row] as usize])

@@ -39,9 +39,9 @@ pub fn write_slice(
         shared_keyed: true,
     };
     let mut waiting = 0..0;
-    for (at, series) in order.series.iter().enumerate() {
-        let open = !last && at + 1 == order.series.len();
-        waiting = writer.series(series.clone(), open, is_full);
+    for (at, series) in order.all_series().enumerate() {
+        let open = !last && at + 1 == order.series();
+        waiting = writer.series(series, open, is_full);
     }
     if is_full {
         writer.close();

@@ -11,6 +11,7 @@ use super::cut;
 use super::long_key;
 use super::parts::Part;
 use super::plan::{Merge, GROWTH};
+use super::series_map::SeriesMap;
 use super::source::{Source, Span};
 use super::survey::{self, Seen, Survey};
 use super::windows::{Windows, ALL_TIMES};
@@ -30,8 +31,7 @@ use crate::pg::{CommandId, TM_Result};
 use crate::table::locks;
 use crate::table::next_version;
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::collections::BTreeMap;
-use std::ops::Bound::Included;
+use smallvec::SmallVec;
 
 /// Late rows pull in keyed chunks of up to so many times their number.
 const PULL: u64 = 16;
@@ -53,8 +53,8 @@ pub struct Broken {
 /// The rows of one series in a round.
 pub struct Series {
     pub span: Span,
-    /// Those of each window, of a short one.
-    pub windows: Vec<Run>,
+    /// Those of each window, of a short one: of one window as a rule.
+    pub windows: SmallVec<[Run; 1]>,
     /// Gets chunks of its own.
     pub own: bool,
     /// Its chunks may be entered under its key.
@@ -79,7 +79,7 @@ pub struct Round<'a> {
     /// The survey's numbers of the sources. An input that somebody is at is not among them: it stays
     /// where it is, and what is written must not overlap it.
     claimed: FxHashSet<usize>,
-    pub series: FxHashMap<Vec<u8>, Series>,
+    pub series: SeriesMap,
     pub merge: &'a Merge,
     pub windows: &'a Windows,
     /// Length of the windows that rows of short series are divided by.
@@ -112,7 +112,7 @@ pub fn round(
             snapshot,
             sources: Vec::new(),
             claimed: FxHashSet::default(),
-            series: FxHashMap::default(),
+            series: SeriesMap::default(),
             merge,
             windows,
             length: ALL_TIMES,
@@ -199,16 +199,16 @@ impl Round<'_> {
 
     /// Decides which series are entered under their keys, and claims what has to be merged for that.
     fn decide(&mut self) -> Result<(), Broken> {
-        let shared = self.shared_spans();
+        let sorted = self.series.sorted();
+        let shared = self.shared_spans(&sorted);
         let mut all = core::mem::take(&mut self.series);
-        let mut work: Vec<_> = all.iter_mut().collect();
-        work.sort_by(|a, b| a.0.cmp(b.0));
-        for (key, series) in work {
+        for number in sorted {
             error::check_interrupts();
+            let (key, series) = all.series_mut(number);
             let own: Vec<usize> = self
                 .survey
                 .keyed
-                .get(key.as_slice())
+                .get(key)
                 .into_iter()
                 .flatten()
                 .copied()
@@ -274,22 +274,30 @@ impl Round<'_> {
         pulled.fold(new, |all, &at| all.union(self.span(at)))
     }
 
-    /// What keyed chunks of several series, which are not in the round, hold of its series.
-    fn shared_spans(&self) -> FxHashMap<Vec<u8>, Vec<Span>> {
+    /// What keyed chunks of several series, which are not in the round, hold of its series. `sorted`: their numbers by key.
+    fn shared_spans(&self, sorted: &[u32]) -> FxHashMap<Vec<u8>, Vec<Span>> {
         let mut out: FxHashMap<Vec<u8>, Vec<Span>> = FxHashMap::default();
-        let reach = self.series.iter().map(|(key, series)| match series.own {
-            true => (key.as_slice(), self.reach(key, series.span)),
+        let of_long = sorted.iter().filter(|&&at| self.series.series(at).own);
+        let of_long: FxHashMap<u32, Span> = of_long
+            .map(|&at| {
+                let span = self.series.series(at).span;
+                (at, self.reach(self.series.key(at), span))
+            })
+            .collect();
+        let reach = |at: u32| match of_long.get(&at) {
+            Some(&reach) => reach,
             // Nothing is pulled into the round for a short one.
-            false => (key.as_slice(), series.span),
-        });
-        let reach: BTreeMap<&[u8], Span> = reach.collect();
-        let Some(all) = reach.values().copied().reduce(Span::union) else {
+            None => self.series.series(at).span,
+        };
+        let Some(all) = sorted.iter().map(|&at| reach(at)).reduce(Span::union) else {
             return out;
         };
         let may_share = |seen: &Seen, span: &Span| {
-            let keys = (&*seen.first_key, &*seen.last_key);
-            let mut reach = reach.range::<[u8], _>((Included(keys.0), Included(keys.1)));
-            span.overlaps(&all) && reach.any(|(_, reach)| span.overlaps(reach))
+            let from = sorted.partition_point(|&at| self.series.key(at) < &*seen.first_key);
+            let mut inside = sorted[from..]
+                .iter()
+                .take_while(|&&at| self.series.key(at) <= &*seen.last_key);
+            span.overlaps(&all) && inside.any(|&at| span.overlaps(&reach(at)))
         };
         for (at, seen) in self.survey.chunks.iter().enumerate() {
             let other = seen.keyed && !seen.one_series && !self.claimed.contains(&at);
@@ -301,15 +309,15 @@ impl Round<'_> {
             match source.map(|source| source?.stored_spans(self.layout)) {
                 Some(Ok(spans)) => spans
                     .into_iter()
-                    .filter(|(key, _)| self.series.contains_key(key))
+                    .filter(|(key, _)| self.series.get(key).is_some())
                     .for_each(|(key, span)| out.entry(key).or_default().push(span)),
                 // It has got another header since, or is damaged: any of its series can have any of its
                 // times.
-                Some(Err(_)) | None => self
-                    .series
-                    .keys()
-                    .filter(|key| (&*seen.first_key..=&*seen.last_key).contains(&key.as_slice()))
-                    .for_each(|key| out.entry(key.clone()).or_default().push(self.span(at))),
+                Some(Err(_)) | None => sorted
+                    .iter()
+                    .map(|&number| self.series.key(number))
+                    .filter(|key| (&*seen.first_key..=&*seen.last_key).contains(key))
+                    .for_each(|key| out.entry(key.to_vec()).or_default().push(self.span(at))),
             }
         }
         out

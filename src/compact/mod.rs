@@ -18,6 +18,7 @@ pub mod relocate;
 pub mod rewrite;
 mod round_rows;
 pub mod seal;
+mod series_map;
 pub mod source;
 pub mod stages;
 pub mod survey;

@@ -5,6 +5,7 @@ use super::merge::{Broken, Round, Run, Series};
 use super::plan::GROWTH;
 use super::windows::{Choices, Window, ALL_TIMES, FEW_ROWS};
 use crate::chunk::read::Damage;
+use smallvec::SmallVec;
 use std::collections::{BTreeMap, BTreeSet};
 use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_SORTED};
 
@@ -79,11 +80,12 @@ impl Round<'_> {
             }
         }
         for series in self.series.values_mut() {
-            series.windows = vec![Run {
+            series.windows.clear();
+            series.windows.push(Run {
                 number: 0,
                 span: series.span,
                 late_until: None,
-            }];
+            });
         }
         Ok(())
     }
@@ -100,11 +102,11 @@ impl Round<'_> {
                     None => {
                         let series = Series {
                             span,
-                            windows: Vec::new(),
+                            windows: SmallVec::new(),
                             own: false,
                             keyed: false,
                         };
-                        self.series.insert(key, series);
+                        self.series.insert(&key, series);
                     }
                 }
             }

@@ -8,10 +8,14 @@ use super::full_windows::full_windows;
 use super::round_rows::RoundRows;
 use super::survey::{Seen, Survey};
 use super::windows::{Window, Windows};
+use crate::guc;
 use rustc_hash::FxHashMap;
 
 /// Rows that one round merges at most.
 const ROUND_ROWS: u64 = 8 << 20;
+/// What a value takes in a round, and what is known of a series, about.
+const COLUMN_BYTES: u64 = 16;
+const SERIES_BYTES: u64 = 128;
 /// New rows go with older ones of up to so many times their number.
 pub const GROWTH: u64 = 4;
 
@@ -45,12 +49,30 @@ struct Group {
     rises: bool,
 }
 
-/// What each round merges. `pack_rows`: rounds are filled up with further ranges of keys up to so many rows. `outdated_rows`: what is
-/// left of `OUTDATED_ROWS`. Groups whose times are not apart from those of the others wait for the next plan.
+/// What rounds are filled up to with further ranges of keys.
+#[derive(Clone, Copy)]
+pub struct Pack {
+    rows: u64,
+    /// Of chunks of several series, each of which may be a series of its own.
+    series: u64,
+}
+
+impl Pack {
+    /// As much as `varve.batch_memory` has room for, of rows of so many columns.
+    pub fn of(columns: usize) -> Pack {
+        let bytes = guc::batch_memory_bytes() as u64;
+        Pack {
+            rows: bytes / (COLUMN_BYTES * columns as u64).max(1),
+            series: bytes / SERIES_BYTES,
+        }
+    }
+}
+
+/// What each round merges, filled up to `pack`. `outdated_rows`: what is left of `OUTDATED_ROWS`. Groups whose times are not apart from those of the others wait for the next plan.
 pub fn rounds(
     survey: &Survey,
     windows: &Windows,
-    pack_rows: u64,
+    pack: Pack,
     outdated_rows: &mut u64,
 ) -> Vec<Merge> {
     let groups = choose(survey, windows, outdated_rows);
@@ -65,23 +87,24 @@ pub fn rounds(
         if is_apart {
             let pulls = all.is_empty();
             planned.extend(times);
-            all.extend(rounds_of(&survey.chunks, group, pack_rows, pulls));
+            all.extend(rounds_of(&survey.chunks, group, pack, pulls));
         }
     }
     all
 }
 
 /// Rounds of disjoint ranges of keys for a group.
-fn rounds_of(chunks: &[Seen], group: Group, pack_rows: u64, pulls: bool) -> Vec<Merge> {
+fn rounds_of(chunks: &[Seen], group: Group, pack: Pack, pulls: bool) -> Vec<Merge> {
     let mut chosen = group.chunks;
     chosen.sort_by(|&a, &b| {
         let (a, b) = (&chunks[a], &chunks[b]);
         (&a.first_key, a.min_time, a.tid).cmp(&(&b.first_key, b.min_time, b.tid))
     });
     let mut rounds: Vec<Merge> = Vec::new();
-    let mut room = RoundRows::of(chunks, &chosen, pack_rows);
-    // What a round writes is of one level, so its parts are too: the round that is being filled, and the rows that it still takes.
-    let mut filling: FxHashMap<u8, (usize, u64)> = FxHashMap::default();
+    let mut room = RoundRows::of(chunks, &chosen, pack.rows);
+    // What a round writes is of one level, so its parts are too: the round that is being filled, and the rows that it still takes, in all
+    // and of chunks of several series.
+    let mut filling: FxHashMap<u8, (usize, u64, u64)> = FxHashMap::default();
     let mut parts = key_ranges(chunks, &chosen);
     if room.leaves_holes() && chosen.iter().all(|&at| chunks[at].one_series) {
         // The holes are to be where the file begins.
@@ -90,11 +113,17 @@ fn rounds_of(chunks: &[Seen], group: Group, pack_rows: u64, pulls: bool) -> Vec<
     for part in parts {
         let part = oldest(chunks, part);
         let seen = |at: &usize| &chunks[*at];
-        let rows: u64 = part.iter().map(|at| u64::from(seen(at).live)).sum();
+        let live = |at: &usize| u64::from(seen(at).live);
+        let rows: u64 = part.iter().map(live).sum();
+        let shared: u64 = part
+            .iter()
+            .filter(|at| !seen(at).one_series)
+            .map(live)
+            .sum();
         let level = part.iter().map(|at| seen(at).level).max().unwrap_or(0);
-        let (round, left) = filling.entry(level).or_insert((usize::MAX, 0));
-        if *round == usize::MAX || rows > *left {
-            (*round, *left) = (rounds.len(), room.next_round());
+        let (round, left, left_shared) = filling.entry(level).or_insert((usize::MAX, 0, 0));
+        if *round == usize::MAX || rows > *left || shared > *left_shared {
+            (*round, *left, *left_shared) = (rounds.len(), room.next_round(), pack.series);
             let fills_holes = room.leaves_holes() && !rounds.is_empty();
             rounds.push(Merge {
                 fills_holes,
@@ -105,6 +134,7 @@ fn rounds_of(chunks: &[Seen], group: Group, pack_rows: u64, pulls: bool) -> Vec<
             });
         }
         *left = left.saturating_sub(rows);
+        *left_shared = left_shared.saturating_sub(shared);
         room.takes(chunks, &part);
         rounds[*round].inputs.extend(part);
     }

@@ -3,7 +3,7 @@
 //! it can stop after any of them, by a cancel or a crash, and leaves a table in order.
 
 use super::merge::{self, Done};
-use super::plan::Merge;
+use super::plan::{Merge, Pack};
 use super::progress::{Watch, Work};
 use super::survey::{Before, Seen, Survey};
 use super::windows::Windows;
@@ -14,7 +14,6 @@ use crate::catalog::marker_sweep;
 use crate::chunk::density;
 use crate::chunk::place::LowFirst;
 use crate::chunk::read::Damage;
-use crate::guc;
 use crate::pg::departure;
 use crate::pg::file_end;
 use crate::pg::relation::Table;
@@ -214,11 +213,10 @@ impl Compaction<'_> {
             let (layout, windows, rounds) = unsafe {
                 self.rounds.run(|table, _| {
                     let layout = layout::of(table);
-                    let row_bytes = 16 * table.descriptor().len() as u64;
-                    let pack_rows = guc::batch_memory_bytes() as u64 / row_bytes.max(1);
+                    let pack = Pack::of(table.descriptor().len());
                     let windows = Windows::of(table, &layout);
                     let outdated_rows = &mut self.outdated_rows;
-                    let rounds = plan::rounds(&survey, &windows, pack_rows, outdated_rows);
+                    let rounds = plan::rounds(&survey, &windows, pack, outdated_rows);
                     (layout, windows, rounds)
                 })
             };

@@ -217,7 +217,7 @@ impl<'a> Batch<'a> {
             let series = rows.series.rel().oid();
             key_cache::lend(self.table, series, moment, |cache| {
                 cache.leave_out(&entered.headers);
-                for number in 0..rows.order.series.len() {
+                for number in 0..rows.order.series() {
                     error::check_interrupts();
                     let Some((key, of_series)) = rows.series(number) else {
                         continue;

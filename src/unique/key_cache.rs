@@ -40,6 +40,8 @@ const WEIGHED_EVERY: usize = 64;
 const SERIES_WEIGHED_EVERY: usize = 1024;
 /// What a series takes, about: its name, where it was looked for, and one part.
 const SERIES_BYTES: usize = 256;
+/// What is known of series may take one of so many parts of `varve.batch_memory`.
+const SERIES_PART: usize = 4;
 /// What the name of a first key takes, about.
 const FIRST_KEY_BYTES: usize = 64;
 
@@ -699,7 +701,9 @@ impl KeyCache {
             .iter()
             .map(|known| known.reader.kept_bytes())
             .sum();
-        let is_too_much = of_series + decoded > guc::batch_memory_bytes();
+        let most = guc::batch_memory_bytes();
+        // The rows of a batch are in memory, too: that there are as many series as rows should not double what they take.
+        let is_too_much = of_series > most / SERIES_PART || of_series + decoded > most;
         if is_too_much {
             let except = core::mem::take(&mut self.except);
             *self = KeyCache::new(self.epoch);

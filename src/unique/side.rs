@@ -11,9 +11,11 @@ use crate::pg::nbtree;
 use crate::pg::relation::{OpenIndex, Table};
 use crate::pg::Datum;
 use crate::series_index::entries::IndexDesc;
-use rustc_hash::FxHashMap;
+use hashbrown::HashTable;
+use rustc_hash::FxBuildHasher;
 use std::cell::OnceCell;
 use std::cmp::Ordering;
+use std::hash::BuildHasher as _;
 use std::rc::Rc;
 
 pub struct Side<'a> {
@@ -30,8 +32,8 @@ pub struct Side<'a> {
     /// Columns of the index's entries beyond its key.
     included: Vec<Datums>,
     pub order: Rc<Order>,
-    /// Numbers of series by their keys.
-    by_key: OnceCell<FxHashMap<Bytes, usize>>,
+    /// Numbers of series by their keys: hashes of `bytes_of` them.
+    by_key: OnceCell<HashTable<u32>>,
 }
 
 impl<'a> Side<'a> {
@@ -120,7 +122,7 @@ impl<'a> Side<'a> {
 
     /// The rows of a series, by number: those that have a time, in its order. None where the series has a null in its key.
     pub fn series(&self, number: usize) -> Option<(Vec<Datum>, &[u32])> {
-        let rows = &self.order.rows[self.order.series[number].clone()];
+        let rows = &self.order.rows[self.order.of_series(number)];
         let (time, keys) = self.places.split_last()?;
         let first = *rows.first()?;
         let value = |&place: &usize| {
@@ -142,7 +144,7 @@ impl<'a> Side<'a> {
     pub fn twin(&self, desc: &IndexDesc) -> Option<u32> {
         let rarely = error::RareCheck::default();
         let mut first: Option<u32> = None;
-        for number in 0..self.order.series.len() {
+        for number in 0..self.order.series() {
             let Some((_, rows)) = self.series(number) else {
                 continue;
             };
@@ -178,8 +180,9 @@ impl<'a> Side<'a> {
         let (time, series) = series.split_last()?;
         // SAFETY: values are of the table's columns.
         let bytes = unsafe { bytes_of(self.table, &desc.columns, series) };
-        let number = *self.by_key(desc).get(&bytes)?;
-        let (_, rows) = self.series(number)?;
+        let is_same = |&number: &u32| self.series_bytes(desc, number).as_ref() == Some(&bytes);
+        let number = *self.by_key(desc).find(hash(&bytes), is_same)?;
+        let (_, rows) = self.series(number as usize)?;
         let at = desc.time_of(*time, false);
         let time_of = |row: u32| desc.time_of(self.time(row), false);
         let from = rows.partition_point(|&row| time_of(row) < at);
@@ -190,16 +193,28 @@ impl<'a> Side<'a> {
             .find(|&row| self.is_whole(row) && self.compare(key, row) == Ordering::Equal)
     }
 
-    fn by_key(&self, desc: &IndexDesc) -> &FxHashMap<Bytes, usize> {
+    fn by_key(&self, desc: &IndexDesc) -> &HashTable<u32> {
         self.by_key.get_or_init(|| {
-            let entry = |number: usize| {
-                let (key, _) = self.series(number)?;
-                // SAFETY: values are of the table's columns.
-                let bytes = unsafe { bytes_of(self.table, &desc.columns, &key) };
-                Some((bytes, number))
+            let of_series = |&number: &u32| {
+                let bytes = self.series_bytes(desc, number);
+                hash(&bytes.expect("BUG: a series without a key was entered"))
             };
-            (0..self.order.series.len()).filter_map(entry).collect()
+            let mut table = HashTable::with_capacity(self.order.series());
+            for number in 0..self.order.series() as u32 {
+                error::check_interrupts();
+                if let Some(bytes) = self.series_bytes(desc, number) {
+                    table.insert_unique(hash(&bytes), number, of_series);
+                }
+            }
+            table
         })
+    }
+
+    /// What tells the key of a series from others, by its number. None where it has a null.
+    fn series_bytes(&self, desc: &IndexDesc, number: u32) -> Option<Bytes> {
+        let (key, _) = self.series(number as usize)?;
+        // SAFETY: values are of the table's columns.
+        Some(unsafe { bytes_of(self.table, &desc.columns, &key) })
     }
 
     /// The order of a key and a row's, neither with a null.
@@ -216,4 +231,8 @@ impl<'a> Side<'a> {
         }
         Ordering::Equal
     }
+}
+
+fn hash(bytes: &Bytes) -> u64 {
+    FxBuildHasher.hash_one(bytes)
 }

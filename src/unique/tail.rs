@@ -37,14 +37,14 @@ pub unsafe fn visit(
         if blocks < 2 {
             return;
         }
-        let by_series = blocks as usize > side.order.series.len() && starts_with_series(side, desc);
+        let by_series = blocks as usize > side.order.series() && starts_with_series(side, desc);
         if !by_series {
             let Some(span) = whole_span(side, desc) else {
                 return;
             };
             return scan(table, side, desc, &[], span, except, &mut visit);
         }
-        for number in 0..side.order.series.len() {
+        for number in 0..side.order.series() {
             error::check_interrupts();
             if let Some((key, rows)) = side.series(number) {
                 let span = (side.time(rows[0]), side.time(rows[rows.len() - 1]));
@@ -72,7 +72,7 @@ unsafe fn starts_with_series(side: &Side, desc: &IndexDesc) -> bool {
 
 /// Least and greatest time of all rows.
 fn whole_span(side: &Side, desc: &IndexDesc) -> Option<(pg_sys::Datum, pg_sys::Datum)> {
-    let ends = (0..side.order.series.len()).filter_map(|number| {
+    let ends = (0..side.order.series()).filter_map(|number| {
         let (_, rows) = side.series(number)?;
         Some((side.time(rows[0]), side.time(rows[rows.len() - 1])))
     });

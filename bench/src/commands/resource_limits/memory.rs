@@ -139,7 +139,7 @@ fn many_series(cluster: &mut Cluster, series: i64) -> Result<()> {
     client.batch_execute(
         "CREATE TABLE many(host int, time timestamptz, value int, PRIMARY KEY (host, time)) USING varve",
     )?;
-    limit(cluster, client, (BATCH_MEGABYTES << 20) * 8 + BESIDE_BYTES)?;
+    limit(cluster, client, (BATCH_MEGABYTES << 20) + BESIDE_BYTES)?;
     let mut client = cluster.connect("memory")?;
     for day in [1, 2] {
         client.batch_execute(&format!(
