@@ -11,7 +11,7 @@ use super::cut;
 use super::long_key;
 use super::parts::Part;
 use super::plan::{Merge, GROWTH};
-use super::series_map::SeriesMap;
+use super::series_map::{Series, SeriesMap};
 use super::source::{Source, Span};
 use super::survey::{self, Seen, Survey};
 use super::windows::{Windows, ALL_TIMES};
@@ -31,7 +31,6 @@ use crate::pg::{CommandId, TM_Result};
 use crate::table::locks;
 use crate::table::next_version;
 use rustc_hash::{FxHashMap, FxHashSet};
-use smallvec::SmallVec;
 
 /// Late rows pull in keyed chunks of up to so many times their number.
 const PULL: u64 = 16;
@@ -48,26 +47,6 @@ pub struct Done {
 pub struct Broken {
     pub header: Tid,
     pub damage: Damage,
-}
-
-/// The rows of one series in a round.
-pub struct Series {
-    pub span: Span,
-    /// Those of each window, of a short one: of one window as a rule.
-    pub windows: SmallVec<[Run; 1]>,
-    /// Gets chunks of its own.
-    pub own: bool,
-    /// Its chunks may be entered under its key.
-    pub keyed: bool,
-}
-
-/// The rows of one short series in one window.
-pub struct Run {
-    /// The window's number.
-    pub number: i64,
-    pub span: Span,
-    /// Rows up to here lie among keyed chunks; those behind may be entered under their key.
-    pub late_until: Option<i64>,
 }
 
 pub struct Round<'a> {

@@ -1,8 +1,9 @@
 //! Which rows of a merge are written together: those of long series, those of each window of time, and those that lie among older ones.
 
 use super::cut::chunk_limit;
-use super::merge::{Broken, Round, Run, Series};
+use super::merge::{Broken, Round};
 use super::plan::GROWTH;
+use super::series_map::{Run, Series};
 use super::windows::{Choices, Window, ALL_TIMES, FEW_ROWS};
 use crate::chunk::read::Damage;
 use smallvec::SmallVec;

@@ -1,10 +1,31 @@
 //! The series of a round by their keys. There may be as many as rows, so what is kept of each is small: its key's bytes behind those of
 //! the others, and no node or list of its own.
 
-use super::merge::Series;
+use super::source::Span;
 use hashbrown::HashTable;
 use rustc_hash::FxHasher;
+use smallvec::SmallVec;
 use std::hash::Hasher as _;
+
+/// The rows of one series in a round.
+pub struct Series {
+    pub span: Span,
+    /// Those of each window, of a short one: of one window as a rule.
+    pub windows: SmallVec<[Run; 1]>,
+    /// Gets chunks of its own.
+    pub own: bool,
+    /// Its chunks may be entered under its key.
+    pub keyed: bool,
+}
+
+/// The rows of one short series in one window.
+pub struct Run {
+    /// The window's number.
+    pub number: i64,
+    pub span: Span,
+    /// Rows up to here lie among keyed chunks; those behind may be entered under their key.
+    pub late_until: Option<i64>,
+}
 
 #[derive(Default)]
 pub struct SeriesMap {
