@@ -1,11 +1,15 @@
 //! Where the series of a shared chunk are: rows and keys of each, of key columns that are integers. It is made of the key columns once,
-//! when a reader is asked for series again and again; from then on a search decodes nothing.
+//! when a reader is asked for series again and again; from then on a search decodes nothing. Of key columns of any type it can be told where
+//! series begin.
 
 use super::read::{Chunk, Damage};
 use super::reader::Reader;
+use crate::pg::descriptor::Descriptor;
 use crate::pg::error;
+use crate::pg::image;
 use std::cell::Cell;
 use std::ops::Range;
+use std::rc::Rc;
 use varve_columns::column::{Column, Values};
 use varve_columns::tuple::header::FLAG_SORTED;
 
@@ -150,4 +154,64 @@ fn extend<T: Copy + PartialEq + Into<i64>>(runs: &mut Vec<Run>, first_row: u32, 
             last = value;
         }
     }
+}
+
+/// The first row of each series of a chunk: of each run of equal values of key columns (from 0). It is kept with what has been decoded of the
+/// chunk.
+///
+/// # Safety
+/// `descriptor` must be that of the chunk's table.
+pub unsafe fn starts_of(
+    reader: &Reader,
+    descriptor: Descriptor<'_>,
+    columns: &[usize],
+) -> Result<Rc<[u32]>, Damage> {
+    if let Some(starts) = reader.runs(columns) {
+        return Ok(starts);
+    }
+    let mut starts = Vec::new();
+    starts.extend((reader.rows() > 0).then_some(0));
+    for &column in columns {
+        // SAFETY: by contract.
+        unsafe { add_changes(reader, descriptor, column, &mut starts)? };
+    }
+    starts.sort_unstable();
+    starts.dedup();
+    let starts: Rc<[u32]> = starts.into();
+    reader.know_runs(columns, Rc::clone(&starts));
+    Ok(starts)
+}
+
+/// Adds the rows whose value of a column is not that of the row before.
+unsafe fn add_changes(
+    reader: &Reader,
+    descriptor: Descriptor<'_>,
+    column: usize,
+    starts: &mut Vec<u32>,
+) -> Result<(), Damage> {
+    let chunk: &Chunk = &reader.chunk;
+    // A column that was added later has one value in all rows.
+    let Some(head) = chunk.columns.columns().get(column) else {
+        return Ok(());
+    };
+    let attribute = &descriptor.attributes()[column];
+    let directory = chunk.directory(column)?;
+    let mut values: Column = super::datum::empty(head.kind);
+    for block in 0..directory.len() {
+        error::check_interrupts();
+        let rows = chunk.decode_block(column, &directory, block, &mut values)?;
+        let within = 1..rows.len();
+        let changes = within.filter(|&row| !values.same_as_before(row));
+        starts.extend(changes.map(|row| rows.start + row as u32));
+        if let Some(before) = rows.start.checked_sub(1) {
+            // SAFETY: by contract. Values of a block that was decoded before stay where they are.
+            let same = unsafe {
+                let (old, old_null) = reader.value(descriptor, before, column);
+                let (new, new_null) = reader.value(descriptor, rows.start, column);
+                old_null == new_null && (new_null || image::same_image(old, new, attribute))
+            };
+            starts.extend((!same).then_some(rows.start));
+        }
+    }
+    Ok(())
 }

@@ -122,6 +122,13 @@ pub struct Entry {
     pub is_header: bool,
 }
 
+/// An entry as nbtree returns it, and the header that it names.
+struct Raw {
+    tid: Tid,
+    header: Option<Tid>,
+    tuple: pg_sys::IndexTuple,
+}
+
 /// Is the entry of a chunk, with these nulls, that of a series?
 pub fn is_keyed(nulls: &[bool]) -> bool {
     !nulls.contains(&true)
@@ -240,6 +247,53 @@ impl Stream {
         desc: &IndexDesc,
         quals: &Quals,
     ) -> Option<Entry> {
+        while let Some(raw) = self.read_raw(forward, desc) {
+            // SAFETY: the tuple was read last.
+            let entry = unsafe { self.entry_of(raw, desc, quals) };
+            if entry.is_some() {
+                return entry;
+            }
+        }
+        None
+    }
+
+    /// Reads entries of the chunk at `header` as long as `is_next` says of their values that they come next in it: at most so many. The
+    /// time of the last one. An entry that is another stays ahead. Nothing may be ahead before.
+    pub fn pass(
+        &mut self,
+        (desc, quals): (&IndexDesc, &Quals),
+        header: Tid,
+        most: usize,
+        mut is_next: impl FnMut(&[pg_sys::Datum]) -> bool,
+    ) -> Option<Time> {
+        assert!(self.ahead.is_empty(), "BUG: entries were read ahead");
+        let (mut passed, mut last) = (0, None);
+        while passed < most {
+            let Some(raw) = self.read_raw(self.forward, desc) else {
+                break;
+            };
+            let is_of_chunk = raw.header == Some(header);
+            // SAFETY: values are of the index's columns.
+            let wanted =
+                unsafe { quals.keys_hold(|column| (self.values[column], self.nulls[column])) };
+            if is_of_chunk && wanted && is_next(&self.values) {
+                let time = desc.key_columns();
+                last = Some(desc.time_of(self.values[time], self.nulls[time]));
+                passed += 1;
+                continue;
+            }
+            // SAFETY: the tuple was read last.
+            if let Some(entry) = unsafe { self.entry_of(raw, desc, quals) } {
+                self.ahead.push_back(entry);
+                break;
+            }
+        }
+        last
+    }
+
+    /// Reads the next entry that is not of the section, which is read by itself, and takes its values out.
+    #[inline]
+    fn read_raw(&mut self, forward: bool, desc: &IndexDesc) -> Option<Raw> {
         while self.running {
             error::check_interrupts();
             let Some((tid, tuple)) = self.entries.next(forward) else {
@@ -248,31 +302,38 @@ impl Stream {
             };
             let header = index_entries::header_of_entry(tid);
             // SAFETY: the tuple is of this index and stays until the next read.
-            let key = unsafe {
+            unsafe {
                 nbtree::deform(
                     tuple,
                     desc.index.descriptor(),
                     self.values.as_mut_ptr(),
                     self.nulls.as_mut_ptr(),
                 );
-                if header.is_some() && !is_keyed(&self.nulls) {
-                    continue; // The section of chunks that are not keyed is read by itself.
-                }
-                self.key_of(desc, tuple)
-            };
-            // SAFETY: values are of the index's columns.
-            let wanted = unsafe { quals.keys_hold(|column| key.values[column]) };
-            if wanted {
-                let last = desc.key_columns();
-                return Some(Entry {
-                    time: desc.time_of(self.values[last], self.nulls[last]),
-                    key,
-                    tid: header.unwrap_or(tid),
-                    is_header: header.is_some(),
-                });
+            }
+            if header.is_none() || is_keyed(&self.nulls) {
+                return Some(Raw { tid, header, tuple });
             }
         }
         None
+    }
+
+    /// What was read last, if it is wanted.
+    ///
+    /// # Safety
+    /// Its tuple must be that which was read last.
+    unsafe fn entry_of(&mut self, raw: Raw, desc: &IndexDesc, quals: &Quals) -> Option<Entry> {
+        // SAFETY: by contract; values are of the index's columns.
+        unsafe {
+            let key = self.key_of(desc, raw.tuple);
+            let last = desc.key_columns();
+            let wanted = quals.keys_hold(|column| key.values[column]);
+            wanted.then(|| Entry {
+                time: desc.time_of(self.values[last], self.nulls[last]),
+                key,
+                tid: raw.header.unwrap_or(raw.tid),
+                is_header: raw.header.is_some(),
+            })
+        }
     }
 
     /// The key of the tuple that was just deformed: the one before, if it is the same.

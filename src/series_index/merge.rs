@@ -21,6 +21,7 @@ use super::opened::Opened;
 use super::quals::Quals;
 use super::rows::{rows_of_series, within_bounds, ChunkRows, View};
 use super::section::{has_rows, Place, Section};
+use super::stretch::Stretch;
 use crate::chunk::dead_header;
 use crate::chunk::index_entries;
 use crate::pg::error;
@@ -197,6 +198,16 @@ impl<'a> Sources<'a> {
     /// The rows that the scan wants of the series that an entry names, in its chunk, if there are any.
     fn wanted_rows(&mut self, entry: &Entry, open: Rc<OpenChunk>) -> Option<ChunkRows> {
         let rows = self.rows_of(entry.tid, &open, &entry.key);
+        self.wanted_of(entry, open, rows)
+    }
+
+    /// What is wanted of these.
+    fn wanted_of(
+        &mut self,
+        entry: &Entry,
+        open: Rc<OpenChunk>,
+        rows: Range<u32>,
+    ) -> Option<ChunkRows> {
         let header = &open.reader.chunk.header;
         // No index has ever had steps of so few rows.
         let is_last = rows.len() <= BLOCK_ROWS
@@ -537,6 +548,7 @@ pub struct Merge {
     lone: Lone,
     group: Option<Group>,
     pub section: Section,
+    stretch: Stretch,
 }
 
 /// The sources that have the series that comes next.
@@ -592,7 +604,7 @@ impl Merge {
             error::check_interrupts();
             let next = self.next_series(sources)?;
             let is_lone = match (next.in_index, next.in_section || next.in_cells) {
-                (true, false) => self.take_lone(sources),
+                (true, false) => self.take_lone(next.other.is_none(), sources),
                 (true, true) => false,
                 (false, _) => {
                     self.lone.chunk = sources.take_run(&next);
@@ -611,8 +623,9 @@ impl Merge {
         }
     }
 
-    /// Takes the entry of a series of which it is the only one; false where it is not.
-    fn take_lone(&mut self, sources: &mut Sources) -> bool {
+    /// Takes the entry of a series of which it is the only one, and those of others behind it, where all that is left `is_in_index`; false
+    /// where it is not the only one.
+    fn take_lone(&mut self, is_in_index: bool, sources: &mut Sources) -> bool {
         let Some(entry) = sources.stream.take() else {
             return false;
         };
@@ -629,8 +642,37 @@ impl Merge {
             sources.stream.unread(entry);
             return false;
         }
-        self.lone.chunk = sources.wanted_rows(&entry, open);
+        let rows = sources.rows_of(entry.tid, &open, &entry.key);
+        let rows = self.widened(&entry, &open, rows, is_in_index, sources);
+        self.lone.chunk = sources.wanted_of(&entry, open, rows);
         true
+    }
+
+    /// The rows of a series that is alone, and of those that come behind it in its chunk.
+    fn widened(
+        &mut self,
+        entry: &Entry,
+        open: &OpenChunk,
+        rows: Range<u32>,
+        is_in_index: bool,
+        sources: &mut Sources,
+    ) -> Range<u32> {
+        let asks = sources.quals.asks_for_times() || sources.quals.names_series();
+        if !is_in_index || asks || rows.is_empty() || !sources.snapshot.is_mvcc() {
+            return rows;
+        }
+        let view = sources.view();
+        let place = (entry.tid, open);
+        // SAFETY: the chunk is of the scan's table, the stream of its index.
+        let last = unsafe {
+            self.stretch
+                .last_rows(sources.stream, place, view, rows.clone())
+        };
+        let wide = rows.start.min(last.start)..rows.end.max(last.end);
+        if let Some(known) = sources.opened.found(entry.tid) {
+            *known = last;
+        }
+        wide
     }
 
     /// The series that comes next, in the index or in the section or in both.

@@ -11,5 +11,6 @@ pub mod probe;
 pub mod quals;
 pub mod rows;
 pub mod section;
+mod stretch;
 pub mod types;
 pub mod validate;

@@ -36,6 +36,8 @@ pub struct Contents {
     pub keyed: f64,
     /// Series of these, each counted in each chunk that has it: a scan looks for each by itself.
     pub series: f64,
+    /// Those among them that come right behind another series of their chunk: a scan that asks for no times passes them by.
+    pub passed: f64,
     pub unkeyed: Unkeyed,
 }
 
@@ -136,13 +138,15 @@ unsafe fn look(index: Index<'_>, table: Table<'_>, pages: f64, rows: f64) -> Con
         let left = (rows - unkeyed.rows).max(1.0);
         let keyed = keyed(table, &some, ends.as_ref(), left).min(entries);
         let share = some.series as f64 / some.entries.max(1) as f64;
+        let series = match some.is_all {
+            true => some.series as f64,
+            false => (share * entries).min(left).max(keyed),
+        };
         Contents {
             entries,
             keyed,
-            series: match some.is_all {
-                true => some.series as f64,
-                false => (share * entries).min(left).max(keyed),
-            },
+            series,
+            passed: series * some.passed as f64 / some.series.max(1) as f64,
             unkeyed,
         }
     }
@@ -176,6 +180,8 @@ struct Seen {
     entries: usize,
     /// Entries of chunks that are no further ones of the same series in the same chunk.
     series: usize,
+    /// Those of them that come right behind another series of their chunk.
+    passed: usize,
     /// Headers of chunks, each once.
     headers: Vec<Tid>,
     known: FxHashSet<Tid>,
@@ -211,13 +217,17 @@ impl Seen {
             let mut nulls = vec![true; attributes.len()];
             // The chunk that was met last, and a hash of the key that it was met under.
             let mut last = None;
+            // That of the entry before, where it is one of a chunk.
+            let mut before = None;
             for _ in 0..most {
                 let Some((entry, tuple)) = scan.next(forward) else {
                     self.is_all = true;
                     return;
                 };
                 self.entries += 1;
-                let Some(header) = index_entries::header_of_entry(entry) else {
+                let is_behind =
+                    core::mem::replace(&mut before, index_entries::header_of_entry(entry));
+                let Some(header) = before else {
                     continue;
                 };
                 if self.known.insert(header) {
@@ -234,6 +244,7 @@ impl Seen {
                 }
                 let met = Some((header, hash.finish()));
                 self.series += usize::from(met != last);
+                self.passed += usize::from(met != last && is_behind == before);
                 last = met;
             }
         }

@@ -13,6 +13,8 @@ const EQUAL: i32 = 3;
 const ROW_COST: f64 = 2.0;
 /// Finding the rows of a series in a chunk by its entry, in the same.
 const SERIES_COST: f64 = 6.0;
+/// The same of a series whose entry is passed by, since that of another one of the chunk comes before it.
+const PASSED_SERIES_COST: f64 = 1.5;
 /// Testing a row of a chunk that every scan looks at, and putting one that fits into order.
 const TESTED_ROW_COST: f64 = 2.0;
 /// Opening a chunk again, and decoding a block of it for one row.
@@ -58,9 +60,15 @@ pub unsafe extern "C-unwind" fn estimate(
         let keyed_rows = (table_rows - unkeyed.rows).max(1.0);
         let entries = (found.entries - unkeyed.chunks).clamp(1.0, keyed_rows);
         let visited = (leading * entries).ceil().max(1.0);
+        let passed = if asks_for_times(index, clauses) {
+            0.0
+        } else {
+            leading * found.passed
+        };
+        let met = leading * found.series - passed;
         // Of each series in a chunk, the header and columns are read. A few chunks stay open: of these, nothing is read again for another
         // series.
-        let of_series = 2.0 * (leading * found.series).ceil();
+        let of_series = 2.0 * met.ceil();
         let of_chunks = leading * f64::from((*rel).pages) + 2.0 * found.keyed;
         let chunk_pages = if found.keyed <= RECENT_CHUNKS as f64 {
             of_series.min(of_chunks.ceil())
@@ -77,7 +85,7 @@ pub unsafe extern "C-unwind" fn estimate(
             + section.fetching
             + rescan_share * (leaf_pages - 1.0) * pg_sys::random_page_cost
             + visited * pg_sys::cpu_index_tuple_cost
-            + leading * found.series * SERIES_COST * pg_sys::cpu_tuple_cost
+            + (met * SERIES_COST + passed * PASSED_SERIES_COST) * pg_sys::cpu_tuple_cost
             + rescan_share * chunk_pages * pg_sys::random_page_cost
             + rows * ROW_COST * pg_sys::cpu_tuple_cost;
         if (*path).path.pathtype == pg_sys::NodeTag::T_IndexOnlyScan {
@@ -167,6 +175,19 @@ unsafe fn leading_clauses(
         }
     }
     leading
+}
+
+/// Is there a clause on the last column?
+unsafe fn asks_for_times(index: *mut pg_sys::IndexOptInfo, clauses: *mut pg_sys::List) -> bool {
+    if clauses.is_null() {
+        return false;
+    }
+    // SAFETY: by the caller's contract a list of IndexClauses, in the order of columns.
+    unsafe {
+        let last = (*(*clauses).elements.add((*clauses).length as usize - 1)).ptr_value;
+        let last: *mut pg_sys::IndexClause = last.cast();
+        i32::from((*last).indexcol) == (*index).nkeycolumns - 1
+    }
 }
 
 unsafe fn is_equality(index: *mut pg_sys::IndexOptInfo, clause: *mut pg_sys::IndexClause) -> bool {
