@@ -68,7 +68,8 @@ impl Pack {
     }
 }
 
-/// What each round merges, filled up to `pack`. `outdated_rows`: what is left of `OUTDATED_ROWS`. Groups whose times are not apart from those of the others wait for the next plan.
+/// What each round merges, filled up to `pack`. `outdated_rows`: what is left of `OUTDATED_ROWS`. Groups whose times are not apart from
+/// those of the others wait for the next plan.
 pub fn rounds(
     survey: &Survey,
     windows: &Windows,
