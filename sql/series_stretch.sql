@@ -6,13 +6,15 @@ SET enable_bitmapscan = off;
 SET varve.enable_aggregate = off;
 SET jit = off;
 CREATE VIEW twins AS SELECT 'h_' || t AS heap, 'v_' || t AS varve, k AS keys
-    FROM unnest('{one,text,far,two,nulls,late}'::text[], '{k,k,k,"k, name",k,k}'::text[]) s(t, k);
+    FROM unnest('{one,text,far,two,nulls,late,apart,zero}'::text[], '{k,k,k,"k, name",k,k,k,k}'::text[]) s(t, k);
 CREATE TABLE h_one(k text NOT NULL, time timestamptz NOT NULL, value int);
 CREATE TABLE h_text(k text NOT NULL, time timestamptz NOT NULL, value int);
 CREATE TABLE h_far(k bigint NOT NULL, time timestamptz NOT NULL, value int);
 CREATE TABLE h_two(k int NOT NULL, name varchar(40) NOT NULL, time bigint NOT NULL, value int);
 CREATE TABLE h_nulls(k text, time int, value int);
 CREATE TABLE h_late(k text NOT NULL, time timestamptz NOT NULL, value int);
+CREATE TABLE h_apart(k text, time int, value int);
+CREATE TABLE h_zero(k bigint, time int, value int);
 SELECT format('CREATE TABLE %s(LIKE %s) USING varve', varve, heap), format('CREATE INDEX ON %s USING varve (%s, time)', varve, keys),
     format('CREATE INDEX ON %s (%s, time)', heap, keys) FROM twins \gexec
 -- One row of each series.
@@ -28,11 +30,21 @@ INSERT INTO h_nulls SELECT CASE WHEN n % 101 > 0 THEN 'key ' || n END, CASE WHEN
 -- Some of these series have rows in other chunks, before and behind those of the first one, and in the tail.
 INSERT INTO h_late SELECT 'key ' || n, '2026-01-01'::timestamptz + i * interval '1 min', n * 8 + i FROM generate_series(1, 3000) n,
     generate_series(0, n % 8) i;
-SELECT format('INSERT INTO %s SELECT * FROM %s', varve, heap), format('CALL varve.compact(%L)', varve) FROM twins WHERE heap <> 'h_late' \gexec
+-- The last series of a chunk is followed by one whose key is NULL, and which has rows in the tail alone.
+INSERT INTO h_apart SELECT CASE WHEN n > 0 THEN 'key ' || n END, n * 10 + i, n FROM generate_series(-20, 1500) n, generate_series(1, 2) i;
+INSERT INTO h_zero SELECT CASE WHEN n <= 0 THEN n * 1000003 END, n * 10 + i, n FROM generate_series(-1500, 20) n, generate_series(1, 2) i;
+SELECT format('INSERT INTO %s SELECT * FROM %s', varve, heap), format('CALL varve.compact(%L)', varve) FROM twins
+    WHERE heap NOT IN ('h_late', 'h_apart', 'h_zero') \gexec
+INSERT INTO v_apart SELECT * FROM h_apart WHERE k IS NOT NULL;
+INSERT INTO v_zero SELECT * FROM h_zero WHERE k IS NOT NULL;
+CALL varve.compact('v_apart');
+CALL varve.compact('v_zero');
 INSERT INTO v_late SELECT * FROM h_late WHERE value % 8 BETWEEN 1 AND 4;
 CALL varve.compact('v_late');
 INSERT INTO v_late SELECT * FROM h_late WHERE value % 8 = 5 AND value % 3 > 0;
 SET varve.fresh_chunks = 0;
+INSERT INTO v_apart SELECT * FROM h_apart WHERE k IS NULL;
+INSERT INTO v_zero SELECT * FROM h_zero WHERE k IS NULL;
 INSERT INTO v_late SELECT * FROM h_late WHERE value % 8 = 5 AND value % 3 = 0 OR value % 8 = 6 AND value % 5 = 0;
 INSERT INTO v_late SELECT * FROM h_late WHERE value % 8 = 6 AND value % 5 > 0 OR value % 8 = 7 OR value % 8 = 0;
 RESET varve.fresh_chunks;
@@ -120,6 +132,7 @@ SELECT format('CALL varve.compact(%L)', varve) FROM twins \gexec
 SELECT * FROM compare();
 SELECT format('SELECT * FROM varve.verify(%L)', varve) FROM twins \gexec
 DROP VIEW twins CASCADE;
-DROP TABLE h_one, h_text, h_far, h_two, h_nulls, h_late, v_one, v_text, v_far, v_two, v_nulls, v_late;
+DROP TABLE h_one, h_text, h_far, h_two, h_nulls, h_late, v_one, v_text, v_far, v_two, v_nulls, v_late,
+    h_apart, h_zero, v_apart, v_zero;
 DROP PROCEDURE change;
 DROP FUNCTION rows_of, fetched;

@@ -257,14 +257,14 @@ impl Stream {
         None
     }
 
-    /// Reads entries of the chunk at `header` as long as `is_next` says of their values that they come next in it: at most so many. The
-    /// time of the last one. An entry that is another stays ahead. Nothing may be ahead before.
+    /// Reads entries of the chunk at `header` as long as `is_next` says of their values, and which of them are null, that they come next in it:
+    /// at most so many. The time of the last one. An entry that is another stays ahead. Nothing may be ahead before.
     pub fn pass(
         &mut self,
         (desc, quals): (&IndexDesc, &Quals),
         header: Tid,
         most: usize,
-        mut is_next: impl FnMut(&[pg_sys::Datum]) -> bool,
+        mut is_next: impl FnMut(&[pg_sys::Datum], &[bool]) -> bool,
     ) -> Option<Time> {
         assert!(self.ahead.is_empty(), "BUG: entries were read ahead");
         let (mut passed, mut last) = (0, None);
@@ -276,7 +276,7 @@ impl Stream {
             // SAFETY: values are of the index's columns.
             let wanted =
                 unsafe { quals.keys_hold(|column| (self.values[column], self.nulls[column])) };
-            if is_of_chunk && wanted && is_next(&self.values) {
+            if is_of_chunk && wanted && is_next(&self.values, &self.nulls) {
                 let time = desc.key_columns();
                 last = Some(desc.time_of(self.values[time], self.nulls[time]));
                 passed += 1;

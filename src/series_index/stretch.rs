@@ -52,12 +52,15 @@ impl Series<'_> {
         next.filter(|&next| next < self.starts.len())
     }
 
-    /// Has it this key, of which no column is null?
-    fn has_key(&self, series: usize, key: impl Iterator<Item = Datum>) -> bool {
+    /// Has it this key? A null is no key's: what is passed by has none.
+    fn has_key(&self, series: usize, key: impl Iterator<Item = (Datum, bool)>) -> bool {
         let (view, row) = (self.view, self.starts[series]);
         let attributes = view.descriptor.attributes();
         let mut columns = view.desc.columns[..view.desc.key_columns()].iter().zip(key);
-        columns.all(|(&column, wanted)| {
+        columns.all(|(&column, (wanted, is_null))| {
+            if is_null {
+                return false;
+            }
             // SAFETY: the chunk is of the view's table, the key of its index.
             unsafe {
                 let (value, isnull) = self.open.reader.value(view.descriptor, row, column);
@@ -77,7 +80,7 @@ struct Passed<'a> {
 
 impl Passed<'_> {
     /// Goes on to the next series, if it has this key.
-    fn step(&mut self, key: impl Iterator<Item = Datum>) -> bool {
+    fn step(&mut self, key: impl Iterator<Item = (Datum, bool)>) -> bool {
         let next = self.series.behind(self.last, self.forward);
         let next = next.filter(|&next| self.series.has_key(next, key));
         let Some(next) = next else { return false };
@@ -142,18 +145,20 @@ fn pass(stream: &mut Stream, header: Tid, series: &Series, first: usize, most: u
     // The first series is alone: the next entry, which has been read, is of another.
     let is_next = stream.peek(desc, quals).is_some_and(|next| {
         let is_of_chunk = next.is_header && next.tid == header;
-        is_of_chunk && passed.step(next.key.values.iter().map(|&(value, _)| value))
+        is_of_chunk && passed.step(next.key.values.iter().copied())
     });
     let Some(entry) = is_next.then(|| stream.take()).flatten() else {
         return first;
     };
-    let step = |values: &[Datum]| passed.step(values.iter().copied());
+    let step = |values: &[Datum], nulls: &[bool]| {
+        passed.step(values.iter().copied().zip(nulls.iter().copied()))
+    };
     let later = stream.pass((desc, quals), header, most, step);
     let time = later.unwrap_or(entry.time);
     let Some(next) = stream.peek(desc, quals) else {
         return passed.last;
     };
-    if !series.has_key(passed.last, next.key.values.iter().map(|&(value, _)| value)) {
+    if !series.has_key(passed.last, next.key.values.iter().copied()) {
         return passed.last;
     }
     // The last one has another entry, so it has to be merged.
