@@ -39,6 +39,11 @@ impl Answer {
         matches!(self, Answer::Error(..))
     }
 
+    /// An SQLSTATE and its message.
+    pub fn is_this_error(&self, (code, message): (&str, &str)) -> bool {
+        matches!(self, Answer::Error(c, m) if c == code && m == message)
+    }
+
     pub fn equals(&self, other: &Answer, query: &Query) -> bool {
         match (self, other) {
             (Answer::Error(a, _), Answer::Error(b, _)) => a == b,

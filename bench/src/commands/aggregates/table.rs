@@ -17,6 +17,7 @@ pub struct Table {
     pub history: Vec<String>,
     /// `v`, or its partitions that are varve tables.
     stored: Vec<&'static str>,
+    is_partitionwise: bool,
     rows: i64,
     added: usize,
 }
@@ -82,6 +83,7 @@ impl Table {
             columns,
             history: Vec::new(),
             stored: vec!["v"],
+            is_partitionwise: false,
             rows: 0,
             added: 0,
         };
@@ -102,7 +104,8 @@ impl Table {
         let zone = random.pick(&["UTC", "Europe/Berlin", "America/New_York"]);
         let memory = random.pick(&["64kB", "4MB"]);
         let workers = random.pick(&[0, 0, 2]);
-        let partitionwise = random.pick(&["off", "on"]);
+        let partitionwise = *random.pick(&["off", "on"]);
+        table.is_partitionwise = is_partitioned && partitionwise == "on";
         let method = crate::heap_pair::access_method();
         table.run(client, &format!(
             "DROP TABLE IF EXISTS h, v, s, p; CREATE TABLE p (number int, wide bigint, series text, weight int);
@@ -146,6 +149,7 @@ impl Table {
         Table {
             columns,
             history: Vec::new(),
+            is_partitionwise: false,
             stored: vec!["v"],
             rows: 0,
             added: 0,
@@ -182,6 +186,11 @@ impl Table {
             }
         }
         Ok(false)
+    }
+
+    /// Partitioned, and aggregated by partitions where core can.
+    pub fn is_partitionwise(&self) -> bool {
+        self.is_partitionwise
     }
 
     pub fn is_partitioned(&self) -> bool {
