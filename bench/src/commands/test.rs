@@ -1,4 +1,4 @@
-//! Everything of `make test`, in three lanes of about the same length.
+//! Everything of `make test`, in three lanes. What comes last in one is what a lane that is ready takes over.
 
 use super::{
     aggregates, cancel, core_suites, crash, differential, faults, installcheck, keys, logical,
