@@ -4,6 +4,7 @@
 pub mod catalog;
 pub mod exclusion;
 pub mod label;
+pub mod labels;
 pub mod partition;
 pub mod ranges;
 pub mod series;

@@ -3,8 +3,9 @@
 //! of blocks decide about whole ones.
 
 use super::evaluate::{guarded, Evaluation};
-use super::fold::{float_of, int_of, Slice, Width};
+use super::fold::{float_of, int_of, Width};
 use super::lanes::{class_of, Class, Lane, Line};
+use super::slice::Slice;
 use crate::pg::node::{cast, items};
 use crate::pg::varlena::body_in_place;
 use pgrx::pg_sys::{self, Node, NodeTag, Oid};

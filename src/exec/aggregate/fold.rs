@@ -5,9 +5,9 @@
 //! result is not finite, the block is added again row by row, as core would, so that it raises what core raises.
 
 use super::known::{are_small, Known};
+use super::slice::Slice;
 use crate::pg::error::{self, Code};
 use crate::pg::Datum;
-use std::ops::Range;
 use varve_columns::summary::{compare_floats, Bound, Sum};
 use varve_columns::vector::aggregate;
 use varve_columns::vector::Bitmap;
@@ -51,33 +51,6 @@ pub enum SumOf {
 pub enum Width {
     Single,
     Double,
-}
-
-/// Values of some rows of a block; slots of nulls hold anything.
-#[derive(Clone, Copy)]
-pub enum Slice<'a> {
-    Ints(&'a [i64]),
-    Floats(&'a [f64]),
-    /// Of some other type: only their number counts.
-    Others(usize),
-}
-
-impl<'a> Slice<'a> {
-    pub fn len(&self) -> usize {
-        match self {
-            Slice::Ints(values) => values.len(),
-            Slice::Floats(values) => values.len(),
-            Slice::Others(count) => *count,
-        }
-    }
-
-    pub fn part(&self, range: Range<usize>) -> Slice<'a> {
-        match self {
-            Slice::Ints(values) => Slice::Ints(&values[range]),
-            Slice::Floats(values) => Slice::Floats(&values[range]),
-            Slice::Others(_) => Slice::Others(range.len()),
-        }
-    }
 }
 
 /// Up to so many values are looked at one by one: a kernel takes longer to begin.

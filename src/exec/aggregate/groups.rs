@@ -2,6 +2,7 @@
 //! what SQL takes for equal though its bytes differ, core's final step brings together.
 
 use super::fold::Cell;
+use super::share::Share;
 use crate::pg::unbound::datum_copy;
 use crate::pg::varlena::with_body;
 use pgrx::pg_sys;
@@ -109,37 +110,6 @@ const ENTRY_BYTES: usize = KEY_BYTES + 24;
 
 /// Most memory that is asked for before there is a group.
 const MOST_ROOM: usize = 512 << 10;
-
-/// Hashes that begin with these bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Share {
-    bits: u32,
-    value: u64,
-}
-
-/// Most bits that tell shares apart, and those by which one is divided.
-const MOST_BITS: u32 = 32;
-const MOST_BITS_AT_ONCE: u32 = 6;
-
-impl Share {
-    /// Its parts, at least so many of them; none where it is as small as can be.
-    pub fn parts(self, count: f64) -> Vec<Share> {
-        let wanted = count.log2().ceil().clamp(1.0, f64::from(MOST_BITS_AT_ONCE));
-        let bits = (wanted as u32).min(MOST_BITS - self.bits);
-        let part = |value: u64| Share {
-            bits: self.bits + bits,
-            value: self.value << bits | value,
-        };
-        match bits {
-            0 => Vec::new(),
-            _ => (0..1 << bits).map(part).collect(),
-        }
-    }
-
-    fn has(self, hash: u64) -> bool {
-        self.bits == 0 || hash >> (u64::BITS - self.bits) == self.value
-    }
-}
 
 /// Spreads what a quick hash has in its low bits alone.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -251,7 +221,7 @@ impl Groups {
     /// As `find`.
     #[inline]
     pub unsafe fn takes(&mut self, values: &[(pg_sys::Datum, bool)]) -> bool {
-        if self.share.bits == 0 {
+        if self.share.is_all() {
             return true;
         }
         self.key.clear();
@@ -385,26 +355,5 @@ impl Groups {
     /// Where a group's states begin in `cells`.
     pub fn first_cell(&self, group: u32) -> usize {
         group as usize * self.cells_each
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_hash_is_in_one_part_of_the_share_that_has_it() {
-        let mut share = Share::default();
-        let hash = 0xa5a5_0123_4567_89ab;
-        for count in [1.0, 3.0, 50.0, 1e9, f64::INFINITY, 100.0, 100.0] {
-            let parts = share.parts(count);
-            let mut own = parts.iter().filter(|part| part.has(hash));
-            share = *own.next().expect("a part that has it");
-            assert_eq!(own.next(), None);
-            let outside = Share::default().parts(2.0);
-            let outside = outside.iter().filter(|part| part.has(!hash));
-            assert!(outside.count() == 1 && !share.has(!hash));
-        }
-        assert!(share.parts(2.0).is_empty());
     }
 }

@@ -9,6 +9,7 @@ use super::conditions::{Bounded, Condition};
 use super::evaluate::{guarded, Evaluation};
 use super::fold::int_of;
 use super::lanes::{class_of, Class};
+use super::passes::{count, passes};
 use crate::pg::bare::GetHeapamTableAmRoutine;
 use crate::pg::custom_scan::rescan_source;
 use crate::pg::executor;
@@ -18,7 +19,6 @@ use crate::pg::unbound::heap_getnext;
 use crate::pg::varlena::{body_in_place, with_body};
 use pgrx::pg_sys::{self, NodeTag, Oid};
 use rustc_hash::FxHashMap;
-use std::hash::Hash;
 
 /// A join of a plan.
 #[derive(Clone, Copy)]
@@ -284,44 +284,5 @@ impl Plain {
                 is_read
             })
         }
-    }
-}
-
-fn count<T: Hash + Eq>(all: &mut FxHashMap<T, u32>, value: T) {
-    let times = all.entry(value).or_insert(0);
-    *times = times.saturating_add(1);
-}
-
-/// The values of each pass, in order: of pass n those that come at least n times.
-fn passes<T: Ord + Clone + Hash>(
-    counted: FxHashMap<T, u32>,
-    is_semi: bool,
-) -> impl Iterator<Item = Vec<T>> {
-    let mut counted: Vec<(T, u32)> = counted.into_iter().collect();
-    counted.sort_unstable_by(|a, b| a.0.cmp(&b.0));
-    let mut pass = 0;
-    core::iter::from_fn(move || {
-        pass += 1;
-        counted.retain(|(_, times)| *times >= pass && (pass == 1 || !is_semi));
-        let values: Vec<T> = counted.iter().map(|(value, _)| value.clone()).collect();
-        (!values.is_empty()).then_some(values)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_value_is_in_as_many_passes_as_it_comes_times() {
-        let mut counted = FxHashMap::default();
-        for value in [3, 1, 3, 2, 3, 1] {
-            count(&mut counted, value);
-        }
-        let all: Vec<_> = passes(counted.clone(), false).collect();
-        assert_eq!(all, [vec![1, 2, 3], vec![1, 3], vec![3]]);
-        let once: Vec<_> = passes(counted, true).collect();
-        assert_eq!(once, [vec![1, 2, 3]]);
-        assert_eq!(passes(FxHashMap::<i64, u32>::default(), false).count(), 0);
     }
 }

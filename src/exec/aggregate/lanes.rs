@@ -1,7 +1,7 @@
 //! Lanes: the columns that a query needs, decoded block by block as it walks through a chunk. Integers, times and booleans come
 //! as 64-bit integers, floats as doubles; values of other types as datums.
 
-use super::fold::Slice;
+use super::slice::Slice;
 use crate::chunk::datum::{self, Datums};
 use crate::chunk::read::{Chunk, Damage};
 use crate::chunk::vectors::Budget;

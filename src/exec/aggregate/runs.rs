@@ -4,8 +4,8 @@
 
 use super::compile::{GroupColumn, Way};
 use super::evaluate::{guarded, Evaluation};
-use super::fold::Slice;
 use super::lanes::Lane;
+use super::slice::Slice;
 use super::zoned::Zoned;
 use crate::pg::error;
 use crate::pg::Datum;

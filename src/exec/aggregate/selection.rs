@@ -2,10 +2,11 @@
 //! Bounds of the chunk and of blocks leave out what no row can satisfy; then conditions are decided over vectors; then the others
 //! are evaluated, in their order, for the rows that are left.
 
-use super::clauses::{intersect, Bound, Clause};
+use super::clauses::{Bound, Clause};
 use super::conditions::{Bounded, Condition, Verdict};
 use super::evaluate::{guarded, Evaluation};
 use super::lanes::{Lane, WINDOW_ROWS};
+use super::row_ranges::intersect;
 use crate::chunk::read::Chunk;
 use crate::chunk::vectors::Budget;
 use crate::pg::descriptor::Descriptor;

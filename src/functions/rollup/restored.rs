@@ -12,7 +12,8 @@ use crate::pg::relation::{self, Open, Table};
 use crate::pg::sql;
 use crate::pg::Oid;
 use crate::rollup::catalog::{self, Limit, Mark, Rollup};
-use crate::rollup::label::{self, Label};
+use crate::rollup::label::Label;
+use crate::rollup::labels;
 use crate::rollup::ranges::Ranges;
 use crate::rollup::time::TimeType;
 
@@ -166,7 +167,7 @@ pub unsafe fn begin(rollup: &Rollup, threshold: i64) -> i64 {
             hint,
         )
     };
-    if label::is_being_restored(rollup) {
+    if labels::is_being_restored(rollup) {
         being_restored(
             "Its stored table and its source have no indexes yet.",
             "Refresh it when the restore is through, or create the indexes.",
