@@ -42,12 +42,9 @@ CALL varve.compact('many');
 SELECT pg_relation_size('many_series') / 8192 < 16 AS small, count(*) AS chunks, bool_and(keyed) AS keyed FROM varve.chunks('many');
 DROP TABLE many;
 
-CREATE FUNCTION rows_of(query text, t text) RETURNS text[] LANGUAGE plpgsql AS $$
-DECLARE answer text[];
-BEGIN
-    EXECUTE format('SELECT array_agg(q::text) FROM (%s) q', replace(query, '{t}', t)) INTO answer;
-    RETURN answer;
-END $$;
+\set ECHO none
+\i sql/include/rows_of.psql
+\set ECHO all
 -- Ranges and lists of keys around the edges of cells, cross-type arguments, in both directions, whole and in part.
 CREATE FUNCTION conditions(heap text) RETURNS SETOF text LANGUAGE sql AS $$
     SELECT c FROM (VALUES ('h_int', -190, 410), ('h_small', -32768, 32767), ('h_two', 1, 400)) b(of, low, high),

@@ -26,12 +26,9 @@ CREATE FUNCTION load(heap text, part int) RETURNS SETOF text LANGUAGE sql AS $$
 $$;
 CREATE FUNCTION on_both(statements text) RETURNS SETOF text LANGUAGE sql AS
     $$ SELECT replace(statements, '{t}', t) FROM twins, LATERAL unnest(ARRAY[heap, varve]) t $$;
-CREATE FUNCTION rows_of(query text, t text) RETURNS text[] LANGUAGE plpgsql AS $$
-DECLARE answer text[];
-BEGIN
-    EXECUTE format('SELECT array_agg(q::text) FROM (%s) q', replace(query, '{t}', t)) INTO answer;
-    RETURN answer;
-END $$;
+\set ECHO none
+\i sql/include/rows_of.psql
+\set ECHO all
 -- A WARNING for each query that differs, and one where a plan is not what is tested here.
 CREATE PROCEDURE compare() LANGUAGE plpgsql AS $$
 DECLARE twin record; condition text; keys text; part text; statement text; line text;

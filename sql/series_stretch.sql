@@ -58,12 +58,9 @@ SET enable_seqscan = off;
 SET enable_sort = off;
 SET enable_incremental_sort = off;
 
-CREATE FUNCTION rows_of(query text, t text) RETURNS text[] LANGUAGE plpgsql AS $$
-DECLARE answer text[];
-BEGIN
-    EXECUTE format('SELECT array_agg(q::text) FROM (%s) q', replace(query, '{t}', t)) INTO answer;
-    RETURN answer;
-END $$;
+\set ECHO none
+\i sql/include/rows_of.psql
+\set ECHO all
 -- The queries that differ from a heap's, and how many there were.
 CREATE FUNCTION compare() RETURNS TABLE(queries bigint, differ text[]) LANGUAGE sql AS $$
     SELECT count(*), array_agg(query) FILTER (WHERE rows_of(query, heap) IS DISTINCT FROM rows_of(query, varve))
