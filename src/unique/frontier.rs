@@ -23,6 +23,7 @@ use crate::series_index::entries::IndexDesc;
 use crate::series_index::probe::{self, Section};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
+use std::hash::Hash;
 
 /// Series indexes of which something is kept.
 const KEPT: usize = 8;
@@ -137,18 +138,13 @@ impl Frontier {
         let (Some(column), Some(first)) = (self.first_column, first) else {
             return true;
         };
-        // SAFETY: the caller's contract; the value is of the column.
+        // SAFETY: the caller's contract; the value is one of the index's first column.
         unsafe {
+            let series = self.epoch.series;
             let bytes = bytes_of(table, &[column], &[first]);
-            let of_first_key = match self.of_first_keys.get(&bytes) {
-                Some(&known) => known,
-                None => {
-                    let found = self.look(table, first, Section::FirstKey);
-                    make_room(&mut self.of_first_keys);
-                    self.of_first_keys.insert(bytes, found);
-                    found
-                }
-            };
+            let of_first_key = kept(&mut self.of_first_keys, bytes, || {
+                look(table, series, first, Section::FirstKey)
+            });
             if time <= of_first_key {
                 return false;
             }
@@ -156,29 +152,40 @@ impl Frontier {
                 return true;
             };
             let cell = index_entries::cell_of(index_entries::time_value(first, length));
-            let of_cell = match self.of_cells.get(&cell) {
-                Some(&known) => known,
-                None => {
-                    let found = self.look(table, first, Section::Cell);
-                    make_room(&mut self.of_cells);
-                    self.of_cells.insert(cell, found);
-                    found
-                }
-            };
+            let of_cell = kept(&mut self.of_cells, cell, || {
+                look(table, series, first, Section::Cell)
+            });
             time > of_cell
         }
     }
+}
 
-    unsafe fn look(&self, table: Table<'_>, first: Datum, section: Section) -> i64 {
-        if !snapshot::any_is_held() {
-            return i64::MAX;
-        }
-        let index = OpenIndex::open(self.epoch.series, LockMode::AccessShare);
-        // SAFETY: the index is open, the value one of its first column.
-        unsafe {
-            let desc = IndexDesc::new(index.rel());
-            latest(table, &desc, &[first], section)
-        }
+/// What is known of a key, or is found out now.
+fn kept<K: Hash + Eq>(known: &mut FxHashMap<K, i64>, key: K, find: impl FnOnce() -> i64) -> i64 {
+    if let Some(&found) = known.get(&key) {
+        return found;
+    }
+    let found = find();
+    if known.len() >= MOST_KEYS {
+        known.clear();
+    }
+    known.insert(key, found);
+    found
+}
+
+/// The greatest time of the chunks that a series index has in a section of this first key.
+///
+/// # Safety
+/// `table` must be open, the index one of its series indexes, the value one of its first column.
+unsafe fn look(table: Table<'_>, series: Oid, first: Datum, section: Section) -> i64 {
+    if !snapshot::any_is_held() {
+        return i64::MAX;
+    }
+    let index = OpenIndex::open(series, LockMode::AccessShare);
+    // SAFETY: the index is open; otherwise by contract.
+    unsafe {
+        let desc = IndexDesc::new(index.rel());
+        latest(table, &desc, &[first], section)
     }
 }
 
@@ -202,10 +209,4 @@ unsafe fn latest(table: Table<'_>, desc: &IndexDesc, key: &[Datum], section: Sec
         });
     }
     latest
-}
-
-fn make_room<K>(known: &mut FxHashMap<K, i64>) {
-    if known.len() >= MOST_KEYS {
-        known.clear();
-    }
 }
