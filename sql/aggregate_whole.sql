@@ -60,6 +60,33 @@ RESET work_mem;
 RESET plan_cache_mode;
 SELECT count(*), bool_and(r.host = s.host AND r.b = s.b) FROM (SELECT row_number() OVER () AS place, * FROM result) r
     JOIN (SELECT row_number() OVER (ORDER BY host DESC, b) AS place, * FROM result) s USING (place);
+-- With too little memory the table is read again for each share of the groups, of which there are no more than that takes, though nearly all rows are in
+-- chunks and nearly all places are rows of the tail.
+CREATE FUNCTION times_read(query text) RETURNS float8 LANGUAGE plpgsql AS $$
+DECLARE line text; shown float8;
+BEGIN
+    SET LOCAL plan_cache_mode = force_generic_plan;
+    SET LOCAL work_mem = '64MB';
+    EXECUTE 'PREPARE whole AS ' || query;
+    EXECUTE 'EXPLAIN EXECUTE whole';
+    SET LOCAL work_mem = '64kB';
+    SET LOCAL hash_mem_multiplier = 1;
+    FOR line IN EXECUTE 'EXPLAIN (ANALYZE, TIMING OFF, SUMMARY OFF, COSTS OFF) EXECUTE whole' LOOP
+        shown := coalesce(substring(line FROM 'Tail Rows: (\d+)')::float8, shown);
+    END LOOP;
+    RESET work_mem;
+    RESET hash_mem_multiplier;
+    DEALLOCATE whole;
+    RETURN shown / 600;
+END $$;
+CREATE TABLE uneven(host int, time timestamptz NOT NULL, PRIMARY KEY (host, time)) USING varve;
+INSERT INTO uneven SELECT g % 9, '2026-01-01 00:00Z'::timestamptz + g * interval '10 s' FROM generate_series(1, 30000) g;
+CALL varve.compact('uneven');
+SET varve.fresh_chunks = 0;
+INSERT INTO uneven SELECT g % 9, '2026-02-01 00:00Z'::timestamptz + g * interval '10 s' FROM generate_series(1, 600) g;
+RESET varve.fresh_chunks;
+ANALYZE uneven;
+SELECT n > 1 AS again, n < 300 AS seldom FROM times_read('SELECT host, time, count(*) FROM uneven WHERE host IN (0, 1, 2, 3, 4, 5, 6, 7, 8) GROUP BY 1, 2') n;
 -- Without rows there is one group still, if there are no columns.
 SELECT count(*), max(level), sum(id), avg(usage), avg(level), stddev(usage) FROM v WHERE host = 77;
 SELECT count(*), max(level) FROM v WHERE now() < '2000-01-01';
@@ -98,5 +125,5 @@ ROLLBACK;
 SELECT l, n FROM (VALUES ('label 1'), ('none'), ('label 4')) list(l), LATERAL (SELECT count(*) AS n FROM v WHERE host IN (SELECT id FROM names WHERE label = l)) counted ORDER BY l;
 SELECT l, n FROM (VALUES ('label 1'), ('none'), ('label 4')) list(l), LATERAL (SELECT count(*) AS n FROM h WHERE host IN (SELECT id FROM names WHERE label = l)) counted ORDER BY l;
 DROP COLLATION blind;
-DROP TABLE h, v, names, texts, result;
-DROP FUNCTION compare(text);
+DROP TABLE h, v, names, texts, result, uneven;
+DROP FUNCTION compare(text), times_read;

@@ -129,7 +129,7 @@ pub unsafe fn each_item(
     unsafe {
         let mut blocks = index.blocks();
         let mut cursor = PageCursor::new(index);
-        let mut block = match leftmost(&mut cursor, blocks) {
+        let mut block = match leftmost(&mut cursor, index) {
             Leftmost::None => return true,
             Leftmost::At(block) => block,
             Leftmost::Damaged => return false,
@@ -223,8 +223,9 @@ enum Leftmost {
     Damaged,
 }
 
-/// From the root, named by the meta page, down the first links.
-fn leftmost(cursor: &mut PageCursor, blocks: u32) -> Leftmost {
+/// From the root, named by the meta page, down the first links. The root may be newer than the last look at the file's length.
+fn leftmost(cursor: &mut PageCursor, index: Index<'_>) -> Leftmost {
+    let mut blocks = index.blocks();
     if blocks == 0 {
         return Leftmost::None;
     }
@@ -238,6 +239,9 @@ fn leftmost(cursor: &mut PageCursor, blocks: u32) -> Leftmost {
         return Leftmost::None;
     }
     for _ in 0..64 {
+        if block >= blocks {
+            blocks = index.blocks();
+        }
         if block == 0 || block >= blocks {
             break;
         }

@@ -20,8 +20,7 @@ use varve_columns::tuple::header::FLAG_TOMBSTONE;
 /// A running scan.
 pub struct Source {
     way: Way,
-    /// Of its own, from the beginning.
-    places: usize,
+    met: Met,
     table: Table<'static>,
     snapshot: Snapshot<'static>,
     slot: *mut pg_sys::TupleTableSlot,
@@ -32,6 +31,14 @@ pub struct Source {
     last: Option<Rc<Reader>>,
     /// What the scan or fetch has, which a node that begins again many times must not gather.
     memory: pg_sys::MemoryContext,
+}
+
+/// What was found at its places so far.
+#[derive(Default)]
+struct Met {
+    chunks: usize,
+    rows_of_chunks: u64,
+    rows_of_tail: u64,
 }
 
 enum Way {
@@ -107,16 +114,9 @@ impl Source {
                 }
             });
             pg_sys::MemoryContextReset(scratch);
-            let places = match &way {
-                Way::Places {
-                    places: Places::Own { headers, rows },
-                    ..
-                } => headers.len() + rows.len(),
-                _ => 0,
-            };
             Source {
                 way,
-                places,
+                met: Met::default(),
                 table: Table::from_ptr(table),
                 snapshot: Snapshot::from_ptr(snapshot),
                 slot,
@@ -213,18 +213,20 @@ impl Source {
         }
     }
 
-    /// The share of its own places that it has looked at, where it knows.
+    /// The share of the rows at its own places that it has looked at, if those that are left have as many as those that were met.
     pub fn progress(&self) -> Option<f64> {
-        match &self.way {
-            Way::Places {
-                places: Places::Own { headers, rows },
-                ..
-            } => {
-                let left = headers.len() + rows.len();
-                Some((self.places - left.min(self.places)) as f64 / self.places.max(1) as f64)
-            }
-            _ => None,
-        }
+        let Way::Places {
+            places: Places::Own { headers, rows },
+            ..
+        } = &self.way
+        else {
+            return None;
+        };
+        let of_chunks = self.met.rows_of_chunks as f64;
+        let of_each = of_chunks / self.met.chunks.max(1) as f64;
+        let met = of_chunks + self.met.rows_of_tail as f64;
+        let left = headers.len() as f64 * of_each + rows.len() as f64;
+        Some(met / (met + left).max(1.0))
     }
 
     /// The next row of the tail or chunk that the snapshot sees.
@@ -251,6 +253,8 @@ impl Source {
                     chunk_cache::reader_in_passing(table, self.blocks, at, snapshot, began);
                 let reader = reader.filter(|reader| !reader.chunk.header.has(FLAG_TOMBSTONE));
                 if let Some(reader) = reader {
+                    self.met.chunks += 1;
+                    self.met.rows_of_chunks += u64::from(reader.chunk.header.rows);
                     self.last = Some(Rc::clone(&reader));
                     return Some(Input::Chunk(OpenChunk::new(reader, self.snapshot)));
                 }
@@ -273,6 +277,7 @@ impl Source {
                         &mut dead,
                     )
                 }) {
+                    self.met.rows_of_tail += 1;
                     return Some(Input::Row);
                 }
             }

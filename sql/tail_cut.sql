@@ -1,0 +1,25 @@
+-- VACUUM and compact cut empty pages off, the last one too: this session's next row goes to a new page, whether the table can get chunks or not.
+CREATE TABLE plain(a int) USING varve;
+CREATE TABLE numbers(k bigint, time bigint, PRIMARY KEY (time, k)) USING varve;
+CREATE TABLE times(k int, time timestamptz NOT NULL, PRIMARY KEY (k, time)) USING varve;
+INSERT INTO plain VALUES (1);
+DELETE FROM plain;
+VACUUM plain;
+INSERT INTO plain VALUES (2);
+INSERT INTO plain SELECT generate_series(3, 3000);
+SELECT count(*), sum(a) FROM plain;
+DELETE FROM plain WHERE a > 100;
+VACUUM plain;
+INSERT INTO plain SELECT generate_series(101, 200);
+SELECT count(*), sum(a) FROM plain;
+BEGIN;
+INSERT INTO numbers VALUES (1, 1);
+INSERT INTO times VALUES (1, '2026-01-01');
+ROLLBACK;
+CALL varve.compact('numbers');
+CALL varve.compact('times');
+INSERT INTO numbers VALUES (2, 2);
+INSERT INTO times VALUES (2, '2026-01-02');
+SELECT * FROM numbers;
+SELECT k, time AT TIME ZONE 'UTC' AS time FROM times;
+DROP TABLE plain, numbers, times;
