@@ -174,6 +174,12 @@ pub fn top_id() -> pg_sys::TransactionId {
     unsafe { pg_sys::GetTopTransactionId() }
 }
 
+/// Others may make this transaction a member of multixacts from now on: VACUUM freezes none of them while it runs.
+pub fn may_be_in_multixacts() {
+    // SAFETY: inside a transaction.
+    unsafe { pg_sys::MultiXactIdSetOldestMember() };
+}
+
 /// The part of the transaction that runs.
 #[inline]
 pub fn part() -> pg_sys::SubTransactionId {

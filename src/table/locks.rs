@@ -226,8 +226,10 @@ pub unsafe fn lock_row(table: Table<'_>, seen: &Chunk, row: u32, request: Reques
             COUNT.with_borrow_mut(|count| count.all += 1);
         }
     }
-    // Whoever updates the row hands key share locks on by transaction ids.
+    // Whoever updates the row hands key share locks on by transaction ids, several of them in a multixact: VACUUM must know from now on that we may
+    // be in one, as of who locks a row of a heap.
     transaction::top_id();
+    transaction::may_be_in_multixacts();
     match lock_tags::take(
         &Tag::row(table, id, row),
         request.row_mode(),
