@@ -129,7 +129,7 @@ pub unsafe fn each_item(
     unsafe {
         let mut blocks = index.blocks();
         let mut cursor = PageCursor::new(index);
-        let mut block = match leftmost(&mut cursor, index) {
+        let mut block = match leftmost(&mut cursor, index, &mut blocks) {
             Leftmost::None => return true,
             Leftmost::At(block) => block,
             Leftmost::Damaged => return false,
@@ -224,9 +224,8 @@ enum Leftmost {
 }
 
 /// From the root, named by the meta page, down the first links. The root may be newer than the last look at the file's length.
-fn leftmost(cursor: &mut PageCursor, index: Index<'_>) -> Leftmost {
-    let mut blocks = index.blocks();
-    if blocks == 0 {
+fn leftmost(cursor: &mut PageCursor, index: Index<'_>, blocks: &mut u32) -> Leftmost {
+    if *blocks == 0 {
         return Leftmost::None;
     }
     cursor.go(0);
@@ -239,10 +238,10 @@ fn leftmost(cursor: &mut PageCursor, index: Index<'_>) -> Leftmost {
         return Leftmost::None;
     }
     for _ in 0..64 {
-        if block >= blocks {
-            blocks = index.blocks();
+        if block >= *blocks {
+            *blocks = index.blocks();
         }
-        if block == 0 || block >= blocks {
+        if block == 0 || block >= *blocks {
             break;
         }
         cursor.go(block);

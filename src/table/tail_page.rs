@@ -72,12 +72,14 @@ fn next(table: Table<'_>, last: Last) -> Last {
     let wanted = ROOM_BYTES + table.kept_free_bytes();
     let is_there = last.block < table.blocks();
     let has_room = is_there && free_bytes(&mut cursor, last.block) >= wanted;
-    let may_move = layout::can_get_chunks(table);
-    let found = match has_room {
-        true => Some(last.block),
-        false if may_move => page_with_room(&mut cursor, table, wanted),
+    let (found, is_full) = match has_room {
+        true => (Some(last.block), false),
+        false if layout::can_get_chunks(table) => {
+            let found = page_with_room(&mut cursor, table, wanted);
+            (found, found.is_none())
+        }
         // VACUUM may have cut the file off before the page.
-        false => Some(last.block).filter(|_| is_there),
+        false => (Some(last.block).filter(|_| is_there), false),
     };
     if let Some(block) = found.filter(|_| !has_room) {
         table.fill_next(block);
@@ -85,7 +87,7 @@ fn next(table: Table<'_>, last: Last) -> Last {
     Last {
         block: found.unwrap_or(last.block),
         has_moved: false,
-        is_full: found.is_none() && may_move,
+        is_full,
         ..last
     }
 }
