@@ -39,7 +39,7 @@ impl Answer {
         matches!(self, Answer::Error(..))
     }
 
-    /// An SQLSTATE and its message.
+    /// Is it an error with this SQLSTATE and message?
     pub fn is_this_error(&self, (code, message): (&str, &str)) -> bool {
         matches!(self, Answer::Error(c, m) if c == code && m == message)
     }
