@@ -35,6 +35,8 @@ pub struct State {
     pub started: Option<i64>,
     pub done: Option<i64>,
     pub total: Option<i64>,
+    /// Of a compaction that came to its end: what dead tuples take whose rows it had written elsewhere.
+    pub left_bytes: Option<i64>,
     pub phase: Option<String>,
     pub last_error: Option<String>,
     pub last_sqlstate: Option<String>,
@@ -43,7 +45,7 @@ pub struct State {
 /// Ids of jobs that a table has; the first is the table's OID times as many.
 pub const OF_A_TABLE: i64 = 1000;
 /// Columns of the table: the job, numbers, texts.
-const NUMBERS: usize = 14;
+const NUMBERS: usize = 15;
 const TEXTS: usize = 3;
 const COLUMNS: usize = 1 + NUMBERS + TEXTS;
 
@@ -64,6 +66,7 @@ impl State {
             self.started,
             self.done,
             self.total,
+            self.left_bytes,
         ]
     }
 
@@ -72,7 +75,7 @@ impl State {
     }
 
     fn from_columns(numbers: [Option<i64>; NUMBERS], texts: [Option<String>; TEXTS]) -> Self {
-        let [next_run, last_run, duration_us, rows, bytes, runs, failures, failing, seen, pid, by_worker, started, done, total] =
+        let [next_run, last_run, duration_us, rows, bytes, runs, failures, failing, seen, pid, by_worker, started, done, total, left_bytes] =
             numbers;
         let [phase, last_error, last_sqlstate] = texts;
         State {
@@ -90,6 +93,7 @@ impl State {
             started,
             done,
             total,
+            left_bytes,
             phase,
             last_error,
             last_sqlstate,

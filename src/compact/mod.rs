@@ -15,6 +15,7 @@ pub mod plan;
 pub mod progress;
 pub mod reindex;
 pub mod relocate;
+mod remembered;
 pub mod rewrite;
 mod round_rows;
 pub mod seal;

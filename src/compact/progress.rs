@@ -7,6 +7,9 @@ pub trait Watch {
 
     /// A chunk cannot be decoded, and is left as it is.
     fn damaged(&self, what: String);
+
+    /// What the last run left behind, if that came to its end: `Work::left_bytes`.
+    fn left_bytes(&self) -> Option<u64>;
 }
 
 /// What work in rounds came to.
@@ -20,4 +23,6 @@ pub struct Work {
     pub gave_way: bool,
     /// The file has dead tuples that somebody may still see.
     pub has_dead: bool,
+    /// What dead tuples take that compact has left behind, where it came to its end.
+    pub left_bytes: Option<u64>,
 }

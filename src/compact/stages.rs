@@ -7,7 +7,7 @@ use super::plan::{Merge, Pack};
 use super::progress::{Watch, Work};
 use super::survey::{Before, Seen, Survey};
 use super::windows::Windows;
-use super::{little, obstacle, plan, reindex, relocate, seal};
+use super::{little, obstacle, plan, reindex, relocate, remembered, seal};
 use crate::catalog::chunk_marker;
 use crate::catalog::layout::{self, Layout};
 use crate::catalog::marker_sweep;
@@ -52,14 +52,17 @@ pub unsafe fn run(rounds: &mut Rounds, watch: &dyn Watch) -> Work {
         may_move_bytes: 0,
         sealed: 0,
         has_dead: false,
+        left_bytes: None,
         unentered: None,
         entered: None,
+        known: None,
         is_alone: true,
         damaged: FxHashSet::default(),
         outdated_rows: plan::OUTDATED_ROWS,
         vacuumed: None,
     };
     let gave_way = if compaction.is_idle() {
+        compaction.left_bytes = watch.left_bytes();
         compaction.rebuild_indexes().is_none()
     } else {
         compaction.seal().is_none()
@@ -69,6 +72,7 @@ pub unsafe fn run(rounds: &mut Rounds, watch: &dyn Watch) -> Work {
             || compaction.rebuild_indexes().is_none()
     };
     let (rows, has_dead) = (compaction.sealed, compaction.has_dead);
+    let left_bytes = compaction.left_bytes;
     // SAFETY: as above.
     let after = unsafe {
         rounds.run(|table, _| {
@@ -81,6 +85,7 @@ pub unsafe fn run(rounds: &mut Rounds, watch: &dyn Watch) -> Work {
         bytes: u64::from(before.saturating_sub(after)) * u64::from(BLCKSZ),
         gave_way,
         has_dead,
+        left_bytes,
     }
 }
 
@@ -102,10 +107,14 @@ struct Compaction<'a> {
     sealed: u64,
     /// Tuples are left that somebody may still see.
     has_dead: bool,
+    /// What dead tuples take whose rows were written elsewhere; not known before the end.
+    left_bytes: Option<u64>,
     /// Headers that no series index leads to and the visibility map does not either; not known before all pages were looked at.
     unentered: Option<Vec<Tid>>,
     /// What the series index led to before the tail was sealed, for the first survey.
     entered: Option<Places>,
+    /// What this session knows of the table since it was settled, for the first survey.
+    known: Option<Survey>,
     /// Nobody else has vacuumed or compacted the table since the last survey.
     is_alone: bool,
     /// Headers of chunks that are left out.
@@ -134,6 +143,7 @@ impl Compaction<'_> {
                 let is_idle =
                     is_idle && !(vacuum::may_truncate(table) && file_end::is_empty(table));
                 if !is_idle {
+                    self.known = remembered::take(table, snapshot).filter(|_| is_settled);
                     quiet::unsettle(table);
                 }
                 (is_settled, is_idle)
@@ -141,15 +151,23 @@ impl Compaction<'_> {
         };
         match is_settled {
             true => self.unentered = Some(Vec::new()),
-            // Nobody knows what was left behind, and whether VACUUM has removed it.
-            false => self.may_move_bytes = u64::MAX,
+            // VACUUM may have removed what the last run left behind. Where that was stopped, nobody knows what it was.
+            false => self.may_move_bytes = self.watch.left_bytes().unwrap_or(u64::MAX),
         }
         is_idle
     }
 
     /// The pages that may have rows of the tail; `None` where no index tells. Rows that came while compact was at work may be on pages with
-    /// a bit in the visibility map, so that does not tell.
+    /// a bit in the visibility map, so that does not tell; where they are the last survey does.
     fn tail_pages(&mut self) -> Option<Vec<u32>> {
+        if let Some(known) = &self.known {
+            // SAFETY: a round's table.
+            let mut pages = unsafe { self.rounds.run(|table, _| quiet::changed_pages(table)) };
+            pages.extend(&known.tail);
+            pages.sort_unstable();
+            pages.dedup();
+            return Some(pages);
+        }
         // SAFETY: a round's table and snapshot.
         self.entered = unsafe { self.rounds.run(headers::places) };
         self.entered.as_ref().map(|places| places.tail.clone())
@@ -206,7 +224,7 @@ impl Compaction<'_> {
 
     /// Merges until nothing is left to be merged; returns what is there then.
     fn merge(&mut self) -> Option<Survey> {
-        let mut before = None;
+        let mut before = self.known.take();
         loop {
             let mut survey = self.survey(before.as_ref());
             // SAFETY: a round's table and snapshot.
@@ -391,20 +409,22 @@ impl Compaction<'_> {
 
     /// Notes that the table is settled, if a survey that was made since the last vacuum finds nothing that only a walk over all pages
     /// would find the next time.
-    fn settle(&mut self, survey: &Survey) {
-        // SAFETY: a round's table.
+    fn settle(&mut self, survey: Survey) {
+        let is_known = self.is_alone && self.vacuumed.is_none();
+        // SAFETY: a round's table and snapshot.
         unsafe {
-            self.rounds.run(|table, _| {
+            self.rounds.run(|table, snapshot| {
                 let layout = layout::of(table);
                 let windows = Windows::of(table, &layout);
                 let tombstones: Vec<u32> = survey.unentered.iter().map(|at| at.block).collect();
+                let is_sound = survey.damaged.is_empty() && self.damaged.is_empty();
                 let is_done = survey.tail.is_empty()
-                    && survey.damaged.is_empty()
-                    && self.damaged.is_empty()
-                    && !plan::is_unfinished(survey, &windows);
+                    && is_sound
+                    && !plan::is_unfinished(&survey, &windows);
                 let is_found = is_done || quiet::changed_count(table) > 0;
                 let is_allowed = seal::is_allowed(table, &layout);
                 if is_allowed && is_found && !quiet::is_any_visible(table, &tombstones) {
+                    remembered::keep(table, snapshot, survey, is_known && is_sound);
                     quiet::settle(table);
                 }
             })
@@ -467,7 +487,8 @@ impl Compaction<'_> {
             survey = self.survey(Some(&survey));
         }
         self.has_dead = may_truncate && survey.dead > FEW_DEAD + survey.live_tuples / 8;
-        self.settle(&survey);
+        self.left_bytes = Some(survey.rewritten_bytes);
+        self.settle(survey);
         Some(())
     }
 

@@ -25,12 +25,12 @@ use crate::pg::tuple;
 use crate::pg::TransactionId;
 use crate::scan::headers::{self, Places};
 use crate::table::quiet;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 use varve_columns::chunk::FORMAT_VERSION;
 use varve_columns::column::Column;
 use varve_columns::tuple::header::{
-    self, BODY_BYTES, FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE, FLAG_UNKEYED, PIECE_BYTES,
+    self, BodyKind, BODY_BYTES, FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE, FLAG_UNKEYED, PIECE_BYTES,
     VERSION,
 };
 use varve_columns::tuple::runs::Pieces;
@@ -119,7 +119,7 @@ pub struct Before<'a> {
 
 impl<'a> Before<'a> {
     /// Chunks whose headers are on pages that have not changed. The rest is looked at again, and so is what somebody may still see
-    /// otherwise. Notes that others have written since are not counted: who takes a chunk opens it.
+    /// otherwise.
     fn unchanged(self, changed: &[u32]) -> FxHashMap<Tid, &'a Seen> {
         let is_in = |pages: &[u32], at: Tid| pages.binary_search(&at.block).is_ok();
         let vacuumed = self.vacuumed.unwrap_or_default();
@@ -203,10 +203,11 @@ impl Survey {
             let unchanged = unchanged.unwrap_or_default();
             let mut cursor = PageCursor::new(table);
             let mut dead = FxHashMap::default();
+            let mut noted = FxHashSet::default();
             for block in pages {
                 error::check_interrupts();
                 cursor.go(block);
-                survey.count_page(table, &cursor, snapshot, &mut headers, &mut dead);
+                survey.count_page(table, &cursor, snapshot, &mut headers, &mut dead, &mut noted);
             }
             cursor.release();
             headers.sort_unstable();
@@ -215,6 +216,8 @@ impl Survey {
             for at in headers {
                 error::check_interrupts();
                 let known = unchanged.get(&at).map(|&seen| seen.clone());
+                // A note leaves the page of the header as it is.
+                let known = known.filter(|seen| !noted.contains(&seen.chunk));
                 match known.or_else(|| own.seen_at(at)) {
                     Some(seen) => survey.add(seen),
                     None => survey.add_header(table, &own, layout, snapshot, at, horizon),
@@ -266,6 +269,7 @@ impl Survey {
         snapshot: Snapshot<'_>,
         headers: &mut Vec<Tid>,
         dead: &mut FxHashMap<u64, Dead>,
+        noted: &mut FxHashSet<u64>,
     ) {
         let buffer = cursor.buffer();
         cursor.locked(|page| {
@@ -279,6 +283,13 @@ impl Survey {
                         snapshot.sees(&mut heap_tuple, buffer),
                     )
                 };
+                if found == TupleKind::Skip {
+                    // SAFETY: as above.
+                    let body = unsafe { tuple::body(item.header, item.len) };
+                    if header::body_kind(body) == BodyKind::Note {
+                        noted.insert(header::chunk_id(body));
+                    }
+                }
                 if !visible {
                     self.dead += 1;
                     self.chunks_from = self.chunks_from.max(block + 1);

@@ -1,6 +1,6 @@
 //! Heap's own vacuum of one open table.
 
-use super::relation::Table;
+use super::relation::{Index, Table};
 use pgrx::pg_sys;
 
 /// May empty pages be cut off the end of a table's file? `vacuum_truncate` says so, to VACUUM and to us. Cutting takes a lock that standbys
@@ -76,12 +76,44 @@ pub fn store_statistics(table: Table<'_>, pages: u32, rows: f64, all_visible: u3
     }
 }
 
+/// The number of an index that has no meaning for one, its `relallvisible`: 0 unless `store_mark` wrote another, and nobody has built or
+/// vacuumed the index since.
+pub fn mark(index: pg_sys::Oid) -> u32 {
+    statistics_of(index).2 as u32
+}
+
+/// Writes it, in place and at once.
+///
+/// The table of `index` must be open with ShareUpdateExclusiveLock.
+pub fn store_mark(index: Index<'_>, mark: u32) {
+    let (pages, rows, _) = statistics_of(index.oid());
+    // SAFETY: the index is open.
+    unsafe {
+        pg_sys::vac_update_relstats(
+            index.as_ptr(),
+            pages as u32,
+            rows.into(),
+            mark,
+            false,
+            pg_sys::InvalidTransactionId,
+            pg_sys::MultiXactId::from(0),
+            core::ptr::null_mut(),
+            core::ptr::null_mut(),
+            false,
+        );
+    }
+}
+
 /// `relpages`, `reltuples` and `relallvisible` as the catalog has them now.
 pub fn statistics(table: Table<'_>) -> (i32, f32, i32) {
-    // SAFETY: the table is open; the row is read before it is released.
+    statistics_of(table.oid())
+}
+
+fn statistics_of(relation: pg_sys::Oid) -> (i32, f32, i32) {
+    // SAFETY: the row is read before it is released.
     unsafe {
         let cache = pg_sys::SysCacheIdentifier::RELOID as i32;
-        let row = pg_sys::SearchSysCache1(cache, table.oid().into());
+        let row = pg_sys::SearchSysCache1(cache, relation.into());
         if row.is_null() {
             return (0, -1.0, 0);
         }

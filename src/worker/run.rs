@@ -35,6 +35,8 @@ struct Record {
     job: i64,
     state: RefCell<State>,
     damage: RefCell<Vec<String>>,
+    /// What the last run left behind.
+    left_bytes: Option<u64>,
 }
 
 impl Watch for Record {
@@ -53,6 +55,10 @@ impl Watch for Record {
         }
         self.damage.borrow_mut().push(what);
     }
+
+    fn left_bytes(&self) -> Option<u64> {
+        self.left_bytes
+    }
 }
 
 impl Record {
@@ -60,21 +66,24 @@ impl Record {
     unsafe fn begin(rounds: &Rounds, job: &Job) -> Record {
         let id = job.id();
         // SAFETY: within a round, which has the table's lock.
-        let state = unsafe {
+        let (state, left) = unsafe {
             rounds.run(|_, _| {
                 let mut state = job_states::read(id);
+                // Not known before this run has come to its end.
+                let left = state.left_bytes.take();
                 state.pid = Some(i64::from(places::pid()));
                 state.by_worker = Some(i64::from(departure::is_worker()));
                 state.started = Some(clock::now());
                 (state.phase, state.done, state.total) = (None, None, None);
                 job_states::write(id, &state);
-                state
+                (state, left)
             })
         };
         Record {
             job: id,
             state: RefCell::new(state),
             damage: RefCell::default(),
+            left_bytes: left.and_then(|bytes| bytes.try_into().ok()),
         }
     }
 
@@ -94,6 +103,7 @@ impl Record {
         state.duration_us = Some(took);
         state.rows = Some(work.rows as i64);
         state.bytes = Some(work.bytes as i64);
+        state.left_bytes = work.left_bytes.and_then(|bytes| bytes.try_into().ok());
         state.runs += 1;
         state.failing = 0;
         state.next_run = if work.gave_way {
