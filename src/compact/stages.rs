@@ -418,9 +418,8 @@ impl Compaction<'_> {
                 let windows = Windows::of(table, &layout);
                 let tombstones: Vec<u32> = survey.unentered.iter().map(|at| at.block).collect();
                 let is_sound = survey.damaged.is_empty() && self.damaged.is_empty();
-                let is_done = survey.tail.is_empty()
-                    && is_sound
-                    && !plan::is_unfinished(&survey, &windows);
+                let is_done =
+                    survey.tail.is_empty() && is_sound && !plan::is_unfinished(&survey, &windows);
                 let is_found = is_done || quiet::changed_count(table) > 0;
                 let is_allowed = seal::is_allowed(table, &layout);
                 if is_allowed && is_found && !quiet::is_any_visible(table, &tombstones) {

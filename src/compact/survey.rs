@@ -30,8 +30,8 @@ use std::rc::Rc;
 use varve_columns::chunk::FORMAT_VERSION;
 use varve_columns::column::Column;
 use varve_columns::tuple::header::{
-    self, BodyKind, BODY_BYTES, FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE, FLAG_UNKEYED, PIECE_BYTES,
-    VERSION,
+    self, BodyKind, BODY_BYTES, FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE, FLAG_UNKEYED,
+    PIECE_BYTES, VERSION,
 };
 use varve_columns::tuple::runs::Pieces;
 
@@ -207,7 +207,14 @@ impl Survey {
             for block in pages {
                 error::check_interrupts();
                 cursor.go(block);
-                survey.count_page(table, &cursor, snapshot, &mut headers, &mut dead, &mut noted);
+                survey.count_page(
+                    table,
+                    &cursor,
+                    snapshot,
+                    &mut headers,
+                    &mut dead,
+                    &mut noted,
+                );
             }
             cursor.release();
             headers.sort_unstable();

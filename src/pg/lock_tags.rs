@@ -173,10 +173,11 @@ unsafe extern "C-unwind" {
         virtual_xid: pg_sys::VirtualTransactionId,
         more: *mut bool,
     ) -> pg_sys::TransactionId;
+    #[cfg(feature = "pg15")]
+    fn BackendIdGetProc(backend: i32) -> *mut pg_sys::PGPROC;
 }
 
-/// Transactions of others that hold a lock which conflicts with `mode`. One that has ended meanwhile may be missing, and the
-/// one that its backend runs now be named in its place.
+/// Transactions of others that hold a lock which conflicts with `mode`. One that has ended meanwhile may be missing.
 pub fn holders(tag: &Tag, mode: LockMode) -> Vec<pg_sys::TransactionId> {
     let mut found = Vec::new();
     // SAFETY: the array has `count` entries and lives in the current context.
@@ -186,11 +187,11 @@ pub fn holders(tag: &Tag, mode: LockMode) -> Vec<pg_sys::TransactionId> {
         for at in 0..count as usize {
             let holder = *list.add(at);
             let mut more = false;
-            // A prepared transaction is known by the virtual id that it had, of which its backend may run another since.
+            // What was prepared by now is no longer its backend's.
+            found.push(running(holder));
             found.push(pg_sys::ffi::pg_guard_ffi_boundary(|| {
                 TwoPhaseGetXidByVirtualXID(holder, &mut more)
             }));
-            found.push(running(holder));
         }
         pg_sys::pfree(list.cast());
     }
@@ -200,42 +201,60 @@ pub fn holders(tag: &Tag, mode: LockMode) -> Vec<pg_sys::TransactionId> {
     found
 }
 
-#[cfg(feature = "pg15")]
+/// The transaction of a holder; none where it has ended, or its backend has left it to be prepared.
 unsafe fn running(holder: pg_sys::VirtualTransactionId) -> pg_sys::TransactionId {
-    if holder.backendId <= 0 {
+    #[cfg(feature = "pg15")]
+    let backend = (holder.backendId > 0).then_some(holder.backendId);
+    #[cfg(feature = "pg17")]
+    let backend = (holder.procNumber >= 0).then_some(holder.procNumber);
+    let Some(backend) = backend else {
         // Prepared before a restart.
         return pg_sys::TransactionId::from(holder.localTransactionId);
+    };
+    // SAFETY: a backend that has been there.
+    unsafe {
+        let xid = xid_of(backend);
+        // A backend never comes back to a number, so this one was the holder's when its xid was read.
+        match number_of(backend) == Some(holder.localTransactionId) {
+            true => xid,
+            false => pg_sys::InvalidTransactionId,
+        }
     }
+}
+
+/// The xid of the transaction that a backend runs, if it has one.
+unsafe fn xid_of(backend: i32) -> pg_sys::TransactionId {
     let mut xid = pg_sys::InvalidTransactionId;
     let mut xmin = pg_sys::InvalidTransactionId;
     // SAFETY: fills what it is given.
     unsafe {
+        #[cfg(feature = "pg15")]
         pg_sys::ffi::pg_guard_ffi_boundary(|| {
-            #[cfg(feature = "pg15")]
-            BackendIdGetTransactionIds(holder.backendId, &mut xid, &mut xmin);
+            BackendIdGetTransactionIds(backend, &mut xid, &mut xmin);
         });
+        #[cfg(feature = "pg17")]
+        pg_sys::ProcNumberGetTransactionIds(backend, &mut xid, &mut xmin, &mut 0, &mut false);
     }
     xid
 }
 
-#[cfg(feature = "pg17")]
-unsafe fn running(holder: pg_sys::VirtualTransactionId) -> pg_sys::TransactionId {
-    if holder.procNumber < 0 {
-        return pg_sys::TransactionId::from(holder.localTransactionId);
-    }
-    let mut xid = pg_sys::InvalidTransactionId;
-    let mut xmin = pg_sys::InvalidTransactionId;
-    // SAFETY: fills what it is given.
+/// The number that a backend gave the transaction that it runs; none if the backend is gone.
+unsafe fn number_of(backend: i32) -> Option<pg_sys::LocalTransactionId> {
+    // SAFETY: the entries of processes live in shared memory as long as the server.
     unsafe {
-        pg_sys::ProcNumberGetTransactionIds(
-            holder.procNumber,
-            &mut xid,
-            &mut xmin,
-            &mut 0,
-            &mut false,
-        );
+        #[cfg(feature = "pg15")]
+        let process = pg_sys::ffi::pg_guard_ffi_boundary(|| BackendIdGetProc(backend));
+        #[cfg(feature = "pg17")]
+        let process = pg_sys::ProcNumberGetProc(backend);
+        if process.is_null() {
+            return None;
+        }
+        #[cfg(feature = "pg15")]
+        let number = &raw const (*process).lxid;
+        #[cfg(feature = "pg17")]
+        let number = &raw const (*process).vxid.lxid;
+        Some(number.read_volatile())
     }
-    xid
 }
 
 /// Locks a relation by its OID, until the transaction ends.
