@@ -35,7 +35,7 @@ pub struct State {
     pub started: Option<i64>,
     pub done: Option<i64>,
     pub total: Option<i64>,
-    /// Of a compaction that came to its end: what dead tuples take whose rows it had written elsewhere.
+    /// Of a compaction that came to its end: what it has left behind of what it had written elsewhere.
     pub left_bytes: Option<i64>,
     pub phase: Option<String>,
     pub last_error: Option<String>,

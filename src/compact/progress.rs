@@ -23,6 +23,6 @@ pub struct Work {
     pub gave_way: bool,
     /// The file has dead tuples that somebody may still see.
     pub has_dead: bool,
-    /// What dead tuples take that compact has left behind, where it came to its end.
+    /// Of compact: what may be moved for what it has left behind, besides what it does anew; where it came to its end.
     pub left_bytes: Option<u64>,
 }

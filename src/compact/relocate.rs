@@ -144,7 +144,8 @@ fn filled_soon(chunks: &[Seen]) -> u64 {
     written.saturating_sub(younger) / PAGE_BYTES
 }
 
-fn moves(seen: &Seen) -> bool {
+/// Can a chunk be moved now?
+pub fn moves(seen: &Seen) -> bool {
     seen.settled && !seen.damaged
 }
 

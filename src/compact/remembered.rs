@@ -6,7 +6,7 @@
 //! `pg_class` has for the `relallvisible` of the series index, which nobody else needs. Who settles a table writes it, or 0, to each of its series
 //! indexes; who builds or vacuums an index writes 0. It is written in place and at once, before the table is said to be settled.
 
-use super::survey::Survey;
+use super::survey::{Seen, Survey};
 use crate::catalog::layout::{self, Layout};
 use crate::catalog::marker_file::File;
 use crate::guc;
@@ -18,17 +18,19 @@ use crate::pg::vacuum;
 use crate::pg::Oid;
 use crate::scan::headers;
 use std::cell::RefCell;
+use std::rc::Rc;
 
 /// Fewer chunks are looked at as quickly.
 const LEAST_CHUNKS: usize = 16;
-/// So many chunks are remembered, of all tables: some 16 MB.
-const MOST_CHUNKS: usize = 1 << 16;
+/// What is remembered of all tables takes so much memory at most.
+const MOST_BYTES: usize = 16 << 20;
 
 struct Remembered {
     table: Oid,
     subject: Subject,
     mark: u32,
     survey: Survey,
+    bytes: usize,
 }
 
 /// What a survey is of, and what it goes by.
@@ -81,8 +83,8 @@ fn forget(table: Table<'_>) -> Option<Remembered> {
 /// `table` must be open with the lock of compact, `snapshot` active.
 pub fn keep(table: Table<'_>, snapshot: Snapshot<'_>, survey: Survey, is_good: bool) {
     forget(table);
-    let chunks = survey.chunks.len();
-    let is_kept = is_good && (LEAST_CHUNKS..=MOST_CHUNKS).contains(&chunks);
+    let bytes = bytes_of(&survey);
+    let is_kept = is_good && survey.chunks.len() >= LEAST_CHUNKS && bytes <= MOST_BYTES;
     let subject = Subject::of(table, snapshot).filter(|_| is_kept);
     let mark = subject.as_ref().map(|subject| (subject.index, new_mark()));
     write_marks(table, mark);
@@ -90,12 +92,11 @@ pub fn keep(table: Table<'_>, snapshot: Snapshot<'_>, survey: Survey, is_good: b
         return;
     };
     ALL.with_borrow_mut(|all| {
-        let mut rest = MOST_CHUNKS - chunks;
-        let count = all.iter().rev();
-        let fits = count.take_while(|known| {
-            let count = known.survey.chunks.len();
-            let fits = count <= rest;
-            rest = rest.saturating_sub(count);
+        let mut rest = MOST_BYTES - bytes;
+        let latest_first = all.iter().rev();
+        let fits = latest_first.take_while(|known| {
+            let fits = known.bytes <= rest;
+            rest = rest.saturating_sub(known.bytes);
             fits
         });
         let kept = fits.count();
@@ -105,8 +106,19 @@ pub fn keep(table: Table<'_>, snapshot: Snapshot<'_>, survey: Survey, is_good: b
             subject,
             mark,
             survey,
+            bytes,
         });
     });
+}
+
+/// What a survey takes, about: its chunks, their keys, and their places in the lists of their series.
+fn bytes_of(survey: &Survey) -> usize {
+    const EACH: usize = size_of::<Seen>() + 3 * size_of::<usize>();
+    let keys = |seen: &Seen| match Rc::ptr_eq(&seen.first_key, &seen.last_key) {
+        true => seen.first_key.len(),
+        false => seen.first_key.len() + seen.last_key.len(),
+    };
+    survey.chunks.iter().map(|seen| EACH + keys(seen)).sum()
 }
 
 fn new_mark() -> u32 {

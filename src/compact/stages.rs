@@ -52,6 +52,7 @@ pub unsafe fn run(rounds: &mut Rounds, watch: &dyn Watch) -> Work {
         may_move_bytes: 0,
         sealed: 0,
         has_dead: false,
+        is_settled: false,
         left_bytes: None,
         unentered: None,
         entered: None,
@@ -107,7 +108,9 @@ struct Compaction<'a> {
     sealed: u64,
     /// Tuples are left that somebody may still see.
     has_dead: bool,
-    /// What dead tuples take whose rows were written elsewhere; not known before the end.
+    /// Nobody had vacuumed the table between the last run and this one.
+    is_settled: bool,
+    /// What this run leaves behind: see `left_by`; not known before the end.
     left_bytes: Option<u64>,
     /// Headers that no series index leads to and the visibility map does not either; not known before all pages were looked at.
     unentered: Option<Vec<Tid>>,
@@ -149,6 +152,7 @@ impl Compaction<'_> {
                 (is_settled, is_idle)
             })
         };
+        self.is_settled = is_settled;
         match is_settled {
             true => self.unentered = Some(Vec::new()),
             // VACUUM may have removed what the last run left behind. Where that was stopped, nobody knows what it was.
@@ -454,6 +458,11 @@ impl Compaction<'_> {
     /// Vacuums what a survey has found, and moves chunks down while that makes the file smaller.
     fn shrink(&mut self, mut survey: Survey) -> Step {
         self.may_move(survey.rewritten_bytes);
+        if self.is_settled {
+            // Among it are the dead tuples that have just been counted.
+            let left = self.watch.left_bytes().unwrap_or_default();
+            self.may_move_bytes = self.may_move_bytes.max(left);
+        }
         // SAFETY: a round's table.
         let (may_truncate, changed) = unsafe {
             self.rounds
@@ -486,9 +495,22 @@ impl Compaction<'_> {
             survey = self.survey(Some(&survey));
         }
         self.has_dead = may_truncate && survey.dead > FEW_DEAD + survey.live_tuples / 8;
-        self.left_bytes = Some(survey.rewritten_bytes);
+        self.left_bytes = self.left_by(&survey, may_truncate);
         self.settle(survey);
         Some(())
+    }
+
+    /// What is left behind at the end: dead tuples whose rows are elsewhere, and what could have been moved for others but for what stood in
+    /// the way, as far as there are holes. `None` where nobody knows.
+    fn left_by(&self, survey: &Survey, may_truncate: bool) -> Option<u64> {
+        let dead = survey.rewritten_bytes;
+        if may_truncate && survey.dead == 0 && survey.chunks.iter().all(relocate::moves) {
+            return Some(dead);
+        }
+        let holes = u64::from(survey.blocks) * relocate::PAGE_BYTES;
+        let holes = holes.saturating_sub(survey.live_bytes);
+        let unspent = Some(self.may_move_bytes).filter(|&bytes| bytes < u64::MAX);
+        unspent.map(|bytes| bytes.min(holes).max(dead))
     }
 
     /// Moves chunks down that reach beyond page `cut`.
