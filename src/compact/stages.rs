@@ -495,22 +495,21 @@ impl Compaction<'_> {
             survey = self.survey(Some(&survey));
         }
         self.has_dead = may_truncate && survey.dead > FEW_DEAD + survey.live_tuples / 8;
-        self.left_bytes = self.left_by(&survey, may_truncate);
+        self.left_bytes = Some(self.left_by(&survey, may_truncate));
         self.settle(survey);
         Some(())
     }
 
     /// What is left behind at the end: dead tuples whose rows are elsewhere, and what could have been moved for others but for what stood in
-    /// the way, as far as there are holes. `None` where nobody knows.
-    fn left_by(&self, survey: &Survey, may_truncate: bool) -> Option<u64> {
+    /// the way, as far as there are holes.
+    fn left_by(&self, survey: &Survey, may_truncate: bool) -> u64 {
         let dead = survey.rewritten_bytes;
         if may_truncate && survey.dead == 0 && survey.chunks.iter().all(relocate::moves) {
-            return Some(dead);
+            return dead;
         }
         let holes = u64::from(survey.blocks) * relocate::PAGE_BYTES;
         let holes = holes.saturating_sub(survey.live_bytes);
-        let unspent = Some(self.may_move_bytes).filter(|&bytes| bytes < u64::MAX);
-        unspent.map(|bytes| bytes.min(holes).max(dead))
+        self.may_move_bytes.min(holes).max(dead)
     }
 
     /// Moves chunks down that reach beyond page `cut`.
