@@ -45,6 +45,14 @@ struct Dead {
     is_deleted: bool,
 }
 
+/// What the pages that were looked at have of chunks, besides their headers.
+#[derive(Default)]
+struct Met {
+    dead: FxHashMap<u64, Dead>,
+    /// Chunks with notes on them.
+    noted: FxHashSet<u64>,
+}
+
 /// A chunk as its newest committed header describes it.
 #[derive(Clone)]
 pub struct Seen {
@@ -202,19 +210,11 @@ impl Survey {
             let unchanged = before.map(|before| before.unchanged(&changed));
             let unchanged = unchanged.unwrap_or_default();
             let mut cursor = PageCursor::new(table);
-            let mut dead = FxHashMap::default();
-            let mut noted = FxHashSet::default();
+            let mut met = Met::default();
             for block in pages {
                 error::check_interrupts();
                 cursor.go(block);
-                survey.count_page(
-                    table,
-                    &cursor,
-                    snapshot,
-                    &mut headers,
-                    &mut dead,
-                    &mut noted,
-                );
+                survey.count_page(table, &cursor, snapshot, &mut headers, &mut met);
             }
             cursor.release();
             headers.sort_unstable();
@@ -222,19 +222,20 @@ impl Survey {
             let mut own = OwnHeaders::new(table, layout);
             for at in headers {
                 error::check_interrupts();
-                let known = unchanged.get(&at).map(|&seen| seen.clone());
                 // A note leaves the page of the header as it is.
-                let known = known.filter(|seen| !noted.contains(&seen.chunk));
-                match known.or_else(|| own.seen_at(at)) {
+                let known = unchanged.get(&at).copied();
+                let known = known.filter(|seen| !met.noted.contains(&seen.chunk));
+                match known.cloned().or_else(|| own.seen_at(at)) {
                     Some(seen) => survey.add(seen),
                     None => survey.add_header(table, &own, layout, snapshot, at, horizon),
                 }
             }
             drop(own);
             survey.chunks.iter().for_each(|seen| {
-                dead.remove(&seen.chunk);
+                met.dead.remove(&seen.chunk);
             });
-            let merged = dead
+            let merged = met
+                .dead
                 .values()
                 .filter(|dead| dead.is_moved && !dead.is_deleted);
             survey.rewritten_bytes += merged.map(|dead| dead.bytes).sum::<u64>();
@@ -275,8 +276,7 @@ impl Survey {
         cursor: &PageCursor,
         snapshot: Snapshot<'_>,
         headers: &mut Vec<Tid>,
-        dead: &mut FxHashMap<u64, Dead>,
-        noted: &mut FxHashSet<u64>,
+        met: &mut Met,
     ) {
         let buffer = cursor.buffer();
         cursor.locked(|page| {
@@ -294,14 +294,14 @@ impl Survey {
                     // SAFETY: as above.
                     let body = unsafe { tuple::body(item.header, item.len) };
                     if header::body_kind(body) == BodyKind::Note {
-                        noted.insert(header::chunk_id(body));
+                        met.noted.insert(header::chunk_id(body));
                     }
                 }
                 if !visible {
                     self.dead += 1;
                     self.chunks_from = self.chunks_from.max(block + 1);
                     // SAFETY: as above.
-                    unsafe { self.count_dead(item, found, dead) };
+                    unsafe { self.count_dead(item, found, &mut met.dead) };
                     continue;
                 }
                 self.end = self.end.max(block + 1);

@@ -59,14 +59,25 @@ pub fn store_rows(table: Table<'_>, rows: f64) {
 
 /// Writes `relpages`, `reltuples` and `relallvisible`, in place and at once.
 pub fn store_statistics(table: Table<'_>, pages: u32, rows: f64, all_visible: u32) {
+    let has_index = !table.index_oids().is_empty();
     // SAFETY: the table is open.
+    unsafe { write(table.as_ptr(), (pages, rows, all_visible), has_index) }
+}
+
+/// Writes what `statistics` returns, and leaves the rest of the relation's row as it is.
+unsafe fn write(
+    relation: pg_sys::Relation,
+    (pages, rows, all_visible): (u32, f64, u32),
+    has_index: bool,
+) {
+    // SAFETY: the caller has the relation open.
     unsafe {
         pg_sys::vac_update_relstats(
-            table.as_ptr(),
+            relation,
             pages,
             rows,
             all_visible,
-            !table.index_oids().is_empty(),
+            has_index,
             pg_sys::InvalidTransactionId,
             pg_sys::MultiXactId::from(0),
             core::ptr::null_mut(),
@@ -88,20 +99,7 @@ pub fn mark(index: pg_sys::Oid) -> u32 {
 pub fn store_mark(index: Index<'_>, mark: u32) {
     let (pages, rows, _) = statistics_of(index.oid());
     // SAFETY: the index is open.
-    unsafe {
-        pg_sys::vac_update_relstats(
-            index.as_ptr(),
-            pages as u32,
-            rows.into(),
-            mark,
-            false,
-            pg_sys::InvalidTransactionId,
-            pg_sys::MultiXactId::from(0),
-            core::ptr::null_mut(),
-            core::ptr::null_mut(),
-            false,
-        );
-    }
+    unsafe { write(index.as_ptr(), (pages as u32, rows.into(), mark), false) }
 }
 
 /// `relpages`, `reltuples` and `relallvisible` as the catalog has them now.
