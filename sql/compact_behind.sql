@@ -1,11 +1,8 @@
 -- A compact of new rows of short series behind chunks of their own: those of the months between are not looked at.
 SET timezone = UTC;
-CREATE FUNCTION asked_for(name regclass) RETURNS bigint LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM pg_stat_clear_snapshot();
-    RETURN (SELECT heap_blks_read + heap_blks_hit + coalesce(idx_blks_read + idx_blks_hit, 0)
-            FROM pg_statio_all_tables WHERE relid = name);
-END $$;
+\set ECHO none
+\i sql/include/asked_for.psql
+\set ECHO all
 CREATE PROCEDURE settle(name regclass) LANGUAGE plpgsql AS $$
 BEGIN
     FOR round IN 1..20 LOOP

@@ -17,12 +17,9 @@ BEGIN
     END LOOP;
 END $$;
 CALL settle();
-CREATE FUNCTION asked_for() RETURNS bigint LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM pg_stat_clear_snapshot();
-    RETURN (SELECT heap_blks_read + heap_blks_hit + coalesce(idx_blks_read + idx_blks_hit, 0)
-            FROM pg_statio_all_tables WHERE relid = 'v'::regclass);
-END $$;
+\set ECHO none
+\i sql/include/asked_for.psql
+\set ECHO all
 CREATE FUNCTION state(OUT tail_rows bigint, OUT fresh bigint, OUT wrong_rows bigint, OUT faults bigint) LANGUAGE sql AS $$
     SELECT (SELECT tail_rows FROM varve.tables WHERE "table" = 'v'::regclass), (SELECT count(*) FROM varve.chunks('v') WHERE level = 0),
            (SELECT count(*) FROM ((TABLE v EXCEPT ALL TABLE v_heap) UNION ALL (TABLE v_heap EXCEPT ALL TABLE v)) w),
@@ -34,10 +31,10 @@ SELECT pg_relation_size('v') / 8192 > 192 AS has_pages;
 INSERT INTO v VALUES ('2026-02-01', 7, 1, 2);
 INSERT INTO v_heap VALUES ('2026-02-01', 7, 1, 2);
 SELECT FROM pg_stat_force_next_flush();
-SELECT asked_for() AS before, pg_current_wal_insert_lsn() AS wal \gset
+SELECT asked_for('v') AS before, pg_current_wal_insert_lsn() AS wal \gset
 CALL varve.compact('v');
 SELECT FROM pg_stat_force_next_flush();
-SELECT asked_for() - :before <= 50 AS few_buffers, pg_current_wal_insert_lsn() - :'wal'::pg_lsn < 4000 AS little_wal;
+SELECT asked_for('v') - :before <= 50 AS few_buffers, pg_current_wal_insert_lsn() - :'wal'::pg_lsn < 4000 AS little_wal;
 SELECT * FROM state();
 -- One row of a chunk is changed, and one deleted.
 UPDATE v SET a = 5 WHERE host = 3 AND time = '2026-01-01 01:00:00';

@@ -17,12 +17,9 @@ END $$;
 CALL fill('few', 50);
 CALL fill('many', 1000);
 SELECT (SELECT count(*) FROM varve.chunks('few')) AS few, (SELECT count(*) FROM varve.chunks('many')) AS many;
-CREATE FUNCTION asked_for(name regclass) RETURNS bigint LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM pg_stat_clear_snapshot();
-    RETURN (SELECT heap_blks_read + heap_blks_hit + coalesce(idx_blks_read + idx_blks_hit, 0)
-            FROM pg_statio_all_tables WHERE relid = name);
-END $$;
+\set ECHO none
+\i sql/include/asked_for.psql
+\set ECHO all
 INSERT INTO few SELECT '2026-02-01'::timestamptz + n / 20 * interval '10 s', n % 20, n FROM generate_series(0, 999) n;
 INSERT INTO many SELECT '2026-02-01'::timestamptz + n / 20 * interval '10 s', n % 20, n FROM generate_series(0, 999) n;
 SELECT FROM pg_stat_force_next_flush();

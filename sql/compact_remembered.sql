@@ -8,12 +8,9 @@ BEGIN
         FROM generate_series(0, 1100 * %2$s - 1) n', name, series);
     COMMIT;
 END $$;
-CREATE FUNCTION asked_for(name regclass) RETURNS bigint LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM pg_stat_clear_snapshot();
-    RETURN (SELECT heap_blks_read + heap_blks_hit + coalesce(idx_blks_read + idx_blks_hit, 0)
-            FROM pg_statio_all_tables WHERE relid = name);
-END $$;
+\set ECHO none
+\i sql/include/asked_for.psql
+\set ECHO all
 CREATE PROCEDURE add(name text, number int) LANGUAGE plpgsql AS $$
 BEGIN
     EXECUTE format('INSERT INTO %I SELECT ''2026-02-01''::timestamptz + %s * interval ''1 day'' + n / 20 * interval ''10 s'', n %% 20, n
@@ -34,30 +31,16 @@ BEGIN
 END $$;
 CALL settle('few');
 CALL settle('many');
-CALL add('few', 1);
-CALL add('many', 1);
-SELECT FROM pg_stat_force_next_flush();
-SELECT asked_for('few') AS few, asked_for('many') AS many \gset
-CALL varve.compact('few');
-CALL varve.compact('many');
-SELECT FROM pg_stat_force_next_flush();
-INSERT INTO spent VALUES (1, asked_for('few') - :few, asked_for('many') - :many);
-CALL add('few', 2);
-CALL add('many', 2);
-SELECT FROM pg_stat_force_next_flush();
-SELECT asked_for('few') AS few, asked_for('many') AS many \gset
-CALL varve.compact('few');
-CALL varve.compact('many');
-SELECT FROM pg_stat_force_next_flush();
-INSERT INTO spent VALUES (2, asked_for('few') - :few, asked_for('many') - :many);
-CALL add('few', 3);
-CALL add('many', 3);
-SELECT FROM pg_stat_force_next_flush();
-SELECT asked_for('few') AS few, asked_for('many') AS many \gset
-CALL varve.compact('few');
-CALL varve.compact('many');
-SELECT FROM pg_stat_force_next_flush();
-INSERT INTO spent VALUES (3, asked_for('few') - :few, asked_for('many') - :many);
+SELECT unnest(ARRAY[
+    format('CALL add(''few'', %s)', number),
+    format('CALL add(''many'', %s)', number),
+    'SELECT FROM pg_stat_force_next_flush()',
+    format('INSERT INTO spent VALUES (%s, -asked_for(''few''), -asked_for(''many''))', number),
+    'CALL varve.compact(''few'')',
+    'CALL varve.compact(''many'')',
+    'SELECT FROM pg_stat_force_next_flush()',
+    format('UPDATE spent SET few = few + asked_for(''few''), many = many + asked_for(''many'') WHERE number = %s', number)
+]) FROM generate_series(1, 3) number \gexec
 SELECT min(many) > 10 AND min(many - few) < 35 AS follows_what_is_new FROM spent;
 SELECT (SELECT count(*) FROM few) AS few, (SELECT count(*) FROM many) AS many, (SELECT count(*) FROM varve.verify('few')) AS faults_of_few,
     (SELECT count(*) FROM varve.verify('many')) AS faults_of_many;
