@@ -63,6 +63,41 @@ SELECT (SELECT count(*) FROM (TABLE f EXCEPT ALL TABLE h) x) AS more, (SELECT co
 DROP TABLE f, h;
 DROP PROCEDURE batches;
 
+-- Chunks of one load that have other series: who looks for one opens the chunk that has it. The planner knows.
+CREATE TABLE f (time timestamptz, host int, name text, v float8) USING varve;
+CREATE INDEX ON f USING varve (host, time);
+CREATE TABLE g (LIKE f) USING varve;
+CREATE INDEX ON g USING varve (name, time);
+CREATE FUNCTION cost_of(statement text) RETURNS float8 LANGUAGE plpgsql AS $$
+  DECLARE plan json;
+  BEGIN
+    EXECUTE 'EXPLAIN (FORMAT JSON) ' || statement INTO plan;
+    RETURN plan->0->'Plan'->>'Total Cost';
+  END $$;
+SET varve.chunk_rows = 8000;
+INSERT INTO f SELECT at(s), host, to_char(host, '"host-"FM0000'), random() FROM generate_series(1, 200) s, generate_series(1, 800) host;
+INSERT INTO g SELECT * FROM f;
+RESET varve.chunk_rows;
+SELECT count(*) AS chunks FROM varve.chunks('f') WHERE NOT keyed;
+CREATE TABLE h (LIKE f);
+CREATE INDEX ON h (host, time);
+INSERT INTO h SELECT * FROM f;
+ANALYZE f, h;
+\set newest 'SELECT count(l.v) FROM generate_series(1, 800) g, LATERAL (SELECT * FROM %s WHERE host = g ORDER BY time DESC LIMIT 1) l'
+SELECT cost_of(format(:'newest', 'f')) <= 3 * cost_of(format(:'newest', 'h')) AS costs_as_in_a_heap;
+SELECT count(l.v) FROM generate_series(1, 800) g, LATERAL (SELECT * FROM f WHERE host = g ORDER BY time DESC LIMIT 1) l;
+-- The first one reads headers that the session does not know.
+\c
+SET enable_seqscan = off;
+SELECT buffers('SELECT * FROM f WHERE host = 17 ORDER BY time DESC LIMIT 1') > 0 AS headers_are_known;
+SELECT buffers('SELECT * FROM f WHERE host = 417 ORDER BY time DESC LIMIT 1') <= 30 AS newest_of_integers;
+SELECT buffers('SELECT * FROM f WHERE host = 801 ORDER BY time DESC LIMIT 1') <= 30 AS none;
+SELECT buffers('SELECT * FROM g WHERE name = ''host-0017'' ORDER BY time DESC LIMIT 1') > 0 AS headers_are_known;
+SELECT buffers('SELECT * FROM g WHERE name = ''host-0417'' ORDER BY time DESC LIMIT 1') <= 30 AS newest_of_texts;
+SELECT buffers('SELECT * FROM g WHERE name = ''host-0801'' ORDER BY time DESC LIMIT 1') <= 30 AS none;
+DROP TABLE f, g, h;
+DROP FUNCTION cost_of;
+
 -- Long tails, with chunks before, among and behind them, and without keys: in order and complete, in both directions.
 CREATE TABLE f (time timestamptz, host int, v int) USING varve;
 CREATE INDEX ON f USING varve (host, time);

@@ -6,7 +6,7 @@
 //! does, so what was listed is what is opened; and what has come into the place of one that was not seen is not seen either.
 
 use super::entries::{IndexDesc, Key, Time};
-use super::rows::{is_sorted_as, View};
+use super::rows::{excludes, is_sorted_as, View};
 use super::section::Place;
 use crate::chunk::index_entries;
 use crate::chunk::read::Content;
@@ -17,6 +17,8 @@ use crate::pg::Datum;
 use crate::table::visible::OpenChunk;
 use std::cmp::Reverse;
 use std::rc::Rc;
+use varve_columns::chunk::ColumnHeader;
+use varve_columns::summary::Bound;
 use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_TOMBSTONE};
 
 /// Chunks that may have rows of one series.
@@ -29,19 +31,26 @@ pub struct Later {
 #[derive(Clone)]
 pub enum Found {
     Open(Rc<OpenChunk>),
-    /// Its header, and what it says of times. Only where these can wait (`times_in_order`).
-    Listed(Tid, Times),
+    /// Its header, and what that says of its rows. Only where these can wait (`span_in_order`).
+    Listed(Tid, Span),
 }
 
-/// The least and the greatest time of a chunk.
-pub type Times = (i64, i64);
+/// What a header says of where rows of its chunk are.
+#[derive(Clone, Copy)]
+pub struct Span {
+    /// The least and the greatest time.
+    times: (i64, i64),
+    /// Bounds of the first key, as far as they are known.
+    first_keys: (Bound, Bound),
+}
 
 /// Chunks in the order in which their times come, the first one last.
 #[derive(Default)]
-pub struct Turns(Vec<(Times, Found)>);
+pub struct Turns(Vec<(Span, Found)>);
 
 impl Later {
-    /// Those of `chunks` that can wait, and the others, which are open. No chunk of whose times the quals exclude all is among those that wait.
+    /// Those of `chunks` that can wait, and the others, which are open. No chunk is among those that wait if the quals exclude all its times or all its
+    /// first keys.
     ///
     /// # Safety
     /// `view` must be of the chunks' table, `key` that of the only series that its quals name, if there is one: else nothing may be listed. The arguments
@@ -56,20 +65,18 @@ impl Later {
         let mut others = Vec::new();
         for found in chunks {
             match (found, &key) {
-                (Found::Listed(header, times), _) => {
-                    later.push((times, Found::Listed(header, times)))
-                }
+                (Found::Listed(header, span), _) => later.push((span, Found::Listed(header, span))),
                 (Found::Open(chunk), None) => others.push(chunk),
                 (Found::Open(chunk), Some(_)) => {
-                    match times_in_order(&chunk.reader.chunk, view.desc) {
-                        Some(times) => later.push((times, Found::Open(chunk))),
+                    match span_in_order(&chunk.reader.chunk, view.desc) {
+                        Some(span) => later.push((span, Found::Open(chunk))),
                         None => others.push(chunk),
                     }
                 }
             }
         }
         // SAFETY: by contract.
-        later.retain(|&(times, _)| unsafe { may_match(times, view) });
+        later.retain(|(span, _)| unsafe { span.may_match(key.as_deref(), view) });
         // SAFETY: as above.
         let is_wanted =
             |key: &Rc<Key>| unsafe { view.quals.keys_hold(|column| key.values[column]) };
@@ -78,9 +85,9 @@ impl Later {
             return (None, others);
         };
         if forward {
-            later.sort_by_key(|&(times, _)| Reverse(times.0));
+            later.sort_by_key(|&(span, _)| Reverse(span.times.0));
         } else {
-            later.sort_by_key(|&(times, _)| times.1);
+            later.sort_by_key(|&(span, _)| span.times.1);
         }
         let chunks = Turns(later);
         (Some(Later { key, chunks }), others)
@@ -95,7 +102,7 @@ impl Turns {
     /// Takes the next chunk, unless all its rows come after `time` or with it.
     pub fn next_before(&mut self, time: Option<Time>, forward: bool) -> Option<Found> {
         // No row of a chunk without null times comes before this time.
-        let &((least, greatest), _) = self.0.last()?;
+        let (least, greatest) = self.0.last()?.0.times;
         let next = (false, if forward { least } else { greatest });
         let is_due = time.is_none_or(|time| if forward { next < time } else { next > time });
         if is_due {
@@ -138,21 +145,38 @@ pub unsafe fn may_be_listed(place: Place) -> bool {
     is_mvcc && !is_serializable
 }
 
-/// The times of a chunk, where rows of a series can be found in it by search, in the order of their times, none of which is null.
-pub fn times_in_order(content: &Content, desc: &IndexDesc) -> Option<Times> {
+/// What the header of a chunk says of its rows, where those of a series can be found by search, in the order of their times, none of which is null.
+pub fn span_in_order(content: &Content, desc: &IndexDesc) -> Option<Span> {
     let header = content.header_as_written();
-    let times = content.columns.columns().get(desc.time_column());
+    let columns = content.columns.columns();
+    let times = columns.get(desc.time_column());
     let is_in_order = !header.has(FLAG_ONE_SERIES | FLAG_TOMBSTONE)
         && times.is_some_and(|times| times.nulls == 0)
         && is_sorted_as(content, desc);
-    is_in_order.then_some((header.min_time, header.max_time))
+    let bounds = |column: &ColumnHeader| (column.summary.min, column.summary.max);
+    // A column that was added later has no bounds here.
+    let first_keys = columns.get(desc.columns[0]).map(bounds);
+    is_in_order.then_some(Span {
+        times: (header.min_time, header.max_time),
+        first_keys: first_keys.unwrap_or((Bound::None, Bound::None)),
+    })
 }
 
-/// May times of a chunk that can wait be within the bounds of the quals?
-unsafe fn may_match((least, greatest): Times, view: View) -> bool {
-    let time = |at| index_entries::time_datum(at, view.desc.time_length);
-    let (first, last) = (time(least), time(greatest));
-    let mut bounds = view.quals.lowers.iter().chain(&view.quals.uppers);
-    // SAFETY: the caller's contract; both are times.
-    bounds.all(|bound| unsafe { bound.may_hold(first, last) })
+impl Span {
+    /// May rows of a chunk that can wait be of the series with `key`, and within the bounds of the quals?
+    unsafe fn may_match(&self, key: Option<&Key>, view: View) -> bool {
+        let time = |at| index_entries::time_datum(at, view.desc.time_length);
+        let (first, last) = (time(self.times.0), time(self.times.1));
+        let mut bounds = view.quals.lowers.iter().chain(&view.quals.uppers);
+        let (least, greatest) = &self.first_keys;
+        let length = view.descriptor.attributes()[view.desc.columns[0]].attlen;
+        let first_key = key.and_then(|key| key.values.first());
+        // SAFETY: the caller's contract; the bounds are of times, the key's value as it is stored in its column.
+        unsafe {
+            bounds.all(|bound| bound.may_hold(first, last))
+                && first_key.is_none_or(|&(value, isnull)| {
+                    isnull || !excludes(least, greatest, value, length)
+                })
+        }
+    }
 }

@@ -344,7 +344,7 @@ pub unsafe fn integer_of(value: Datum, column: usize, view: View) -> Option<i64>
 
 /// Are the rows of a chunk in the order of the index?
 pub fn is_sorted_as(chunk: &Content, desc: &IndexDesc) -> bool {
-    chunk.header_as_written().has(FLAG_SORTED) && chunk.statics.columns_of_order() == desc.columns
+    chunk.header_as_written().has(FLAG_SORTED) && chunk.statics.is_ordered_by(&desc.columns)
 }
 
 /// Rows among which are all those with first keys of a range: no others, where the chunk is sorted as the index is.
@@ -529,7 +529,10 @@ fn keep_blocks(
 }
 
 /// Do bounds exclude a value that is stored as an integer or as bytes?
-unsafe fn excludes(min: &Bound, max: &Bound, value: Datum, length: i16) -> bool {
+///
+/// # Safety
+/// `value` must be one of a column of this length, as the column stores it.
+pub unsafe fn excludes(min: &Bound, max: &Bound, value: Datum, length: i16) -> bool {
     match (min, max, length) {
         (&Bound::Int(min), &Bound::Int(max), 1..=8) => {
             let raw = match length {

@@ -3,7 +3,7 @@
 //! rows that it wants, and sorts them in the order of the index.
 
 use super::entries::{IndexDesc, Key, KeyValues, Time};
-use super::later::{self, Found, Later, Times, Turns};
+use super::later::{self, Found, Later, Span, Turns};
 use super::opened::Opened;
 use super::quals::{self, Quals};
 use super::rows::{candidates, integer_of, rows_of_first_keys, View};
@@ -36,8 +36,8 @@ pub fn open_unkeyed(entries: &mut EntryScan, place: Place, waits: bool) -> Unkey
     };
     let is_new = |header| seen.insert(header);
     open(entries, place, &entered, waits, is_new, |header| {
-        let found = match times_at(glance.as_mut(), place, header) {
-            Some(times) => Found::Listed(header, times),
+        let found = match span_at(glance.as_mut(), place, header) {
+            Some(span) => Found::Listed(header, span),
             None => Found::Open(place.open(header)?),
         };
         chunks.extend(found.has_rows().then_some(found));
@@ -76,11 +76,11 @@ pub struct Known<'a> {
     pub cells: &'a mut FxHashMap<i64, SmallVec<[OfCell; 1]>>,
 }
 
-/// The header of a chunk of a cell. Without times the scan's snapshot sees it; with times, it can wait, and nobody has judged it.
+/// The header of a chunk of a cell. Without a span the scan's snapshot sees it; with one, it can wait, and nobody has judged it.
 #[derive(Clone, Copy)]
 pub struct OfCell {
     header: Tid,
-    times: Option<Times>,
+    span: Option<Span>,
 }
 
 /// Cells whose headers are remembered.
@@ -97,8 +97,8 @@ struct Look<'a> {
 impl Look<'_> {
     /// A chunk that the snapshot sees, or one that can wait.
     fn at(&mut self, header: Tid) -> Option<Found> {
-        match times_at(self.glance.as_mut(), self.place, header) {
-            Some(times) => Some(Found::Listed(header, times)),
+        match span_at(self.glance.as_mut(), self.place, header) {
+            Some(span) => Some(Found::Listed(header, span)),
             None => self.open(header).map(Found::Open),
         }
     }
@@ -111,8 +111,8 @@ impl Look<'_> {
 
     /// The chunk of a cell, as it was remembered.
     fn remembered(&mut self, known: OfCell) -> Option<Found> {
-        match known.times {
-            Some(times) if self.glance.is_some() => Some(Found::Listed(known.header, times)),
+        match known.span {
+            Some(span) if self.glance.is_some() => Some(Found::Listed(known.header, span)),
             _ => self.open(known.header).map(Found::Open),
         }
     }
@@ -120,13 +120,13 @@ impl Look<'_> {
     /// What is remembered of a chunk of a cell.
     fn as_remembered(&self, found: &Found) -> OfCell {
         match found {
-            &Found::Listed(header, times) => OfCell {
+            &Found::Listed(header, span) => OfCell {
                 header,
-                times: Some(times),
+                span: Some(span),
             },
             Found::Open(chunk) => OfCell {
                 header: chunk.reader.chunk.tid,
-                times: later::times_in_order(&chunk.reader.chunk, self.place.desc),
+                span: later::span_in_order(&chunk.reader.chunk, self.place.desc),
             },
         }
     }
@@ -138,10 +138,10 @@ fn glance(place: Place) -> Glance {
     unsafe { Glance::new(place.table) }
 }
 
-/// The times of a chunk that can wait, without opening it.
-fn times_at(glance: Option<&mut Glance>, place: Place, header: Tid) -> Option<Times> {
+/// What the header of a chunk that can wait says of its rows, without opening it.
+fn span_at(glance: Option<&mut Glance>, place: Place, header: Tid) -> Option<Span> {
     let content = glance?.content(header)?;
-    later::times_in_order(&content, place.desc)
+    later::span_in_order(&content, place.desc)
 }
 
 /// The chunks under the first keys that `quals` ask for, besides `known` ones. Those that can wait are only listed where `waits` says so.

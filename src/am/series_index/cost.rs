@@ -17,6 +17,8 @@ const SERIES_COST: f64 = 6.0;
 const PASSED_SERIES_COST: f64 = 1.5;
 /// Testing a row of a chunk that every scan looks at, and putting one that fits into order.
 const TESTED_ROW_COST: f64 = 2.0;
+/// Looking at the header of a chunk that is opened when its times come.
+const LISTED_COST: f64 = 5.0;
 /// Opening a chunk again, and decoding a block of it for one row.
 const REOPENED_COST: f64 = 200.0;
 
@@ -79,7 +81,11 @@ pub unsafe extern "C-unwind" fn estimate(
             + 50.0 * pg_sys::cpu_operator_cost * f64::from((*index).tree_height + 1);
         let rescan_share = if loops > 1.0 { 0.1 } else { 1.0 };
         let leaf_pages = (visited / ENTRIES_PER_PAGE).ceil();
-        let section = section_cost(index, &unkeyed, (leading, all), rescan_share);
+        let section = if names_series(index, clauses) && !unkeyed.are_foreign {
+            waiting_cost(index, &unkeyed, rescan_share)
+        } else {
+            section_cost(index, &unkeyed, (leading, all), rescan_share)
+        };
         *startup = descent * rescan_share + section.startup;
         *total = *startup
             + section.fetching
@@ -105,6 +111,24 @@ struct SectionCost {
     startup: f64,
     /// For rows that come out, beside what each row costs.
     fetching: f64,
+}
+
+/// What the chunks that every scan looks at cost one that names a series, where they are sorted as the index is. It opens them one after the other, as
+/// their times come, and finds the series in each by search.
+unsafe fn waiting_cost(
+    index: *mut pg_sys::IndexOptInfo,
+    unkeyed: &Unkeyed,
+    rescan_share: f64,
+) -> SectionCost {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let opened_pages = rescan_share * f64::from((*index).nkeycolumns);
+        let search = SERIES_COST * pg_sys::cpu_tuple_cost;
+        SectionCost {
+            startup: unkeyed.chunks * LISTED_COST * pg_sys::cpu_tuple_cost,
+            fetching: unkeyed.chunks * (opened_pages * pg_sys::seq_page_cost + search),
+        }
+    }
 }
 
 /// What the chunks cost that every scan looks at. All of them are opened. Quals exclude blocks by their bounds where a chunk is
@@ -187,6 +211,39 @@ unsafe fn asks_for_times(index: *mut pg_sys::IndexOptInfo, clauses: *mut pg_sys:
         let last = (*(*clauses).elements.add((*clauses).length as usize - 1)).ptr_value;
         let last: *mut pg_sys::IndexClause = last.cast();
         i32::from((*last).indexcol) == (*index).nkeycolumns - 1
+    }
+}
+
+/// Does each column but the last one have to equal one value?
+unsafe fn names_series(index: *mut pg_sys::IndexOptInfo, clauses: *mut pg_sys::List) -> bool {
+    if clauses.is_null() {
+        return false;
+    }
+    // SAFETY: by the caller's contract a list of IndexClauses, in the order of columns.
+    unsafe {
+        let mut named = 0;
+        for at in 0..(*clauses).length as usize {
+            let clause: *mut pg_sys::IndexClause = (*(*clauses).elements.add(at)).ptr_value.cast();
+            let is_next = i32::from((*clause).indexcol) == named;
+            named += i32::from(is_next && is_equality_of_one(index, clause));
+        }
+        named == (*index).nkeycolumns - 1
+    }
+}
+
+/// Is it an equality with one value?
+unsafe fn is_equality_of_one(
+    index: *mut pg_sys::IndexOptInfo,
+    clause: *mut pg_sys::IndexClause,
+) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let quals = (*clause).indexquals;
+        if quals.is_null() || (*quals).length == 0 {
+            return false;
+        }
+        let info: *mut pg_sys::RestrictInfo = (*(*quals).elements).ptr_value.cast();
+        (*(*info).clause).type_ == pg_sys::NodeTag::T_OpExpr && is_equality(index, clause)
     }
 }
 

@@ -24,8 +24,17 @@ pub struct Statics {
 impl Statics {
     /// Columns (from 0) by which rows are sorted, time last.
     pub fn columns_of_order(&self) -> Vec<usize> {
+        self.order().collect()
+    }
+
+    /// Are these the columns of order?
+    pub fn is_ordered_by(&self, columns: &[usize]) -> bool {
+        self.order().eq(columns.iter().copied())
+    }
+
+    fn order(&self) -> impl Iterator<Item = usize> + '_ {
         let numbers = self.keys.iter().chain(self.time.iter());
-        numbers.map(|&number| usize::from(number) - 1).collect()
+        numbers.map(|&number| usize::from(number) - 1)
     }
 
     pub fn encode(&self) -> Vec<u8> {
