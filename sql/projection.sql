@@ -23,5 +23,13 @@ DELETE FROM p WHERE b = 11 RETURNING d;
 SELECT a FROM p WHERE c = 500 AND EXISTS (SELECT FROM p q WHERE q.d = p.d AND q.e = 7);
 SELECT d FROM p WHERE ctid = (SELECT ctid FROM p WHERE b = 77);
 SELECT count(DISTINCT a), max(tableoid::regclass::text) FROM p TABLESAMPLE system (100);
+-- Columns that only the conditions of an index name; what others change meanwhile is in specs/index-recheck.
+CREATE INDEX ON p USING varve (b, time);
+CALL varve.compact('p');
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SELECT d FROM p WHERE b = 30;
+SELECT d FROM p WHERE b = 30 AND time > '2026-01-01' AND a > 'x' ORDER BY time DESC LIMIT 1;
+SELECT count(x.d) FROM p x JOIN p y ON x.b = y.b + 1 WHERE y.b IN (5, 2999, 3000);
 DROP TABLE p;
 DROP FUNCTION p_seen;

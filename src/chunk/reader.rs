@@ -18,6 +18,9 @@ const RETIRED_BYTES: usize = 4 << 20;
 /// Blocks of each column of values that are passed by value that stay decoded besides the current one: those of a whole chunk, as a rule.
 const RETIRED_BY_VALUE: usize = 64;
 
+/// Blocks that somebody comes to one behind the other from which on he is taken for one who reads all of them, and leaves those behind him.
+const IN_A_ROW: u32 = 4;
+
 /// Searches for series of a chunk from which on it pays to know where all of them are.
 const SEARCHES: u32 = 3;
 
@@ -57,6 +60,8 @@ struct ColumnState {
     block: Block,
     /// Blocks decoded before whose by-reference values somebody may still point to.
     retired: Vec<Block>,
+    /// How many blocks before the current one were each left for the one behind it.
+    in_a_row: u32,
     /// A row whose value, passed by value and not null, is known without its block.
     known: Option<(u32, Datum)>,
     /// Of blocks that were asked for one row alone; each in the only place that its number allows, or nothing yet.
@@ -67,15 +72,17 @@ struct ColumnState {
 
 impl ColumnState {
     /// Makes `block` the current one; returns how many more bytes have retired. Values that are passed by value are copied by
-    /// whoever wants them: blocks of theirs retire, some of them, but where rows are read one after the other, only the last.
+    /// whoever wants them: blocks of theirs retire, some of them, but where rows are read one after the other, only the last few.
     fn switch(&mut self, block: Block, by_value: bool) -> isize {
         let left = core::mem::replace(&mut self.block, block);
         if left.rows.is_empty() {
             return 0;
         }
         let is_next = self.block.rows.start == left.rows.end;
+        self.in_a_row = if is_next { self.in_a_row + 1 } else { 0 };
         let before = self.retired.last();
-        let goes_on = is_next && before.is_some_and(|before| before.rows.end == left.rows.start);
+        let goes_on = self.in_a_row >= IN_A_ROW
+            && before.is_some_and(|before| before.rows.end == left.rows.start);
         let mut bytes = left.datums.bytes() as isize;
         let passed = if !by_value {
             None

@@ -2,11 +2,11 @@
 //! rows where few columns are used; and when a plan starts, the slot of each scan that projects is told
 //! which columns its node can ask for, so that no other is decoded.
 
-use crate::catalog::access_method;
+use crate::catalog::{access_method, layout};
 use crate::chunk::slot;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::node::items;
-use crate::pg::relation::{Open, Table};
+use crate::pg::relation::{Index, Open, Table};
 use crate::pg::unbound::planstate_tree_walker;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -147,7 +147,7 @@ unsafe fn narrow(scan: *mut pg_sys::ScanState) {
         let mut used: *mut pg_sys::Bitmapset = core::ptr::null_mut();
         for list in [(*plan).targetlist, (*plan).qual]
             .into_iter()
-            .chain(rechecks(plan))
+            .chain(rechecks(scan))
         {
             pg_sys::pull_varattnos(list.cast(), range, &mut used);
         }
@@ -168,10 +168,12 @@ unsafe fn narrow(scan: *mut pg_sys::ScanState) {
 }
 
 /// Expressions that a node evaluates on its scan slot besides target list and quals.
-unsafe fn rechecks(plan: *mut pg_sys::Plan) -> Vec<*mut pg_sys::List> {
+unsafe fn rechecks(scan: *mut pg_sys::ScanState) -> Vec<*mut pg_sys::List> {
     // SAFETY: the node's tag says what it is.
     unsafe {
+        let plan = (*scan).ps.plan;
         match (*plan).type_ {
+            pg_sys::NodeTag::T_IndexScan if is_exact(scan.cast()) => Vec::new(),
             pg_sys::NodeTag::T_IndexScan => {
                 let node = plan.cast::<pg_sys::IndexScan>();
                 vec![(*node).indexqualorig, (*node).indexorderbyorig]
@@ -185,5 +187,15 @@ unsafe fn rechecks(plan: *mut pg_sys::Plan) -> Vec<*mut pg_sys::List> {
             }
             _ => Vec::new(),
         }
+    }
+}
+
+/// Does an index find no rows but those that its quals want, so that nobody asks a row about them? A series index does, and so does a btree.
+unsafe fn is_exact(scan: *mut pg_sys::IndexScanState) -> bool {
+    // SAFETY: the caller's contract; an index that the node has is open. It has none where the plan is only explained.
+    unsafe {
+        let index = (*scan).iss_RelationDesc;
+        let index = (!index.is_null()).then(|| Index::from_ptr(index));
+        index.is_some_and(|index| index.is_btree() || layout::is_series(index))
     }
 }
