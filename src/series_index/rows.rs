@@ -514,8 +514,14 @@ fn keep_blocks(
         if directory.len() < 2 {
             return;
         }
+        let start = ranges.iter().map(|range| range.start).min().unwrap_or(0);
+        let end = ranges.iter().map(|range| range.end).max().unwrap_or(0);
+        let blocks = match start < end {
+            true => directory.block_of_row(start)..directory.block_of_row(end - 1) + 1,
+            false => 0..0,
+        };
         let mut kept = Vec::new();
-        for block in directory.blocks() {
+        for block in &directory.blocks()[blocks] {
             if block.nulls > 0 || keep(&block.min, &block.max) {
                 let parts = ranges.iter().filter_map(|range| {
                     let part = range.start.max(block.rows.start)..range.end.min(block.rows.end);
