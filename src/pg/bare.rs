@@ -12,6 +12,8 @@ unsafe extern "C-unwind" {
     pub fn TransactionIdIsCurrentTransactionId(xid: pg_sys::TransactionId) -> bool;
     /// The same.
     pub fn TransactionStartedDuringRecovery() -> bool;
+    /// Of an open table. It may want memory, so who counts many guards all of these calls together.
+    pub fn pgstat_count_heap_delete(table: pg_sys::Relation);
     /// The address of a constant.
     pub fn GetHeapamTableAmRoutine() -> *const pg_sys::TableAmRoutine;
 }

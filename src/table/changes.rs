@@ -8,6 +8,7 @@ use super::unwritten::{Overlay, Stamp, Unwritten};
 use super::{handover, locks};
 use crate::chunk::chunk_cache;
 use crate::chunk::read::Chunk;
+use crate::pg::bare;
 use crate::pg::error::{self, Code};
 use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::{Open, Table};
@@ -15,8 +16,8 @@ use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::transaction::{self, Access, PerTransaction};
 use pgrx::pg_sys;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use varve_columns::tuple::delete_map::DeleteMap;
 use varve_columns::tuple::header::BODY_BYTES;
@@ -114,7 +115,7 @@ struct Key {
 
 #[derive(Default)]
 struct State {
-    touched: HashMap<Key, Touched>,
+    touched: FxHashMap<Key, Touched>,
     /// Number of unwritten rows in all of `touched`.
     rows: usize,
     /// Chunks that have become ripe.
@@ -209,7 +210,7 @@ pub unsafe fn hidden(chunk: &Chunk, snapshot: Snapshot<'_>) -> Hidden {
 struct PassedBy {
     /// The address of the statement's own snapshot, of which no other scan has this copy.
     snapshot: usize,
-    chunks: HashSet<Key>,
+    chunks: FxHashSet<Key>,
 }
 
 impl PassedBy {
@@ -430,6 +431,25 @@ pub fn record(
     shown_as: pg_sys::CommandId,
     successor: Option<Tid>,
 ) {
+    record_each(chunk, (command, shown_as), [(row, successor)]);
+}
+
+/// Records that a command deletes rows of a chunk, as `record` does for one; returns how many of them no entry had been made of.
+pub fn record_all(
+    chunk: &Chunk,
+    rows: impl IntoIterator<Item = u32>,
+    command: pg_sys::CommandId,
+) -> usize {
+    let deleted = rows.into_iter().map(|row| (row, None));
+    record_each(chunk, (command, command), deleted)
+}
+
+/// Rows, with where they went, that a command changes which shows as another.
+fn record_each(
+    chunk: &Chunk,
+    (command, shown_as): (pg_sys::CommandId, pg_sys::CommandId),
+    rows: impl IntoIterator<Item = (u32, Option<Tid>)>,
+) -> usize {
     let key = key_of(chunk);
     STATE.with_borrow_mut(|state| {
         let sub = state.enter(key);
@@ -442,18 +462,23 @@ pub fn record(
             shown_as,
             sub,
         };
-        if !touched.unwritten.borrow_mut().add(row, stamp, successor) {
-            return;
+        let mut unwritten = touched.unwritten.borrow_mut();
+        let is_new = |(row, successor)| unwritten.add(row, stamp, successor);
+        let added = rows.into_iter().map(is_new).filter(|&added| added).count();
+        drop(unwritten);
+        if added == 0 {
+            return 0;
         }
-        state.rows += 1;
+        state.rows += added;
         if let Some(level) = touched.subs.last_mut() {
-            level.unwritten += 1;
+            level.unwritten += added;
         }
         if !touched.is_listed && touched.is_ripe() {
             touched.is_listed = true;
             state.ripe.push(key);
         }
-    });
+        added
+    })
 }
 
 /// Are there changes that other processes, such as parallel workers, cannot know of?
@@ -682,10 +707,14 @@ fn write_changes(
 }
 
 fn count_deleted(table: &Open, changed: &[Run]) {
-    for _ in 0..note::count(changed) {
-        // SAFETY: the table is open.
-        unsafe { pg_sys::pgstat_count_heap_delete(table.rel().as_ptr()) };
-    }
+    let count = || {
+        for _ in 0..note::count(changed) {
+            // SAFETY: the table is open.
+            unsafe { bare::pgstat_count_heap_delete(table.rel().as_ptr()) };
+        }
+    };
+    // SAFETY: where memory runs out there is nothing to drop.
+    unsafe { pg_sys::ffi::pg_guard_ffi_boundary(count) };
 }
 
 /// A subtransaction ended: its changes and locks go up to its parent, or away.

@@ -21,7 +21,7 @@ use crate::pg::tid::{self, Tid};
 use crate::pg::transaction::{self, Access, PerTransaction};
 use crate::pg::tuple;
 use pgrx::pg_sys;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use varve_columns::tuple::header;
 
@@ -42,7 +42,7 @@ const KEPT_CHUNKS: usize = 32;
 #[derive(Default)]
 struct Count {
     all: usize,
-    rows: HashMap<(pg_sys::Oid, u64), Rows>,
+    rows: FxHashMap<(pg_sys::Oid, u64), Rows>,
     /// Shares of the lock table that the transaction has taken.
     shares: usize,
     /// It has locked a chunk in place of rows.

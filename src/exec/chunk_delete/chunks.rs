@@ -140,16 +140,17 @@ impl<'a> Deletion<'a> {
             if !is_same {
                 return 0;
             }
-            let mut rows = 0;
-            for row in wanted.iter().map(|row| row as u32) {
-                if locks::row_state(&newest.chunk, row) == RowState::Live {
-                    changes::record(&newest.chunk, row, self.command, self.command, None);
-                    rows += 1;
-                }
-            }
+            let newest_chunk = &newest.chunk;
+            let is_live = |&row: &u32| locks::row_state(newest_chunk, row) == RowState::Live;
+            let live: Vec<u32> = wanted
+                .iter()
+                .map(|row| row as u32)
+                .filter(is_live)
+                .collect();
+            let rows = changes::record_all(newest_chunk, live, self.command);
             self.table.check_serializable();
-            changes::pass_by(&newest.chunk, self.snapshot);
-            rows
+            changes::pass_by(newest_chunk, self.snapshot);
+            rows as u64
         }
     }
 
