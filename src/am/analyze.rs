@@ -11,7 +11,7 @@ use crate::chunk::slot;
 use crate::chunk::tuple_kind::TupleKind;
 use crate::pg::heap::heap_callback;
 use crate::pg::relation::Table;
-use crate::pg::snapshot::Snapshot;
+use crate::pg::snapshot::{self, Snapshot};
 use crate::pg::tid::{self, Tid};
 use crate::pg::wake;
 use crate::table::visible::OpenChunk;
@@ -313,7 +313,7 @@ pub unsafe extern "C-unwind" fn scan_analyze_next_tuple(
                 let rows = reader.rows();
                 *live += f64::from(rows - reader.chunk.header.deleted);
                 *dead += f64::from(reader.chunk.header.deleted);
-                let mut self_snapshot = chunk_cache::dirty_snapshot();
+                let mut self_snapshot = snapshot::dirty();
                 let open = OpenChunk::new(reader, Snapshot::from_ptr(&mut self_snapshot));
                 page.chunk = Some((open, 0));
             }

@@ -138,7 +138,7 @@ unsafe fn copy_chunks(
             let buffer = cursor.buffer();
             cursor.locked(|page| {
                 for item in page.tuples() {
-                    let kind = classify(item.header, item.len, item.tid.offset);
+                    let kind = classify(&item);
                     if kind == TupleKind::Row {
                         continue;
                     }

@@ -195,11 +195,11 @@ unsafe fn count_some(table: Table<'_>, first: u32) -> Vec<CountedChunk> {
             entries.restart(keys);
             let mut left = MOST_ENTRIES;
             while left > 0 && headers.len() < MOST_COUNTED {
-                let Some((entry, _)) = entries.next(true) else {
+                let Some(entry) = entries.next(true) else {
                     break;
                 };
                 left -= 1;
-                let header = index_entries::header_of_entry(entry);
+                let header = index_entries::header_of_entry(entry.tid);
                 headers.extend(header.filter(|at| at.block >= first && !headers.contains(at)));
             }
         }

@@ -32,7 +32,7 @@ pub unsafe extern "C-unwind" fn index_fetch_begin(
         let fetch: *mut VarveFetch = pg_sys::palloc0(core::mem::size_of::<VarveFetch>()).cast();
         (*fetch).base.rel = table.as_ptr();
         (*fetch).heap = heap_callback!(index_fetch_begin, table.as_ptr());
-        (*fetch).recent = memory::own(pg_sys::CurrentMemoryContext, Vec::new());
+        (*fetch).added = memory::own(pg_sys::CurrentMemoryContext, Vec::new());
         fetch.cast()
     }
 }
@@ -42,17 +42,17 @@ pub unsafe extern "C-unwind" fn index_fetch_reset(fetch: *mut pg_sys::IndexFetch
     // SAFETY: called by core with what `index_fetch_begin` returned.
     unsafe {
         let own = &mut *fetch.cast::<VarveFetch>();
-        (*own.recent).clear();
+        (*own.added).clear();
         heap_callback!(index_fetch_reset, own.heap);
     }
 }
 
 #[pg_guard]
 pub unsafe extern "C-unwind" fn index_fetch_end(fetch: *mut pg_sys::IndexFetchTableData) {
-    // SAFETY: as above; the box of `recent` goes with its context.
+    // SAFETY: as above; the box of `added` goes with its context.
     unsafe {
         let own = &mut *fetch.cast::<VarveFetch>();
-        (*own.recent).clear();
+        (*own.added).clear();
         heap_callback!(index_fetch_end, own.heap);
         pg_sys::pfree(fetch.cast());
     }
@@ -101,7 +101,7 @@ pub unsafe extern "C-unwind" fn index_fetch_tuple(
             return fetch_unchanged(own, at, snapshot, slot);
         }
         let stamp = snapshot.stamp();
-        let recent = &mut *own.recent;
+        let recent = &mut *own.added;
         let fits = |chunk: &RecentChunk| chunk.header == header && chunk.snapshot == stamp;
         if !recent.last().is_some_and(fits) {
             match recent.iter().position(fits) {
@@ -141,7 +141,7 @@ unsafe fn fetch_unchanged(
         snapshot.clear_answer();
         (*snapshot.as_ptr()).speculativeToken = 0;
         let (table, any) = (Table::from_ptr(fetch.base.rel), Snapshot::any());
-        let offered = (*fetch.recent)
+        let offered = (*fetch.added)
             .last()
             .filter(|chunk| chunk.snapshot == Stamp::NONE);
         let found = match (offered, at.row_of()) {

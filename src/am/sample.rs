@@ -49,9 +49,7 @@ pub unsafe extern "C-unwind" fn scan_sample_next_block(
         cursor.go(block);
         state.headers = cursor.locked(|page| {
             page.tuples()
-                .filter(|item| {
-                    classify(item.header, item.len, item.tid.offset) == TupleKind::Header
-                })
+                .filter(|item| classify(item) == TupleKind::Header)
                 .map(|item| item.tid)
                 .collect()
         });

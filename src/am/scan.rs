@@ -10,6 +10,7 @@ use crate::chunk::tuple_kind::{classify, raise, TupleKind};
 use crate::pg::error;
 use crate::pg::heap::heap_callback;
 use crate::pg::memory;
+use crate::pg::page::PageTuple;
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
@@ -46,7 +47,7 @@ pub unsafe fn classify_slot(slot: *mut pg_sys::TupleTableSlot) -> TupleKind {
     // SAFETY: by contract.
     unsafe {
         let found = &*(*slot::heap_part(slot)).base.tuple;
-        classify(found.t_data, found.t_len, found.t_self.ip_posid)
+        classify(&PageTuple::of(found))
     }
 }
 
@@ -61,17 +62,10 @@ pub unsafe fn open_from_slot(
 ) -> Rc<Reader> {
     // SAFETY: by contract.
     unsafe {
-        let found = &*(*slot::heap_part(slot)).base.tuple;
-        let at = tid::from_pg(&found.t_self);
-        match Chunk::open(
-            table,
-            at,
-            found.t_data,
-            found.t_len,
-            View::Snapshot(snapshot),
-        ) {
+        let found = PageTuple::of(&*(*slot::heap_part(slot)).base.tuple);
+        match Chunk::open(table, &found, View::Snapshot(snapshot)) {
             Ok(chunk) => Reader::new(chunk),
-            Err(damage) => raise(table, at, found.t_data, found.t_len, &damage),
+            Err(damage) => raise(table, &found, &damage),
         }
     }
 }

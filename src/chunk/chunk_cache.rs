@@ -13,7 +13,7 @@ use crate::pg::bare;
 use crate::pg::error;
 use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation::Table;
-use crate::pg::snapshot::Snapshot;
+use crate::pg::snapshot::{self, Snapshot};
 use crate::pg::tid::{self, Tid};
 use crate::pg::transaction::{self, Access, PerTransaction};
 use crate::pg::tuple;
@@ -167,8 +167,7 @@ pub unsafe fn try_reader_on(
         let found = cursor.locked(|page| {
             let item = page.tuple(at.offset)?;
             let mut found = item.to_heap_tuple(table.oid());
-            let is_seen = classify(item.header, item.len, at.offset) == TupleKind::Header
-                && snapshot.sees(&mut found, buffer);
+            let is_seen = classify(&item) == TupleKind::Header && snapshot.sees(&mut found, buffer);
             is_seen.then_some(found)
         })?;
         let view = View::Snapshot(snapshot);
@@ -189,7 +188,7 @@ pub unsafe fn try_reader_anew(
     unsafe {
         with_header(table, at, snapshot, |found, _| {
             let view = View::Snapshot(snapshot);
-            Chunk::open(table, at, found.t_data, found.t_len, view).map(Reader::new)
+            Chunk::open(table, &PageTuple::of(found), view).map(Reader::new)
         })
     }
 }
@@ -270,7 +269,7 @@ pub unsafe fn standing_at(
             if snapshot.sees(&mut *found, buffer) {
                 return Some(Standing::Seen);
             }
-            let mut dirty = dirty_snapshot();
+            let mut dirty = snapshot::dirty();
             if !pg_sys::HeapTupleSatisfiesVisibility(found, &mut dirty, buffer) {
                 return None;
             }
@@ -302,7 +301,7 @@ unsafe fn check<R>(
         let buffer = cursor.buffer();
         let (judged, found) = cursor.locked(|page| {
             let item = page.tuple(at.offset)?;
-            if classify(item.header, item.len, at.offset) != TupleKind::Header {
+            if classify(&item) != TupleKind::Header {
                 return None;
             }
             let mut found = item.to_heap_tuple(table.oid());
@@ -349,7 +348,7 @@ unsafe fn with_header_within<R>(
         if !heap_fetch(table, snapshot, &mut found, &mut buffer) {
             return None;
         }
-        let is_header = classify(found.t_data, found.t_len, at.offset) == TupleKind::Header;
+        let is_header = classify(&PageTuple::of(&found)) == TupleKind::Header;
         let result = is_header.then(|| body(&found, buffer));
         bare::ReleaseBuffer(buffer);
         result
@@ -396,7 +395,7 @@ unsafe fn sound_reader(
     // SAFETY: the callers' contract; the tuple stays pinned for the error's sake.
     unsafe {
         kept_reader(table, at, found, buffer, view, stay)
-            .unwrap_or_else(|damage| raise(table, at, found.t_data, found.t_len, &damage))
+            .unwrap_or_else(|damage| raise(table, &PageTuple::of(found), &damage))
     }
 }
 
@@ -424,7 +423,7 @@ unsafe fn kept_reader(
             is_same.then(|| Rc::clone(&entry.reader))
         });
         if let Some(reader) = known {
-            reader.chunk.table.set(table.as_ptr());
+            reader.chunk.table.set(table.address());
             return Ok(reader);
         }
         let known = session_cache::find(table, place, body);
@@ -437,8 +436,7 @@ unsafe fn kept_reader(
                 opened
             }
         };
-        let tuple = (found.t_data, found.t_len);
-        let chunk = Chunk::open_with(table, at, tuple, opened.content, notes)?;
+        let chunk = Chunk::open_with(table, &PageTuple::of(found), opened.content, notes)?;
         let reader = Reader::with(chunk, opened.decoded);
         if is_known && stay != Stay::Long {
             return Ok(reader);
@@ -580,7 +578,7 @@ unsafe fn walk_for_headers(table: Table<'_>, wanted: impl Fn(PageTuple) -> bool)
 unsafe fn as_written(item: PageTuple) -> Option<Written> {
     // SAFETY: the caller has pinned and locked the tuple's page.
     unsafe {
-        if classify(item.header, item.len, item.tid.offset) != TupleKind::Header {
+        if classify(&item) != TupleKind::Header {
             return None;
         }
         match header::decode(tuple::body(item.header, item.len)) {
@@ -643,13 +641,5 @@ unsafe fn is_last_of(table: Table<'_>, at: Tid, writer: pg_sys::TransactionId) -
                     && as_written(item).is_some_and(|header| !header.is_replaced)
             })
         })
-    }
-}
-
-/// A dirty snapshot, as InitDirtySnapshot makes it.
-pub fn dirty_snapshot() -> pg_sys::SnapshotData {
-    pg_sys::SnapshotData {
-        snapshot_type: pg_sys::SnapshotType::SNAPSHOT_DIRTY,
-        ..Default::default()
     }
 }

@@ -19,10 +19,7 @@ pub unsafe fn is_dead(table: Table<'_>, header: Tid) -> bool {
         let mut cursor = PageCursor::new(table);
         cursor.go(header.block);
         cursor.locked(|page| match page.tuple(header.offset) {
-            Some(item) => {
-                classify(item.header, item.len, header.offset) == TupleKind::Header
-                    && cursor.is_surely_dead(item)
-            }
+            Some(item) => classify(&item) == TupleKind::Header && cursor.is_surely_dead(item),
             // Its tuple was pruned away; the line pointer stays until VACUUM has removed the entries.
             None => page.is_dead(header.offset),
         })

@@ -73,7 +73,7 @@ impl<'a> Glance<'a> {
             // SAFETY: the page is pinned and locked.
             page.tuple(at.offset).is_some_and(|item| unsafe {
                 tuple::is_plainly_there(item.header)
-                    && classify(item.header, item.len, at.offset) == TupleKind::Header
+                    && classify(&item) == TupleKind::Header
                     && content.is_of(tuple::body(item.header, item.len))
             })
         });
@@ -94,7 +94,7 @@ impl<'a> Glance<'a> {
                 let item = page.tuple(at.offset)?;
                 // SAFETY: the page is pinned and locked.
                 let body = unsafe {
-                    if classify(item.header, item.len, at.offset) != TupleKind::Header {
+                    if classify(&item) != TupleKind::Header {
                         return None;
                     }
                     tuple::body(item.header, item.len)

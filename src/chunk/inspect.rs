@@ -47,7 +47,7 @@ pub unsafe fn visible_on(
                 for item in page.tuples() {
                     let mut heap_tuple = item.to_heap_tuple(oid);
                     if snapshot.sees(&mut heap_tuple, buffer) {
-                        visit(classify(item.header, item.len, item.tid.offset), item);
+                        visit(classify(&item), item);
                     }
                 }
             });

@@ -4,9 +4,11 @@
 
 use super::read::{self, Chunk};
 use super::write::DELETE_MAP_BASE;
+use crate::pg::free_space;
+use crate::pg::horizon::Horizon;
 use crate::pg::relation::Table;
 use crate::pg::transaction;
-use pgrx::pg_sys;
+use crate::pg::{Oid, TransactionId};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
@@ -17,9 +19,9 @@ const MOST_PAGES: usize = 128;
 
 /// What a transaction leaves when it commits.
 struct Left {
-    table: pg_sys::Oid,
-    file: pg_sys::Oid,
-    by: pg_sys::TransactionId,
+    table: Oid,
+    file: Oid,
+    by: TransactionId,
     /// Ascending, each once.
     pages: Vec<u32>,
 }
@@ -60,43 +62,24 @@ pub fn remember(table: Table<'_>, replaced: &Chunk, with_map: bool) {
 
 /// Makes the room known that this session's earlier transactions have left in a table.
 pub fn make_known(table: Table<'_>) {
-    // SAFETY: the table is open. Pages are pruned as by any reader; the map is a hint.
-    unsafe {
-        let (oid, file) = (table.oid(), table.file_number());
-        let horizon = pg_sys::GlobalVisTestFor(table.as_ptr());
-        let over = LEFT.with_borrow_mut(|all| {
-            let is_over = |left: &Left| {
-                left.table == oid && pg_sys::GlobalVisTestIsRemovableXid(horizon, left.by)
-            };
-            let at = all.iter().position(is_over)?;
-            all.remove(at)
-        });
-        let Some(left) = over.filter(|left| left.file == file) else {
-            return;
-        };
-        let (Some(&first), Some(&last)) = (left.pages.first(), left.pages.last()) else {
-            return;
-        };
-        for &page in &left.pages {
-            if table.has_block(page) {
-                prune(table, page);
-            }
+    let (oid, file) = (table.oid(), table.file_number());
+    let horizon = Horizon::of(table);
+    let over = LEFT.with_borrow_mut(|all| {
+        let is_over = |left: &Left| left.table == oid && horizon.is_behind(left.by);
+        let at = all.iter().position(is_over)?;
+        all.remove(at)
+    });
+    let Some(left) = over.filter(|left| left.file == file) else {
+        return;
+    };
+    let (Some(&first), Some(&last)) = (left.pages.first(), left.pages.last()) else {
+        return;
+    };
+    // Pages are pruned as by any reader; the map is a hint.
+    for &page in &left.pages {
+        if table.has_block(page) {
+            free_space::prune(table, page);
         }
-        pg_sys::FreeSpaceMapVacuumRange(table.as_ptr(), first, last + 1);
     }
-}
-
-fn prune(table: Table<'_>, block: u32) {
-    const BUFFER_LOCK_UNLOCK: i32 = 0;
-    const BUFFER_LOCK_SHARE: i32 = 1;
-    // SAFETY: the table is open; the page is pinned.
-    unsafe {
-        let buffer = pg_sys::ReadBuffer(table.as_ptr(), block);
-        pg_sys::heap_page_prune_opt(table.as_ptr(), buffer);
-        pg_sys::LockBuffer(buffer, BUFFER_LOCK_SHARE);
-        let free = pg_sys::PageGetHeapFreeSpace(pg_sys::BufferGetPage(buffer));
-        pg_sys::LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-        pg_sys::ReleaseBuffer(buffer);
-        pg_sys::RecordPageWithFreeSpace(table.as_ptr(), block, free);
-    }
+    free_space::make_known(table, first..last + 1);
 }

@@ -54,9 +54,9 @@ pub fn of(table: Table<'_>, chunk: u64, at: Tid) -> Option<Tid> {
         let mut cursor = PageCursor::new(table);
         let item = cursor.tuple_at(next)?;
         let is_next = cursor.locked(|_| {
-            classify(item.header, item.len, next.offset) == TupleKind::Header
+            classify(&item) == TupleKind::Header
                 && header::chunk_id(tuple::body(item.header, item.len)) == chunk
-                && matches!(notes::writer(item.header), Writer::Committed | Writer::Own)
+                && matches!(notes::writer(&item), Writer::Committed | Writer::Own)
         });
         (is_next && next != at).then_some(next)
     }

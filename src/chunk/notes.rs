@@ -9,8 +9,8 @@ use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::transaction;
-use crate::pg::tuple;
-use pgrx::pg_sys;
+use crate::pg::tuple::{self, Inserter};
+use crate::pg::{Buffer, TransactionId};
 use rustc_hash::FxHasher;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
@@ -22,7 +22,7 @@ use varve_columns::tuple::note::{self, SLOT_BYTES};
 pub struct Note {
     pub tid: Tid,
     /// Who wrote it.
-    xmin: pg_sys::TransactionId,
+    xmin: TransactionId,
     /// The slot that names it.
     slot: [u8; SLOT_BYTES],
     pub runs: Rc<[note::Run]>,
@@ -74,7 +74,7 @@ impl Default for Notes {
 }
 
 impl Note {
-    pub fn xmin(&self) -> pg_sys::TransactionId {
+    pub fn xmin(&self) -> TransactionId {
         self.xmin
     }
 }
@@ -124,7 +124,7 @@ pub fn are_empty(slots: &[u8]) -> bool {
 /// Were the header of a chunk and all of its notes written before `horizon`?
 ///
 /// `horizon` must be a transaction id.
-pub fn is_settled(chunk: &Chunk, horizon: pg_sys::TransactionId) -> bool {
+pub fn is_settled(chunk: &Chunk, horizon: TransactionId) -> bool {
     let is_over = |xid| transaction::precedes(xid, horizon);
     is_over(chunk.xmin) && chunk.notes.seen.iter().all(|note| is_over(note.xmin))
 }
@@ -134,42 +134,36 @@ pub fn is_settled(chunk: &Chunk, horizon: pg_sys::TransactionId) -> bool {
 pub(super) enum Writer {
     Committed,
     Own,
-    InProgress(pg_sys::TransactionId),
+    InProgress(TransactionId),
     Aborted,
 }
 
 /// # Safety
 /// The tuple's page must be locked.
-pub(super) unsafe fn writer(header: pg_sys::HeapTupleHeader) -> Writer {
-    const COMMITTED: u16 = 0x0100;
-    const INVALID: u16 = 0x0200;
-    // SAFETY: the caller has locked the tuple's page. Who is not in progress has ended for good.
-    unsafe {
-        let mask = (*header).t_infomask;
-        if mask & COMMITTED != 0 {
-            return Writer::Committed;
-        }
-        if mask & INVALID != 0 {
-            return Writer::Aborted;
-        }
-        let xid = tuple::xmin(header);
-        if transaction::is_current(xid) {
-            Writer::Own
-        } else if transaction::is_in_progress(xid) {
-            Writer::InProgress(xid)
-        } else if transaction::did_commit(xid) {
-            Writer::Committed
-        } else {
-            Writer::Aborted
-        }
+pub(super) unsafe fn writer(item: &PageTuple) -> Writer {
+    // SAFETY: the caller has locked the tuple's page.
+    let xid = match unsafe { tuple::inserter(item.header) } {
+        Inserter::Committed => return Writer::Committed,
+        Inserter::Aborted => return Writer::Aborted,
+        Inserter::Unknown(xid) => xid,
+    };
+    // Who is not in progress has ended for good.
+    if transaction::is_current(xid) {
+        Writer::Own
+    } else if transaction::is_in_progress(xid) {
+        Writer::InProgress(xid)
+    } else if transaction::did_commit(xid) {
+        Writer::Committed
+    } else {
+        Writer::Aborted
     }
 }
 
 /// Has this transaction deleted a note that it has written, for which there was no slot? One that names its place is of another note, which was
 /// rolled back before.
-unsafe fn is_taken_back(header: pg_sys::HeapTupleHeader) -> bool {
+unsafe fn is_taken_back(item: &PageTuple) -> bool {
     // SAFETY: the caller has locked the tuple's page.
-    unsafe { tuple::deleter(header).is_some_and(transaction::is_current) }
+    unsafe { tuple::deleter(item.header).is_some_and(transaction::is_current) }
 }
 
 /// What a slot names.
@@ -290,7 +284,7 @@ unsafe fn visit(
     table: Table<'_>,
     chunk: u64,
     places: &[Tid],
-    mut visit: impl FnMut(PageTuple, &[u8], pg_sys::Buffer),
+    mut visit: impl FnMut(PageTuple, &[u8], Buffer),
 ) {
     // SAFETY: the callers' contract.
     unsafe {
@@ -361,7 +355,7 @@ pub unsafe fn of_header(
                 are_committed = false;
                 is_visible(table, item, buffer, snapshot, reads)
             } else {
-                let writer = writer(item.header);
+                let writer = writer(&item);
                 are_committed &= writer == Writer::Committed;
                 match writer {
                     Writer::Committed if is_later(tuple::xmin(item.header)) => {
@@ -369,7 +363,7 @@ pub unsafe fn of_header(
                         false
                     }
                     Writer::Committed => true,
-                    Writer::Own => !is_taken_back(item.header),
+                    Writer::Own => !is_taken_back(&item),
                     Writer::InProgress(_) => {
                         pending.push(item.tid);
                         false
@@ -418,7 +412,7 @@ pub unsafe fn of_header(
 unsafe fn is_visible(
     table: Table<'_>,
     item: PageTuple,
-    buffer: pg_sys::Buffer,
+    buffer: Buffer,
     snapshot: Snapshot<'_>,
     reads: bool,
 ) -> bool {
@@ -427,13 +421,7 @@ unsafe fn is_visible(
         let mut found = item.to_heap_tuple(table.oid());
         let is_seen = snapshot.sees(&mut found, buffer);
         if reads && transaction::is_serializable() {
-            pg_sys::HeapCheckForSerializableConflictOut(
-                is_seen,
-                table.as_ptr(),
-                &mut found,
-                buffer,
-                snapshot.as_ptr(),
-            );
+            table.note_reading(&mut found, buffer, snapshot, is_seen);
         }
         is_seen
     }
@@ -462,7 +450,7 @@ pub unsafe fn has_others(chunk: &Chunk, row: Option<u32>) -> bool {
         let others: Vec<Tid> = others.collect();
         let mut found = false;
         visit(table, id, &others, |item, body, _| {
-            found |= writer(item.header) != Writer::Aborted
+            found |= writer(&item) != Writer::Aborted
                 && row.is_none_or(|row| names(body, chunk.header.rows, row));
         });
         found
@@ -470,19 +458,14 @@ pub unsafe fn has_others(chunk: &Chunk, row: Option<u32>) -> bool {
 }
 
 /// The transaction in progress, other than this one, that has noted a change of a row.
-pub fn changer_of(
-    table: Table<'_>,
-    header: Tid,
-    chunk: u64,
-    row: u32,
-) -> Option<pg_sys::TransactionId> {
+pub fn changer_of(table: Table<'_>, header: Tid, chunk: u64, row: u32) -> Option<TransactionId> {
     // SAFETY: the table is open. A slot that cannot be read is reported by who opens the chunk.
     unsafe {
         let slots = slots_at(table, header, chunk)?;
         let places = note::all_named(chunk, &slots).unwrap_or_default();
         let mut changer = None;
         visit(table, chunk, &places, |item, body, _| {
-            if let Writer::InProgress(xid) = writer(item.header) {
+            if let Writer::InProgress(xid) = writer(&item) {
                 if names(body, u32::MAX, row) {
                     changer = Some(xid);
                 }
@@ -509,9 +492,9 @@ pub fn rows_gone(table: Table<'_>, chunk: u64, slots: &[u8], most: usize) -> Opt
     // SAFETY: the table is open; the page of each tuple is locked.
     unsafe {
         visit(table, chunk, &places, |item, body, _| {
-            let is_there = match writer(item.header) {
+            let is_there = match writer(&item) {
                 Writer::Committed => true,
-                Writer::Own => !is_taken_back(item.header),
+                Writer::Own => !is_taken_back(&item),
                 Writer::InProgress(_) | Writer::Aborted => false,
             };
             if is_there {
@@ -535,7 +518,7 @@ pub(super) fn is_used(table: Table<'_>, chunk: u64, slot: &[u8; SLOT_BYTES]) -> 
             // SAFETY: the table is open.
             unsafe {
                 visit(table, chunk, &[place], |item, _, _| {
-                    is_used = writer(item.header) != Writer::Aborted;
+                    is_used = writer(&item) != Writer::Aborted;
                 });
             }
             is_used
@@ -568,7 +551,7 @@ pub fn free_slots(table: Table<'_>, chunk: u64, slots: &[u8], wanted: usize) -> 
     // SAFETY: the table is open.
     unsafe {
         visit(table, chunk, &places, |item, _, _| {
-            if writer(item.header) != Writer::Aborted {
+            if writer(&item) != Writer::Aborted {
                 used.push(item.tid);
             }
         });

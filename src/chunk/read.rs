@@ -7,10 +7,10 @@ use super::vectors::Vectors;
 use super::write::{DELETE_MAP_BASE, DEPTH_STEP, STATICS_BASE};
 use crate::pg::error;
 use crate::pg::page::{self, Page, PageCursor, PageTuple};
-use crate::pg::relation::{self, Table};
+use crate::pg::relation::{self, Address, Table};
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
-use pgrx::pg_sys;
+use crate::pg::{Buffer, CommandId, TransactionId, BLCKSZ};
 use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -86,20 +86,6 @@ impl core::fmt::Display for Damage {
     }
 }
 
-/// Raises "snapshot too old" where that is why something is missing: old_snapshot_threshold lets vacuum take
-/// away what the statement's snapshot still sees.
-pub fn check_snapshot_age(table: Table<'_>) {
-    // SAFETY: the table is open.
-    #[cfg(feature = "pg15")]
-    unsafe {
-        if pg_sys::old_snapshot_threshold >= 0 && pg_sys::ActiveSnapshotSet() {
-            pg_sys::TestForOldSnapshot_impl(pg_sys::GetActiveSnapshot(), table.as_ptr());
-        }
-    }
-    #[cfg(feature = "pg17")]
-    let _ = table;
-}
-
 /// Bytes `range` of the string that lies in `pieces`.
 pub fn read_bytes(
     table: Table<'_>,
@@ -112,7 +98,7 @@ pub fn read_bytes(
         return Err(Damage::new("payload range out of bounds"));
     }
     let blocks = table.blocks();
-    if range.len() as u64 > u64::from(blocks) * u64::from(pg_sys::BLCKSZ) {
+    if range.len() as u64 > u64::from(blocks) * u64::from(BLCKSZ) {
         return Err(Damage::new("more payload than the table has pages"));
     }
     let mut out = Vec::with_capacity(range.len());
@@ -437,7 +423,7 @@ impl Content {
     ///
     /// # Safety
     /// `buffer` must be the page of its header, pinned.
-    pub unsafe fn cache_beside_header(&self, header: Tid, buffer: pg_sys::Buffer) {
+    pub unsafe fn cache_beside_header(&self, header: Tid, buffer: Buffer) {
         let pieces = &self.statics.payload;
         if pieces.tids.len() > MOST_PIECES_BESIDE_HEADER {
             return;
@@ -503,13 +489,13 @@ impl Content {
 
 /// A header version as somebody sees it, with what it names, without any column data yet.
 pub struct Chunk {
-    pub table: Cell<pg_sys::Relation>,
+    pub table: Cell<Address>,
     pub tid: Tid,
     /// Who wrote this header version, as the tuple says.
-    pub xmin: pg_sys::TransactionId,
+    pub xmin: TransactionId,
     /// The same, frozen or not.
-    pub raw_writer: pg_sys::TransactionId,
-    pub raw_command: pg_sys::CommandId,
+    pub raw_writer: TransactionId,
+    pub raw_command: CommandId,
     /// `deleted` counts rows of notes, too.
     pub header: Rc<Header>,
     pub content: Rc<Content>,
@@ -530,20 +516,15 @@ impl Chunk {
     /// Opens a header from its tuple body, with the notes that belong to a view.
     ///
     /// # Safety
-    /// `table` must be open; `tuple` must be pinned; the view's snapshot valid.
-    pub unsafe fn open(
-        table: Table<'_>,
-        tid: Tid,
-        data: pg_sys::HeapTupleHeader,
-        len: u32,
-        view: View,
-    ) -> Result<Chunk, Damage> {
+    /// `table` must be open; the tuple must be pinned; the view's snapshot valid.
+    pub unsafe fn open(table: Table<'_>, item: &PageTuple, view: View) -> Result<Chunk, Damage> {
         // SAFETY: by contract.
         unsafe {
-            let body = tuple::body(data, len);
-            let notes = notes::of_header(table, tid, body, header::row_count(body), view, &[])?;
+            let body = tuple::body(item.header, item.len);
+            let notes =
+                notes::of_header(table, item.tid, body, header::row_count(body), view, &[])?;
             let content = Rc::new(Content::read(table, body, None)?);
-            Chunk::open_with(table, tid, (data, len), content, notes)
+            Chunk::open_with(table, item, content, notes)
         }
     }
 
@@ -553,8 +534,7 @@ impl Chunk {
     /// As `open`; the content must be of the tuple.
     pub unsafe fn open_with(
         table: Table<'_>,
-        tid: Tid,
-        (data, len): (pg_sys::HeapTupleHeader, u32),
+        item: &PageTuple,
         content: Rc<Content>,
         notes: Notes,
     ) -> Result<Chunk, Damage> {
@@ -562,12 +542,12 @@ impl Chunk {
         // SAFETY: by contract.
         unsafe {
             Ok(Chunk {
-                table: Cell::new(table.as_ptr()),
-                tid,
-                xmin: tuple::xmin(data),
-                raw_writer: (*data).t_choice.t_heap.t_xmin,
-                raw_command: (*data).t_choice.t_heap.t_field3.t_cid,
-                header: content.header(tuple::body(data, len), map.deleted()),
+                table: Cell::new(table.address()),
+                tid: item.tid,
+                xmin: tuple::xmin(item.header),
+                raw_writer: tuple::raw_xmin(item.header),
+                raw_command: tuple::raw_command(item.header),
+                header: content.header(tuple::body(item.header, item.len), map.deleted()),
                 content,
                 map,
                 notes,
@@ -579,7 +559,7 @@ impl Chunk {
     #[inline]
     pub fn table(&self) -> Table<'_> {
         // SAFETY: the table that it was opened or found for last (`open`, `chunk_cache`), which is open while the chunk is used.
-        unsafe { Table::from_ptr(self.table.get()) }
+        unsafe { self.table.get().table() }
     }
 
     /// The oldest format version of its parts.
@@ -595,7 +575,7 @@ impl Chunk {
     /// Raises an error for damage in this chunk.
     pub fn raise(&self, damage: &Damage) -> ! {
         let table = {
-            check_snapshot_age(self.table());
+            self.table().check_snapshot_age();
             self.table().name()
         };
         damage.raise(&table, self.header.chunk, self.tid)

@@ -1,10 +1,9 @@
 //! What a tuple of a varve table is: a row of the tail, the header of a chunk, or a piece of one.
 
-use super::read::{check_snapshot_age, Damage};
+use super::read::Damage;
+use crate::pg::page::PageTuple;
 use crate::pg::relation::Table;
-use crate::pg::tid::Tid;
 use crate::pg::tuple;
-use pgrx::pg_sys;
 use varve_columns::tuple::header::{self, BodyKind};
 use varve_columns::tuple::tid::MAX_HEADER_OFFSET;
 
@@ -19,18 +18,18 @@ pub enum TupleKind {
 }
 
 /// # Safety
-/// `data` must point to a pinned tuple of `len` bytes.
+/// The tuple must be pinned.
 #[inline]
-pub unsafe fn classify(data: pg_sys::HeapTupleHeader, len: u32, offset: u16) -> TupleKind {
+pub unsafe fn classify(item: &PageTuple) -> TupleKind {
     // SAFETY: by contract.
     unsafe {
-        if tuple::attribute_count(data) != 0 {
+        if tuple::attribute_count(item.header) != 0 {
             return TupleKind::Row;
         }
-        match header::body_kind(tuple::body(data, len)) {
+        match header::body_kind(tuple::body(item.header, item.len)) {
             BodyKind::Row => TupleKind::Row,
             BodyKind::Piece | BodyKind::Note => TupleKind::Skip,
-            BodyKind::Header if offset > MAX_HEADER_OFFSET => TupleKind::Skip,
+            BodyKind::Header if item.tid.offset > MAX_HEADER_OFFSET => TupleKind::Skip,
             BodyKind::Header | BodyKind::Damaged => TupleKind::Header,
         }
     }
@@ -40,17 +39,11 @@ pub unsafe fn classify(data: pg_sys::HeapTupleHeader, len: u32, offset: u16) -> 
 ///
 /// # Safety
 /// `table` must be open and the tuple pinned.
-pub unsafe fn raise(
-    table: Table<'_>,
-    at: Tid,
-    data: pg_sys::HeapTupleHeader,
-    len: u32,
-    damage: &Damage,
-) -> ! {
+pub unsafe fn raise(table: Table<'_>, item: &PageTuple, damage: &Damage) -> ! {
     // SAFETY: by contract.
     let (name, body) = unsafe {
-        check_snapshot_age(table);
-        (table.name(), tuple::body(data, len))
+        table.check_snapshot_age();
+        (table.name(), tuple::body(item.header, item.len))
     };
-    damage.raise(&name, header::chunk_id(body), at)
+    damage.raise(&name, header::chunk_id(body), item.tid)
 }

@@ -56,7 +56,7 @@ unsafe fn has_only_rows(
         let (kind, body, is_visible) = unsafe {
             let mut heap_tuple = item.to_heap_tuple(table.oid());
             (
-                classify(item.header, item.len, item.tid.offset),
+                classify(&item),
                 tuple::body(item.header, item.len),
                 snapshot.sees(&mut heap_tuple, buffer),
             )

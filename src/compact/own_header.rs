@@ -68,7 +68,7 @@ impl<'a> OwnHeaders<'a> {
             let item = page.tuple(at.offset)?;
             // SAFETY: the page is pinned and locked.
             unsafe {
-                let is_seen = classify(item.header, item.len, at.offset) == TupleKind::Header
+                let is_seen = classify(&item) == TupleKind::Header
                     && tuple::is_plainly_there(item.header)
                     && transaction::precedes(tuple::xmin(item.header), self.horizon);
                 let body = tuple::body(item.header, item.len);

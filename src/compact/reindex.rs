@@ -3,16 +3,17 @@
 
 use crate::catalog::layout;
 use crate::pg::error::{self, Code};
+use crate::pg::index_rebuild;
 use crate::pg::leaves;
 use crate::pg::lock_mode::LockMode;
+use crate::pg::lock_tags;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::relation::{Index, OpenIndex, Table};
+use crate::pg::relation_lookup;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::vacuum;
+use crate::pg::{Oid, BLCKSZ};
 use crate::unique::known;
-use pgrx::pg_sys;
-use pgrx::pg_sys::panic::CaughtError;
-use pgrx::PgTryBuilder;
 
 /// Fewer pages than this are not worth a new file.
 const LEAST_PAGES: u64 = 16;
@@ -21,27 +22,20 @@ const WORTH: u64 = 10;
 /// Pages that a first look reads.
 const SAMPLED_PAGES: u32 = 16;
 /// Bytes of a leaf page that a build fills with entries.
-const LEAF_BYTES: u64 = (pg_sys::BLCKSZ as u64 - 40) * 9 / 10;
+const LEAF_BYTES: u64 = (BLCKSZ as u64 - 40) * 9 / 10;
 /// Entries of a page that leads to others, at the least.
 const FAN_OUT: u64 = 3;
-const ENTRY_LENGTH: u16 = 0x1fff;
 
 /// Entries of an index of another kind that is judged without being read.
 const FEW_ENTRIES: f64 = 1000.0;
 /// Of such entries so many take a page, where they are long.
 const LONG_PER_PAGE: u64 = 4;
-const OTHER_KINDS: [pg_sys::Oid; 4] = [
-    pg_sys::HASH_AM_OID,
-    pg_sys::GIST_AM_OID,
-    pg_sys::GIN_AM_OID,
-    pg_sys::SPGIST_AM_OID,
-];
 
 /// The indexes of a table that would be much smaller if they were built again: btrees and series indexes, and those of core's other kinds of which little
 /// is left. BRIN indexes do not grow by what was in the tail, and what a build of an extension's costs nobody knows.
 ///
 /// `table` must be open with a lock, the snapshot be active.
-pub fn bloated(table: Table<'_>, snapshot: Snapshot<'_>) -> Vec<pg_sys::Oid> {
+pub fn bloated(table: Table<'_>, snapshot: Snapshot<'_>) -> Vec<Oid> {
     if !vacuum::may_truncate(table) {
         return Vec::new();
     }
@@ -52,11 +46,10 @@ pub fn bloated(table: Table<'_>, snapshot: Snapshot<'_>) -> Vec<pg_sys::Oid> {
         .filter(|&oid| {
             let index = OpenIndex::open(oid, LockMode::AccessShare);
             let index = index.rel();
-            let method = index.class().relam;
             index.form().indisvalid
-                && match [pg_sys::BTREE_AM_OID, series].contains(&method) {
+                && match index.is_btree() || index.class().relam == series {
                     true => is_bloated(table, index, snapshot),
-                    false => OTHER_KINDS.contains(&method) && is_nearly_empty(table, index),
+                    false => index.is_of_growing_kind() && is_nearly_empty(table, index),
                 }
         })
         .collect()
@@ -91,13 +84,13 @@ fn is_nearly_empty(table: Table<'_>, index: Index<'_>) -> bool {
 /// Pages of an index that is built of the entries that there are; what equal ones would save is left out.
 fn needed_pages(index: Index<'_>, snapshot: Snapshot<'_>) -> u64 {
     let mut bytes = 0;
-    // SAFETY: the index is open, the snapshot valid; each tuple stays until the next one is asked for.
+    // SAFETY: the index is open, the snapshot valid; each entry stays until the next one is asked for.
     unsafe {
         let mut entries = EntryScan::begin(index, snapshot, 0);
         entries.restart(&[]);
-        while let Some((_, tuple)) = entries.next(true) {
+        while let Some(entry) = entries.next(true) {
             error::check_interrupts();
-            let length = u64::from((*tuple).t_info & ENTRY_LENGTH);
+            let length = entry.bytes() as u64;
             bytes += length.next_multiple_of(8) + 4;
         }
         entries.end();
@@ -107,44 +100,19 @@ fn needed_pages(index: Index<'_>, snapshot: Snapshot<'_>) -> u64 {
 }
 
 /// `rebuild`, where the table may be damaged: what is wrong is returned, and the transaction must be rolled back then.
-pub fn try_rebuild(table: Table<'_>, index: pg_sys::Oid) -> Result<(), String> {
-    let body = std::panic::AssertUnwindSafe(move || {
-        rebuild(table, index);
-        Ok(())
-    });
-    PgTryBuilder::new(body)
-        .catch_when(Code::ERRCODE_DATA_CORRUPTED, |error| {
-            let (CaughtError::PostgresError(report)
-            | CaughtError::ErrorReport(report)
-            | CaughtError::RustPanic {
-                ereport: report, ..
-            }) = error;
-            Err(report.message().to_string())
-        })
-        .execute()
+pub fn try_rebuild(table: Table<'_>, index: Oid) -> Result<(), String> {
+    error::caught(Code::ERRCODE_DATA_CORRUPTED, move || rebuild(table, index))
 }
 
 /// Builds an index of an open table again unless somebody is at the table or the index: next time. Readers wait for the index, and writers for
 /// the table, until the transaction ends.
 ///
 /// Must run in a transaction of its own, with an active snapshot.
-fn rebuild(table: Table<'_>, index: pg_sys::Oid) {
-    // SAFETY: the table is open; nothing of the index stays open.
-    unsafe {
-        let free = |oid, lock: LockMode| pg_sys::ConditionalLockRelationOid(oid, lock.as_raw());
-        if !free(table.oid(), LockMode::Share)
-            || !free(index, LockMode::AccessExclusive)
-            || pg_sys::IndexGetRelation(index, true) != table.oid()
-        {
-            return;
-        }
-        let persistence = table.class().relpersistence;
-        let mut params = pg_sys::ReindexParams::default();
-        known::while_built_again(|| {
-            #[cfg(feature = "pg15")]
-            pg_sys::reindex_index(index, true, persistence, &mut params);
-            #[cfg(feature = "pg17")]
-            pg_sys::reindex_index(core::ptr::null(), index, true, persistence, &mut params);
-        });
+fn rebuild(table: Table<'_>, index: Oid) {
+    let is_free = lock_tags::try_lock_relation(table.oid(), LockMode::Share)
+        && lock_tags::try_lock_relation(index, LockMode::AccessExclusive);
+    if is_free && relation_lookup::table_of_index(index) == Some(table.oid()) {
+        // SAFETY: the index is one of the table's, and locked; nothing of it stays open.
+        known::while_built_again(|| unsafe { index_rebuild::rebuild(table, index) });
     }
 }

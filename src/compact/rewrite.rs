@@ -124,14 +124,12 @@ fn open(table: Table<'_>, at: Tid) -> Opened {
             .tuple(at, table.blocks())
             .expect("BUG: a header went away under an exclusive lock");
         let any = Snapshot::any();
-        match Chunk::open(table, at, found.header, found.len, View::Snapshot(any)) {
+        match Chunk::open(table, &found, View::Snapshot(any)) {
             Ok(chunk) => Opened {
                 reader: Reader::new(chunk),
                 lifetime: Lifetime::of(found.header),
             },
-            Err(damage) => {
-                crate::chunk::tuple_kind::raise(table, at, found.header, found.len, &damage)
-            }
+            Err(damage) => crate::chunk::tuple_kind::raise(table, &found, &damage),
         }
     }
 }

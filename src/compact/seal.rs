@@ -15,8 +15,8 @@ use crate::pg::error;
 use crate::pg::page::PageCursor;
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
-use crate::pg::tid;
-use pgrx::pg_sys;
+use crate::pg::tuple::Formed;
+use crate::pg::{CommandId, TM_Result};
 
 /// Pages that one round walks over at most.
 const ROUND_PAGES: u32 = 1 << 17;
@@ -65,10 +65,9 @@ pub fn round(
             let before = rows.rows;
             for tuple in visible_rows(table, &cursor, snapshot) {
                 all &= rows.bytes < enough;
-                if all && delete_row(table, tuple, target.command) {
-                    push(&mut rows, table, tuple);
+                if all && delete_row(table, &tuple, target.command) {
+                    push(&mut rows, table, &tuple);
                 }
-                pg_sys::heap_freetuple(tuple);
             }
             pages_with_rows += u64::from(rows.rows > before);
             next = next_from(block + u32::from(all)).filter(|&block| block < blocks);
@@ -91,7 +90,7 @@ unsafe fn visible_rows(
     table: Table<'_>,
     cursor: &PageCursor,
     snapshot: Snapshot<'_>,
-) -> Vec<pg_sys::HeapTuple> {
+) -> Vec<Formed> {
     let buffer = cursor.buffer();
     cursor.locked(|page| {
         page.tuples()
@@ -99,16 +98,12 @@ unsafe fn visible_rows(
                 // SAFETY: the page is pinned and locked.
                 unsafe {
                     let mut heap_tuple = item.to_heap_tuple(table.oid());
-                    classify(item.header, item.len, item.tid.offset) == TupleKind::Row
-                        && snapshot.sees(&mut heap_tuple, buffer)
+                    classify(item) == TupleKind::Row && snapshot.sees(&mut heap_tuple, buffer)
                 }
             })
             .map(|item| {
                 // SAFETY: as above.
-                unsafe {
-                    let mut heap_tuple = item.to_heap_tuple(table.oid());
-                    pg_sys::heap_copytuple(&mut heap_tuple)
-                }
+                unsafe { Formed::copy(item.to_heap_tuple(table.oid())) }
             })
             .collect()
     })
@@ -118,36 +113,20 @@ unsafe fn visible_rows(
 ///
 /// # Safety
 /// `table` must be open for writing, and something keep the tuple where it was seen.
-pub unsafe fn delete_row(
-    table: Table<'_>,
-    tuple: pg_sys::HeapTuple,
-    command: pg_sys::CommandId,
-) -> bool {
+pub unsafe fn delete_row(table: Table<'_>, tuple: &Formed, command: CommandId) -> bool {
     // SAFETY: by contract.
-    unsafe {
-        let at = tid::from_pg(&(*tuple).t_self);
-        write::try_delete(table, at, command, false, true) == pg_sys::TM_Result::TM_Ok
-    }
+    unsafe { write::try_delete(table, tuple.tid(), command, false, true) == TM_Result::TM_Ok }
 }
 
 /// Adds a row whose tuple was deleted.
 ///
 /// # Safety
 /// `tuple` must be of the open `table`.
-pub unsafe fn push(rows: &mut RowSet, table: Table<'_>, tuple: pg_sys::HeapTuple) {
+pub unsafe fn push(rows: &mut RowSet, table: Table<'_>, tuple: &Formed) {
     // SAFETY: the tuple is a row of the table; its toasted values are still there, since the delete
     // is ours.
     unsafe {
-        let descriptor = table.descriptor();
-        let natts = descriptor.len();
-        let mut values = vec![pg_sys::Datum::from(0usize); natts];
-        let mut nulls = vec![true; natts];
-        pg_sys::heap_deform_tuple(
-            tuple,
-            descriptor.as_ptr(),
-            values.as_mut_ptr(),
-            nulls.as_mut_ptr(),
-        );
+        let (values, nulls) = tuple.columns(table.descriptor());
         rows.push(values.as_ptr(), nulls.as_ptr());
     }
 }

@@ -285,10 +285,7 @@ impl Survey {
                 // SAFETY: the page is pinned and locked.
                 let (found, visible) = unsafe {
                     let mut heap_tuple = item.to_heap_tuple(table.oid());
-                    (
-                        classify(item.header, item.len, item.tid.offset),
-                        snapshot.sees(&mut heap_tuple, buffer),
-                    )
+                    (classify(&item), snapshot.sees(&mut heap_tuple, buffer))
                 };
                 if found == TupleKind::Skip {
                     // SAFETY: as above.

@@ -14,11 +14,12 @@ use crate::pg::lock_mode::LockMode;
 use crate::pg::page::PageCursor;
 use crate::pg::relation::{Open, Table};
 use crate::pg::replication;
-use crate::pg::snapshot::Snapshot;
+use crate::pg::snapshot::{self, Snapshot};
 use crate::pg::tid::Tid;
 use crate::pg::transaction::{self, Access, PerTransaction};
+use crate::pg::tuple::{self, Formed};
+use crate::pg::Oid;
 use crate::table::locks::{self, Mover};
-use pgrx::pg_sys;
 use std::collections::{BTreeMap, BTreeSet};
 
 thread_local! {
@@ -41,12 +42,11 @@ pub fn seal() {
     if written.is_empty() {
         return;
     }
-    // SAFETY: inside a transaction. Rows of this very command could not be deleted, and toasted values are read by a snapshot.
-    unsafe {
-        transaction::next_command();
-        pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
+    // Rows of this very command could not be deleted, and toasted values are read by a snapshot.
+    transaction::next_command();
+    snapshot::with_that_of_transaction(|_| {
         for ((table, file), rows) in written {
-            let oid = pg_sys::Oid::from(table);
+            let oid = Oid::from(table);
             let Some(table) = Open::existing_table(oid, LockMode::RowExclusive) else {
                 continue;
             };
@@ -54,8 +54,7 @@ pub fn seal() {
                 seal_rows(table.rel(), rows);
             }
         }
-        pg_sys::PopActiveSnapshot();
-    }
+    });
 }
 
 fn seal_rows(table: Table<'_>, written: BTreeSet<Tid>) {
@@ -70,10 +69,9 @@ fn seal_rows(table: Table<'_>, written: BTreeSet<Tid>) {
         let mut rows = RowSet::new(table.descriptor());
         for at in written {
             if let Some(tuple) = living(table, at) {
-                if seal::delete_row(table, tuple, target.command) {
-                    seal::push(&mut rows, table, tuple);
+                if seal::delete_row(table, &tuple, target.command) {
+                    seal::push(&mut rows, table, &tuple);
                 }
-                pg_sys::heap_freetuple(tuple);
             }
         }
         if rows.rows > 0 {
@@ -84,7 +82,7 @@ fn seal_rows(table: Table<'_>, written: BTreeSet<Tid>) {
 }
 
 /// A copy of the row at `at`, if this transaction has written it and not taken it away.
-unsafe fn living(table: Table<'_>, at: Tid) -> Option<pg_sys::HeapTuple> {
+unsafe fn living(table: Table<'_>, at: Tid) -> Option<Formed> {
     // SAFETY: the caller's contract; the page is pinned and locked while it is looked at.
     unsafe {
         let mut cursor = PageCursor::new(table);
@@ -93,10 +91,10 @@ unsafe fn living(table: Table<'_>, at: Tid) -> Option<pg_sys::HeapTuple> {
         let mut found = item.to_heap_tuple(table.oid());
         let lives = cursor.locked(|_| {
             let now = Snapshot::now();
-            classify(item.header, item.len, at.offset) == TupleKind::Row
-                && transaction::is_current(crate::pg::tuple::xmin(item.header))
+            classify(&item) == TupleKind::Row
+                && transaction::is_current(tuple::xmin(item.header))
                 && now.sees(&mut found, buffer)
         });
-        lives.then(|| pg_sys::heap_copytuple(&mut found))
+        lives.then(|| Formed::copy(found))
     }
 }

@@ -11,11 +11,11 @@ use crate::pg::error;
 use crate::pg::nbtree::{strategy, EntryScan};
 use crate::pg::page::{PageCursor, TupleState};
 use crate::pg::relation::{Index, Table};
+use crate::pg::scan_key::ScanKey;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::tuple;
 use crate::pg::TransactionId;
-use crate::series_index::probe;
 use crate::series_index::section;
 use varve_columns::tuple::header::{self, StorageTuple, FLAG_TOMBSTONE};
 
@@ -64,14 +64,14 @@ fn has_fresh(table: Table<'_>, index: Index<'_>, first: Option<&Datums>, most: u
     unsafe {
         let mut keys = section::all_null(index);
         if let Some((value, false)) = first {
-            keys[0] = probe::condition(index, 0, strategy::EQUAL, value);
+            keys[0] = ScanKey::new(index, 0, strategy::EQUAL, value);
         }
         let any = Snapshot::any();
         let mut entries = EntryScan::begin(index, any, keys.len());
         entries.restart(&keys);
-        while let Some((entry, _)) = entries.next(true) {
+        while let Some(entry) = entries.next(true) {
             error::check_interrupts();
-            headers.extend(index_entries::header_of_entry(entry));
+            headers.extend(index_entries::header_of_entry(entry.tid));
             if headers.len() == MOST_ENTRIES {
                 break;
             }

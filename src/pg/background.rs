@@ -1,5 +1,6 @@
-//! Asking the postmaster for a background process.
+//! Background processes: asking the postmaster for one, and what it does first.
 
+use super::unbound::{die, SignalHandlerForConfigReload};
 use pgrx::pg_sys;
 use std::ffi::CStr;
 
@@ -43,6 +44,53 @@ impl Request {
         let mut worker = self.record();
         // SAFETY: the record is copied; nobody asks for a handle.
         unsafe { pg_sys::RegisterDynamicBackgroundWorker(&mut worker, core::ptr::null_mut()) }
+    }
+}
+
+/// Does the server load the libraries that all its processes are to have?
+pub fn is_preloading() -> bool {
+    // SAFETY: a flag of the postmaster.
+    unsafe { pg_sys::process_shared_preload_libraries_in_progress }
+}
+
+/// SIGTERM ends the process at the next check for interrupts, SIGHUP makes it read the configuration.
+///
+/// # Safety
+/// In a background process that has just begun.
+pub unsafe fn attend_signals() {
+    // SAFETY: core's own handlers.
+    unsafe {
+        pg_sys::pqsignal(pg_sys::SIGTERM as i32, Some(die));
+        pg_sys::pqsignal(pg_sys::SIGHUP as i32, Some(SignalHandlerForConfigReload));
+        pg_sys::BackgroundWorkerUnblockSignals();
+    }
+}
+
+/// Connects the process to no database: only shared catalogs can be read then.
+///
+/// # Safety
+/// In a background process that has not connected yet.
+pub unsafe fn connect_to_none() {
+    let nothing = core::ptr::null();
+    // SAFETY: by contract.
+    unsafe { pg_sys::BackgroundWorkerInitializeConnection(nothing, nothing, 0) }
+}
+
+/// Waits for a signal, or that long.
+///
+/// # Safety
+/// In a background process.
+pub unsafe fn wait(milliseconds: u64) {
+    // SAFETY: the latch of this process.
+    unsafe {
+        let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
+        pg_sys::WaitLatch(
+            pg_sys::MyLatch,
+            events as i32,
+            milliseconds as core::ffi::c_long,
+            pg_sys::PG_WAIT_EXTENSION,
+        );
+        pg_sys::ResetLatch(pg_sys::MyLatch);
     }
 }
 

@@ -3,7 +3,7 @@
 use super::relation::Table;
 use super::snapshot::Snapshot;
 use super::tid::{self, Tid};
-use super::tuple::Formed;
+use super::tuple::{self, Formed, Inserter};
 use core::marker::PhantomData;
 use pgrx::pg_sys::{self, Datum, ItemPointerData, Oid, TransactionId};
 
@@ -127,13 +127,6 @@ impl Drop for CatalogScan<'_> {
     }
 }
 
-/// What is known, without a question, of the transaction that has inserted a row.
-pub enum Inserter {
-    Committed,
-    Aborted,
-    Unknown(TransactionId),
-}
-
 /// A row of a scan, pinned.
 pub struct Row<'a> {
     tuple: pg_sys::HeapTuple,
@@ -180,18 +173,7 @@ impl<'a> Row<'a> {
 
     pub fn inserter(&self) -> Inserter {
         // SAFETY: the tuple is pinned; nobody else writes but hints.
-        let (by, hints) = unsafe {
-            let header = (*self.tuple).t_data;
-            let by = (*header).t_choice.t_heap.t_xmin;
-            (by, u32::from((*header).t_infomask))
-        };
-        if hints & pg_sys::HEAP_XMIN_COMMITTED != 0 {
-            Inserter::Committed
-        } else if hints & pg_sys::HEAP_XMIN_INVALID != 0 {
-            Inserter::Aborted
-        } else {
-            Inserter::Unknown(by)
-        }
+        unsafe { tuple::inserter((*self.tuple).t_data) }
     }
 
     /// The transaction that has deleted the row, whatever became of it. The row must be of those that nobody updates or locks.

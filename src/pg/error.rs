@@ -1,9 +1,10 @@
 //! Errors with SQLSTATE, detail and hint. Texts are lower case without a final period; details and
 //! hints are sentences.
 
-use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::pg_sys::panic::{CaughtError, ErrorReport};
 pub use pgrx::PgSqlErrorCode as Code;
-use pgrx::{prelude::*, PgLogLevel};
+use pgrx::{prelude::*, PgLogLevel, PgTryBuilder};
+use std::panic::AssertUnwindSafe;
 
 /// Lets no error have a Rust backtrace as its DETAIL, whatever the server's environment says. To be called before any is raised.
 pub fn without_backtraces() {
@@ -65,6 +66,24 @@ pub fn raise_corrupt(table: &str, what: impl Into<String>) -> ! {
         "",
         "Run varve.verify on the table to see everything that is damaged; other chunks stay readable.",
     )
+}
+
+/// Runs `body`. Where it raises an error of the code `code`, that is caught: its message is returned, and the transaction must be rolled back then.
+pub fn caught(code: Code, body: impl FnOnce()) -> Result<(), String> {
+    let body = AssertUnwindSafe(move || {
+        body();
+        Ok(())
+    });
+    PgTryBuilder::new(body)
+        .catch_when(code, |error| {
+            let (CaughtError::PostgresError(report)
+            | CaughtError::ErrorReport(report)
+            | CaughtError::RustPanic {
+                ereport: report, ..
+            }) = error;
+            Err(report.message().to_string())
+        })
+        .execute()
 }
 
 /// `check_interrupts` for what is called very often, such as the comparisons of a sort: once in 65,536 calls.

@@ -2,6 +2,7 @@
 //! leaves say how much is free on some four thousand pages of the table, in steps of 32 bytes.
 
 use super::relation::{Relation, Table};
+use core::ops::Range;
 use pgrx::pg_sys;
 
 const BLOCK_BYTES: usize = pg_sys::BLCKSZ as usize;
@@ -50,6 +51,29 @@ pub fn page_instead_of(table: Table<'_>, block: u32, free: usize, bytes: usize) 
     // SAFETY: the table is open.
     let next = unsafe { pg_sys::RecordAndGetPageWithFreeSpace(table.as_ptr(), block, free, bytes) };
     (next != pg_sys::InvalidBlockNumber).then_some(next)
+}
+
+/// Frees what nobody can see any more on a page of a table, as a reader that comes by does, and tells the map how much is free there now. There must
+/// be such a page.
+pub fn prune(table: Table<'_>, block: u32) {
+    const SHARE: i32 = pg_sys::BUFFER_LOCK_SHARE as i32;
+    const UNLOCK: i32 = pg_sys::BUFFER_LOCK_UNLOCK as i32;
+    // SAFETY: the table is open; the page is pinned.
+    unsafe {
+        let buffer = pg_sys::ReadBuffer(table.as_ptr(), block);
+        pg_sys::heap_page_prune_opt(table.as_ptr(), buffer);
+        pg_sys::LockBuffer(buffer, SHARE);
+        let free = pg_sys::PageGetHeapFreeSpace(pg_sys::BufferGetPage(buffer));
+        pg_sys::LockBuffer(buffer, UNLOCK);
+        pg_sys::ReleaseBuffer(buffer);
+        pg_sys::RecordPageWithFreeSpace(table.as_ptr(), block, free);
+    }
+}
+
+/// Lets who asks the map for a page find what it was told of some pages.
+pub fn make_known(table: Table<'_>, blocks: Range<u32>) {
+    // SAFETY: the table is open.
+    unsafe { pg_sys::FreeSpaceMapVacuumRange(table.as_ptr(), blocks.start, blocks.end) }
 }
 
 /// The leaves of a page; none where the map is shorter.

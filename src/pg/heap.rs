@@ -2,7 +2,7 @@
 
 use super::bare;
 use super::relation::Table;
-use super::snapshot::Snapshot;
+use super::snapshot::{self, Snapshot};
 use super::tid::{self, Tid};
 use super::tuple::{BareTuple, Formed};
 use pgrx::pg_sys;
@@ -65,6 +65,58 @@ pub unsafe fn delete(
             &mut failure,
             moved,
         )
+    }
+}
+
+/// What is there of a row, whoever has written it.
+pub enum Version {
+    None,
+    /// A version that nobody is changing.
+    Settled,
+    /// One that a transaction in progress has written, or is about to take away.
+    Changing {
+        by: pg_sys::TransactionId,
+        /// The token of an INSERT … ON CONFLICT that has not made up its mind; else 0.
+        speculation: u32,
+    },
+}
+
+/// The version, at a place or behind it on the same page, that is there for a dirty snapshot: what an entry of an index leads to. There must be such a page.
+pub fn dirty_version(table: Table<'_>, at: Tid) -> Version {
+    const SHARE: i32 = pg_sys::BUFFER_LOCK_SHARE as i32;
+    let mut item = tid::to_pg(at);
+    let mut found = pg_sys::HeapTupleData::default();
+    let mut dirty = snapshot::dirty();
+    // SAFETY: the table is open; heap's function wants the page locked.
+    let is_there = unsafe {
+        let buffer = pg_sys::ReadBuffer(table.as_ptr(), at.block);
+        pg_sys::LockBuffer(buffer, SHARE);
+        let is_there = pg_sys::heap_hot_search_buffer(
+            &mut item,
+            table.as_ptr(),
+            buffer,
+            &mut dirty,
+            &mut found,
+            core::ptr::null_mut(),
+            true,
+        );
+        pg_sys::UnlockReleaseBuffer(buffer);
+        is_there
+    };
+    if !is_there {
+        Version::None
+    } else if dirty.xmin != pg_sys::InvalidTransactionId {
+        Version::Changing {
+            by: dirty.xmin,
+            speculation: dirty.speculativeToken,
+        }
+    } else if dirty.xmax != pg_sys::InvalidTransactionId {
+        Version::Changing {
+            by: dirty.xmax,
+            speculation: 0,
+        }
+    } else {
+        Version::Settled
     }
 }
 

@@ -4,6 +4,7 @@
 use super::descriptor::Descriptor;
 use super::error::{self, Code};
 use super::relation::{Index, Table};
+use super::scan_key::ScanKey;
 use super::snapshot::Snapshot;
 use super::tid::{self, Tid};
 use super::varlena;
@@ -13,7 +14,9 @@ use pgrx::pg_sys;
 pub mod strategy {
     use pgrx::pg_sys;
 
+    pub const LESS_EQUAL: u32 = pg_sys::BTLessEqualStrategyNumber;
     pub const EQUAL: u32 = pg_sys::BTEqualStrategyNumber;
+    pub const GREATER_EQUAL: u32 = pg_sys::BTGreaterEqualStrategyNumber;
 }
 
 mod core {
@@ -208,18 +211,60 @@ pub unsafe fn build_phase_name(phase: i64) -> *mut ::core::ffi::c_char {
     unsafe { guarded!(core::btbuildphasename(phase)) }
 }
 
-/// Takes the values out of an index tuple. It raises no error, so it needs no guard.
-///
-/// # Safety
-/// The tuple must be of the descriptor; both arrays must have room for all columns.
-pub unsafe fn deform(
+/// An entry of an index that a scan has come to, or a copy of one.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    /// As it is stored.
+    pub tid: Tid,
     tuple: pg_sys::IndexTuple,
-    descriptor: Descriptor<'_>,
-    values: *mut pg_sys::Datum,
-    nulls: *mut bool,
-) {
-    // SAFETY: by contract.
-    unsafe { core::index_deform_tuple(tuple, descriptor.as_ptr(), values, nulls) }
+}
+
+impl Entry {
+    /// Takes its values out; those by reference point into it. It raises no error, so it needs no guard.
+    ///
+    /// # Safety
+    /// The entry must be the one that its scan has returned last, or a copy that is there still, and one of an index of this descriptor. Both
+    /// slices must have room for all columns.
+    #[inline]
+    pub unsafe fn deform(
+        self,
+        descriptor: Descriptor<'_>,
+        values: &mut [pg_sys::Datum],
+        nulls: &mut [bool],
+    ) {
+        debug_assert!(values.len() >= descriptor.len() && nulls.len() >= descriptor.len());
+        let (values, nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
+        // SAFETY: by contract.
+        unsafe { core::index_deform_tuple(self.tuple, descriptor.as_ptr(), values, nulls) }
+    }
+
+    /// How long it is.
+    ///
+    /// # Safety
+    /// The entry must be the one that its scan has returned last.
+    #[inline]
+    pub unsafe fn bytes(self) -> usize {
+        // SAFETY: by contract.
+        usize::from(unsafe { (*self.tuple).t_info } & ENTRY_LENGTH)
+    }
+
+    /// A copy in `place`, which is made as long as it needs: it is there as long as nobody touches `place`.
+    ///
+    /// # Safety
+    /// As `bytes`.
+    pub unsafe fn copy_to(self, place: &mut Vec<u64>) -> Entry {
+        // SAFETY: by contract; the place is long enough, and aligned as a tuple is.
+        unsafe {
+            let bytes = self.bytes();
+            place.resize(bytes.div_ceil(8), 0u64);
+            let copy = place.as_mut_ptr();
+            ::core::ptr::copy_nonoverlapping(self.tuple.cast::<u8>(), copy.cast::<u8>(), bytes);
+            Entry {
+                tid: self.tid,
+                tuple: copy.cast(),
+            }
+        }
+    }
 }
 
 /// A scan over the entries of an index, with their values.
@@ -257,7 +302,7 @@ impl EntryScan {
     ///
     /// # Safety
     /// The keys' arguments must live until the scan starts over again.
-    pub unsafe fn restart(&mut self, keys: &[pg_sys::ScanKeyData]) {
+    pub unsafe fn restart(&mut self, keys: &[ScanKey]) {
         assert!(keys.len() <= self.room, "BUG: too many scan keys");
         // SAFETY: nbtree copies the keys; the descriptor has room for them.
         unsafe {
@@ -265,7 +310,7 @@ impl EntryScan {
             (*self.scan).numberOfKeys = keys.len() as i32;
             guarded!(core::btrescan(
                 self.scan,
-                keys.as_ptr().cast_mut(),
+                keys.as_ptr().cast_mut().cast(),
                 keys.len() as i32,
                 ::core::ptr::null_mut(),
                 0
@@ -273,8 +318,8 @@ impl EntryScan {
         }
     }
 
-    /// The next entry: its TID as stored, and its index tuple, valid until the next call.
-    pub fn next(&mut self, forward: bool) -> Option<(Tid, pg_sys::IndexTuple)> {
+    /// The next entry, which is there until the next call.
+    pub fn next(&mut self, forward: bool) -> Option<Entry> {
         let direction = if forward {
             pg_sys::ScanDirection::ForwardScanDirection
         } else {
@@ -285,7 +330,10 @@ impl EntryScan {
             let found = guarded!(core::btgettuple(self.scan, direction));
             (*self.scan).kill_prior_tuple = false;
             if found {
-                Some((tid::from_pg(&(*self.scan).xs_heaptid), (*self.scan).xs_itup))
+                Some(Entry {
+                    tid: tid::from_pg(&(*self.scan).xs_heaptid),
+                    tuple: (*self.scan).xs_itup,
+                })
             } else {
                 None
             }

@@ -21,6 +21,16 @@ pub struct PageTuple {
 }
 
 impl PageTuple {
+    /// A tuple that core's functions have found.
+    #[inline]
+    pub fn of(found: &pg_sys::HeapTupleData) -> PageTuple {
+        PageTuple {
+            tid: tid::from_pg(&found.t_self),
+            header: found.t_data,
+            len: found.t_len,
+        }
+    }
+
     /// A descriptor for core's functions.
     pub fn to_heap_tuple(self, table: pg_sys::Oid) -> pg_sys::HeapTupleData {
         pg_sys::HeapTupleData {

@@ -339,7 +339,29 @@ impl<'a> Relation<'a> {
     }
 }
 
+/// Where an open table is in memory, for what outlives the handle: it tells nothing of whether the table is open still.
+#[repr(transparent)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Address(NonNull<pg_sys::RelationData>);
+
+impl Address {
+    /// The table.
+    ///
+    /// # Safety
+    /// It must be open, as it was when the address was taken or since then again, as long as the handle is used.
+    #[inline]
+    pub unsafe fn table<'a>(self) -> Table<'a> {
+        // SAFETY: by contract.
+        unsafe { Table::from_ptr(self.0.as_ptr()) }
+    }
+}
+
 impl<'a> Table<'a> {
+    #[inline]
+    pub fn address(self) -> Address {
+        Address(self.0.relation)
+    }
+
     /// What inserts leave free on each page: the table's `fillfactor`.
     pub fn kept_free_bytes(self) -> usize {
         // SAFETY: the options of a table are heap's.
@@ -437,6 +459,37 @@ impl<'a> Table<'a> {
         }
     }
 
+    /// Has a serializable transaction that has seen a tuple of the table, or missed it, remembered as one that does. Raises a serialization failure
+    /// where that closes a dangerous structure.
+    ///
+    /// # Safety
+    /// `tuple` must be on the page in `buffer`, which is pinned and locked.
+    pub unsafe fn note_reading(
+        self,
+        tuple: &mut pg_sys::HeapTupleData,
+        buffer: pg_sys::Buffer,
+        snapshot: Snapshot<'_>,
+        is_seen: bool,
+    ) {
+        let (table, snapshot) = (self.as_ptr(), snapshot.as_ptr());
+        // SAFETY: by contract; the table is open.
+        unsafe {
+            pg_sys::HeapCheckForSerializableConflictOut(is_seen, table, tuple, buffer, snapshot)
+        }
+    }
+
+    /// Raises "snapshot too old" where that is why something is missing: old_snapshot_threshold lets VACUUM take away what the statement's
+    /// snapshot still sees.
+    pub fn check_snapshot_age(self) {
+        // SAFETY: the table is open.
+        #[cfg(feature = "pg15")]
+        unsafe {
+            if pg_sys::old_snapshot_threshold >= 0 && pg_sys::ActiveSnapshotSet() {
+                pg_sys::TestForOldSnapshot_impl(pg_sys::GetActiveSnapshot(), self.as_ptr());
+            }
+        }
+    }
+
     /// Raises a serialization failure where a change of the table closes a dangerous structure with serializable readers of it.
     pub fn check_serializable(self) {
         // SAFETY: the table is open; errors become panics at the boundary.
@@ -456,6 +509,17 @@ impl<'a> Index<'a> {
     #[inline]
     pub fn is_btree(self) -> bool {
         self.class().relam == pg_sys::BTREE_AM_OID
+    }
+
+    /// Is it one of core's, of a kind that grows with its entries, and never gets smaller, but for btrees?
+    pub fn is_of_growing_kind(self) -> bool {
+        const KINDS: [pg_sys::Oid; 4] = [
+            pg_sys::HASH_AM_OID,
+            pg_sys::GIST_AM_OID,
+            pg_sys::GIN_AM_OID,
+            pg_sys::SPGIST_AM_OID,
+        ];
+        KINDS.contains(&self.class().relam)
     }
 
     /// Has it entries for some rows only?

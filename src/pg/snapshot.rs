@@ -83,6 +83,37 @@ pub fn with_latest<R>(body: impl FnOnce(Snapshot<'_>) -> R) -> R {
     }
 }
 
+/// Runs `body` with the snapshot of the transaction's statement that is to come as the active one. An error that leaves `body` ends the
+/// (sub)transaction, and the snapshot with it.
+pub fn with_that_of_transaction<R>(body: impl FnOnce(Snapshot<'_>) -> R) -> R {
+    // SAFETY: inside a transaction; what is pushed is active until it is popped.
+    unsafe {
+        pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
+        let result = body(Snapshot::active());
+        pg_sys::PopActiveSnapshot();
+        result
+    }
+}
+
+/// Runs `body` with a snapshot that is registered meanwhile. An error that leaves `body` ends the (sub)transaction, and releases it.
+pub fn with_registered<R>(snapshot: Snapshot<'_>, body: impl FnOnce(Snapshot<'_>) -> R) -> R {
+    // SAFETY: a valid snapshot, which is copied where it has to be; what is registered is valid until it is not.
+    unsafe {
+        let registered = pg_sys::RegisterSnapshot(snapshot.as_ptr());
+        let result = body(Snapshot::from_ptr(registered));
+        pg_sys::UnregisterSnapshot(registered);
+        result
+    }
+}
+
+/// A dirty snapshot, as InitDirtySnapshot makes it: it sees what is not committed yet, and says whose that is.
+pub fn dirty() -> pg_sys::SnapshotData {
+    pg_sys::SnapshotData {
+        snapshot_type: pg_sys::SnapshotType::SNAPSHOT_DIRTY,
+        ..Default::default()
+    }
+}
+
 /// The place of a snapshot in memory, and its command. While a reader that keeps it runs, its snapshot is there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Stamp(usize, pg_sys::CommandId);

@@ -3,6 +3,7 @@
 use pgrx::pg_sys;
 pub use varve_columns::tuple::tid::{Tid, INVALID_BLOCK, MAX_OFFSET, PENDING};
 
+#[inline]
 pub fn from_pg(tid: &pg_sys::ItemPointerData) -> Tid {
     Tid {
         block: (u32::from(tid.ip_blkid.bi_hi) << 16) | u32::from(tid.ip_blkid.bi_lo),

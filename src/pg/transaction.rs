@@ -208,6 +208,13 @@ pub fn started() -> i64 {
     unsafe { pg_sys::GetCurrentTransactionStartTimestamp() }
 }
 
+/// When the statement started that the client has sent, in microseconds.
+#[inline]
+pub fn statement_started() -> i64 {
+    // SAFETY: reads this backend's memory.
+    unsafe { pg_sys::GetCurrentStatementStartTimestamp() }
+}
+
 /// Has the transaction one snapshot for all its statements?
 #[inline]
 pub fn keeps_its_snapshot() -> bool {

@@ -49,6 +49,32 @@ unsafe fn xmin_invalid(header: pg_sys::HeapTupleHeader) -> bool {
     unsafe { (*header).t_infomask & (COMMITTED | INVALID) == INVALID }
 }
 
+/// What is known, without a question, of the transaction that has inserted a tuple.
+pub enum Inserter {
+    Committed,
+    Aborted,
+    Unknown(pg_sys::TransactionId),
+}
+
+/// # Safety
+/// As above.
+#[inline]
+pub unsafe fn inserter(header: pg_sys::HeapTupleHeader) -> Inserter {
+    const COMMITTED: u16 = 0x0100;
+    const INVALID: u16 = 0x0200;
+    // SAFETY: by contract.
+    unsafe {
+        let mask = (*header).t_infomask;
+        if mask & COMMITTED != 0 {
+            Inserter::Committed
+        } else if mask & INVALID != 0 {
+            Inserter::Aborted
+        } else {
+            Inserter::Unknown(raw_xmin(header))
+        }
+    }
+}
+
 /// Is it known without a question that a tuple's writer has committed, and that nobody has deleted or locked it, or tried to?
 ///
 /// # Safety
@@ -74,6 +100,26 @@ pub unsafe fn xmin(header: pg_sys::HeapTupleHeader) -> pg_sys::TransactionId {
             (*header).t_choice.t_heap.t_xmin
         }
     }
+}
+
+/// Xmin as stored, frozen or not.
+///
+/// # Safety
+/// As above.
+#[inline]
+pub unsafe fn raw_xmin(header: pg_sys::HeapTupleHeader) -> pg_sys::TransactionId {
+    // SAFETY: by contract.
+    unsafe { (*header).t_choice.t_heap.t_xmin }
+}
+
+/// The command that has inserted the tuple, or taken it away, as stored: which of them, the transactions tell.
+///
+/// # Safety
+/// As above.
+#[inline]
+pub unsafe fn raw_command(header: pg_sys::HeapTupleHeader) -> pg_sys::CommandId {
+    // SAFETY: by contract.
+    unsafe { (*header).t_choice.t_heap.t_field3.t_cid }
 }
 
 /// # Safety

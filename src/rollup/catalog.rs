@@ -3,14 +3,14 @@
 
 use super::label::Label;
 use super::ranges::Ranges;
-use crate::chunk::chunk_cache;
-use crate::pg::catalog_scan::{self, Inserter, Key};
+use crate::pg::catalog_scan::{self, Key};
 use crate::pg::catalog_write;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::names;
 use crate::pg::relation::Open;
-use crate::pg::snapshot::Snapshot;
+use crate::pg::snapshot::{self, Snapshot};
 use crate::pg::transaction;
+use crate::pg::tuple::Inserter;
 use crate::pg::{Datum, ItemPointerData, Oid, TransactionId};
 use core::ffi::CStr;
 use pgrx::{FromDatum, IntoDatum};
@@ -211,7 +211,7 @@ pub fn marks(stored: Oid, snapshot: Snapshot<'_>) -> Marks {
 pub fn marked_by_anybody(stored: Oid) -> Ranges {
     let (table, index, by) = (c"rollup_mark", c"rollup_mark_stored", column::MARK_STORED);
     let mut times = Ranges::default();
-    let mut dirty = chunk_cache::dirty_snapshot();
+    let mut dirty = snapshot::dirty();
     // SAFETY: the snapshot lives as long as the scan.
     let dirty = unsafe { Snapshot::from_ptr(&mut dirty) };
     scan(table, index, by, stored, dirty, |row| {

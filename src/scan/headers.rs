@@ -21,9 +21,10 @@ use crate::chunk::{index_entries, inspect};
 use crate::ingest::batch;
 use crate::pg::error::{self, Code};
 use crate::pg::leaves;
-use crate::pg::nbtree::{self, EntryScan};
+use crate::pg::nbtree::EntryScan;
 use crate::pg::page::PageCursor;
 use crate::pg::relation::{Index, OpenIndex, Table};
+use crate::pg::scan_key::ScanKey;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::transaction;
@@ -31,7 +32,6 @@ use crate::pg::tuple;
 use crate::pg::Datum;
 use crate::series_index::entries::{is_keyed, IndexDesc};
 use crate::series_index::quals::Quals;
-use crate::series_index::section::is_null;
 use crate::table::changes;
 use rustc_hash::FxHashSet;
 use std::rc::Rc;
@@ -184,8 +184,8 @@ pub fn visit_headers(
             // SAFETY: the page is pinned and locked.
             unsafe {
                 let mut heap_tuple = item.to_heap_tuple(table.oid());
-                let seen = classify(item.header, item.len, at.offset) == TupleKind::Header
-                    && snapshot.sees(&mut heap_tuple, buffer);
+                let seen =
+                    classify(&item) == TupleKind::Header && snapshot.sees(&mut heap_tuple, buffer);
                 let body = tuple::body(item.header, item.len);
                 seen.then(|| (decode(body), body.to_vec()))
             }
@@ -294,7 +294,7 @@ pub unsafe fn in_range(
         }
         let mut seen = FxHashSet::default();
         let mut entries = EntryScan::begin(index, snapshot, quals.most_keys() + columns);
-        let nulls = |from: usize| (from..=columns).map(is_null);
+        let nulls = |from: usize| (from..=columns).map(ScanKey::is_null);
         let mut sections = vec![nulls(1).collect::<Vec<_>>()];
         if desc.key_columns() > 0 {
             for mut keys in quals.first_keys() {
@@ -304,9 +304,9 @@ pub unsafe fn in_range(
         }
         for keys in sections {
             entries.restart(&keys);
-            while let Some((entry, _)) = entries.next(true) {
+            while let Some(entry) = entries.next(true) {
                 error::check_interrupts();
-                if let Some(header) = index_entries::header_of_entry(entry) {
+                if let Some(header) = index_entries::header_of_entry(entry.tid) {
                     if seen.insert(header) {
                         visit(Place::Header(header));
                     }
@@ -318,15 +318,14 @@ pub unsafe fn in_range(
         for sub_scan in 0..quals.sub_scans() {
             entries.restart(&quals.keys_of(sub_scan));
             let mut last = None;
-            while let Some((entry, tuple)) = entries.next(true) {
+            while let Some(entry) = entries.next(true) {
                 error::check_interrupts();
                 // A long series has many entries of a chunk side by side.
-                let header = index_entries::header_of_entry(entry);
+                let header = index_entries::header_of_entry(entry.tid);
                 if header.is_some() && header == last {
                     continue;
                 }
-                let (to_values, to_nulls) = (values.as_mut_ptr(), null.as_mut_ptr());
-                nbtree::deform(tuple, index.descriptor(), to_values, to_nulls);
+                entry.deform(index.descriptor(), &mut values, &mut null);
                 if !quals.keys_hold(|column| (values[column], null[column])) {
                     continue;
                 }
@@ -338,7 +337,9 @@ pub unsafe fn in_range(
                             visit(Place::Header(at));
                         }
                     }
-                    None if quals.time_holds(values[time], null[time]) => visit(Place::Row(entry)),
+                    None if quals.time_holds(values[time], null[time]) => {
+                        visit(Place::Row(entry.tid))
+                    }
                     _ => {}
                 }
             }

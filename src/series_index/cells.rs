@@ -6,14 +6,16 @@ use super::entries::{IndexDesc, Key, KeyValues, Time};
 use super::opened::Opened;
 use super::quals::Quals;
 use super::rows::{is_sorted_as, partition_point, rows_of_first_keys, ChunkRows, View};
-use super::section::{has_rows, is_null, Place, Section, Unkeyed};
+use super::section::{has_rows, Place, Section, Unkeyed};
 use crate::chunk::{dead_header, index_entries};
 use crate::pg::error;
 use crate::pg::nbtree::EntryScan;
+use crate::pg::scan_key::ScanKey;
+use crate::pg::table_fetch::TableFetch;
 use crate::pg::tid::Tid;
+use crate::pg::Datum;
 use crate::table::fetched;
 use crate::table::visible::OpenChunk;
-use pgrx::pg_sys;
 use rustc_hash::FxHashSet;
 use std::ops::Range;
 use std::rc::Rc;
@@ -119,7 +121,7 @@ impl Walk {
         self.forward = forward;
         self.known = unkeyed.seen.clone();
         let mut keys = quals.first_keys().swap_remove(0);
-        keys.extend((2..=desc.columns.len()).map(is_null));
+        keys.extend((2..=desc.columns.len()).map(ScanKey::is_null));
         // SAFETY: by contract.
         unsafe { self.entries.restart(&keys) };
         self.ahead = self.read(desc);
@@ -162,7 +164,7 @@ impl Walk {
         place: Place,
         quals: &Quals,
         opened: &mut Opened,
-        fetch: *mut pg_sys::IndexFetchTableData,
+        fetch: TableFetch<'_>,
     ) -> Option<Rc<Key>> {
         loop {
             if let Some(key) = self.section.peek(self.forward) {
@@ -232,7 +234,7 @@ impl Walk {
         place: Place,
         quals: &Quals,
         opened: &mut Opened,
-        fetch: *mut pg_sys::IndexFetchTableData,
+        fetch: TableFetch<'_>,
     ) -> Option<()> {
         let (cell, header) = self.ahead.take()?;
         self.before = core::mem::take(&mut self.chunks);
@@ -290,18 +292,16 @@ impl Walk {
     /// The next entry of a chunk: its cell, and the header it names.
     fn read(&mut self, desc: &IndexDesc) -> Option<(i64, Tid)> {
         let columns = desc.columns.len();
-        let mut values = vec![pg_sys::Datum::from(0usize); columns];
+        let mut values = vec![Datum::from(0usize); columns];
         let mut nulls = vec![true; columns];
-        while let Some((entry, tuple)) = self.entries.next(self.forward) {
+        while let Some(entry) = self.entries.next(self.forward) {
             error::check_interrupts();
-            let Some(header) = index_entries::header_of_entry(entry) else {
+            let Some(header) = index_entries::header_of_entry(entry.tid) else {
                 continue;
             };
-            // SAFETY: the tuple is of this index and stays until the next read.
+            // SAFETY: the entry is of this index and stays until the next read.
             let length = unsafe {
-                let descriptor = desc.index.descriptor();
-                let (to_values, to_nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
-                pg_sys::index_deform_tuple(tuple, descriptor.as_ptr(), to_values, to_nulls);
+                entry.deform(desc.index.descriptor(), &mut values, &mut nulls);
                 index_entries::cell_length(desc.index)
             };
             if let (Some(length), false) = (length, nulls[0]) {

@@ -3,14 +3,14 @@
 //! (`index_entries`).
 
 use super::entries::{IndexDesc, Time};
-use super::section::{is_not_null, is_null};
 use crate::chunk::index_entries;
 use crate::pg::error;
 use crate::pg::leaf_range::Range;
 use crate::pg::leaf_walk::{self, Met};
 use crate::pg::nbtree::EntryScan;
+use crate::pg::scan_key::ScanKey;
 use crate::pg::snapshot::Snapshot;
-use pgrx::pg_sys;
+use crate::pg::Datum;
 
 /// Tail rows of a series that are walked over before it is asked whether a chunk can follow: a page of entries or two. The answer takes three.
 pub const PATIENCE: usize = 256;
@@ -76,7 +76,7 @@ pub enum Following {
 pub unsafe fn following(
     desc: &IndexDesc,
     snapshot: Snapshot<'_>,
-    key: &[Option<pg_sys::Datum>],
+    key: &[Option<Datum>],
     time: Time,
 ) -> Following {
     let range = Range {
@@ -106,9 +106,9 @@ unsafe fn ask(desc: &IndexDesc) -> Ends {
     if keys == 0 {
         return Ends::Unknown;
     }
-    let mut conditions: Vec<_> = (1..=keys).map(is_null).collect();
-    conditions.push(is_not_null(keys + 1));
-    let mut values = vec![pg_sys::Datum::from(0usize); keys + 1];
+    let mut conditions: Vec<_> = (1..=keys).map(ScanKey::is_null).collect();
+    conditions.push(ScanKey::is_not_null(keys + 1));
+    let mut values = vec![Datum::from(0usize); keys + 1];
     let mut nulls = vec![true; keys + 1];
     let mut ends = Ends::Last(None);
     // SAFETY: the caller's contract. Nothing is fetched by the entries, so any snapshot will do.
@@ -117,16 +117,10 @@ unsafe fn ask(desc: &IndexDesc) -> Ends {
         let mut entries = EntryScan::begin(desc.index, any, conditions.len());
         entries.restart(&conditions);
         let mut read = 0;
-        while let Some((entry, tuple)) = entries.next(false) {
+        while let Some(entry) = entries.next(false) {
             error::check_interrupts();
-            if index_entries::header_of_entry(entry).is_some() {
-                let (to_values, to_nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
-                pg_sys::index_deform_tuple(
-                    tuple,
-                    desc.index.descriptor().as_ptr(),
-                    to_values,
-                    to_nulls,
-                );
+            if index_entries::header_of_entry(entry.tid).is_some() {
+                entry.deform(desc.index.descriptor(), &mut values, &mut nulls);
                 ends = Ends::Last(Some(desc.time_of(values[keys], nulls[keys]).1));
                 break;
             }

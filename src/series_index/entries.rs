@@ -6,8 +6,9 @@ use crate::pg::error;
 use crate::pg::image;
 use crate::pg::nbtree::{self, EntryScan};
 use crate::pg::relation::Index;
+use crate::pg::scan_key::ScanKey;
 use crate::pg::tid::Tid;
-use pgrx::pg_sys;
+use crate::pg::Datum;
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -50,14 +51,14 @@ impl<'a> IndexDesc<'a> {
         (0..self.key_columns()).all(|at| self.index.orders_integers(at))
     }
 
-    pub fn time_of(&self, value: pg_sys::Datum, isnull: bool) -> Time {
+    pub fn time_of(&self, value: Datum, isnull: bool) -> Time {
         if isnull {
             return (true, 0);
         }
         (false, index_entries::time_value(value, self.time_length))
     }
 
-    pub fn time_datum(&self, time: Time) -> (pg_sys::Datum, bool) {
+    pub fn time_datum(&self, time: Time) -> (Datum, bool) {
         (index_entries::time_datum(time.1, self.time_length), time.0)
     }
 
@@ -73,12 +74,7 @@ impl<'a> IndexDesc<'a> {
                 (true, true) => Ordering::Equal,
                 (a_null, b_null) if a_null != b_null => a_null.cmp(&b_null),
                 // SAFETY: values are of the index's columns.
-                _ => unsafe {
-                    let function = pg_sys::index_getprocinfo(self.index.as_ptr(), at as i16 + 1, 1);
-                    let collation = self.index.collation(at);
-                    let order = pg_sys::FunctionCall2Coll(function, collation, a.0, b.0);
-                    (order.value() as i32).cmp(&0)
-                },
+                _ => unsafe { self.index.compare(at, a.0, b.0) }.cmp(&0),
             };
             if order != Ordering::Equal {
                 return order;
@@ -89,7 +85,7 @@ impl<'a> IndexDesc<'a> {
 }
 
 /// Values and nulls of the key columns: few, as a rule.
-pub type KeyValues = SmallVec<[(pg_sys::Datum, bool); 2]>;
+pub type KeyValues = SmallVec<[(Datum, bool); 2]>;
 
 /// The key of a series.
 pub struct Key {
@@ -124,9 +120,8 @@ pub struct Entry {
 
 /// An entry as nbtree returns it, and the header that it names.
 struct Raw {
-    tid: Tid,
+    entry: nbtree::Entry,
     header: Option<Tid>,
-    tuple: pg_sys::IndexTuple,
 }
 
 /// Is the entry of a chunk, with these nulls, that of a series?
@@ -146,7 +141,7 @@ pub struct Stream {
     before: Option<Rc<Key>>,
     /// Entries that were read ahead.
     ahead: VecDeque<Entry>,
-    values: Vec<pg_sys::Datum>,
+    values: Vec<Datum>,
     nulls: Vec<bool>,
 }
 
@@ -160,7 +155,7 @@ impl Stream {
             key: None,
             before: None,
             ahead: VecDeque::new(),
-            values: vec![pg_sys::Datum::from(0usize); desc.columns.len()],
+            values: vec![Datum::from(0usize); desc.columns.len()],
             nulls: vec![true; desc.columns.len()],
         }
     }
@@ -197,7 +192,7 @@ impl Stream {
     ///
     /// # Safety
     /// The keys' arguments must live until the scan starts over.
-    pub unsafe fn run(&mut self, keys: &[pg_sys::ScanKeyData]) {
+    pub unsafe fn run(&mut self, keys: &[ScanKey]) {
         // SAFETY: by contract.
         unsafe { self.entries.restart(keys) };
         self.running = true;
@@ -248,7 +243,7 @@ impl Stream {
         quals: &Quals,
     ) -> Option<Entry> {
         while let Some(raw) = self.read_raw(forward, desc) {
-            // SAFETY: the tuple was read last.
+            // SAFETY: it was read last.
             let entry = unsafe { self.entry_of(raw, desc, quals) };
             if entry.is_some() {
                 return entry;
@@ -264,7 +259,7 @@ impl Stream {
         (desc, quals): (&IndexDesc, &Quals),
         header: Tid,
         most: usize,
-        mut is_next: impl FnMut(&[pg_sys::Datum], &[bool]) -> bool,
+        mut is_next: impl FnMut(&[Datum], &[bool]) -> bool,
     ) -> Option<Time> {
         assert!(self.ahead.is_empty(), "BUG: entries were read ahead");
         let (mut passed, mut last) = (0, None);
@@ -282,7 +277,7 @@ impl Stream {
                 passed += 1;
                 continue;
             }
-            // SAFETY: the tuple was read last.
+            // SAFETY: it was read last.
             if let Some(entry) = unsafe { self.entry_of(raw, desc, quals) } {
                 self.ahead.push_back(entry);
                 break;
@@ -296,22 +291,16 @@ impl Stream {
     fn read_raw(&mut self, forward: bool, desc: &IndexDesc) -> Option<Raw> {
         while self.running {
             error::check_interrupts();
-            let Some((tid, tuple)) = self.entries.next(forward) else {
+            let Some(entry) = self.entries.next(forward) else {
                 self.running = false;
                 break;
             };
-            let header = index_entries::header_of_entry(tid);
-            // SAFETY: the tuple is of this index and stays until the next read.
-            unsafe {
-                nbtree::deform(
-                    tuple,
-                    desc.index.descriptor(),
-                    self.values.as_mut_ptr(),
-                    self.nulls.as_mut_ptr(),
-                );
-            }
+            let header = index_entries::header_of_entry(entry.tid);
+            let descriptor = desc.index.descriptor();
+            // SAFETY: the entry is of this index and stays until the next read.
+            unsafe { entry.deform(descriptor, &mut self.values, &mut self.nulls) };
             if header.is_none() || is_keyed(&self.nulls) {
-                return Some(Raw { tid, header, tuple });
+                return Some(Raw { entry, header });
             }
         }
         None
@@ -320,24 +309,24 @@ impl Stream {
     /// What was read last, if it is wanted.
     ///
     /// # Safety
-    /// Its tuple must be that which was read last.
+    /// It must be what was read last.
     unsafe fn entry_of(&mut self, raw: Raw, desc: &IndexDesc, quals: &Quals) -> Option<Entry> {
         // SAFETY: by contract; values are of the index's columns.
         unsafe {
-            let key = self.key_of(desc, raw.tuple);
+            let key = self.key_of(desc, raw.entry);
             let last = desc.key_columns();
             let wanted = quals.keys_hold(|column| key.values[column]);
             wanted.then(|| Entry {
                 time: desc.time_of(self.values[last], self.nulls[last]),
                 key,
-                tid: raw.header.unwrap_or(raw.tid),
+                tid: raw.header.unwrap_or(raw.entry.tid),
                 is_header: raw.header.is_some(),
             })
         }
     }
 
-    /// The key of the tuple that was just deformed: the one before, if it is the same.
-    unsafe fn key_of(&mut self, desc: &IndexDesc, tuple: pg_sys::IndexTuple) -> Rc<Key> {
+    /// The key of the entry that was just deformed: the one before, if it is the same.
+    unsafe fn key_of(&mut self, desc: &IndexDesc, entry: nbtree::Entry) -> Rc<Key> {
         // SAFETY: the caller's contract.
         unsafe {
             let descriptor = desc.index.descriptor();
@@ -357,19 +346,8 @@ impl Stream {
             }
             let key = Rc::get_mut(&mut next).expect("BUG: a key of its own");
             if !attributes.iter().all(|attribute| attribute.attbyval) {
-                let bytes = usize::from((*tuple).t_info & INDEX_SIZE_MASK);
-                key.tuple.resize(bytes.div_ceil(8), 0u64);
-                core::ptr::copy_nonoverlapping(
-                    tuple.cast::<u8>(),
-                    key.tuple.as_mut_ptr().cast::<u8>(),
-                    bytes,
-                );
-                nbtree::deform(
-                    key.tuple.as_mut_ptr().cast(),
-                    descriptor,
-                    self.values.as_mut_ptr(),
-                    self.nulls.as_mut_ptr(),
-                );
+                let copy = entry.copy_to(&mut key.tuple);
+                copy.deform(descriptor, &mut self.values, &mut self.nulls);
             }
             let values = self.values.iter().copied().zip(self.nulls.iter().copied());
             key.values.clear();
@@ -379,6 +357,3 @@ impl Stream {
         }
     }
 }
-
-/// Bits of `t_info` that hold an index tuple's size.
-const INDEX_SIZE_MASK: u16 = 0x1fff;

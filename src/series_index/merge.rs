@@ -26,11 +26,12 @@ use crate::chunk::dead_header;
 use crate::chunk::index_entries;
 use crate::pg::error;
 use crate::pg::relation::Table;
+use crate::pg::scan_key::ScanKey;
 use crate::pg::snapshot::Snapshot;
+use crate::pg::table_fetch::TableFetch;
 use crate::pg::tid::Tid;
 use crate::table::fetched;
 use crate::table::visible::OpenChunk;
-use pgrx::pg_sys;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -45,7 +46,7 @@ pub struct Sources<'a> {
     pub table: Table<'a>,
     pub snapshot: Snapshot<'a>,
     /// Which fetches the rows from the table.
-    pub fetch: *mut pg_sys::IndexFetchTableData,
+    pub fetch: TableFetch<'a>,
     pub stream: &'a mut Stream,
     /// Keyed chunks that the scan has opened.
     pub opened: &'a mut Opened,
@@ -54,7 +55,7 @@ pub struct Sources<'a> {
     /// Chunks that are entered by cells, where no first key is named.
     pub walk: Option<&'a mut Walk>,
     /// For backward scans: the upper bound of time, and the same turned round.
-    pub upper: Option<(pg_sys::ScanKeyData, pg_sys::ScanKeyData)>,
+    pub upper: Option<(ScanKey, ScanKey)>,
 }
 
 impl<'a> Sources<'a> {

@@ -13,4 +13,3 @@ pub mod rows;
 pub mod section;
 mod stretch;
 pub mod types;
-pub mod validate;

@@ -5,18 +5,20 @@ use super::ends::{self, Ends, Following};
 use super::entries::IndexDesc;
 use super::quals::Quals;
 use super::rows::{candidates, View};
-use super::section::is_null;
 use crate::chunk::reader::Reader;
 use crate::chunk::{dead_header, index_entries};
 use crate::pg::descriptor::Descriptor;
 use crate::pg::error;
 use crate::pg::leaf_probe;
 use crate::pg::leaf_range::Range;
+use crate::pg::memory;
+use crate::pg::nbtree::strategy::{EQUAL, GREATER_EQUAL};
 use crate::pg::nbtree::EntryScan;
-use crate::pg::relation::{Index, Table};
+use crate::pg::relation::Table;
+use crate::pg::scan_key::ScanKey;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
-use pgrx::pg_sys;
+use crate::pg::Datum;
 use smallvec::SmallVec;
 
 /// Where a series index enters chunks, other than under their keys: docs/design/0005.
@@ -34,7 +36,7 @@ pub enum Section {
 ///
 /// # Safety
 /// The index must be open; `key` of its column types, not null.
-pub unsafe fn cell_of(desc: &IndexDesc, key: &[pg_sys::Datum]) -> Option<i64> {
+pub unsafe fn cell_of(desc: &IndexDesc, key: &[Datum]) -> Option<i64> {
     let length = index_entries::cell_length(desc.index)?;
     let first = index_entries::time_value(*key.first()?, length);
     Some(index_entries::cell_of(first))
@@ -46,7 +48,7 @@ pub unsafe fn cell_of(desc: &IndexDesc, key: &[pg_sys::Datum]) -> Option<i64> {
 /// The index must be open; `key` of its column types, none of them null.
 pub unsafe fn visit_section(
     desc: &IndexDesc,
-    key: &[pg_sys::Datum],
+    key: &[Datum],
     section: Section,
     mut visit: impl FnMut(Tid),
 ) {
@@ -71,13 +73,13 @@ pub unsafe fn visit_section(
         }
         let columns = desc.columns.len();
         let mut keys = Vec::with_capacity(columns);
-        keys.extend(first.map(|first| condition(desc.index, 0, EQUAL, first)));
+        keys.extend(first.map(|first| ScanKey::new(desc.index, 0, EQUAL, first)));
         let nulls = keys.len() + 1..=columns;
-        keys.extend(nulls.map(is_null));
+        keys.extend(nulls.map(ScanKey::is_null));
         let mut entries = begin(desc, &keys);
-        while let Some((entry, _)) = entries.next(true) {
+        while let Some(entry) = entries.next(true) {
             error::check_interrupts();
-            if let Some(header) = index_entries::header_of_entry(entry) {
+            if let Some(header) = index_entries::header_of_entry(entry.tid) {
                 visit(header);
             }
         }
@@ -90,12 +92,7 @@ pub unsafe fn visit_section(
 ///
 /// # Safety
 /// As `visit_section`.
-pub unsafe fn has_none_from(
-    desc: &IndexDesc,
-    key: &[pg_sys::Datum],
-    from: i64,
-    with_nulls: bool,
-) -> bool {
+pub unsafe fn has_none_from(desc: &IndexDesc, key: &[Datum], from: i64, with_nulls: bool) -> bool {
     let named: SmallVec<[_; 4]> = key.iter().map(|&value| Some(value)).collect();
     let range = Range {
         first: &named,
@@ -124,7 +121,7 @@ pub enum Visited {
 pub unsafe fn visit_keyed(
     table: Table<'_>,
     desc: &IndexDesc,
-    key: &[pg_sys::Datum],
+    key: &[Datum],
     from: i64,
     to: i64,
     mut visit: impl FnMut(Tid) -> Visited,
@@ -135,29 +132,27 @@ pub unsafe fn visit_keyed(
     if unsafe { has_none_from(desc, key, from, false) } {
         return i64::MAX;
     }
-    let mut values = vec![pg_sys::Datum::from(0usize); last + 1];
+    let mut values = vec![Datum::from(0usize); last + 1];
     let mut nulls = vec![true; last + 1];
     let mut last_end = None;
-    // SAFETY: by contract; the tuple stays until the next one is asked for.
+    // SAFETY: by contract; an entry stays until the next one is asked for.
     unsafe {
-        let equal = |(at, &value): (usize, &pg_sys::Datum)| condition(desc.index, at, EQUAL, value);
+        let equal = |(at, &value): (usize, &Datum)| ScanKey::new(desc.index, at, EQUAL, value);
         let mut keys: Vec<_> = key.iter().enumerate().map(equal).collect();
-        keys.push(condition(desc.index, last, GREATER_EQUAL, lower));
+        keys.push(ScanKey::new(desc.index, last, GREATER_EQUAL, lower));
         let mut entries = begin(desc, &keys);
         // Rows of the tail since the last chunk; it is known where the next one is.
         let (mut rows, mut is_met) = (0, false);
         let mut ends = Ends::default();
         let named: SmallVec<[_; 4]> = key.iter().map(|&value| Some(value)).collect();
-        while let Some((entry, tuple)) = entries.next(true) {
+        while let Some(entry) = entries.next(true) {
             error::check_interrupts();
-            let header = index_entries::header_of_entry(entry);
+            let header = index_entries::header_of_entry(entry.tid);
             rows += usize::from(header.is_none());
             if header.is_none() && last_end.is_none() && rows <= ends::PATIENCE {
                 continue;
             }
-            let descriptor = desc.index.descriptor();
-            let (to_values, to_nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
-            pg_sys::index_deform_tuple(tuple, descriptor.as_ptr(), to_values, to_nulls);
+            entry.deform(desc.index.descriptor(), &mut values, &mut nulls);
             let end = desc.time_of(values[last], nulls[last]).1;
             if last_end.is_some_and(|last_end| last_end != end) {
                 break;
@@ -173,7 +168,7 @@ pub unsafe fn visit_keyed(
                 match ends::following(desc, Snapshot::NONE, &named, time) {
                     Following::None => break,
                     Following::From(next) => {
-                        keys[last] = condition(
+                        keys[last] = ScanKey::new(
                             desc.index,
                             last,
                             GREATER_EQUAL,
@@ -190,7 +185,7 @@ pub unsafe fn visit_keyed(
             match visit(header) {
                 Visited::Taken if end > to => last_end = Some(end),
                 Visited::Taken => {}
-                Visited::Left => entries.drop_if(entry, || dead_header::is_dead(table, header)),
+                Visited::Left => entries.drop_if(entry.tid, || dead_header::is_dead(table, header)),
             }
         }
         entries.end();
@@ -207,14 +202,14 @@ pub unsafe fn rows_in(
     reader: &Reader,
     desc: &IndexDesc,
     descriptor: Descriptor<'_>,
-    values: &[pg_sys::Datum],
+    values: &[Datum],
 ) -> Vec<u32> {
     let mut found = Vec::new();
     // SAFETY: by contract; the quals do not outlive this call.
     unsafe {
-        let equal = |(at, &value): (usize, &pg_sys::Datum)| condition(desc.index, at, EQUAL, value);
+        let equal = |(at, &value): (usize, &Datum)| ScanKey::new(desc.index, at, EQUAL, value);
         let keys: Vec<_> = values.iter().enumerate().map(equal).collect();
-        let quals = Quals::new(desc.index, &keys, pg_sys::CurrentMemoryContext);
+        let quals = Quals::new(desc.index, &keys, memory::current().as_ptr());
         let view = View {
             desc,
             quals: &quals,
@@ -233,46 +228,13 @@ pub unsafe fn rows_in(
     found
 }
 
-const EQUAL: u32 = pg_sys::BTEqualStrategyNumber;
-const GREATER_EQUAL: u32 = pg_sys::BTGreaterEqualStrategyNumber;
-
 /// A scan of entries. They carry real TIDs only for tail rows, and nothing is fetched by them: any snapshot will do.
-unsafe fn begin(desc: &IndexDesc, keys: &[pg_sys::ScanKeyData]) -> EntryScan {
+unsafe fn begin(desc: &IndexDesc, keys: &[ScanKey]) -> EntryScan {
     // SAFETY: the callers' contract.
     unsafe {
         let any = Snapshot::any();
         let mut entries = EntryScan::begin(desc.index, any, keys.len());
         entries.restart(keys);
         entries
-    }
-}
-
-/// `column <strategy> value` for a column of a btree-like index, from 0.
-///
-/// # Safety
-/// `index` must be open, `value` of the column's type.
-pub unsafe fn condition(
-    index: Index<'_>,
-    at: usize,
-    strategy: u32,
-    value: pg_sys::Datum,
-) -> pg_sys::ScanKeyData {
-    // SAFETY: by contract; the arrays have an entry for each column.
-    unsafe {
-        let class = index.input_type(at);
-        let family = index.operator_family(at);
-        let operator = pg_sys::get_opfamily_member(family, class, class, strategy as i16);
-        let mut key = pg_sys::ScanKeyData::default();
-        pg_sys::ScanKeyEntryInitialize(
-            &mut key,
-            0,
-            at as i16 + 1,
-            strategy as u16,
-            class,
-            index.collation(at),
-            pg_sys::get_opcode(operator),
-            value,
-        );
-        key
     }
 }

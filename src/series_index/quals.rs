@@ -6,6 +6,7 @@
 
 use crate::chunk::index_entries;
 use crate::pg::relation::{self, Index};
+use crate::pg::scan_key::ScanKey;
 use crate::pg::varlena;
 use pgrx::pg_sys;
 use std::cmp::Ordering;
@@ -29,7 +30,7 @@ enum Test {
 pub struct Condition {
     /// Column of the index, from 0.
     pub column: usize,
-    key: Box<pg_sys::ScanKeyData>,
+    key: Box<ScanKey>,
     test: Test,
     /// Length of the arguments' type, where equal values of it and of the column are the same bytes or
     /// the same integer.
@@ -51,7 +52,7 @@ impl Condition {
             let mut orders = arguments
                 .iter()
                 .map(|&argument| value.cmp(&index_entries::time_value(argument, right)));
-            return match self.key.sk_strategy {
+            return match self.key.data().sk_strategy {
                 LESS => orders.any(Ordering::is_lt),
                 LESS_EQUAL => orders.any(Ordering::is_le),
                 EQUAL => orders.any(Ordering::is_eq),
@@ -65,8 +66,8 @@ impl Condition {
             Test::Any(_) if isnull => false,
             // SAFETY: by contract; the function was looked up for these types.
             Test::Any(arguments) => arguments.iter().any(|&argument| unsafe {
-                let function = (&raw const self.key.sk_func).cast_mut();
-                let collation = self.key.sk_collation;
+                let function = (&raw const self.key.data().sk_func).cast_mut();
+                let collation = self.key.data().sk_collation;
                 pg_sys::FunctionCall2Coll(function, collation, value, argument).value() as u8 != 0
             }),
         }
@@ -79,7 +80,7 @@ impl Condition {
     pub unsafe fn may_hold(&self, min: pg_sys::Datum, max: pg_sys::Datum) -> bool {
         // SAFETY: by contract.
         unsafe {
-            match (&self.test, self.key.sk_strategy) {
+            match (&self.test, self.key.data().sk_strategy) {
                 (Test::Any(_), LESS | LESS_EQUAL) => self.holds(min, false),
                 (Test::Any(_), GREATER | GREATER_EQUAL) => self.holds(max, false),
                 _ => true,
@@ -90,7 +91,7 @@ impl Condition {
     /// What an equality asks for.
     fn equals(&self) -> Option<&[pg_sys::Datum]> {
         match &self.test {
-            Test::Any(arguments) if self.key.sk_strategy == EQUAL => Some(arguments),
+            Test::Any(arguments) if self.key.data().sk_strategy == EQUAL => Some(arguments),
             _ => None,
         }
     }
@@ -105,9 +106,9 @@ struct Cells {
     /// First keys that equalities name, ascending.
     keys: Vec<i64>,
     /// Their cells, where these are not named by the keys themselves.
-    values: Vec<(i64, pg_sys::ScanKeyData)>,
+    values: Vec<(i64, ScanKey)>,
     /// What holds for the cells of keys, where none is named.
-    native: Vec<pg_sys::ScanKeyData>,
+    native: Vec<ScanKey>,
 }
 
 /// All quals of a scan, sorted out.
@@ -124,9 +125,9 @@ pub struct Quals {
     /// Other quals on time.
     pub times: Vec<Condition>,
     /// Of the leading columns, the values that they may have, in index order.
-    dimensions: Vec<Vec<pg_sys::ScanKeyData>>,
+    dimensions: Vec<Vec<ScanKey>>,
     /// What nbtree checks besides.
-    native: Vec<pg_sys::ScanKeyData>,
+    native: Vec<ScanKey>,
     /// Where chunks may be entered by cells: those that the first key's values are in, and what nbtree may check of a cell.
     cells: Option<Cells>,
     key_columns: usize,
@@ -137,11 +138,7 @@ impl Quals {
     ///
     /// # Safety
     /// `index` must be open; the keys as the executor makes them.
-    pub unsafe fn new(
-        index: Index<'_>,
-        keys: &[pg_sys::ScanKeyData],
-        context: pg_sys::MemoryContext,
-    ) -> Quals {
+    pub unsafe fn new(index: Index<'_>, keys: &[ScanKey], context: pg_sys::MemoryContext) -> Quals {
         // SAFETY: by contract.
         unsafe {
             let key_columns = index.form().indnkeyatts as usize - 1;
@@ -160,13 +157,8 @@ impl Quals {
         }
     }
 
-    unsafe fn add(
-        &mut self,
-        index: Index<'_>,
-        key: &pg_sys::ScanKeyData,
-        context: pg_sys::MemoryContext,
-    ) {
-        let has = |flag: u32| key.sk_flags & flag as i32 != 0;
+    unsafe fn add(&mut self, index: Index<'_>, key: &ScanKey, context: pg_sys::MemoryContext) {
+        let has = |flag: u32| key.data().sk_flags & flag as i32 != 0;
         let test = if has(pg_sys::SK_SEARCHNULL) {
             Test::IsNull
         } else if has(pg_sys::SK_SEARCHNOTNULL) {
@@ -176,27 +168,24 @@ impl Quals {
             return;
         } else if has(pg_sys::SK_SEARCHARRAY) {
             // SAFETY: by contract the argument is an array.
-            let elements = unsafe { elements_of(key.sk_argument, context) };
+            let elements = unsafe { elements_of(key.data().sk_argument, context) };
             if elements.is_empty() {
                 self.impossible = true;
                 return;
             }
             Test::Any(elements)
         } else {
-            Test::Any(vec![key.sk_argument])
+            Test::Any(vec![key.data().sk_argument])
         };
         // SAFETY: by contract.
         let test = unsafe { with_bytes_of_column(index, key, test, context) };
-        let sk_argument = match &test {
-            Test::Any(arguments) if !has(pg_sys::SK_SEARCHARRAY) => arguments[0],
-            _ => key.sk_argument,
+        let own = match &test {
+            Test::Any(arguments) if !has(pg_sys::SK_SEARCHARRAY) => key.with_argument(arguments[0]),
+            _ => *key,
         };
         let condition = Condition {
-            column: key.sk_attno as usize - 1,
-            key: Box::new(pg_sys::ScanKeyData {
-                sk_argument,
-                ..*key
-            }),
+            column: key.column(),
+            key: Box::new(own),
             test,
             // SAFETY: by contract.
             comparable: unsafe { comparable_length(index, key) },
@@ -217,7 +206,7 @@ impl Quals {
         condition: Condition,
         context: pg_sys::MemoryContext,
     ) {
-        match (&condition.test, condition.key.sk_strategy) {
+        match (&condition.test, condition.key.data().sk_strategy) {
             (Test::Any(_), LESS | LESS_EQUAL) => self.uppers.push(condition),
             (Test::Any(_), GREATER | GREATER_EQUAL) => self.lowers.push(condition),
             // SAFETY: by contract.
@@ -253,13 +242,9 @@ impl Quals {
             let values = match &condition.test {
                 // SAFETY: by contract.
                 Test::Any(arguments) => unsafe { in_order(index, &key, arguments) },
-                _ => vec![key.sk_argument],
+                _ => vec![key.data().sk_argument],
             };
-            let with_value = |value| pg_sys::ScanKeyData {
-                sk_argument: value,
-                sk_flags: key.sk_flags & !(pg_sys::SK_SEARCHARRAY as i32),
-                ..key
-            };
+            let with_value = |value| key.with_argument(value);
             self.dimensions
                 .push(values.into_iter().map(with_value).collect());
         }
@@ -270,13 +255,11 @@ impl Quals {
             .chain(self.times.iter().filter(|time| time.equals().is_none()));
         self.native = natives
             .filter(|condition| !matches!(&condition.test, Test::Any(list) if list.len() != 1))
-            .map(|condition| pg_sys::ScanKeyData {
-                sk_flags: condition.key.sk_flags & !(pg_sys::SK_SEARCHARRAY as i32),
-                sk_argument: match &condition.test {
+            .map(|condition| {
+                condition.key.with_argument(match &condition.test {
                     Test::Any(arguments) => arguments[0],
-                    _ => condition.key.sk_argument,
-                },
-                ..*condition.key
+                    _ => condition.key.data().sk_argument,
+                })
             })
             .collect();
     }
@@ -288,9 +271,9 @@ impl Quals {
             if index_entries::cell_length(index).is_none() {
                 return;
             }
-            let bounds = self.native.iter().filter(|key| key.sk_attno == 1);
+            let bounds = self.native.iter().filter(|key| key.column() == 0);
             let native = bounds.filter_map(|key| bound_of_cell(index, key)).collect();
-            let mut values: Vec<(i64, pg_sys::ScanKeyData)> = Vec::new();
+            let mut values: Vec<(i64, ScanKey)> = Vec::new();
             let mut keys = Vec::new();
             for key in self.dimensions.first().into_iter().flatten() {
                 let Some(value) = integer_argument(index, key) else {
@@ -324,15 +307,15 @@ impl Quals {
 
     /// Scan keys that find, under NULL times, the chunks that may hold wanted rows of a first key: one
     /// list for each value of it, and each cell, where those are given, else one for all.
-    pub fn first_keys(&self) -> Vec<Vec<pg_sys::ScanKeyData>> {
+    pub fn first_keys(&self) -> Vec<Vec<ScanKey>> {
         let mut all = self.exact_first_keys();
         all.extend(self.cells().iter().map(|&(_, key)| vec![key]));
         all
     }
 
     /// The same without cells, where values are given.
-    pub fn exact_first_keys(&self) -> Vec<Vec<pg_sys::ScanKeyData>> {
-        let native = self.native.iter().filter(|key| key.sk_attno == 1);
+    pub fn exact_first_keys(&self) -> Vec<Vec<ScanKey>> {
+        let native = self.native.iter().filter(|key| key.column() == 0);
         let native: Vec<_> = native.copied().collect();
         match (self.dimensions.first(), &self.cells) {
             (None, None) => vec![native],
@@ -345,7 +328,7 @@ impl Quals {
     }
 
     /// The cells of the first keys that equalities name, but for keys that name their cells; and scan keys for each.
-    pub fn cells(&self) -> &[(i64, pg_sys::ScanKeyData)] {
+    pub fn cells(&self) -> &[(i64, ScanKey)] {
         self.cells.as_ref().map_or(&[], |cells| &cells.values)
     }
 
@@ -368,7 +351,7 @@ impl Quals {
             return None;
         }
         // SAFETY: by contract.
-        let only = |values: &Vec<pg_sys::ScanKeyData>| unsafe { own_value(index, values.first()?) };
+        let only = |values: &Vec<ScanKey>| unsafe { own_value(index, values.first()?) };
         self.dimensions.iter().map(only).collect()
     }
 
@@ -377,14 +360,14 @@ impl Quals {
     }
 
     /// Scan keys of a sub-scan for nbtree, sorted by column as it wants them.
-    pub fn keys_of(&self, sub_scan: usize) -> Vec<pg_sys::ScanKeyData> {
+    pub fn keys_of(&self, sub_scan: usize) -> Vec<ScanKey> {
         let mut rest = sub_scan;
         let mut keys = self.native.clone();
         for values in self.dimensions.iter().rev() {
             keys.push(values[rest % values.len()]);
             rest /= values.len();
         }
-        keys.sort_by_key(|key| key.sk_attno);
+        keys.sort_by_key(ScanKey::column);
         keys
     }
 
@@ -394,7 +377,7 @@ impl Quals {
         &self,
         index: Index<'_>,
         context: pg_sys::MemoryContext,
-    ) -> Option<(pg_sys::ScanKeyData, pg_sys::ScanKeyData)> {
+    ) -> Option<(ScanKey, ScanKey)> {
         let [upper] = &self.uppers[..] else {
             return None;
         };
@@ -404,18 +387,14 @@ impl Quals {
         if arguments.len() != 1 || !self.names_series() {
             return None;
         }
-        let opposite = if upper.key.sk_strategy == LESS {
+        let opposite = if upper.key.data().sk_strategy == LESS {
             GREATER_EQUAL
         } else {
             GREATER
         };
         // SAFETY: the caller's contract is that of `new`.
         let above = unsafe { bound(index, upper, opposite, arguments, context) }?;
-        let plain = |condition: &Condition| pg_sys::ScanKeyData {
-            sk_argument: arguments[0],
-            sk_flags: condition.key.sk_flags & !(pg_sys::SK_SEARCHARRAY as i32),
-            ..*condition.key
-        };
+        let plain = |condition: &Condition| condition.key.with_argument(arguments[0]);
         Some((plain(upper), plain(&above)))
     }
 
@@ -517,19 +496,19 @@ unsafe fn bound(
         if operator == pg_sys::InvalidOid {
             return None;
         }
-        let mut key = *condition.key;
-        pg_sys::fmgr_info_cxt(pg_sys::get_opcode(operator), &mut key.sk_func, context);
-        key.sk_strategy = strategy;
+        let key = condition
+            .key
+            .with_operator(strategy, operator, context.into());
         let ordered = in_order(index, &condition.key, arguments);
         let argument = match strategy {
             GREATER_EQUAL | GREATER => ordered.first(),
             _ => ordered.last(),
         };
-        key.sk_argument = *argument?;
+        let argument = *argument?;
         Some(Condition {
             column: condition.column,
-            test: Test::Any(vec![key.sk_argument]),
-            key: Box::new(key),
+            test: Test::Any(vec![argument]),
+            key: Box::new(key.with_argument(argument)),
             comparable: condition.comparable,
             integers: condition.integers,
         })
@@ -537,16 +516,13 @@ unsafe fn bound(
 }
 
 /// What a condition on the first key says of the cells of keys that satisfy it, if anything.
-unsafe fn bound_of_cell(
-    index: Index<'_>,
-    key: &pg_sys::ScanKeyData,
-) -> Option<pg_sys::ScanKeyData> {
-    if key.sk_flags & pg_sys::SK_ISNULL as i32 != 0 {
+unsafe fn bound_of_cell(index: Index<'_>, key: &ScanKey) -> Option<ScanKey> {
+    if key.data().sk_flags & pg_sys::SK_ISNULL as i32 != 0 {
         return Some(*key);
     }
     // SAFETY: the caller's contract.
     let cell = index_entries::cell_of(unsafe { integer_argument(index, key) }?);
-    let argument = match key.sk_strategy {
+    let argument = match key.data().sk_strategy {
         LESS | LESS_EQUAL => return Some(*key),
         GREATER_EQUAL => cell,
         GREATER => cell.checked_sub(1)?,
@@ -557,46 +533,39 @@ unsafe fn bound_of_cell(
 }
 
 /// What a key compares a column of integers with.
-unsafe fn integer_argument(index: Index<'_>, key: &pg_sys::ScanKeyData) -> Option<i64> {
-    if key.sk_flags & pg_sys::SK_ISNULL as i32 != 0 {
+unsafe fn integer_argument(index: Index<'_>, key: &ScanKey) -> Option<i64> {
+    if key.data().sk_flags & pg_sys::SK_ISNULL as i32 != 0 {
         return None;
     }
     // SAFETY: the caller's contract.
     let length = integer_length(unsafe { types_of(index, key) }.2)?;
-    Some(index_entries::time_value(key.sk_argument, length))
+    Some(index_entries::time_value(key.data().sk_argument, length))
 }
 
 /// The same key with another argument, if its type has that.
-unsafe fn with_integer(
-    index: Index<'_>,
-    key: &pg_sys::ScanKeyData,
-    argument: i64,
-) -> Option<pg_sys::ScanKeyData> {
+unsafe fn with_integer(index: Index<'_>, key: &ScanKey, argument: i64) -> Option<ScanKey> {
     // SAFETY: the caller's contract.
     let length = integer_length(unsafe { types_of(index, key) }.2)?;
-    let sk_argument = index_entries::time_datum(argument, length);
-    (index_entries::time_value(sk_argument, length) == argument).then_some(pg_sys::ScanKeyData {
-        sk_argument,
-        ..*key
-    })
+    let own = index_entries::time_datum(argument, length);
+    (index_entries::time_value(own, length) == argument).then_some(key.with_argument(own))
 }
 
 /// What an equality asks for, as a value of its column's own type.
 ///
 /// # Safety
 /// `index` must be open, and the key one of its columns'.
-pub unsafe fn own_value(index: Index<'_>, key: &pg_sys::ScanKeyData) -> Option<pg_sys::Datum> {
-    if key.sk_strategy != EQUAL || key.sk_flags & pg_sys::SK_ISNULL as i32 != 0 {
+pub unsafe fn own_value(index: Index<'_>, key: &ScanKey) -> Option<pg_sys::Datum> {
+    if key.data().sk_strategy != EQUAL || key.data().sk_flags & pg_sys::SK_ISNULL as i32 != 0 {
         return None;
     }
     // SAFETY: by contract.
     let (_, left, right) = unsafe { types_of(index, key) };
     if left == right {
-        return Some(key.sk_argument);
+        return Some(key.data().sk_argument);
     }
     // Another integer: where it is none of the column's, no row has it.
     let length = integer_length(left)?;
-    let value = index_entries::time_value(key.sk_argument, integer_length(right)?);
+    let value = index_entries::time_value(key.data().sk_argument, integer_length(right)?);
     let own = index_entries::time_datum(value, length);
     (index_entries::time_value(own, length) == value).then_some(own)
 }
@@ -611,16 +580,13 @@ fn integer_length(typ: pg_sys::Oid) -> Option<i16> {
 }
 
 /// Operator family, type of the index column, and type of the arguments.
-unsafe fn types_of(
-    index: Index<'_>,
-    key: &pg_sys::ScanKeyData,
-) -> (pg_sys::Oid, pg_sys::Oid, pg_sys::Oid) {
-    let at = key.sk_attno as usize - 1;
+unsafe fn types_of(index: Index<'_>, key: &ScanKey) -> (pg_sys::Oid, pg_sys::Oid, pg_sys::Oid) {
+    let at = key.column();
     let left = index.input_type(at);
-    let right = if key.sk_subtype == pg_sys::InvalidOid {
+    let right = if key.data().sk_subtype == pg_sys::InvalidOid {
         left
     } else {
-        key.sk_subtype
+        key.data().sk_subtype
     };
     (index.operator_family(at), left, right)
 }
@@ -628,13 +594,13 @@ unsafe fn types_of(
 /// Arguments for a column of type char(n) as it keeps values: an argument of another length has the blanks that it came with.
 unsafe fn with_bytes_of_column(
     index: Index<'_>,
-    key: &pg_sys::ScanKeyData,
+    key: &ScanKey,
     test: Test,
     context: pg_sys::MemoryContext,
 ) -> Test {
     // SAFETY: the caller's contract.
     let (attribute, argument) = unsafe {
-        let column = key.sk_attno as usize - 1;
+        let column = key.column();
         let attribute = &index.attributes()[column];
         (attribute, types_of(index, key).2)
     };
@@ -651,11 +617,11 @@ unsafe fn with_bytes_of_column(
 }
 
 /// See `Condition::comparable`.
-unsafe fn comparable_length(index: Index<'_>, key: &pg_sys::ScanKeyData) -> Option<i16> {
+unsafe fn comparable_length(index: Index<'_>, key: &ScanKey) -> Option<i16> {
     // SAFETY: the caller's contract; a syscache look-up. Pseudotypes stand for a type of the column's.
     unsafe {
         let (_, left, right) = types_of(index, key);
-        let column = key.sk_attno as usize - 1;
+        let column = key.column();
         if left == right {
             Some(index.attributes()[column].attlen)
         } else {
@@ -665,15 +631,15 @@ unsafe fn comparable_length(index: Index<'_>, key: &pg_sys::ScanKeyData) -> Opti
 }
 
 /// See `Condition::integers`. The operators of a family agree with its orders of the types that they compare.
-unsafe fn integer_lengths(index: Index<'_>, key: &pg_sys::ScanKeyData) -> Option<(i16, i16)> {
+unsafe fn integer_lengths(index: Index<'_>, key: &ScanKey) -> Option<(i16, i16)> {
     let operator = u32::from(LESS)..=u32::from(GREATER);
-    if !operator.contains(&u32::from(key.sk_strategy)) {
+    if !operator.contains(&u32::from(key.data().sk_strategy)) {
         return None;
     }
     // SAFETY: the caller's contract; a syscache look-up.
     unsafe {
         let (family, left, right) = types_of(index, key);
-        let column = key.sk_attno as usize - 1;
+        let column = key.column();
         if !index.orders_integers(column) {
             return None;
         }
@@ -690,7 +656,7 @@ unsafe fn integer_lengths(index: Index<'_>, key: &pg_sys::ScanKeyData) -> Option
 /// Arguments of a key in the order of the index, each once.
 unsafe fn in_order(
     index: Index<'_>,
-    key: &pg_sys::ScanKeyData,
+    key: &ScanKey,
     arguments: &[pg_sys::Datum],
 ) -> Vec<pg_sys::Datum> {
     let mut ordered = arguments.to_vec();
@@ -706,7 +672,7 @@ unsafe fn in_order(
             "BUG: operator family without order"
         );
         let compare = |a: &pg_sys::Datum, b: &pg_sys::Datum| -> Ordering {
-            let order = pg_sys::OidFunctionCall2Coll(order, key.sk_collation, *a, *b);
+            let order = pg_sys::OidFunctionCall2Coll(order, key.data().sk_collation, *a, *b);
             (order.value() as i32).cmp(&0)
         };
         ordered.sort_by(compare);

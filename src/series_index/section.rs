@@ -15,10 +15,11 @@ use crate::pg::error;
 use crate::pg::leaf_probe;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::relation::{Index, Table};
+use crate::pg::scan_key::ScanKey;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
+use crate::pg::Datum;
 use crate::table::visible::OpenChunk;
-use pgrx::pg_sys;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::{smallvec, SmallVec};
 use std::ops::Range;
@@ -31,7 +32,9 @@ pub fn open_unkeyed(entries: &mut EntryScan, place: Place, waits: bool) -> Unkey
     let mut chunks = Vec::new();
     let mut glance = waits.then(|| glance(place));
     let entered = Entered {
-        keys: (1..=place.desc.columns.len()).map(is_null).collect(),
+        keys: (1..=place.desc.columns.len())
+            .map(ScanKey::is_null)
+            .collect(),
         first: First::Null,
     };
     let is_new = |header| seen.insert(header);
@@ -158,7 +161,7 @@ pub fn open_by_first_key(
     if place.desc.key_columns() == 0 {
         return chunks;
     }
-    let nulls = || (2..=place.desc.columns.len()).map(is_null);
+    let nulls = || (2..=place.desc.columns.len()).map(ScanKey::is_null);
     let mut look = Look {
         place,
         opened: known.opened,
@@ -258,7 +261,7 @@ impl<'a> Place<'a> {
     }
 
     /// The value of the first column that entries have, or NULL, if that can be told.
-    unsafe fn value_of(self, first: &First) -> Option<Option<pg_sys::Datum>> {
+    unsafe fn value_of(self, first: &First) -> Option<Option<Datum>> {
         match first {
             First::Null => Some(None),
             // SAFETY: the caller's contract.
@@ -270,7 +273,7 @@ impl<'a> Place<'a> {
 
 /// Entries of chunks that are looked for in an index.
 struct Entered {
-    keys: Vec<pg_sys::ScanKeyData>,
+    keys: Vec<ScanKey>,
     first: First,
 }
 
@@ -278,7 +281,7 @@ struct Entered {
 enum First {
     Null,
     /// What an equality names.
-    Named(pg_sys::ScanKeyData),
+    Named(ScanKey),
     Any,
 }
 
@@ -320,19 +323,19 @@ fn open(
 fn visit(
     entries: &mut EntryScan,
     place: Place,
-    keys: &[pg_sys::ScanKeyData],
+    keys: &[ScanKey],
     mut is_there: impl FnMut(Tid) -> bool,
 ) {
     // SAFETY: index and table are open. The page of the entry that was read last is pinned.
     unsafe {
         entries.restart(keys);
-        while let Some((entry, _)) = entries.next(true) {
+        while let Some(entry) = entries.next(true) {
             error::check_interrupts();
-            let Some(header) = index_entries::header_of_entry(entry) else {
+            let Some(header) = index_entries::header_of_entry(entry.tid) else {
                 continue;
             };
             if !is_there(header) {
-                entries.drop_if(entry, || dead_header::is_dead(place.table, header));
+                entries.drop_if(entry.tid, || dead_header::is_dead(place.table, header));
             }
         }
     }
@@ -357,39 +360,9 @@ impl Found {
 ///
 /// # Safety
 /// `index` must be an open series index.
-pub unsafe fn all_null(index: Index<'_>) -> Vec<pg_sys::ScanKeyData> {
+pub unsafe fn all_null(index: Index<'_>) -> Vec<ScanKey> {
     let columns = index_entries::key_columns(index).len();
-    (1..=columns).map(is_null).collect()
-}
-
-const NO_STRATEGY: u16 = 0;
-
-/// The scan key `column IS NULL`.
-pub fn is_null(column: usize) -> pg_sys::ScanKeyData {
-    null_test(column, pg_sys::SK_SEARCHNULL)
-}
-
-/// The scan key `column IS NOT NULL`.
-pub fn is_not_null(column: usize) -> pg_sys::ScanKeyData {
-    null_test(column, pg_sys::SK_SEARCHNOTNULL)
-}
-
-fn null_test(column: usize, search: u32) -> pg_sys::ScanKeyData {
-    let mut key = pg_sys::ScanKeyData::default();
-    // SAFETY: a key without a function.
-    unsafe {
-        pg_sys::ScanKeyEntryInitialize(
-            &mut key,
-            (pg_sys::SK_ISNULL | search) as i32,
-            column as i16,
-            NO_STRATEGY,
-            pg_sys::InvalidOid,
-            pg_sys::InvalidOid,
-            pg_sys::Oid::from(0),
-            pg_sys::Datum::from(0usize),
-        );
-    }
-    key
+    (1..=columns).map(ScanKey::is_null).collect()
 }
 
 /// Rows of the section that a scan wants, sorted by series and time.

@@ -4,19 +4,16 @@
 use super::visible::OpenChunk;
 use crate::chunk::reader::Reader;
 use crate::pg::snapshot::{Snapshot, Stamp};
+use crate::pg::table_fetch::{BesideHeap, TableFetch};
 use crate::pg::tid::Tid;
-use pgrx::pg_sys;
 use std::rc::Rc;
 use varve_columns::tuple::header::FLAG_ONE_SERIES;
 
-/// What a fetch of ours adds to core's.
-#[repr(C)]
-pub struct VarveFetch {
-    pub base: pg_sys::IndexFetchTableData,
-    pub heap: *mut pg_sys::IndexFetchTableData,
-    /// The chunks of the latest compressed rows, the last one last, good for the same snapshot.
-    pub recent: *mut Vec<RecentChunk>,
-}
+/// What a fetch of ours adds to heap's: the chunks of the latest compressed rows, the last one last, good for the same snapshot.
+pub type Recent = Vec<RecentChunk>;
+
+/// A fetch of ours.
+pub type VarveFetch = BesideHeap<Recent>;
 
 /// Chunks that a fetch keeps open: an ordered scan goes back and forth between those that overlap.
 pub const RECENT_CHUNKS: usize = 32;
@@ -31,7 +28,7 @@ pub struct RecentChunk {
 }
 
 /// Adds a chunk that is none of the recent ones.
-pub fn remember(recent: &mut Vec<RecentChunk>, chunk: RecentChunk) {
+pub fn remember(recent: &mut Recent, chunk: RecentChunk) {
     if recent.len() == RECENT_CHUNKS {
         // The scan may hold on to it.
         recent.remove(0).open.reader.shrink();
@@ -47,15 +44,11 @@ pub fn remember(recent: &mut Vec<RecentChunk>, chunk: RecentChunk) {
 ///
 /// # Safety
 /// `fetch` must come from `index_fetch_begin`, `snapshot` must be the scan's.
-pub unsafe fn offer(
-    fetch: *mut pg_sys::IndexFetchTableData,
-    snapshot: Snapshot<'_>,
-    open: &Rc<OpenChunk>,
-) {
+pub unsafe fn offer(fetch: TableFetch<'_>, snapshot: Snapshot<'_>, open: &Rc<OpenChunk>) {
     // SAFETY: by contract.
     unsafe {
         let stamp = snapshot.stamp();
-        let recent = &mut *(*fetch.cast::<VarveFetch>()).recent;
+        let recent = fetch.added::<Recent>();
         let is_known = |last: &RecentChunk| last.snapshot == stamp && Rc::ptr_eq(&last.open, open);
         if recent.last().is_some_and(is_known) {
             return;
@@ -74,12 +67,12 @@ pub unsafe fn offer(
 ///
 /// # Safety
 /// As `offer`.
-pub unsafe fn leave(fetch: *mut pg_sys::IndexFetchTableData, open: &OpenChunk) {
+pub unsafe fn leave(fetch: TableFetch<'_>, open: &OpenChunk) {
     if !open.reader.chunk.header.has(FLAG_ONE_SERIES) {
         return;
     }
     // SAFETY: by contract.
-    let recent = unsafe { &mut *(*fetch.cast::<VarveFetch>()).recent };
+    let recent = unsafe { fetch.added::<Recent>() };
     recent.retain(|known| known.header != open.reader.chunk.tid);
 }
 
@@ -87,7 +80,7 @@ pub unsafe fn leave(fetch: *mut pg_sys::IndexFetchTableData, open: &OpenChunk) {
 ///
 /// # Safety
 /// `fetch` must come from `index_fetch_begin`.
-pub unsafe fn offer_unchanged(fetch: *mut pg_sys::IndexFetchTableData, reader: Rc<Reader>) {
+pub unsafe fn offer_unchanged(fetch: TableFetch<'_>, reader: Rc<Reader>) {
     // SAFETY: by contract.
     unsafe {
         let chunk = RecentChunk {
@@ -95,6 +88,6 @@ pub unsafe fn offer_unchanged(fetch: *mut pg_sys::IndexFetchTableData, reader: R
             snapshot: Stamp::NONE,
             open: Rc::new(OpenChunk::new(reader, Snapshot::NONE)),
         };
-        remember(&mut *(*fetch.cast::<VarveFetch>()).recent, chunk);
+        remember(fetch.added::<Recent>(), chunk);
     }
 }

@@ -7,7 +7,7 @@ use crate::pg::error::{self, Code};
 use crate::pg::heap::heap_callback;
 use crate::pg::page::PageCursor;
 use crate::pg::relation::Table;
-use crate::pg::snapshot::Snapshot;
+use crate::pg::snapshot::{self, Snapshot};
 use crate::pg::tid::{self, Tid};
 use crate::pg::transaction;
 use crate::pg::tuple;
@@ -311,7 +311,7 @@ unsafe fn walk_chain(
             if tuple::xmin(found.header) != writer {
                 return Step::Stop(pg_sys::TM_Result::TM_Deleted);
             }
-            let mut dirty = chunk_cache::dirty_snapshot();
+            let mut dirty = snapshot::dirty();
             let mut heap_tuple = found.to_heap_tuple(table.oid());
             let buffer = cursor.buffer();
             let live = cursor.locked(|_| {

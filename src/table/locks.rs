@@ -16,7 +16,7 @@ use crate::pg::lock_mode::LockMode;
 use crate::pg::lock_tags::{self, Tag, Taken, Whole};
 use crate::pg::page::PageCursor;
 use crate::pg::relation::Table;
-use crate::pg::snapshot::Snapshot;
+use crate::pg::snapshot::{self, Snapshot};
 use crate::pg::tid::{self, Tid};
 use crate::pg::transaction::{self, Access, PerTransaction};
 use crate::pg::tuple;
@@ -409,7 +409,7 @@ fn version(table: Table<'_>, at: Tid, chunk: u64) -> Version {
         };
         let buffer = cursor.buffer();
         cursor.locked(|_| {
-            let is_header = classify(item.header, item.len, at.offset) == TupleKind::Header
+            let is_header = classify(&item) == TupleKind::Header
                 && header::chunk_id(tuple::body(item.header, item.len)) == chunk;
             if !is_header {
                 return Version::Deleted;
@@ -561,7 +561,7 @@ pub(super) fn is_header_of(table: Table<'_>, at: Tid, chunk: u64) -> bool {
         let mut cursor = PageCursor::new(table);
         let found = cursor.tuple_at(at);
         found.is_some_and(|item| {
-            classify(item.header, item.len, at.offset) == TupleKind::Header
+            classify(&item) == TupleKind::Header
                 && header::chunk_id(tuple::body(item.header, item.len)) == chunk
         })
     }
@@ -574,7 +574,7 @@ fn living_header(table: Table<'_>, chunk: u64) -> Option<Tid> {
     unsafe {
         for _ in 0..TRIES {
             let mut found = None;
-            let mut dirty = chunk_cache::dirty_snapshot();
+            let mut dirty = snapshot::dirty();
             let snapshot = Snapshot::from_ptr(&mut dirty);
             inspect::visible_tuples(table, snapshot, |kind, item| {
                 let body = tuple::body(item.header, item.len);

@@ -193,7 +193,7 @@ fn sealed_by(table: Table<'_>, mover: TransactionId) -> Vec<(u32, Tid)> {
 unsafe fn is_sealed_row(item: &PageTuple, mover: TransactionId) -> bool {
     // SAFETY: the page is pinned and locked by the caller.
     unsafe {
-        classify(item.header, item.len, item.tid.offset) == TupleKind::Row
+        classify(item) == TupleKind::Row
             && tuple::raw_xmax(item.header) == mover
             && tuple::ctid(item.header).is_moved_marker()
     }

@@ -168,9 +168,7 @@ unsafe fn mine(
     unsafe {
         let item = page.tuple(at.offset)?;
         let body = tuple::body(item.header, item.len);
-        if classify(item.header, item.len, at.offset) != TupleKind::Header
-            || header::chunk_id(body) != chunk
-        {
+        if classify(&item) != TupleKind::Header || header::chunk_id(body) != chunk {
             return None;
         }
         let command = transaction::command(false) + 1;

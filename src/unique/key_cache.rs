@@ -14,16 +14,16 @@ use crate::guc;
 use crate::pg::error;
 use crate::pg::news;
 use crate::pg::page::{Page, PageCursor, PageTuple};
-use crate::pg::relation::Table;
-use crate::pg::snapshot::Snapshot;
+use crate::pg::relation::{Address, Table};
+use crate::pg::snapshot::{self, Snapshot};
 use crate::pg::tid::Tid;
-use crate::pg::transaction::{Access, PerTransaction};
+use crate::pg::transaction::{self, Access, PerTransaction};
+use crate::pg::{CommandId, Datum, Oid};
 use crate::series_index::entries::{IndexDesc, Key, Time};
 use crate::series_index::probe::{self, Section, Visited};
 use crate::series_index::quals::Quals;
 use crate::series_index::rows::{is_sorted_as, partition_point, rows_of_series, View};
 use crate::table::statements;
-use pgrx::pg_sys;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -51,12 +51,12 @@ const FIRST_WAITING: usize = 28;
 /// What a key cache depends on.
 #[derive(Clone, Copy, PartialEq)]
 struct Epoch {
-    table: pg_sys::Relation,
-    file: pg_sys::Oid,
+    table: Address,
+    file: Oid,
     /// The series index.
-    index: pg_sys::Oid,
+    index: Oid,
     stamp: Stamp,
-    command: pg_sys::CommandId,
+    command: CommandId,
     statement: u64,
     began: i64,
     writes: u64,
@@ -257,26 +257,23 @@ impl Stamp {
 /// `table` must be open, `index` a series index of it or invalid.
 pub unsafe fn lend<R>(
     table: Table<'_>,
-    index: pg_sys::Oid,
+    index: Oid,
     moment: Moment,
     body: impl FnOnce(&mut KeyCache) -> R,
 ) -> R {
-    // SAFETY: by contract.
-    let epoch = unsafe {
-        Epoch {
-            table: table.as_ptr(),
-            file: table.file_number(),
-            index,
-            stamp: moment.stamp,
-            command: moment.snapshot.command(),
-            statement: statements::begun(),
-            began: pg_sys::GetCurrentStatementStartTimestamp(),
-            writes: write::headers_written(),
-        }
+    let epoch = Epoch {
+        table: table.address(),
+        file: table.file_number(),
+        index,
+        stamp: moment.stamp,
+        command: moment.snapshot.command(),
+        statement: statements::begun(),
+        began: transaction::statement_started(),
+        writes: write::headers_written(),
     };
     let kept = KNOWN.with_borrow_mut(|known| {
         let same = |KeyCache { epoch, .. }: &KeyCache| {
-            (epoch.table, epoch.index) == (table.as_ptr(), index)
+            (epoch.table, epoch.index) == (table.address(), index)
         };
         known.iter().position(same).map(|at| known.swap_remove(at))
     });
@@ -300,7 +297,7 @@ impl KeyCache {
     /// The table that it is lent for.
     fn table<'a>(&self) -> Table<'a> {
         // SAFETY: who looks by the key cache has the table open (`lend`).
-        unsafe { Table::from_ptr(self.epoch.table) }
+        unsafe { self.epoch.table.table() }
     }
 
     fn new(epoch: Epoch) -> KeyCache {
@@ -360,17 +357,14 @@ impl KeyCache {
             return;
         }
         // SAFETY: by contract.
-        let end = unsafe {
-            let snapshot = pg_sys::RegisterSnapshot(snapshot.as_ptr());
-            let end = probe::visit_keyed(table, desc, key, from, to, |header| {
-                match self.load(desc, header, Snapshot::from_ptr(snapshot)) {
+        let end = snapshot::with_registered(snapshot, |snapshot| unsafe {
+            probe::visit_keyed(table, desc, key, from, to, |header| {
+                match self.load(desc, header, snapshot) {
                     Some(Standing::Seen) => Visited::Taken,
                     _ => Visited::Left,
                 }
-            });
-            pg_sys::UnregisterSnapshot(snapshot);
-            end
-        };
+            })
+        });
         let series = self.series.entry(series_key.bytes.clone()).or_default();
         series.keyed = Some(extended(series.keyed, from, end));
     }
@@ -400,17 +394,11 @@ impl KeyCache {
         }
         let &SeriesKey { desc, key, .. } = series_key;
         // SAFETY: by contract.
-        unsafe {
-            let snapshot = pg_sys::RegisterSnapshot(snapshot.as_ptr());
+        snapshot::with_registered(snapshot, |snapshot| unsafe {
             let mut glance = Glance::new(self.table());
             if !self.all_read {
                 probe::visit_section(desc, key, Section::All, |header| {
-                    self.load_if_due(
-                        desc,
-                        (header, &mut glance),
-                        (from, to),
-                        Snapshot::from_ptr(snapshot),
-                    );
+                    self.load_if_due(desc, (header, &mut glance), (from, to), snapshot);
                 });
                 self.all_read = true;
             }
@@ -419,12 +407,7 @@ impl KeyCache {
                 let first = bytes_of(self.table(), &desc.columns, first);
                 if !self.first_keys_read.contains(&first) {
                     probe::visit_section(desc, key, Section::FirstKey, |header| {
-                        self.load_if_due(
-                            desc,
-                            (header, &mut glance),
-                            (from, to),
-                            Snapshot::from_ptr(snapshot),
-                        );
+                        self.load_if_due(desc, (header, &mut glance), (from, to), snapshot);
                     });
                     self.first_keys_read.insert(first);
                 }
@@ -432,19 +415,13 @@ impl KeyCache {
             if let Some(cell) = probe::cell_of(desc, key) {
                 if !self.cells_read.contains(&cell) {
                     probe::visit_section(desc, key, Section::Cell, |header| {
-                        self.load_if_due(
-                            desc,
-                            (header, &mut glance),
-                            (from, to),
-                            Snapshot::from_ptr(snapshot),
-                        );
+                        self.load_if_due(desc, (header, &mut glance), (from, to), snapshot);
                     });
                     self.cells_read.insert(cell);
                 }
             }
-            self.cover_keyed(series_key, (from, to), Snapshot::from_ptr(snapshot));
-            pg_sys::UnregisterSnapshot(snapshot);
-        }
+            self.cover_keyed(series_key, (from, to), snapshot);
+        });
         let series = self.series.entry(series_key.bytes.clone()).or_default();
         let end = series.keyed.map_or(to, |(_, end)| end);
         series.covered = Some(extended(series.covered, from, end));
@@ -462,22 +439,20 @@ impl KeyCache {
         }
         let table = self.table();
         // SAFETY: by contract.
-        unsafe {
-            let snapshot = pg_sys::RegisterSnapshot(snapshot.as_ptr());
+        snapshot::with_registered(snapshot, |snapshot| unsafe {
             let mut cursor = PageCursor::new(table);
             for block in 0..table.blocks() {
                 error::check_interrupts();
                 cursor.go(block);
                 for header in cursor.locked(headers) {
-                    match chunk_cache::standing_at(table, header, Snapshot::from_ptr(snapshot)) {
+                    match chunk_cache::standing_at(table, header, snapshot) {
                         // What has come since the snapshot, it shows elsewhere.
                         None | Some((Standing::Later, _)) => {}
                         Some((standing, reader)) => self.chunks.push(Known::new(reader, standing)),
                     }
                 }
             }
-            pg_sys::UnregisterSnapshot(snapshot);
-        }
+        });
         self.all_read = true;
     }
 
@@ -497,11 +472,7 @@ impl KeyCache {
     ///
     /// # Safety
     /// As `cover`; `time` must be of the index's last column.
-    pub unsafe fn rows_at(
-        &mut self,
-        series_key: &SeriesKey,
-        time: pg_sys::Datum,
-    ) -> SmallVec<[Hit; 4]> {
+    pub unsafe fn rows_at(&mut self, series_key: &SeriesKey, time: Datum) -> SmallVec<[Hit; 4]> {
         let mut hits = SmallVec::new();
         let desc = series_key.desc;
         let at = desc.time_of(time, false);
@@ -583,14 +554,12 @@ impl KeyCache {
             .map(|(&header, _)| header)
             .collect();
         // SAFETY: the callers' contract.
-        unsafe {
-            let snapshot = pg_sys::RegisterSnapshot(snapshot.as_ptr());
+        snapshot::with_registered(snapshot, |snapshot| unsafe {
             for header in due {
                 self.waiting.remove(&header);
-                self.load(desc, header, Snapshot::from_ptr(snapshot));
+                self.load(desc, header, snapshot);
             }
-            pg_sys::UnregisterSnapshot(snapshot);
-        }
+        });
     }
 
     /// Opens the chunk of a header, unless it is known; returns what it is.
@@ -730,7 +699,7 @@ fn extended(span: Option<(i64, i64)>, from: i64, end: i64) -> (i64, i64) {
 
 fn headers(page: &Page) -> Vec<Tid> {
     // SAFETY: the item is of the page, which is locked.
-    let found = |item: &PageTuple| unsafe { classify(item.header, item.len, item.tid.offset) };
+    let found = |item: &PageTuple| unsafe { classify(item) };
     let headers = page
         .tuples()
         .filter(|item| found(item) == TupleKind::Header);

@@ -3,20 +3,18 @@
 use super::side::Side;
 use super::wait::Wait;
 use crate::catalog::layout;
-use crate::chunk::chunk_cache;
 use crate::pg::error;
+use crate::pg::heap::{self, Version};
 use crate::pg::leaf_probe;
 use crate::pg::leaf_range::Range;
-use crate::pg::nbtree::EntryScan;
+use crate::pg::nbtree::{strategy, EntryScan};
 use crate::pg::relation::Table;
+use crate::pg::scan_key::ScanKey;
 use crate::pg::snapshot::Snapshot;
-use crate::pg::tid::{self, Tid};
+use crate::pg::tid::Tid;
+use crate::pg::Datum;
 use crate::series_index::entries::IndexDesc;
-use crate::series_index::probe::condition;
-use pgrx::pg_sys;
 use smallvec::SmallVec;
-
-const BUFFER_LOCK_SHARE: i32 = 1;
 
 /// Shows the rows of a batch whose keys rows of the tail have to `visit`: with what to wait for, or without where the key is taken.
 /// `except` are the batch's own rows.
@@ -71,12 +69,12 @@ unsafe fn starts_with_series(side: &Side, desc: &IndexDesc) -> bool {
 }
 
 /// Least and greatest time of all rows.
-fn whole_span(side: &Side, desc: &IndexDesc) -> Option<(pg_sys::Datum, pg_sys::Datum)> {
+fn whole_span(side: &Side, desc: &IndexDesc) -> Option<(Datum, Datum)> {
     let ends = (0..side.order.series()).filter_map(|number| {
         let (_, rows) = side.series(number)?;
         Some((side.time(rows[0]), side.time(rows[rows.len() - 1])))
     });
-    let time = |datum: pg_sys::Datum| desc.time_of(datum, false);
+    let time = |datum: Datum| desc.time_of(datum, false);
     ends.reduce(|all, one| {
         let from = if time(one.0) < time(all.0) {
             one.0
@@ -97,8 +95,8 @@ unsafe fn scan(
     table: Table<'_>,
     side: &Side,
     desc: &IndexDesc,
-    key: &[pg_sys::Datum],
-    (from, to): (pg_sys::Datum, pg_sys::Datum),
+    key: &[Datum],
+    (from, to): (Datum, Datum),
     except: &[Tid],
     visit: &mut impl FnMut(u32, Option<Wait>),
 ) {
@@ -109,32 +107,20 @@ unsafe fn scan(
         let time = desc.time_column() as u16 + 1;
         let time = columns.iter().position(|&column| column == time);
         let time = time.expect("BUG: a key without the time of its series index");
-        let equal = |(at, &value): (usize, &pg_sys::Datum)| {
-            condition(index, at, pg_sys::BTEqualStrategyNumber, value)
-        };
+        let equal = |(at, &value): (usize, &Datum)| ScanKey::new(index, at, strategy::EQUAL, value);
         let mut conditions: Vec<_> = key.iter().enumerate().map(equal).collect();
-        conditions.push(condition(
-            index,
-            time,
-            pg_sys::BTGreaterEqualStrategyNumber,
-            from,
-        ));
-        conditions.push(condition(
-            index,
-            time,
-            pg_sys::BTLessEqualStrategyNumber,
-            to,
-        ));
+        conditions.push(ScanKey::new(index, time, strategy::GREATER_EQUAL, from));
+        conditions.push(ScanKey::new(index, time, strategy::LESS_EQUAL, to));
         let any = Snapshot::any();
         let mut entries = EntryScan::begin(index, any, conditions.len());
         entries.restart(&conditions);
         let count = index.descriptor().len();
-        let mut values = vec![pg_sys::Datum::from(0usize); count];
+        let mut values = vec![Datum::from(0usize); count];
         let mut nulls = vec![true; count];
-        while let Some((at, tuple)) = entries.next(true) {
+        while let Some(entry) = entries.next(true) {
             error::check_interrupts();
-            let (to_values, to_nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
-            pg_sys::index_deform_tuple(tuple, index.descriptor().as_ptr(), to_values, to_nulls);
+            entry.deform(index.descriptor(), &mut values, &mut nulls);
+            let at = entry.tid;
             if nulls[..columns.len()].contains(&true) || except.contains(&at) {
                 continue;
             }
@@ -158,38 +144,14 @@ enum State {
 }
 
 /// What the row of an entry is now.
-unsafe fn state(table: Table<'_>, at: Tid) -> State {
-    // SAFETY: the caller's contract; heap's function wants the page locked.
-    unsafe {
-        if at.block >= table.blocks() {
-            return State::Dead;
-        }
-        let mut item = tid::to_pg(at);
-        let mut found = pg_sys::HeapTupleData::default();
-        let mut dirty = chunk_cache::dirty_snapshot();
-        let buffer = pg_sys::ReadBuffer(table.as_ptr(), at.block);
-        pg_sys::LockBuffer(buffer, BUFFER_LOCK_SHARE);
-        let lives = pg_sys::heap_hot_search_buffer(
-            &mut item,
-            table.as_ptr(),
-            buffer,
-            &mut dirty,
-            &mut found,
-            core::ptr::null_mut(),
-            true,
-        );
-        pg_sys::UnlockReleaseBuffer(buffer);
-        if !lives {
-            State::Dead
-        } else if dirty.xmin != pg_sys::InvalidTransactionId {
-            State::Changes(match dirty.speculativeToken {
-                0 => Wait::Transaction(dirty.xmin, at),
-                token => Wait::Speculation(dirty.xmin, token),
-            })
-        } else if dirty.xmax != pg_sys::InvalidTransactionId {
-            State::Changes(Wait::Transaction(dirty.xmax, at))
-        } else {
-            State::Lives
-        }
+fn state(table: Table<'_>, at: Tid) -> State {
+    if at.block >= table.blocks() {
+        return State::Dead;
+    }
+    match heap::dirty_version(table, at) {
+        Version::None => State::Dead,
+        Version::Settled => State::Lives,
+        Version::Changing { by, speculation: 0 } => State::Changes(Wait::Transaction(by, at)),
+        Version::Changing { by, speculation } => State::Changes(Wait::Speculation(by, speculation)),
     }
 }

@@ -122,9 +122,7 @@ impl<'a> Verifier<'a> {
                 let mut roots = None;
                 for item in page.tuples() {
                     let mut row = item.to_heap_tuple(self.table.oid());
-                    if classify(item.header, item.len, item.tid.offset) != TupleKind::Row
-                        || !self.snapshot.sees(&mut row, buffer)
-                    {
+                    if classify(&item) != TupleKind::Row || !self.snapshot.sees(&mut row, buffer) {
                         continue;
                     }
                     let mut at = item.tid;
@@ -211,9 +209,7 @@ impl<'a> Verifier<'a> {
                     if !page.is_used(at.offset) {
                         return true;
                     }
-                    let kind = page
-                        .tuple(at.offset)
-                        .map(|item| classify(item.header, item.len, at.offset));
+                    let kind = page.tuple(at.offset).map(|item| classify(&item));
                     match kind {
                         Some(kind) => (kind == TupleKind::Header) != header.is_some(),
                         None => false,

@@ -106,8 +106,7 @@ impl<'a> Verifier<'a> {
             // SAFETY: the page is pinned and locked.
             let is_seen = |item: &PageTuple| unsafe {
                 let mut found = item.to_heap_tuple(self.table.oid());
-                classify(item.header, item.len, item.tid.offset) == TupleKind::Row
-                    && self.snapshot.sees(&mut found, buffer)
+                classify(item) == TupleKind::Row && self.snapshot.sees(&mut found, buffer)
             };
             page.tuples().filter(is_seen).collect()
         })

@@ -4,6 +4,7 @@
 use super::definition::{Job, NUMBERS};
 use super::run;
 use crate::guc;
+use crate::pg::background;
 use crate::pg::departure;
 use crate::pg::error;
 use crate::pg::places;
@@ -53,7 +54,7 @@ enum End {
 pub unsafe extern "C-unwind" fn varve_database_worker(database: pg_sys::Datum) {
     // SAFETY: by contract.
     unsafe {
-        super::launcher::attend_signals();
+        background::attend_signals();
         let database = pg_sys::Oid::from_u32(database.value() as u32);
         pg_sys::BackgroundWorkerInitializeConnectionByOid(database, pg_sys::InvalidOid, 0);
         pg_sys::VacuumCostActive = true;
@@ -161,7 +162,7 @@ fn nap(time: Duration) -> bool {
     while start.elapsed() < time {
         // SAFETY: waits for the latch of this process.
         let ok = unsafe {
-            super::launcher::wait(SLICE_MS);
+            background::wait(SLICE_MS);
             guarded(error::check_interrupts)
         };
         if ok.is_none() || departure::is_wanted_away() {

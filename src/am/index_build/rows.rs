@@ -234,7 +234,7 @@ impl<'a> Rows<'a> {
             let Visibility::Take { alive, counts } = seen else {
                 return false;
             };
-            match classify(item.header, item.len, at.offset) {
+            match classify(&item) {
                 TupleKind::Skip => false,
                 TupleKind::Header => {
                     if !self.visibility.checks {
@@ -284,11 +284,9 @@ impl<'a> Rows<'a> {
         // SAFETY: the page is pinned.
         unsafe {
             let any = Snapshot::any();
-            match Chunk::open(table, item.tid, item.header, item.len, View::Snapshot(any)) {
+            match Chunk::open(table, &item, View::Snapshot(any)) {
                 Ok(chunk) => Reader::new(chunk),
-                Err(damage) => {
-                    crate::chunk::tuple_kind::raise(table, item.tid, item.header, item.len, &damage)
-                }
+                Err(damage) => crate::chunk::tuple_kind::raise(table, &item, &damage),
             }
         }
     }

@@ -1,9 +1,9 @@
 //! Building a series index with nbtree's own build.
 
+use super::validate;
 use crate::catalog::chunk_marker;
 use crate::pg::nbtree;
 use crate::pg::relation::{Index, Table};
-use crate::series_index::validate;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 

@@ -8,9 +8,10 @@ use crate::pg::image;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::relation::{Index, Open, OpenIndex, Table};
+use crate::pg::scan_key::ScanKey;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
-use crate::series_index::section::{all_null, is_not_null};
+use crate::series_index::section::all_null;
 use pgrx::pg_sys;
 use rustc_hash::{FxHashSet, FxHasher};
 use std::cell::RefCell;
@@ -118,7 +119,7 @@ unsafe fn look(index: Index<'_>, table: Table<'_>, pages: f64, rows: f64) -> Con
         let nulls = all_null(index);
         let mut unkeyed = Seen::default();
         unkeyed.add(index, &mut scan, &nulls, MOST_UNKEYED, true);
-        let of_keys = [is_not_null(1)];
+        let of_keys = [ScanKey::is_not_null(1)];
         let mut some = Seen::default();
         some.add(index, &mut scan, &of_keys, MOST_KEYED, true);
         if !some.is_all {
@@ -127,7 +128,7 @@ unsafe fn look(index: Index<'_>, table: Table<'_>, pages: f64, rows: f64) -> Con
         }
         let ends = (columns.len() > 1).then(|| {
             let mut keys = nulls;
-            keys[columns.len() - 1] = is_not_null(columns.len());
+            keys[columns.len() - 1] = ScanKey::is_not_null(columns.len());
             let mut ends = Seen::default();
             ends.add(index, &mut scan, &keys, MOST_KEYED, true);
             ends
@@ -204,7 +205,7 @@ impl Seen {
         &mut self,
         index: Index<'_>,
         scan: &mut EntryScan,
-        keys: &[pg_sys::ScanKeyData],
+        keys: &[ScanKey],
         most: usize,
         forward: bool,
     ) {
@@ -220,21 +221,20 @@ impl Seen {
             // That of the entry before, where it is one of a chunk.
             let mut before = None;
             for _ in 0..most {
-                let Some((entry, tuple)) = scan.next(forward) else {
+                let Some(entry) = scan.next(forward) else {
                     self.is_all = true;
                     return;
                 };
                 self.entries += 1;
                 let is_behind =
-                    core::mem::replace(&mut before, index_entries::header_of_entry(entry));
+                    core::mem::replace(&mut before, index_entries::header_of_entry(entry.tid));
                 let Some(header) = before else {
                     continue;
                 };
                 if self.known.insert(header) {
                     self.headers.push(header);
                 }
-                let (to_values, to_nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
-                pg_sys::index_deform_tuple(tuple, index.descriptor().as_ptr(), to_values, to_nulls);
+                entry.deform(index.descriptor(), &mut values, &mut nulls);
                 let mut hash = FxHasher::default();
                 for (at, attribute) in of_keys.iter().enumerate() {
                     hash.write_u8(u8::from(nulls[at]));

@@ -7,6 +7,7 @@ pub mod cost;
 pub mod handler;
 pub mod scan;
 pub mod vacuum;
+mod validate;
 
 pub use crate::series_index::section::all_null;
 pub use build::is_series_index;

@@ -7,7 +7,9 @@ use crate::pg::error;
 use crate::pg::memory;
 use crate::pg::nbtree::EntryScan;
 use crate::pg::relation::{Index, Table};
+use crate::pg::scan_key::ScanKey;
 use crate::pg::snapshot::Snapshot;
+use crate::pg::table_fetch::TableFetch;
 use crate::pg::tid::{self, Tid};
 use crate::pg::unbound::PredicateLockRelation;
 use crate::series_index::cells::Walk;
@@ -33,7 +35,7 @@ struct State<'a> {
     /// Arguments that quals are made of; reset at each rescan.
     context: pg_sys::MemoryContext,
     quals: Quals,
-    upper: Option<(pg_sys::ScanKeyData, pg_sys::ScanKeyData)>,
+    upper: Option<(ScanKey, ScanKey)>,
     stream: Option<Stream>,
     merge: Merge,
     /// The chunks under the NULL key, once they have been looked for.
@@ -132,10 +134,10 @@ pub unsafe extern "C-unwind" fn rescan(
         own.last = None;
         own.passed = None;
         pg_sys::MemoryContextReset(own.context);
-        let keys: &[pg_sys::ScanKeyData] = if count == 0 {
+        let keys: &[ScanKey] = if count == 0 {
             &[]
         } else {
-            core::slice::from_raw_parts((*scan).keyData, count)
+            ScanKey::slice((*scan).keyData, count)
         };
         own.quals = Quals::new(Index::from_ptr((*scan).indexRelation), keys, own.context);
         if let Some(stream) = &mut own.stream {
@@ -206,8 +208,9 @@ impl<'a> State<'a> {
             found.extend(unkeyed.chunks(place, waits_unkeyed));
             let (later, others) = Later::of(found, series, view, forward);
             if others.len() <= fetched::RECENT_CHUNKS {
+                let fetch = TableFetch::from_ptr((*scan).xs_heapfetch);
                 for chunk in &others {
-                    fetched::offer((*scan).xs_heapfetch, Snapshot::from_ptr(snapshot), chunk);
+                    fetched::offer(fetch, Snapshot::from_ptr(snapshot), chunk);
                 }
             }
             // The rows of one chunk that is sorted as the index is need not be collected.
@@ -251,7 +254,7 @@ impl<'a> State<'a> {
                 quals: &self.quals,
                 table: Table::from_ptr((*scan).heapRelation),
                 snapshot: Snapshot::from_ptr((*scan).xs_snapshot),
-                fetch: (*scan).xs_heapfetch,
+                fetch: TableFetch::from_ptr((*scan).xs_heapfetch),
                 stream: self.stream.as_mut().expect("BUG: scan not started"),
                 opened: &mut self.opened,
                 ends: &mut self.ends,

@@ -4,6 +4,7 @@
 
 use crate::pg::relation::{Index, Table};
 use crate::pg::snapshot::Snapshot;
+use crate::pg::table_fetch::TableFetch;
 use crate::pg::tid::{self, Tid};
 use crate::pg::transaction::{Access, PerTransaction};
 use crate::pg::unbound::{btendscan, btgettuple, btrescan};
@@ -79,7 +80,7 @@ unsafe extern "C-unwind" fn next_in_chunks(scan: pg_sys::IndexScanDesc) -> bool 
         match row_of(scan) {
             Some((reader, row)) => {
                 (*scan).xs_heaptid = tid::to_pg(Tid::of_row(reader.chunk.tid, row));
-                fetched::offer_unchanged((*scan).xs_heapfetch, reader);
+                fetched::offer_unchanged(TableFetch::from_ptr((*scan).xs_heapfetch), reader);
                 (*scan).xs_recheck = false;
                 (*scan).xs_heap_continue = false;
                 true

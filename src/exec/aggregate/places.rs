@@ -4,12 +4,11 @@
 use super::conditions::Bounded;
 use crate::catalog::layout;
 use crate::pg::relation::{Index, Table};
+use crate::pg::scan_key::ScanKey;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::scan::headers::{self, Place};
-use crate::series_index::probe::condition;
 use crate::series_index::quals::Quals;
-use crate::series_index::section::is_null;
 use pgrx::pg_sys::{self, Datum, Oid};
 use varve_columns::vector::filter::Comparison;
 
@@ -67,18 +66,14 @@ pub unsafe fn find(
 }
 
 /// The scan key of a condition on a column (from 0) of the index, and whether it names values.
-unsafe fn key_of(
-    index: Index<'_>,
-    at: usize,
-    bounded: &Bounded,
-) -> Option<(pg_sys::ScanKeyData, bool)> {
+unsafe fn key_of(index: Index<'_>, at: usize, bounded: &Bounded) -> Option<(ScanKey, bool)> {
     // SAFETY: the caller's contract; the arrays have an entry for each column.
     unsafe {
         let class = index.input_type(at);
         let range = int_range(class);
         let fits = |value: &i64| range.as_ref().is_some_and(|range| range.contains(value));
         match bounded {
-            Bounded::Null(true) => Some((is_null(at + 1), true)),
+            Bounded::Null(true) => Some((ScanKey::is_null(at + 1), true)),
             Bounded::Int(comparison, value) if fits(value) => {
                 let strategy = match comparison {
                     Comparison::Less => 1,
@@ -88,7 +83,7 @@ unsafe fn key_of(
                     Comparison::Greater => 5,
                     Comparison::NotEqual => return None,
                 };
-                let key = condition(index, at, strategy, Datum::from(*value as usize));
+                let key = ScanKey::new(index, at, strategy, Datum::from(*value as usize));
                 Some((key, *comparison == Comparison::Equal))
             }
             Bounded::Ints(values) if range.is_some() => {
@@ -122,12 +117,7 @@ fn int_range(typ: Oid) -> Option<std::ops::RangeInclusive<i64>> {
 }
 
 /// The scan key `column = ANY (values)`.
-unsafe fn any_of(
-    index: Index<'_>,
-    at: usize,
-    typ: Oid,
-    mut values: Vec<Datum>,
-) -> pg_sys::ScanKeyData {
+unsafe fn any_of(index: Index<'_>, at: usize, typ: Oid, mut values: Vec<Datum>) -> ScanKey {
     // SAFETY: the caller's contract; values of the type.
     unsafe {
         let (mut length, mut by_value, mut align) = (0i16, false, 0);
@@ -141,8 +131,6 @@ unsafe fn any_of(
             by_value,
             align,
         );
-        let mut key = condition(index, at, pg_sys::BTEqualStrategyNumber, Datum::from(array));
-        key.sk_flags |= pg_sys::SK_SEARCHARRAY as i32;
-        key
+        ScanKey::new(index, at, pg_sys::BTEqualStrategyNumber, Datum::from(array)).of_array()
     }
 }

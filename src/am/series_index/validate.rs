@@ -1,9 +1,9 @@
 //! What a series index cannot be, said when it is created.
 
-use super::types::{self, refuse, SHAPE};
 use crate::catalog::layout;
 use crate::pg::relation::{self, Index, Table};
 use crate::pg::types as pg_types;
+use crate::series_index::types::{self, refuse, SHAPE};
 use pgrx::pg_sys;
 
 /// Raises an error where `index` cannot be a series index of `table`.

@@ -1,0 +1,46 @@
+//! The databases of the server.
+
+use super::lock_mode::LockMode;
+use super::places;
+use pgrx::pg_sys;
+
+/// The limit of connections of a database that is invalid: `DATCONNLIMIT_INVALID_DB`, which not all minor versions have.
+const INVALID_DATABASE: i32 = -2;
+
+/// Databases that can be connected to and have no worker now.
+///
+/// # Safety
+/// In a background process, between transactions.
+pub unsafe fn without_worker() -> Vec<u32> {
+    let mut found = Vec::new();
+    // SAFETY: by contract; pg_database is a shared catalog.
+    unsafe {
+        pg_sys::StartTransactionCommand();
+        let catalog =
+            pg_sys::table_open(pg_sys::DatabaseRelationId, LockMode::AccessShare.as_raw());
+        let scan = pg_sys::systable_beginscan(
+            catalog,
+            pg_sys::InvalidOid,
+            false,
+            core::ptr::null_mut(),
+            0,
+            core::ptr::null_mut(),
+        );
+        loop {
+            let tuple = pg_sys::systable_getnext(scan);
+            if tuple.is_null() {
+                break;
+            }
+            let row: pg_sys::Form_pg_database = pg_sys::GETSTRUCT(tuple).cast();
+            // A DROP DATABASE that was interrupted leaves one that nobody can connect to.
+            let is_open = (*row).datallowconn && (*row).datconnlimit != INVALID_DATABASE;
+            if is_open && !(*row).datistemplate && !places::has_worker((*row).oid) {
+                found.push((*row).oid.to_u32());
+            }
+        }
+        pg_sys::systable_endscan(scan);
+        pg_sys::table_close(catalog, LockMode::AccessShare.as_raw());
+        pg_sys::CommitTransactionCommand();
+    }
+    found
+}
