@@ -108,6 +108,21 @@ unsafe fn without_time<R>(
     })
 }
 
+/// Entries that a page was found to have: all of those that were asked for.
+pub struct Told {
+    pub tids: SmallVec<[Tid; 8]>,
+    /// None where changes of the page are not logged.
+    pub page: Option<PageState>,
+}
+
+/// A page of an index as it was at a time. As long as it is the same, no entry on it has come or gone: each change that is logged gives the page another
+/// position in the log. Only marks of entries that scans have found dead are not logged.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct PageState {
+    block: u32,
+    changed: u64,
+}
+
 /// Is it certain that there is no entry whose first column has a given value, or is null, and whose other columns are all null?
 ///
 /// # Safety
@@ -121,7 +136,7 @@ pub unsafe fn has_none_without_time(
     unsafe { without_time(index, first, |range| has_none(index, snapshot, range)) }
 }
 
-/// The TIDs of all entries whose first column has a given value, or is null, and whose other columns are all null. None where they are not few, or
+/// All entries whose first column has a given value, or is null, and whose other columns are all null. None where they are not few, or
 /// one page does not tell: a scan does. It is no reading in the sense of serializable transactions.
 ///
 /// # Safety
@@ -130,7 +145,7 @@ pub unsafe fn all_without_time(
     index: Index<'_>,
     snapshot: Snapshot<'_>,
     first: Option<pg_sys::Datum>,
-) -> Option<SmallVec<[Tid; 8]>> {
+) -> Option<Told> {
     // SAFETY: by contract.
     unsafe {
         without_time(index, first, |range| {
@@ -160,11 +175,11 @@ pub unsafe fn has_none(index: Index<'_>, snapshot: Snapshot<'_>, range: Range) -
     }
 }
 
-/// The TIDs of all entries in a range, where they are `most` at most, and one page tells.
+/// All entries in a range, where they are `most` at most, and one page tells.
 ///
 /// # Safety
 /// See `has_none`.
-unsafe fn ask(wanted: &Wanted, snapshot: Snapshot<'_>, most: usize) -> Option<SmallVec<[Tid; 8]>> {
+unsafe fn ask(wanted: &Wanted, snapshot: Snapshot<'_>, most: usize) -> Option<Told> {
     let hash = wanted.hash(most).max(1);
     let mut guess = KNOWN.with_borrow(|known| known.get(hash));
     if guess.rest > 0 {
@@ -178,7 +193,14 @@ unsafe fn ask(wanted: &Wanted, snapshot: Snapshot<'_>, most: usize) -> Option<Sm
     remember(guess.after(told));
     let judged = judged?;
     check_age(wanted.index, snapshot, judged.changed);
-    judged.tids
+    let page = wanted.index.needs_wal().then_some(PageState {
+        block: guess.block,
+        changed: judged.changed,
+    });
+    Some(Told {
+        tids: judged.tids?,
+        page,
+    })
 }
 
 fn remember(guess: Guess) {

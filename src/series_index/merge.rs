@@ -17,6 +17,7 @@ use super::cells::Walk;
 use super::ends::{self, Ends, Following};
 use super::entries::{Entry, IndexDesc, Key, Stream, Time};
 use super::later::{Found, Turns};
+use super::listed;
 use super::opened::Opened;
 use super::quals::Quals;
 use super::rows::{rows_of_series, within_bounds, ChunkRows, View};
@@ -180,6 +181,9 @@ impl<'a> Sources<'a> {
         };
         // SAFETY: the table is open, the snapshot valid.
         let open = unsafe { self.opened.open(self.table, header, self.snapshot) };
+        if open.is_none() {
+            listed::forget(self.desc.index);
+        }
         open.filter(|chunk| has_rows(chunk))
     }
 

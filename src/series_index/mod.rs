@@ -5,6 +5,7 @@ pub mod cells;
 pub mod ends;
 pub mod entries;
 pub mod later;
+pub mod listed;
 pub mod merge;
 pub mod opened;
 pub mod probe;

@@ -65,10 +65,9 @@ pub unsafe fn visit_section(
                 None => return,
             },
         };
-        if let Some(entries) = leaf_probe::all_without_time(desc.index, Snapshot::NONE, first) {
-            let headers = entries
-                .into_iter()
-                .filter_map(index_entries::header_of_entry);
+        if let Some(told) = leaf_probe::all_without_time(desc.index, Snapshot::NONE, first) {
+            let entries = told.tids.into_iter();
+            let headers = entries.filter_map(index_entries::header_of_entry);
             return headers.for_each(visit);
         }
         let columns = desc.columns.len();

@@ -4,6 +4,7 @@
 
 use super::entries::{IndexDesc, Key, KeyValues, Time};
 use super::later::{self, Found, Later, Span, Turns};
+use super::listed;
 use super::opened::Opened;
 use super::quals::{self, Quals};
 use super::rows::{candidates, integer_of, rows_of_first_keys, View};
@@ -12,7 +13,7 @@ use crate::chunk::index_entries;
 use crate::chunk::reader::Reader;
 use crate::chunk::{chunk_cache, dead_header};
 use crate::pg::error;
-use crate::pg::leaf_probe;
+use crate::pg::leaf_probe::{self, PageState};
 use crate::pg::nbtree::EntryScan;
 use crate::pg::relation::{Index, Table};
 use crate::pg::scan_key::ScanKey;
@@ -29,7 +30,6 @@ use varve_columns::tuple::header::FLAG_TOMBSTONE;
 /// The chunks under the NULL key that a snapshot sees. Those that can wait are only listed where `waits` says so.
 pub fn open_unkeyed(entries: &mut EntryScan, place: Place, waits: bool) -> Unkeyed {
     let mut seen = FxHashSet::default();
-    let mut chunks = Vec::new();
     let mut glance = waits.then(|| glance(place));
     let entered = Entered {
         keys: (1..=place.desc.columns.len())
@@ -38,13 +38,11 @@ pub fn open_unkeyed(entries: &mut EntryScan, place: Place, waits: bool) -> Unkey
         first: First::Null,
     };
     let is_new = |header| seen.insert(header);
-    open(entries, place, &entered, waits, is_new, |header| {
-        let found = match span_at(glance.as_mut(), place, header) {
+    let chunks = open(entries, place, &entered, waits, is_new, |header| {
+        Some(match span_at(glance.as_mut(), place, header) {
             Some(span) => Found::Listed(header, span),
             None => Found::Open(place.open(header)?),
-        };
-        chunks.extend(found.has_rows().then_some(found));
-        Some(())
+        })
     });
     Unkeyed { chunks, seen }
 }
@@ -172,35 +170,22 @@ pub fn open_by_first_key(
         let first = keys.last().map_or(First::Any, |&key| First::Named(key));
         keys.extend(nulls());
         let entered = Entered { keys, first };
-        open(entries, place, &entered, waits, &mut is_new, |header| {
-            let found = look.at(header)?;
-            chunks.extend(found.has_rows().then_some(found));
-            Some(())
-        });
+        let look = |header| look.at(header);
+        chunks.extend(open(entries, place, &entered, waits, &mut is_new, look));
     }
     for &(cell, key) in quals.cells() {
         if !known.cells.contains_key(&cell) {
-            let mut found = SmallVec::new();
             let entered = Entered {
                 keys: core::iter::once(key).chain(nulls()).collect(),
                 first: First::Named(key),
             };
-            open(
-                entries,
-                place,
-                &entered,
-                waits,
-                |_| true,
-                |header| {
-                    let chunk = look.at(header)?;
-                    found.extend(chunk.has_rows().then(|| look.as_remembered(&chunk)));
-                    Some(())
-                },
-            );
+            let at = |header| look.at(header);
+            let found = open(entries, place, &entered, waits, |_| true, at);
+            let found = found.iter().map(|chunk| look.as_remembered(chunk));
             if known.cells.len() >= MOST_CELLS {
                 known.cells.clear();
             }
-            known.cells.insert(cell, found);
+            known.cells.insert(cell, found.collect());
         }
         for &of_cell in known.cells.get(&cell).into_iter().flatten() {
             if is_new(of_cell.header) {
@@ -249,15 +234,27 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// The headers that are entered under a first key, where one page of the index tells.
-    fn headers_under(self, first: &First) -> Option<Vec<Tid>> {
+    /// What is entered under a first key, where one page of the index tells.
+    fn told_under(self, first: &First) -> Option<Under> {
         // SAFETY: as above.
-        let entries = unsafe {
+        let (value, told) = unsafe {
             let value = self.value_of(first)?;
-            leaf_probe::all_without_time(self.desc.index, self.snapshot, value)?
+            let told = leaf_probe::all_without_time(self.desc.index, self.snapshot, value)?;
+            (value, told)
         };
-        let headers = entries.into_iter();
-        Some(headers.filter_map(index_entries::header_of_entry).collect())
+        let is_by_value = self.desc.index.descriptor().attributes()[0].attbyval;
+        let section = match value {
+            None => Some(listed::section(self.desc.index, None)),
+            Some(value) if is_by_value => {
+                Some(listed::section(self.desc.index, Some(value.value())))
+            }
+            Some(_) => None,
+        };
+        let headers = told.tids.into_iter();
+        Some(Under {
+            headers: headers.filter_map(index_entries::header_of_entry).collect(),
+            section: section.zip(told.page),
+        })
     }
 
     /// The value of the first column that entries have, or NULL, if that can be told.
@@ -285,38 +282,80 @@ enum First {
     Any,
 }
 
-/// Shows the headers that entries name to `look`, if `is_new` says so of them. An entry whose header is dead, where `look` has found nothing, is
-/// forgotten. Where `by_page` says so, a page that is known to have the entries is asked for them before a scan is.
+/// What a page of the index says is entered under a first key.
+struct Under {
+    headers: SmallVec<[Tid; 8]>,
+    /// Where a session may remember what the headers say, and the page as it was.
+    section: Option<(listed::Section, PageState)>,
+}
+
+/// The chunks with rows that `look` finds at the headers which entries name, if `is_new` says so of them. An entry whose header is dead, where `look` has found
+/// nothing, is forgotten. Where `by_page` says so, a page that is known to have the entries is asked for them before a scan is: only there may chunks be listed.
 fn open(
     entries: &mut EntryScan,
     place: Place,
     entered: &Entered,
     by_page: bool,
     mut is_new: impl FnMut(Tid) -> bool,
-    mut look: impl FnMut(Tid) -> Option<()>,
-) {
+    mut look: impl FnMut(Tid) -> Option<Found>,
+) -> Vec<Found> {
     let is_dead = |header| {
         // SAFETY: the table is open.
         unsafe { dead_header::is_dead(place.table, header) }
     };
+    let mut found = Vec::new();
+    let mut show = |header| {
+        let chunk = look(header);
+        let is_there = chunk.is_some();
+        found.extend(chunk.filter(Found::has_rows));
+        is_there
+    };
     if by_page {
-        if let Some(headers) = place.headers_under(&entered.first) {
+        if let Some(under) = place.told_under(&entered.first) {
+            if let Some(known) = under
+                .section
+                .and_then(|(section, page)| listed::recall(section, page))
+            {
+                let chunks = known.iter().filter(|&&(header, _)| is_new(header));
+                return chunks
+                    .map(|&(header, span)| Found::Listed(header, span))
+                    .collect();
+            }
             let mut is_any_dead = false;
-            for header in headers {
+            for &header in &under.headers {
                 error::check_interrupts();
-                is_any_dead |= is_new(header) && look(header).is_none() && is_dead(header);
+                is_any_dead |= is_new(header) && !show(header) && is_dead(header);
             }
             if is_any_dead {
                 visit(entries, place, &entered.keys, |header| !is_dead(header));
             }
-            return;
+            under.remember(&found);
+            return found;
         }
     } else if place.has_none_under(&entered.first) {
-        return;
+        return found;
     }
     visit(entries, place, &entered.keys, |header| {
-        !is_new(header) || look(header).is_some()
+        !is_new(header) || show(header)
     });
+    found
+}
+
+impl Under {
+    /// Has the session remember what was found, if that is all and can wait.
+    fn remember(&self, found: &[Found]) {
+        let listed = |chunk: &Found| match *chunk {
+            Found::Listed(header, span) => Some((header, span)),
+            Found::Open(_) => None,
+        };
+        let Some((section, page)) = self.section else {
+            return;
+        };
+        let is_all = !found.is_empty() && found.len() == self.headers.len();
+        if is_all && found.iter().all(|chunk| listed(chunk).is_some()) {
+            listed::remember(section, page, found.iter().filter_map(listed));
+        }
+    }
 }
 
 /// Shows the headers that entries selected by `keys` name to `is_there`. An entry of which it says no is forgotten, if its header is dead.

@@ -1,0 +1,61 @@
+//! What a session knows, from one statement to the next, of the chunks that are entered under one first key of an index, all of which can wait: their headers,
+//! and what these say of their rows. It holds as long as the page of the index that says so is what it was. An entry goes before the place of its header is used
+//! again, so the headers are the same too. Whether a snapshot sees one is asked when its turn comes, as with all that can wait.
+
+use super::later::Span;
+use crate::pg::leaf_probe::PageState;
+use crate::pg::relation::Index;
+use crate::pg::tid::Tid;
+use crate::pg::Oid;
+use rustc_hash::FxHashMap;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Where chunks are entered: index and its file, and the first key, or NULL.
+pub type Section = (Oid, Oid, Option<usize>);
+
+/// Sections that are remembered, and chunks in each.
+const MOST_SECTIONS: usize = 1024;
+const MOST_CHUNKS: usize = 64;
+
+struct Listed {
+    page: PageState,
+    chunks: Rc<[(Tid, Span)]>,
+}
+
+thread_local! {
+    static KNOWN: RefCell<FxHashMap<Section, Listed>> = RefCell::default();
+}
+
+/// The section of an index that a first key, or NULL, names.
+pub fn section(index: Index<'_>, first: Option<usize>) -> Section {
+    (index.oid(), index.file_number(), first)
+}
+
+/// The chunks of a section, if they are known and its page is still as it was.
+pub fn recall(section: Section, page: PageState) -> Option<Rc<[(Tid, Span)]>> {
+    KNOWN.with_borrow(|known| {
+        let listed = known.get(&section).filter(|listed| listed.page == page)?;
+        Some(Rc::clone(&listed.chunks))
+    })
+}
+
+/// These are all chunks of a section, by its page as it is now.
+pub fn remember(section: Section, page: PageState, chunks: impl Iterator<Item = (Tid, Span)>) {
+    let chunks: Rc<[_]> = chunks.collect();
+    if chunks.len() > MOST_CHUNKS {
+        return;
+    }
+    KNOWN.with_borrow_mut(|known| {
+        if known.len() >= MOST_SECTIONS && !known.contains_key(&section) {
+            known.clear();
+        }
+        known.insert(section, Listed { page, chunks });
+    });
+}
+
+/// Has a snapshot that sees no chunk at a header that was listed look anew the next time: its entry may be dead.
+pub fn forget(index: Index<'_>) {
+    let (oid, file) = (index.oid(), index.file_number());
+    KNOWN.with_borrow_mut(|known| known.retain(|section, _| (section.0, section.1) != (oid, file)));
+}
