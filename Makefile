@@ -52,10 +52,13 @@ programs: prerequisites
 # The bits that kernels for the baseline give, which those for the processor must give too.
 BITS := VARVE_BITS=$(abspath $(TARGET))/bits
 
-# No server: formatting, lints, the pure crate with its golden files and corpora, the test programs' own tests.
+# No server: formatting, lints, the pure crate with its golden files and corpora, the test programs' own tests. The extension is
+# checked in the profile that it is built in: what makes pgrx's bindings is then compiled and run once for both.
+LINTS := --all-targets --quiet -- -D warnings
 check: prerequisites
 	cargo fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	$(CARGO) clippy --profile $(PROFILE) --package varve --no-default-features --features pg$(PG) $(LINTS)
+	$(CARGO) clippy --package varve-columns --package varve-bench $(LINTS)
 	$(BITS) $(CARGO) test --quiet --package varve-columns --features portable --test dispatch
 	$(BITS) $(CARGO) test --quiet --package varve-columns --package varve-bench
 
