@@ -51,13 +51,11 @@ pub fn run(
     println!("rollups: seed {seed}, {transactions} transactions");
     dumped::run(tree, report)?;
     upgraded::run(tree, report)?;
+    let in_turns = if transactions < MANY { 1 } else { 3 };
     let deadline = Instant::now() + Duration::from_secs(seconds);
-    if transactions < MANY {
-        return model(tree, report, (transactions, deadline), seed);
-    }
-    for seed in seed..seed + 3 {
-        let share = transactions * Mode::of(seed).fifths() / 5;
-        model(tree, report, (share, deadline), seed)?;
+    for turn in 0..in_turns {
+        let share = (transactions / in_turns, deadline);
+        model(tree, report, share, seed + turn)?;
     }
     Ok(())
 }

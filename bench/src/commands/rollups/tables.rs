@@ -43,14 +43,6 @@ impl Mode {
         [Mode::Plain, Mode::Partitioned, Mode::Retention][(seed % 3) as usize]
     }
 
-    /// Its share of the transactions. With partitions, planning takes most of the time.
-    pub fn fifths(self) -> u64 {
-        match self {
-            Mode::Plain | Mode::Retention => 2,
-            Mode::Partitioned => 1,
-        }
-    }
-
     /// The tables that have the rows.
     pub fn tables(self) -> Vec<String> {
         match self {
