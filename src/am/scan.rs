@@ -8,10 +8,13 @@ use crate::chunk::reader::Reader;
 use crate::chunk::slot;
 use crate::chunk::tuple_kind::{classify, raise, TupleKind};
 use crate::pg::error;
+use crate::pg::expression_context::guarded;
 use crate::pg::heap::heap_callback;
 use crate::pg::memory;
 use crate::pg::page::PageTuple;
+use crate::pg::parallel_scan::ParallelScan;
 use crate::pg::relation::Table;
+use crate::pg::row_slot::RowSlot;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
 use crate::table::visible::OpenChunk;
@@ -259,32 +262,52 @@ pub enum Part {
     Chunk(OpenChunk),
 }
 
-/// The next row of the tail or chunk of a forward scan.
-///
-/// # Safety
-/// `scan` must come from `scan_begin`, and have returned nothing else; `slot` must be one for its rows.
-pub unsafe fn next_part(
-    scan: pg_sys::TableScanDesc,
-    slot: *mut pg_sys::TupleTableSlot,
-) -> Option<Part> {
-    // SAFETY: by contract.
-    unsafe {
-        let own = VarveScan::of(scan);
-        let heap = own.heap;
-        let forward = pg_sys::ScanDirection::ForwardScanDirection;
-        while slot::as_heap(slot, || pg_sys::heap_getnextslot(heap, forward, slot)) {
-            match classify_slot(slot) {
-                TupleKind::Row => return Some(Part::Row),
-                TupleKind::Skip => error::check_interrupts(),
-                TupleKind::Header => {
-                    let reader =
-                        open_from_slot(Table::from_ptr((*heap).rs_rd), slot, own.snapshot());
-                    return Some(Part::Chunk(OpenChunk::new(reader, own.snapshot())));
+/// A forward scan of all of a table, or of what other processes leave of it, for those who read chunks by column.
+pub struct Pages(pg_sys::TableScanDesc);
+
+impl Pages {
+    /// It lives in the current memory context. Within a guarded entry point.
+    pub fn begin(table: Table<'_>, snapshot: Snapshot<'_>, shared: Option<ParallelScan>) -> Pages {
+        use pg_sys::ScanOptions::*;
+        let flags = SO_TYPE_SEQSCAN | SO_ALLOW_STRAT | SO_ALLOW_SYNC | SO_ALLOW_PAGEMODE;
+        let keys = core::ptr::null_mut();
+        let shared = shared.map_or(core::ptr::null_mut(), ParallelScan::as_ptr);
+        let (table, snapshot) = (table.as_ptr(), snapshot.as_ptr());
+        // SAFETY: the table is open, the snapshot valid.
+        Pages(unsafe { guarded(|| scan_begin(table, snapshot, 0, keys, shared, flags)) })
+    }
+
+    /// The next row of the tail or chunk. Within a guarded entry point.
+    ///
+    /// # Safety
+    /// `slot` must be one for rows of the table, which is still open.
+    pub unsafe fn next(&mut self, slot: RowSlot) -> Option<Part> {
+        let slot = slot.as_ptr();
+        // SAFETY: by contract; the scan has begun.
+        unsafe {
+            let own = VarveScan::of(self.0);
+            let heap = own.heap;
+            let forward = pg_sys::ScanDirection::ForwardScanDirection;
+            while slot::as_heap(slot, || pg_sys::heap_getnextslot(heap, forward, slot)) {
+                match classify_slot(slot) {
+                    TupleKind::Row => return Some(Part::Row),
+                    TupleKind::Skip => error::check_interrupts(),
+                    TupleKind::Header => {
+                        let reader =
+                            open_from_slot(Table::from_ptr((*heap).rs_rd), slot, own.snapshot());
+                        return Some(Part::Chunk(OpenChunk::new(reader, own.snapshot())));
+                    }
                 }
             }
+            slot::clear_slot(slot);
+            None
         }
-        slot::clear_slot(slot);
-        None
+    }
+
+    /// Within a guarded entry point.
+    pub fn end(self) {
+        // SAFETY: the scan has begun, and ends once.
+        unsafe { guarded(|| scan_end(self.0)) }
     }
 }
 

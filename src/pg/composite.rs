@@ -135,3 +135,38 @@ pub unsafe fn integer_array(elements: impl Iterator<Item = i32>) -> Datum {
         ))
     }
 }
+
+/// The type of each field of a record, and its value, if it is not null.
+///
+/// # Safety
+/// `record` is a non-null record; must run inside a guarded entry point. Values live as long as it, or the current memory context.
+pub unsafe fn fields(record: Datum) -> Vec<(Oid, Option<Datum>)> {
+    // SAFETY: the caller's promise; the arrays have an entry for each column of the record's type.
+    unsafe {
+        let header =
+            pg_sys::pg_detoast_datum(record.cast_mut_ptr()).cast::<pg_sys::HeapTupleHeaderData>();
+        let own = &(*header).t_choice.t_datum;
+        let columns = pg_sys::lookup_rowtype_tupdesc_copy(own.datum_typeid, own.datum_typmod);
+        let columns = Descriptor::from_ptr(columns);
+        let mut tuple = pg_sys::HeapTupleData {
+            t_len: pgrx::varsize_any(header.cast()) as u32,
+            t_self: pg_sys::ItemPointerData::default(),
+            t_tableOid: Oid::INVALID,
+            t_data: header,
+        };
+        let mut values = vec![Datum::null(); columns.len()];
+        let mut nulls = vec![true; columns.len()];
+        pg_sys::heap_deform_tuple(
+            &mut tuple,
+            columns.as_ptr(),
+            values.as_mut_ptr(),
+            nulls.as_mut_ptr(),
+        );
+        let types = columns.attributes().iter().map(|column| column.atttypid);
+        let values = values.into_iter().zip(nulls);
+        let fields = types.zip(values);
+        fields
+            .map(|(typ, (value, isnull))| (typ, (!isnull).then_some(value)))
+            .collect()
+    }
+}

@@ -54,17 +54,6 @@ pub unsafe fn is_empty(slot: *mut TupleTableSlot) -> bool {
     slot.is_null() || unsafe { (*slot).tts_flags } & pg_sys::TTS_FLAG_EMPTY as u16 != 0
 }
 
-/// Takes all attributes of a row apart.
-///
-/// # Safety
-/// `slot` has a row; must run inside a guarded entry point.
-pub unsafe fn get_all_attributes(slot: *mut TupleTableSlot) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        attributes(slot, (*(*slot).tts_tupleDescriptor).natts as usize);
-    }
-}
-
 /// The first attributes of a row, and which of them are null.
 ///
 /// # Safety

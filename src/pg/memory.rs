@@ -65,6 +65,33 @@ impl Context {
         unsafe { pg_sys::MemoryContextAllocHuge(self.0, bytes).cast() }
     }
 
+    /// Frees all that was made in it.
+    ///
+    /// # Safety
+    /// As `alloc`; nobody may need it any more.
+    pub unsafe fn reset(self) {
+        // SAFETY: by contract.
+        unsafe { pg_sys::MemoryContextReset(self.0) }
+    }
+
+    /// Frees all that was made in it, and the context.
+    ///
+    /// # Safety
+    /// As `reset`.
+    pub unsafe fn delete(self) {
+        // SAFETY: by contract.
+        unsafe { pg_sys::MemoryContextDelete(self.0) }
+    }
+
+    /// The bytes that it has, with those of the contexts below it.
+    ///
+    /// # Safety
+    /// As `alloc`.
+    pub unsafe fn size(self) -> usize {
+        // SAFETY: by contract.
+        unsafe { pg_sys::MemoryContextMemAllocated(self.0, true) }
+    }
+
     /// A value that needs no drop.
     ///
     /// # Safety
@@ -146,20 +173,23 @@ pub unsafe fn own<T>(context: impl Into<Context>, value: T) -> *mut T {
 ///
 /// # Safety
 /// `parent` must be a live memory context; whoever makes it deletes it, or leaves that to the parent's end.
-pub unsafe fn small(
-    parent: pg_sys::MemoryContext,
-    name: &'static core::ffi::CStr,
-) -> pg_sys::MemoryContext {
+pub unsafe fn small(parent: impl Into<Context>, name: &'static core::ffi::CStr) -> Context {
     // SAFETY: by contract.
-    unsafe {
+    Context(unsafe {
         pg_sys::AllocSetContextCreateInternal(
-            parent,
+            parent.into().0,
             name.as_ptr(),
             pg_sys::ALLOCSET_SMALL_MINSIZE as usize,
             pg_sys::ALLOCSET_SMALL_INITSIZE as usize,
             pg_sys::ALLOCSET_SMALL_MAXSIZE as usize,
         )
-    }
+    })
+}
+
+/// What a node that keeps groups may take, in bytes: work_mem, as hash_mem_multiplier multiplies it.
+pub fn hash_limit() -> usize {
+    // SAFETY: reads settings.
+    unsafe { pg_sys::get_hash_memory_limit() }
 }
 
 /// Runs `body` with `context` as the current memory context.

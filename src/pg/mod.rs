@@ -16,9 +16,11 @@ pub mod databases;
 pub mod departure;
 pub mod dependencies;
 pub mod descriptor;
+pub mod equality;
 pub mod error;
 pub mod event_trigger;
 pub mod executor;
+pub mod expression_context;
 pub mod fcinfo;
 pub mod file_end;
 pub mod free_space;
@@ -43,6 +45,7 @@ pub mod object_access;
 pub mod owner;
 pub mod page;
 pub mod page_patch;
+pub mod parallel_scan;
 pub mod partitions;
 pub mod places;
 pub mod plain_entries;
@@ -53,6 +56,8 @@ pub mod relation_lookup;
 pub mod replication;
 pub mod rights;
 pub mod rounds;
+pub mod row_slot;
+pub mod row_sort;
 pub mod scan_key;
 pub mod security_label;
 pub mod slot;
@@ -77,5 +82,5 @@ pub mod wake;
 /// Values without any pointer that this code follows: safe as they are (0026 says which leave `pg` so).
 pub use pgrx::pg_sys::{
     Buffer, CommandId, Datum, FormData_pg_attribute, Interval, InvalidOid, ItemPointerData,
-    NullableDatum, Oid, SubTransactionId, TM_Result, TransactionId, BLCKSZ,
+    NullableDatum, Oid, SubTransactionId, TM_Result, TransactionId, BLCKSZ, INDEX_MAX_KEYS,
 };

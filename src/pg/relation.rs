@@ -147,6 +147,24 @@ impl Open {
         // SAFETY: open until the guard is dropped.
         unsafe { Table::from_ptr(self.0) }
     }
+
+    /// Leaves the table open until `of_leaked` is asked for the guard again, or an error ends what has opened it.
+    ///
+    /// # Safety
+    /// Nobody may use the handle after that.
+    pub unsafe fn leak(self) -> Table<'static> {
+        let table = core::mem::ManuallyDrop::new(self).0;
+        // SAFETY: by contract: open as long as it is used.
+        unsafe { Table::from_ptr(table) }
+    }
+
+    /// The guard that was leaked.
+    ///
+    /// # Safety
+    /// `table` must come from `leak`, and is asked for so once.
+    pub unsafe fn of_leaked(table: Table<'static>) -> Self {
+        Open(table.as_ptr())
+    }
 }
 
 impl OpenIndex {
@@ -159,6 +177,24 @@ impl OpenIndex {
     pub fn rel(&self) -> Index<'_> {
         // SAFETY: open until the guard is dropped.
         unsafe { Index::from_ptr(self.0) }
+    }
+
+    /// As `Open::leak`.
+    ///
+    /// # Safety
+    /// As `Open::leak`.
+    pub unsafe fn leak(self) -> Index<'static> {
+        let index = core::mem::ManuallyDrop::new(self).0;
+        // SAFETY: by contract: open as long as it is used.
+        unsafe { Index::from_ptr(index) }
+    }
+
+    /// As `Open::of_leaked`.
+    ///
+    /// # Safety
+    /// As `Open::of_leaked`.
+    pub unsafe fn of_leaked(index: Index<'static>) -> Self {
+        OpenIndex(index.as_ptr())
     }
 }
 

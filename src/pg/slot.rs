@@ -44,6 +44,16 @@ impl<'a> Slot<'a> {
         }
     }
 
+    /// The first attributes of the row, and which of them are null. Within a guarded entry point.
+    ///
+    /// # Safety
+    /// There must be as many attributes.
+    #[inline]
+    pub unsafe fn first_attributes(self, count: usize) -> (&'a [Datum], &'a [bool]) {
+        // SAFETY: by contract; the slot shows a row.
+        unsafe { executor::attributes(self.as_ptr(), count) }
+    }
+
     /// An attribute of the row, from 1. Within a guarded entry point.
     ///
     /// # Safety

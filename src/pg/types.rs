@@ -143,3 +143,14 @@ pub fn value_of(text: &str, of: pg_sys::Oid) -> pg_sys::Datum {
         pg_sys::OidInputFunctionCall(input, text.as_ptr().cast_mut(), parameter, -1)
     }
 }
+
+/// The double that is nearest to a numeric.
+///
+/// # Safety
+/// `value` must be a non-null numeric; within a guarded entry point.
+pub unsafe fn numeric_to_float(value: pg_sys::Datum) -> f64 {
+    // SAFETY: by contract; the conversion reads nothing else.
+    let float =
+        unsafe { pgrx::direct_function_call_as_datum(pg_sys::numeric_float8, &[Some(value)]) };
+    f64::from_bits(float.map_or(f64::NAN.to_bits(), |x| x.value() as u64))
+}

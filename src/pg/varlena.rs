@@ -61,6 +61,15 @@ pub unsafe fn with_body<R>(
     }
 }
 
+/// The same value, neither compressed nor elsewhere: itself, or a copy in the current memory context.
+///
+/// # Safety
+/// `datum` must be a non-null datum of a type of length -1; within a guarded entry point.
+pub unsafe fn detoasted(datum: pg_sys::Datum) -> pg_sys::Datum {
+    // SAFETY: by contract.
+    pg_sys::Datum::from(unsafe { pg_sys::pg_detoast_datum(datum.cast_mut_ptr()) })
+}
+
 /// Body bytes of a varlena that is stored as it is; None of one that is compressed or elsewhere.
 ///
 /// # Safety

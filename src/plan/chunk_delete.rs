@@ -5,14 +5,13 @@
 use crate::catalog::access_method;
 use crate::catalog::keys;
 use crate::exec::aggregate::conditions::Condition;
-use crate::exec::chunk_delete as node;
+use crate::exec::chunk_delete::ChunkDelete;
 use crate::guc;
-use crate::pg::custom_scan::{path_above, plan_above, Shared};
+use crate::pg::custom_scan::{path_above, path_methods_above, Shared};
 use crate::pg::lock_mode::LockMode;
 use crate::pg::node::{cast, integer_list, items, list};
 use crate::pg::relation::{Open, Table};
 use pgrx::pg_sys::{self, Node, NodeTag};
-use pgrx::prelude::*;
 
 /// Is the statement a DELETE from one table, and nothing besides?
 unsafe fn is_plain_delete(root: *mut pg_sys::PlannerInfo) -> bool {
@@ -84,21 +83,5 @@ fn concerns_rows(table: Table<'_>) -> bool {
     })
 }
 
-static PATH_METHODS: Shared<pg_sys::CustomPathMethods> = Shared(pg_sys::CustomPathMethods {
-    CustomName: node::NAME.as_ptr(),
-    PlanCustomPath: Some(plan),
-    ReparameterizeCustomPathByChild: None,
-});
-
-#[pg_guard]
-unsafe extern "C-unwind" fn plan(
-    _root: *mut pg_sys::PlannerInfo,
-    _rel: *mut pg_sys::RelOptInfo,
-    path: *mut pg_sys::CustomPath,
-    tlist: *mut pg_sys::List,
-    _clauses: *mut pg_sys::List,
-    plans: *mut pg_sys::List,
-) -> *mut pg_sys::Plan {
-    // SAFETY: called by the planner for a path of `path_above`.
-    unsafe { plan_above(path, tlist, plans, node::scan_methods()) }
-}
+static PATH_METHODS: Shared<pg_sys::CustomPathMethods> =
+    Shared(path_methods_above::<ChunkDelete>());

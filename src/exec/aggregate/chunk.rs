@@ -13,9 +13,10 @@ use super::selection::Selection;
 use super::slice::Slice;
 use crate::chunk::read::Chunk;
 use crate::pg::error;
-use crate::pg::executor;
+use crate::pg::memory::{self, Context};
+use crate::pg::row_slot::RowSlot;
+use crate::pg::Datum;
 use crate::table::visible::OpenChunk;
-use pgrx::pg_sys;
 use smallvec::SmallVec;
 use std::ops::Range;
 use varve_columns::vector::Bitmap;
@@ -30,7 +31,7 @@ pub struct Work {
     pub selection: Selection,
     pub groups: Groups,
     /// Where states and columns of groups live.
-    pub states: pg_sys::MemoryContext,
+    pub states: Context,
     /// Group columns in the order in which they split windows, and the place of each in that order.
     order: Vec<usize>,
     places: Vec<usize>,
@@ -46,12 +47,7 @@ pub struct Work {
 
 impl Work {
     /// There will be about `count` groups.
-    pub fn new(
-        compiled: Compiled,
-        selection: Selection,
-        states: pg_sys::MemoryContext,
-        count: f64,
-    ) -> Work {
+    pub fn new(compiled: Compiled, selection: Selection, states: Context, count: f64) -> Work {
         let mut order: Vec<usize> = (0..compiled.groups.len()).collect();
         order.sort_by_key(|&at| match compiled.groups[at].way {
             Way::Column(_) => 0,
@@ -64,8 +60,7 @@ impl Work {
             places[at] = place;
         }
         let types = compiled.groups.iter().map(|group| group.typ).collect();
-        // SAFETY: looks at settings.
-        let most_bytes = unsafe { pg_sys::get_hash_memory_limit() };
+        let most_bytes = memory::hash_limit();
         let groups = Groups::with_room(types, compiled.aggregates.len(), count, most_bytes);
         Work {
             answered: vec![false; compiled.aggregates.len()],
@@ -206,7 +201,7 @@ impl Work {
     }
 
     /// The group with these columns; None where it is read another time.
-    pub unsafe fn group(&mut self, values: &[(pg_sys::Datum, bool)]) -> Option<u32> {
+    pub unsafe fn group(&mut self, values: &[(Datum, bool)]) -> Option<u32> {
         let aggregates = &self.compiled.aggregates;
         // SAFETY: the caller's contract.
         unsafe {
@@ -367,14 +362,14 @@ impl Work {
     ///
     /// # Safety
     /// `slot` must show a row of the table; inside a guarded entry point.
-    pub unsafe fn row(&mut self, slot: *mut pg_sys::TupleTableSlot) {
+    pub unsafe fn row(&mut self, slot: RowSlot) {
         self.selection.counters.tail_rows += 1;
         let evaluation = self.selection.evaluation;
         // SAFETY: by contract; the closures own nothing.
         unsafe {
             evaluation.forget();
             let attributes = self.selection.attributes;
-            let (values, nulls) = executor::attributes(slot, attributes);
+            let (values, nulls) = slot.attributes(attributes);
             for at in 0..attributes {
                 evaluation.set(at, (values[at], nulls[at]));
             }
@@ -444,7 +439,7 @@ unsafe fn take_row(
     aggregate: &Aggregate,
     cell: &mut Cell,
     evaluation: &Evaluation,
-    states: pg_sys::MemoryContext,
+    states: Context,
 ) {
     // SAFETY: the caller's contract.
     unsafe {
@@ -459,7 +454,7 @@ unsafe fn take_row(
                 length,
             } => {
                 let (value, isnull) = match argument.is_null() {
-                    true => (pg_sys::Datum::from(0usize), false),
+                    true => (Datum::from(0usize), false),
                     false => evaluation.value(*argument),
                 };
                 if !isnull {

@@ -11,6 +11,7 @@ use super::slices::SlicePart;
 use super::sort_key::SortKey;
 use super::transition::{Definition, Transition};
 use super::zoned::Zoned;
+use crate::pg::custom_scan::{CustomPlan, NodeState};
 use crate::pg::node::{cast, items, list};
 use crate::pg::relation;
 use pgrx::pg_sys::{self, Node, NodeTag, Oid};
@@ -187,43 +188,36 @@ pub struct Parts {
 
 impl Parts {
     /// # Safety
-    /// `scan` must be a plan of ours.
-    pub unsafe fn of(scan: *mut pg_sys::CustomScan) -> Parts {
-        // SAFETY: by contract.
-        unsafe {
-            let private: Vec<*mut pg_sys::List> = items((*scan).custom_private).collect();
-            let numbers = crate::pg::node::integers(private[0]);
-            let slices = crate::pg::node::integers(private[1]);
-            let (groups, aggregates) = (numbers[0] as usize, numbers[1] as usize);
-            let all: Vec<*mut Node> = items::<pg_sys::TargetEntry>((*scan).custom_scan_tlist)
-                .map(|entry| (*entry).expr.cast())
-                .collect();
-            let (above, conditions) = all.split_at(groups + aggregates);
-            Parts {
-                groups: above[..groups].to_vec(),
-                aggregates: above[groups..].iter().map(|node| node.cast()).collect(),
-                conditions: conditions.to_vec(),
-                is_whole: numbers[2] != 0,
-                join: JoinPart::of(&numbers[3..]),
-                slices: SlicePart::of(&slices),
-                order: SortKey::of(&crate::pg::node::integers(private[2])),
-            }
+    /// `plan` must be one of `VarveAggregate`.
+    pub unsafe fn of(plan: CustomPlan) -> Parts {
+        let [numbers, slices, order] = [0, 1, 2].map(|list| plan.private_integers(list));
+        let (groups, aggregates) = (numbers[0] as usize, numbers[1] as usize);
+        let all = plan.columns();
+        let (above, conditions) = all.split_at(groups + aggregates);
+        Parts {
+            groups: above[..groups].to_vec(),
+            aggregates: above[groups..].iter().map(|node| node.cast()).collect(),
+            conditions: conditions.to_vec(),
+            is_whole: numbers[2] != 0,
+            join: JoinPart::of(&numbers[3..]),
+            slices: SlicePart::of(&slices),
+            order: SortKey::of(&order),
         }
     }
 }
 
 impl Compiled {
     /// # Safety
-    /// `node` must be a node of ours that begins, with its table open, and `lanes` its; `executor` outlives it.
+    /// `node` must begin, and `parts` and `lanes` be its; `executor` outlives it.
     pub unsafe fn new(
-        node: *mut pg_sys::CustomScanState,
+        node: NodeState,
         parts: &Parts,
         executor: *mut pg_sys::AggState,
         lanes: &mut Lanes,
     ) -> Compiled {
         // SAFETY: by contract.
         unsafe {
-            let parent = &raw mut (*node).ss.ps;
+            let parent = node.as_parent();
             let groups = parts.groups.iter();
             let groups = groups.map(|&group| group_column(group, parent, lanes));
             let groups = groups.collect();

@@ -5,14 +5,15 @@ use super::compile::{Aggregate, Compiled, Keep};
 use super::evaluate::guarded;
 use super::fold::{int_sum, Cell, Fold, SumOf, Width};
 use super::transition::{call_of, executor_of, invoke};
-use crate::pg::executor;
-use crate::pg::node::{cast, items};
-use pgrx::pg_sys::{self, Datum, NodeTag, Oid};
+use crate::pg::custom_scan::{NodeState, Projection};
+use crate::pg::expression_context::ExpressionContext;
+use crate::pg::row_slot::RowSlot;
+use pgrx::pg_sys::{self, Datum, Oid};
 
 /// Makes rows of groups.
 pub struct Emitter {
     /// Memory of one row.
-    context: *mut pg_sys::ExprContext,
+    context: ExpressionContext,
     /// Something is made in that memory.
     makes: bool,
     /// int8_avg_accum, int8_avg_combine and int8_avg_serialize, where they are needed.
@@ -22,8 +23,8 @@ pub struct Emitter {
     /// The arrays that states of some aggregates are, of the row that is out.
     arrays: Vec<Array>,
     /// Where rows go: the node's own slot, or that of its result, which has nothing but the columns and states.
-    slot: *mut pg_sys::TupleTableSlot,
-    projection: *mut pg_sys::ProjectionInfo,
+    slot: RowSlot,
+    projection: Option<Projection>,
 }
 
 #[derive(Clone, Copy)]
@@ -39,11 +40,7 @@ enum Output {
 impl Emitter {
     /// # Safety
     /// `context` must outlive it; `node` must be a node that begins; in the executor's query memory.
-    pub unsafe fn new(
-        node: *mut pg_sys::CustomScanState,
-        context: *mut pg_sys::ExprContext,
-        compiled: &Compiled,
-    ) -> Emitter {
+    pub unsafe fn new(node: NodeState, context: ExpressionContext, compiled: &Compiled) -> Emitter {
         let none = pg_sys::InvalidOid;
         let folds = compiled.aggregates.iter().map(|own| match own.keep {
             Keep::Fold { fold, .. } => Some(fold),
@@ -54,7 +51,7 @@ impl Emitter {
         let columns = compiled.groups.len() + compiled.aggregates.len();
         // SAFETY: by contract.
         unsafe {
-            let executor = executor_of(context);
+            let executor = executor_of(context.as_ptr());
             let calls = || {
                 [
                     (pg_sys::F_INT8_AVG_ACCUM, 2),
@@ -70,12 +67,11 @@ impl Emitter {
             };
             let results: Vec<Output> = compiled.aggregates.iter().map(output).collect();
             let calls_any = results.iter().any(|own| matches!(own, Output::Result(_)));
-            let mut projection = (*node).ss.ps.ps_ProjInfo;
-            let mut slot = (*node).ss.ss_ScanTupleSlot;
-            if !projection.is_null() && takes_the_first((*node).ss.ps.plan, columns) {
-                slot = (*projection).pi_state.resultslot;
-                projection = core::ptr::null_mut();
-            }
+            let takes_the_first = node.plan().takes_the_first(columns);
+            let (slot, projection) = match node.projection() {
+                Some(projection) if takes_the_first => (projection.slot(), None),
+                projection => (node.scan_slot(), projection),
+            };
             Emitter {
                 context,
                 makes: has_poly || calls_any || folds.clone().any(|fold| fold.is_none()),
@@ -92,7 +88,7 @@ impl Emitter {
     ///
     /// # Safety
     /// Inside a guarded entry point of the node.
-    pub unsafe fn emit(&mut self, work: &Work, group: usize) -> *mut pg_sys::TupleTableSlot {
+    pub unsafe fn emit(&mut self, work: &Work, group: usize) -> RowSlot {
         // SAFETY: by contract.
         unsafe {
             self.fill(work, group);
@@ -101,7 +97,7 @@ impl Emitter {
     }
 
     /// Where rows are put together: group columns first.
-    pub fn slot(&self) -> *mut pg_sys::TupleTableSlot {
+    pub fn slot(&self) -> RowSlot {
         self.slot
     }
 
@@ -109,22 +105,22 @@ impl Emitter {
     ///
     /// # Safety
     /// As `emit`.
-    pub unsafe fn fill(&mut self, work: &Work, group: usize) -> *mut pg_sys::TupleTableSlot {
+    pub unsafe fn fill(&mut self, work: &Work, group: usize) -> RowSlot {
         // SAFETY: by contract; the slot has the group's columns, its states, and others that nobody reads.
         unsafe {
             let slot = self.slot;
-            executor::clear_virtual(slot);
-            let memory = (*self.context).ecxt_per_tuple_memory;
+            slot.clear_virtual();
+            let memory = self.context.memory();
             let old = pg_sys::CurrentMemoryContext;
             if self.makes {
-                pg_sys::MemoryContextReset(memory);
-                pg_sys::CurrentMemoryContext = memory;
+                memory.reset();
+                pg_sys::CurrentMemoryContext = memory.as_ptr();
             }
             let (columns, aggregates) = (work.groups.columns(), &work.compiled.aggregates);
             let values = &work.groups.values[group * columns..][..columns];
             let cells = &work.groups.cells[work.groups.first_cell(group as u32)..];
             for (at, &(value, isnull)) in values.iter().enumerate() {
-                put(slot, at, (value, isnull));
+                slot.set(at, (value, isnull));
             }
             for (at, (aggregate, cell)) in aggregates.iter().zip(cells).enumerate() {
                 let state = match &aggregate.keep {
@@ -135,14 +131,13 @@ impl Emitter {
                     },
                     Keep::Core(transition) => guarded(|| transition.finish(cell)),
                 };
-                put(slot, columns + at, state);
+                slot.set(columns + at, state);
             }
             pg_sys::CurrentMemoryContext = old;
-            let all = (*(*slot).tts_tupleDescriptor).natts as usize;
-            for at in columns + aggregates.len()..all {
-                put(slot, at, (Datum::from(0usize), true));
+            for at in columns + aggregates.len()..slot.columns() {
+                slot.set(at, (Datum::from(0usize), true));
             }
-            executor::store_virtual(slot);
+            slot.show();
             slot
         }
     }
@@ -151,28 +146,26 @@ impl Emitter {
     ///
     /// # Safety
     /// As `emit`; the values are those of a row, and live until the next one.
-    pub unsafe fn show(&self, values: &[Datum], nulls: &[bool]) -> *mut pg_sys::TupleTableSlot {
+    pub unsafe fn show(&self, values: &[Datum], nulls: &[bool]) -> RowSlot {
         // SAFETY: by contract.
         unsafe {
-            executor::clear_virtual(self.slot);
+            self.slot.clear_virtual();
             for (at, (&value, &isnull)) in values.iter().zip(nulls).enumerate() {
-                put(self.slot, at, (value, isnull));
+                self.slot.set(at, (value, isnull));
             }
-            executor::store_virtual(self.slot);
+            self.slot.show();
             self.project()
         }
     }
 
-    unsafe fn project(&self) -> *mut pg_sys::TupleTableSlot {
-        if self.projection.is_null() {
+    unsafe fn project(&self) -> RowSlot {
+        let Some(projection) = self.projection else {
             return self.slot;
-        }
+        };
         // SAFETY: the callers' contract; the slot shows a row.
         unsafe {
-            let context = (*self.projection).pi_exprContext;
-            pg_sys::MemoryContextReset((*context).ecxt_per_tuple_memory);
-            (*context).ecxt_scantuple = self.slot;
-            executor::project(self.projection)
+            projection.context().memory().reset();
+            projection.of(self.slot)
         }
     }
 
@@ -182,7 +175,7 @@ impl Emitter {
     /// As `emit`.
     pub unsafe fn clear(&self) {
         // SAFETY: by contract.
-        unsafe { executor::clear_virtual(self.slot) }
+        unsafe { self.slot.clear_virtual() }
     }
 
     /// The state that core's combine function expects, of the aggregate `at`.
@@ -287,27 +280,6 @@ unsafe fn call(call: pg_sys::FunctionCallInfo, arguments: &[(Datum, bool)]) -> (
         (*call).isnull = false;
         let value = invoke(call);
         (value, (*call).isnull)
-    }
-}
-
-unsafe fn put(slot: *mut pg_sys::TupleTableSlot, at: usize, (value, isnull): (Datum, bool)) {
-    // SAFETY: the caller's contract: the slot has the column.
-    unsafe {
-        *(*slot).tts_values.add(at) = value;
-        *(*slot).tts_isnull.add(at) = isnull;
-    }
-}
-
-/// Is what a plan returns the first `columns` of what its node puts together, in their order?
-unsafe fn takes_the_first(plan: *mut pg_sys::Plan, columns: usize) -> bool {
-    // SAFETY: the caller's contract; the planner has made references to the node's own row of its target list.
-    unsafe {
-        let entries: Vec<_> = items::<pg_sys::TargetEntry>((*plan).targetlist).collect();
-        let is_nth = |(entry, number): (*mut pg_sys::TargetEntry, i16)| {
-            let var = cast::<pg_sys::Var>((*entry).expr.cast(), NodeTag::T_Var);
-            var.is_some_and(|var| (*var).varno == pg_sys::INDEX_VAR && (*var).varattno == number)
-        };
-        entries.len() == columns && entries.into_iter().zip(1..).all(is_nth)
     }
 }
 

@@ -3,9 +3,11 @@
 
 use super::fold::Cell;
 use super::share::Share;
+use crate::pg::memory::{self, Context};
 use crate::pg::unbound::datum_copy;
-use crate::pg::varlena::with_body;
-use pgrx::pg_sys;
+use crate::pg::value_layout::Layout;
+use crate::pg::varlena::{detoasted, with_body};
+use crate::pg::{Datum, Oid};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 use std::hash::Hasher;
@@ -18,20 +20,19 @@ pub struct KeyType {
 }
 
 impl KeyType {
-    /// # Safety
-    /// `typ` must be a type.
-    pub unsafe fn of(typ: pg_sys::Oid) -> KeyType {
-        let (mut length, mut by_value) = (0, false);
-        // SAFETY: by contract.
-        unsafe { pg_sys::get_typlenbyval(typ, &mut length, &mut by_value) };
-        KeyType { length, by_value }
+    pub fn of(typ: Oid) -> KeyType {
+        let Layout { len, by_value } = Layout::of(typ);
+        KeyType {
+            length: len,
+            by_value,
+        }
     }
 
     /// Appends what tells a value apart.
     ///
     /// # Safety
     /// The value must be of the type.
-    unsafe fn put(self, key: &mut Vec<u8>, value: pg_sys::Datum, isnull: bool) {
+    unsafe fn put(self, key: &mut Vec<u8>, value: Datum, isnull: bool) {
         key.push(u8::from(isnull));
         if isnull {
             return;
@@ -58,7 +59,7 @@ impl KeyType {
     ///
     /// # Safety
     /// They must be of the type.
-    pub unsafe fn same(self, a: pg_sys::Datum, b: pg_sys::Datum) -> bool {
+    pub unsafe fn same(self, a: Datum, b: Datum) -> bool {
         if self.by_value && self.length == 8 {
             return a == b;
         }
@@ -77,8 +78,8 @@ impl KeyType {
     /// As `same`.
     pub unsafe fn same_or_null(
         self,
-        (a, a_null): (pg_sys::Datum, bool),
-        (b, b_null): (pg_sys::Datum, bool),
+        (a, a_null): (Datum, bool),
+        (b, b_null): (Datum, bool),
     ) -> bool {
         if a_null || b_null {
             return a_null == b_null;
@@ -88,13 +89,13 @@ impl KeyType {
     }
 
     /// A copy in the current memory context, detoasted.
-    unsafe fn copy(self, value: pg_sys::Datum) -> pg_sys::Datum {
+    unsafe fn copy(self, value: Datum) -> Datum {
         // SAFETY: the caller's contract.
         unsafe {
             if self.length == -1 {
-                let plain = pg_sys::pg_detoast_datum(value.cast_mut_ptr());
-                if plain != value.cast_mut_ptr() {
-                    return pg_sys::Datum::from(plain);
+                let plain = detoasted(value);
+                if plain != value {
+                    return plain;
                 }
             }
             datum_copy(value, self.by_value, i32::from(self.length))
@@ -124,7 +125,7 @@ pub struct Groups {
     known_words: FxHashMap<u64, u32>,
     words_rise: bool,
     /// `types.len()` of each group.
-    pub values: Vec<(pg_sys::Datum, bool)>,
+    pub values: Vec<(Datum, bool)>,
     /// `cells_each` of each group.
     pub cells: Vec<Cell>,
     count: usize,
@@ -186,7 +187,7 @@ impl Groups {
 
     /// Memory that so many groups take, at most, of so many columns and aggregates.
     pub fn bytes_of(count: f64, columns: usize, aggregates: usize) -> f64 {
-        let of_values = columns * size_of::<(pg_sys::Datum, bool)>();
+        let of_values = columns * size_of::<(Datum, bool)>();
         // Tables of keys have up to twice the room that they need.
         count * (2 * ENTRY_BYTES + of_values + aggregates * size_of::<Cell>()) as f64
     }
@@ -196,7 +197,7 @@ impl Groups {
         self.key_bytes
             + self.known.capacity() * ENTRY_BYTES
             + self.known_words.capacity() * size_of::<(u64, u32)>()
-            + self.values.capacity() * core::mem::size_of::<(pg_sys::Datum, bool)>()
+            + self.values.capacity() * core::mem::size_of::<(Datum, bool)>()
             + self.cells.capacity() * core::mem::size_of::<Cell>()
     }
 
@@ -220,7 +221,7 @@ impl Groups {
     /// # Safety
     /// As `find`.
     #[inline]
-    pub unsafe fn takes(&mut self, values: &[(pg_sys::Datum, bool)]) -> bool {
+    pub unsafe fn takes(&mut self, values: &[(Datum, bool)]) -> bool {
         if self.share.is_all() {
             return true;
         }
@@ -251,8 +252,8 @@ impl Groups {
     /// The values must be of the columns' types; `context` is where groups live. Inside a guard.
     pub unsafe fn find(
         &mut self,
-        values: &[(pg_sys::Datum, bool)],
-        context: pg_sys::MemoryContext,
+        values: &[(Datum, bool)],
+        context: Context,
         start: impl FnOnce(&mut Vec<Cell>),
     ) -> u32 {
         // Without columns there is one group, whose key is nothing to look for.
@@ -293,12 +294,12 @@ impl Groups {
                 self.known.insert(SmallVec::from_slice(&self.key), next);
                 // SAFETY: by contract.
                 unsafe {
-                    let old = pg_sys::MemoryContextSwitchTo(context);
-                    for (typ, &(value, isnull)) in self.types.iter().zip(values) {
-                        let copy = if isnull { value } else { typ.copy(value) };
-                        self.values.push((copy, isnull));
-                    }
-                    pg_sys::MemoryContextSwitchTo(old);
+                    memory::within(context, || {
+                        for (typ, &(value, isnull)) in self.types.iter().zip(values) {
+                            let copy = if isnull { value } else { typ.copy(value) };
+                            self.values.push((copy, isnull));
+                        }
+                    });
                     self.begin(context, start);
                 }
                 next
@@ -312,7 +313,7 @@ impl Groups {
     /// The group of a word, which is the next one if it is new. What comes behind the last one that was asked for is asked for next, as a rule.
     fn find_word(&mut self, word: u64) -> u32 {
         let next = self.count as u32;
-        let word_of = |value: &(pg_sys::Datum, bool)| value.0.value() as i64;
+        let word_of = |value: &(Datum, bool)| value.0.value() as i64;
         let behind = self.last_group.map_or(0, |group| group as usize + 1);
         if let Some(&(known, false)) = self.values.get(behind) {
             if known.value() as u64 == word {
@@ -343,13 +344,9 @@ impl Groups {
     }
 
     /// Makes the states of a group.
-    unsafe fn begin(&mut self, context: pg_sys::MemoryContext, start: impl FnOnce(&mut Vec<Cell>)) {
+    unsafe fn begin(&mut self, context: Context, start: impl FnOnce(&mut Vec<Cell>)) {
         // SAFETY: the caller's contract.
-        unsafe {
-            let old = pg_sys::MemoryContextSwitchTo(context);
-            start(&mut self.cells);
-            pg_sys::MemoryContextSwitchTo(old);
-        }
+        unsafe { memory::within(context, || start(&mut self.cells)) }
     }
 
     /// Where a group's states begin in `cells`.

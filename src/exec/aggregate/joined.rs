@@ -11,10 +11,11 @@ use super::fold::int_of;
 use super::lanes::{class_of, Class};
 use super::passes::{count, passes};
 use crate::pg::bare::GetHeapamTableAmRoutine;
-use crate::pg::custom_scan::rescan_source;
-use crate::pg::executor;
-use crate::pg::node::{cast, items, list};
+use crate::pg::custom_scan::{Beginning, Child, NodeState};
+use crate::pg::expression_context::ExpressionContext;
+use crate::pg::node::{cast, items};
 use crate::pg::relation::Table;
+use crate::pg::row_slot::RowSlot;
 use crate::pg::unbound::heap_getnext;
 use crate::pg::varlena::{body_in_place, with_body};
 use pgrx::pg_sys::{self, NodeTag, Oid};
@@ -52,7 +53,7 @@ impl JoinPart {
 pub struct Joined {
     part: JoinPart,
     class: Class,
-    child: *mut pg_sys::PlanState,
+    child: Child,
     plain: Option<Plain>,
     /// Conditions of the passes, and how many of these have begun.
     passes: Vec<Bounded>,
@@ -60,31 +61,17 @@ pub struct Joined {
 }
 
 impl Joined {
-    /// # Safety
-    /// `node` must be a node of ours that begins, with its table open; inside a guarded entry point.
-    pub unsafe fn begin(
-        node: *mut pg_sys::CustomScanState,
-        part: JoinPart,
-        estate: *mut pg_sys::EState,
-        flags: i32,
-    ) -> Joined {
-        // SAFETY: by contract; the plan has a child.
-        unsafe {
-            let scan = (*node).ss.ps.plan.cast::<pg_sys::CustomScan>();
-            let plan = items::<pg_sys::Plan>((*scan).custom_plans).next();
-            let plan = plan.unwrap_or(core::ptr::null_mut());
-            let child = pg_sys::ExecInitNode(plan, estate, flags);
-            (*node).custom_ps = list([child]);
-            let table = Table::from_ptr((*node).ss.ss_currentRelation);
-            let class = class_of(table.attributes()[part.at].atttypid);
-            Joined {
-                part,
-                class,
-                child,
-                plain: Plain::of(child, part.place),
-                passes: Vec::new(),
-                begun: 0,
-            }
+    /// Inside a guarded entry point of a node that begins, whose plan has the part.
+    pub fn begin(node: NodeState, part: JoinPart, beginning: Beginning) -> Joined {
+        let child = node.begin_child(beginning);
+        Joined {
+            part,
+            class: class_of(node.table().attributes()[part.at].atttypid),
+            child,
+            // SAFETY: the child has begun.
+            plain: unsafe { Plain::of(child.as_ptr(), part.place) },
+            passes: Vec::new(),
+            begun: 0,
         }
     }
 
@@ -98,7 +85,7 @@ impl Joined {
             let length = pg_sys::get_typlen(self.part.typ);
             let mut found = Found::default();
             let is_read = self.plain.as_ref().is_some_and(|plain| {
-                plain.each(self.child, |value| {
+                plain.each(self.child.as_ptr(), |value| {
                     match self.class {
                         Class::Int => count(&mut found.ints, int_of(value, length)),
                         _ => count(&mut found.bodies, body_in_place(value)?.to_vec()),
@@ -123,12 +110,8 @@ impl Joined {
     unsafe fn run(&mut self, length: i16, found: &mut Found) {
         // SAFETY: the caller's contract.
         unsafe {
-            loop {
-                let slot = executor::next_row(self.child);
-                if executor::is_empty(slot) {
-                    break;
-                }
-                let (values, nulls) = executor::attributes(slot, self.part.place + 1);
+            while let Some(row) = self.child.next_row() {
+                let (values, nulls) = row.attributes(self.part.place + 1);
                 if nulls[self.part.place] {
                     continue;
                 }
@@ -153,20 +136,14 @@ impl Joined {
         self.begun = 0;
     }
 
-    /// # Safety
-    /// Inside a guarded entry point of the node.
-    pub unsafe fn rescan(&mut self, node: *mut pg_sys::CustomScanState) {
+    /// Inside a guarded entry point of the node, which sees to the other side itself.
+    pub fn rescan(&mut self) {
         self.passes.clear();
-        // SAFETY: by contract.
-        unsafe { rescan_source(node, self.child) };
     }
 
-    /// # Safety
     /// As `rescan`; the last call.
-    pub unsafe fn end(&mut self) {
+    pub fn end(&mut self) {
         self.passes = Vec::new();
-        // SAFETY: by contract.
-        unsafe { pg_sys::ExecEndNode(self.child) };
     }
 }
 
@@ -237,13 +214,16 @@ impl Plain {
     ) -> bool {
         // SAFETY: by contract: a scan of a heap; what the closure refers to is owned outside of it.
         unsafe {
-            let context = (*child).ps_ExprContext;
-            let row = core::ptr::null_mut();
-            let evaluation = Evaluation { context, row };
+            let scan = child.cast::<pg_sys::ScanState>();
+            // Their arguments see no row.
+            let evaluation = Evaluation {
+                context: ExpressionContext::from_ptr((*child).ps_ExprContext),
+                row: RowSlot::from_ptr((*scan).ss_ScanTupleSlot),
+            };
             let bind = |clause: &Clause<_>| clause.bind(&evaluation);
             let conditions: Vec<Bound> = self.conditions.iter().map(bind).collect();
             evaluation.forget();
-            let table = (*child.cast::<pg_sys::ScanState>()).ss_currentRelation;
+            let table = (*scan).ss_currentRelation;
             let snapshot = (*(*child).state).es_snapshot;
             let descriptor = (*table).rd_att;
             let attributes = Table::from_ptr(table).attributes();

@@ -45,7 +45,7 @@ pub use fold::int_of;
 pub use groups::Groups;
 pub use lanes::{class_of, Class};
 pub use monotone::{is_bucket, is_epoch, number_of, rises_with};
-pub use node::{scan_methods, NAME};
+pub use node::Aggregation;
 pub use sort_key::SortKey;
 
 /// Registers the node. Called once, when the library is loaded.

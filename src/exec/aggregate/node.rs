@@ -14,38 +14,27 @@ use super::share::Share;
 use super::slices::{self, Slices};
 use super::sorter::Sorter;
 use super::source::{Input, Source};
-use super::team::{self, Member, Team};
+use super::team::{Member, Team};
 use super::transition::executor_of;
-use crate::pg::custom_scan::{self, Shared};
+use crate::pg::custom_scan::{self, Beginning, CustomScan, Explain, Guarded, Methods, NodeState};
 use crate::pg::error;
-use crate::pg::node::make;
-use crate::pg::relation::Table;
-use crate::pg::snapshot::Snapshot;
-use pgrx::pg_sys::{self, NodeTag};
-use pgrx::prelude::*;
-use pgrx::PgMemoryContexts;
+use crate::pg::expression_context::ExpressionContext;
+use crate::pg::memory;
+use crate::pg::row_slot::RowSlot;
 use std::ffi::CStr;
-
-pub const NAME: &CStr = c"VarveAggregate";
 
 /// As many groups are kept, whatever memory they take.
 const LEAST_DIVIDED: usize = 64;
 /// So many times more parts are made than would have room if groups came evenly.
 const MORE_PARTS: f64 = 1.5;
 
-#[repr(C)]
-struct AggregateState {
-    base: pg_sys::CustomScanState,
-    own: *mut Own,
-}
-
-struct Own {
+pub struct Aggregation {
     work: Work,
     emitter: Emitter,
     /// A row of the table.
-    slot: *mut pg_sys::TupleTableSlot,
+    slot: RowSlot,
     /// Whose memory has the states.
-    states: *mut pg_sys::ExprContext,
+    states: ExpressionContext,
     source: Option<Source>,
     joined: Option<Joined>,
     slices: Option<Slices>,
@@ -69,172 +58,127 @@ enum Phase {
     Done,
 }
 
-static SCAN_METHODS: Shared<pg_sys::CustomScanMethods> = Shared(pg_sys::CustomScanMethods {
-    CustomName: NAME.as_ptr(),
-    CreateCustomScanState: Some(create),
-});
-
-static EXEC_METHODS: Shared<pg_sys::CustomExecMethods> = Shared(pg_sys::CustomExecMethods {
-    ExplainCustomScan: Some(explain),
-    ..team::methods::<AggregateState>(custom_scan::exec_methods(NAME, begin, exec, end, rescan))
-});
-
 pub fn init() {
-    // SAFETY: runs once, while the library is loaded; the methods live as long as the process.
-    unsafe { pg_sys::RegisterCustomScanMethods(scan_methods()) };
+    custom_scan::register::<Aggregation>();
 }
 
-pub fn scan_methods() -> *const pg_sys::CustomScanMethods {
-    &raw const SCAN_METHODS.0
-}
+impl CustomScan for Aggregation {
+    const NAME: &'static CStr = c"VarveAggregate";
+    const METHODS: &'static Methods = &Methods::guarded::<Self>().parallel::<Self>();
 
-#[pg_guard]
-unsafe extern "C-unwind" fn create(_scan: *mut pg_sys::CustomScan) -> *mut pg_sys::Node {
-    // SAFETY: our state begins with the one that the executor knows.
-    unsafe {
-        let state = make::<AggregateState>(NodeTag::T_CustomScanState);
-        (*state).base.methods = &raw const EXEC_METHODS.0;
-        state.cast()
+    fn begin(node: NodeState, beginning: Beginning) -> Aggregation {
+        let row = node.null_slot(node.table().descriptor());
+        let slot = node.table_slot();
+        let states = node.new_context();
+        // SAFETY: the node begins, and its plan is one of ours; contexts live as long as the statement.
+        unsafe {
+            let executor = executor_of(states.as_ptr());
+            let parts = Parts::of(node.plan());
+            let joined = parts.join.map(|part| Joined::begin(node, part, beginning));
+            let mut lanes = Lanes::of_node(node);
+            let compiled = Compiled::new(node, &parts, executor, &mut lanes);
+            let evaluation = Evaluation {
+                context: node.context(),
+                row,
+            };
+            let emitter = Emitter::new(node, node.new_context(), &compiled);
+            let selection = Selection::new(node, &parts.conditions, lanes, evaluation);
+            let groups = node.plan().expected_rows();
+            Aggregation {
+                work: Work::new(compiled, selection, states.memory(), groups),
+                emitter,
+                slot,
+                states,
+                source: None,
+                joined,
+                slices: parts.slices.map(Slices::new),
+                sorter: Sorter::new(&parts.order),
+                shares: Vec::new(),
+                order: Vec::new(),
+                team: Team::alone(),
+                phase: Phase::Start,
+            }
+        }
     }
-}
 
-#[pg_guard]
-unsafe extern "C-unwind" fn begin(
-    node: *mut pg_sys::CustomScanState,
-    estate: *mut pg_sys::EState,
-    flags: i32,
-) {
-    // SAFETY: called by the executor for a node of ours; the plan is what the planner's hook made.
-    unsafe {
-        let table = Table::from_ptr((*node).ss.ss_currentRelation);
-        let virtual_ops = core::ptr::addr_of!(pg_sys::TTSOpsVirtual);
-        let row = pg_sys::ExecInitExtraTupleSlot(estate, table.descriptor().as_ptr(), virtual_ops);
-        pg_sys::ExecStoreAllNullTuple(row);
-        let slot = pg_sys::table_slot_create(table.as_ptr(), &raw mut (*estate).es_tupleTable);
-        let states = pg_sys::CreateExprContext(estate);
-        let executor = executor_of(states);
-        let parts = Parts::of((*node).ss.ps.plan.cast());
-        let join = parts.join;
-        let joined = join.map(|part| Joined::begin(node, part, estate, flags));
-        let mut lanes = Lanes::of_node(node);
-        let compiled = Compiled::new(node, &parts, executor, &mut lanes);
-        let evaluation = Evaluation {
-            context: (*node).ss.ps.ps_ExprContext,
-            row,
-        };
-        let emitter = Emitter::new(node, pg_sys::CreateExprContext(estate), &compiled);
-        let parent = &raw mut (*node).ss.ps;
-        let selection = Selection::new(parent, &parts.conditions, lanes, evaluation);
-        let groups = (*(*node).ss.ps.plan).plan_rows;
-        let memory = (*states).ecxt_per_tuple_memory;
-        let own = Own {
-            work: Work::new(compiled, selection, memory, groups),
-            emitter,
-            slot,
-            states,
-            source: None,
-            joined,
-            slices: parts.slices.map(Slices::new),
-            sorter: Sorter::new(&parts.order),
-            shares: Vec::new(),
-            order: Vec::new(),
-            team: Team::alone(),
-            phase: Phase::Start,
-        };
-        let mut context = PgMemoryContexts::For((*estate).es_query_cxt);
-        (*node.cast::<AggregateState>()).own = context.leak_and_drop_on_delete(own);
-    }
-}
-
-unsafe fn own_of<'a>(node: *mut pg_sys::CustomScanState) -> &'a mut Own {
-    // SAFETY: the callers' contract: `begin` initialized the node.
-    unsafe { &mut *(*node.cast::<AggregateState>()).own }
-}
-
-impl Member for AggregateState {
-    unsafe fn team<'a>(node: *mut pg_sys::CustomScanState) -> (&'a mut Team, &'a mut Selection) {
-        // SAFETY: by contract.
-        let own = unsafe { own_of(node) };
-        (&mut own.team, &mut own.work.selection)
-    }
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn end(node: *mut pg_sys::CustomScanState) {
-    // SAFETY: called by the executor for a node that `begin` initialized.
-    unsafe {
-        let own = own_of(node);
-        own.stop();
-        if let Some(sorter) = &mut own.sorter {
+    fn rescan(&mut self, node: NodeState) {
+        self.stop();
+        self.forget_groups();
+        self.shares.clear();
+        self.work.groups.keep_to(Share::default());
+        if let Some(sorter) = &mut self.sorter {
             sorter.end();
         }
-        if let Some(joined) = &mut own.joined {
+        if let Some(joined) = &mut self.joined {
+            joined.rescan();
+        }
+        node.rescan_child();
+        self.phase = Phase::Start;
+    }
+
+    fn end(&mut self, node: NodeState) {
+        self.stop();
+        if let Some(sorter) = &mut self.sorter {
+            sorter.end();
+        }
+        if let Some(joined) = &mut self.joined {
             joined.end();
         }
+        node.end_child();
+    }
+
+    fn explain(&mut self, node: NodeState, explain: Explain) {
+        super::explain::explain(node, explain, &self.work);
     }
 }
 
-#[pg_guard]
-unsafe extern "C-unwind" fn rescan(node: *mut pg_sys::CustomScanState) {
-    // SAFETY: as above.
-    unsafe {
-        let own = own_of(node);
-        own.stop();
-        own.forget_groups();
-        own.shares.clear();
-        own.work.groups.keep_to(Share::default());
-        if let Some(sorter) = &mut own.sorter {
-            sorter.end();
-        }
-        if let Some(joined) = &mut own.joined {
-            joined.rescan(node);
-        }
-        own.phase = Phase::Start;
+impl Member for Aggregation {
+    fn team(&mut self) -> (&mut Team, &mut Selection) {
+        (&mut self.team, &mut self.work.selection)
     }
 }
 
-#[pg_guard]
-unsafe extern "C-unwind" fn exec(
-    node: *mut pg_sys::CustomScanState,
-) -> *mut pg_sys::TupleTableSlot {
-    // SAFETY: as above.
-    unsafe {
-        let own = own_of(node);
+impl Guarded for Aggregation {
+    fn next(&mut self, node: NodeState) -> Option<RowSlot> {
         loop {
-            match own.phase {
-                Phase::Start => own.start(node),
-                Phase::Read => own.read(node),
-                Phase::Emit(group, more) if group < own.work.groups.count() => {
-                    own.phase = Phase::Emit(group + 1, more);
-                    let group = own.order.get(group).map_or(group, |&group| group as usize);
-                    return own.emitter.emit(&own.work, group);
-                }
-                Phase::Emit(_, true) => {
-                    own.forget_groups();
-                    let more = own.next_share(node) || own.source.is_some() || own.next_pass(node);
-                    own.phase = if more { Phase::Read } else { Phase::Done };
-                }
-                Phase::Emit(_, false) => own.phase = Phase::Done,
-                Phase::Sorted => {
-                    let sorter = own.sorter.as_mut().expect("BUG: nothing was sorted");
-                    if let Some(row) = sorter.next(&own.emitter) {
-                        return row;
+            // SAFETY: within a guarded entry point of the node.
+            unsafe {
+                match self.phase {
+                    Phase::Start => self.start(node),
+                    Phase::Read => self.read(node),
+                    Phase::Emit(group, more) if group < self.work.groups.count() => {
+                        self.phase = Phase::Emit(group + 1, more);
+                        let group = self.order.get(group).map_or(group, |&group| group as usize);
+                        return Some(self.emitter.emit(&self.work, group));
                     }
-                    sorter.end();
-                    own.phase = Phase::Done;
-                }
-                Phase::Done => {
-                    own.emitter.clear();
-                    return core::ptr::null_mut();
+                    Phase::Emit(_, true) => {
+                        self.forget_groups();
+                        let more =
+                            self.next_share(node) || self.source.is_some() || self.next_pass(node);
+                        self.phase = if more { Phase::Read } else { Phase::Done };
+                    }
+                    Phase::Emit(_, false) => self.phase = Phase::Done,
+                    Phase::Sorted => {
+                        let sorter = self.sorter.as_mut().expect("BUG: nothing was sorted");
+                        if let Some(row) = sorter.next(&self.emitter) {
+                            return Some(row);
+                        }
+                        sorter.end();
+                        self.phase = Phase::Done;
+                    }
+                    Phase::Done => {
+                        self.emitter.clear();
+                        return None;
+                    }
                 }
             }
         }
     }
 }
 
-impl Own {
+impl Aggregation {
     /// Evaluates what is the same for all rows, and opens the source.
-    unsafe fn start(&mut self, node: *mut pg_sys::CustomScanState) {
+    unsafe fn start(&mut self, node: NodeState) {
         // SAFETY: the caller's contract.
         unsafe {
             self.phase = Phase::Emit(0, false);
@@ -246,15 +190,9 @@ impl Own {
                 joined.read();
             }
             if let (Some(slices), Some(lane)) = (&mut self.slices, self.work.compiled.sliced) {
-                let table = (*node).ss.ss_currentRelation;
-                let snapshot = (*(*node).ss.ps.state).es_snapshot;
+                let clauses = &self.work.selection.clauses;
                 match self.work.compiled.rises() {
-                    true => slices.begin(
-                        Table::from_ptr(table),
-                        Snapshot::from_ptr(snapshot),
-                        &self.work.selection.clauses,
-                        lane,
-                    ),
+                    true => slices.begin(node.table(), node.snapshot(), clauses, lane),
                     false => slices.begin_whole(),
                 }
             }
@@ -266,7 +204,7 @@ impl Own {
     }
 
     /// Opens the source, for the next values that a join names or the next slice of time; false where there are none.
-    unsafe fn next_pass(&mut self, node: *mut pg_sys::CustomScanState) -> bool {
+    unsafe fn next_pass(&mut self, node: NodeState) -> bool {
         // SAFETY: the caller's contract.
         unsafe {
             if let (Some(joined), Some(lane)) = (&mut self.joined, self.work.compiled.joined) {
@@ -290,12 +228,12 @@ impl Own {
     }
 
     /// Reads on until the end, or until memory is full.
-    unsafe fn read(&mut self, node: *mut pg_sys::CustomScanState) {
+    unsafe fn read(&mut self, node: NodeState) {
         // SAFETY: the caller's contract.
         unsafe {
-            let context = self.work.selection.evaluation.context;
-            (*context).ecxt_scantuple = self.work.selection.evaluation.row;
-            let limit = pg_sys::get_hash_memory_limit();
+            let evaluation = self.work.selection.evaluation;
+            evaluation.context.see(evaluation.row);
+            let limit = memory::hash_limit();
             let mut count = self.work.groups.count();
             loop {
                 let source = self.source.as_mut().expect("BUG: nothing to read");
@@ -338,7 +276,7 @@ impl Own {
     }
 
     /// Forgets all groups, and reads a part of them; the others are read another time. False where they cannot be divided.
-    unsafe fn divide(&mut self, node: *mut pg_sys::CustomScanState) -> bool {
+    unsafe fn divide(&mut self, node: NodeState) -> bool {
         let progress = self.source.as_ref().and_then(Source::progress);
         let count = MORE_PARTS / progress.unwrap_or(0.5);
         let mut parts = self.work.groups.share().parts(count);
@@ -356,7 +294,7 @@ impl Own {
     }
 
     /// Begins to read the groups that are left for another time, or some of them; false where there are none.
-    unsafe fn next_share(&mut self, node: *mut pg_sys::CustomScanState) -> bool {
+    unsafe fn next_share(&mut self, node: NodeState) -> bool {
         let Some(share) = self.shares.pop() else {
             return false;
         };
@@ -365,7 +303,7 @@ impl Own {
         true
     }
 
-    unsafe fn read_share(&mut self, node: *mut pg_sys::CustomScanState, share: Share) {
+    unsafe fn read_share(&mut self, node: NodeState, share: Share) {
         self.work.groups.keep_to(share);
         if let Some(joined) = &mut self.joined {
             joined.begin_again();
@@ -375,7 +313,7 @@ impl Own {
     }
 
     /// All groups are there, or those of a slice or share.
-    unsafe fn put_in_order(&mut self, node: *mut pg_sys::CustomScanState) {
+    unsafe fn put_in_order(&mut self, node: NodeState) {
         // SAFETY: the caller's contract.
         unsafe { self.work.add_only_group() };
         self.phase = Phase::Emit(0, self.slices.is_some() || !self.shares.is_empty());
@@ -420,31 +358,21 @@ impl Own {
 
     unsafe fn memory(&self) -> usize {
         // SAFETY: the caller's contract.
-        let states = unsafe { pg_sys::MemoryContextMemAllocated(self.work.states, true) };
+        let states = unsafe { self.work.states.size() };
         self.work.groups.bytes() + states
     }
 
-    unsafe fn stop(&mut self) {
+    fn stop(&mut self) {
         if let Some(source) = self.source.take() {
-            // SAFETY: the caller's contract.
+            // SAFETY: within a guarded entry point of the node.
             unsafe { source.end() };
         }
     }
 
-    unsafe fn forget_groups(&mut self) {
+    fn forget_groups(&mut self) {
         self.work.groups.clear();
         self.order.clear();
-        // SAFETY: the caller's contract; callbacks of states run.
-        unsafe { pg_sys::ReScanExprContext(self.states) };
+        // SAFETY: nobody needs the states any more; callbacks of them run.
+        unsafe { self.states.begin_again() };
     }
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn explain(
-    node: *mut pg_sys::CustomScanState,
-    ancestors: *mut pg_sys::List,
-    state: *mut pg_sys::ExplainState,
-) {
-    // SAFETY: called by EXPLAIN for a node that `begin` initialized.
-    unsafe { super::explain::explain(node, ancestors, state, &own_of(node).work) }
 }

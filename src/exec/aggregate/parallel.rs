@@ -2,13 +2,12 @@
 //! The leader finds the places before workers start; each process then takes the next one that nobody has. Where the table is
 //! read page by page, core's own parallel scan gives out pages.
 
-use super::evaluate::guarded;
 use super::places::Places;
 use super::selection::Counters;
+use crate::pg::parallel_scan::ParallelScan;
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
-use pgrx::pg_sys;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The beginning of the shared memory. Places of headers and of rows follow, or core's description of a parallel scan.
@@ -32,27 +31,21 @@ pub enum Found {
 }
 
 impl Found {
-    /// Bytes of shared memory.
-    ///
-    /// # Safety
-    /// `table` must be open, `snapshot` registered; inside a guarded entry point.
-    pub unsafe fn bytes(&self, table: Table<'_>, snapshot: Snapshot<'_>) -> usize {
+    /// Bytes of shared memory. Inside a guarded entry point.
+    pub fn bytes(&self, table: Table<'_>, snapshot: Snapshot<'_>) -> usize {
         let behind = match self {
             Found::Places(places) => (places.headers.len() + places.rows.len()) * size_of::<Tid>(),
-            // SAFETY: by contract.
-            Found::Pages => unsafe {
-                pg_sys::table_parallelscan_estimate(table.as_ptr(), snapshot.as_ptr())
-            },
+            Found::Pages => ParallelScan::bytes(table, snapshot),
         };
         size_of::<Shared>() + behind
     }
 }
 
 impl Shared {
-    /// Fills memory of `found.bytes()`.
+    /// Fills memory. Inside a guarded entry point.
     ///
     /// # Safety
-    /// As `Found::bytes`; the memory must be aligned to eight bytes.
+    /// It must have `found.bytes()`, and be aligned for every type.
     pub unsafe fn initialize(
         at: *mut Shared,
         found: &Found,
@@ -80,8 +73,7 @@ impl Shared {
                         .copy_from_nonoverlapping(places.rows.as_ptr(), places.rows.len());
                 }
                 Found::Pages => {
-                    let scan = at.add(1).cast::<pg_sys::ParallelTableScanDescData>();
-                    pg_sys::table_parallelscan_initialize(table.as_ptr(), scan, snapshot.as_ptr());
+                    ParallelScan::initialize(at.add(1).cast(), table, snapshot);
                 }
             }
         }
@@ -97,9 +89,7 @@ impl Shared {
             (*at).next_header.store(0, Relaxed);
             (*at).next_row.store(0, Relaxed);
             if let Some(scan) = Shared::pages(at) {
-                let again = (*(*table.as_ptr()).rd_tableam).parallelscan_reinitialize;
-                let again = again.expect("BUG: no parallelscan_reinitialize");
-                guarded(|| again(table.as_ptr(), scan));
+                scan.begin_again(table);
             }
         }
     }
@@ -108,9 +98,9 @@ impl Shared {
     ///
     /// # Safety
     /// `at` must have been initialized.
-    pub unsafe fn pages(at: *mut Shared) -> Option<pg_sys::ParallelTableScanDesc> {
+    pub unsafe fn pages(at: *mut Shared) -> Option<ParallelScan> {
         // SAFETY: by contract.
-        unsafe { ((*at).headers == PAGES).then(|| at.add(1).cast()) }
+        unsafe { ((*at).headers == PAGES).then(|| ParallelScan::at(at.add(1).cast())) }
     }
 
     /// Takes the next header.

@@ -9,9 +9,11 @@ use super::lanes::{Lane, WINDOW_ROWS};
 use super::row_ranges::intersect;
 use crate::chunk::read::Chunk;
 use crate::chunk::vectors::Budget;
-use crate::pg::descriptor::Descriptor;
+use crate::pg::custom_scan::NodeState;
 use crate::pg::error;
+use crate::pg::expression_context::Prepared;
 use crate::pg::node::list;
+use crate::pg::relation::Table;
 use crate::table::visible::OpenChunk;
 use pgrx::pg_sys::{self, Node};
 use std::ops::Range;
@@ -68,26 +70,19 @@ impl Counters {
 /// Makes lanes as they are asked for.
 pub struct Lanes {
     lanes: Vec<Lane>,
-    descriptor: Descriptor<'static>,
+    table: Table<'static>,
     relid: u32,
     budget: Rc<Budget>,
 }
 
 impl Lanes {
     /// Lanes of the table that a node scans.
-    ///
-    /// # Safety
-    /// `node` must be a node of ours that begins, with its table open.
-    pub unsafe fn of_node(node: *mut pg_sys::CustomScanState) -> Lanes {
-        // SAFETY: by contract.
-        unsafe {
-            let scan = (*node).ss.ps.plan.cast::<pg_sys::CustomScan>();
-            Lanes {
-                lanes: Vec::new(),
-                descriptor: Descriptor::from_ptr((*(*node).ss.ss_currentRelation).rd_att),
-                relid: (*scan).scan.scanrelid,
-                budget: Rc::default(),
-            }
+    pub fn of_node(node: NodeState) -> Lanes {
+        Lanes {
+            lanes: Vec::new(),
+            table: node.table(),
+            relid: node.plan().table_number(),
+            budget: Rc::default(),
         }
     }
 
@@ -95,7 +90,7 @@ impl Lanes {
     pub fn at(&mut self, column: usize) -> usize {
         let known = self.lanes.iter().position(|lane| lane.at == column);
         known.unwrap_or_else(|| {
-            let attribute = &self.descriptor.attributes()[column];
+            let attribute = &self.table.attributes()[column];
             let budget = Rc::clone(&self.budget);
             self.lanes.push(Lane::new(column, attribute, budget));
             self.lanes.len() - 1
@@ -131,11 +126,11 @@ impl Lanes {
 /// Rows of a window, and which of them are wanted; None: all of them.
 pub type Selected = (Range<u32>, Option<Bitmap>);
 
-/// Conditions that are evaluated row by row; null: none.
+/// Conditions that are evaluated row by row; there may be none.
 pub struct Rest {
-    pub compressed: *mut pg_sys::ExprState,
+    pub compressed: Prepared,
     pub lanes: Vec<usize>,
-    pub ordinary: *mut pg_sys::ExprState,
+    pub ordinary: Prepared,
 }
 
 /// Chooses rows.
@@ -147,12 +142,12 @@ pub struct Selection {
     /// Those whose arguments are known, and behind them what else is asked of rows for a while.
     pub clauses: Vec<Bound>,
     /// Evaluated once for an execution.
-    once: *mut pg_sys::ExprState,
+    once: Prepared,
     /// Evaluated for the rows that are left, over these lanes.
-    residual: *mut pg_sys::ExprState,
+    residual: Prepared,
     residual_lanes: Vec<usize>,
     /// All that depend on the row: for rows of the tail.
-    every: *mut pg_sys::ExprState,
+    every: Prepared,
     /// Columns that any expression needs of a row of the tail.
     pub attributes: usize,
     /// Of the chunk that is walked: conditions that are to be decided, and the lanes whose blocks bound windows.
@@ -163,14 +158,15 @@ pub struct Selection {
 
 impl Selection {
     /// # Safety
-    /// `parent` must be the node that begins, `conditions` its plan's; `lanes` are its, and have all that else is needed.
+    /// `conditions` must be those of the plan of the node that begins; `lanes` are its, and have all that else is needed.
     pub unsafe fn new(
-        parent: *mut pg_sys::PlanState,
+        node: NodeState,
         conditions: &[*mut Node],
         mut lanes: Lanes,
         evaluation: Evaluation,
     ) -> Selection {
         let (mut once, mut every, mut rest) = (Vec::new(), Vec::new(), Vec::new());
+        let parent = node.as_parent();
         let mut vectored = Vec::new();
         // SAFETY: by contract.
         unsafe {
@@ -190,7 +186,9 @@ impl Selection {
                 }
             }
             let residual_lanes = lanes.of(list(rest.iter().copied()).cast());
-            let quals = |clauses: Vec<*mut Node>| pg_sys::ExecInitQual(list(clauses), parent);
+            let quals = |clauses: Vec<*mut Node>| {
+                Prepared::from(pg_sys::ExecInitQual(list(clauses), parent))
+            };
             let attributes = lanes.lanes.iter().map(|lane| lane.at + 1).max();
             Selection {
                 needed: vec![false; lanes.lanes.len()],
@@ -212,9 +210,9 @@ impl Selection {
     /// Leaves conditions that are decided by no vectors to the caller: of rows of chunks, over these lanes, and of rows of the tail, all of them.
     pub fn leave_rest(&mut self) -> Rest {
         Rest {
-            compressed: core::mem::replace(&mut self.residual, core::ptr::null_mut()),
+            compressed: core::mem::replace(&mut self.residual, Prepared::NONE),
             lanes: self.residual_lanes.clone(),
-            ordinary: core::mem::replace(&mut self.every, core::ptr::null_mut()),
+            ordinary: core::mem::replace(&mut self.every, Prepared::NONE),
         }
     }
 
@@ -226,7 +224,7 @@ impl Selection {
         // SAFETY: by contract.
         unsafe {
             let evaluation = self.evaluation;
-            (*evaluation.context).ecxt_scantuple = evaluation.row;
+            evaluation.context.see(evaluation.row);
             evaluation.forget();
             let once = self.once;
             let holds = guarded(|| evaluation.holds(once));
@@ -292,7 +290,7 @@ impl Selection {
 
     /// Do the conditions hold for every row of the chunk?
     pub fn takes_all(&self) -> bool {
-        self.undecided.is_empty() && self.residual.is_null()
+        self.undecided.is_empty() && self.residual.is_none()
     }
 
     /// Says which lanes windows are bounded by, beside those of conditions.
@@ -348,7 +346,7 @@ impl Selection {
                 return None;
             }
         }
-        if !self.residual.is_null() {
+        if !self.residual.is_none() {
             let selected = selected.get_or_insert_with(|| Bitmap::all(rows.len()));
             // SAFETY: by contract.
             unsafe { self.keep_residual(chunk, &rows, selected) };

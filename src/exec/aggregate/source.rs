@@ -1,19 +1,20 @@
 //! Where the node reads: chunks and rows of the tail, by a sequential scan of the table, or at places that a series index names.
 
 use super::conditions::Bounded;
-use super::evaluate::guarded;
 use super::parallel::{Found, Shared};
 use super::places;
 use super::selection::Selection;
-use crate::am::scan::{self, Part};
+use crate::am::scan::{Pages, Part};
 use crate::chunk::chunk_cache::{self, Began};
 use crate::chunk::reader::Reader;
-use crate::pg::memory;
+use crate::pg::custom_scan::NodeState;
+use crate::pg::memory::{self, Context};
 use crate::pg::relation::Table;
+use crate::pg::row_slot::RowSlot;
 use crate::pg::snapshot::Snapshot;
-use crate::pg::tid::{self, Tid};
+use crate::pg::table_fetch::RowFetch;
+use crate::pg::tid::Tid;
 use crate::table::visible::OpenChunk;
-use pgrx::pg_sys;
 use std::rc::Rc;
 use varve_columns::tuple::header::FLAG_TOMBSTONE;
 
@@ -23,14 +24,14 @@ pub struct Source {
     met: Met,
     table: Table<'static>,
     snapshot: Snapshot<'static>,
-    slot: *mut pg_sys::TupleTableSlot,
+    slot: RowSlot,
     /// Pages of the table, asked for behind the places: what these name is on one of them.
     blocks: u32,
     began: Began,
     /// Of the chunk that was come upon last, at a place.
     last: Option<Rc<Reader>>,
     /// What the scan or fetch has, which a node that begins again many times must not gather.
-    memory: pg_sys::MemoryContext,
+    memory: Context,
 }
 
 /// What was found at its places so far.
@@ -42,10 +43,10 @@ struct Met {
 }
 
 enum Way {
-    Pages(pg_sys::TableScanDesc),
+    Pages(Pages),
     Places {
         places: Places,
-        fetch: *mut pg_sys::IndexFetchTableData,
+        fetch: RowFetch<'static>,
     },
 }
 
@@ -87,40 +88,30 @@ impl Source {
     /// The source of a node whose conditions are bound: all of its own, or what processes share.
     ///
     /// # Safety
-    /// `node` must be a node of ours that runs, `slot` one for rows of its table, `shared` null or what the leader has initialized. Inside a
-    /// guarded entry point.
+    /// `slot` must be one for rows of the node's table, `shared` null or what the leader has initialized. Inside a guarded entry point.
     pub unsafe fn of_node(
-        node: *mut pg_sys::CustomScanState,
-        slot: *mut pg_sys::TupleTableSlot,
+        node: NodeState,
+        slot: RowSlot,
         selection: &Selection,
         shared: *mut Shared,
     ) -> Source {
-        // SAFETY: by contract.
+        let (table, snapshot) = (node.table(), node.snapshot());
+        let context = selection.evaluation.context;
+        // SAFETY: by contract; nobody needs what conditions were made of.
         unsafe {
-            let table = (*node).ss.ss_currentRelation;
-            let estate = (*node).ss.ps.state;
-            let snapshot = (*estate).es_snapshot;
-            let scratch = (*selection.evaluation.context).ecxt_per_tuple_memory;
-            let memory = memory::small((*estate).es_query_cxt, c"varve source");
+            let memory = memory::small(node.query_memory(), c"varve source");
             let way = memory::within(memory, || match shared.is_null() {
-                true => Source::begin(
-                    Table::from_ptr(table),
-                    Snapshot::from_ptr(snapshot),
-                    &selection.on_columns(),
-                    scratch,
-                ),
-                false => {
-                    Source::shared(Table::from_ptr(table), shared, Snapshot::from_ptr(snapshot))
-                }
+                true => Source::begin(table, snapshot, &selection.on_columns(), context.memory()),
+                false => Source::shared(table, shared, snapshot),
             });
-            pg_sys::MemoryContextReset(scratch);
+            context.forget();
             Source {
                 way,
                 met: Met::default(),
-                table: Table::from_ptr(table),
-                snapshot: Snapshot::from_ptr(snapshot),
+                table,
+                snapshot,
                 slot,
-                blocks: Table::from_ptr(table).blocks(),
+                blocks: table.blocks(),
                 began: Began::now(),
                 last: None,
                 memory,
@@ -131,28 +122,22 @@ impl Source {
     /// Where the processes of a parallel query have to look, and the bytes that telling them takes. The leader asks before it starts them.
     ///
     /// # Safety
-    /// `node` must be a node of ours that has begun; inside a guarded entry point.
-    pub unsafe fn places_of(
-        node: *mut pg_sys::CustomScanState,
-        selection: &mut Selection,
-    ) -> (Found, usize) {
-        // SAFETY: by contract.
+    /// The selection must be the node's; inside a guarded entry point.
+    pub unsafe fn places_of(node: NodeState, selection: &mut Selection) -> (Found, usize) {
+        let (table, snapshot) = (node.table(), node.snapshot());
+        let context = selection.evaluation.context;
+        // SAFETY: by contract; nobody needs what conditions were made of.
         unsafe {
-            let table = (*node).ss.ss_currentRelation;
-            let snapshot = (*(*node).ss.ps.state).es_snapshot;
-            let memory = (*selection.evaluation.context).ecxt_per_tuple_memory;
             let found = match selection.bind() {
-                true => Source::find(
-                    Table::from_ptr(table),
-                    Snapshot::from_ptr(snapshot),
-                    &selection.on_columns(),
-                    memory,
-                ),
+                true => {
+                    let conditions = selection.on_columns();
+                    Source::find(table, snapshot, &conditions, context.memory())
+                }
                 // No process looks anywhere.
                 false => Found::Pages,
             };
-            pg_sys::MemoryContextReset(memory);
-            let bytes = found.bytes(Table::from_ptr(table), Snapshot::from_ptr(snapshot));
+            context.forget();
+            let bytes = found.bytes(table, snapshot);
             (found, bytes)
         }
     }
@@ -160,10 +145,10 @@ impl Source {
     /// # Safety
     /// `table` must be open, `snapshot` registered. What is made of conditions lives in `scratch`. Inside a guarded entry point.
     unsafe fn begin(
-        table: Table<'_>,
+        table: Table<'static>,
         snapshot: Snapshot<'_>,
         conditions: &[(&Bounded, usize)],
-        scratch: pg_sys::MemoryContext,
+        scratch: Context,
     ) -> Way {
         // SAFETY: by contract.
         unsafe {
@@ -173,9 +158,9 @@ impl Source {
                         headers: found.headers.into_iter(),
                         rows: found.rows.into_iter(),
                     },
-                    fetch: begin_fetch(table),
+                    fetch: RowFetch::begin(table),
                 },
-                Found::Pages => Way::Pages(begin_pages(table, snapshot, core::ptr::null_mut())),
+                Found::Pages => Way::Pages(Pages::begin(table, snapshot, None)),
             }
         }
     }
@@ -188,7 +173,7 @@ impl Source {
         table: Table<'_>,
         snapshot: Snapshot<'_>,
         conditions: &[(&Bounded, usize)],
-        scratch: pg_sys::MemoryContext,
+        scratch: Context,
     ) -> Found {
         // SAFETY: by contract.
         let found =
@@ -200,14 +185,14 @@ impl Source {
     ///
     /// # Safety
     /// As `begin`; the leader has initialized what is shared.
-    unsafe fn shared(table: Table<'_>, shared: *mut Shared, snapshot: Snapshot<'_>) -> Way {
+    unsafe fn shared(table: Table<'static>, shared: *mut Shared, snapshot: Snapshot<'_>) -> Way {
         // SAFETY: by contract.
         unsafe {
             match Shared::pages(shared) {
-                Some(pages) => Way::Pages(begin_pages(table, snapshot, pages)),
+                Some(pages) => Way::Pages(Pages::begin(table, snapshot, Some(pages))),
                 None => Way::Places {
                     places: Places::Shared(shared),
-                    fetch: begin_fetch(table),
+                    fetch: RowFetch::begin(table),
                 },
             }
         }
@@ -239,12 +224,12 @@ impl Source {
             self.leave();
             let (places, fetch) = match &mut self.way {
                 Way::Pages(scan) => {
-                    return Some(match scan::next_part(*scan, self.slot)? {
+                    return Some(match scan.next(self.slot)? {
                         Part::Row => Input::Row,
                         Part::Chunk(open) => Input::Chunk(open),
                     });
                 }
-                Way::Places { places, fetch } => (places, *fetch),
+                Way::Places { places, fetch } => (places, fetch),
             };
             while let Some(at) = places.next_header() {
                 crate::pg::error::check_interrupts();
@@ -259,24 +244,9 @@ impl Source {
                     return Some(Input::Chunk(OpenChunk::new(reader, self.snapshot)));
                 }
             }
-            let get = (*(*self.table.as_ptr()).rd_tableam).index_fetch_tuple;
-            let get = get.expect("BUG: no index_fetch_tuple");
             while let Some(at) = places.next_row() {
                 crate::pg::error::check_interrupts();
-                let mut item = tid::to_pg(at);
-                let (snapshot, slot) = (self.snapshot, self.slot);
-                // Under an MVCC snapshot no more than one version of a chain is seen.
-                let (mut again, mut dead) = (false, false);
-                if guarded(|| {
-                    get(
-                        fetch,
-                        &mut item,
-                        snapshot.as_ptr(),
-                        slot,
-                        &mut again,
-                        &mut dead,
-                    )
-                }) {
+                if fetch.row(at, self.snapshot, self.slot) {
                     self.met.rows_of_tail += 1;
                     return Some(Input::Row);
                 }
@@ -299,39 +269,12 @@ impl Source {
         // SAFETY: by contract.
         unsafe {
             self.leave();
-            crate::pg::executor::clear_tuple(self.slot);
+            self.slot.clear();
             match self.way {
-                Way::Pages(scan) => guarded(|| scan::scan_end(scan)),
-                Way::Places { fetch, .. } => {
-                    let end = (*(*self.table.as_ptr()).rd_tableam).index_fetch_end;
-                    let end = end.expect("BUG: no index_fetch_end");
-                    guarded(|| end(fetch));
-                }
+                Way::Pages(scan) => scan.end(),
+                Way::Places { fetch, .. } => fetch.end(),
             }
-            pg_sys::MemoryContextDelete(self.memory);
+            self.memory.delete();
         }
-    }
-}
-
-unsafe fn begin_pages(
-    table: Table<'_>,
-    snapshot: Snapshot<'_>,
-    parallel: pg_sys::ParallelTableScanDesc,
-) -> pg_sys::TableScanDesc {
-    use pg_sys::ScanOptions::*;
-    let flags = SO_TYPE_SEQSCAN | SO_ALLOW_STRAT | SO_ALLOW_SYNC | SO_ALLOW_PAGEMODE;
-    let keys = core::ptr::null_mut();
-    // SAFETY: the callers' contract.
-    unsafe {
-        guarded(|| scan::scan_begin(table.as_ptr(), snapshot.as_ptr(), 0, keys, parallel, flags))
-    }
-}
-
-unsafe fn begin_fetch(table: Table<'_>) -> *mut pg_sys::IndexFetchTableData {
-    // SAFETY: the callers' contract; a table access method has the callback.
-    unsafe {
-        let begin = (*(*table.as_ptr()).rd_tableam).index_fetch_begin;
-        let begin = begin.expect("BUG: no index_fetch_begin");
-        guarded(|| begin(table.as_ptr()))
     }
 }

@@ -3,6 +3,7 @@
 
 use super::evaluate::Evaluation;
 use super::fold::Cell;
+use crate::pg::memory::Context;
 use crate::pg::node::make;
 use crate::pg::relation;
 use crate::pg::unbound::{build_aggregate_transfn_expr, datum_copy};
@@ -149,12 +150,7 @@ impl Transition {
     ///
     /// # Safety
     /// Inside a guard, with no frame in between that owns anything.
-    pub unsafe fn advance(
-        &self,
-        cell: &mut Cell,
-        evaluation: &Evaluation,
-        states: pg_sys::MemoryContext,
-    ) {
+    pub unsafe fn advance(&self, cell: &mut Cell, evaluation: &Evaluation, states: Context) {
         // SAFETY: by contract; the call has an argument for the state and for each expression.
         unsafe {
             let slots = (*self.call).args.as_mut_ptr();
@@ -185,7 +181,7 @@ impl Transition {
             };
             (*self.call).isnull = false;
             let before = pg_sys::CurrentMemoryContext;
-            pg_sys::CurrentMemoryContext = (*evaluation.context).ecxt_per_tuple_memory;
+            pg_sys::CurrentMemoryContext = evaluation.context.memory().as_ptr();
             let mut new = invoke(self.call);
             pg_sys::CurrentMemoryContext = before;
             let isnull = (*self.call).isnull;
@@ -202,11 +198,11 @@ impl Transition {
         }
     }
 
-    unsafe fn keep(&self, value: pg_sys::Datum, states: pg_sys::MemoryContext) -> pg_sys::Datum {
+    unsafe fn keep(&self, value: pg_sys::Datum, states: Context) -> pg_sys::Datum {
         // SAFETY: the caller's contract.
         unsafe {
             let before = pg_sys::CurrentMemoryContext;
-            pg_sys::CurrentMemoryContext = states;
+            pg_sys::CurrentMemoryContext = states.as_ptr();
             let kept = datum_copy(value, self.by_value, i32::from(self.length));
             pg_sys::CurrentMemoryContext = before;
             kept

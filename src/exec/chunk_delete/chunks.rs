@@ -8,14 +8,15 @@ use crate::exec::aggregate::conditions::{Bounded, Verdict};
 use crate::exec::aggregate::lanes::{Lane, WINDOW_ROWS};
 use crate::exec::aggregate::places;
 use crate::pg::error;
+use crate::pg::memory::{self, Context};
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
+use crate::pg::CommandId;
 use crate::scan::headers;
 use crate::table::changes;
 use crate::table::locks::{self, RowState};
 use crate::table::visible::OpenChunk;
-use pgrx::pg_sys;
 use std::ops::Range;
 use std::rc::Rc;
 use varve_columns::tuple::header::FLAG_TOMBSTONE;
@@ -38,7 +39,7 @@ pub struct Deletion<'a> {
     table: Table<'a>,
     /// The statement's own.
     snapshot: Snapshot<'a>,
-    command: pg_sys::CommandId,
+    command: CommandId,
     /// Each with its lane; all of them must hold.
     conditions: Vec<(Bounded, usize)>,
     lanes: Vec<Lane>,
@@ -51,7 +52,7 @@ impl<'a> Deletion<'a> {
     pub fn new(
         table: Table<'a>,
         snapshot: Snapshot<'a>,
-        command: pg_sys::CommandId,
+        command: CommandId,
         conditions: Vec<(Bounded, usize)>,
     ) -> Deletion<'a> {
         let mut columns: Vec<usize> = conditions.iter().map(|(_, column)| *column).collect();
@@ -80,7 +81,7 @@ impl<'a> Deletion<'a> {
     ///
     /// # Safety
     /// Inside a guarded entry point. The node hands on no row of the table before.
-    pub unsafe fn run(&mut self, scratch: pg_sys::MemoryContext) -> Counters {
+    pub unsafe fn run(&mut self, scratch: Context) -> Counters {
         let mut counters = Counters::default();
         // SAFETY: by contract.
         unsafe {
@@ -103,17 +104,15 @@ impl<'a> Deletion<'a> {
     }
 
     /// Where headers are of chunks that may have rows for it.
-    unsafe fn headers(&self, scratch: pg_sys::MemoryContext) -> Vec<Tid> {
+    unsafe fn headers(&self, scratch: Context) -> Vec<Tid> {
         let conditions = self.conditions.iter();
         let conditions: Vec<(&Bounded, usize)> = conditions
             .map(|(bounded, lane)| (bounded, self.lanes[*lane].at))
             .collect();
         // SAFETY: the caller's contract.
         unsafe {
-            let old = pg_sys::MemoryContextSwitchTo(scratch);
-            let found = places::find(self.table, self.snapshot, &conditions);
-            pg_sys::MemoryContextSwitchTo(old);
-            let found = found.map(|found| found.headers);
+            let find = || places::find(self.table, self.snapshot, &conditions);
+            let found = memory::within(scratch, find).map(|found| found.headers);
             found
                 .or_else(|| headers::places(self.table, self.snapshot).map(|all| all.headers))
                 .unwrap_or_default()

@@ -5,7 +5,7 @@
 mod chunks;
 mod node;
 
-pub use node::{scan_methods, NAME};
+pub use node::ChunkDelete;
 
 /// Registers the node. Called once, when the library is loaded.
 pub fn init() {

@@ -7,7 +7,7 @@ mod node;
 mod output;
 mod rows;
 
-pub use node::{scan_methods, NAME};
+pub use node::Scan;
 
 /// Registers the node. Called once, when the library is loaded.
 pub fn init() {

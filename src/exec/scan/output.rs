@@ -3,54 +3,49 @@
 
 use crate::exec::aggregate::lanes::Lane;
 use crate::exec::aggregate::selection::Lanes;
-use crate::pg::executor;
-use crate::pg::node::{cast, items};
-use crate::pg::tid::{self, Tid};
-use pgrx::pg_sys::{self, NodeTag};
+use crate::pg::custom_scan::{NodeState, Projection};
+use crate::pg::row_slot::RowSlot;
+use crate::pg::tid::Tid;
+use crate::pg::Datum;
 use std::ops::Range;
 
 /// Puts rows together.
 pub struct Output {
     /// The row of the table. It names where the node is, for WHERE CURRENT OF.
-    scan: *mut pg_sys::TupleTableSlot,
-    slot: *mut pg_sys::TupleTableSlot,
+    scan: RowSlot,
+    slot: RowSlot,
     /// The columns of `slot` that are filled: place, lane, and column of the table, all from 0.
     columns: Vec<(usize, usize, usize)>,
     /// Core's, where there is more than columns.
-    pub projection: *mut pg_sys::ProjectionInfo,
+    pub projection: Option<Projection>,
 }
 
 impl Output {
     /// # Safety
-    /// `node` must be a node of ours that begins, with its table open; `lanes` are its.
-    pub unsafe fn new(node: *mut pg_sys::CustomScanState, lanes: &mut Lanes) -> Output {
-        // SAFETY: by contract; the planner has left references to the table's columns in the target list.
-        unsafe {
-            let scan = (*node).ss.ss_ScanTupleSlot;
-            (*scan).tts_tableOid = (*(*node).ss.ss_currentRelation).rd_id;
-            let plan = (*node).ss.ps.plan;
-            let target = (*plan).targetlist;
-            let projection = (*node).ss.ps.ps_ProjInfo;
-            let mut output = Output {
+    /// `node` must begin, and `lanes` be its.
+    pub unsafe fn new(node: NodeState, lanes: &mut Lanes) -> Output {
+        let scan = node.scan_slot();
+        scan.be_of(node.table().oid());
+        let plain = node.plan().plain_columns();
+        let plain = plain.filter(|columns| columns.iter().all(|&column| column > 0));
+        if let (Some(projection), Some(plain)) = (node.projection(), plain) {
+            let columns = plain.into_iter().map(|column| column as usize - 1);
+            let columns = columns.enumerate().map(|(to, at)| (to, lanes.at(at), at));
+            return Output {
                 scan,
-                slot: scan,
-                columns: Vec::new(),
-                projection,
+                slot: projection.slot(),
+                columns: columns.collect(),
+                projection: None,
             };
-            match plain_columns(target).filter(|_| !projection.is_null()) {
-                Some(plain) => {
-                    output.slot = (*projection).pi_state.resultslot;
-                    output.projection = core::ptr::null_mut();
-                    let places = plain.into_iter().enumerate();
-                    output.columns = places.map(|(to, at)| (to, lanes.at(at), at)).collect();
-                }
-                None => {
-                    let needed = lanes.of(target.cast());
-                    let columns = needed.into_iter().map(|lane| (lane, lanes.column(lane)));
-                    output.columns = columns.map(|(lane, at)| (at, lane, at)).collect();
-                }
-            }
-            output
+        }
+        // SAFETY: by contract; the planner has left references to the table's columns in the target list.
+        let needed = unsafe { lanes.of(node.plan().target_list().cast()) };
+        let columns = needed.into_iter().map(|lane| (lane, lanes.column(lane)));
+        Output {
+            scan,
+            slot: scan,
+            columns: columns.map(|(lane, at)| (at, lane, at)).collect(),
+            projection: node.projection(),
         }
     }
 
@@ -68,13 +63,11 @@ impl Output {
         // SAFETY: by contract; the slot has the columns.
         unsafe {
             let slot = self.slot;
-            executor::clear_virtual(slot);
+            slot.clear_virtual();
             for &(to, lane, _) in &self.columns {
-                let (value, isnull) = lanes[lane].datum(window, row);
-                *(*slot).tts_values.add(to) = value;
-                *(*slot).tts_isnull.add(to) = isnull;
+                slot.set(to, lanes[lane].datum(window, row));
             }
-            executor::store_virtual(slot);
+            slot.show();
         }
     }
 
@@ -82,55 +75,31 @@ impl Output {
     ///
     /// # Safety
     /// As `compressed`; `values` and `nulls` have the columns.
-    pub unsafe fn ordinary(&self, values: &[pg_sys::Datum], nulls: &[bool]) {
+    pub unsafe fn ordinary(&self, values: &[Datum], nulls: &[bool]) {
         // SAFETY: by contract.
         unsafe {
             let slot = self.slot;
-            executor::clear_virtual(slot);
+            slot.clear_virtual();
             for &(to, _, at) in &self.columns {
-                *(*slot).tts_values.add(to) = values[at];
-                *(*slot).tts_isnull.add(to) = nulls[at];
+                slot.set(to, (values[at], nulls[at]));
             }
-            executor::store_virtual(slot);
+            slot.show();
         }
     }
 
-    /// Says where the node is, and what it returns: the row, before core's projection.
-    ///
-    /// # Safety
-    /// After `compressed` or `ordinary`.
+    /// Says where the node is, and what it returns: the row, before core's projection. After `compressed` or `ordinary`.
     #[inline]
-    pub unsafe fn at(&self, tid: Tid) -> *mut pg_sys::TupleTableSlot {
-        // SAFETY: by contract.
-        unsafe {
-            (*self.scan).tts_flags &= !(pg_sys::TTS_FLAG_EMPTY as u16);
-            (*self.scan).tts_tid = tid::to_pg(tid);
-            self.slot
-        }
+    pub fn at(&self, tid: Tid) -> RowSlot {
+        self.scan.be_at(tid);
+        self.slot
     }
 
     /// The node has no row.
-    ///
-    /// # Safety
-    /// Inside a guarded entry point of the node.
-    pub unsafe fn clear(&self) {
-        // SAFETY: by contract.
+    pub fn clear(&self) {
+        // SAFETY: the slots of a node's own row and of its result are virtual.
         unsafe {
-            executor::clear_virtual(self.slot);
-            executor::clear_virtual(self.scan);
+            self.slot.clear_virtual();
+            self.scan.clear_virtual();
         }
-    }
-}
-
-/// The columns, from 0, that a target list is, if it is nothing else.
-unsafe fn plain_columns(target: *mut pg_sys::List) -> Option<Vec<usize>> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let entries = items::<pg_sys::TargetEntry>(target);
-        let column = |entry: *mut pg_sys::TargetEntry| {
-            let var = cast::<pg_sys::Var>((*entry).expr.cast(), NodeTag::T_Var)?;
-            ((*var).varattno > 0).then(|| (*var).varattno as usize - 1)
-        };
-        entries.map(column).collect()
     }
 }

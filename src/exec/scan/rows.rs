@@ -103,7 +103,7 @@ impl Rows {
             // SAFETY: the caller's contract: the chunk was entered.
             let selected = unsafe { selection.select(open, window) };
             if let Some((rows, wanted)) = selected {
-                self.has_outputs = self.rest.compressed.is_null();
+                self.has_outputs = self.rest.compressed.is_none();
                 let lanes = match self.has_outputs {
                     true => &self.outputs,
                     false => &self.rest.lanes,

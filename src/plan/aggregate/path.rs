@@ -10,16 +10,16 @@ use super::ordered;
 use super::parallel;
 use super::partitions;
 use super::target::Target;
-use crate::exec::aggregate as node;
+use crate::exec::aggregate::{is_bucket, rises_with, Aggregation};
 use crate::guc;
-use crate::pg::custom_scan::{Shared, SUPPORTS_PROJECTION};
+use crate::pg::custom_scan::{CustomScan, Shared, SUPPORTS_PROJECTION};
 use crate::pg::node::{integer_list, items, list, make};
 use crate::pg::unbound::get_agg_clause_costs;
 use pgrx::pg_sys::{self, Node, NodeTag};
 use pgrx::prelude::*;
 
 static PATH_METHODS: Shared<pg_sys::CustomPathMethods> = Shared(pg_sys::CustomPathMethods {
-    CustomName: node::NAME.as_ptr(),
+    CustomName: Aggregation::NAME.as_ptr(),
     PlanCustomPath: Some(plan),
     ReparameterizeCustomPathByChild: None,
 });
@@ -123,9 +123,8 @@ pub unsafe fn number_of_groups(
         }
         // Of a width that is not known, or without bounds: nobody groups by what is as fine as time.
         let time = checks::time_column(root, source.table).map(|(column, _)| column);
-        let is_bucket = |&group: &*mut Node| {
-            time.is_some() && node::is_bucket(group) && node::rises_with(group) == time
-        };
+        let is_bucket =
+            |&group: &*mut Node| time.is_some() && is_bucket(group) && rises_with(group) == time;
         match target.groups.iter().any(is_bucket) {
             true => estimate.min((rows / LEAST_BUCKET).max(1.0)),
             false => estimate,
@@ -362,7 +361,7 @@ unsafe extern "C-unwind" fn plan(
             let number = at as i16 + 1;
             pg_sys::makeTargetEntry((*expression).cast(), number, core::ptr::null_mut(), false)
         }));
-        (*scan).methods = node::scan_methods();
+        (*scan).methods = Aggregation::METHODS.scan();
         scan.cast()
     }
 }

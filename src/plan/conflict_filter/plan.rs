@@ -2,15 +2,14 @@
 //! triggers, computes columns, checks policies, constraints and the bounds of a partition: a table that has any of these
 //! keeps core's way. NOT NULL is seen to by the conflict filter.
 
-use super::node;
+use super::node::ConflictFilter;
 use crate::catalog::keys::{self, Unique};
 use crate::guc;
-use crate::pg::custom_scan::{path_above, plan_above, Shared};
+use crate::pg::custom_scan::{path_above, path_methods_above, Shared};
 use crate::pg::lock_mode::LockMode;
 use crate::pg::node::{cast, integer_list, items, list};
 use crate::pg::relation::{Open, OpenIndex, Table};
 use pgrx::pg_sys::{self, NodeTag};
-use pgrx::prelude::*;
 use std::collections::BTreeSet;
 
 unsafe fn does_nothing_on_conflict(root: *mut pg_sys::PlannerInfo) -> bool {
@@ -132,21 +131,5 @@ unsafe fn is_arbiter(unique: &Unique, conflict: *mut pg_sys::OnConflictExpr) -> 
     }
 }
 
-static PATH_METHODS: Shared<pg_sys::CustomPathMethods> = Shared(pg_sys::CustomPathMethods {
-    CustomName: node::NAME.as_ptr(),
-    PlanCustomPath: Some(plan),
-    ReparameterizeCustomPathByChild: None,
-});
-
-#[pg_guard]
-unsafe extern "C-unwind" fn plan(
-    _root: *mut pg_sys::PlannerInfo,
-    _rel: *mut pg_sys::RelOptInfo,
-    path: *mut pg_sys::CustomPath,
-    tlist: *mut pg_sys::List,
-    _clauses: *mut pg_sys::List,
-    plans: *mut pg_sys::List,
-) -> *mut pg_sys::Plan {
-    // SAFETY: called by the planner for a path of `path_above`.
-    unsafe { plan_above(path, tlist, plans, node::scan_methods()) }
-}
+static PATH_METHODS: Shared<pg_sys::CustomPathMethods> =
+    Shared(path_methods_above::<ConflictFilter>());

@@ -2,13 +2,13 @@
 //! statement, and without waiting: what is uncertain is left to core.
 
 use crate::catalog::keys::{self, Keys};
-use crate::pg::executor;
 use crate::pg::lock_mode::LockMode;
-use crate::pg::relation::{Index, Table};
+use crate::pg::relation::{Index, Open, OpenIndex, Table};
+use crate::pg::slot::Slot;
+use crate::pg::{Datum, Oid, INDEX_MAX_KEYS};
 use crate::series_index::entries::IndexDesc;
 use crate::unique::find::{self, Key, Look, Search, FEW};
 use crate::unique::key_cache::Moment;
-use pgrx::pg_sys;
 use smallvec::SmallVec;
 use std::rc::Rc;
 
@@ -34,18 +34,18 @@ struct Side {
 impl Taken {
     /// # Safety
     /// The table must be locked; `indexes` are unique ones of it.
-    pub unsafe fn open(table: pg_sys::Oid, indexes: &[pg_sys::Oid]) -> Taken {
-        let lock = LockMode::AccessShare.as_raw();
-        // SAFETY: by contract.
+    pub unsafe fn open(table: Oid, indexes: &[Oid]) -> Taken {
+        let lock = LockMode::AccessShare;
+        // SAFETY: by contract; what is open stays open until `close`.
         unsafe {
-            let table = Table::from_ptr(pg_sys::table_open(table, LockMode::Held.as_raw()));
+            let table = Open::table(table, LockMode::Held).leak();
             let keys = keys::of(table);
             let sides = keys.unique.iter().enumerate().filter_map(|(at, unique)| {
                 let (series, _) = unique.series.as_ref()?;
                 indexes.contains(&unique.index).then(|| Side {
                     at,
-                    index: Index::from_ptr(pg_sys::index_open(unique.index, lock)),
-                    desc: IndexDesc::new(Index::from_ptr(pg_sys::index_open(*series, lock))),
+                    index: OpenIndex::open(unique.index, lock).leak(),
+                    desc: IndexDesc::new(OpenIndex::open(*series, lock).leak()),
                 })
             });
             let sides: Vec<Side> = sides.collect();
@@ -66,29 +66,28 @@ impl Taken {
 
     /// Closes what is open.
     pub fn close(self) {
-        let lock = LockMode::Held.as_raw();
         for Side { index, desc, .. } in self.sides {
             // SAFETY: opened by `open`; the locks stay.
             unsafe {
-                pg_sys::index_close(desc.index.as_ptr(), lock);
-                pg_sys::index_close(index.as_ptr(), lock);
+                drop(OpenIndex::of_leaked(desc.index));
+                drop(OpenIndex::of_leaked(index));
             }
         }
         // SAFETY: as above.
-        unsafe { pg_sys::table_close(self.table.as_ptr(), lock) };
+        drop(unsafe { Open::of_leaked(self.table) });
     }
 
     /// Has a compressed row a key of this row, whose change nobody is about?
     ///
     /// # Safety
-    /// `row` must have a row of the table's columns.
-    pub unsafe fn has_key_of(&self, row: *mut pg_sys::TupleTableSlot) -> bool {
+    /// `row` must be one of the table's columns.
+    pub unsafe fn has_key_of(&self, row: Slot<'_>) -> bool {
         // SAFETY: by contract.
         unsafe {
             if !self.keys.has_chunks(self.table) {
                 return false;
             }
-            let (values, nulls) = executor::attributes(row, self.columns);
+            let (values, nulls) = row.first_attributes(self.columns);
             if self.not_null.iter().any(|&column| nulls[column]) {
                 return false;
             }
@@ -102,7 +101,7 @@ impl Taken {
     unsafe fn is_taken(
         &self,
         side: &Side,
-        values: &[pg_sys::Datum],
+        values: &[Datum],
         nulls: &[bool],
         moment: Moment,
     ) -> bool {
@@ -114,7 +113,7 @@ impl Taken {
         let of_key: SmallVec<[_; FEW]> = of_key.collect();
         let key = Key {
             values: &of_key,
-            nulls: &[false; pg_sys::INDEX_MAX_KEYS as usize][..of_key.len()],
+            nulls: &[false; INDEX_MAX_KEYS as usize][..of_key.len()],
             columns: (0..of_key.len()).collect(),
         };
         let search = Search {

@@ -4,7 +4,7 @@
 use crate::functions::bucket::{self, BucketError, Width, DAY_US};
 use crate::functions::timezone::Zone;
 use crate::pg::types;
-use pgrx::pg_sys::{Datum, Oid};
+use crate::pg::{Datum, Oid};
 
 /// The type of a bucket.
 #[derive(Clone, Copy, PartialEq)]

@@ -1,6 +1,6 @@
 //! The values of filled columns: the last one carried forward, or a line between two neighbours.
 use crate::functions::errors::{raise, Code};
-use pgrx::pg_sys::{self, Datum, Oid};
+use crate::pg::{composite, types, Datum, Oid};
 
 /// The kinds of numbers that can be interpolated.
 #[derive(Clone, Copy)]
@@ -31,11 +31,11 @@ impl Number {
 impl NumberType {
     pub fn of(typ: Oid) -> Option<NumberType> {
         Some(match typ {
-            pg_sys::INT2OID => NumberType::Int2,
-            pg_sys::INT4OID => NumberType::Int4,
-            pg_sys::INT8OID => NumberType::Int8,
-            pg_sys::FLOAT4OID => NumberType::Float4,
-            pg_sys::FLOAT8OID => NumberType::Float8,
+            types::INT2OID => NumberType::Int2,
+            types::INT4OID => NumberType::Int4,
+            types::INT8OID => NumberType::Int8,
+            types::FLOAT4OID => NumberType::Float4,
+            types::FLOAT8OID => NumberType::Float8,
             _ => return None,
         })
     }
@@ -130,61 +130,33 @@ pub unsafe fn neighbour(
     time: impl Fn(Datum) -> i64,
 ) -> Option<Point> {
     // SAFETY: the caller's promise.
-    unsafe {
-        let header =
-            pg_sys::pg_detoast_datum(record.cast_mut_ptr()).cast::<pg_sys::HeapTupleHeaderData>();
-        let fields = &(*header).t_choice.t_datum;
-        let descriptor =
-            pg_sys::lookup_rowtype_tupdesc_copy(fields.datum_typeid, fields.datum_typmod);
-        let attributes = (*descriptor).attrs.as_slice((*descriptor).natts as usize);
-        let fits = |attribute: &pg_sys::FormData_pg_attribute| attribute.atttypid == time_type;
-        let value_type = match attributes {
-            [t, v] if fits(t) => value_conversion(v.atttypid),
-            _ => None,
-        };
-        let Some(to_number) = value_type else {
-            raise(
-                Code::ERRCODE_DATATYPE_MISMATCH,
-                "a neighbour of interpolate must be a record of a time and a number",
-                "The time must have the type of the bucket.",
-                "Write ROW(time, value) with casts where the literals do not have these types.",
-            )
-        };
-        let mut tuple = pg_sys::HeapTupleData {
-            t_len: pgrx::varsize_any(header.cast()) as u32,
-            t_self: pg_sys::ItemPointerData::default(),
-            t_tableOid: Oid::INVALID,
-            t_data: header,
-        };
-        let (mut values, mut nulls) = ([Datum::from(0usize); 2], [true; 2]);
-        pg_sys::heap_deform_tuple(
-            &mut tuple,
-            descriptor,
-            values.as_mut_ptr(),
-            nulls.as_mut_ptr(),
-        );
-        (!nulls[0] && !nulls[1]).then(|| Point {
-            x: time(values[0]),
-            y: to_number(values[1]),
-        })
-    }
+    let fields = unsafe { composite::fields(record) };
+    let value_type = match fields[..] {
+        [(time, _), (value, _)] if time == time_type => value_conversion(value),
+        _ => None,
+    };
+    let Some(to_number) = value_type else {
+        raise(
+            Code::ERRCODE_DATATYPE_MISMATCH,
+            "a neighbour of interpolate must be a record of a time and a number",
+            "The time must have the type of the bucket.",
+            "Write ROW(time, value) with casts where the literals do not have these types.",
+        )
+    };
+    Some(Point {
+        x: time(fields[0].1?),
+        y: to_number(fields[1].1?),
+    })
 }
 
 fn value_conversion(typ: Oid) -> Option<impl Fn(Datum) -> Number> {
     let number_type = NumberType::of(typ);
-    if number_type.is_none() && typ != pg_sys::NUMERICOID {
+    if number_type.is_none() && typ != types::NUMERICOID {
         return None;
     }
     Some(move |datum| match number_type {
         Some(number_type) => number_type.number(datum),
-        None => {
-            // SAFETY: a numeric; the conversion reads nothing else.
-            let float = unsafe {
-                pgrx::direct_function_call_as_datum(pg_sys::numeric_float8, &[Some(datum)])
-            };
-            Number::Float(f64::from_bits(
-                float.map_or(f64::NAN.to_bits(), |x| x.value() as u64),
-            ))
-        }
+        // SAFETY: a numeric.
+        None => Number::Float(unsafe { types::numeric_to_float(datum) }),
     })
 }

@@ -5,10 +5,10 @@
 //! and projects the query's expressions from them. So `coalesce(sum(x), 0)` is 0 in an inserted row.
 use super::bounds::{self, raise_missing_bound, Bound};
 use super::buckets::TimeType;
-use super::rows::ColumnKind;
+use super::rows::{ColumnKind, Gapfill};
 use crate::functions::errors::{invalid, raise, Code};
 use crate::functions::gapfill_calls::{marker_of, Marker};
-use crate::pg::custom_scan::{Shared, SUPPORTS_PROJECTION};
+use crate::pg::custom_scan::{CustomScan, Shared, SUPPORTS_PROJECTION};
 use crate::pg::node::{self, cast, integer_list, items, list as node_list};
 use pgrx::pg_guard;
 use pgrx::pg_sys::{self, Node, NodeTag, Oid};
@@ -430,7 +430,7 @@ unsafe fn private_of(
 }
 
 static PATH_METHODS: Shared<pg_sys::CustomPathMethods> = Shared(pg_sys::CustomPathMethods {
-    CustomName: super::node::NAME.as_ptr(),
+    CustomName: Gapfill::NAME.as_ptr(),
     PlanCustomPath: Some(plan_custom_path),
     ReparameterizeCustomPathByChild: None,
 });
@@ -458,7 +458,7 @@ unsafe extern "C-unwind" fn plan_custom_path(
         (*scan).custom_exprs = pg_sys::copyObjectImpl(parts[0].cast()).cast();
         (*scan).custom_scan_tlist = node_list(scan_tlist);
         (*scan).custom_private = node_list(parts[2..].iter().copied());
-        (*scan).methods = super::node::scan_methods();
+        (*scan).methods = Gapfill::METHODS.scan();
         scan.cast()
     }
 }

@@ -9,10 +9,14 @@ use crate::functions::bucket::{BucketError, Width, DAY_US};
 use crate::functions::errors::invalid;
 use crate::functions::time_bucket::raise_bucket_error;
 use crate::functions::timezone::Zone;
-use crate::pg::executor;
+use crate::pg::custom_scan::Child;
+use crate::pg::equality::Equality;
+use crate::pg::expression_context::{guarded, ExpressionContext, Prepared};
 use crate::pg::fcinfo::text_bytes;
+use crate::pg::memory::Context;
+use crate::pg::row_slot::RowSlot;
 use crate::pg::value_layout::Layout;
-use pgrx::pg_sys::{self, Datum, MemoryContext, NullableDatum, Oid};
+use crate::pg::{Datum, Interval, NullableDatum, Oid};
 
 const NULL: NullableDatum = NullableDatum {
     value: Datum::null(),
@@ -50,10 +54,9 @@ pub struct Column {
     pub typ: Oid,
     pub layout: Layout,
     /// Tells groups apart.
-    pub equality: Option<pg_sys::FmgrInfo>,
-    pub collation: Oid,
+    pub equality: Option<Equality>,
     /// locf: the value before the range, and whether NULL counts as missing. interpolate: the points before and after.
-    pub arguments: [*mut pg_sys::ExprState; 2],
+    pub arguments: [Prepared; 2],
     /// The group's value, or what locf carries forward: a copy of ours.
     pub kept: Option<NullableDatum>,
     /// interpolate: the neighbours, where known; an inner None is a neighbour without a value.
@@ -67,7 +70,7 @@ pub struct Limit {
     pub successor: bool,
     pub date_from_timestamp: bool,
     pub time_type: TimeType,
-    pub value: *mut pg_sys::ExprState,
+    pub value: Prepared,
 }
 
 /// The range to fill, as of the last (re)start.
@@ -79,19 +82,19 @@ pub struct Range {
 }
 
 pub struct Gapfill {
-    pub input: *mut pg_sys::PlanState,
+    pub input: Child,
     pub columns: Vec<Column>,
     pub bucket: usize,
     pub time_type: TimeType,
     pub zoned: bool,
     /// Width, zone, start, finish.
-    pub arguments: [*mut pg_sys::ExprState; 4],
+    pub arguments: [Prepared; 4],
     pub limits: Vec<Limit>,
     /// Where kept values live.
-    pub context: MemoryContext,
+    pub context: Context,
     pub range: Option<Range>,
     /// An input row that is not returned yet.
-    pub pending: *mut pg_sys::TupleTableSlot,
+    pub pending: Option<RowSlot>,
     pub input_ended: bool,
     /// The next bucket to fill in the current group.
     pub next: Option<i64>,
@@ -99,24 +102,20 @@ pub struct Gapfill {
 }
 
 /// # Safety
-/// `expression` is null (then the value is NULL) or was initialized for the node; must run inside a guarded entry point.
-unsafe fn evaluate(
-    expression: *mut pg_sys::ExprState,
-    context: *mut pg_sys::ExprContext,
-) -> NullableDatum {
-    if expression.is_null() {
+/// `expression` is none (then the value is NULL) or was initialized for the node; must run inside a guarded entry point.
+unsafe fn evaluate(expression: Prepared, context: ExpressionContext) -> NullableDatum {
+    if expression.is_none() {
         return NULL;
     }
-    let mut isnull = false;
     // SAFETY: the caller's promise.
-    let value = unsafe { executor::evaluate(expression, context, &mut isnull) };
+    let (value, isnull) = unsafe { guarded(|| context.value(expression)) };
     NullableDatum { value, isnull }
 }
 
 impl Column {
     /// # Safety
     /// `value` is of the column's type; must run inside a guarded entry point.
-    unsafe fn keep(&mut self, value: NullableDatum, context: MemoryContext) {
+    unsafe fn keep(&mut self, value: NullableDatum, context: Context) {
         // SAFETY: the caller's promise; the copy is made before the old one is freed.
         unsafe {
             let copy = match value.isnull {
@@ -155,7 +154,7 @@ impl Column {
 impl Gapfill {
     /// # Safety
     /// `context` is the node's; must run inside a guarded entry point.
-    pub unsafe fn evaluate_range(&mut self, context: *mut pg_sys::ExprContext) -> Range {
+    pub unsafe fn evaluate_range(&mut self, context: ExpressionContext) -> Range {
         // SAFETY: the caller's promise; the arguments are declared with these types.
         unsafe {
             let [width, zone, start, finish] =
@@ -188,7 +187,7 @@ impl Gapfill {
     /// The values are those of the arguments; must run inside a guarded entry point.
     unsafe fn buckets(&self, width: Datum, zone: NullableDatum) -> Buckets {
         // SAFETY: the caller's promise: the width is an integer or an interval by the type of the time.
-        let interval = || unsafe { &*width.cast_mut_ptr::<pg_sys::Interval>() };
+        let interval = || unsafe { &*width.cast_mut_ptr::<Interval>() };
         let checked = |width| match width {
             Ok(width) => width,
             Err(error) => raise_bucket_error(error),
@@ -219,7 +218,7 @@ impl Gapfill {
         &self,
         argument: NullableDatum,
         lower: bool,
-        context: *mut pg_sys::ExprContext,
+        context: ExpressionContext,
     ) -> Option<i64> {
         let checked = |time_type: TimeType, number: i64| {
             if time_type.is_infinite(number) {
@@ -266,18 +265,14 @@ impl Gapfill {
     ///
     /// # Safety
     /// `slot` and `context` are the node's; must run inside a guarded entry point.
-    pub unsafe fn next_row(
-        &mut self,
-        slot: *mut pg_sys::TupleTableSlot,
-        context: *mut pg_sys::ExprContext,
-    ) -> bool {
+    pub unsafe fn next_row(&mut self, slot: RowSlot, context: ExpressionContext) -> bool {
         // SAFETY: the caller's promise.
         unsafe {
             loop {
-                if self.pending.is_null() && !self.input_ended {
+                if self.pending.is_none() && !self.input_ended {
                     self.fetch();
                 }
-                let has_row = !self.pending.is_null();
+                let has_row = self.pending.is_some();
                 if self.in_group && !(has_row && self.same_group()) {
                     // The rest of the group's range.
                     if self.gap_before(None).is_some() {
@@ -312,33 +307,30 @@ impl Gapfill {
     /// # Safety
     /// Must run inside a guarded entry point.
     unsafe fn fetch(&mut self) {
-        // SAFETY: the input is initialized; its row stays valid until the next fetch.
-        unsafe {
-            let row = executor::next_row(self.input);
-            if executor::is_empty(row) {
-                self.input_ended = true;
-                return;
-            }
-            executor::get_all_attributes(row);
-            self.pending = row;
-            if self.pending_value(self.bucket).isnull {
-                invalid(
-                    "time_bucket_gapfill met a NULL time",
-                    "Leave such rows out: WHERE time IS NOT NULL.",
-                );
-            }
+        self.pending = self.input.next_row();
+        if self.pending.is_none() {
+            self.input_ended = true;
+            return;
+        }
+        // SAFETY: the bucket is one of the input's columns.
+        if unsafe { self.pending_value(self.bucket) }.isnull {
+            invalid(
+                "time_bucket_gapfill met a NULL time",
+                "Leave such rows out: WHERE time IS NOT NULL.",
+            );
         }
     }
 
     /// # Safety
     /// There is a pending row, and `column` is one of its columns.
     unsafe fn pending_value(&self, column: usize) -> NullableDatum {
-        // SAFETY: the caller's promise; all attributes have been taken apart.
+        let pending = self.pending.expect("BUG: no row is pending");
+        // SAFETY: the caller's promise; the row is there until the next one is asked for.
         unsafe {
-            let row = &*self.pending;
+            let (values, nulls) = pending.attributes(self.columns.len());
             NullableDatum {
-                value: *row.tts_values.add(column),
-                isnull: *row.tts_isnull.add(column),
+                value: values[column],
+                isnull: nulls[column],
             }
         }
     }
@@ -356,16 +348,7 @@ impl Gapfill {
                 };
                 match (kept.isnull, value.isnull) {
                     (true, true) => true,
-                    (false, false) => {
-                        pg_sys::FunctionCall2Coll(
-                            equality,
-                            column.collation,
-                            kept.value,
-                            value.value,
-                        )
-                        .value() as u8
-                            != 0
-                    }
+                    (false, false) => equality.holds(kept.value, value.value),
                     _ => false,
                 }
             }
@@ -380,7 +363,7 @@ impl Gapfill {
         self.in_group = true;
         self.next = self.range.as_ref().map(|range| range.first);
         for n in 0..self.columns.len() {
-            if self.columns[n].kind == ColumnKind::Group && !self.pending.is_null() {
+            if self.columns[n].kind == ColumnKind::Group && self.pending.is_some() {
                 // SAFETY: there is a pending row.
                 unsafe {
                     let value = self.pending_value(n);
@@ -421,12 +404,7 @@ impl Gapfill {
     ///
     /// # Safety
     /// As `next_row`.
-    unsafe fn return_gap(
-        &mut self,
-        slot: *mut pg_sys::TupleTableSlot,
-        context: *mut pg_sys::ExprContext,
-        after: Option<i64>,
-    ) {
+    unsafe fn return_gap(&mut self, slot: RowSlot, context: ExpressionContext, after: Option<i64>) {
         let bucket = self.next.expect("BUG: a gap without a bucket");
         // SAFETY: the caller's promise; the slot has a place for every column.
         unsafe {
@@ -441,7 +419,7 @@ impl Gapfill {
                 };
                 set(slot, n, value);
             }
-            pg_sys::ExecStoreVirtualTuple(slot);
+            slot.show();
             for n in 0..self.columns.len() {
                 match self.columns[n].kind {
                     ColumnKind::Locf => set(slot, n, self.carried(n, context)),
@@ -459,18 +437,13 @@ impl Gapfill {
     ///
     /// # Safety
     /// As `next_row`.
-    unsafe fn return_pending(
-        &mut self,
-        slot: *mut pg_sys::TupleTableSlot,
-        context: *mut pg_sys::ExprContext,
-        bucket: i64,
-    ) {
+    unsafe fn return_pending(&mut self, slot: RowSlot, context: ExpressionContext, bucket: i64) {
         // SAFETY: the caller's promise; the slot has a place for every column.
         unsafe {
             for n in 0..self.columns.len() {
                 set(slot, n, self.pending_value(n));
             }
-            pg_sys::ExecStoreVirtualTuple(slot);
+            slot.show();
             for n in 0..self.columns.len() {
                 let value = self.pending_value(n);
                 match self.columns[n].kind {
@@ -486,7 +459,7 @@ impl Gapfill {
                 }
             }
         }
-        self.pending = std::ptr::null_mut();
+        self.pending = None;
         if self.next == Some(bucket) {
             self.advance(bucket);
         }
@@ -494,7 +467,7 @@ impl Gapfill {
 
     /// # Safety
     /// `n` is a column of locf; `context` is the node's; must run inside a guarded entry point.
-    unsafe fn null_is_missing(&self, n: usize, context: *mut pg_sys::ExprContext) -> bool {
+    unsafe fn null_is_missing(&self, n: usize, context: ExpressionContext) -> bool {
         // SAFETY: the caller's promise.
         let treat = unsafe { evaluate(self.columns[n].arguments[1], context) };
         !treat.isnull && treat.value.value() as u8 != 0
@@ -504,7 +477,7 @@ impl Gapfill {
     ///
     /// # Safety
     /// As `null_is_missing`, and the slot of `context` has the group's values.
-    unsafe fn carried(&mut self, n: usize, context: *mut pg_sys::ExprContext) -> NullableDatum {
+    unsafe fn carried(&mut self, n: usize, context: ExpressionContext) -> NullableDatum {
         let column = &mut self.columns[n];
         // SAFETY: the caller's promise.
         unsafe {
@@ -525,7 +498,7 @@ impl Gapfill {
         n: usize,
         bucket: i64,
         after: Option<i64>,
-        context: *mut pg_sys::ExprContext,
+        context: ExpressionContext,
     ) -> NullableDatum {
         let (time_type, bucket_type) = (self.time_type, self.columns[self.bucket].typ);
         // SAFETY: the caller's promise.
@@ -558,10 +531,7 @@ impl Gapfill {
 
 /// # Safety
 /// `slot` is a virtual slot with a column `n`.
-unsafe fn set(slot: *mut pg_sys::TupleTableSlot, n: usize, value: NullableDatum) {
+unsafe fn set(slot: RowSlot, n: usize, value: NullableDatum) {
     // SAFETY: the caller's promise.
-    unsafe {
-        *(*slot).tts_values.add(n) = value.value;
-        *(*slot).tts_isnull.add(n) = value.isnull;
-    }
+    unsafe { slot.set(n, (value.value, value.isnull)) }
 }

@@ -2,9 +2,9 @@
 //! security levels.
 
 use super::{cost, reason};
-use crate::exec::scan as node;
+use crate::exec::scan::Scan;
 use crate::guc;
-use crate::pg::custom_scan::{Shared, SUPPORTS_PROJECTION};
+use crate::pg::custom_scan::{CustomScan, Shared, SUPPORTS_PROJECTION};
 use crate::pg::node::{cast, items, list, make};
 use crate::plan::aggregate::{checks, parallel};
 use pgrx::pg_sys::{self, Node, NodeTag};
@@ -21,7 +21,7 @@ pub fn init() {
 }
 
 static PATH_METHODS: Shared<pg_sys::CustomPathMethods> = Shared(pg_sys::CustomPathMethods {
-    CustomName: node::NAME.as_ptr(),
+    CustomName: Scan::NAME.as_ptr(),
     PlanCustomPath: Some(plan),
     ReparameterizeCustomPathByChild: None,
 });
@@ -162,7 +162,7 @@ unsafe extern "C-unwind" fn plan(
         let rows = items::<pg_sys::RestrictInfo>(clauses).filter(|info| !(**info).pseudoconstant);
         (*scan).custom_exprs = list(rows.map(|info| (*info).clause.cast::<Node>()));
         (*scan).custom_private = (*path).custom_private;
-        (*scan).methods = node::scan_methods();
+        (*scan).methods = Scan::METHODS.scan();
         scan.cast()
     }
 }
