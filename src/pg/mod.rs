@@ -2,6 +2,7 @@
 //! contexts and errors. Nearly all unsafe code of the extension lives here or at C entry points.
 
 pub mod activity;
+pub mod aggregation;
 pub mod background;
 pub mod bare;
 pub mod catalog_scan;
@@ -24,6 +25,8 @@ pub mod expression_context;
 pub mod fcinfo;
 pub mod file_end;
 pub mod free_space;
+pub mod function_call;
+pub mod functions;
 pub mod heap;
 pub mod horizon;
 pub mod image;
@@ -78,6 +81,7 @@ pub mod varlena;
 pub mod visibility_map;
 pub mod wait;
 pub mod wake;
+pub mod word_array;
 
 /// Values without any pointer that this code follows: safe as they are (0026 says which leave `pg` so).
 pub use pgrx::pg_sys::{

@@ -9,9 +9,11 @@ use super::monotone::{rises_with, width_of};
 use super::selection::Lanes;
 use super::slices::SlicePart;
 use super::sort_key::SortKey;
-use super::transition::{Definition, Transition};
+use super::transition::Transition;
 use super::zoned::Zoned;
+use crate::pg::aggregation::{Aggregating, Definition, Signature};
 use crate::pg::custom_scan::{CustomPlan, NodeState};
+use crate::pg::expression_context::Prepared;
 use crate::pg::node::{cast, items, list};
 use crate::pg::relation;
 use pgrx::pg_sys::{self, Node, NodeTag, Oid};
@@ -212,7 +214,7 @@ impl Compiled {
     pub unsafe fn new(
         node: NodeState,
         parts: &Parts,
-        executor: *mut pg_sys::AggState,
+        executor: Aggregating,
         lanes: &mut Lanes,
     ) -> Compiled {
         // SAFETY: by contract.
@@ -296,7 +298,7 @@ unsafe fn group_column(
 unsafe fn compile_aggregate(
     aggregate: *mut pg_sys::Aggref,
     parent: *mut pg_sys::PlanState,
-    executor: *mut pg_sys::AggState,
+    executor: Aggregating,
     lanes: &mut Lanes,
 ) -> Aggregate {
     // SAFETY: the caller's contract.
@@ -326,7 +328,11 @@ unsafe fn compile_aggregate(
                     .first()
                     .map_or(0, |argument| type_length(pg_sys::exprType(*argument))),
             },
-            None => Keep::Core(Transition::new(aggregate, &definition, states, executor)),
+            None => {
+                let signature = Signature::of(aggregate);
+                let states = states.into_iter().map(Prepared::from).collect();
+                Keep::Core(Transition::new(&signature, &definition, states, executor))
+            }
         };
         Aggregate {
             keep,

@@ -4,11 +4,16 @@ use super::chunk::Work;
 use super::compile::{Aggregate, Compiled, Keep};
 use super::evaluate::guarded;
 use super::fold::{int_sum, Cell, Fold, SumOf, Width};
-use super::transition::{call_of, executor_of, invoke};
+use crate::pg::aggregation::Aggregating;
 use crate::pg::custom_scan::{NodeState, Projection};
 use crate::pg::expression_context::ExpressionContext;
+use crate::pg::function_call::FunctionCall;
+use crate::pg::functions;
+use crate::pg::memory;
 use crate::pg::row_slot::RowSlot;
-use pgrx::pg_sys::{self, Datum, Oid};
+use crate::pg::types;
+use crate::pg::word_array::WordArray;
+use crate::pg::{Datum, InvalidOid, Oid};
 
 /// Makes rows of groups.
 pub struct Emitter {
@@ -17,11 +22,11 @@ pub struct Emitter {
     /// Something is made in that memory.
     makes: bool,
     /// int8_avg_accum, int8_avg_combine and int8_avg_serialize, where they are needed.
-    poly: Option<[pg_sys::FunctionCallInfo; 3]>,
+    poly: Option<[FunctionCall; 3]>,
     /// What goes up of each aggregate.
     results: Vec<Output>,
     /// The arrays that states of some aggregates are, of the row that is out.
-    arrays: Vec<Array>,
+    arrays: Vec<WordArray>,
     /// Where rows go: the node's own slot, or that of its result, which has nothing but the columns and states.
     slot: RowSlot,
     projection: Option<Projection>,
@@ -34,14 +39,14 @@ enum Output {
     /// float8_avg of it.
     Mean,
     /// What a function of core's makes of it.
-    Result(pg_sys::FunctionCallInfo),
+    Result(FunctionCall),
 }
 
 impl Emitter {
     /// # Safety
     /// `context` must outlive it; `node` must be a node that begins; in the executor's query memory.
     pub unsafe fn new(node: NodeState, context: ExpressionContext, compiled: &Compiled) -> Emitter {
-        let none = pg_sys::InvalidOid;
+        let none = InvalidOid;
         let folds = compiled.aggregates.iter().map(|own| match own.keep {
             Keep::Fold { fold, .. } => Some(fold),
             Keep::Core(_) => None,
@@ -51,19 +56,21 @@ impl Emitter {
         let columns = compiled.groups.len() + compiled.aggregates.len();
         // SAFETY: by contract.
         unsafe {
-            let executor = executor_of(context.as_ptr());
+            let executor = Aggregating::states_in(context);
             let calls = || {
                 [
-                    (pg_sys::F_INT8_AVG_ACCUM, 2),
-                    (pg_sys::F_INT8_AVG_COMBINE, 2),
-                    (pg_sys::F_INT8_AVG_SERIALIZE, 1),
+                    (functions::F_INT8_AVG_ACCUM, 2),
+                    (functions::F_INT8_AVG_COMBINE, 2),
+                    (functions::F_INT8_AVG_SERIALIZE, 1),
                 ]
-                .map(|(function, count)| call_of(Oid::from(function), count, none, executor))
+                .map(|(function, count)| {
+                    FunctionCall::new(Oid::from(function), count, none, executor)
+                })
             };
             let output = |own: &Aggregate| match own.finish.to_u32() {
                 _ if !compiled.is_whole || own.finish == none => Output::State,
-                pg_sys::F_FLOAT8_AVG => Output::Mean,
-                _ => Output::Result(call_of(own.finish, 1, none, executor)),
+                functions::F_FLOAT8_AVG => Output::Mean,
+                _ => Output::Result(FunctionCall::new(own.finish, 1, none, executor)),
             };
             let results: Vec<Output> = compiled.aggregates.iter().map(output).collect();
             let calls_any = results.iter().any(|own| matches!(own, Output::Result(_)));
@@ -77,7 +84,7 @@ impl Emitter {
                 makes: has_poly || calls_any || folds.clone().any(|fold| fold.is_none()),
                 results,
                 poly: has_poly.then(calls),
-                arrays: folds.map(Array::of).collect(),
+                arrays: folds.map(array_of).collect(),
                 slot,
                 projection,
             }
@@ -110,15 +117,31 @@ impl Emitter {
         unsafe {
             let slot = self.slot;
             slot.clear_virtual();
-            let memory = self.context.memory();
-            let old = pg_sys::CurrentMemoryContext;
-            if self.makes {
-                memory.reset();
-                pg_sys::CurrentMemoryContext = memory.as_ptr();
+            match self.makes {
+                true => {
+                    let memory = self.context.memory();
+                    memory.reset();
+                    memory::within(memory, || self.set_all(work, group));
+                }
+                false => self.set_all(work, group),
             }
-            let (columns, aggregates) = (work.groups.columns(), &work.compiled.aggregates);
-            let values = &work.groups.values[group * columns..][..columns];
-            let cells = &work.groups.cells[work.groups.first_cell(group as u32)..];
+            let set = work.groups.columns() + work.compiled.aggregates.len();
+            for at in set..slot.columns() {
+                slot.set(at, (Datum::from(0usize), true));
+            }
+            slot.show();
+            slot
+        }
+    }
+
+    /// Sets the columns and states of a group.
+    unsafe fn set_all(&mut self, work: &Work, group: usize) {
+        let slot = self.slot;
+        let (columns, aggregates) = (work.groups.columns(), &work.compiled.aggregates);
+        let values = &work.groups.values[group * columns..][..columns];
+        let cells = &work.groups.cells[work.groups.first_cell(group as u32)..];
+        // SAFETY: the caller's contract.
+        unsafe {
             for (at, &(value, isnull)) in values.iter().enumerate() {
                 slot.set(at, (value, isnull));
             }
@@ -133,12 +156,6 @@ impl Emitter {
                 };
                 slot.set(columns + at, state);
             }
-            pg_sys::CurrentMemoryContext = old;
-            for at in columns + aggregates.len()..slot.columns() {
-                slot.set(at, (Datum::from(0usize), true));
-            }
-            slot.show();
-            slot
         }
     }
 
@@ -211,7 +228,7 @@ impl Emitter {
         fold: Fold,
         cell: &Cell,
         at: usize,
-        finish: pg_sys::FunctionCallInfo,
+        finish: FunctionCall,
     ) -> (Datum, bool) {
         // SAFETY: the caller's contract; the closure owns nothing.
         unsafe {
@@ -225,7 +242,7 @@ impl Emitter {
 
     /// What `last` makes of the state of `count` bigints of this sum, null for none. Core alone knows what it looks like, so core makes it: as
     /// many values that add up to the sum, doubled by combining.
-    unsafe fn poly(&self, count: u64, sum: i128, last: pg_sys::FunctionCallInfo) -> (Datum, bool) {
+    unsafe fn poly(&self, count: u64, sum: i128, last: FunctionCall) -> (Datum, bool) {
         let Some([accumulate, combine, _]) = self.poly else {
             panic!("BUG: nothing to make a state with");
         };
@@ -271,52 +288,21 @@ fn mean_of(cell: &Cell) -> (Datum, bool) {
     }
 }
 
-unsafe fn call(call: pg_sys::FunctionCallInfo, arguments: &[(Datum, bool)]) -> (Datum, bool) {
+unsafe fn call(call: FunctionCall, arguments: &[(Datum, bool)]) -> (Datum, bool) {
     // SAFETY: the caller's contract: the call has so many arguments.
     unsafe {
-        for (at, &(value, isnull)) in arguments.iter().enumerate() {
-            *(*call).args.as_mut_ptr().add(at) = pg_sys::NullableDatum { value, isnull };
+        for (at, &argument) in arguments.iter().enumerate() {
+            call.set(at, argument);
         }
-        (*call).isnull = false;
-        let value = invoke(call);
-        (value, (*call).isnull)
+        call.invoke()
     }
 }
 
-/// Words in front of the elements of an array of one dimension: its length and dimensions, the type, its size and where it begins.
-const HEADER_WORDS: usize = 3;
-const MOST_ELEMENTS: usize = 3;
-
-/// An array of 8-byte values as SQL knows it, made anew for each row in the same place.
-#[derive(Default)]
-struct Array(Box<[u64]>);
-
-impl Array {
-    /// For states of this kind; without place where these are no arrays.
-    fn of(fold: Option<Fold>) -> Array {
-        let (elements, typ) = match fold {
-            Some(Fold::SumInt(SumOf::Pair)) => (2, pg_sys::INT8OID),
-            Some(Fold::Moments) => (MOST_ELEMENTS, pg_sys::FLOAT8OID),
-            _ => return Array::default(),
-        };
-        let mut words = vec![0u64; HEADER_WORDS + elements].into_boxed_slice();
-        let bytes = (words.len() * size_of::<u64>()) as u32;
-        let header: *mut pg_sys::ArrayType = words.as_mut_ptr().cast();
-        // SAFETY: the words have place for the header, its one size and one lower bound, and then the elements; they are aligned for it.
-        unsafe {
-            (*header).vl_len_ = (bytes << 2) as i32;
-            (*header).ndim = 1;
-            (*header).dataoffset = 0;
-            (*header).elemtype = typ;
-            let sizes: *mut i32 = header.add(1).cast();
-            *sizes = elements as i32;
-            *sizes.add(1) = 1;
-        }
-        Array(words)
-    }
-
-    fn with(&mut self, elements: &[u64]) -> Datum {
-        self.0[HEADER_WORDS..].copy_from_slice(elements);
-        Datum::from(self.0.as_mut_ptr())
+/// Place for the states of an aggregate; none where these are no arrays.
+fn array_of(fold: Option<Fold>) -> WordArray {
+    match fold {
+        Some(Fold::SumInt(SumOf::Pair)) => WordArray::of(2, types::INT8OID),
+        Some(Fold::Moments) => WordArray::of(3, types::FLOAT8OID),
+        _ => WordArray::default(),
     }
 }

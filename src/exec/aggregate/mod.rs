@@ -35,7 +35,7 @@ pub mod source;
 mod summaries;
 pub mod team;
 mod total;
-pub mod transition;
+mod transition;
 mod zoned;
 
 pub use clauses::is_decided;

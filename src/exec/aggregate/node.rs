@@ -15,7 +15,7 @@ use super::slices::{self, Slices};
 use super::sorter::Sorter;
 use super::source::{Input, Source};
 use super::team::{Member, Team};
-use super::transition::executor_of;
+use crate::pg::aggregation::Aggregating;
 use crate::pg::custom_scan::{self, Beginning, CustomScan, Explain, Guarded, Methods, NodeState};
 use crate::pg::error;
 use crate::pg::expression_context::ExpressionContext;
@@ -72,7 +72,7 @@ impl CustomScan for Aggregation {
         let states = node.new_context();
         // SAFETY: the node begins, and its plan is one of ours; contexts live as long as the statement.
         unsafe {
-            let executor = executor_of(states.as_ptr());
+            let executor = Aggregating::states_in(states);
             let parts = Parts::of(node.plan());
             let joined = parts.join.map(|part| Joined::begin(node, part, beginning));
             let mut lanes = Lanes::of_node(node);

@@ -1,6 +1,6 @@
 //! Why the groups of a query are core's to fold, for EXPLAIN.
 
-use crate::exec::aggregate::transition::Definition;
+use crate::pg::aggregation::Definition;
 use crate::pg::node::{cast, items, name};
 use pgrx::pg_sys::{self, Node, NodeTag};
 use pgrx::prelude::*;
