@@ -27,6 +27,16 @@ impl Statement<'_> {
         }
     }
 
+    /// Is it COPY … FROM?
+    pub fn is_copy_from(self) -> bool {
+        let tag = pg_sys::NodeTag::T_CopyStmt;
+        // SAFETY: a node's tag says what it is.
+        unsafe {
+            node::cast::<pg_sys::CopyStmt>(self.node.as_ptr(), tag)
+                .is_some_and(|copy| (*copy).is_from)
+        }
+    }
+
     /// The tables that ALTER TABLE … DETACH PARTITION … CONCURRENTLY names, as far as they exist.
     pub fn detached_concurrently(self) -> Vec<Oid> {
         let mut tables = Vec::new();

@@ -2,68 +2,25 @@
 //! and has no word for the end of all.
 
 use crate::ingest::batch;
-use crate::pg::node;
-use crate::pg::unbound::standard_ProcessUtility;
-use pgrx::pg_sys;
-use pgrx::prelude::*;
+use crate::pg::statement::Statement;
+use crate::pg::utility_hook::{self, AroundUtility};
 
-static mut NEXT: pg_sys::ProcessUtility_hook_type = None;
+struct Loads;
 
 pub fn init() {
-    // SAFETY: called once, by the single thread of a backend that loads the library.
-    unsafe {
-        NEXT = pg_sys::ProcessUtility_hook;
-        pg_sys::ProcessUtility_hook = Some(process_utility);
-    }
+    utility_hook::install::<Loads>();
 }
 
-/// Without `#[pg_guard]`, as the executor's hooks (`plan/hooks`): errors of statements pass through as they are, over frames that hold
-/// plain values only.
-unsafe extern "C-unwind" fn process_utility(
-    statement: *mut pg_sys::PlannedStmt,
-    text: *const core::ffi::c_char,
-    read_only: bool,
-    context: pg_sys::ProcessUtilityContext::Type,
-    params: pg_sys::ParamListInfo,
-    environment: *mut pg_sys::QueryEnvironment,
-    receiver: *mut pg_sys::DestReceiver,
-    completion: *mut pg_sys::QueryCompletion,
-) {
-    // SAFETY: called by core; no value here needs dropping.
-    unsafe {
-        // The statement may be gone when it has run.
-        let loads = before((*statement).utilityStmt);
-        let next = NEXT.unwrap_or(standard_ProcessUtility);
-        next(
-            statement,
-            text,
-            read_only,
-            context,
-            params,
-            environment,
-            receiver,
-            completion,
-        );
+impl AroundUtility for Loads {
+    fn before(statement: Statement<'_>) -> bool {
+        let loads = statement.is_copy_from();
         if loads {
-            after();
+            batch::enter_copy();
         }
+        loads
     }
-}
 
-#[pg_guard]
-unsafe extern "C-unwind" fn before(statement: *mut pg_sys::Node) -> bool {
-    // SAFETY: the statement's parse tree.
-    let loads = unsafe {
-        node::is(statement, pg_sys::NodeTag::T_CopyStmt)
-            && (*statement.cast::<pg_sys::CopyStmt>()).is_from
-    };
-    if loads {
-        batch::enter_copy();
+    fn after() {
+        batch::leave_copy();
     }
-    loads
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn after() {
-    batch::leave_copy();
 }
