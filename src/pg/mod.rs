@@ -32,6 +32,7 @@ pub mod heap;
 pub mod horizon;
 pub mod image;
 pub mod index_rebuild;
+pub mod insert_query;
 pub mod key_share;
 mod leaf_descent;
 pub mod leaf_probe;

@@ -57,3 +57,12 @@ pub fn free(name: &CStr, label: &CStr, schema: Oid) -> CString {
         CStr::from_ptr(chosen).to_owned()
     }
 }
+
+/// A function; None where there is none of that OID.
+pub fn function(oid: Oid) -> Option<String> {
+    // SAFETY: a syscache look-up; the result is null or palloc'd.
+    unsafe {
+        let name = pg_sys::get_func_name(oid);
+        (!name.is_null()).then(|| CStr::from_ptr(name).to_string_lossy().into_owned())
+    }
+}

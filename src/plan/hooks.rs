@@ -33,8 +33,7 @@ impl AroundExecution for Hooks {
     type Finish = usize;
 
     fn before_run(query: Query) -> Run {
-        // SAFETY: the query is started.
-        let approved = unsafe { super::batch_eligibility::eligible_command(query.as_ptr()) };
+        let approved = super::batch_eligibility::eligible_command(query);
         let depth = batch::depth();
         if depth == 0 {
             wake::at_statement();
