@@ -54,6 +54,7 @@ pub mod parallel_scan;
 pub mod partitions;
 pub mod places;
 pub mod plain_entries;
+pub mod plain_scan;
 pub mod plan_functions;
 pub mod random;
 pub mod relation;
