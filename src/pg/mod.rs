@@ -3,6 +3,7 @@
 
 pub mod activity;
 pub mod aggregation;
+pub mod array;
 pub mod background;
 pub mod bare;
 pub mod catalog_scan;

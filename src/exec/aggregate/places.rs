@@ -3,17 +3,22 @@
 
 use super::conditions::Bounded;
 use crate::catalog::layout;
+use crate::pg::memory;
 use crate::pg::relation::{Index, Table};
 use crate::pg::scan_key::ScanKey;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
+use crate::pg::varlena::text_of_bytes;
+use crate::pg::{array, types, Datum, Oid};
 use crate::scan::headers::{self, Place};
 use crate::series_index::quals::Quals;
-use pgrx::pg_sys::{self, Datum, Oid};
 use varve_columns::vector::filter::Comparison;
 
 /// An index that has so many times fewer pages than its table is read from end to end rather than the table.
 const SMALL: u32 = 4;
+
+/// Number of btree's strategy for equality.
+const EQUAL: u32 = 3;
 
 /// Where the scan has to look.
 pub struct Places {
@@ -52,7 +57,7 @@ pub unsafe fn find(
         if !names_first && !is_small() {
             return None;
         }
-        let quals = Quals::new(index.rel(), &keys, pg_sys::CurrentMemoryContext);
+        let quals = Quals::new(index.rel(), &keys, memory::current().as_ptr());
         let mut found = Places {
             headers: Vec::new(),
             rows: Vec::new(),
@@ -78,7 +83,7 @@ unsafe fn key_of(index: Index<'_>, at: usize, bounded: &Bounded) -> Option<(Scan
                 let strategy = match comparison {
                     Comparison::Less => 1,
                     Comparison::LessOrEqual => 2,
-                    Comparison::Equal => 3,
+                    Comparison::Equal => EQUAL,
                     Comparison::GreaterOrEqual => 4,
                     Comparison::Greater => 5,
                     Comparison::NotEqual => return None,
@@ -91,12 +96,8 @@ unsafe fn key_of(index: Index<'_>, at: usize, bounded: &Bounded) -> Option<(Scan
                 let datums = datums.map(|&value| Datum::from(value as usize)).collect();
                 Some((any_of(index, at, class, datums), true))
             }
-            Bounded::Bytes(values) if class == pg_sys::TEXTOID => {
-                let text = |value: &Vec<u8>| {
-                    let start = value.as_ptr().cast();
-                    Datum::from(pg_sys::cstring_to_text_with_len(start, value.len() as i32))
-                };
-                let datums = values.iter().map(text).collect();
+            Bounded::Bytes(values) if class == types::TEXTOID => {
+                let datums = values.iter().map(|value| text_of_bytes(value)).collect();
                 Some((any_of(index, at, class, datums), true))
             }
             _ => None,
@@ -107,30 +108,15 @@ unsafe fn key_of(index: Index<'_>, at: usize, bounded: &Bounded) -> Option<(Scan
 /// The integers of a type that is stored as one, and compared by it.
 fn int_range(typ: Oid) -> Option<std::ops::RangeInclusive<i64>> {
     match typ {
-        pg_sys::INT2OID => Some(i64::from(i16::MIN)..=i64::from(i16::MAX)),
-        pg_sys::INT4OID | pg_sys::DATEOID => Some(i64::from(i32::MIN)..=i64::from(i32::MAX)),
-        pg_sys::INT8OID | pg_sys::TIMESTAMPOID | pg_sys::TIMESTAMPTZOID => {
-            Some(i64::MIN..=i64::MAX)
-        }
+        types::INT2OID => Some(i64::from(i16::MIN)..=i64::from(i16::MAX)),
+        types::INT4OID | types::DATEOID => Some(i64::from(i32::MIN)..=i64::from(i32::MAX)),
+        types::INT8OID | types::TIMESTAMPOID | types::TIMESTAMPTZOID => Some(i64::MIN..=i64::MAX),
         _ => None,
     }
 }
 
 /// The scan key `column = ANY (values)`.
-unsafe fn any_of(index: Index<'_>, at: usize, typ: Oid, mut values: Vec<Datum>) -> ScanKey {
+unsafe fn any_of(index: Index<'_>, at: usize, typ: Oid, values: Vec<Datum>) -> ScanKey {
     // SAFETY: the caller's contract; values of the type.
-    unsafe {
-        let (mut length, mut by_value, mut align) = (0i16, false, 0);
-        pg_sys::get_typlenbyvalalign(typ, &mut length, &mut by_value, &mut align);
-        let count = values.len() as i32;
-        let array = pg_sys::construct_array(
-            values.as_mut_ptr(),
-            count,
-            typ,
-            i32::from(length),
-            by_value,
-            align,
-        );
-        ScanKey::new(index, at, pg_sys::BTEqualStrategyNumber, Datum::from(array)).of_array()
-    }
+    unsafe { ScanKey::new(index, at, EQUAL, array::of(typ, values)).of_array() }
 }
