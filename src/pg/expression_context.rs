@@ -1,5 +1,6 @@
 //! Where a node evaluates expressions, and the expressions.
 
+use super::expression::Expression;
 use super::memory::Context;
 use super::row_slot::RowSlot;
 use core::ptr::NonNull;
@@ -29,6 +30,17 @@ impl Prepared {
     #[inline]
     pub fn as_ptr(self) -> *mut pg_sys::ExprState {
         self.0
+    }
+}
+
+impl Expression<'_> {
+    /// Gets it ready for a node that begins, as long as this lives.
+    ///
+    /// # Safety
+    /// `node` must be the one whose plan has the expression.
+    pub unsafe fn prepare(self, node: *mut pg_sys::PlanState) -> Prepared {
+        // SAFETY: by contract.
+        Prepared(unsafe { pg_sys::ExecInitExpr(self.as_ptr().cast(), node) })
     }
 }
 

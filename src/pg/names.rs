@@ -1,5 +1,6 @@
 //! Names of relations: look-ups by schema and name, and names as SQL.
 
+use super::node::list;
 use pgrx::pg_sys::{self, Datum, InvalidOid, Oid};
 use std::ffi::{CStr, CString};
 
@@ -30,6 +31,23 @@ pub fn qualified(schema: Oid, name: &CStr) -> String {
         let schema = pg_sys::get_namespace_name(schema);
         let quoted = pg_sys::quote_qualified_identifier(schema, name.as_ptr());
         CStr::from_ptr(quoted).to_string_lossy().into_owned()
+    }
+}
+
+/// The function of the name and schema of another one that takes arguments of these types.
+pub fn function_beside(function: Oid, types: &[Oid]) -> Option<Oid> {
+    // SAFETY: look-ups in the catalog; names and lists are palloc'd.
+    unsafe {
+        let schema = pg_sys::get_namespace_name(pg_sys::get_func_namespace(function));
+        let name = pg_sys::get_func_name(function);
+        if schema.is_null() || name.is_null() {
+            return None;
+        }
+        let names = list([pg_sys::makeString(schema), pg_sys::makeString(name)]);
+        let missing_ok = true;
+        let count = types.len() as i32;
+        let found = pg_sys::LookupFuncName(names, count, types.as_ptr(), missing_ok);
+        (found != InvalidOid).then_some(found)
     }
 }
 

@@ -2,12 +2,13 @@
 
 use super::bare::GetHeapamTableAmRoutine;
 use super::custom_scan::Child;
+use super::expression::Expressions;
 use super::expression_context::{guarded, ExpressionContext};
 use super::node::{cast, items};
 use super::relation::Table;
 use super::row_slot::RowSlot;
 use super::unbound::heap_getnext;
-use pgrx::pg_sys::{self, Datum, Node, NodeTag};
+use pgrx::pg_sys::{self, Datum, NodeTag};
 
 /// A node that reads a heap so, of which nobody wants to know what it does.
 #[derive(Clone, Copy)]
@@ -71,9 +72,9 @@ impl PlainScan {
     }
 
     /// Its conditions.
-    pub fn conditions(self) -> Vec<*mut Node> {
-        // SAFETY: the node has begun, so it has a plan.
-        unsafe { items((*(*self.child.as_ptr()).plan).qual) }.collect()
+    pub fn conditions(self) -> Expressions<'static> {
+        // SAFETY: the node has begun, so it has a plan, which outlives it.
+        unsafe { Expressions::from_ptr((*(*self.child.as_ptr()).plan).qual) }
     }
 
     /// Where it evaluates expressions.

@@ -48,6 +48,13 @@ impl TimeZone {
         self.0.as_ptr()
     }
 
+    /// Is its clock never changed?
+    pub fn is_fixed(self) -> bool {
+        let mut offset = 0;
+        // SAFETY: the zone is valid, the pointer is to a local.
+        unsafe { pg_sys::pg_get_timezone_offset(self.as_ptr(), &mut offset) }
+    }
+
     /// How many seconds the clock is ahead of UTC at a time, in seconds from the Unix epoch, and when it is next changed.
     pub fn offset_at(self, at: i64) -> (i64, Option<i64>) {
         let (mut before_off, mut before_dst, mut after_off, mut after_dst) = (0, 0, 0, 0);

@@ -5,8 +5,9 @@ use pgrx::pg_sys;
 use std::ffi::{CStr, CString};
 
 pub use pgrx::pg_sys::{
-    BOOLOID, BPCHAROID, DATEOID, FLOAT4OID, FLOAT8OID, INT2OID, INT4OID, INT8OID, NAMEOID,
-    NUMERICOID, OIDOID, TEXTOID, TIMEOID, TIMESTAMPOID, TIMESTAMPTZOID, UUIDOID, VARCHAROID,
+    BOOLOID, BPCHAROID, DATEOID, FLOAT4OID, FLOAT8OID, INT2OID, INT4OID, INT8OID, INTERVALOID,
+    NAMEOID, NUMERICOID, OIDOID, TEXTOID, TIMEOID, TIMESTAMPOID, TIMESTAMPTZOID, UUIDOID,
+    VARCHAROID,
 };
 
 /// The type that a domain is over, in the end; any other type itself.
@@ -14,6 +15,13 @@ pub use pgrx::pg_sys::{
 pub fn base(of: pg_sys::Oid) -> pg_sys::Oid {
     // SAFETY: a syscache look-up, which raises an error for what is no type.
     unsafe { pg_sys::getBaseType(of) }
+}
+
+/// How many bytes values of a type have; less than 0 where that differs.
+#[inline]
+pub fn length_of(of: pg_sys::Oid) -> i16 {
+    // SAFETY: a syscache look-up.
+    unsafe { pg_sys::get_typlen(of) }
 }
 
 /// The default operator class of a type for an access method; InvalidOid where it has none.
@@ -130,6 +138,20 @@ pub unsafe fn text_of(value: pg_sys::Datum, of: pg_sys::Oid) -> String {
         let out = CStr::from_ptr(text).to_string_lossy().into_owned();
         pg_sys::pfree(text.cast());
         out
+    }
+}
+
+/// The value that a type reads from a text of SQL, or an error of the type's.
+///
+/// # Safety
+/// `text` must be a non-null text.
+pub unsafe fn value_of_text(text: pg_sys::Datum, of: pg_sys::Oid) -> pg_sys::Datum {
+    // SAFETY: by contract; look-ups, and the type's input function.
+    unsafe {
+        let (mut input, mut parameter) = (pg_sys::InvalidOid, pg_sys::InvalidOid);
+        pg_sys::getTypeInputInfo(of, &mut input, &mut parameter);
+        let text = pg_sys::text_to_cstring(text.cast_mut_ptr());
+        pg_sys::OidInputFunctionCall(input, text, parameter, -1)
     }
 }
 

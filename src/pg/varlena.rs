@@ -120,11 +120,12 @@ pub fn text_datum(text: &str) -> pg_sys::Datum {
     unsafe { pg_sys::Datum::from(pg_sys::cstring_to_text(text.as_ptr())) }
 }
 
-/// The same of bytes in the database's encoding.
-pub fn text_of_bytes(text: &[u8]) -> pg_sys::Datum {
+/// A text of these bytes, which must be in the database's encoding, in the current memory context.
+pub fn text_of(bytes: &[u8]) -> pg_sys::Datum {
     // SAFETY: so many bytes are copied; the result is palloc'd.
     unsafe {
-        let text = pg_sys::cstring_to_text_with_len(text.as_ptr().cast(), text.len() as i32);
+        let start = bytes.as_ptr().cast();
+        let text = pg_sys::cstring_to_text_with_len(start, bytes.len() as i32);
         pg_sys::Datum::from(text)
     }
 }

@@ -8,6 +8,7 @@ use crate::exec::aggregate::conditions::Condition;
 use crate::exec::chunk_delete::ChunkDelete;
 use crate::guc;
 use crate::pg::custom_scan::{path_above, path_methods_above, Shared};
+use crate::pg::expression::Expression;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::node::{cast, integer_list, items, list};
 use crate::pg::relation::{Open, Table};
@@ -65,7 +66,8 @@ pub unsafe fn offer(root: *mut pg_sys::PlannerInfo, modify: *mut pg_sys::ModifyT
         let infos = items::<pg_sys::RestrictInfo>((*rel).baserestrictinfo);
         let clauses: Vec<*mut Node> = infos.map(|info| (*info).clause.cast()).collect();
         let is_decided = |clause: &*mut Node| {
-            Condition::of(*clause).is_some() && !pg_sys::contain_volatile_functions(*clause)
+            Condition::of(Expression::from_ptr(*clause)).is_some()
+                && !pg_sys::contain_volatile_functions(*clause)
         };
         if clauses.iter().all(is_decided) {
             let private = list([integer_list([number]), list(clauses)]);

@@ -5,6 +5,7 @@
 //! columns, IN lists among them, become *sub-scans*, one per combination, in index order.
 
 use crate::chunk::index_entries;
+use crate::pg::array;
 use crate::pg::relation::{self, Index};
 use crate::pg::scan_key::ScanKey;
 use crate::pg::varlena;
@@ -168,7 +169,7 @@ impl Quals {
             return;
         } else if has(pg_sys::SK_SEARCHARRAY) {
             // SAFETY: by contract the argument is an array.
-            let elements = unsafe { elements_of(key.data().sk_argument, context) };
+            let elements = unsafe { array::elements_in(key.data().sk_argument, context) };
             if elements.is_empty() {
                 self.impossible = true;
                 return;
@@ -679,34 +680,4 @@ unsafe fn in_order(
         ordered.dedup_by(|a, b| compare(a, b) == Ordering::Equal);
     }
     ordered
-}
-
-/// Elements of an array that are not null.
-unsafe fn elements_of(array: pg_sys::Datum, context: pg_sys::MemoryContext) -> Vec<pg_sys::Datum> {
-    // SAFETY: the caller's contract; copies live in `context`.
-    unsafe {
-        crate::pg::memory::within(context, || {
-            let array: *mut pg_sys::ArrayType =
-                pg_sys::pg_detoast_datum(array.cast_mut_ptr()).cast();
-            let (mut length, mut by_value, mut align) = (0i16, false, 0);
-            let element = (*array).elemtype;
-            pg_sys::get_typlenbyvalalign(element, &mut length, &mut by_value, &mut align);
-            let (mut values, mut nulls, mut count) =
-                (core::ptr::null_mut(), core::ptr::null_mut(), 0);
-            pg_sys::deconstruct_array(
-                array,
-                element,
-                i32::from(length),
-                by_value,
-                align,
-                &mut values,
-                &mut nulls,
-                &mut count,
-            );
-            (0..count as usize)
-                .filter(|&at| !*nulls.add(at))
-                .map(|at| *values.add(at))
-                .collect()
-        })
-    }
 }

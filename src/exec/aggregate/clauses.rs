@@ -6,8 +6,8 @@ use super::evaluate::Evaluation;
 use super::lanes::Lane;
 use super::row_ranges::{intersect, united};
 use crate::chunk::read::Chunk;
-use crate::pg::node::{cast, items};
-use pgrx::pg_sys::{self, BoolExprType, Node, NodeTag};
+use crate::pg::expression::Expression;
+use crate::pg::expression_kinds::{Connective, Kind};
 use std::ops::Range;
 use varve_columns::vector::Bitmap;
 
@@ -21,35 +21,27 @@ pub enum Clause<C> {
 /// One whose arguments are known, each condition with its lane.
 pub type Bound = Clause<(Bounded, usize)>;
 
-impl Clause<Condition> {
-    /// The clause that an expression is, if it is one of conditions that are decided over vectors.
-    ///
-    /// # Safety
-    /// `expression` must be a condition of a plan.
-    pub unsafe fn of(expression: *mut Node) -> Option<Clause<Condition>> {
-        // SAFETY: by contract.
-        unsafe {
-            if let Some(condition) = Condition::of(expression) {
-                return Some(Clause::One(condition));
-            }
-            let expression = cast::<pg_sys::BoolExpr>(expression, NodeTag::T_BoolExpr)?;
-            let parts = items::<Node>((*expression).args).map(|part| Clause::of(part));
-            match (*expression).boolop {
-                BoolExprType::AND_EXPR => Some(Clause::All(parts.collect::<Option<_>>()?)),
-                BoolExprType::OR_EXPR => Some(Clause::Any(parts.collect::<Option<_>>()?)),
-                _ => None,
-            }
+impl<'a> Clause<Condition<'a>> {
+    /// The clause that an expression is, if it is one of conditions that are decided over vectors. Within a guarded entry point.
+    pub fn of(expression: Expression<'a>) -> Option<Clause<Condition<'a>>> {
+        if let Some(condition) = Condition::of(expression) {
+            return Some(Clause::One(condition));
+        }
+        let Kind::Boolean(boolean) = expression.kind() else {
+            return None;
+        };
+        let parts = boolean.arguments().iter().map(Clause::of);
+        match boolean.connective() {
+            Connective::And => Some(Clause::All(parts.collect::<Option<_>>()?)),
+            Connective::Or => Some(Clause::Any(parts.collect::<Option<_>>()?)),
+            Connective::Not => None,
         }
     }
 }
 
 /// Is a condition decided over vectors?
-///
-/// # Safety
-/// `expression` must be a condition of a query.
-pub unsafe fn is_decided(expression: *mut Node) -> bool {
-    // SAFETY: by contract.
-    unsafe { Clause::of(expression).is_some() }
+pub fn is_decided(expression: Expression<'_>) -> bool {
+    Clause::of(expression).is_some()
 }
 
 impl<C> Clause<C> {
@@ -74,7 +66,7 @@ impl<C> Clause<C> {
     }
 }
 
-impl Clause<(Condition, usize)> {
+impl Clause<(Condition<'_>, usize)> {
     /// Evaluates the arguments, once for an execution.
     ///
     /// # Safety

@@ -13,7 +13,9 @@ use super::transition::Transition;
 use super::zoned::Zoned;
 use crate::pg::aggregation::{Aggregating, Definition, Signature};
 use crate::pg::custom_scan::{CustomPlan, NodeState};
+use crate::pg::expression::Expression;
 use crate::pg::expression_context::Prepared;
+use crate::pg::functions;
 use crate::pg::node::{cast, items, list};
 use crate::pg::relation;
 use pgrx::pg_sys::{self, Node, NodeTag, Oid};
@@ -109,14 +111,14 @@ pub unsafe fn is_finished(aggregate: *mut pg_sys::Aggref) -> bool {
     let is_known = match definition.finish.to_u32() {
         // The state is the result.
         0 => true,
-        pg_sys::F_INT8_AVG
-        | pg_sys::F_NUMERIC_POLY_SUM
-        | pg_sys::F_NUMERIC_POLY_AVG
-        | pg_sys::F_FLOAT8_AVG
-        | pg_sys::F_FLOAT8_VAR_POP
-        | pg_sys::F_FLOAT8_VAR_SAMP
-        | pg_sys::F_FLOAT8_STDDEV_POP
-        | pg_sys::F_FLOAT8_STDDEV_SAMP => true,
+        functions::F_INT8_AVG
+        | functions::F_NUMERIC_POLY_SUM
+        | functions::F_NUMERIC_POLY_AVG
+        | functions::F_FLOAT8_AVG
+        | functions::F_FLOAT8_VAR_POP
+        | functions::F_FLOAT8_VAR_SAMP
+        | functions::F_FLOAT8_STDDEV_POP
+        | functions::F_FLOAT8_STDDEV_SAMP => true,
         _ => false,
     };
     // SAFETY: by contract.
@@ -128,47 +130,47 @@ unsafe fn fold_of(aggregate: *mut pg_sys::Aggref, definition: &Definition) -> Op
     let inputs = unsafe { relation::oids((*aggregate).aggargtypes) };
     let class = inputs.first().map(|&typ| class_of(typ));
     let (fold, wanted, initial) = match definition.transition.to_u32() {
-        pg_sys::F_INT8INC if inputs.is_empty() => (Fold::Rows, None, Some("0")),
-        pg_sys::F_INT8INC_ANY => (Fold::Values, class, Some("0")),
-        pg_sys::F_INT2_SUM | pg_sys::F_INT4_SUM => {
+        functions::F_INT8INC if inputs.is_empty() => (Fold::Rows, None, Some("0")),
+        functions::F_INT8INC_ANY => (Fold::Values, class, Some("0")),
+        functions::F_INT2_SUM | functions::F_INT4_SUM => {
             (Fold::SumInt(SumOf::Int8), Some(Class::Int), None)
         }
-        pg_sys::F_INT2_AVG_ACCUM | pg_sys::F_INT4_AVG_ACCUM => {
+        functions::F_INT2_AVG_ACCUM | functions::F_INT4_AVG_ACCUM => {
             (Fold::SumInt(SumOf::Pair), Some(Class::Int), Some("{0,0}"))
         }
-        pg_sys::F_INT8_AVG_ACCUM if definition.serialize != pg_sys::InvalidOid => {
+        functions::F_INT8_AVG_ACCUM if definition.serialize != pg_sys::InvalidOid => {
             (Fold::SumInt(SumOf::Poly), Some(Class::Int), None)
         }
-        pg_sys::F_INT2SMALLER
-        | pg_sys::F_INT4SMALLER
-        | pg_sys::F_INT8SMALLER
-        | pg_sys::F_DATE_SMALLER
-        | pg_sys::F_TIMESTAMP_SMALLER
-        | pg_sys::F_TIMESTAMPTZ_SMALLER
-        | pg_sys::F_BOOLAND_STATEFUNC => (Fold::LeastInt, Some(Class::Int), None),
-        pg_sys::F_INT2LARGER
-        | pg_sys::F_INT4LARGER
-        | pg_sys::F_INT8LARGER
-        | pg_sys::F_DATE_LARGER
-        | pg_sys::F_TIMESTAMP_LARGER
-        | pg_sys::F_TIMESTAMPTZ_LARGER
-        | pg_sys::F_BOOLOR_STATEFUNC => (Fold::GreatestInt, Some(Class::Int), None),
-        pg_sys::F_FLOAT8SMALLER => (Fold::LeastFloat(Width::Double), Some(Class::Double), None),
-        pg_sys::F_FLOAT8LARGER => (
+        functions::F_INT2SMALLER
+        | functions::F_INT4SMALLER
+        | functions::F_INT8SMALLER
+        | functions::F_DATE_SMALLER
+        | functions::F_TIMESTAMP_SMALLER
+        | functions::F_TIMESTAMPTZ_SMALLER
+        | functions::F_BOOLAND_STATEFUNC => (Fold::LeastInt, Some(Class::Int), None),
+        functions::F_INT2LARGER
+        | functions::F_INT4LARGER
+        | functions::F_INT8LARGER
+        | functions::F_DATE_LARGER
+        | functions::F_TIMESTAMP_LARGER
+        | functions::F_TIMESTAMPTZ_LARGER
+        | functions::F_BOOLOR_STATEFUNC => (Fold::GreatestInt, Some(Class::Int), None),
+        functions::F_FLOAT8SMALLER => (Fold::LeastFloat(Width::Double), Some(Class::Double), None),
+        functions::F_FLOAT8LARGER => (
             Fold::GreatestFloat(Width::Double),
             Some(Class::Double),
             None,
         ),
-        pg_sys::F_FLOAT4SMALLER => (Fold::LeastFloat(Width::Single), Some(Class::Single), None),
-        pg_sys::F_FLOAT4LARGER => (
+        functions::F_FLOAT4SMALLER => (Fold::LeastFloat(Width::Single), Some(Class::Single), None),
+        functions::F_FLOAT4LARGER => (
             Fold::GreatestFloat(Width::Single),
             Some(Class::Single),
             None,
         ),
-        pg_sys::F_FLOAT8PL => (Fold::SumFloat(Width::Double), Some(Class::Double), None),
-        pg_sys::F_FLOAT4PL => (Fold::SumFloat(Width::Single), Some(Class::Single), None),
-        pg_sys::F_FLOAT8_ACCUM => (Fold::Moments, Some(Class::Double), Some("{0,0,0}")),
-        pg_sys::F_FLOAT4_ACCUM => (Fold::Moments, Some(Class::Single), Some("{0,0,0}")),
+        functions::F_FLOAT8PL => (Fold::SumFloat(Width::Double), Some(Class::Double), None),
+        functions::F_FLOAT4PL => (Fold::SumFloat(Width::Single), Some(Class::Single), None),
+        functions::F_FLOAT8_ACCUM => (Fold::Moments, Some(Class::Double), Some("{0,0,0}")),
+        functions::F_FLOAT4_ACCUM => (Fold::Moments, Some(Class::Single), Some("{0,0,0}")),
         _ => return None,
     };
     let one_argument = inputs.len() == usize::from(fold != Fold::Rows);
@@ -271,8 +273,10 @@ unsafe fn group_column(
     // SAFETY: the caller's contract.
     unsafe {
         let needed = lanes.of(group);
-        let rising = rises_with(group).map(|column| lanes.at(column as usize - 1));
-        let zoned = Zoned::of(group).map(|(column, zoned)| (lanes.at(column as usize - 1), zoned));
+        let expression = Expression::from_ptr(group);
+        let rising = rises_with(expression).map(|column| lanes.at(column as usize - 1));
+        let zoned =
+            Zoned::of(expression).map(|(column, zoned)| (lanes.at(column as usize - 1), zoned));
         let way = match (&needed[..], rising) {
             ([], _) => Way::Same,
             ([lane], _) if cast::<pg_sys::Var>(group, NodeTag::T_Var).is_some() => {
@@ -289,7 +293,7 @@ unsafe fn group_column(
             typ: KeyType::of(pg_sys::exprType(group)),
             way,
             lanes: needed,
-            width: width_of(group),
+            width: width_of(expression),
             least: Cell::new(None),
         }
     }
@@ -357,7 +361,7 @@ unsafe fn is_mean_only(
         let mut all = aggregates.iter().zip(compiled);
         state >= 0
             && all.all(|(other, own)| {
-                (**other).aggtransno != state || own.finish.to_u32() == pg_sys::F_FLOAT8_AVG
+                (**other).aggtransno != state || own.finish.to_u32() == functions::F_FLOAT8_AVG
             })
     }
 }

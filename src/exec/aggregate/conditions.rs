@@ -6,9 +6,14 @@ use super::evaluate::{guarded, Evaluation};
 use super::fold::{float_of, int_of, Width};
 use super::lanes::{class_of, Class, Lane, Line};
 use super::slice::Slice;
-use crate::pg::node::{cast, items};
-use crate::pg::varlena::body_in_place;
-use pgrx::pg_sys::{self, Node, NodeTag, Oid};
+use crate::pg::array;
+use crate::pg::expression::Expression;
+use crate::pg::expression_context::Prepared;
+use crate::pg::expression_kinds::{ArrayOperator, Column, Connective, Kind, Operator};
+use crate::pg::operator::{self, Strategy};
+use crate::pg::types;
+use crate::pg::varlena::{body_in_place, with_body};
+use crate::pg::{Datum, InvalidOid, Oid};
 use std::ops::Range;
 use varve_columns::chunk::prefix_excludes;
 use varve_columns::summary::{compare_floats, Bound};
@@ -22,24 +27,26 @@ const DATETIME_FAMILY: u32 = 434;
 const TEXT_FAMILY: u32 = 1994;
 
 /// A condition on one column, before its argument is known.
-pub struct Condition {
+pub struct Condition<'a> {
     /// The column, from 0.
     pub at: usize,
     class: Class,
-    test: Test,
+    test: Test<'a>,
 }
 
-enum Test {
+enum Test<'a> {
     Null(bool),
-    Compare(Comparison, Argument),
+    /// The column is true, or false.
+    Is(bool),
+    Compare(Comparison, Argument<'a>),
     /// The column equals an element of an array.
-    Any(Argument),
+    Any(Argument<'a>),
 }
 
 /// What the column is compared with: an expression without columns, and its type, or that of its elements.
-struct Argument {
-    expression: *mut Node,
-    state: *mut pg_sys::ExprState,
+struct Argument<'a> {
+    expression: Expression<'a>,
+    prepared: Prepared,
     typ: Oid,
 }
 
@@ -66,58 +73,43 @@ pub enum Verdict {
     All,
 }
 
-impl Condition {
-    /// The condition that a clause is, if it is of this kind.
-    ///
-    /// # Safety
-    /// `clause` must be a condition of a plan.
-    pub unsafe fn of(clause: *mut Node) -> Option<Condition> {
-        // SAFETY: by contract; a node's tag says what it is.
-        unsafe {
-            if let Some(var) = column(clause) {
-                let test = bool_test(true);
-                return ((*var).vartype == pg_sys::BOOLOID).then(|| Condition::on(var, test));
+impl<'a> Condition<'a> {
+    /// The condition that a clause is, if it is of this kind. Within a guarded entry point.
+    pub fn of(clause: Expression<'a>) -> Option<Condition<'a>> {
+        match clause.kind() {
+            Kind::Column(_) | Kind::Relabel(_) => Condition::of_boolean(clause, true),
+            Kind::NullTest(test) => {
+                let column = column(test.argument())?;
+                let is_null = Test::Null(test.is_null());
+                (!test.is_of_row()).then(|| Condition::on(column, is_null))
             }
-            if let Some(test) = cast::<pg_sys::NullTest>(clause, NodeTag::T_NullTest) {
-                let var = column((*test).arg.cast())?;
-                let is_null = (*test).nulltesttype == pg_sys::NullTestType::IS_NULL;
-                return (!(*test).argisrow).then(|| Condition::on(var, Test::Null(is_null)));
+            Kind::Boolean(not) if not.connective() == Connective::Not => {
+                Condition::of_boolean(not.arguments().get(0)?, false)
             }
-            if let Some(not) = cast::<pg_sys::BoolExpr>(clause, NodeTag::T_BoolExpr) {
-                if (*not).boolop != pg_sys::BoolExprType::NOT_EXPR {
-                    return None;
-                }
-                let var = column(items::<Node>((*not).args).next()?)?;
-                let test = bool_test(false);
-                return ((*var).vartype == pg_sys::BOOLOID).then(|| Condition::on(var, test));
-            }
-            if let Some(operator) = cast::<pg_sys::OpExpr>(clause, NodeTag::T_OpExpr) {
-                return comparison(operator);
-            }
-            let list = cast::<pg_sys::ScalarArrayOpExpr>(clause, NodeTag::T_ScalarArrayOpExpr)?;
-            membership(list)
+            Kind::Operator(operator) => comparison(operator),
+            Kind::ArrayOperator(list) => membership(list),
+            _ => None,
         }
     }
 
-    unsafe fn on(var: *mut pg_sys::Var, test: Test) -> Condition {
-        // SAFETY: the callers' contract.
-        unsafe {
-            Condition {
-                at: (*var).varattno as usize - 1,
-                class: class_of((*var).vartype),
-                test,
-            }
+    /// A column of truth values, which is asked for one of them.
+    fn of_boolean(expression: Expression<'a>, value: bool) -> Option<Condition<'a>> {
+        let column = column(expression)?;
+        (column.typ() == types::BOOLOID).then(|| Condition::on(column, Test::Is(value)))
+    }
+
+    fn on(column: Column<'_>, test: Test<'a>) -> Condition<'a> {
+        Condition {
+            at: column.number() as usize - 1,
+            class: class_of(column.typ()),
+            test,
         }
     }
 
-    /// Prepares the argument.
-    ///
-    /// # Safety
-    /// `parent` must be the node that begins.
-    pub unsafe fn begin(&mut self, parent: *mut pg_sys::PlanState) {
+    /// Prepares the argument by what gets an expression ready for the node that begins.
+    pub fn begin(&mut self, prepare: impl FnOnce(Expression<'a>) -> Prepared) {
         if let Test::Compare(_, argument) | Test::Any(argument) = &mut self.test {
-            // SAFETY: by contract.
-            unsafe { argument.state = pg_sys::ExecInitExpr(argument.expression.cast(), parent) };
+            argument.prepared = prepare(argument.expression);
         }
     }
 
@@ -126,52 +118,43 @@ impl Condition {
     /// # Safety
     /// After `begin`; inside a guarded entry point.
     pub unsafe fn bind(&self, evaluation: &Evaluation) -> Bounded {
-        // SAFETY: by contract.
-        unsafe {
-            let value_of = |argument: &Argument| {
-                let (value, isnull) = guarded(|| evaluation.value(argument.state));
-                (!isnull).then_some(value)
-            };
-            match &self.test {
-                Test::Null(is_null) => Bounded::Null(*is_null),
-                Test::Compare(comparison, argument) => match value_of(argument) {
-                    None => Bounded::Never,
-                    Some(value) => self.bind_comparison(*comparison, argument.typ, value),
-                },
-                Test::Any(argument) => match value_of(argument) {
-                    None => Bounded::Never,
-                    Some(array) => self.bind_list(argument.typ, array),
-                },
-            }
-        }
-    }
-
-    unsafe fn bind_comparison(
-        &self,
-        comparison: Comparison,
-        typ: Oid,
-        value: pg_sys::Datum,
-    ) -> Bounded {
-        match self.class {
-            Class::Int => Bounded::Int(comparison, int_of(value, length_of(typ))),
-            Class::Single | Class::Double => Bounded::Float(comparison, double_of(typ, value)),
-            // SAFETY: the caller's contract: a text.
-            Class::Other => unsafe {
-                Bounded::Bytes(vec![crate::pg::varlena::with_body(
-                    value,
-                    -1,
-                    <[u8]>::to_vec,
-                )])
+        let value_of = |argument: &Argument<'_>| {
+            // SAFETY: by contract.
+            let (value, isnull) =
+                unsafe { guarded(|| evaluation.value(argument.prepared.as_ptr())) };
+            (!isnull).then_some(value)
+        };
+        match &self.test {
+            Test::Null(is_null) => Bounded::Null(*is_null),
+            Test::Is(value) => Bounded::Int(Comparison::Equal, i64::from(*value)),
+            Test::Compare(comparison, argument) => match value_of(argument) {
+                None => Bounded::Never,
+                // SAFETY: a value of that type.
+                Some(value) => unsafe { self.bind_comparison(*comparison, argument.typ, value) },
+            },
+            Test::Any(argument) => match value_of(argument) {
+                None => Bounded::Never,
+                // SAFETY: an array of that type.
+                Some(array) => unsafe { self.bind_list(argument.typ, array) },
             },
         }
     }
 
-    unsafe fn bind_list(&self, typ: Oid, array: pg_sys::Datum) -> Bounded {
-        // SAFETY: the caller's contract: an array.
-        let elements = unsafe { elements_of(array) };
+    unsafe fn bind_comparison(&self, comparison: Comparison, typ: Oid, value: Datum) -> Bounded {
+        match self.class {
+            Class::Int => Bounded::Int(comparison, int_of(value, types::length_of(typ))),
+            Class::Single | Class::Double => Bounded::Float(comparison, double_of(typ, value)),
+            // SAFETY: the caller's contract: a text.
+            Class::Other => Bounded::Bytes(vec![unsafe { with_body(value, -1, <[u8]>::to_vec) }]),
+        }
+    }
+
+    unsafe fn bind_list(&self, typ: Oid, array: Datum) -> Bounded {
+        // SAFETY: the caller's contract: an array. The copies live in the current memory context.
+        let elements = unsafe { array::elements(array) };
         match self.class {
             Class::Int => {
-                let length = length_of(typ);
+                let length = types::length_of(typ);
                 let mut ints: Vec<i64> = elements.iter().map(|&e| int_of(e, length)).collect();
                 ints.sort_unstable();
                 ints.dedup();
@@ -181,9 +164,9 @@ impl Condition {
                 Bounded::Floats(elements.iter().map(|&e| double_of(typ, e)).collect())
             }
             Class::Other => {
-                let body = |&element: &pg_sys::Datum| {
+                let body = |&element: &Datum| {
                     // SAFETY: as above; texts.
-                    unsafe { crate::pg::varlena::with_body(element, -1, <[u8]>::to_vec) }
+                    unsafe { with_body(element, -1, <[u8]>::to_vec) }
                 };
                 let mut values: Vec<Vec<u8>> = elements.iter().map(body).collect();
                 values.sort_unstable();
@@ -193,195 +176,116 @@ impl Condition {
     }
 }
 
-fn bool_test(value: bool) -> Test {
-    // SAFETY: makes a constant node.
-    let expression = unsafe { pg_sys::makeBoolConst(value, false) };
-    Test::Compare(
-        Comparison::Equal,
-        Argument {
-            expression,
-            state: core::ptr::null_mut(),
-            typ: pg_sys::BOOLOID,
-        },
-    )
-}
-
-fn length_of(typ: Oid) -> i16 {
-    // SAFETY: a syscache look-up.
-    unsafe { pg_sys::get_typlen(typ) }
-}
-
-fn double_of(typ: Oid, value: pg_sys::Datum) -> f64 {
+fn double_of(typ: Oid, value: Datum) -> f64 {
     match typ {
-        pg_sys::FLOAT4OID => float_of(value, Width::Single),
+        types::FLOAT4OID => float_of(value, Width::Single),
         _ => float_of(value, Width::Double),
     }
 }
 
 /// The column that an expression is, seen through changes of type that change nothing.
-unsafe fn column(node: *mut Node) -> Option<*mut pg_sys::Var> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        if let Some(relabel) = cast::<pg_sys::RelabelType>(node, NodeTag::T_RelabelType) {
-            let var = cast::<pg_sys::Var>((*relabel).arg.cast(), NodeTag::T_Var)?;
-            let is_text =
-                (*var).vartype == pg_sys::VARCHAROID && (*relabel).resulttype == pg_sys::TEXTOID;
-            return is_text.then_some(var);
-        }
-        cast(node, NodeTag::T_Var)
+fn column(expression: Expression<'_>) -> Option<Column<'_>> {
+    match expression.kind() {
+        Kind::Column(column) => Some(column),
+        Kind::Relabel(relabel) => match relabel.argument().kind() {
+            Kind::Column(column) => {
+                let is_text = column.typ() == types::VARCHAROID && relabel.typ() == types::TEXTOID;
+                is_text.then_some(column)
+            }
+            _ => None,
+        },
+        _ => None,
     }
 }
 
 /// `column operator value` or the other way round.
-unsafe fn comparison(operator: *mut pg_sys::OpExpr) -> Option<Condition> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let arguments: Vec<*mut Node> = items((*operator).args).collect();
-        let [left, right] = arguments[..] else {
-            return None;
-        };
-        let (var, other, number) = match (column(left), column(right)) {
-            (Some(var), None) => (var, right, (*operator).opno),
-            (None, Some(var)) => (var, left, pg_sys::get_commutator((*operator).opno)),
-            _ => return None,
-        };
-        if pg_sys::contain_var_clause(other) {
-            return None;
-        }
-        let (comparison, typ) = meaning(number, (*var).vartype, (*operator).inputcollid)?;
-        let argument = Argument {
-            expression: other,
-            state: core::ptr::null_mut(),
-            typ,
-        };
-        Some(Condition::on(var, Test::Compare(comparison, argument)))
+fn comparison(operator: Operator<'_>) -> Option<Condition<'_>> {
+    let [left, right] = operator.arguments().array()?;
+    let (column, other, number) = match (column(left), column(right)) {
+        (Some(column), None) => (column, right, operator.number()),
+        (None, Some(column)) => (column, left, operator::commutator(operator.number())),
+        _ => return None,
+    };
+    if other.has_columns() {
+        return None;
     }
+    let (comparison, typ) = meaning(number, column.typ(), operator.collation())?;
+    let argument = Argument {
+        expression: other,
+        prepared: Prepared::NONE,
+        typ,
+    };
+    Some(Condition::on(column, Test::Compare(comparison, argument)))
 }
 
 /// `column = ANY (array)`.
-unsafe fn membership(list: *mut pg_sys::ScalarArrayOpExpr) -> Option<Condition> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let arguments: Vec<*mut Node> = items((*list).args).collect();
-        let [left, right] = arguments[..] else {
-            return None;
-        };
-        let var = column(left)?;
-        if !(*list).useOr || pg_sys::contain_var_clause(right) {
-            return None;
-        }
-        let (comparison, typ) = meaning((*list).opno, (*var).vartype, (*list).inputcollid)?;
-        let argument = Argument {
-            expression: right,
-            state: core::ptr::null_mut(),
-            typ,
-        };
-        (comparison == Comparison::Equal).then(|| Condition::on(var, Test::Any(argument)))
+fn membership(list: ArrayOperator<'_>) -> Option<Condition<'_>> {
+    let [left, right] = list.arguments().array()?;
+    let column = column(left)?;
+    if !list.is_any() || right.has_columns() {
+        return None;
     }
+    let (comparison, typ) = meaning(list.number(), column.typ(), list.collation())?;
+    let argument = Argument {
+        expression: right,
+        prepared: Prepared::NONE,
+        typ,
+    };
+    (comparison == Comparison::Equal).then(|| Condition::on(column, Test::Any(argument)))
 }
 
 /// The column of table `table`, from 1, and the one of another relation of which a clause says that they are equal, if the node can
 /// choose rows by that.
-///
-/// # Safety
-/// `operator` must be a condition of a query.
-pub unsafe fn joinable(
-    operator: *mut pg_sys::OpExpr,
-    table: u32,
-) -> Option<(i16, *mut pg_sys::Var)> {
-    // SAFETY: by contract.
-    unsafe {
-        let arguments: Vec<*mut Node> = items((*operator).args).collect();
-        let [left, right] = arguments[..] else {
-            return None;
-        };
-        let (left, right) = (column(left)?, column(right)?);
-        let (own, other, number) = match (
-            (*left).varno as u32 == table,
-            (*right).varno as u32 == table,
-        ) {
-            (true, false) => (left, right, (*operator).opno),
-            (false, true) => {
-                let commutator = pg_sys::get_commutator((*operator).opno);
-                (right, left, commutator)
-            }
-            _ => return None,
-        };
-        let collation = (*operator).inputcollid;
-        let (comparison, _) = meaning(number, (*own).vartype, collation)?;
-        let is_plain = (*own).varattno > 0
-            && comparison == Comparison::Equal
-            && matches!(class_of((*own).vartype), Class::Int | Class::Other);
-        is_plain.then_some(((*own).varattno, other))
-    }
+pub fn joinable(operator: Operator<'_>, table: u32) -> Option<(i16, Column<'_>)> {
+    let [left, right] = operator.arguments().array()?;
+    let (left, right) = (column(left)?, column(right)?);
+    let (own, other, number) = match (left.table() == table, right.table() == table) {
+        (true, false) => (left, right, operator.number()),
+        (false, true) => (right, left, operator::commutator(operator.number())),
+        _ => return None,
+    };
+    let (comparison, _) = meaning(number, own.typ(), operator.collation())?;
+    let is_plain = own.number() > 0
+        && comparison == Comparison::Equal
+        && matches!(class_of(own.typ()), Class::Int | Class::Other);
+    is_plain.then_some((own.number(), other))
 }
 
 /// What an operator of core's families asks of a column of a type on its left, and the type on its right.
-unsafe fn meaning(operator: Oid, column: Oid, collation: Oid) -> Option<(Comparison, Oid)> {
-    // SAFETY: a catalog look-up.
-    unsafe {
-        if operator == pg_sys::InvalidOid || operator.to_u32() >= pg_sys::FirstNormalObjectId {
-            return None;
-        }
-        let all = pg_sys::get_op_btree_interpretation(operator);
-        for found in items::<pg_sys::OpBtreeInterpretation>(all) {
-            let (left, right) = ((*found).oplefttype, (*found).oprighttype);
-            let same_column = left == column || left == pg_sys::TEXTOID;
-            let comparison = match (*found).strategy {
-                1 => Comparison::Less,
-                2 => Comparison::LessOrEqual,
-                3 => Comparison::Equal,
-                4 => Comparison::GreaterOrEqual,
-                5 => Comparison::Greater,
-                6 => Comparison::NotEqual,
-                _ => continue,
+fn meaning(operator: Oid, column: Oid, collation: Oid) -> Option<(Comparison, Oid)> {
+    if !operator::is_of_server(operator) {
+        return None;
+    }
+    for found in operator::meanings(operator) {
+        let (left, right) = (found.left, found.right);
+        let same_column = left == column || left == types::TEXTOID;
+        let comparison = match found.strategy {
+            Strategy::Less => Comparison::Less,
+            Strategy::LessOrEqual => Comparison::LessOrEqual,
+            Strategy::Equal => Comparison::Equal,
+            Strategy::GreaterOrEqual => Comparison::GreaterOrEqual,
+            Strategy::Greater => Comparison::Greater,
+            Strategy::NotEqual => Comparison::NotEqual,
+        };
+        let taken = same_column
+            && match found.family.to_u32() {
+                INTEGER_FAMILY | FLOAT_FAMILY => true,
+                BOOL_FAMILY | DATETIME_FAMILY => left == right,
+                TEXT_FAMILY => {
+                    left == types::TEXTOID
+                        && right == types::TEXTOID
+                        && [types::TEXTOID, types::VARCHAROID].contains(&column)
+                        && comparison == Comparison::Equal
+                        && collation != InvalidOid
+                        && types::is_deterministic(collation)
+                }
+                _ => false,
             };
-            let taken = same_column
-                && match (*found).opfamily_id.to_u32() {
-                    INTEGER_FAMILY | FLOAT_FAMILY => true,
-                    BOOL_FAMILY | DATETIME_FAMILY => left == right,
-                    TEXT_FAMILY => {
-                        left == pg_sys::TEXTOID
-                            && right == pg_sys::TEXTOID
-                            && [pg_sys::TEXTOID, pg_sys::VARCHAROID].contains(&column)
-                            && comparison == Comparison::Equal
-                            && collation != pg_sys::InvalidOid
-                            && pg_sys::get_collation_isdeterministic(collation)
-                    }
-                    _ => false,
-                };
-            if taken {
-                return Some((comparison, right));
-            }
+        if taken {
+            return Some((comparison, right));
         }
-        None
     }
-}
-
-/// Elements of an array that are not null.
-unsafe fn elements_of(array: pg_sys::Datum) -> Vec<pg_sys::Datum> {
-    // SAFETY: the caller's contract; the copies live in the current memory context.
-    unsafe {
-        let array: *mut pg_sys::ArrayType = pg_sys::pg_detoast_datum(array.cast_mut_ptr()).cast();
-        let (mut length, mut by_value, mut align) = (0i16, false, 0);
-        let element = (*array).elemtype;
-        pg_sys::get_typlenbyvalalign(element, &mut length, &mut by_value, &mut align);
-        let (mut values, mut nulls, mut count) = (core::ptr::null_mut(), core::ptr::null_mut(), 0);
-        pg_sys::deconstruct_array(
-            array,
-            element,
-            i32::from(length),
-            by_value,
-            align,
-            &mut values,
-            &mut nulls,
-            &mut count,
-        );
-        (0..count as usize)
-            .filter(|&at| !*nulls.add(at))
-            .map(|at| *values.add(at))
-            .collect()
-    }
+    None
 }
 
 impl Bounded {
@@ -447,14 +351,12 @@ impl Bounded {
     ///
     /// # Safety
     /// The value must be of the condition's column.
-    pub unsafe fn lists(&self, (value, isnull): (pg_sys::Datum, bool), length: i16) -> bool {
+    pub unsafe fn lists(&self, (value, isnull): (Datum, bool), length: i16) -> bool {
         match self {
             _ if isnull => false,
             Bounded::Ints(wanted) => wanted.binary_search(&int_of(value, length)).is_ok(),
             // SAFETY: by contract: a text.
-            Bounded::Bytes(wanted) => unsafe {
-                crate::pg::varlena::with_body(value, -1, |body| has(wanted, body))
-            },
+            Bounded::Bytes(wanted) => unsafe { with_body(value, -1, |body| has(wanted, body)) },
             other => panic!("BUG: {other:?} is no list"),
         }
     }
@@ -463,11 +365,7 @@ impl Bounded {
     ///
     /// # Safety
     /// As `lists`.
-    pub unsafe fn holds(
-        &self,
-        (value, isnull): (pg_sys::Datum, bool),
-        length: i16,
-    ) -> Option<bool> {
+    pub unsafe fn holds(&self, (value, isnull): (Datum, bool), length: i16) -> Option<bool> {
         let width = match length {
             4 => Width::Single,
             _ => Width::Double,

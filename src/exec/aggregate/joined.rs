@@ -153,7 +153,7 @@ struct Found {
 struct Plain {
     scan: PlainScan,
     /// Each condition with its column, from 0.
-    conditions: Vec<Clause<(Condition, usize)>>,
+    conditions: Vec<Clause<(Condition<'static>, usize)>>,
 }
 
 impl Plain {
@@ -163,9 +163,10 @@ impl Plain {
         let mut conditions = Vec::new();
         // SAFETY: they are the child's, which has begun.
         unsafe {
-            for clause in scan.conditions() {
-                conditions.push(Clause::of(clause)?.map(&mut |mut condition: Condition| {
-                    condition.begin(child.as_ptr());
+            for clause in scan.conditions().iter() {
+                let clause = Clause::of(clause)?;
+                conditions.push(clause.map(&mut |mut condition: Condition<'_>| {
+                    condition.begin(|argument| argument.prepare(child.as_ptr()));
                     let column = condition.at;
                     (condition, column)
                 }));

@@ -4,21 +4,18 @@
 use super::conditions::Bounded;
 use crate::catalog::layout;
 use crate::pg::memory;
+use crate::pg::operator::Strategy;
 use crate::pg::relation::{Index, Table};
 use crate::pg::scan_key::ScanKey;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
-use crate::pg::varlena::text_of_bytes;
-use crate::pg::{array, types, Datum, Oid};
+use crate::pg::{array, types, varlena, Datum, Oid};
 use crate::scan::headers::{self, Place};
 use crate::series_index::quals::Quals;
 use varve_columns::vector::filter::Comparison;
 
 /// An index that has so many times fewer pages than its table is read from end to end rather than the table.
 const SMALL: u32 = 4;
-
-/// Number of btree's strategy for equality.
-const EQUAL: u32 = 3;
 
 /// Where the scan has to look.
 pub struct Places {
@@ -81,15 +78,16 @@ unsafe fn key_of(index: Index<'_>, at: usize, bounded: &Bounded) -> Option<(Scan
             Bounded::Null(true) => Some((ScanKey::is_null(at + 1), true)),
             Bounded::Int(comparison, value) if fits(value) => {
                 let strategy = match comparison {
-                    Comparison::Less => 1,
-                    Comparison::LessOrEqual => 2,
-                    Comparison::Equal => EQUAL,
-                    Comparison::GreaterOrEqual => 4,
-                    Comparison::Greater => 5,
+                    Comparison::Less => Strategy::Less,
+                    Comparison::LessOrEqual => Strategy::LessOrEqual,
+                    Comparison::Equal => Strategy::Equal,
+                    Comparison::GreaterOrEqual => Strategy::GreaterOrEqual,
+                    Comparison::Greater => Strategy::Greater,
                     Comparison::NotEqual => return None,
                 };
-                let key = ScanKey::new(index, at, strategy, Datum::from(*value as usize));
-                Some((key, *comparison == Comparison::Equal))
+                let value = Datum::from(*value as usize);
+                let key = ScanKey::new(index, at, strategy.number(), value);
+                Some((key, strategy == Strategy::Equal))
             }
             Bounded::Ints(values) if range.is_some() => {
                 let datums = values.iter().filter(|value| fits(value));
@@ -97,7 +95,7 @@ unsafe fn key_of(index: Index<'_>, at: usize, bounded: &Bounded) -> Option<(Scan
                 Some((any_of(index, at, class, datums), true))
             }
             Bounded::Bytes(values) if class == types::TEXTOID => {
-                let datums = values.iter().map(|value| text_of_bytes(value)).collect();
+                let datums = values.iter().map(|value| varlena::text_of(value)).collect();
                 Some((any_of(index, at, class, datums), true))
             }
             _ => None,
@@ -118,5 +116,8 @@ fn int_range(typ: Oid) -> Option<std::ops::RangeInclusive<i64>> {
 /// The scan key `column = ANY (values)`.
 unsafe fn any_of(index: Index<'_>, at: usize, typ: Oid, values: Vec<Datum>) -> ScanKey {
     // SAFETY: the caller's contract; values of the type.
-    unsafe { ScanKey::new(index, at, EQUAL, array::of(typ, values)).of_array() }
+    unsafe {
+        let array = array::of(typ, values);
+        ScanKey::new(index, at, Strategy::Equal.number(), array).of_array()
+    }
 }

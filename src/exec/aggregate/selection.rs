@@ -11,6 +11,7 @@ use crate::chunk::read::Chunk;
 use crate::chunk::vectors::Budget;
 use crate::pg::custom_scan::NodeState;
 use crate::pg::error;
+use crate::pg::expression::Expression;
 use crate::pg::expression_context::Prepared;
 use crate::pg::node::list;
 use crate::pg::relation::Table;
@@ -138,7 +139,7 @@ pub struct Selection {
     pub lanes: Vec<Lane>,
     pub evaluation: Evaluation,
     /// Decided over vectors, each condition with its lane, before arguments are known.
-    conditions: Vec<Clause<(Condition, usize)>>,
+    conditions: Vec<Clause<(Condition<'static>, usize)>>,
     /// Those whose arguments are known, and behind them what else is asked of rows for a while.
     pub clauses: Vec<Bound>,
     /// Evaluated once for an execution.
@@ -176,9 +177,9 @@ impl Selection {
                     continue;
                 }
                 every.push(clause);
-                match Clause::of(clause) {
-                    Some(found) => vectored.push(found.map(&mut |mut condition: Condition| {
-                        condition.begin(parent);
+                match Clause::of(Expression::from_ptr(clause)) {
+                    Some(found) => vectored.push(found.map(&mut |mut condition: Condition<'_>| {
+                        condition.begin(|argument| argument.prepare(parent));
                         let lane = lanes.at(condition.at);
                         (condition, lane)
                     })),

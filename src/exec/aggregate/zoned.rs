@@ -2,10 +2,13 @@
 //! further from both than a bucket reaches, they rise with time; near a change each row is evaluated.
 
 use crate::functions;
-use crate::pg::node::{cast, items};
+use crate::pg::expression::Expression;
+use crate::pg::expression_kinds::{Constant, Kind};
+use crate::pg::functions::{
+    F_DATE_TIMESTAMPTZ, F_DATE_TRUNC_TEXT_TIMESTAMPTZ, F_DATE_TRUNC_TEXT_TIMESTAMPTZ_TEXT,
+};
 use crate::pg::time_zone::TimeZone;
-use crate::pg::varlena::with_body;
-use pgrx::pg_sys::{self, Node, NodeTag};
+use crate::pg::types;
 
 const SECOND_US: i64 = 1_000_000;
 const HOUR_US: i64 = 3_600 * SECOND_US;
@@ -24,35 +27,33 @@ pub struct Zoned {
 }
 
 impl Zoned {
-    /// The column, from 1, whose bucket an expression is, and where it rises.
-    ///
-    /// # Safety
-    /// `expression` must be an expression of a plan; inside a guarded entry point.
-    pub unsafe fn of(expression: *mut Node) -> Option<(i16, Zoned)> {
-        // SAFETY: by contract; a node's tag says what it is.
-        unsafe {
-            let call = cast::<pg_sys::FuncExpr>(expression, NodeTag::T_FuncExpr)?;
-            let arguments: Vec<*mut Node> = items((*call).args).collect();
-            let session = TimeZone::of_session()?;
-            let (time, zone, width_us) = match (*call).funcid.to_u32() {
-                pg_sys::F_DATE_TRUNC_TEXT_TIMESTAMPTZ => (1, session, unit_us(arguments[0])?),
-                pg_sys::F_DATE_TRUNC_TEXT_TIMESTAMPTZ_TEXT => {
-                    (1, zone_of(arguments[2])?, unit_us(arguments[0])?)
-                }
-                pg_sys::F_DATE_TIMESTAMPTZ => (0, session, DAY_US),
-                _ if functions::is_zoned_bucket((*call).funcid) => {
-                    (1, zone_of(arguments[2])?, interval_us(arguments[0])?)
-                }
-                _ => return None,
-            };
-            let is_fixed = |at: usize| at == time || !pg_sys::contain_var_clause(arguments[at]);
-            let var = cast::<pg_sys::Var>(arguments[time], NodeTag::T_Var)?;
-            let fits = (*var).vartype == pg_sys::TIMESTAMPTZOID
-                && (0..arguments.len()).all(is_fixed)
-                && !arguments.iter().skip(3).any(|&argument| moves(argument));
-            let reach_us = width_us.checked_add(SLACK_US)?;
-            fits.then_some(((*var).varattno, Zoned { zone, reach_us }))
-        }
+    /// The column, from 1, whose bucket an expression is, and where it rises. Within a guarded entry point.
+    pub fn of(expression: Expression<'_>) -> Option<(i16, Zoned)> {
+        let Kind::Call(call) = expression.kind() else {
+            return None;
+        };
+        let (arguments, session) = (call.arguments(), TimeZone::of_session()?);
+        let argument = |at: usize| arguments.get(at);
+        let (time, zone, width_us) = match call.function().to_u32() {
+            F_DATE_TRUNC_TEXT_TIMESTAMPTZ => (1, session, unit_us(argument(0)?)?),
+            F_DATE_TRUNC_TEXT_TIMESTAMPTZ_TEXT => {
+                (1, zone_of(argument(2)?)?, unit_us(argument(0)?)?)
+            }
+            F_DATE_TIMESTAMPTZ => (0, session, DAY_US),
+            _ if functions::is_zoned_bucket(call.function()) => {
+                (1, zone_of(argument(2)?)?, interval_us(argument(0)?)?)
+            }
+            _ => return None,
+        };
+        let Kind::Column(column) = argument(time)?.kind() else {
+            return None;
+        };
+        let mut others = arguments.iter().enumerate().filter(|&(at, _)| at != time);
+        let fits = column.typ() == types::TIMESTAMPTZOID
+            && others.all(|(_, argument)| !argument.has_columns())
+            && !arguments.iter().skip(3).any(moves);
+        let reach_us = width_us.checked_add(SLACK_US)?;
+        fits.then_some((column.number(), Zoned { zone, reach_us }))
     }
 
     /// Of rising times, how many from the first one on are alike, and whether their buckets rise.
@@ -79,57 +80,37 @@ impl Zoned {
 }
 
 /// Is it an offset of buckets? With one the clock is read at another time than the row's.
-unsafe fn moves(argument: *mut Node) -> bool {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let is_none = cast::<pg_sys::Const>(argument, NodeTag::T_Const)
-            .is_some_and(|constant| (*constant).constisnull);
-        pg_sys::exprType(argument) == pg_sys::INTERVALOID && !is_none
+fn moves(argument: Expression<'_>) -> bool {
+    argument.typ() == types::INTERVALOID && !argument.is_null()
+}
+
+fn constant(expression: Expression<'_>) -> Option<Constant<'_>> {
+    match expression.kind() {
+        Kind::Constant(constant) => Some(constant),
+        _ => None,
     }
 }
 
-unsafe fn constant(node: *mut Node, typ: pg_sys::Oid) -> Option<pg_sys::Datum> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let constant = cast::<pg_sys::Const>(node, NodeTag::T_Const)?;
-        let fits = !(*constant).constisnull && (*constant).consttype == typ;
-        fits.then_some((*constant).constvalue)
-    }
+fn zone_of(name: Expression<'_>) -> Option<TimeZone> {
+    let name = constant(name)?.with_text(<[u8]>::to_vec)?;
+    TimeZone::find(&name)
 }
 
-unsafe fn zone_of(node: *mut Node) -> Option<TimeZone> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let name = with_body(constant(node, pg_sys::TEXTOID)?, -1, <[u8]>::to_vec);
-        TimeZone::find(&name)
-    }
+fn unit_us(unit: Expression<'_>) -> Option<i64> {
+    let unit = constant(unit)?.with_text(<[u8]>::to_ascii_lowercase)?;
+    Some(match &unit[..] {
+        b"second" | b"minute" | b"hour" => HOUR_US,
+        b"day" => DAY_US,
+        b"week" => 7 * DAY_US,
+        b"month" => 31 * DAY_US,
+        b"quarter" => 92 * DAY_US,
+        b"year" => 366 * DAY_US,
+        _ => return None,
+    })
 }
 
-unsafe fn unit_us(node: *mut Node) -> Option<i64> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let unit = with_body(
-            constant(node, pg_sys::TEXTOID)?,
-            -1,
-            <[u8]>::to_ascii_lowercase,
-        );
-        Some(match &unit[..] {
-            b"second" | b"minute" | b"hour" => HOUR_US,
-            b"day" => DAY_US,
-            b"week" => 7 * DAY_US,
-            b"month" => 31 * DAY_US,
-            b"quarter" => 92 * DAY_US,
-            b"year" => 366 * DAY_US,
-            _ => return None,
-        })
-    }
-}
-
-unsafe fn interval_us(node: *mut Node) -> Option<i64> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let interval: *const pg_sys::Interval = constant(node, pg_sys::INTERVALOID)?.cast_mut_ptr();
-        let days = i64::from((*interval).month) * 31 + i64::from((*interval).day);
-        days.checked_mul(DAY_US)?.checked_add((*interval).time)
-    }
+fn interval_us(width: Expression<'_>) -> Option<i64> {
+    let width = constant(width)?.interval()?;
+    let days = i64::from(width.month) * 31 + i64::from(width.day);
+    days.checked_mul(DAY_US)?.checked_add(width.time)
 }

@@ -4,6 +4,7 @@ use super::chunks::{Counters, Deletion};
 use crate::exec::aggregate::conditions::Condition;
 use crate::exec::aggregate::evaluate::Evaluation;
 use crate::pg::custom_scan::{self, Above, Beginning, CustomScan, Explain, Methods, NodeState};
+use crate::pg::expression::Expression;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::Open;
 use crate::pg::slot::Slot;
@@ -18,7 +19,7 @@ const CONDITIONS: usize = 1;
 
 pub struct ChunkDelete {
     /// None once it has deleted, or where it must not.
-    conditions: Option<Vec<Condition>>,
+    conditions: Option<Vec<Condition<'static>>>,
     counters: Counters,
     /// The statement's snapshot, once its scan reads by a copy; none before.
     replaced: Snapshot<'static>,
@@ -40,9 +41,9 @@ impl CustomScan for ChunkDelete {
             let conditions = clauses.map(|clause| {
                 // SAFETY: the planner has left conditions of the statement, and the node begins.
                 unsafe {
-                    let condition = Condition::of(clause);
+                    let condition = Condition::of(Expression::from_ptr(clause));
                     let mut condition = condition.expect("BUG: a condition of another kind");
-                    condition.begin(node.as_parent());
+                    condition.begin(|argument| argument.prepare(node.as_parent()));
                     condition
                 }
             });

@@ -3,8 +3,11 @@
 
 use super::checks;
 use crate::exec::aggregate::joinable;
-use crate::pg::node::{cast, items};
-use pgrx::pg_sys::{self, NodeTag};
+use crate::pg::expression::Expression;
+use crate::pg::expression_kinds::Kind;
+use crate::pg::node::items;
+use crate::pg::planner::{PlannedTable, Planner};
+use pgrx::pg_sys;
 
 /// What is aggregated, and what its rows are joined with.
 pub struct Input {
@@ -34,12 +37,13 @@ impl Input {
     pub unsafe fn of(root: *mut pg_sys::PlannerInfo, input: *mut pg_sys::RelOptInfo) -> Vec<Input> {
         // SAFETY: by contract.
         unsafe {
+            let planner = Planner::from_ptr(root);
             // Of partitions, each one alone is no grouping of the query's columns.
             if (*input).reloptkind == pg_sys::RelOptKind::RELOPT_OTHER_MEMBER_REL {
                 return Vec::new();
             }
             if (*input).reloptkind != pg_sys::RelOptKind::RELOPT_JOINREL {
-                let found = checks::table_of(root, input);
+                let found = checks::table_of(planner, PlannedTable::from_ptr(input));
                 return found
                     .map(|_| Input {
                         table: input,
@@ -55,7 +59,7 @@ impl Input {
             [(one, two), (two, one)]
                 .into_iter()
                 .filter_map(|(table, other)| {
-                    checks::table_of(root, table)?;
+                    checks::table_of(planner, PlannedTable::from_ptr(table))?;
                     let join = join_of(root, input, table, other)?;
                     Some(Input {
                         table,
@@ -120,7 +124,9 @@ unsafe fn join_of(
         let [clause] = clauses[..] else {
             return None;
         };
-        let operator = cast::<pg_sys::OpExpr>((*clause).clause.cast(), NodeTag::T_OpExpr)?;
+        let Kind::Operator(operator) = Expression::from_ptr((*clause).clause.cast()).kind() else {
+            return None;
+        };
         let (column, value) = joinable(operator, (*table).relid)?;
         let path = (*other).cheapest_total_path;
         if path.is_null() || !(*path).param_info.is_null() {
@@ -130,7 +136,7 @@ unsafe fn join_of(
         let fits = bytes <= pg_sys::get_hash_memory_limit() as f64;
         let found = Join {
             path,
-            value,
+            value: value.expression().as_ptr().cast(),
             column,
             is_semi,
         };

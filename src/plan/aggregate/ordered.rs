@@ -5,7 +5,9 @@ use super::checks;
 use super::join::Input;
 use super::target::Target;
 use crate::exec::aggregate::{class_of, rises_with, Class, Groups, SortKey};
+use crate::pg::expression::Expression;
 use crate::pg::node::{integer_list, items, list};
+use crate::pg::planner::{PlannedTable, Planner};
 use crate::pg::types;
 use pgrx::pg_sys;
 
@@ -56,9 +58,13 @@ pub unsafe fn order_of(
         {
             return None;
         }
-        let column = rises_with(*group)?;
+        let column = rises_with(Expression::from_ptr(*group))?;
         // A null has no place among slices.
-        let is_time = checks::time_column(root, source.table) == Some((column, true));
+        let (planner, table) = (
+            Planner::from_ptr(root),
+            PlannedTable::from_ptr(source.table),
+        );
+        let is_time = checks::time_column(planner, table) == Some((column, true));
         is_time.then(|| Order {
             column,
             descending: (**key).pk_strategy == pg_sys::BTGreaterStrategyNumber as i32,

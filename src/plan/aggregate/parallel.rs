@@ -1,6 +1,7 @@
 //! The node in several processes, which share the chunks of the table, below a Gather.
 
 use super::join::Input;
+use crate::pg::expression::Expression;
 use pgrx::pg_sys::{self, Node};
 
 /// How many workers the node may have, beside the leader.
@@ -48,10 +49,10 @@ pub unsafe fn workers_of(
 unsafe fn has_parameters(conditions: &[*mut Node]) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
-        super::checks::parameters_of(conditions)
+        super::checks::parameters_of(Expression::from_ptrs(conditions))
             .into_iter()
             .any(|parameter| {
-                let kind = (*parameter.cast::<pg_sys::Param>()).paramkind;
+                let kind = (*parameter.as_ptr().cast::<pg_sys::Param>()).paramkind;
                 kind != pg_sys::ParamKind::PARAM_EXTERN
             })
     }

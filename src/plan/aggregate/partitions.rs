@@ -8,7 +8,9 @@ use super::join::Input;
 use super::parallel;
 use super::path::{self, group_clauses};
 use super::target::Target;
+use crate::pg::expression::Expression;
 use crate::pg::node::{items, list};
+use crate::pg::planner::{PlannedTable, Planner};
 use pgrx::pg_sys::{self, AggSplit, AggStrategy, Path, RelOptInfo};
 
 /// Paths of partitions: for one process, and for several.
@@ -154,21 +156,23 @@ impl Grouping {
             };
             let groups = path::number_of_groups(self.root, child, &source, target);
             parts.groups += groups;
-            let conditions =
-                checks::table_of(self.root, child).and_then(|_| checks::conditions_of(child));
-            let Some(conditions) = conditions else {
+            let (planner, table) = (Planner::from_ptr(self.root), PlannedTable::from_ptr(child));
+            let conditions = checks::table_of(planner, table);
+            let conditions = conditions.and_then(|_| checks::conditions_of(table));
+            let Some(conditions) = &conditions else {
                 return self.add_foreign(child, target, groups, parts);
             };
+            let conditions = Expression::as_ptrs(conditions);
             parts.any_node = true;
             let by_index = cost::by_index(self.root, child, &source);
-            let costs = cost::of_node(&by_index, child, &source, target, &conditions, groups);
-            let make = || path::node_path(child, &source, target, &conditions, groups, costs);
+            let costs = cost::of_node(&by_index, child, &source, target, conditions, groups);
+            let make = || path::node_path(child, &source, target, conditions, groups, costs);
             let whole = make();
             let is_safe = (*child).consider_parallel && (*self.grouped).consider_parallel;
             (*whole).path.parallel_safe = is_safe;
             parts.whole.push(whole.cast());
             parts.is_safe &= is_safe;
-            match parallel::workers(self.root, &source, self.grouped, &conditions) {
+            match parallel::workers(self.root, &source, self.grouped, conditions) {
                 0 => parts.single.push(whole.cast()),
                 workers => {
                     parts.workers = parts.workers.max(workers);

@@ -13,7 +13,9 @@ use super::target::Target;
 use crate::exec::aggregate::{is_bucket, rises_with, Aggregation};
 use crate::guc;
 use crate::pg::custom_scan::{CustomScan, Shared, SUPPORTS_PROJECTION};
+use crate::pg::expression::Expression;
 use crate::pg::node::{integer_list, items, list, make};
+use crate::pg::planner::{PlannedTable, Planner};
 use crate::pg::unbound::get_agg_clause_costs;
 use pgrx::pg_sys::{self, Node, NodeTag};
 use pgrx::prelude::*;
@@ -36,23 +38,29 @@ pub unsafe fn offer(
 ) {
     // SAFETY: by contract.
     unsafe {
-        if !guc::enable_aggregate() || !checks::has_two_steps(root, extra) {
+        // In two steps, as parallel ones are.
+        let can_split = !extra.is_null()
+            && (*extra).flags & pg_sys::GROUPING_CAN_PARTIAL_AGG as i32 != 0
+            && Planner::from_ptr(root).groups_plainly();
+        if !guc::enable_aggregate() || !can_split {
             return;
         }
         partitions::offer(root, input, grouped, extra);
         let having = (*extra).havingQual;
         for source in Input::of(root, input) {
-            let Some(conditions) = checks::conditions_of(source.table) else {
+            let conditions = checks::conditions_of(PlannedTable::from_ptr(source.table));
+            let Some(conditions) = &conditions else {
                 continue;
             };
+            let conditions = Expression::as_ptrs(conditions);
             let Some(target) = Target::of(root, (*source.table).relid, grouped, having) else {
                 continue;
             };
             let groups = number_of_groups(root, input, &source, &target);
             let partial = partial_rel(root, input, &target, groups);
             let by_index = cost::by_index(root, input, &source);
-            let costs = cost::of_node(&by_index, input, &source, &target, &conditions, groups);
-            let make = || node_path(partial, &source, &target, &conditions, groups, costs);
+            let costs = cost::of_node(&by_index, input, &source, &target, conditions, groups);
+            let make = || node_path(partial, &source, &target, conditions, groups, costs);
             let path = make();
             let can_sort = (*extra).flags & pg_sys::GROUPING_CAN_USE_SORT as i32 != 0;
             let fits = ordered::fits(&target, groups);
@@ -84,7 +92,7 @@ pub unsafe fn offer(
                     pg_sys::AggStrategy::AGG_SORTED,
                 );
             }
-            let workers = parallel::workers(root, &source, grouped, &conditions);
+            let workers = parallel::workers(root, &source, grouped, conditions);
             if workers > 0 {
                 let path = make();
                 parallel::share(path, workers);
@@ -114,17 +122,24 @@ pub unsafe fn number_of_groups(
     unsafe {
         let rows = (*input).rows;
         let estimate = estimate_groups(root, &target.groups, rows);
-        if let Some(buckets) = Buckets::of(root, source.table, &target.groups) {
+        let (planner, table) = (
+            Planner::from_ptr(root),
+            PlannedTable::from_ptr(source.table),
+        );
+        let columns = Expression::from_ptrs(&target.groups);
+        if let Some(buckets) = Buckets::of(planner, table, columns) {
             let others = match buckets.others.is_empty() {
                 true => 1.0,
-                false => estimate_groups(root, &buckets.others, rows),
+                false => estimate_groups(root, Expression::as_ptrs(&buckets.others), rows),
             };
             return estimate.min(buckets.count * others).max(1.0);
         }
         // Of a width that is not known, or without bounds: nobody groups by what is as fine as time.
-        let time = checks::time_column(root, source.table).map(|(column, _)| column);
-        let is_bucket =
-            |&group: &*mut Node| time.is_some() && is_bucket(group) && rises_with(group) == time;
+        let time = checks::time_column(planner, table).map(|(column, _)| column);
+        let is_bucket = |&group: &*mut Node| {
+            let group = Expression::from_ptr(group);
+            time.is_some() && is_bucket(group) && rises_with(group) == time
+        };
         match target.groups.iter().any(is_bucket) {
             true => estimate.min((rows / LEAST_BUCKET).max(1.0)),
             false => estimate,
@@ -351,7 +366,8 @@ unsafe extern "C-unwind" fn plan(
         (*scan).scan.plan.targetlist = tlist;
         (*scan).scan.scanrelid = numbers[0] as u32;
         (*scan).flags = (*path).flags;
-        (*scan).custom_exprs = list(parameters_of(&everything));
+        let parameters = parameters_of(Expression::from_ptrs(&everything));
+        (*scan).custom_exprs = list(parameters.into_iter().map(|one| one.as_ptr()));
         (*scan).custom_plans = plans;
         // Groups, aggregates, and what there is of a join.
         numbers.insert(3, i32::from(is_whole));

@@ -3,10 +3,11 @@
 use super::checks::{is_plain, is_plain_aggregate};
 use crate::exec::aggregate::{class_of, is_finished, Class};
 use crate::functions::gapfill_calls::marker_of;
+use crate::pg::expression::{Expression, Step};
+use crate::pg::expression_kinds::{Aggregate, Kind};
 use crate::pg::node::{cast, items};
 use crate::pg::types;
 use pgrx::pg_sys::{self, Node, NodeTag};
-use pgrx::prelude::*;
 
 /// A partial grouping's columns.
 pub struct Target {
@@ -17,11 +18,38 @@ pub struct Target {
     pub target: *mut pg_sys::PathTarget,
 }
 
-struct Needed {
+struct Needed<'a> {
     table: u32,
-    groups: Vec<*mut Node>,
-    aggregates: Vec<*mut pg_sys::Aggref>,
+    groups: Vec<Expression<'a>>,
+    aggregates: Vec<Aggregate<'a>>,
     possible: bool,
+}
+
+impl<'a> Needed<'a> {
+    /// Finds the aggregates that an expression needs, and what else it does.
+    fn collect(&mut self, expression: Expression<'a>) {
+        expression.visit(|part| {
+            if self.groups.iter().any(|group| group.equals(part)) {
+                return Step::Past;
+            }
+            match part.kind() {
+                Kind::Aggregate(aggregate) => {
+                    self.possible &= is_plain_aggregate(aggregate, self.table);
+                    let mut known = self.aggregates.iter();
+                    if !known.any(|known| known.expression().equals(part)) {
+                        self.aggregates.push(aggregate);
+                    }
+                    Step::Past
+                }
+                // Columns that are the same throughout a group are core's.
+                Kind::Column(_) | Kind::PlaceHolder | Kind::Grouping => {
+                    self.possible = false;
+                    Step::Stop
+                }
+                _ => Step::Into,
+            }
+        });
+    }
 }
 
 impl Target {
@@ -46,32 +74,32 @@ impl Target {
             let target = pg_sys::create_empty_pathtarget();
             for clause in items::<pg_sys::SortGroupClause>((*(*root).parse).groupClause) {
                 let group = pg_sys::get_sortgroupclause_expr(clause, (*root).processed_tlist);
-                if !is_plain(group, table) {
+                let expression = Expression::from_ptr(group);
+                if !is_plain(expression, table) {
                     return None;
                 }
-                needed.groups.push(group);
+                needed.groups.push(expression);
                 pg_sys::add_column_to_pathtarget(target, group.cast(), (*clause).tleSortGroupRef);
             }
-            let context = (&raw mut needed).cast();
-            for expression in items::<Node>((*(*grouped).reltarget).exprs) {
-                collect(expression, context);
-            }
-            for expression in conjuncts(having) {
-                collect(expression, context);
+            let columns = items::<Node>((*(*grouped).reltarget).exprs);
+            for expression in columns.chain(conjuncts(having)) {
+                needed.collect(Expression::from_ptr(expression));
             }
             if !needed.possible {
                 return None;
             }
+            let whole = needed.aggregates.iter().map(|aggregate| aggregate.as_ptr());
+            let whole: Vec<*mut pg_sys::Aggref> = whole.collect();
             let mut aggregates = Vec::new();
-            for &aggregate in &needed.aggregates {
+            for &aggregate in &whole {
                 let partial = partial_of(aggregate);
                 pg_sys::add_column_to_pathtarget(target, partial.cast(), 0);
                 aggregates.push(partial);
             }
             Some(Target {
-                groups: needed.groups,
+                groups: Expression::as_ptrs(&needed.groups).to_vec(),
                 aggregates,
-                whole: needed.aggregates,
+                whole,
                 target: pg_sys::set_pathtarget_cost_width(root, target),
             })
         }
@@ -152,40 +180,5 @@ unsafe fn partial_of(aggregate: *mut pg_sys::Aggref) -> *mut pg_sys::Aggref {
         *partial = *aggregate;
         pg_sys::mark_partial_aggref(partial, pg_sys::AggSplit::AGGSPLIT_INITIAL_SERIAL);
         partial
-    }
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn collect(node: *mut Node, needed: *mut core::ffi::c_void) -> bool {
-    // SAFETY: called on nodes of the query's expressions.
-    unsafe {
-        if node.is_null() {
-            return false;
-        }
-        let own = &mut *needed.cast::<Needed>();
-        let is_node = |other: &*mut Node| pg_sys::equal(other.cast(), node.cast());
-        if own.groups.iter().any(is_node) {
-            return false;
-        }
-        match (*node).type_ {
-            NodeTag::T_Aggref => {
-                let aggregate = node.cast::<pg_sys::Aggref>();
-                own.possible &= is_plain_aggregate(aggregate, own.table);
-                let same =
-                    |other: &*mut pg_sys::Aggref| pg_sys::equal((*other).cast(), node.cast());
-                if !own.aggregates.iter().any(same) {
-                    own.aggregates.push(aggregate);
-                }
-                false
-            }
-            // Columns that are the same throughout a group are core's.
-            NodeTag::T_Var | NodeTag::T_PlaceHolderVar | NodeTag::T_GroupingFunc => {
-                own.possible = false;
-                true
-            }
-            _ => pg_sys::ffi::pg_guard_ffi_boundary(|| {
-                pg_sys::expression_tree_walker(node, Some(collect), needed)
-            }),
-        }
     }
 }

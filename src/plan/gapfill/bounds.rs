@@ -1,169 +1,124 @@
 //! The range to fill, as the query's conditions state it: `time >= X`, `time < Y`, BETWEEN, in any spelling.
 use super::buckets::TimeType;
 use crate::functions::errors::invalid;
-use crate::pg::node::{cast, items};
-use pgrx::pg_sys::{self, Node, NodeTag, Oid};
+use crate::pg::expression::Expression;
+use crate::pg::expression_kinds::Kind;
+use crate::pg::join_tree::{JoinKind, JoinTree, Joins};
+use crate::pg::operator::{self, Strategy};
+use crate::pg::planner::Planner;
+use crate::pg::{types, Oid};
 
 /// A limit on the time: a lower limit is a least time, an upper limit the first time beyond the range.
-pub struct Bound {
+pub struct Bound<'a> {
     pub lower: bool,
     /// `>` and `<=`: the limit is the value's successor.
     pub successor: bool,
     /// The value is a timestamp, the time a date.
     pub date_from_timestamp: bool,
-    pub value: *mut Node,
+    pub value: Expression<'a>,
 }
 
-/// Every limit that holds for all rows of the query.
-///
-/// # Safety
-/// `root` is a planner info whose conditions have been preprocessed; must run inside a guarded entry point.
-pub unsafe fn collect(root: *mut pg_sys::PlannerInfo, time: *mut Node) -> Vec<Bound> {
+/// Every limit that holds for all rows of the query. Within a guarded entry point.
+pub fn collect<'a>(planner: Planner<'a>, time: Expression<'a>) -> Vec<Bound<'a>> {
     let mut bounds = Vec::new();
-    // SAFETY: the caller's promise.
-    unsafe { walk((*(*root).parse).jointree.cast(), time, &mut bounds) };
+    if let Some(tree) = planner.join_tree() {
+        walk(tree, time, &mut bounds);
+    }
     bounds
 }
 
-/// # Safety
-/// `node` is a join tree node.
-unsafe fn walk(node: *mut Node, time: *mut Node, bounds: &mut Vec<Bound>) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if let Some(from) = cast::<pg_sys::FromExpr>(node, NodeTag::T_FromExpr) {
-            items::<Node>((*from).fromlist).for_each(|child| walk(child, time, bounds));
-            conditions((*from).quals, time, bounds);
-        } else if let Some(join) = cast::<pg_sys::JoinExpr>(node, NodeTag::T_JoinExpr) {
-            match (*join).jointype {
-                pg_sys::JoinType::JOIN_INNER => {
-                    walk((*join).larg, time, bounds);
-                    walk((*join).rarg, time, bounds);
-                    conditions((*join).quals, time, bounds);
-                }
-                // A condition on the inner side of an outer join, or in its ON, lets NULL-extended rows pass.
-                pg_sys::JoinType::JOIN_LEFT
-                | pg_sys::JoinType::JOIN_SEMI
-                | pg_sys::JoinType::JOIN_ANTI => walk((*join).larg, time, bounds),
-                _ => {}
-            }
+fn walk<'a>(tree: JoinTree<'a>, time: Expression<'a>, bounds: &mut Vec<Bound<'a>>) {
+    match tree.kind() {
+        Joins::All => {
+            tree.members().for_each(|member| walk(member, time, bounds));
+            conditions(tree, time, bounds);
         }
+        Joins::Two(JoinKind::Inner, left, right) => {
+            walk(left, time, bounds);
+            walk(right, time, bounds);
+            conditions(tree, time, bounds);
+        }
+        // A condition on the inner side of an outer join, or in its ON, lets NULL-extended rows pass.
+        Joins::Two(JoinKind::Left | JoinKind::Semi | JoinKind::Anti, left, _) => {
+            walk(left, time, bounds);
+        }
+        Joins::Two(JoinKind::Other, ..) | Joins::Nothing => {}
     }
 }
 
-/// # Safety
-/// `quals` is null or an implicit-AND list.
-unsafe fn conditions(quals: *mut Node, time: *mut Node, bounds: &mut Vec<Bound>) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if cast::<pg_sys::List>(quals, NodeTag::T_List).is_some() {
-            items::<Node>(quals.cast())
-                .for_each(|condition| from_condition(condition, time, bounds));
-        }
-    }
+fn conditions<'a>(tree: JoinTree<'a>, time: Expression<'a>, bounds: &mut Vec<Bound<'a>>) {
+    let conditions = tree.conditions().iter();
+    conditions.for_each(|condition| {
+        from_condition(condition, time, bounds);
+    });
 }
 
-/// # Safety
-/// `condition` is an expression.
-unsafe fn from_condition(condition: *mut Node, time: *mut Node, bounds: &mut Vec<Bound>) {
-    // SAFETY: the caller's promise; a binary operator has two arguments.
-    unsafe {
-        let Some(operator) = cast::<pg_sys::OpExpr>(condition, NodeTag::T_OpExpr) else {
-            return;
-        };
-        let arguments: Vec<*mut Node> = items((*operator).args).collect();
-        let [left, right] = arguments[..] else { return };
-        let (value, commuted) = if pg_sys::equal(left.cast(), time.cast()) {
-            (right, false)
-        } else if pg_sys::equal(right.cast(), time.cast()) {
-            (left, true)
-        } else {
-            return;
-        };
-        if pg_sys::contain_var_clause(value) || pg_sys::contain_volatile_functions(value) {
-            return;
-        }
-        let Some((value, date_from_timestamp)) = fitting(value, pg_sys::exprType(time)) else {
-            return;
-        };
-        let interpretation = items::<pg_sys::OpBtreeInterpretation>(
-            pg_sys::get_op_btree_interpretation((*operator).opno),
-        )
-        .next();
-        let Some(interpretation) = interpretation else {
-            return;
-        };
-        let strategy = (*interpretation).strategy as u32;
-        let mut add = |lower: bool, successor: bool| {
-            bounds.push(Bound {
-                lower,
-                successor,
-                date_from_timestamp,
-                value,
-            })
-        };
-        match (strategy, commuted) {
-            (pg_sys::BTLessStrategyNumber, false) | (pg_sys::BTGreaterStrategyNumber, true) => {
-                add(false, false)
-            }
-            (pg_sys::BTLessEqualStrategyNumber, false)
-            | (pg_sys::BTGreaterEqualStrategyNumber, true) => add(false, true),
-            (pg_sys::BTGreaterEqualStrategyNumber, false)
-            | (pg_sys::BTLessEqualStrategyNumber, true) => add(true, false),
-            (pg_sys::BTGreaterStrategyNumber, false) | (pg_sys::BTLessStrategyNumber, true) => {
-                add(true, true)
-            }
-            (pg_sys::BTEqualStrategyNumber, _) => {
-                add(true, false);
-                add(false, true);
-            }
-            _ => {}
-        }
+fn from_condition<'a>(
+    condition: Expression<'a>,
+    time: Expression<'a>,
+    bounds: &mut Vec<Bound<'a>>,
+) -> Option<()> {
+    let Kind::Operator(operator) = condition.kind() else {
+        return None;
+    };
+    let [left, right] = operator.arguments().array()?;
+    let (value, commuted) = if left.equals(time) {
+        (right, false)
+    } else if right.equals(time) {
+        (left, true)
+    } else {
+        return None;
+    };
+    if value.has_columns() || value.is_volatile() {
+        return None;
     }
+    let (value, date_from_timestamp) = fitting(value, time.typ())?;
+    let strategy = operator::meanings(operator.number()).next()?.strategy;
+    let mut add = |lower: bool, successor: bool| {
+        bounds.push(Bound {
+            lower,
+            successor,
+            date_from_timestamp,
+            value,
+        })
+    };
+    match if commuted {
+        strategy.commuted()
+    } else {
+        strategy
+    } {
+        Strategy::Less => add(false, false),
+        Strategy::LessOrEqual => add(false, true),
+        Strategy::GreaterOrEqual => add(true, false),
+        Strategy::Greater => add(true, true),
+        Strategy::Equal => {
+            add(true, false);
+            add(false, true);
+        }
+        Strategy::NotEqual => {}
+    }
+    Some(())
 }
 
 /// The value in the type of the time, or as a timestamp for a date; integers of any size fit each other.
-///
-/// # Safety
-/// `value` is an expression.
-unsafe fn fitting(value: *mut Node, time_type: Oid) -> Option<(*mut Node, bool)> {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let value_type = pg_sys::exprType(value);
-        match (TimeType::of(time_type)?, TimeType::of(value_type)?) {
-            (TimeType::Timestamp, TimeType::Timestamp) if value_type == time_type => {
-                Some((value, false))
-            }
-            (TimeType::Timestamp, TimeType::Date | TimeType::Timestamp) => {
-                Some((converted(value, value_type, time_type)?, false))
-            }
-            (TimeType::Date, TimeType::Date) => Some((value, false)),
-            (TimeType::Date, TimeType::Timestamp) => {
-                Some((converted(value, value_type, pg_sys::TIMESTAMPOID)?, true))
-            }
-            (TimeType::Date | TimeType::Timestamp, _)
-            | (_, TimeType::Date | TimeType::Timestamp) => None,
-            _ => Some((value, false)),
+fn fitting(value: Expression<'_>, time_type: Oid) -> Option<(Expression<'_>, bool)> {
+    let value_type = value.typ();
+    // SAFETY: a planner's expression, and its memory is the current one.
+    let converted = |to| unsafe { value.cast(to) };
+    match (TimeType::of(time_type)?, TimeType::of(value_type)?) {
+        (TimeType::Timestamp, TimeType::Timestamp) if value_type == time_type => {
+            Some((value, false))
         }
+        (TimeType::Timestamp, TimeType::Date | TimeType::Timestamp) => {
+            Some((converted(time_type)?, false))
+        }
+        (TimeType::Date, TimeType::Date) => Some((value, false)),
+        (TimeType::Date, TimeType::Timestamp) => Some((converted(types::TIMESTAMPOID)?, true)),
+        (TimeType::Date | TimeType::Timestamp, _) | (_, TimeType::Date | TimeType::Timestamp) => {
+            None
+        }
+        _ => Some((value, false)),
     }
-}
-
-/// # Safety
-/// `value` is an expression of type `from`.
-unsafe fn converted(value: *mut Node, from: Oid, to: Oid) -> Option<*mut Node> {
-    // SAFETY: the caller's promise; no parse state is needed for a conversion by function.
-    let converted = unsafe {
-        pg_sys::coerce_to_target_type(
-            std::ptr::null_mut(),
-            value,
-            from,
-            to,
-            -1,
-            pg_sys::CoercionContext::COERCION_EXPLICIT,
-            pg_sys::CoercionForm::COERCE_IMPLICIT_CAST,
-            -1,
-        )
-    };
-    (!converted.is_null()).then_some(converted)
 }
 
 #[cold]

@@ -3,8 +3,7 @@
 //! Times are 64-bit numbers: integers, days or microseconds.
 use crate::functions::bucket::{self, BucketError, Width, DAY_US};
 use crate::functions::timezone::Zone;
-use crate::pg::types;
-use crate::pg::{Datum, Oid};
+use crate::pg::{types, Datum, Oid};
 
 /// The type of a bucket.
 #[derive(Clone, Copy, PartialEq)]

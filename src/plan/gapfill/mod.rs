@@ -13,13 +13,14 @@ mod plan;
 mod rows;
 
 use crate::pg::fcinfo::{arg, guarded, sql_function};
+use crate::pg::support;
 
 sql_function! {
     /// The planner support function of `time_bucket` and its kin. That the planner calls it while it simplifies expressions
     /// loads the library, and with it the planner hooks, in time for the same query.
     fn varve_time_bucket_support(fcinfo) {
         // SAFETY: declared STRICT, with a node as its argument.
-        guarded(|| unsafe { dates::simplify(arg(fcinfo, 0).cast_mut_ptr()) })
+        guarded(|| unsafe { support::answer(arg(fcinfo, 0), |call| dates::simplify(call)) })
     }
 }
 

@@ -9,7 +9,9 @@ use super::rows::{ColumnKind, Gapfill};
 use crate::functions::errors::{invalid, raise, Code};
 use crate::functions::gapfill_calls::{marker_of, Marker};
 use crate::pg::custom_scan::{CustomScan, Shared, SUPPORTS_PROJECTION};
+use crate::pg::expression::Expression;
 use crate::pg::node::{self, cast, integer_list, items, list as node_list};
+use crate::pg::planner::Planner;
 use pgrx::pg_guard;
 use pgrx::pg_sys::{self, Node, NodeTag, Oid};
 
@@ -382,7 +384,7 @@ unsafe fn private_of(
                 );
             }
         }
-        let bounds = bounds::collect(root, time);
+        let bounds = bounds::collect(Planner::from_ptr(root), Expression::from_ptr(time));
         let missing = |argument: *mut Node, lower: bool| {
             let is_null =
                 cast::<pg_sys::Const>(argument, NodeTag::T_Const).is_some_and(|c| (*c).constisnull);
@@ -395,7 +397,7 @@ unsafe fn private_of(
             raise_missing_bound("finish");
         }
         let mut expressions = vec![width, zone, start, finish];
-        expressions.extend(bounds.iter().map(|bound| bound.value));
+        expressions.extend(bounds.iter().map(|bound| bound.value.as_ptr()));
         expressions.extend(columns.iter().flat_map(|column| column.arguments));
         let bound_kinds = bounds.iter().flat_map(
             |Bound {
@@ -404,7 +406,7 @@ unsafe fn private_of(
                  date_from_timestamp,
                  value,
              }| {
-                let time_type = TimeType::of(pg_sys::exprType(*value)).map_or(-1, |t| t as i32);
+                let time_type = TimeType::of(value.typ()).map_or(-1, |t| t as i32);
                 [
                     i32::from(*lower),
                     i32::from(*successor),

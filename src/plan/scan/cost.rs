@@ -2,6 +2,7 @@
 //! as core takes for each condition that is evaluated row by row, and a row for each that is wanted.
 
 use crate::exec::aggregate::is_decided;
+use crate::pg::expression::Expression;
 use crate::pg::node::list;
 use crate::plan::aggregate::cost::{by_index, BLOCK_ROWS, CHUNK, START, VALUE};
 use crate::plan::aggregate::join::Input;
@@ -40,7 +41,9 @@ pub unsafe fn of_node(
         let column_share = (columns / f64::from((*table).max_attr).max(columns)).min(1.0);
         let read = by_index.pages + opened.min(pages) + pages * column_share * decoded / rows;
         let values = decoded * (columns + 1.0) * VALUE * pg_sys::cpu_operator_cost;
-        let rest = conditions.iter().filter(|&&clause| !is_decided(clause));
+        let rest = conditions
+            .iter()
+            .filter(|&&clause| !is_decided(Expression::from_ptr(clause)));
         let mut quals = pg_sys::QualCost::default();
         pg_sys::cost_qual_eval(&mut quals, list(rest.copied()), root);
         let row = by_index.tail + (1.0 - by_index.tail) * ROW;

@@ -5,7 +5,9 @@ use super::{cost, reason};
 use crate::exec::scan::Scan;
 use crate::guc;
 use crate::pg::custom_scan::{CustomScan, Shared, SUPPORTS_PROJECTION};
+use crate::pg::expression::Expression;
 use crate::pg::node::{cast, items, list, make};
+use crate::pg::planner::{PlannedTable, Planner};
 use crate::plan::aggregate::{checks, parallel};
 use pgrx::pg_sys::{self, Node, NodeTag};
 use pgrx::prelude::*;
@@ -50,17 +52,19 @@ unsafe fn offer(root: *mut pg_sys::PlannerInfo, table: *mut pg_sys::RelOptInfo) 
         if !is_wanted
             || looks_at_few(root, table)
             || pg_sys::is_dummy_rel(table)
-            || checks::table_of(root, table).is_none()
+            || checks::table_of(Planner::from_ptr(root), PlannedTable::from_ptr(table)).is_none()
         {
             return;
         }
-        let Some(conditions) = checks::row_conditions_of(table) else {
+        let conditions = checks::row_conditions_of(PlannedTable::from_ptr(table));
+        let Some(conditions) = &conditions else {
             return;
         };
-        let Some(columns) = columns_of(table, &conditions) else {
+        let conditions = Expression::as_ptrs(conditions);
+        let Some(columns) = columns_of(table, conditions) else {
             return;
         };
-        let Some((startup, total)) = cost::of_node(root, table, &conditions, columns) else {
+        let Some((startup, total)) = cost::of_node(root, table, conditions, columns) else {
             return;
         };
         let path = make::<pg_sys::CustomPath>(NodeTag::T_CustomPath);
@@ -79,7 +83,7 @@ unsafe fn offer(root: *mut pg_sys::PlannerInfo, table: *mut pg_sys::RelOptInfo) 
         let several = pg_sys::palloc(size_of::<pg_sys::CustomPath>()).cast::<pg_sys::CustomPath>();
         *several = *path;
         pg_sys::add_path(table, path.cast());
-        let workers = parallel::workers_of(root, table, &conditions);
+        let workers = parallel::workers_of(root, table, conditions);
         if workers > 0 {
             parallel::share_rows(several, workers);
             pg_sys::add_partial_path(table, several.cast());

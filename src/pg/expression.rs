@@ -1,0 +1,334 @@
+//! Expressions of queries and plans, looked at where they are. `expression_kinds` says what one is.
+
+use super::expression_kinds::Kind;
+use super::memory;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary, Datum, Interval, List, Node, NodeTag, Oid};
+use pgrx::prelude::*;
+
+/// An expression, or a part of one.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct Expression<'a> {
+    node: NonNull<Node>,
+    kept: PhantomData<&'a Node>,
+}
+
+/// What a walk does after it has seen a part of an expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It sees the parts of this part.
+    Into,
+    /// It passes them by.
+    Past,
+    /// It ends.
+    Stop,
+}
+
+impl Expression<'_> {
+    /// An expression that PostgreSQL hands out.
+    ///
+    /// # Safety
+    /// `node` must be of an expression, and valid as long as the handle is used.
+    #[inline]
+    pub unsafe fn from_ptr<'a>(node: *mut Node) -> Expression<'a> {
+        debug_assert!(!node.is_null());
+        Expression {
+            // SAFETY: by contract: what is valid is not null.
+            node: unsafe { NonNull::new_unchecked(node) },
+            kept: PhantomData,
+        }
+    }
+
+    /// The same of one that may be missing.
+    ///
+    /// # Safety
+    /// As `from_ptr`, unless `node` is null.
+    #[inline]
+    pub unsafe fn existing<'a>(node: *mut Node) -> Option<Expression<'a>> {
+        let kept = PhantomData;
+        NonNull::new(node).map(|node| Expression { node, kept })
+    }
+
+    /// Several that PostgreSQL hands out.
+    ///
+    /// # Safety
+    /// As `from_ptr`, of each.
+    #[inline]
+    pub unsafe fn from_ptrs<'a>(nodes: &[*mut Node]) -> &[Expression<'a>] {
+        // SAFETY: by contract none is null; a handle is nothing but the pointer.
+        unsafe { core::slice::from_raw_parts(nodes.as_ptr().cast(), nodes.len()) }
+    }
+
+    /// A constant of a type without collation, in the current memory context.
+    ///
+    /// # Safety
+    /// `value` must be of that type and fixed length; the memory context must live as long as the handle is used.
+    pub unsafe fn constant<'a>(typ: Oid, value: Datum) -> Expression<'a> {
+        let (mut length, mut by_value) = (0, false);
+        // SAFETY: by contract; a syscache look-up, and a node of its own.
+        unsafe {
+            pg_sys::get_typlenbyval(typ, &mut length, &mut by_value);
+            let none = pg_sys::InvalidOid;
+            let length = length.into();
+            let made = pg_sys::makeConst(typ, -1, none, length, value, false, by_value);
+            Expression::from_ptr(made.cast())
+        }
+    }
+
+    /// A constant interval, in the current memory context.
+    ///
+    /// # Safety
+    /// The memory context must live as long as the handle is used.
+    pub unsafe fn interval<'a>(interval: Interval) -> Expression<'a> {
+        // SAFETY: by contract; the value has memory of its own.
+        unsafe {
+            let value = memory::current().place(interval);
+            Expression::constant(pg_sys::INTERVALOID, Datum::from(value))
+        }
+    }
+
+    /// A call of a function without collations, in the current memory context.
+    ///
+    /// # Safety
+    /// The function must take these arguments and return that type; the memory context must live as long as the handle is used.
+    pub unsafe fn call<'a>(function: Oid, typ: Oid, arguments: Expressions<'a>) -> Expression<'a> {
+        let (form, none) = (
+            pg_sys::CoercionForm::COERCE_EXPLICIT_CALL,
+            pg_sys::InvalidOid,
+        );
+        // SAFETY: by contract.
+        unsafe {
+            let call = pg_sys::makeFuncExpr(function, typ, arguments.as_ptr(), none, none, form);
+            Expression::from_ptr(call.cast())
+        }
+    }
+
+    /// `left operator right`, of truth values and without collations, in the current memory context.
+    ///
+    /// # Safety
+    /// The operator must take these sides, and say whether something holds; the memory context must live as long as the handle is used.
+    pub unsafe fn comparison<'a>(
+        operator: Oid,
+        left: Expression<'a>,
+        right: Expression<'a>,
+    ) -> Expression<'a> {
+        let (left, right) = (left.as_ptr().cast(), right.as_ptr().cast());
+        let (typ, none) = (pg_sys::BOOLOID, pg_sys::InvalidOid);
+        // SAFETY: by contract; what is made is an operator's node.
+        unsafe {
+            let made = pg_sys::make_opclause(operator, typ, false, left, right, none, none);
+            let operation: *mut pg_sys::OpExpr = made.cast();
+            (*operation).opfuncid = pg_sys::get_opcode(operator);
+            Expression::from_ptr(made.cast())
+        }
+    }
+
+    /// For PostgreSQL's functions.
+    #[inline]
+    pub fn as_ptr(self) -> *mut Node {
+        self.node.as_ptr()
+    }
+
+    /// The same of several.
+    #[inline]
+    pub fn as_ptrs<'n>(all: &'n [Expression<'_>]) -> &'n [*mut Node] {
+        // SAFETY: a handle is nothing but the pointer.
+        unsafe { core::slice::from_raw_parts(all.as_ptr().cast(), all.len()) }
+    }
+
+    #[inline]
+    pub fn typ(self) -> Oid {
+        // SAFETY: the handle's node is valid.
+        unsafe { pg_sys::exprType(self.as_ptr()) }
+    }
+
+    /// Does its value depend on a row of the query that it stands in?
+    #[inline]
+    pub fn has_columns(self) -> bool {
+        // SAFETY: as above.
+        unsafe { pg_sys::contain_var_clause(self.as_ptr()) }
+    }
+
+    /// May its value change from one evaluation to the next? Within a guarded entry point.
+    #[inline]
+    pub fn is_volatile(self) -> bool {
+        // SAFETY: as above; look-ups in the catalog.
+        unsafe { pg_sys::contain_volatile_functions(self.as_ptr()) }
+    }
+
+    /// Does it give several values for one row?
+    #[inline]
+    pub fn returns_set(self) -> bool {
+        // SAFETY: as above.
+        unsafe { pg_sys::expression_returns_set(self.as_ptr()) }
+    }
+
+    /// Is it written as another one is, but for where?
+    #[inline]
+    pub fn equals(self, other: Expression<'_>) -> bool {
+        // SAFETY: valid nodes.
+        unsafe { pg_sys::equal(self.as_ptr().cast(), other.as_ptr().cast()) }
+    }
+
+    /// Is it the constant NULL?
+    #[inline]
+    pub fn is_null(self) -> bool {
+        matches!(self.kind(), Kind::Constant(constant) if constant.is_null())
+    }
+}
+
+impl<'a> Expression<'a> {
+    /// What it is.
+    #[inline]
+    pub fn kind(self) -> Kind<'a> {
+        // SAFETY: the handle's node is valid.
+        unsafe { Kind::of(self.node) }
+    }
+
+    /// Shows the expression and its parts, each before its own, as `see` wants. Within a guarded entry point.
+    pub fn visit(self, mut see: impl FnMut(Expression<'a>) -> Step) {
+        let mut walk = Walk { see: &mut see };
+        // SAFETY: the handle's node is valid; what `see` refers to outlives the walk.
+        unsafe { visit(self.as_ptr(), (&raw mut walk).cast()) };
+    }
+
+    /// Another one like it, in the current memory context.
+    ///
+    /// # Safety
+    /// The memory context must live as long as the handle is used.
+    pub unsafe fn copy(self) -> Expression<'a> {
+        // SAFETY: by contract; what comes out is of the same kind.
+        unsafe { Expression::from_ptr(pg_sys::copyObjectImpl(self.as_ptr().cast()).cast()) }
+    }
+
+    /// The expression in another type, by a cast that the catalog has; None where it has none. The memory context is the current one.
+    ///
+    /// # Safety
+    /// As `copy`.
+    pub unsafe fn cast(self, to: Oid) -> Option<Expression<'a>> {
+        // SAFETY: by contract; no parse state is needed for a conversion by function.
+        unsafe {
+            Expression::existing(pg_sys::coerce_to_target_type(
+                core::ptr::null_mut(),
+                self.as_ptr(),
+                self.typ(),
+                to,
+                -1,
+                pg_sys::CoercionContext::COERCION_EXPLICIT,
+                pg_sys::CoercionForm::COERCE_IMPLICIT_CAST,
+                -1,
+            ))
+        }
+    }
+}
+
+/// A walk that is under way.
+struct Walk<'w, 'a> {
+    see: &'w mut dyn FnMut(Expression<'a>) -> Step,
+}
+
+/// True where the walk has ended.
+#[pg_guard]
+unsafe extern "C-unwind" fn visit(node: *mut Node, walk: *mut core::ffi::c_void) -> bool {
+    // SAFETY: called by `Expression::visit`, and for the parts of an expression.
+    unsafe {
+        let Some(expression) = Expression::existing(node) else {
+            return false;
+        };
+        match ((*walk.cast::<Walk<'_, '_>>()).see)(expression) {
+            Step::Stop => true,
+            Step::Past => false,
+            Step::Into => {
+                pg_guard_ffi_boundary(|| pg_sys::expression_tree_walker(node, Some(visit), walk))
+            }
+        }
+    }
+}
+
+/// A list of expressions, such as a function's arguments.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct Expressions<'a> {
+    list: *mut List,
+    kept: PhantomData<&'a List>,
+}
+
+impl Expressions<'_> {
+    /// A list that PostgreSQL hands out.
+    ///
+    /// # Safety
+    /// `list` must be NIL or a list of expressions, none of which is missing, and valid as long as the handle is used.
+    #[inline]
+    pub unsafe fn from_ptr<'a>(list: *mut List) -> Expressions<'a> {
+        let kept = PhantomData;
+        Expressions { list, kept }
+    }
+
+    /// What a condition says, taken apart at its AND, as the planner keeps it: a list; or nothing where it is none.
+    ///
+    /// # Safety
+    /// `conditions` must be null, an expression, or a list as of `from_ptr`.
+    #[inline]
+    pub unsafe fn of_conjunction<'a>(conditions: *mut Node) -> Expressions<'a> {
+        // SAFETY: by contract; the tag says that it is a list.
+        unsafe {
+            let list = super::node::cast(conditions, NodeTag::T_List);
+            Expressions::from_ptr(list.unwrap_or(core::ptr::null_mut()))
+        }
+    }
+
+    /// For PostgreSQL's functions.
+    #[inline]
+    pub fn as_ptr(self) -> *mut List {
+        self.list
+    }
+
+    #[inline]
+    pub fn len(self) -> usize {
+        // SAFETY: the handle's list is NIL or valid.
+        unsafe { self.list.as_ref() }.map_or(0, |list| list.length as usize)
+    }
+
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl<'a> Expressions<'a> {
+    /// A list of these, in the current memory context.
+    ///
+    /// # Safety
+    /// The memory context must live as long as the handle is used.
+    pub unsafe fn of(all: impl IntoIterator<Item = Expression<'a>>) -> Expressions<'a> {
+        let nodes = all.into_iter().map(|expression| expression.as_ptr());
+        // SAFETY: by contract: a list of valid expressions.
+        unsafe { Expressions::from_ptr(super::node::list(nodes)) }
+    }
+
+    /// One of them, from 0.
+    #[inline]
+    pub fn get(self, at: usize) -> Option<Expression<'a>> {
+        // SAFETY: within a list of valid expressions.
+        (at < self.len()).then(|| unsafe {
+            Expression::from_ptr((*(*self.list).elements.add(at)).ptr_value.cast())
+        })
+    }
+
+    #[inline]
+    pub fn iter(self) -> impl Iterator<Item = Expression<'a>> {
+        (0..self.len()).filter_map(move |at| self.get(at))
+    }
+
+    /// All of them, where there are so many.
+    #[inline]
+    pub fn array<const N: usize>(self) -> Option<[Expression<'a>; N]> {
+        if self.len() != N {
+            return None;
+        }
+        let get = |at| self.get(at).expect("BUG: a list without its last entry");
+        Some(core::array::from_fn(get))
+    }
+}
