@@ -117,10 +117,26 @@ pub struct Told {
 
 /// A page of an index as it was at a time. As long as it is the same, no entry on it has come or gone: each change that is logged gives the page another
 /// position in the log. Only marks of entries that scans have found dead are not logged.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct PageState {
     block: u32,
+    /// The shared buffer that it was in: a guess.
+    buffer: pg_sys::Buffer,
     changed: u64,
+}
+
+impl PageState {
+    /// Is the page certain to be the same still? It is not asked for where it has gone to another buffer. `snapshot` is that of the reading which the answer
+    /// is for.
+    pub fn is_same(self, index: Index<'_>, snapshot: Snapshot<'_>) -> bool {
+        let mut cursor = PageCursor::new(index);
+        let is_same = cursor.go_again(self.block, self.buffer)
+            && cursor.locked(Page::changed) == self.changed;
+        if is_same {
+            check_age(index, snapshot, self.changed);
+        }
+        is_same
+    }
 }
 
 /// Is it certain that there is no entry whose first column has a given value, or is null, and whose other columns are all null?
@@ -195,6 +211,7 @@ unsafe fn ask(wanted: &Wanted, snapshot: Snapshot<'_>, most: usize) -> Option<To
     check_age(wanted.index, snapshot, judged.changed);
     let page = wanted.index.needs_wal().then_some(PageState {
         block: guess.block,
+        buffer: guess.buffer,
         changed: judged.changed,
     });
     Some(Told {

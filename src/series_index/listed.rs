@@ -1,10 +1,11 @@
-//! What a session knows, from one statement to the next, of the chunks that are entered under one first key of an index, all of which can wait: their headers,
-//! and what these say of their rows. It holds as long as the page of the index that says so is what it was. An entry goes before the place of its header is used
-//! again, so the headers are the same too. Whether a snapshot sees one is asked when its turn comes, as with all that can wait.
+//! What a session knows, from one statement to the next, of the chunks that are entered under one first key of an index, if all of them can wait: that there are
+//! none, or their headers and what these say of their rows. It holds as long as the page of the index that says so is what it was. An entry goes before the
+//! place of its header is used again, so the headers are the same too. Whether a snapshot sees one is asked when its turn comes, as with all that can wait.
 
 use super::later::Span;
 use crate::pg::leaf_probe::PageState;
 use crate::pg::relation::Index;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::Oid;
 use rustc_hash::FxHashMap;
@@ -15,7 +16,7 @@ use std::rc::Rc;
 pub type Section = (Oid, Oid, Option<usize>);
 
 /// Sections that are remembered, and chunks in each.
-const MOST_SECTIONS: usize = 1024;
+const MOST_SECTIONS: usize = 4096;
 const MOST_CHUNKS: usize = 64;
 
 struct Listed {
@@ -32,12 +33,15 @@ pub fn section(index: Index<'_>, first: Option<usize>) -> Section {
     (index.oid(), index.file_number(), first)
 }
 
-/// The chunks of a section, if they are known and its page is still as it was.
-pub fn recall(section: Section, page: PageState) -> Option<Rc<[(Tid, Span)]>> {
-    KNOWN.with_borrow(|known| {
-        let listed = known.get(&section).filter(|listed| listed.page == page)?;
-        Some(Rc::clone(&listed.chunks))
-    })
+/// The chunks of a section of `index`, if they are known and its page is still as it was.
+pub fn recall(
+    section: Section,
+    index: Index<'_>,
+    snapshot: Snapshot<'_>,
+) -> Option<Rc<[(Tid, Span)]>> {
+    let known = |listed: &Listed| (listed.page, Rc::clone(&listed.chunks));
+    let (page, chunks) = KNOWN.with_borrow(|all| all.get(&section).map(known))?;
+    page.is_same(index, snapshot).then_some(chunks)
 }
 
 /// These are all chunks of a section, by its page as it is now.

@@ -225,43 +225,33 @@ impl<'a> Place<'a> {
     }
 
     /// Is it certain that there are no entries under a first key?
-    fn has_none_under(self, first: &First) -> bool {
+    fn has_none_under(self, first: Option<Datum>) -> bool {
         // SAFETY: the index is open, the key one of its first column's, the snapshot valid.
-        unsafe {
-            self.value_of(first).is_some_and(|value| {
-                leaf_probe::has_none_without_time(self.desc.index, self.snapshot, value)
-            })
-        }
+        unsafe { leaf_probe::has_none_without_time(self.desc.index, self.snapshot, first) }
     }
 
     /// What is entered under a first key, where one page of the index tells.
-    fn told_under(self, first: &First) -> Option<Under> {
+    fn told_under(self, first: Option<Datum>) -> Option<Under> {
         // SAFETY: as above.
-        let (value, told) = unsafe {
-            let value = self.value_of(first)?;
-            let told = leaf_probe::all_without_time(self.desc.index, self.snapshot, value)?;
-            (value, told)
-        };
-        let is_by_value = self.desc.index.descriptor().attributes()[0].attbyval;
-        let section = match value {
-            None => Some(listed::section(self.desc.index, None)),
-            Some(value) if is_by_value => {
-                Some(listed::section(self.desc.index, Some(value.value())))
-            }
-            Some(_) => None,
-        };
+        let told = unsafe { leaf_probe::all_without_time(self.desc.index, self.snapshot, first)? };
         let headers = told.tids.into_iter();
         Some(Under {
             headers: headers.filter_map(index_entries::header_of_entry).collect(),
-            section: section.zip(told.page),
+            page: told.page,
         })
     }
 
+    /// Where a session may remember what is entered under a first key.
+    fn section_under(self, first: Option<Datum>) -> Option<listed::Section> {
+        let may_be_named = first.is_none() || self.desc.index.descriptor().attributes()[0].attbyval;
+        may_be_named.then(|| listed::section(self.desc.index, first.map(|value| value.value())))
+    }
+
     /// The value of the first column that entries have, or NULL, if that can be told.
-    unsafe fn value_of(self, first: &First) -> Option<Option<Datum>> {
+    fn value_of(self, first: &First) -> Option<Option<Datum>> {
         match first {
             First::Null => Some(None),
-            // SAFETY: the caller's contract.
+            // SAFETY: the index is open, the key one of its first column's.
             First::Named(key) => unsafe { quals::own_value(self.desc.index, key) }.map(Some),
             First::Any => None,
         }
@@ -285,8 +275,8 @@ enum First {
 /// What a page of the index says is entered under a first key.
 struct Under {
     headers: SmallVec<[Tid; 8]>,
-    /// Where a session may remember what the headers say, and the page as it was.
-    section: Option<(listed::Section, PageState)>,
+    /// The page as it was, where it can be known again.
+    page: Option<PageState>,
 }
 
 /// The chunks with rows that `look` finds at the headers which entries name, if `is_new` says so of them. An entry whose header is dead, where `look` has found
@@ -310,17 +300,17 @@ fn open(
         found.extend(chunk.filter(Found::has_rows));
         is_there
     };
+    let first = place.value_of(&entered.first);
     if by_page {
-        if let Some(under) = place.told_under(&entered.first) {
-            if let Some(known) = under
-                .section
-                .and_then(|(section, page)| listed::recall(section, page))
-            {
-                let chunks = known.iter().filter(|&&(header, _)| is_new(header));
-                return chunks
-                    .map(|&(header, span)| Found::Listed(header, span))
-                    .collect();
-            }
+        let section = first.and_then(|first| place.section_under(first));
+        let recall = |section| listed::recall(section, place.desc.index, place.snapshot);
+        if let Some(known) = section.and_then(recall) {
+            let chunks = known.iter().filter(|&&(header, _)| is_new(header));
+            return chunks
+                .map(|&(header, span)| Found::Listed(header, span))
+                .collect();
+        }
+        if let Some(under) = first.and_then(|first| place.told_under(first)) {
             let mut is_any_dead = false;
             for &header in &under.headers {
                 error::check_interrupts();
@@ -329,10 +319,12 @@ fn open(
             if is_any_dead {
                 visit(entries, place, &entered.keys, |header| !is_dead(header));
             }
-            under.remember(&found);
+            if let Some((section, page)) = section.zip(under.page) {
+                under.remember(section, page, &found);
+            }
             return found;
         }
-    } else if place.has_none_under(&entered.first) {
+    } else if first.is_some_and(|first| place.has_none_under(first)) {
         return found;
     }
     visit(entries, place, &entered.keys, |header| {
@@ -343,16 +335,12 @@ fn open(
 
 impl Under {
     /// Has the session remember what was found, if that is all and can wait.
-    fn remember(&self, found: &[Found]) {
+    fn remember(&self, section: listed::Section, page: PageState, found: &[Found]) {
         let listed = |chunk: &Found| match *chunk {
             Found::Listed(header, span) => Some((header, span)),
             Found::Open(_) => None,
         };
-        let Some((section, page)) = self.section else {
-            return;
-        };
-        let is_all = !found.is_empty() && found.len() == self.headers.len();
-        if is_all && found.iter().all(|chunk| listed(chunk).is_some()) {
+        if found.len() == self.headers.len() && found.iter().all(|chunk| listed(chunk).is_some()) {
             listed::remember(section, page, found.iter().filter_map(listed));
         }
     }
