@@ -96,6 +96,9 @@ pub unsafe extern "C-unwind" fn relation_toast_am(_table: pg_sys::Relation) -> p
     pg_sys::HEAP_TABLE_AM_OID
 }
 
+/// How many pages heap says that a table has which has fewer, and was never looked at: it may soon have more (`tableam.c`).
+const PAGES_OF_NEW: pg_sys::BlockNumber = 10;
+
 /// What heap says, except for the number of rows of a table with chunks.
 #[pg_guard]
 pub unsafe extern "C-unwind" fn relation_estimate_size(
@@ -118,7 +121,11 @@ pub unsafe extern "C-unwind" fn relation_estimate_size(
             tuples,
             all_visible
         );
-        let blocks = table.blocks();
+        // To ask for the length of a file is a call of the system, and heap has just asked.
+        let blocks = match *pages {
+            PAGES_OF_NEW => table.blocks(),
+            counted => counted,
+        };
         if let Some(rows) = super::estimate::rows(table, blocks) {
             *pages = blocks;
             *tuples = rows.round();
