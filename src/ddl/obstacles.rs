@@ -9,39 +9,34 @@ use crate::ddl::auto_index::existing;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::OpenIndex;
 use crate::pg::relation_lookup;
-use pgrx::pg_sys;
-use pgrx::pg_sys::AlterTableType;
+use crate::pg::statement::Statement;
+use crate::pg::Oid;
 use std::collections::BTreeSet;
 
 /// The tables that a statement has made, or changed in a way that may keep their rows uncompressed.
-///
-/// # Safety
-/// `statement` must be null or a statement's parse tree.
-pub unsafe fn concerned(statement: *mut pg_sys::Node, seen: &Seen) -> BTreeSet<u32> {
-    // SAFETY: by contract; syscache look-ups of any OID.
-    unsafe {
-        let mut tables: BTreeSet<u32> = seen
-            .tables()
-            .chain(seen.bereft.iter().copied())
-            .chain(statement::converted(statement))
-            .map(|table| table.to_u32())
-            .collect();
-        // Indexes that a new type makes anew are those that were there.
-        if statement::commands(statement, AlterTableType::AT_AlterColumnType).is_empty() {
-            let keys = seen.indexes().into_iter().filter(|&index| is_key(index));
-            tables.extend(keys.map(|key| pg_sys::IndexGetRelation(key, true).to_u32()));
-        }
-        let concurrently = statement::indexed_concurrently(statement);
-        let key = concurrently.filter(|_| (*statement.cast::<pg_sys::IndexStmt>()).unique);
-        tables.extend(key.map(|table| table.to_u32()));
-        tables
+pub fn concerned(statement: Option<Statement<'_>>, seen: &Seen) -> BTreeSet<u32> {
+    let mut tables: BTreeSet<u32> = seen
+        .tables()
+        .chain(seen.bereft.iter().copied())
+        .chain(statement::converted(statement))
+        .map(|table| table.to_u32())
+        .collect();
+    // Indexes that a new type makes anew are those that were there.
+    if statement::retyped(statement).is_empty() {
+        let keys = seen.indexes().into_iter().filter(|&index| is_key(index));
+        let keyed = keys.filter_map(relation_lookup::table_of_index);
+        tables.extend(keyed.map(|table| table.to_u32()));
     }
+    let concurrently = statement::indexed_concurrently(statement);
+    let key = concurrently.filter(|(index, _)| index.is_unique());
+    tables.extend(key.map(|(_, table)| table.to_u32()));
+    tables
 }
 
 /// Names the obstacles of tables. Temporary ones are nobody's concern.
 pub fn tell(tables: BTreeSet<u32>) {
     for table in tables {
-        if let Some(open) = existing::open_varve(pg_sys::Oid::from(table)) {
+        if let Some(open) = existing::open_varve(Oid::from(table)) {
             // One that is about to go is told of when it has gone.
             if !open.rel().is_temporary() && !layout::loses_unique_index(open.rel()) {
                 obstacle::tell(open.rel());
@@ -51,7 +46,7 @@ pub fn tell(tables: BTreeSet<u32>) {
 }
 
 /// Does the index keep two rows apart?
-fn is_key(index: pg_sys::Oid) -> bool {
+fn is_key(index: Oid) -> bool {
     let index = OpenIndex::open(index, LockMode::AccessShare);
     let form = index.rel().form();
     relation_lookup::access_method(index.rel().oid()) != Some(layout::index_am())

@@ -1,17 +1,19 @@
 //! What an event trigger is called with.
 
 use super::error;
+use super::fcinfo::Fcinfo;
 use super::node;
+use super::statement::Statement;
 use pgrx::pg_sys;
 
-/// The statement that fires an event trigger, this command's own copy; null where there is none.
+/// The statement that fires an event trigger, this command's own copy, if there is one.
 ///
 /// # Safety
-/// `call` must be what core called a function with.
-pub unsafe fn statement(call: pg_sys::FunctionCallInfo) -> *mut pg_sys::Node {
+/// `call` must be what core called a function with, and the handle be used no longer than the call runs.
+pub unsafe fn statement<'a>(call: Fcinfo) -> Option<Statement<'a>> {
     // SAFETY: core calls event triggers with an EventTriggerData as context.
     unsafe {
-        let context = (*call).context;
+        let context = call.context();
         if !node::is(context, pg_sys::NodeTag::T_EventTriggerData) {
             error::raise(
                 error::Code::ERRCODE_E_R_I_E_EVENT_TRIGGER_PROTOCOL_VIOLATED,
@@ -20,6 +22,6 @@ pub unsafe fn statement(call: pg_sys::FunctionCallInfo) -> *mut pg_sys::Node {
                 "",
             );
         }
-        (*context.cast::<pg_sys::EventTriggerData>()).parsetree
+        Statement::existing((*context.cast::<pg_sys::EventTriggerData>()).parsetree)
     }
 }

@@ -125,6 +125,15 @@ impl Fcinfo {
         unsafe { (*(*self.0).flinfo).fn_extra = what }
     }
 
+    /// What kind of call it is, as a node; null for one of an expression.
+    ///
+    /// # Safety
+    /// As all of them.
+    pub(super) unsafe fn context(self) -> *mut pg_sys::Node {
+        // SAFETY: the call runs.
+        unsafe { (*self.0).context }
+    }
+
     /// Is the function called as a procedure, where it may end transactions?
     ///
     /// # Safety
@@ -132,7 +141,7 @@ impl Fcinfo {
     pub unsafe fn may_commit(self) -> bool {
         // SAFETY: the call runs; CALL brings a context of this type.
         unsafe {
-            let context = (*self.0).context;
+            let context = self.context();
             super::node::is(context, pg_sys::NodeTag::T_CallContext)
                 && !(*context.cast::<pg_sys::CallContext>()).atomic
         }

@@ -269,6 +269,13 @@ pub fn try_lock_relation(relation: pg_sys::Oid, lock: LockMode) -> bool {
     unsafe { pg_sys::ConditionalLockRelationOid(relation, lock.as_raw()) }
 }
 
+/// Locks a relation as an object of the catalog, until the transaction ends: who takes this lock waits for others that take it, and not for
+/// those that use the relation.
+pub fn lock_as_object(relation: pg_sys::Oid, lock: LockMode) {
+    // SAFETY: any OID can be locked.
+    unsafe { pg_sys::LockDatabaseObject(pg_sys::RelationRelationId, relation, 0, lock.as_raw()) }
+}
+
 fn of_relation(table: Table<'_>) -> pg_sys::LOCKTAG {
     pg_sys::LOCKTAG {
         // SAFETY: set when a backend connects.

@@ -3,6 +3,7 @@
 
 pub mod activity;
 pub mod aggregation;
+pub mod alter_table;
 pub mod array;
 pub mod background;
 pub mod bare;
@@ -34,7 +35,9 @@ pub mod functions;
 pub mod heap;
 pub mod horizon;
 pub mod image;
+pub mod index_change;
 pub mod index_rebuild;
+pub mod index_statement;
 pub mod insert_query;
 pub mod join_tree;
 pub mod key_share;
@@ -66,6 +69,7 @@ pub mod random;
 pub mod relation;
 pub mod relation_info;
 pub mod relation_lookup;
+pub mod relation_name;
 pub mod replication;
 pub mod rights;
 pub mod rounds;

@@ -1,6 +1,6 @@
 //! Names of relations: look-ups by schema and name, and names as SQL.
 
-use super::node::list;
+use super::node::{self, list};
 use pgrx::pg_sys::{self, Datum, InvalidOid, Oid};
 use std::ffi::{CStr, CString};
 
@@ -73,6 +73,32 @@ pub fn free(name: &CStr, label: &CStr, schema: Oid) -> CString {
         let none = core::ptr::null();
         let chosen = pg_sys::ChooseRelationName(name.as_ptr(), none, label.as_ptr(), schema, false);
         CStr::from_ptr(chosen).to_owned()
+    }
+}
+
+/// The name of a relation and those of some of its columns make one that no relation of the schema has, as core makes that of an index.
+pub fn free_of_columns(name: &CStr, columns: &CStr, label: &CStr, schema: Oid) -> CString {
+    let (name, columns, label) = (name.as_ptr(), columns.as_ptr(), label.as_ptr());
+    // SAFETY: NUL-terminated texts; the result is palloc'd.
+    unsafe {
+        let chosen = pg_sys::ChooseRelationName(name, columns, label, schema, false);
+        CStr::from_ptr(chosen).to_owned()
+    }
+}
+
+/// How many bytes a name has at most, with the zero behind it.
+pub const LONGEST: usize = pg_sys::NAMEDATALEN as usize;
+
+/// The tablespace of a relation that is in this one by `pg_class`, where InvalidOid stands for that of the database.
+pub fn tablespace(of_class: Oid) -> CString {
+    // SAFETY: the database's is set when a backend connects; the result is null or palloc'd.
+    unsafe {
+        let tablespace = if of_class == InvalidOid {
+            pg_sys::MyDatabaseTableSpace
+        } else {
+            of_class
+        };
+        node::owned(pg_sys::get_tablespace_name(tablespace))
     }
 }
 

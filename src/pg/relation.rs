@@ -255,12 +255,13 @@ impl<'a> Relation<'a> {
     }
 
     pub fn name(self) -> String {
+        self.stored_name().to_string_lossy().into_owned()
+    }
+
+    /// The name as it is stored, in the database's encoding.
+    pub fn stored_name(self) -> &'a CStr {
         // SAFETY: relname is NUL-terminated.
-        unsafe {
-            CStr::from_ptr(self.class().relname.data.as_ptr())
-                .to_string_lossy()
-                .into_owned()
-        }
+        unsafe { CStr::from_ptr(self.class().relname.data.as_ptr()) }
     }
 
     /// Number that names the relation's file; changes when the table is rewritten or truncated.
@@ -656,12 +657,15 @@ pub fn name_of(relation: pg_sys::Oid) -> String {
 }
 
 pub fn attribute_name(attribute: &pg_sys::FormData_pg_attribute) -> String {
+    stored_attribute_name(attribute)
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// The name of a column as it is stored, in the database's encoding.
+pub fn stored_attribute_name(attribute: &pg_sys::FormData_pg_attribute) -> &CStr {
     // SAFETY: attname is NUL-terminated.
-    unsafe {
-        CStr::from_ptr(attribute.attname.data.as_ptr())
-            .to_string_lossy()
-            .into_owned()
-    }
+    unsafe { CStr::from_ptr(attribute.attname.data.as_ptr()) }
 }
 
 /// The name of a column, as SQL.

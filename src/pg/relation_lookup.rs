@@ -2,6 +2,7 @@
 
 use super::relation::Kind;
 use pgrx::pg_sys;
+use std::ffi::CStr;
 
 /// The access method of any relation; None where there is no relation of that OID.
 pub fn access_method(relation: pg_sys::Oid) -> Option<pg_sys::Oid> {
@@ -51,6 +52,12 @@ pub fn column_of_same_name(other: pg_sys::Oid, table: pg_sys::Oid, column: i16) 
     }
 }
 
+/// The number of the column of a name; 0 where there is none, less for a system column.
+pub fn column_named(table: pg_sys::Oid, name: &CStr) -> i16 {
+    // SAFETY: a syscache look-up, of any OID.
+    unsafe { pg_sys::get_attnum(table, name.as_ptr()) }
+}
+
 /// The type of a column; InvalidOid where there is no such column.
 pub fn column_type(table: pg_sys::Oid, column: i16) -> pg_sys::Oid {
     // SAFETY: a syscache look-up.
@@ -66,6 +73,11 @@ pub fn is_partition(relation: pg_sys::Oid) -> bool {
 /// Is it a relation of heap's own?
 pub fn is_heap(relation: pg_sys::Oid) -> bool {
     access_method(relation) == Some(pg_sys::HEAP_TABLE_AM_OID)
+}
+
+/// Is it a btree of nbtree's own?
+pub fn is_btree(relation: pg_sys::Oid) -> bool {
+    access_method(relation) == Some(pg_sys::BTREE_AM_OID)
 }
 
 /// Is it a table or a materialized view, and not one of partitions?
@@ -95,22 +107,5 @@ pub fn is_owned(relation: pg_sys::Oid) -> bool {
             relation,
             pg_sys::GetUserId(),
         );
-    }
-}
-
-/// The relation that a statement names, not locked; InvalidOid where there is none.
-///
-/// # Safety
-/// `name` must be a valid name of a relation.
-pub unsafe fn named(name: *mut pg_sys::RangeVar) -> pg_sys::Oid {
-    // SAFETY: by contract.
-    unsafe {
-        pg_sys::RangeVarGetRelidExtended(
-            name,
-            pg_sys::NoLock as i32,
-            pg_sys::RVROption::RVR_MISSING_OK,
-            None,
-            core::ptr::null_mut(),
-        )
     }
 }

@@ -2,11 +2,10 @@
 
 use crate::catalog::layout;
 use crate::pg::error::{self, Code};
-use crate::pg::node;
+use crate::pg::index_statement::{CreateIndex, IndexColumn};
 use crate::pg::relation::{self, Table};
 use crate::pg::types;
-use pgrx::pg_sys;
-use std::ffi::CStr;
+use crate::pg::{FormData_pg_attribute, InvalidOid};
 
 pub const SHAPE: &str = "A series index names the columns of the series key, then the time column: CREATE INDEX ON t USING varve (key, time).";
 const TIMES: &str = "Times are of type timestamptz, timestamp, date, bigint, integer or smallint.";
@@ -17,77 +16,54 @@ pub fn refuse(message: impl Into<String>, detail: &str, hint: &str) -> ! {
     error::raise(Code::ERRCODE_FEATURE_NOT_SUPPORTED, message, detail, hint)
 }
 
-/// Raises an error where a column is of a type without an operator class for series indexes, before core does.
-///
-/// # Safety
-/// `statement` must be a CREATE INDEX for a series index of `table`, which must be open.
-pub unsafe fn check(statement: *mut pg_sys::IndexStmt, table: Table<'_>) {
-    // SAFETY: by contract; the elements are of the statement.
-    unsafe {
-        let elements = node::of_list::<pg_sys::IndexElem>((*statement).indexParams);
-        let columns: Option<Vec<&pg_sys::FormData_pg_attribute>> = elements
+/// Raises an error where a column is of a type without an operator class for series indexes, before core does. The statement must be a
+/// CREATE INDEX for a series index of the table.
+pub fn check(statement: CreateIndex<'_>, table: Table<'_>) {
+    let elements = statement.columns();
+    let columns: Option<Vec<&FormData_pg_attribute>> = elements
+        .map(|element| attribute_of(table, element))
+        .collect();
+    let Some((last, keys)) = columns.as_deref().and_then(|columns| columns.split_last()) else {
+        // Expressions, and columns that are not there, are found by others.
+        return;
+    };
+    if let Some(key) = keys.iter().find(|key| !has_class(key)) {
+        refuse_key(key);
+    }
+    if !has_class(last) {
+        let numbers: Vec<i16> = keys
             .iter()
-            .map(|&element| attribute_of(table, element))
+            .chain([last])
+            .map(|column| column.attnum)
             .collect();
-        let Some((last, keys)) = columns.as_deref().and_then(|columns| columns.split_last()) else {
-            // Expressions, and columns that are not there, are found by others.
-            return;
-        };
-        if let Some(key) = keys.iter().find(|key| !has_class(key)) {
-            refuse_key(key);
-        }
-        if !has_class(last) {
-            let numbers: Vec<i16> = keys
-                .iter()
-                .chain([last])
-                .map(|column| column.attnum)
-                .collect();
-            refuse_time(table, &numbers, last);
-        }
+        refuse_time(table, &numbers, last);
     }
 }
 
 /// The column that an element names, if it is one, and no operator class is asked for.
-unsafe fn attribute_of<'a>(
+fn attribute_of<'a>(
     table: Table<'a>,
-    element: *mut pg_sys::IndexElem,
-) -> Option<&'a pg_sys::FormData_pg_attribute> {
-    // SAFETY: the caller's contract; names are NUL-terminated.
-    unsafe {
-        let element = &*element;
-        if element.name.is_null() || !element.opclass.is_null() {
-            return None;
-        }
-        let name = CStr::from_ptr(element.name);
-        let is_it = |attribute: &&pg_sys::FormData_pg_attribute| {
-            !attribute.attisdropped && CStr::from_ptr(attribute.attname.data.as_ptr()) == name
-        };
-        table.attributes().iter().find(is_it)
-    }
-}
-
-fn has_class(attribute: &pg_sys::FormData_pg_attribute) -> bool {
-    // SAFETY: look-ups in the catalog.
-    unsafe {
-        pg_sys::GetDefaultOpClass(attribute.atttypid, layout::index_am()) != pg_sys::InvalidOid
-    }
-}
-
-fn refuse_key(attribute: &pg_sys::FormData_pg_attribute) -> ! {
-    // SAFETY: an attribute of an open table; the name of a type is palloc'd.
-    let (name, type_name, base) = unsafe {
-        let type_name = CStr::from_ptr(pg_sys::format_type_be(attribute.atttypid));
-        (
-            relation::attribute_name(attribute),
-            type_name.to_string_lossy(),
-            types::base(attribute.atttypid),
-        )
+    element: IndexColumn<'_>,
+) -> Option<&'a FormData_pg_attribute> {
+    let name = element.name().filter(|_| !element.has_class())?;
+    let is_it = |attribute: &&FormData_pg_attribute| {
+        !attribute.attisdropped && relation::stored_attribute_name(attribute) == name
     };
-    let example = match base {
-        pg_sys::NUMERICOID => "1.0 and 1.00 are equal, but not the same bytes.",
-        pg_sys::FLOAT4OID | pg_sys::FLOAT8OID => "0 and -0 are equal, but not the same bytes.",
-        pg_sys::JSONBOID => "[1.0] and [1.00] are equal, but not the same bytes.",
-        pg_sys::INTERVALOID => "24 hours and 1 day are equal, but not the same bytes.",
+    table.attributes().iter().find(is_it)
+}
+
+fn has_class(attribute: &FormData_pg_attribute) -> bool {
+    types::default_class(attribute.atttypid, layout::index_am()) != InvalidOid
+}
+
+fn refuse_key(attribute: &FormData_pg_attribute) -> ! {
+    let name = relation::attribute_name(attribute);
+    let type_name = types::name_of(attribute.atttypid);
+    let example = match types::base(attribute.atttypid) {
+        types::NUMERICOID => "1.0 and 1.00 are equal, but not the same bytes.",
+        types::FLOAT4OID | types::FLOAT8OID => "0 and -0 are equal, but not the same bytes.",
+        types::JSONBOID => "[1.0] and [1.00] are equal, but not the same bytes.",
+        types::INTERVALOID => "24 hours and 1 day are equal, but not the same bytes.",
         _ => "nothing says of this type that equal values are the same bytes.",
     };
     refuse(
@@ -98,16 +74,10 @@ fn refuse_key(attribute: &pg_sys::FormData_pg_attribute) -> ! {
 }
 
 /// Raises an error for a last column that is not a time, and says how the table's time can be named.
-///
-/// # Safety
-/// `table` must be open, `columns` be numbers of its columns, 0 for an expression.
-pub unsafe fn refuse_time(
-    table: Table<'_>,
-    columns: &[i16],
-    last: &pg_sys::FormData_pg_attribute,
-) -> ! {
+/// `columns` are numbers of its columns, 0 for an expression.
+pub fn refuse_time(table: Table<'_>, columns: &[i16], last: &FormData_pg_attribute) -> ! {
     let attributes = table.attributes();
-    let is_time = |attribute: &&pg_sys::FormData_pg_attribute| {
+    let is_time = |attribute: &&FormData_pg_attribute| {
         let base = types::base(attribute.atttypid);
         !attribute.attisdropped && layout::is_calendar_type(base)
     };
@@ -119,7 +89,7 @@ pub unsafe fn refuse_time(
                 let keys = named
                     .iter()
                     .filter(|key| key.attnum != time.attnum && has_class(key));
-                let list: Vec<_> = keys.copied().chain([time]).map(quoted).collect();
+                let list: Vec<_> = keys.copied().chain([time]).map(relation::quoted_attribute_name).collect();
                 format!(
                     "Name the time column last: CREATE INDEX ON {} USING varve ({}).",
                     table.qualified_name(),
@@ -138,12 +108,4 @@ pub unsafe fn refuse_time(
         TIMES,
         &hint,
     )
-}
-
-/// The name of a column as SQL.
-fn quoted(attribute: &pg_sys::FormData_pg_attribute) -> String {
-    // SAFETY: a NUL-terminated name; the result is palloc'd, or the name itself.
-    let quoted =
-        unsafe { CStr::from_ptr(pg_sys::quote_identifier(attribute.attname.data.as_ptr())) };
-    quoted.to_string_lossy().into_owned()
 }

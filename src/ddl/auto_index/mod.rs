@@ -19,94 +19,85 @@ pub use adopt::adopt;
 use crate::catalog::access_method;
 use crate::catalog::{index_options, layout};
 use crate::ddl::obstacles;
-use crate::pg::event_trigger::statement as statement_of;
+use crate::pg::event_trigger;
+use crate::pg::fcinfo::{guarded, sql_function};
 use crate::pg::lock_mode::LockMode;
-use crate::pg::node;
 use crate::pg::relation::{OpenIndex, Table};
 use crate::pg::relation_lookup;
+use crate::pg::statement::{Kind, Statement};
+use crate::pg::transaction;
+use crate::pg::{Datum, Oid};
 use existing::{auto_indexes, open_table, open_varve};
-use pgrx::pg_sys;
-use pgrx::prelude::*;
 use seen::Seen;
 use std::collections::BTreeMap;
 
 /// Which indexes of a table have to be looked at for keys. Its automatic indexes are tied in any case.
 enum Keys {
     All,
-    These(Vec<pg_sys::Oid>),
+    These(Vec<Oid>),
 }
 
-/// `varve.after_ddl() → event_trigger`, at ddl_command_end.
-#[no_mangle]
-#[pg_guard]
-pub unsafe extern "C-unwind" fn varve_after_ddl(call: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: core calls event triggers with an EventTriggerData as context.
-    unsafe {
-        let statement = statement_of(call);
-        // LIKE copies what nobody has asked for.
-        let is_copy = node::is(statement, pg_sys::NodeTag::T_CreateStmt);
-        let seen = seen::take();
-        let mut made = obstacles::concerned(statement, &seen);
-        for (table, keys) in concerned(statement, seen) {
-            settle(pg_sys::Oid::from(table), keys, is_copy);
-        }
-        if let Some(table) = statement::indexed_concurrently(statement) {
-            // Who is told how to make a series index knows what for.
-            if make::advise(table) {
-                made.remove(&table.to_u32());
-            }
-        }
-        if !pg_sys::IsBinaryUpgrade {
-            obstacles::tell(made);
-        }
-        pg_sys::Datum::from(0usize)
+sql_function! {
+    /// `varve.after_ddl() → event_trigger`, at ddl_command_end.
+    fn varve_after_ddl(call) {
+        guarded(|| {
+            // SAFETY: the call runs.
+            after(unsafe { event_trigger::statement(call) });
+            Datum::from(0usize)
+        })
     }
 }
 
-#[no_mangle]
-pub extern "C-unwind" fn pg_finfo_varve_after_ddl() -> &'static pg_sys::Pg_finfo_record {
-    const RECORD: pg_sys::Pg_finfo_record = pg_sys::Pg_finfo_record { api_version: 1 };
-    &RECORD
+fn after(statement: Option<Statement<'_>>) {
+    // LIKE copies what nobody has asked for.
+    let is_copy = matches!(statement.map(Statement::kind), Some(Kind::CreateTable));
+    let seen = seen::take();
+    let mut made = obstacles::concerned(statement, &seen);
+    for (table, keys) in concerned(statement, seen) {
+        settle(Oid::from(table), keys, is_copy);
+    }
+    if let Some((_, table)) = statement::indexed_concurrently(statement) {
+        // Who is told how to make a series index knows what for.
+        if make::advise(table) {
+            made.remove(&table.to_u32());
+        }
+    }
+    if !transaction::is_binary_upgrade() {
+        obstacles::tell(made);
+    }
 }
 
 /// What has to be done before a statement: automatic indexes make way for types that no series index takes, and those that pg_upgrade
 /// brought, which has no event triggers, are tied to the keys that may be dropped.
-///
-/// # Safety
-/// `statement` must be a statement's parse tree.
-pub unsafe fn before(statement: *mut pg_sys::Node) {
-    // SAFETY: by contract.
-    unsafe {
-        retype::make_way(statement);
-        for table in statement::stripped(statement) {
-            if let Some(open) = open_varve(table) {
-                dependency::record_all(open.rel());
-            }
+pub fn before(statement: Statement<'_>) {
+    retype::make_way(statement);
+    for table in statement::stripped(statement) {
+        if let Some(open) = open_varve(table) {
+            dependency::record_all(open.rel());
         }
     }
 }
 
 /// The tables whose indexes a statement has changed.
-unsafe fn concerned(statement: *mut pg_sys::Node, seen: Seen) -> BTreeMap<u32, Keys> {
+fn concerned(statement: Option<Statement<'_>>, seen: Seen) -> BTreeMap<u32, Keys> {
     let mut tables = BTreeMap::new();
     let none = || Keys::These(Vec::new());
-    // SAFETY: the statement of an event trigger, or null.
-    unsafe {
-        for table in statement::reattached(statement) {
-            tables.insert(table.to_u32(), none());
+    for table in statement::reattached(statement) {
+        tables.insert(table.to_u32(), none());
+    }
+    for index in seen.indexes() {
+        let Some(table) = relation_lookup::table_of_index(index) else {
+            continue;
+        };
+        if let Keys::These(keys) = tables.entry(table.to_u32()).or_insert_with(none) {
+            keys.push(index);
         }
-        for index in seen.indexes() {
-            let table = pg_sys::IndexGetRelation(index, true);
-            if let Keys::These(keys) = tables.entry(table.to_u32()).or_insert_with(none) {
-                keys.push(index);
-            }
-        }
-        // A series index that is dropped on its own is not wanted any more.
-        let is_drop = statement::is_drop(statement);
-        let bereft = seen.bereft.into_iter().filter(|_| !is_drop);
-        for table in bereft.chain(statement::converted(statement)) {
-            tables.insert(table.to_u32(), Keys::All);
-        }
+    }
+    // A series index that is dropped on its own is not wanted any more.
+    let is_drop = statement::is_drop(statement);
+    let bereft = seen.bereft.into_iter().filter(|_| !is_drop);
+    for table in bereft.chain(statement::converted(statement)) {
+        tables.insert(table.to_u32(), Keys::All);
     }
     tables
 }
@@ -114,74 +105,69 @@ unsafe fn concerned(statement: *mut pg_sys::Node, seen: Seen) -> BTreeMap<u32, K
 /// Ties the automatic indexes of a table to their keys, drops those that are not needed, and makes one for each of the keys that needs
 /// one. On a table that is not, or no longer, a varve table there are none, unless somebody has made them by name: a dump, or a tool
 /// that copies definitions.
-fn settle(table: pg_sys::Oid, keys: Keys, is_copy: bool) {
-    // SAFETY: the table and its indexes are open with a lock while they are looked at, and no longer: core insists that nobody
-    // uses what it changes.
-    unsafe {
-        let Some(open) = open_table(table) else {
-            return;
-        };
-        let is_varve = access_method::is_varve(open.rel());
-        let lost: Vec<_> = auto_indexes(open.rel())
-            .iter()
-            .filter(|auto_index| {
-                if is_varve {
-                    is_replaced(open.rel(), auto_index)
-                } else {
-                    is_copy || matches!(keys, Keys::All)
-                }
-            })
-            .map(|auto_index| auto_index.rel().oid())
-            .collect();
-        if is_varve {
-            dependency::record_all(open.rel());
-        }
-        let unique = match keys {
-            _ if !is_varve => Vec::new(),
-            Keys::All => open.rel().index_oids(),
-            Keys::These(unique) => unique,
-        };
-        drop(open);
-        for auto_index in lost {
-            make::unmake(auto_index);
-        }
-        // pg_upgrade brings all indexes from where they are.
-        if !pg_sys::IsBinaryUpgrade {
-            let (keys, others): (Vec<_>, Vec<_>) =
-                unique.into_iter().partition(|&oid| is_unique(oid));
-            for &key in keys.iter().chain(&others) {
-                make::auto_index(table, key);
+fn settle(table: Oid, keys: Keys, is_copy: bool) {
+    // The table and its indexes are open with a lock while they are looked at, and no longer: core insists that nobody uses what it
+    // changes.
+    let Some(open) = open_table(table) else {
+        return;
+    };
+    let is_varve = access_method::is_varve(open.rel());
+    let lost: Vec<_> = auto_indexes(open.rel())
+        .iter()
+        .filter(|auto_index| {
+            if is_varve {
+                is_replaced(open.rel(), auto_index)
+            } else {
+                is_copy || matches!(keys, Keys::All)
             }
-            if !keys.is_empty() {
-                drop_replaced(table);
-            }
+        })
+        .map(|auto_index| auto_index.rel().oid())
+        .collect();
+    if is_varve {
+        dependency::record_all(open.rel());
+    }
+    let unique = match keys {
+        _ if !is_varve => Vec::new(),
+        Keys::All => open.rel().index_oids(),
+        Keys::These(unique) => unique,
+    };
+    drop(open);
+    for auto_index in lost {
+        make::unmake(auto_index);
+    }
+    // pg_upgrade brings all indexes from where they are.
+    if !transaction::is_binary_upgrade() {
+        let (keys, others): (Vec<_>, Vec<_>) = unique.into_iter().partition(|&oid| is_unique(oid));
+        for &key in keys.iter().chain(&others) {
+            make::auto_index(table, key);
+        }
+        if !keys.is_empty() {
+            drop_replaced(table);
         }
     }
 }
 
 /// Is it a unique btree? One that was noted may have gone since.
-fn is_unique(index: pg_sys::Oid) -> bool {
-    relation_lookup::access_method(index) == Some(pg_sys::BTREE_AM_OID) && {
+fn is_unique(index: Oid) -> bool {
+    relation_lookup::is_btree(index) && {
         let index = OpenIndex::open(index, LockMode::AccessShare);
         index.rel().form().indisunique
     }
 }
 
 /// Drops automatic indexes of ordinary indexes where a key has brought its own.
-unsafe fn drop_replaced(table: pg_sys::Oid) {
-    // SAFETY: the caller's contract; nothing is open when indexes are dropped.
-    unsafe {
-        let replaced: Vec<_> = match open_varve(table) {
-            Some(open) => auto_indexes(open.rel())
-                .iter()
-                .filter(|auto_index| is_replaced(open.rel(), auto_index))
-                .map(|auto_index| auto_index.rel().oid())
-                .collect(),
-            None => Vec::new(),
-        };
-        for auto_index in replaced {
-            make::unmake(auto_index);
-        }
+fn drop_replaced(table: Oid) {
+    // Nothing is open when indexes are dropped.
+    let replaced: Vec<_> = match open_varve(table) {
+        Some(open) => auto_indexes(open.rel())
+            .iter()
+            .filter(|auto_index| is_replaced(open.rel(), auto_index))
+            .map(|auto_index| auto_index.rel().oid())
+            .collect(),
+        None => Vec::new(),
+    };
+    for auto_index in replaced {
+        make::unmake(auto_index);
     }
 }
 
