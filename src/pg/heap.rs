@@ -138,7 +138,8 @@ impl<'a> Fetched<'a> {
         // SAFETY: the table is open; the page is pinned where a tuple is found.
         let is_there =
             unsafe { pg_sys::heap_fetch(table.as_ptr(), found, &mut tuple, &mut buffer, false) };
-        is_there.then_some(Fetched {
+        // Made of a row that is there only: it is released with it.
+        is_there.then(|| Fetched {
             tuple,
             buffer,
             table,
