@@ -12,6 +12,7 @@ use crate::ingest::batch;
 use crate::pg::heap::heap_callback;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::Table;
+use crate::pg::row_slot::RowSlot;
 use crate::pg::slot::Slot;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
@@ -373,7 +374,8 @@ pub unsafe extern "C-unwind" fn tuple_update(
                 watch::inserted(table, Slot::from_ptr(slot));
                 // The new version is a tail row.
                 if stream::is_streamed(table, command) {
-                    stream::update(table, &reader, row, command, slot);
+                    let new = RowSlot::from_ptr(slot);
+                    stream::update(table, &reader, row, command, new);
                 } else {
                     heap_callback!(
                         tuple_insert,

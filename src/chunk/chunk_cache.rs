@@ -9,15 +9,15 @@ pub use super::session_cache::Began;
 use super::session_cache::{self, Place};
 use crate::chunk::tuple_kind::{classify, raise, TupleKind};
 use crate::guc;
-use crate::pg::bare;
 use crate::pg::error;
+use crate::pg::heap::Fetched;
 use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation::Table;
-use crate::pg::snapshot::{self, Snapshot};
-use crate::pg::tid::{self, Tid};
+use crate::pg::snapshot::{self, Presence, Snapshot};
+use crate::pg::tid::Tid;
 use crate::pg::transaction::{self, Access, PerTransaction};
 use crate::pg::tuple;
-use pgrx::pg_sys;
+use crate::pg::{Buffer, Oid, TransactionId};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use varve_columns::tuple::header::{self, StorageTuple};
@@ -48,10 +48,7 @@ struct Readers {
 }
 
 /// Table, file and transaction, and the headers that this has written.
-type Writer = (
-    (pg_sys::Oid, pg_sys::Oid, pg_sys::TransactionId),
-    Rc<[Written]>,
-);
+type Writer = ((Oid, Oid, TransactionId), Rc<[Written]>);
 
 thread_local! {
     static KEPT: PerTransaction<Readers> = PerTransaction::default();
@@ -166,12 +163,12 @@ pub unsafe fn try_reader_on(
     unsafe {
         let found = cursor.locked(|page| {
             let item = page.tuple(at.offset)?;
-            let mut found = item.to_heap_tuple(table.oid());
-            let is_seen = classify(&item) == TupleKind::Header && snapshot.sees(&mut found, buffer);
-            is_seen.then_some(found)
+            let is_seen = classify(&item) == TupleKind::Header
+                && snapshot.sees(&mut item.to_heap_tuple(table.oid()), buffer);
+            is_seen.then_some(item)
         })?;
         let view = View::Snapshot(snapshot);
-        Some(kept_reader(table, at, &found, buffer, view, Stay::Long))
+        Some(kept_reader(table, at, found, buffer, view, Stay::Long))
     }
 }
 
@@ -188,7 +185,7 @@ pub unsafe fn try_reader_anew(
     unsafe {
         with_header(table, at, snapshot, |found, _| {
             let view = View::Snapshot(snapshot);
-            Chunk::open(table, &PageTuple::of(found), view).map(Reader::new)
+            Chunk::open(table, &found, view).map(Reader::new)
         })
     }
 }
@@ -235,7 +232,8 @@ pub unsafe fn reader_for_check(
     // SAFETY: by contract.
     unsafe {
         check(table, at, View::Check(snapshot), |found, buffer| {
-            snapshot.sees(&mut *found, buffer).then_some(())
+            let mut found = found.to_heap_tuple(table.oid());
+            snapshot.sees(&mut found, buffer).then_some(())
         })
         .map(|((), reader)| reader)
     }
@@ -249,7 +247,7 @@ pub enum Standing {
     /// Written by this transaction, after the snapshot.
     Own,
     /// Written by a transaction that is in progress.
-    Pending(pg_sys::TransactionId),
+    Pending(TransactionId),
     /// It has come into being since the snapshot was taken.
     Later,
 }
@@ -265,21 +263,19 @@ pub unsafe fn standing_at(
 ) -> Option<(Standing, Rc<Reader>)> {
     // SAFETY: by contract.
     unsafe {
-        check(table, at, View::Check(snapshot), |found, buffer| {
-            if snapshot.sees(&mut *found, buffer) {
+        check(table, at, View::Check(snapshot), |item, buffer| {
+            let mut found = item.to_heap_tuple(table.oid());
+            if snapshot.sees(&mut found, buffer) {
                 return Some(Standing::Seen);
             }
-            let mut dirty = snapshot::dirty();
-            if !pg_sys::HeapTupleSatisfiesVisibility(found, &mut dirty, buffer) {
-                return None;
+            match snapshot::presence(&mut found, buffer) {
+                Presence::Gone => None,
+                Presence::Coming(writer) => Some(Standing::Pending(writer)),
+                Presence::There if transaction::is_current(tuple::xmin(item.header)) => {
+                    Some(Standing::Own)
+                }
+                Presence::There => Some(Standing::Later),
             }
-            Some(if dirty.xmin != pg_sys::InvalidTransactionId {
-                Standing::Pending(dirty.xmin)
-            } else if transaction::is_current(tuple::xmin((*found).t_data)) {
-                Standing::Own
-            } else {
-                Standing::Later
-            })
         })
     }
 }
@@ -289,7 +285,7 @@ unsafe fn check<R>(
     table: Table<'_>,
     at: Tid,
     view: View,
-    judge: impl FnOnce(pg_sys::HeapTuple, pg_sys::Buffer) -> Option<R>,
+    judge: impl FnOnce(PageTuple, Buffer) -> Option<R>,
 ) -> Option<(R, Rc<Reader>)> {
     // SAFETY: the callers' contract; the tuple stays pinned while it is opened.
     unsafe {
@@ -304,65 +300,42 @@ unsafe fn check<R>(
             if classify(&item) != TupleKind::Header {
                 return None;
             }
-            let mut found = item.to_heap_tuple(table.oid());
-            judge(&mut found, buffer).map(|judged| (judged, found))
+            judge(item, buffer).map(|judged| (judged, item))
         })?;
-        let reader = sound_reader(table, at, &found, buffer, view, Stay::Long);
+        let reader = sound_reader(table, at, found, buffer, view, Stay::Long);
         Some((judged, reader))
     }
 }
 
 /// Shows the header tuple at `at` to `body` while it is pinned, if it is one and visible.
-unsafe fn with_header<R>(
+fn with_header<R>(
     table: Table<'_>,
     at: Tid,
     snapshot: Snapshot<'_>,
-    body: impl FnOnce(&pg_sys::HeapTupleData, pg_sys::Buffer) -> R,
+    body: impl FnOnce(PageTuple, Buffer) -> R,
 ) -> Option<R> {
-    // SAFETY: the callers' contract.
-    unsafe {
-        if !table.has_block(at.block) {
-            return None;
-        }
-        with_header_within(table, at.block + 1, at, snapshot, body)
+    if !table.has_block(at.block) {
+        return None;
     }
+    with_header_within(table, at.block + 1, at, snapshot, body)
 }
 
-unsafe fn with_header_within<R>(
+/// The same in a table that is known to have so many blocks at least.
+fn with_header_within<R>(
     table: Table<'_>,
     blocks: u32,
     at: Tid,
     snapshot: Snapshot<'_>,
-    body: impl FnOnce(&pg_sys::HeapTupleData, pg_sys::Buffer) -> R,
+    body: impl FnOnce(PageTuple, Buffer) -> R,
 ) -> Option<R> {
-    // SAFETY: the callers' contract; the page exists, and heap_fetch pins it when it returns true.
-    unsafe {
-        if at.block >= blocks {
-            return None;
-        }
-        let mut found = pg_sys::HeapTupleData {
-            t_self: tid::to_pg(at),
-            ..Default::default()
-        };
-        let mut buffer: pg_sys::Buffer = 0;
-        if !heap_fetch(table, snapshot, &mut found, &mut buffer) {
-            return None;
-        }
-        let is_header = classify(&PageTuple::of(&found)) == TupleKind::Header;
-        let result = is_header.then(|| body(&found, buffer));
-        bare::ReleaseBuffer(buffer);
-        result
+    if at.block >= blocks {
+        return None;
     }
-}
-
-unsafe fn heap_fetch(
-    table: Table<'_>,
-    snapshot: Snapshot<'_>,
-    found: &mut pg_sys::HeapTupleData,
-    buffer: &mut pg_sys::Buffer,
-) -> bool {
-    // SAFETY: the caller's contract.
-    unsafe { pg_sys::heap_fetch(table.as_ptr(), snapshot.as_ptr(), found, buffer, false) }
+    let fetched = Fetched::at(table, at, snapshot)?;
+    let found = fetched.tuple();
+    // SAFETY: the tuple is pinned.
+    let is_header = unsafe { classify(&found) } == TupleKind::Header;
+    is_header.then(|| body(found, fetched.buffer()))
 }
 
 /// How long somebody has use for a reader.
@@ -387,31 +360,31 @@ impl Stay {
 unsafe fn sound_reader(
     table: Table<'_>,
     at: Tid,
-    found: &pg_sys::HeapTupleData,
-    buffer: pg_sys::Buffer,
+    found: PageTuple,
+    buffer: Buffer,
     view: View,
     stay: Stay,
 ) -> Rc<Reader> {
     // SAFETY: the callers' contract; the tuple stays pinned for the error's sake.
     unsafe {
         kept_reader(table, at, found, buffer, view, stay)
-            .unwrap_or_else(|damage| raise(table, &PageTuple::of(found), &damage))
+            .unwrap_or_else(|damage| raise(table, &found, &damage))
     }
 }
 
 unsafe fn kept_reader(
     table: Table<'_>,
     at: Tid,
-    found: &pg_sys::HeapTupleData,
-    buffer: pg_sys::Buffer,
+    found: PageTuple,
+    buffer: Buffer,
     view: View,
     stay: Stay,
 ) -> Result<Rc<Reader>, Damage> {
     // SAFETY: the tuple is on the page in `buffer`, which is pinned.
     unsafe {
         let place = (table.oid(), table.file_number(), at);
-        let body = tuple::body(found.t_data, found.t_len);
-        let writer = (*found.t_data).t_choice.t_heap.t_xmin;
+        let body = tuple::body(found.header, found.len);
+        let writer = tuple::raw_xmin(found.header);
         let notes = note_cache::find(table, place, writer, body, view)?;
         let version = (place, notes.stamp());
         let known = KEPT.with_borrow_mut(|readers| {
@@ -436,7 +409,7 @@ unsafe fn kept_reader(
                 opened
             }
         };
-        let chunk = Chunk::open_with(table, &PageTuple::of(found), opened.content, notes)?;
+        let chunk = Chunk::open_with(table, &found, opened.content, notes)?;
         let reader = Reader::with(chunk, opened.decoded);
         if is_known && stay != Stay::Long {
             return Ok(reader);
@@ -513,7 +486,7 @@ pub struct Written {
 ///
 /// # Safety
 /// `table` must be open.
-pub unsafe fn headers_by(table: Table<'_>, writer: pg_sys::TransactionId) -> Rc<[Written]> {
+pub unsafe fn headers_by(table: Table<'_>, writer: TransactionId) -> Rc<[Written]> {
     let (oid, file, own) = (
         table.oid(),
         table.file_number(),
@@ -549,7 +522,7 @@ pub unsafe fn headers_by(table: Table<'_>, writer: pg_sys::TransactionId) -> Rc<
 ///
 /// # Safety
 /// As `headers_by`.
-pub unsafe fn headers_moved_by(table: Table<'_>, mover: pg_sys::TransactionId) -> Vec<Written> {
+pub unsafe fn headers_moved_by(table: Table<'_>, mover: TransactionId) -> Vec<Written> {
     // SAFETY: by contract; the walk pins and locks the page of each tuple.
     unsafe {
         walk_for_headers(table, |item| {
@@ -604,11 +577,7 @@ unsafe fn as_written(item: PageTuple) -> Option<Written> {
 ///
 /// # Safety
 /// As `headers_by`.
-pub unsafe fn replacement(
-    table: Table<'_>,
-    at: Tid,
-    replacer: pg_sys::TransactionId,
-) -> Option<Tid> {
+pub unsafe fn replacement(table: Table<'_>, at: Tid, replacer: TransactionId) -> Option<Tid> {
     // SAFETY: by contract.
     let (replaced, headers) = unsafe {
         let mut cursor = PageCursor::new(table);
@@ -630,7 +599,7 @@ pub unsafe fn replacement(
 }
 
 /// Has `writer` written the header at `at`, and not replaced it itself?
-unsafe fn is_last_of(table: Table<'_>, at: Tid, writer: pg_sys::TransactionId) -> bool {
+unsafe fn is_last_of(table: Table<'_>, at: Tid, writer: TransactionId) -> bool {
     // SAFETY: the caller's contract; the page is pinned and locked while it is looked at.
     unsafe {
         let mut cursor = PageCursor::new(table);

@@ -53,6 +53,28 @@ impl<'a> Descriptor<'a> {
         (value, isnull)
     }
 
+    /// Some of the columns, from 1, and a TID behind them: the columns of other rows, in the current memory context.
+    ///
+    /// # Safety
+    /// The memory context must live as long as the handle is used.
+    pub unsafe fn with_place<'b>(self, columns: &[u16]) -> Descriptor<'b> {
+        let all = 1..=self.len();
+        assert!(
+            columns.iter().all(|&column| all.contains(&column.into())),
+            "BUG: a row type has no such column"
+        );
+        // SAFETY: the columns are the descriptor's; what is made has a place for each and one more.
+        unsafe {
+            let made = pg_sys::CreateTemplateTupleDesc(columns.len() as i32 + 1);
+            for (number, &column) in (1..).zip(columns) {
+                pg_sys::TupleDescCopyEntry(made, number, self.as_ptr(), column as i16);
+            }
+            let last = columns.len() as i16 + 1;
+            pg_sys::TupleDescInitEntry(made, last, c"ctid".as_ptr(), pg_sys::TIDOID, -1, 0);
+            Descriptor::from_ptr(made)
+        }
+    }
+
     /// The columns, dropped ones included.
     #[inline]
     pub fn attributes(self) -> &'a [pg_sys::FormData_pg_attribute] {

@@ -1,7 +1,9 @@
 //! Calls of heap's own table access method.
 
 use super::bare;
+use super::page::PageTuple;
 use super::relation::Table;
+use super::row_slot::RowSlot;
 use super::snapshot::{self, Snapshot};
 use super::tid::{self, Tid};
 use super::tuple::{BareTuple, Formed};
@@ -33,7 +35,7 @@ pub fn insert_unseen(
     command: pg_sys::CommandId,
     options: i32,
 ) -> Tid {
-    let options = options | pg_sys::HEAP_INSERT_NO_LOGICAL as i32;
+    let options = options | UNSEEN;
     let none = core::ptr::null_mut();
     // SAFETY: the table is open; the tuple lives across the call.
     unsafe { pg_sys::heap_insert(table.as_ptr(), tuple.as_ptr(), command, options, none) };
@@ -64,6 +66,39 @@ pub unsafe fn delete(
             wait,
             &mut failure,
             moved,
+        )
+    }
+}
+
+/// Updates a row of the tail, or says what keeps it from that: waits for whoever is changing it. The new version is the slot's, which gets
+/// its TID; entries in indexes are the caller's business.
+///
+/// # Safety
+/// As `delete`; the slot must hold a row of the table.
+pub unsafe fn update(
+    table: Table<'_>,
+    at: Tid,
+    new: RowSlot,
+    command: pg_sys::CommandId,
+) -> pg_sys::TM_Result::Type {
+    let (mut item, none, wait) = (tid::to_pg(at), core::ptr::null_mut(), true);
+    let mut failure = pg_sys::TM_FailureData::default();
+    let mut mode = pg_sys::LockTupleMode::LockTupleExclusive;
+    let mut update_indexes = Default::default();
+    // SAFETY: the table is open for writing, and the slot holds a row of it; no row is crosschecked.
+    unsafe {
+        heap_callback!(
+            tuple_update,
+            table.as_ptr(),
+            &mut item,
+            new.as_ptr(),
+            command,
+            none,
+            none,
+            wait,
+            &mut failure,
+            &mut mode,
+            &mut update_indexes,
         )
     }
 }
@@ -120,7 +155,7 @@ pub fn dirty_version(table: Table<'_>, at: Tid) -> Version {
     }
 }
 
-/// A row of the tail, on its page, which is pinned.
+/// A row of the tail, or a tuple of storage, on its page, which is pinned.
 pub struct Fetched<'a> {
     tuple: pg_sys::HeapTupleData,
     buffer: pg_sys::Buffer,
@@ -144,6 +179,16 @@ impl<'a> Fetched<'a> {
             buffer,
             table,
         })
+    }
+
+    /// Where its page is.
+    pub fn buffer(&self) -> pg_sys::Buffer {
+        self.buffer
+    }
+
+    /// The tuple, which is there as long as this.
+    pub fn tuple(&self) -> PageTuple {
+        PageTuple::of(&self.tuple)
     }
 
     /// A column, from 1; what it points to is there as long as the row.
@@ -175,6 +220,9 @@ impl Drop for Fetched<'_> {
 pub fn fills_new_pages(options: i32) -> bool {
     options & NEW_PAGES != 0
 }
+
+/// The options that keep a row from logical decoding.
+pub const UNSEEN: i32 = pg_sys::HEAP_INSERT_NO_LOGICAL as i32;
 
 /// The options that have a row go to the page that is tried first, or to a new one.
 pub const NEW_PAGES: i32 = pg_sys::HEAP_INSERT_SKIP_FSM as i32;

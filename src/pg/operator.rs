@@ -74,6 +74,9 @@ pub fn meanings(operator: Oid) -> impl Iterator<Item = Meaning> {
     }
 }
 
+/// Less, of TIDs.
+pub const TID_LESS: Oid = Oid::from_u32(pg_sys::TIDLessOperator);
+
 /// The operator that means the same with its sides exchanged; InvalidOid where there is none.
 pub fn commutator(operator: Oid) -> Oid {
     // SAFETY: a syscache look-up.

@@ -7,6 +7,7 @@ use super::descriptor::Descriptor;
 use super::error::{self, Code};
 use super::lock_mode::LockMode;
 use super::snapshot::Snapshot;
+use super::tuple;
 use super::unbound;
 use core::marker::PhantomData;
 use core::ops::Deref;
@@ -565,6 +566,12 @@ impl<'a> Index<'a> {
         let none = core::ptr::null_mut();
         // SAFETY: an open index has its row of pg_index.
         unsafe { !pg_sys::heap_attisnull(self.data().rd_indextuple, column, none) }
+    }
+
+    /// The transaction that has written its row of pg_index, or the frozen id.
+    pub fn written_by(self) -> pg_sys::TransactionId {
+        // SAFETY: an open index has a copy of that row.
+        unsafe { tuple::xmin((*self.data().rd_indextuple).t_data) }
     }
 
     /// Its storage parameters, as `amoptions` has made them; null where none is set.

@@ -1,6 +1,7 @@
 //! Slots that a node puts rows into, or takes rows from.
 
 use super::executor;
+use super::slot::Slot;
 use super::tid::{self, Tid};
 use core::ptr::NonNull;
 use pgrx::pg_sys::{self, Datum, Oid};
@@ -43,6 +44,39 @@ impl RowSlot {
     pub unsafe fn attributes<'a>(self, count: usize) -> (&'a [Datum], &'a [bool]) {
         // SAFETY: by contract.
         unsafe { executor::attributes(self.as_ptr(), count) }
+    }
+
+    /// An attribute of the row that it shows, from 1. Within a guarded entry point.
+    ///
+    /// # Safety
+    /// It must show a row of so many; the value is there as long as the row.
+    #[inline]
+    pub unsafe fn attribute(self, number: i16) -> Option<Datum> {
+        // SAFETY: the slot shows a row with the attribute, which the caller sees to.
+        unsafe { Slot::from_ptr(self.as_ptr()).attribute(number) }
+    }
+
+    /// Does it show no row?
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        // SAFETY: the slot is valid.
+        unsafe { executor::is_empty(self.as_ptr()) }
+    }
+
+    /// It shows a tuple on a page then, which it keeps pinned as long. Within a guarded entry point.
+    ///
+    /// # Safety
+    /// The slot must take such tuples, and the tuple have its columns; it must be on the page in `buffer`, which is pinned.
+    pub unsafe fn show_tuple(self, tuple: &mut pg_sys::HeapTupleData, buffer: pg_sys::Buffer) {
+        // SAFETY: the caller sees to the tuple's page; the record of where it is is copied.
+        unsafe { pg_sys::ExecStoreBufferHeapTuple(tuple, self.as_ptr(), buffer) };
+    }
+
+    /// Where the row is that it shows, as a value of type `tid`, which is there as long as the slot shows the row.
+    #[inline]
+    pub fn tid_value(self) -> Datum {
+        // SAFETY: the slot is valid.
+        Datum::from(unsafe { &raw mut (*self.as_ptr()).tts_tid })
     }
 
     /// It shows nothing then. Within a guarded entry point.

@@ -114,6 +114,34 @@ pub fn dirty() -> pg_sys::SnapshotData {
     }
 }
 
+/// What a dirty snapshot sees of a tuple.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// It is not there, and will not be.
+    Gone,
+    /// A transaction in progress has written it.
+    Coming(pg_sys::TransactionId),
+    /// It is there, or has been written by this transaction.
+    There,
+}
+
+/// Is a tuple there, or about to be? Notes on the tuple what became of its transactions, where that is known.
+///
+/// # Safety
+/// `tuple` must be on the page in `buffer`, which is pinned and locked.
+pub unsafe fn presence(tuple: &mut pg_sys::HeapTupleData, buffer: pg_sys::Buffer) -> Presence {
+    let mut dirty = dirty();
+    // SAFETY: the caller sees to the page.
+    let is_there = unsafe { pg_sys::HeapTupleSatisfiesVisibility(tuple, &mut dirty, buffer) };
+    if !is_there {
+        Presence::Gone
+    } else if dirty.xmin != pg_sys::InvalidTransactionId {
+        Presence::Coming(dirty.xmin)
+    } else {
+        Presence::There
+    }
+}
+
 /// The place of a snapshot in memory, and its command. While a reader that keeps it runs, its snapshot is there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Stamp(usize, pg_sys::CommandId);

@@ -272,6 +272,12 @@ impl Formed {
         self.0
     }
 
+    /// How long it is, with its header.
+    pub fn bytes(&self) -> u32 {
+        // SAFETY: the tuple lives as long as self.
+        unsafe { (*self.0).t_len }
+    }
+
     /// Where it was inserted.
     pub fn tid(&self) -> Tid {
         // SAFETY: the tuple lives as long as self.

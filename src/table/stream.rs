@@ -6,12 +6,15 @@
 
 use super::changes;
 use crate::chunk::reader::Reader;
-use crate::pg::heap::heap_callback;
+use crate::pg::activity;
+use crate::pg::heap;
 use crate::pg::relation::Table;
 use crate::pg::replication::{self, NoHotUpdate};
-use crate::pg::tid::{self, Tid};
+use crate::pg::row_slot::RowSlot;
+use crate::pg::tid::Tid;
 use crate::pg::transaction::{self, Access, PerTransaction};
-use pgrx::pg_sys;
+use crate::pg::tuple::Formed;
+use crate::pg::{CommandId, Datum, Oid, TM_Result};
 
 /// Longer tuples are toasted, and their TOAST tuples need a command of their own to be deleted.
 const TOAST_THRESHOLD_BYTES: u32 = 2032;
@@ -19,9 +22,9 @@ const TOAST_THRESHOLD_BYTES: u32 = 2032;
 #[derive(Default)]
 struct State {
     /// The statement that changed rows last, and the command in which its old rows are put into tails.
-    put: Option<(pg_sys::CommandId, pg_sys::CommandId)>,
+    put: Option<(CommandId, CommandId)>,
     /// Statements and tables that were asked about, and the answer.
-    known: Vec<(pg_sys::CommandId, pg_sys::Oid, bool)>,
+    known: Vec<(CommandId, Oid, bool)>,
 }
 
 thread_local! {
@@ -29,7 +32,7 @@ thread_local! {
 }
 
 /// Must changes that the statement `command` makes to compressed rows of the table be logged for decoding?
-pub fn is_streamed(table: Table<'_>, command: pg_sys::CommandId) -> bool {
+pub fn is_streamed(table: Table<'_>, command: CommandId) -> bool {
     let oid = table.oid();
     let known = STATE.with_borrow(|state| {
         let fits = |known: &&(_, _, _)| (known.0, known.1) == (command, oid);
@@ -48,7 +51,7 @@ pub fn is_streamed(table: Table<'_>, command: pg_sys::CommandId) -> bool {
 }
 
 /// The command in which old rows of `statement` are put into tails; the next one takes them out.
-fn put_command(statement: pg_sys::CommandId) -> pg_sys::CommandId {
+fn put_command(statement: CommandId) -> CommandId {
     let known = STATE.with_borrow(|state| state.put.filter(|put| put.0 == statement));
     if let Some((_, put)) = known {
         return put;
@@ -65,40 +68,28 @@ fn put_command(statement: pg_sys::CommandId) -> pg_sys::CommandId {
 }
 
 /// Puts a compressed row into the tail; returns its TID there.
-unsafe fn put(
-    table: Table<'_>,
-    reader: &Reader,
-    row: u32,
-    command: pg_sys::CommandId,
-) -> pg_sys::ItemPointerData {
-    // SAFETY: the callers' contract; the tuple is ours.
-    unsafe {
-        let descriptor = table.descriptor();
-        let natts = descriptor.len();
-        let mut values = vec![pg_sys::Datum::from(0usize); natts];
-        let mut nulls = vec![true; natts];
+///
+/// # Safety
+/// `table` must be open for writing, and `reader` be of a chunk of it that has the row.
+unsafe fn put(table: Table<'_>, reader: &Reader, row: u32, command: CommandId) -> Tid {
+    let descriptor = table.descriptor();
+    let natts = descriptor.len();
+    let mut values = vec![Datum::null(); natts];
+    let mut nulls = vec![true; natts];
+    // SAFETY: the row is one of the chunk's, which has the table's columns; there is a place for each.
+    let tuple = unsafe {
         let (to, null) = (values.as_mut_ptr(), nulls.as_mut_ptr());
         reader.fill(descriptor, row, 0..natts, to, null);
-        let tuple =
-            pg_sys::heap_form_tuple(descriptor.as_ptr(), values.as_mut_ptr(), nulls.as_mut_ptr());
-        (*tuple).t_tableOid = table.oid();
-        let options = pg_sys::HEAP_INSERT_NO_LOGICAL as i32;
-        pg_sys::heap_insert(
-            table.as_ptr(),
-            tuple,
-            command,
-            options,
-            core::ptr::null_mut(),
-        );
-        // Nobody has inserted a row.
-        pg_sys::pgstat_count_heap_insert(table.as_ptr(), -1);
-        if (*tuple).t_len > TOAST_THRESHOLD_BYTES {
-            transaction::next_command();
-        }
-        let at = (*tuple).t_self;
-        pg_sys::heap_freetuple(tuple);
-        at
+        Formed::new(descriptor, &mut values, &mut nulls)
+    };
+    // SAFETY: the table is open for writing, and the tuple has its columns.
+    let at = unsafe { heap::insert(table, &tuple, command, heap::UNSEEN) };
+    // Nobody has inserted a row.
+    activity::count_inserts(table, -1);
+    if tuple.bytes() > TOAST_THRESHOLD_BYTES {
+        transaction::next_command();
     }
+    at
 }
 
 /// Deletes a compressed row whose chunk is locked, and logs that.
@@ -109,28 +100,19 @@ pub unsafe fn delete(
     table: Table<'_>,
     reader: &Reader,
     row: u32,
-    statement: pg_sys::CommandId,
+    statement: CommandId,
     successor: Option<Tid>,
 ) {
     let first = put_command(statement);
-    // SAFETY: by contract.
-    unsafe {
-        let mut at = put(table, reader, row, first);
-        let mut failure = pg_sys::TM_FailureData::default();
-        let result = pg_sys::heap_delete(
-            table.as_ptr(),
-            &mut at,
-            first + 1,
-            core::ptr::null_mut(),
-            true,
-            &mut failure,
-            successor.is_some(),
-        );
-        assert!(
-            result == pg_sys::TM_Result::TM_Ok,
-            "BUG: an old row in the tail cannot be deleted ({result})"
-        );
-    }
+    // SAFETY: the table is open for writing; nobody else sees what was put there.
+    let result = unsafe {
+        let at = put(table, reader, row, first);
+        heap::delete(table, at, first + 1, true, successor.is_some())
+    };
+    assert!(
+        result == TM_Result::TM_Ok,
+        "BUG: an old row in the tail cannot be deleted ({result})"
+    );
     changes::record(&reader.chunk, row, statement, first + 1, successor);
 }
 
@@ -143,36 +125,19 @@ pub unsafe fn update(
     table: Table<'_>,
     reader: &Reader,
     row: u32,
-    statement: pg_sys::CommandId,
-    slot: *mut pg_sys::TupleTableSlot,
+    statement: CommandId,
+    slot: RowSlot,
 ) {
     let first = put_command(statement);
-    // SAFETY: by contract.
-    let next = unsafe {
-        let mut at = put(table, reader, row, first);
+    // SAFETY: the table is open for writing, and the slot holds a row of it; nobody else sees what was put there.
+    let result = unsafe {
+        let at = put(table, reader, row, first);
         let _guard = NoHotUpdate::begin(table);
-        let mut failure = pg_sys::TM_FailureData::default();
-        let mut mode = pg_sys::LockTupleMode::LockTupleExclusive;
-        let mut update_indexes = Default::default();
-        let none = core::ptr::null_mut();
-        let result = heap_callback!(
-            tuple_update,
-            table.as_ptr(),
-            &mut at,
-            slot,
-            first + 1,
-            none,
-            none,
-            true,
-            &mut failure,
-            &mut mode,
-            &mut update_indexes,
-        );
-        assert!(
-            result == pg_sys::TM_Result::TM_Ok,
-            "BUG: an old row in the tail cannot be updated ({result})"
-        );
-        tid::from_pg(&(*slot).tts_tid)
+        heap::update(table, at, slot, first + 1)
     };
-    changes::record(&reader.chunk, row, statement, first + 1, Some(next));
+    assert!(
+        result == TM_Result::TM_Ok,
+        "BUG: an old row in the tail cannot be updated ({result})"
+    );
+    changes::record(&reader.chunk, row, statement, first + 1, Some(slot.tid()));
 }

@@ -2,27 +2,27 @@
 //! entries, since those have a greatest size: what is looked for are keys that should not be there.
 
 use crate::catalog::layout;
-use crate::chunk::slot;
 use crate::pg::constraint;
-use crate::pg::descriptor::Descriptor;
+use crate::pg::operator::{self, Strategy};
+use crate::pg::own_slot::OwnSlot;
+use crate::pg::plain_sort::{Order, PlainSort};
 use crate::pg::relation::{Index, Table};
+use crate::pg::row_slot::RowSlot;
 use crate::pg::tid::{self, Tid};
-use pgrx::pg_sys;
-
-/// Number of the support function that compares, of access/nbtree.h.
-const BTORDER_PROC: u16 = 1;
+use crate::pg::types;
+use crate::pg::{Datum, InvalidOid};
 
 pub struct KeySort<'a> {
     index: Index<'a>,
     /// The table's columns that make the key, from 1.
     columns: Vec<u16>,
     nulls_are_equal: bool,
-    sort: *mut pg_sys::Tuplesortstate,
+    sort: PlainSort,
     /// Key and TID of a row on its way into the sort.
-    entering: *mut pg_sys::TupleTableSlot,
+    entering: OwnSlot,
     /// The row that has come out last, and the one before it.
-    last: *mut pg_sys::TupleTableSlot,
-    before: *mut pg_sys::TupleTableSlot,
+    last: OwnSlot,
+    before: OwnSlot,
 }
 
 impl<'a> KeySort<'a> {
@@ -31,42 +31,24 @@ impl<'a> KeySort<'a> {
     /// # Safety
     /// `index` must be a key of columns of `table`; both stay open until then.
     pub unsafe fn begin(table: Table<'_>, index: Index<'a>) -> KeySort<'a> {
-        // SAFETY: by contract; core copies the arrays.
+        let columns = layout::index_columns(index);
+        let mut orders: Vec<_> = (0..columns.len()).map(|at| order(index, at)).collect();
+        orders.push(Order {
+            operator: operator::TID_LESS,
+            collation: InvalidOid,
+        });
+        // SAFETY: all is of the current memory context. The operators are of the types of the table's columns, which the index has a
+        // key of: an index may store others.
         unsafe {
-            let columns = layout::index_columns(index);
-            let descriptor = describe(table.descriptor(), &columns);
-            let keys = 0..columns.len();
-            let mut numbers: Vec<i16> = (1..=columns.len() as i16 + 1).collect();
-            let mut less: Vec<_> = keys.clone().map(|at| less_than(index, at)).collect();
-            less.push(pg_sys::Oid::from(pg_sys::TIDLessOperator));
-            let mut collations: Vec<_> = keys.map(|at| index.collation(at)).collect();
-            collations.push(pg_sys::InvalidOid);
-            let mut nulls_first = vec![false; numbers.len()];
-            let sort = pg_sys::tuplesort_begin_heap(
-                descriptor,
-                numbers.len() as i32,
-                numbers.as_mut_ptr(),
-                less.as_mut_ptr(),
-                collations.as_mut_ptr(),
-                nulls_first.as_mut_ptr(),
-                pg_sys::maintenance_work_mem,
-                core::ptr::null_mut(),
-                0,
-            );
-            let minimal = || {
-                pg_sys::MakeSingleTupleTableSlot(descriptor, &raw const pg_sys::TTSOpsMinimalTuple)
-            };
-            let entering =
-                pg_sys::MakeSingleTupleTableSlot(descriptor, &raw const pg_sys::TTSOpsVirtual);
-            pg_sys::ExecStoreVirtualTuple(entering);
+            let row = table.descriptor().with_place(&columns);
             KeySort {
                 index,
                 columns,
                 nulls_are_equal: layout::treats_nulls_as_equal(index),
-                sort,
-                entering,
-                last: minimal(),
-                before: minimal(),
+                sort: PlainSort::begin(row, &orders),
+                entering: OwnSlot::for_values(row),
+                last: OwnSlot::for_copies(row),
+                before: OwnSlot::for_copies(row),
             }
         }
     }
@@ -75,106 +57,78 @@ impl<'a> KeySort<'a> {
     ///
     /// # Safety
     /// The slot must not be empty.
-    pub unsafe fn put(&mut self, row: *mut pg_sys::TupleTableSlot) {
-        // SAFETY: by contract; the slot's arrays have a place for each key column and the TID.
+    pub unsafe fn put(&mut self, row: RowSlot) {
+        let entering = self.entering.get();
+        // SAFETY: the slot shows a row, which the caller sees to, and is one of the table; the slot that enters has a place for each key
+        // column and the TID.
         unsafe {
-            let (values, nulls) = ((*self.entering).tts_values, (*self.entering).tts_isnull);
             for (at, &column) in self.columns.iter().enumerate() {
-                let null = &mut *nulls.add(at);
-                *values.add(at) = slot::attribute(row, column as i16, null);
-                if *null && !self.nulls_are_equal {
+                let value = row.attribute(column as i16);
+                entering.set(at, (value.unwrap_or(Datum::null()), value.is_none()));
+                if value.is_none() && !self.nulls_are_equal {
                     return;
                 }
             }
-            let at = self.columns.len();
-            *values.add(at) = pg_sys::Datum::from(&raw mut (*row).tts_tid);
-            *nulls.add(at) = false;
-            pg_sys::tuplesort_puttupleslot(self.sort, self.entering);
+            entering.set(self.columns.len(), (row.tid_value(), false));
+            self.sort.put(entering);
         }
     }
 
     /// After this comes nothing more in.
     pub fn perform(&mut self) {
-        // SAFETY: the sort is live until `end`.
-        unsafe { pg_sys::tuplesort_performsort(self.sort) }
+        self.sort.perform();
     }
 
     /// Goes on to the next row whose key the one before it has as well: both, and the key if the user may see it.
     pub fn next_equal(&mut self) -> Option<(Tid, Tid, Option<String>)> {
-        // SAFETY: the slots hold copies of their own.
+        let count = self.columns.len();
+        // SAFETY: the slots hold copies of their own, which have the key columns and the TID.
         unsafe {
             loop {
                 core::mem::swap(&mut self.last, &mut self.before);
-                let alone = core::ptr::null_mut();
-                if !pg_sys::tuplesort_gettupleslot(self.sort, true, true, self.last, alone) {
+                let (before, last) = (self.before.get(), self.last.get());
+                if !self.sort.next_into(last) {
                     return None;
                 }
-                slot::deform_all(self.last);
-                let first = (*self.before).tts_flags & pg_sys::TTS_FLAG_EMPTY as u16 != 0;
-                if !first && (0..self.columns.len()).all(|at| self.is_equal(at)) {
-                    let count = self.columns.len();
-                    let values = core::slice::from_raw_parts((*self.last).tts_values, count);
-                    let nulls = core::slice::from_raw_parts((*self.last).tts_isnull, count);
+                if before.is_empty() {
+                    continue;
+                }
+                let (one, other) = (before.attributes(count + 1), last.attributes(count + 1));
+                if (0..count).all(|at| self.is_equal(at, one, other)) {
+                    let (values, nulls) = (&other.0[..count], &other.1[..count]);
                     let key = constraint::describe_key(self.index, values, nulls);
-                    return Some((self.tid(self.before), self.tid(self.last), key));
+                    let place = |row: Row| tid::read(row.0[count].cast_mut_ptr());
+                    return Some((place(one), place(other), key));
                 }
             }
         }
     }
 
-    /// Have the last two rows the same value in a key column, from 0?
-    unsafe fn is_equal(&self, at: usize) -> bool {
-        // SAFETY: both slots are deformed; the index has a function for each key column.
-        unsafe {
-            let null = |row: *mut pg_sys::TupleTableSlot| *(*row).tts_isnull.add(at);
-            if null(self.before) || null(self.last) {
-                return null(self.before) && null(self.last);
-            }
-            let order = pg_sys::FunctionCall2Coll(
-                pg_sys::index_getprocinfo(self.index.as_ptr(), at as i16 + 1, BTORDER_PROC),
-                self.index.collation(at),
-                *(*self.before).tts_values.add(at),
-                *(*self.last).tts_values.add(at),
-            );
-            order.value() as i32 == 0
+    /// Have two rows the same value in a key column, from 0?
+    ///
+    /// # Safety
+    /// They must be rows of the sort.
+    unsafe fn is_equal(&self, at: usize, one: Row, other: Row) -> bool {
+        match (one.1[at], other.1[at]) {
+            // SAFETY: values of the key's column; a key is kept by nbtree's functions.
+            (false, false) => unsafe { self.index.compare(at, one.0[at], other.0[at]) == 0 },
+            (one_is_null, other_is_null) => one_is_null && other_is_null,
         }
-    }
-
-    unsafe fn tid(&self, row: *mut pg_sys::TupleTableSlot) -> Tid {
-        // SAFETY: the slot is deformed; its last column is the TID.
-        unsafe { tid::read((*(*row).tts_values.add(self.columns.len())).cast_mut_ptr()) }
     }
 
     pub fn end(self) {
-        // SAFETY: begun by `begin`, and ended once.
-        unsafe {
-            pg_sys::tuplesort_end(self.sort);
-            for slot in [self.entering, self.last, self.before] {
-                pg_sys::ExecDropSingleTupleTableSlot(slot);
-            }
-        }
+        self.sort.end();
     }
 }
 
-/// Some columns of a table, from 1, and a TID.
-fn describe(table: Descriptor<'_>, columns: &[u16]) -> pg_sys::TupleDesc {
-    // SAFETY: the columns are those of the key; types are of the table, since an index may store others.
-    unsafe {
-        let descriptor = pg_sys::CreateTemplateTupleDesc(columns.len() as i32 + 1);
-        for (number, &column) in (1..).zip(columns) {
-            pg_sys::TupleDescCopyEntry(descriptor, number, table.as_ptr(), column as i16);
-        }
-        let last = columns.len() as i16 + 1;
-        pg_sys::TupleDescInitEntry(descriptor, last, c"ctid".as_ptr(), pg_sys::TIDOID, -1, 0);
-        descriptor
-    }
-}
+/// Values of a row, and which of them are null.
+type Row<'a> = (&'a [Datum], &'a [bool]);
 
-/// The operator that a key column of an index, from 0, is ordered by.
-fn less_than(index: Index<'_>, at: usize) -> pg_sys::Oid {
-    // SAFETY: the index is open; the arrays have an entry for each key column.
-    unsafe {
-        let (family, input) = (index.operator_family(at), index.input_type(at));
-        pg_sys::get_opfamily_member(family, input, input, pg_sys::BTLessStrategyNumber as i16)
+/// What a key column of an index, from 0, is ordered by.
+fn order(index: Index<'_>, at: usize) -> Order {
+    let (family, of) = (index.operator_family(at), index.input_type(at));
+    Order {
+        operator: types::operator(family, of, Strategy::Less.number()),
+        collation: index.collation(at),
     }
 }

@@ -9,12 +9,13 @@ use crate::chunk::slot;
 use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::pg::error;
 use crate::pg::lock_mode::LockMode;
+use crate::pg::own_slot::OwnSlot;
 use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation::{Index, OpenIndex};
+use crate::pg::row_slot::RowSlot;
 use crate::pg::transaction;
 use crate::pg::tuple;
 use crate::table::visible::OpenChunk;
-use pgrx::pg_sys;
 use std::rc::Rc;
 
 impl<'a> Verifier<'a> {
@@ -24,7 +25,7 @@ impl<'a> Verifier<'a> {
         unsafe {
             for oid in self.table.index_oids() {
                 let index = OpenIndex::open(oid, LockMode::AccessShare);
-                let is_btree = index.rel().class().relam == pg_sys::BTREE_AM_OID;
+                let is_btree = index.rel().is_btree();
                 if is_btree && layout::is_key_of_columns(index.rel()) && self.holds(index.rel()) {
                     self.key(index.rel());
                 }
@@ -34,23 +35,21 @@ impl<'a> Verifier<'a> {
 
     /// Is the index valid for what the snapshot sees? A transaction that is not over for it may have made the index, after it had
     /// deleted rows that the snapshot still sees.
-    unsafe fn holds(&self, index: Index<'_>) -> bool {
-        // SAFETY: the index is open; the snapshot is a statement's.
-        unsafe {
-            let maker = tuple::xmin((*(*index.as_ptr()).rd_indextuple).t_data);
-            index.form().indisvalid
-                && (transaction::is_current(maker) || !self.snapshot.is_running(maker))
-        }
+    fn holds(&self, index: Index<'_>) -> bool {
+        let maker = index.written_by();
+        index.form().indisvalid
+            && (transaction::is_current(maker) || !self.snapshot.is_running(maker))
     }
 
     unsafe fn key(&mut self, index: Index<'_>) {
         // SAFETY: table and index are open; the slot is asked for columns of the key only.
         unsafe {
-            let row = pg_sys::table_slot_create(self.table.as_ptr(), core::ptr::null_mut());
+            let own = OwnSlot::of_table(self.table);
+            let row = own.get();
             let mut columns: Vec<u16> = layout::index_columns(index);
             columns.iter_mut().for_each(|column| *column -= 1);
             columns.sort_unstable();
-            slot::restrict(row, columns);
+            slot::restrict(row.as_ptr(), columns);
             let mut sort = KeySort::begin(self.table, index);
             let deferrable = !index.form().indimmediate;
             self.put_tail(&mut sort, row, deferrable);
@@ -67,17 +66,11 @@ impl<'a> Verifier<'a> {
                 self.note("key", &name, detail);
             }
             sort.end();
-            pg_sys::ExecDropSingleTupleTableSlot(row);
         }
     }
 
     /// Visible rows of the tail. Those of the own transaction may have a deferrable key twice until it is checked.
-    unsafe fn put_tail(
-        &self,
-        sort: &mut KeySort,
-        row: *mut pg_sys::TupleTableSlot,
-        deferrable: bool,
-    ) {
+    unsafe fn put_tail(&self, sort: &mut KeySort, row: RowSlot, deferrable: bool) {
         // SAFETY: the table is open, and the page pinned while the slot shows rows of it.
         unsafe {
             let mut cursor = PageCursor::new(self.table);
@@ -90,11 +83,9 @@ impl<'a> Verifier<'a> {
                         continue;
                     }
                     let mut found = item.to_heap_tuple(self.table.oid());
-                    slot::as_heap(row, || {
-                        pg_sys::ExecStoreBufferHeapTuple(&mut found, row, cursor.buffer())
-                    });
+                    slot::as_heap(row.as_ptr(), || row.show_tuple(&mut found, cursor.buffer()));
                     sort.put(row);
-                    slot::clear_slot(row);
+                    slot::clear_slot(row.as_ptr());
                 }
             }
         }
@@ -113,7 +104,7 @@ impl<'a> Verifier<'a> {
     }
 
     /// Visible rows of all chunks that can be read.
-    unsafe fn put_chunks(&self, sort: &mut KeySort, row: *mut pg_sys::TupleTableSlot) {
+    unsafe fn put_chunks(&self, sort: &mut KeySort, row: RowSlot) {
         let (table, snapshot) = (self.table, self.snapshot);
         // SAFETY: the table is open.
         unsafe {
@@ -128,10 +119,10 @@ impl<'a> Verifier<'a> {
                 let open = OpenChunk::new(Rc::clone(&reader), snapshot);
                 for number in (0..reader.rows()).filter(|&number| !open.is_hidden(number)) {
                     error::check_interrupts();
-                    slot::store_row(row, &reader, number, table.oid());
+                    slot::store_row(row.as_ptr(), &reader, number, table.oid());
                     sort.put(row);
                 }
-                slot::clear_slot(row);
+                slot::clear_slot(row.as_ptr());
             });
         }
     }
