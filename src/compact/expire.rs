@@ -12,10 +12,11 @@ use crate::chunk::chunk_cache;
 use crate::chunk::notes;
 use crate::chunk::read::Chunk;
 use crate::chunk::write::{self, Target};
+use crate::pg::clock;
 use crate::pg::departure;
 use crate::pg::error::{self, Code};
 use crate::pg::owner;
-use crate::pg::relation::{self, Table};
+use crate::pg::relation::{self, Kind, Table};
 use crate::pg::replication;
 use crate::pg::rounds::Rounds;
 use crate::pg::snapshot::Snapshot;
@@ -23,11 +24,11 @@ use crate::pg::sql;
 use crate::pg::tid::Tid;
 use crate::pg::transaction;
 use crate::pg::types;
+use crate::pg::{Datum, FormData_pg_attribute, Interval, TM_Result};
 use crate::rollup::watch;
 use crate::scan::headers;
 use crate::table::locks;
 use crate::table::next_version;
-use pgrx::pg_sys;
 use varve_columns::tuple::header::{FLAG_SORTED, FLAG_TOMBSTONE};
 
 /// Storage tuples that a round deletes at most, about: 56 bytes of WAL each.
@@ -133,16 +134,13 @@ struct Expired<'a> {
 ///
 /// `table` must be open with a lock, in a transaction with an active snapshot.
 pub fn check(table: Table<'_>, rule: &Rule) -> TimeColumn {
-    let number = owner::as_owner(table.owner(), || Expired::of(table, rule, now()).time);
+    let number = owner::as_owner(table.owner(), || {
+        Expired::of(table, rule, clock::now()).time
+    });
     TimeColumn {
         number,
         name: relation::attribute_name(attribute(table, number)),
     }
-}
-
-fn now() -> i64 {
-    // SAFETY: reads the clock.
-    unsafe { pg_sys::GetCurrentTimestamp() }
 }
 
 /// Deletes what has expired.
@@ -151,7 +149,7 @@ fn now() -> i64 {
 /// As `Rounds::run`.
 pub unsafe fn run(rounds: &mut Rounds, rule: &Rule, watch: &dyn Watch) -> Work {
     let mut work = Work::default();
-    let now = now();
+    let now = clock::now();
     // SAFETY: a round's table and snapshot, in each of the rounds.
     unsafe {
         let whole = rounds.run(|table, snapshot| {
@@ -216,7 +214,7 @@ pub fn preview(table: Table<'_>, snapshot: Snapshot<'_>, rule: &Rule) -> Preview
     // SAFETY: the table is open, the snapshot valid.
     unsafe {
         owner::as_owner(table.owner(), || {
-            let expired = Expired::of(table, rule, now());
+            let expired = Expired::of(table, rule, clock::now());
             let mut out = Preview::default();
             if expired.goes_whole(table) {
                 for (at, _) in expired.whole_chunks(table, snapshot) {
@@ -262,44 +260,41 @@ impl Expired<'_> {
     }
 
     fn of<'r>(table: Table<'_>, rule: &'r Rule, now: i64) -> Expired<'r> {
-        // SAFETY: the table is open.
-        unsafe {
-            check_table(table);
-            let layout = layout::of(table);
-            let Some(time) = layout.time else {
-                error::raise(
-                    Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                    format!("table \"{}\" has no time column", table.name()),
-                    "Retention goes by the time of rows.",
-                    "CREATE INDEX … USING varve (key, time) states which column it is.",
-                );
-            };
-            if let Some(column) = rule.column.as_ref().filter(|c| !c.is(table, time)) {
-                other_column(table, column, time);
-            }
-            if let Some(filter) = &rule.filter {
-                filter::check(table, &layout, filter);
-            }
-            let cutoff = cutoff(table, time, rule, now);
-            if rule.filter.is_some() && !watch::dependents(table.oid()).is_empty() {
-                error::raise(
-                    Code::ERRCODE_FEATURE_NOT_SUPPORTED,
-                    format!(
-                        "table \"{}\" has rollups, and cannot have a retention rule with a filter",
-                        table.name()
-                    ),
-                    "Rollups keep the buckets of rows that go, and a bucket has rows of all series.",
-                    "Leave the filter out, or drop the rollups.",
-                );
-            }
-            // What rollups have not stored yet stays until they have.
-            let cutoff = watch::removable(table.oid(), cutoff);
-            Expired {
-                layout,
-                time,
-                cutoff,
-                rule,
-            }
+        check_table(table);
+        let layout = layout::of(table);
+        let Some(time) = layout.time else {
+            error::raise(
+                Code::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                format!("table \"{}\" has no time column", table.name()),
+                "Retention goes by the time of rows.",
+                "CREATE INDEX … USING varve (key, time) states which column it is.",
+            );
+        };
+        if let Some(column) = rule.column.as_ref().filter(|c| !c.is(table, time)) {
+            other_column(table, column, time);
+        }
+        if let Some(filter) = &rule.filter {
+            filter::check(table, &layout, filter);
+        }
+        let cutoff = cutoff(table, time, rule, now);
+        if rule.filter.is_some() && !watch::dependents(table.oid()).is_empty() {
+            error::raise(
+                Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+                format!(
+                    "table \"{}\" has rollups, and cannot have a retention rule with a filter",
+                    table.name()
+                ),
+                "Rollups keep the buckets of rows that go, and a bucket has rows of all series.",
+                "Leave the filter out, or drop the rollups.",
+            );
+        }
+        // What rollups have not stored yet stays until they have.
+        let cutoff = watch::removable(table.oid(), cutoff);
+        Expired {
+            layout,
+            time,
+            cutoff,
+            rule,
         }
     }
 
@@ -320,14 +315,12 @@ impl Expired<'_> {
     fn parameter(&self, table: Table<'_>) -> sql::Parameter {
         let base = types::base(attribute(table, self.time).atttypid);
         match base {
-            pg_sys::DATEOID => {
+            types::DATEOID => {
                 let days = self.cutoff.clamp(i32::MIN.into(), i32::MAX.into());
-                (base, Some(pg_sys::Datum::from(days as i32)))
+                (base, Some(Datum::from(days as i32)))
             }
-            pg_sys::TIMESTAMPOID | pg_sys::TIMESTAMPTZOID => {
-                (base, Some(pg_sys::Datum::from(self.cutoff)))
-            }
-            _ => (pg_sys::INT8OID, Some(pg_sys::Datum::from(self.cutoff))),
+            types::TIMESTAMPOID | types::TIMESTAMPTZOID => (base, Some(Datum::from(self.cutoff))),
+            _ => (types::INT8OID, Some(Datum::from(self.cutoff))),
         }
     }
 
@@ -399,7 +392,7 @@ impl Expired<'_> {
                 let is_taken = locks::with_whole_chunk(table, id, || {
                     !notes::has_others(chunk, None)
                         && write::try_delete(table, at, target.command, false, false)
-                            == pg_sys::TM_Result::TM_Ok
+                            == TM_Result::TM_Ok
                 });
                 if !is_taken {
                     continue;
@@ -460,8 +453,7 @@ fn other_column(table: Table<'_>, column: &TimeColumn, time: u16) -> ! {
 
 /// Raises what makes a table unfit for retention.
 fn check_table(table: Table<'_>) {
-    // SAFETY: the table is open.
-    let (name, class, rules) = unsafe { (table.name(), table.class(), (*table.as_ptr()).rd_rules) };
+    let name = table.name();
     let refuse = |what: &str, hint: &str| {
         error::raise(
             Code::ERRCODE_FEATURE_NOT_SUPPORTED,
@@ -470,28 +462,22 @@ fn check_table(table: Table<'_>) {
             hint,
         )
     };
-    if class.relkind as u8 != pg_sys::RELKIND_RELATION {
+    if table.kind() != Kind::Table {
         refuse(
             "it is a materialized view",
             "Give the table that it reads a rule, and refresh it.",
         );
     }
-    if class.relpersistence as u8 == pg_sys::RELPERSISTENCE_TEMP {
+    if table.is_temporary() {
         refuse("it is temporary", "DELETE its rows by a statement.");
     }
-    if class.relforcerowsecurity {
+    if table.class().relforcerowsecurity {
         refuse(
             "row level security is forced on its owner",
             "Rules run as the owner: ALTER TABLE … NO FORCE ROW LEVEL SECURITY.",
         );
     }
-    // SAFETY: rules of an open relation.
-    let rewrites = !rules.is_null()
-        && unsafe {
-            (0..(*rules).numLocks as usize)
-                .any(|at| (**(*rules).rules.add(at)).event == pg_sys::CmdType::CMD_DELETE)
-        };
-    if rewrites {
+    if table.has_rule_on_delete() {
         refuse(
             "it has a rule ON DELETE",
             "Use a trigger in place of CREATE RULE.",
@@ -509,74 +495,49 @@ fn has_delete_triggers(table: Table<'_>) -> bool {
     })
 }
 
-fn attribute<'a>(table: Table<'a>, number: u16) -> &'a pg_sys::FormData_pg_attribute {
+fn attribute<'a>(table: Table<'a>, number: u16) -> &'a FormData_pg_attribute {
     &table.attributes()[usize::from(number) - 1]
 }
 
 /// The first value of the time column that a rule keeps.
 fn cutoff(table: Table<'_>, time: u16, rule: &Rule, now: i64) -> i64 {
-    // SAFETY: the table is open.
-    unsafe {
-        let attribute = attribute(table, time);
-        let base = types::base(attribute.atttypid);
-        let is_calendar = layout::is_calendar_type(base);
-        let name = relation::attribute_name(attribute);
-        match (is_calendar, rule.unit) {
-            (true, Some(_)) => error::raise(
-                Code::ERRCODE_INVALID_PARAMETER_VALUE,
-                format!("column \"{name}\" is no integer, so it has no time unit"),
-                "",
-                "Leave time_unit out.",
-            ),
-            (false, None) => error::raise(
-                Code::ERRCODE_INVALID_PARAMETER_VALUE,
-                format!("what the integers of time column \"{name}\" count is not known"),
-                "",
-                "Name the time_unit, counted from 1970: 's', 'ms', 'us' or 'ns'.",
-            ),
-            _ => {}
-        }
-        match (base, rule.unit) {
-            (pg_sys::TIMESTAMPTZOID, _) => {
-                before(now, rule.keep, pg_sys::F_TIMESTAMPTZ_MI_INTERVAL)
-            }
-            (pg_sys::TIMESTAMPOID | pg_sys::DATEOID, _) => {
-                let local = pg_sys::OidFunctionCall1Coll(
-                    pg_sys::Oid::from(pg_sys::F_TIMESTAMP_TIMESTAMPTZ),
-                    pg_sys::InvalidOid,
-                    pg_sys::Datum::from(now),
-                );
-                let local = local.value() as i64;
-                let cutoff = before(local, rule.keep, pg_sys::F_TIMESTAMP_MI_INTERVAL);
-                if base == pg_sys::DATEOID {
-                    ceiling(cutoff, DAY_US)
-                } else {
-                    cutoff
-                }
-            }
-            (_, unit) => {
-                let cutoff = before(now, rule.keep, pg_sys::F_TIMESTAMPTZ_MI_INTERVAL);
-                unit.unwrap_or(Unit::Seconds).ceiling(cutoff + EPOCH_US)
-            }
-        }
+    let attribute = attribute(table, time);
+    let base = types::base(attribute.atttypid);
+    let is_calendar = layout::is_calendar_type(base);
+    let name = relation::attribute_name(attribute);
+    match (is_calendar, rule.unit) {
+        (true, Some(_)) => error::raise(
+            Code::ERRCODE_INVALID_PARAMETER_VALUE,
+            format!("column \"{name}\" is no integer, so it has no time unit"),
+            "",
+            "Leave time_unit out.",
+        ),
+        (false, None) => error::raise(
+            Code::ERRCODE_INVALID_PARAMETER_VALUE,
+            format!("what the integers of time column \"{name}\" count is not known"),
+            "",
+            "Name the time_unit, counted from 1970: 's', 'ms', 'us' or 'ns'.",
+        ),
+        _ => {}
     }
-}
-
-/// A point in time less a span, by one of core's functions.
-unsafe fn before(point: i64, span: Span, minus: u32) -> i64 {
-    let mut interval = pg_sys::Interval {
-        time: span.us,
-        day: span.days,
-        month: span.months,
+    let keep = Interval {
+        time: rule.keep.us,
+        day: rule.keep.days,
+        month: rule.keep.months,
     };
-    // SAFETY: the function takes a point in time by value and an interval by reference.
-    unsafe {
-        pg_sys::OidFunctionCall2Coll(
-            pg_sys::Oid::from(minus),
-            pg_sys::InvalidOid,
-            pg_sys::Datum::from(point),
-            pg_sys::Datum::from(core::ptr::addr_of_mut!(interval)),
-        )
-        .value() as i64
+    match (base, rule.unit) {
+        (types::TIMESTAMPTZOID, _) => clock::earlier(now, keep),
+        (types::TIMESTAMPOID | types::DATEOID, _) => {
+            let cutoff = clock::earlier_here(clock::here(now), keep);
+            if base == types::DATEOID {
+                ceiling(cutoff, DAY_US)
+            } else {
+                cutoff
+            }
+        }
+        (_, unit) => {
+            let cutoff = clock::earlier(now, keep);
+            unit.unwrap_or(Unit::Seconds).ceiling(cutoff + EPOCH_US)
+        }
     }
 }

@@ -2,136 +2,40 @@
 //! owner and with a fixed search_path, so what they name is what it names at that time.
 
 use crate::catalog::layout::Layout;
+use crate::pg::condition_text::{self, Fault};
 use crate::pg::error::{self, Code};
-use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::{self, Table};
-use pgrx::pg_sys;
-use std::ffi::CString;
 
-/// Raises what is wrong with a filter on rows of an open table.
-///
-/// # Safety
-/// `table` must be open with a lock; to be called by `as_owner`.
-pub unsafe fn check(table: Table<'_>, layout: &Layout, filter: &str) {
-    // SAFETY: by contract.
-    unsafe {
-        let condition = transform(table, parse(filter));
-        if pg_sys::contain_volatile_functions(condition) {
-            refuse(
-                "a series filter cannot use volatile functions",
-                "It must say the same of a series whenever it is asked.",
-            );
-        }
-        for column in columns(condition) {
-            let is_key = u16::try_from(column).is_ok_and(|column| layout.keys.contains(&column));
-            if !is_key {
-                refuse_column(table, layout, column);
-            }
-        }
-    }
-}
-
-/// The expression that a text consists of.
-unsafe fn parse(filter: &str) -> *mut pg_sys::Node {
-    let Ok(text) = CString::new(format!("SELECT {filter}\n")) else {
-        refuse("a series filter cannot contain a zero byte", "");
-    };
-    // SAFETY: raw parse trees are as the grammar makes them.
-    unsafe {
-        let list = pg_sys::raw_parser(text.as_ptr(), pg_sys::RawParseMode::RAW_PARSE_DEFAULT);
-        let expression = single(list)
-            .map(|raw| (*raw.cast::<pg_sys::RawStmt>()).stmt)
-            .filter(|statement| (**statement).type_ == pg_sys::NodeTag::T_SelectStmt)
-            .and_then(|statement| only_expression(&*statement.cast()));
-        expression.unwrap_or_else(|| {
-            refuse(
-                "a series filter must be one condition",
-                "Write what would stand behind WHERE, such as host LIKE 'test-%'.",
-            )
-        })
-    }
-}
-
-unsafe fn single(list: *mut pg_sys::List) -> Option<*mut pg_sys::Node> {
-    // SAFETY: a list of nodes, or NIL.
-    unsafe {
-        (!list.is_null() && (*list).length == 1).then(|| (*(*list).elements).ptr_value.cast())
-    }
-}
-
-/// The one target of a SELECT that has nothing else.
-unsafe fn only_expression(select: &pg_sys::SelectStmt) -> Option<*mut pg_sys::Node> {
-    let lists = [
-        select.distinctClause,
-        select.fromClause,
-        select.groupClause,
-        select.windowClause,
-        select.valuesLists,
-        select.sortClause,
-        select.lockingClause,
-    ];
-    let nodes = [
-        select.whereClause,
-        select.havingClause,
-        select.limitOffset,
-        select.limitCount,
-    ];
-    let is_bare = lists.iter().all(|list| list.is_null())
-        && nodes.iter().all(|node| node.is_null())
-        && select.intoClause.is_null()
-        && select.withClause.is_null()
-        && select.op == pg_sys::SetOperation::SETOP_NONE;
-    // SAFETY: the targets of a SELECT are ResTargets.
-    unsafe {
-        let target = single(select.targetList).filter(|_| is_bare)?;
-        let target = &*target.cast::<pg_sys::ResTarget>();
-        (target.name.is_null() && !target.val.is_null()).then_some(target.val)
-    }
-}
-
-/// The expression as a condition on rows of the table.
-unsafe fn transform(table: Table<'_>, expression: *mut pg_sys::Node) -> *mut pg_sys::Node {
-    // SAFETY: the caller's contract; the range table has this one entry.
-    unsafe {
-        let state = pg_sys::make_parsestate(core::ptr::null_mut());
-        let item = pg_sys::addRangeTableEntryForRelation(
-            state,
-            table.as_ptr(),
-            LockMode::AccessShare.as_raw(),
-            core::ptr::null_mut(),
-            false,
-            true,
+/// Raises what is wrong with a filter on rows of an open table. To be called by `as_owner`.
+pub fn check(table: Table<'_>, layout: &Layout, filter: &str) {
+    // SAFETY: nobody uses the condition when this has returned.
+    let read = unsafe { condition_text::read(table, filter, c"series filter") };
+    let condition = read.unwrap_or_else(|fault| refuse_text(fault));
+    if condition.is_volatile() {
+        refuse(
+            "a series filter cannot use volatile functions",
+            "It must say the same of a series whenever it is asked.",
         );
-        pg_sys::addNSItemToQuery(state, item, true, true, true);
-        let kind = pg_sys::ParseExprKind::EXPR_KIND_WHERE;
-        let condition = pg_sys::transformExpr(state, expression, kind);
-        let condition = pg_sys::coerce_to_boolean(state, condition, c"series filter".as_ptr());
-        if (*state).p_hasSubLinks {
-            refuse(
-                "a series filter cannot use subqueries",
-                "It may look at the columns of the series key only.",
-            );
+    }
+    for column in condition_text::columns(condition) {
+        let is_key = u16::try_from(column).is_ok_and(|column| layout.keys.contains(&column));
+        if !is_key {
+            refuse_column(table, layout, column);
         }
-        pg_sys::assign_expr_collations(state, condition);
-        condition
     }
 }
 
-/// Numbers of the columns that a condition uses; system columns are negative, and 0 is the whole row.
-unsafe fn columns(condition: *mut pg_sys::Node) -> Vec<i32> {
-    let mut found = Vec::new();
-    // SAFETY: an expression over the only entry of a range table.
-    unsafe {
-        let mut set = core::ptr::null_mut();
-        pg_sys::pull_varattnos(condition, 1, &mut set);
-        let mut member = -1;
-        loop {
-            member = pg_sys::bms_next_member(set, member);
-            if member < 0 {
-                return found;
-            }
-            found.push(member + pg_sys::FirstLowInvalidHeapAttributeNumber);
-        }
+fn refuse_text(fault: Fault) -> ! {
+    match fault {
+        Fault::ZeroByte => refuse("a series filter cannot contain a zero byte", ""),
+        Fault::NotOne => refuse(
+            "a series filter must be one condition",
+            "Write what would stand behind WHERE, such as host LIKE 'test-%'.",
+        ),
+        Fault::Subquery => refuse(
+            "a series filter cannot use subqueries",
+            "It may look at the columns of the series key only.",
+        ),
     }
 }
 

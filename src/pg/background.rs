@@ -76,6 +76,47 @@ pub unsafe fn connect_to_none() {
     unsafe { pg_sys::BackgroundWorkerInitializeConnection(nothing, nothing, 0) }
 }
 
+/// Connects the process to a database, as the superuser that the server was made with, and says that it is to count what pages cost.
+///
+/// # Safety
+/// In a background process that has not connected yet.
+pub unsafe fn connect(database: pg_sys::Oid) {
+    // SAFETY: the process connects once, which the caller sees to; raises an error where there is no such database.
+    unsafe {
+        pg_sys::BackgroundWorkerInitializeConnectionByOid(database, pg_sys::InvalidOid, 0);
+        pg_sys::VacuumCostActive = true;
+    }
+}
+
+/// Sets a parameter of the server for as long as the process runs. Raises an error where there is none of that name.
+///
+/// # Safety
+/// In a background process that is connected.
+pub unsafe fn set(name: &CStr, value: &CStr) {
+    let (context, source) = (
+        pg_sys::GucContext::PGC_SUSET,
+        pg_sys::GucSource::PGC_S_OVERRIDE,
+    );
+    // SAFETY: texts are copied.
+    unsafe { pg_sys::SetConfigOption(name.as_ptr(), value.as_ptr(), context, source) }
+}
+
+/// Shows what is being done, in pg_stat_activity.
+pub fn report(what: &CStr) {
+    // SAFETY: texts are copied.
+    unsafe {
+        let state = pg_sys::BackendState::STATE_RUNNING;
+        pg_sys::pgstat_report_activity(state, what.as_ptr());
+    }
+}
+
+/// The same, and shows it as the name of the application too.
+pub fn report_as_name(what: &CStr) {
+    report(what);
+    // SAFETY: texts are copied.
+    unsafe { pg_sys::pgstat_report_appname(what.as_ptr()) };
+}
+
 /// Waits for a signal, or that long.
 ///
 /// # Safety

@@ -3,9 +3,22 @@
 use super::lock_mode::LockMode;
 use super::places;
 use pgrx::pg_sys;
+use std::ffi::CStr;
 
 /// The limit of connections of a database that is invalid: `DATCONNLIMIT_INVALID_DB`, which not all minor versions have.
 const INVALID_DATABASE: i32 = -2;
+
+/// That of this process.
+pub fn own() -> pg_sys::Oid {
+    // SAFETY: set when a process connects.
+    unsafe { pg_sys::MyDatabaseId }
+}
+
+/// Has it the extension of a name? Inside a transaction.
+pub fn has_extension(name: &CStr) -> bool {
+    // SAFETY: a look-up in the catalog.
+    unsafe { pg_sys::get_extension_oid(name.as_ptr(), true) != pg_sys::InvalidOid }
+}
 
 /// Databases that can be connected to and have no worker now.
 ///

@@ -13,6 +13,7 @@ pub mod catalogs;
 pub mod citus;
 pub mod clock;
 pub mod composite;
+pub mod condition_text;
 pub mod constraint;
 pub mod custom_scan;
 pub mod databases;
@@ -102,6 +103,7 @@ pub mod visibility_map;
 pub mod wait;
 pub mod wake;
 pub mod word_array;
+pub mod worker_transaction;
 
 /// Values without any pointer that this code follows: safe as they are (0026 says which leave `pg` so).
 pub use pgrx::pg_sys::{

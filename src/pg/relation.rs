@@ -410,6 +410,18 @@ impl<'a> Table<'a> {
         }
     }
 
+    /// Has it a rule ON DELETE?
+    pub fn has_rule_on_delete(self) -> bool {
+        // SAFETY: null, or valid while the table is open and locked; there are so many rules.
+        unsafe {
+            let Some(rules) = self.data().rd_rules.as_ref() else {
+                return false;
+            };
+            let on_delete = pg_sys::CmdType::CMD_DELETE;
+            (0..rules.numLocks as usize).any(|at| (**rules.rules.add(at)).event == on_delete)
+        }
+    }
+
     /// What triggers it has; None where it has none.
     #[inline]
     pub fn triggers(self) -> Option<&'a pg_sys::TriggerDesc> {

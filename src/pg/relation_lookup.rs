@@ -27,6 +27,15 @@ pub fn kind(relation: pg_sys::Oid) -> Option<Kind> {
     (kind != 0).then(|| Kind::of(kind))
 }
 
+/// The name of a relation; None where there is none of that OID.
+pub fn name(relation: pg_sys::Oid) -> Option<String> {
+    // SAFETY: a syscache look-up, of any OID; the result is null or palloc'd.
+    unsafe {
+        let name = pg_sys::get_rel_name(relation);
+        (!name.is_null()).then(|| CStr::from_ptr(name).to_string_lossy().into_owned())
+    }
+}
+
 /// The table of an index; None where there is no index of that OID.
 pub fn table_of_index(index: pg_sys::Oid) -> Option<pg_sys::Oid> {
     // SAFETY: a syscache look-up, of any OID.

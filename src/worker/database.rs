@@ -5,14 +5,17 @@ use super::definition::{Job, NUMBERS};
 use super::run;
 use crate::guc;
 use crate::pg::background;
+use crate::pg::databases;
 use crate::pg::departure;
 use crate::pg::error;
 use crate::pg::places;
 use crate::pg::relation;
+use crate::pg::relation_lookup;
 use crate::pg::rounds::Rounds;
+use crate::pg::snapshot;
 use crate::pg::sql;
-use pgrx::pg_sys;
-use pgrx::pg_sys::panic::CaughtError;
+use crate::pg::worker_transaction::{self, attempt, Failure};
+use crate::pg::{Datum, Oid};
 use pgrx::prelude::*;
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -51,13 +54,11 @@ enum End {
 /// Called by the postmaster in a process of its own.
 #[no_mangle]
 #[pg_guard]
-pub unsafe extern "C-unwind" fn varve_database_worker(database: pg_sys::Datum) {
+pub unsafe extern "C-unwind" fn varve_database_worker(database: Datum) {
     // SAFETY: by contract.
     unsafe {
         background::attend_signals();
-        let database = pg_sys::Oid::from_u32(database.value() as u32);
-        pg_sys::BackgroundWorkerInitializeConnectionByOid(database, pg_sys::InvalidOid, 0);
-        pg_sys::VacuumCostActive = true;
+        background::connect(Oid::from_u32(database.value() as u32));
         limit_waits();
         departure::begin();
         if !guc::has_worker() || !places::take_database() {
@@ -71,11 +72,11 @@ pub unsafe extern "C-unwind" fn varve_database_worker(database: pg_sys::Datum) {
             return;
         }
         let end = work();
-        report(c"idle");
+        background::report(c"idle");
         if matches!(end, End::Wanted) {
             pgrx::log!(
                 "varve: worker leaves database {}, which somebody wants to drop or to copy",
-                name()
+                databases::own().to_u32()
             );
         }
     }
@@ -85,29 +86,8 @@ pub unsafe extern "C-unwind" fn varve_database_worker(database: pg_sys::Datum) {
 /// prepared transaction not for ever. To look for jobs is a matter of milliseconds, and to compile that of seconds.
 unsafe fn limit_waits() {
     for (name, value) in [(c"lock_timeout", c"2s"), (c"jit", c"off")] {
-        // SAFETY: the names and values are those of core's parameters.
-        unsafe {
-            pg_sys::SetConfigOption(
-                name.as_ptr(),
-                value.as_ptr(),
-                pg_sys::GucContext::PGC_SUSET,
-                pg_sys::GucSource::PGC_S_OVERRIDE,
-            );
-        }
-    }
-}
-
-fn name() -> String {
-    // SAFETY: the name that this process shows.
-    unsafe { pg_sys::MyDatabaseId }.to_u32().to_string()
-}
-
-/// Shows what is being done, in pg_stat_activity.
-unsafe fn report(what: &std::ffi::CStr) {
-    // SAFETY: texts are copied.
-    unsafe {
-        let state = pg_sys::BackendState::STATE_RUNNING;
-        pg_sys::pgstat_report_activity(state, what.as_ptr());
+        // SAFETY: the worker is connected.
+        unsafe { background::set(name, value) };
     }
 }
 
@@ -179,23 +159,17 @@ fn nap(time: Duration) -> bool {
 
 /// The jobs that are due, in a transaction of its own.
 unsafe fn look() -> Result<Vec<Due>, End> {
+    const JOBS: &str = "SELECT id, pending, rounds_behind FROM varve.due_jobs()";
+    let find = || {
+        if !databases::has_extension(c"varve") {
+            return Err(End::NoExtension);
+        }
+        // SAFETY: the snapshot is active.
+        let rows = snapshot::with_that_of_transaction(|_| unsafe { sql::query(JOBS, &[]) });
+        Ok(rows.iter().filter_map(|row| due(row)).collect())
+    };
     // SAFETY: a worker between transactions.
-    unsafe {
-        pg_sys::StartTransactionCommand();
-        let result = if pg_sys::get_extension_oid(c"varve".as_ptr(), true) == pg_sys::InvalidOid {
-            Err(End::NoExtension)
-        } else {
-            pg_sys::PushActiveSnapshot(pg_sys::GetTransactionSnapshot());
-            let rows = sql::query(
-                "SELECT id, pending, rounds_behind FROM varve.due_jobs()",
-                &[],
-            );
-            pg_sys::PopActiveSnapshot();
-            Ok(rows.iter().filter_map(|row| due(row)).collect())
-        };
-        pg_sys::CommitTransactionCommand();
-        result
-    }
+    unsafe { worker_transaction::within(find) }
 }
 
 fn due(row: &[Option<String>]) -> Option<Due> {
@@ -216,16 +190,9 @@ unsafe fn complain(due: Due, said: &mut HashMap<i64, Instant>) {
         return;
     }
     said.insert(due.id, Instant::now());
-    let table = pg_sys::Oid::from_u32((due.id / NUMBERS) as u32);
+    let table = Oid::from_u32((due.id / NUMBERS) as u32);
     // SAFETY: a worker between transactions.
-    let name = unsafe {
-        guarded(|| {
-            pg_sys::StartTransactionCommand();
-            let name = relation::name_of(table);
-            pg_sys::CommitTransactionCommand();
-            name
-        })
-    };
+    let name = unsafe { guarded(|| worker_transaction::within(|| relation::name_of(table))) };
     pgrx::log!(
         "varve: {} changes of table \"{}\" wait for compaction, which is {} rounds behind; if that stays so, lower varve.worker_cost_delay",
         due.pending,
@@ -237,43 +204,45 @@ unsafe fn complain(due: Due, said: &mut HashMap<i64, Instant>) {
 /// Runs a job if its table is free; true where it was.
 unsafe fn run_job(id: i64) -> bool {
     // SAFETY: a worker between transactions.
+    let outcome = unsafe { attempt(|| rounds_of(id)) };
+    background::report(c"");
+    match outcome {
+        Ok(did) => did,
+        Err(failure) => {
+            if !departure::is_wanted_away() {
+                // SAFETY: the error has ended its transaction.
+                unsafe { note(id, &failure) };
+            }
+            true
+        }
+    }
+}
+
+/// All rounds of a job, if its table is free; true where it was.
+unsafe fn rounds_of(id: i64) -> bool {
+    // SAFETY: a worker between transactions; rounds leave one open, and keep nothing of theirs.
     unsafe {
-        let outcome = attempt(|| {
-            pg_sys::StartTransactionCommand();
-            let job = Job::find(id);
-            let rounds = job
-                .as_ref()
-                .and_then(|job| Rounds::begin_in_worker(job.table));
-            let (Some(job), Some(mut rounds)) = (job, rounds) else {
-                pg_sys::CommitTransactionCommand();
-                return false;
-            };
+        let done = worker_transaction::within(|| {
+            let job = Job::find(id)?;
+            let mut rounds = Rounds::begin_in_worker(job.table)?;
             if rounds.run(|_, _| run::note_interruption(id)) {
                 rounds.end();
-                pg_sys::CommitTransactionCommand();
-                return false;
+                return None;
             }
             describe(&job);
             let work = run::run(&mut rounds, &job);
-            pg_sys::CommitTransactionCommand();
-            // Its own changes count among those that note_seen reads.
-            pg_sys::pgstat_report_stat(true);
-            pg_sys::StartTransactionCommand();
+            Some((job, rounds, work))
+        });
+        let Some((job, rounds, work)) = done else {
+            return false;
+        };
+        // Its own changes count among those that note_seen reads.
+        worker_transaction::report_counts();
+        worker_transaction::within(|| {
             rounds.run(|_, _| run::note_seen(&job, work));
             rounds.end();
-            pg_sys::CommitTransactionCommand();
-            true
         });
-        report(c"");
-        match outcome {
-            Ok(did) => did,
-            Err(failure) => {
-                if !departure::is_wanted_away() {
-                    note(id, &failure);
-                }
-                true
-            }
-        }
+        true
     }
 }
 
@@ -281,9 +250,9 @@ unsafe fn note(id: i64, failure: &Failure) {
     // SAFETY: a worker between transactions.
     unsafe {
         guarded(|| {
-            pg_sys::StartTransactionCommand();
-            run::note_failure(id, &failure.sqlstate, &failure.message);
-            pg_sys::CommitTransactionCommand();
+            worker_transaction::within(|| {
+                run::note_failure(id, &failure.sqlstate, &failure.message);
+            });
         });
     }
     pgrx::log!(
@@ -293,45 +262,14 @@ unsafe fn note(id: i64, failure: &Failure) {
     );
 }
 
-unsafe fn describe(job: &Job) {
-    // SAFETY: the name is palloc'd; inside a transaction.
-    unsafe {
-        let relation = pg_sys::get_rel_name(job.table);
-        let relation = if relation.is_null() {
-            String::new()
-        } else {
-            std::ffi::CStr::from_ptr(relation)
-                .to_string_lossy()
-                .into_owned()
-        };
-        let text =
-            CString::new(format!("varve: {} {relation}", job.kind.name())).unwrap_or_default();
-        report(&text);
-        pg_sys::pgstat_report_appname(text.as_ptr());
-    }
+/// Shows which job runs. Inside a transaction.
+fn describe(job: &Job) {
+    let relation = relation_lookup::name(job.table).unwrap_or_default();
+    let text = CString::new(format!("varve: {} {relation}", job.kind.name())).unwrap_or_default();
+    background::report_as_name(&text);
 }
 
-struct Failure {
-    sqlstate: String,
-    message: String,
-}
-
-/// Runs `body`; an error in it ends the transaction that it was in.
-unsafe fn attempt<R>(body: impl FnOnce() -> R) -> Result<R, Failure> {
-    let body = std::panic::AssertUnwindSafe(body);
-    PgTryBuilder::new(move || {
-        let body = body;
-        Ok((body.0)())
-    })
-    .catch_others(|error| {
-        // SAFETY: the error state was flushed when it was caught.
-        unsafe { pg_sys::AbortCurrentTransaction() };
-        Err(failure(&error))
-    })
-    .execute()
-}
-
-/// The same where an error is of no interest beyond a line in the log.
+/// Runs `body`, of whose errors nothing is of interest beyond a line in the log: an error ends the transaction that it was in.
 unsafe fn guarded<R>(body: impl FnOnce() -> R) -> Option<R> {
     // SAFETY: by contract.
     match unsafe { attempt(body) } {
@@ -343,22 +281,4 @@ unsafe fn guarded<R>(body: impl FnOnce() -> R) -> Option<R> {
             None
         }
     }
-}
-
-fn failure(error: &CaughtError) -> Failure {
-    let report = match error {
-        CaughtError::PostgresError(report) | CaughtError::ErrorReport(report) => report,
-        CaughtError::RustPanic { ereport, .. } => ereport,
-    };
-    Failure {
-        sqlstate: sqlstate(report.sql_error_code() as i32),
-        message: report.message().to_string(),
-    }
-}
-
-/// Five characters of six bits each.
-fn sqlstate(code: i32) -> String {
-    (0..5)
-        .map(|at| char::from(((code >> (6 * at)) & 0x3f) as u8 + b'0'))
-        .collect()
 }
