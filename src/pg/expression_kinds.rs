@@ -403,6 +403,21 @@ impl<'a> Aggregate<'a> {
         unsafe { Expression::from_ptr(self.node.as_ptr().cast()) }
     }
 
+    /// What is called, in pg_aggregate.
+    #[inline]
+    pub fn function(self) -> Oid {
+        self.fields().aggfnoid
+    }
+
+    /// Is it one of an ordered set or of a hypothetical row?
+    pub fn is_of_ordered_set(self) -> bool {
+        self.fields().aggkind as u8 != b'n'
+    }
+
+    pub fn has_distinct(self) -> bool {
+        !self.fields().aggdistinct.is_null()
+    }
+
     #[inline]
     pub fn arguments(self) -> impl Iterator<Item = Expression<'a>> {
         // SAFETY: the view's node is valid, and has a list of columns of a row.

@@ -33,6 +33,13 @@ pub fn is_volatile(function: Oid) -> bool {
     volatility as u8 == pg_sys::PROVOLATILE_VOLATILE
 }
 
+/// Has a function the same result whenever its arguments are the same? Raises an error where there is none of that OID.
+pub fn is_immutable(function: Oid) -> bool {
+    // SAFETY: a syscache look-up.
+    let volatility = unsafe { pg_sys::func_volatile(function) };
+    volatility as u8 == pg_sys::PROVOLATILE_IMMUTABLE
+}
+
 /// Is it one of the server's own?
 pub fn is_of_server(function: Oid) -> bool {
     function.to_u32() < pg_sys::FirstNormalObjectId

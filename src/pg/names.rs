@@ -110,3 +110,14 @@ pub fn function(oid: Oid) -> Option<String> {
         (!name.is_null()).then(|| CStr::from_ptr(name).to_string_lossy().into_owned())
     }
 }
+
+/// Is a function one of this schema and name?
+pub fn is_function(oid: Oid, schema: &CStr, name: &CStr) -> bool {
+    // SAFETY: look-ups in caches; the name is null or palloc'd.
+    unsafe {
+        let own = pg_sys::get_func_name(oid);
+        !own.is_null()
+            && CStr::from_ptr(own) == name
+            && pg_sys::get_func_namespace(oid) == pg_sys::get_namespace_oid(schema.as_ptr(), true)
+    }
+}
