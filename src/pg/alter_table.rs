@@ -73,7 +73,7 @@ impl<'a> Change<'a> {
     /// # Safety
     /// `command` must be valid as long as the view is used.
     unsafe fn of(command: NonNull<pg_sys::AlterTableCmd>) -> Change<'a> {
-        // SAFETY: by contract.
+        // SAFETY: the command is valid, which the caller sees to.
         let kind = unsafe { command.as_ref() }.subtype;
         match kind {
             AlterTableType::AT_SetAccessMethod => Change::AccessMethod,

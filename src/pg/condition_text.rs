@@ -44,7 +44,7 @@ fn parse(text: &str) -> Result<*mut Node, Fault> {
 /// # Safety
 /// `list` must be NIL or a list of nodes.
 unsafe fn single(list: *mut List) -> Option<*mut Node> {
-    // SAFETY: by what the caller sees to.
+    // SAFETY: a list that is not NIL has so many nodes.
     unsafe {
         (!list.is_null() && (*list).length == 1).then(|| (*(*list).elements).ptr_value.cast())
     }

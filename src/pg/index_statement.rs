@@ -36,7 +36,7 @@ pub struct Given<'a> {
 /// # Safety
 /// `text` must be null, or NUL-terminated and valid for `'a`.
 unsafe fn text<'a>(text: *const core::ffi::c_char) -> Option<&'a CStr> {
-    // SAFETY: by contract.
+    // SAFETY: what is not null is NUL-terminated, which the caller sees to.
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
 }
 
@@ -121,7 +121,7 @@ impl<'a> CreateIndex<'a> {
     /// The statement must be the running command's own copy, as event triggers get it: it is gone when the transaction ends.
     pub unsafe fn accept(self, name: &CStr) {
         let statement = self.statement.as_ptr();
-        // SAFETY: by contract the name lives as long as the statement; nothing refers into it.
+        // SAFETY: the name lives as long as the transaction, and so as long as the statement; nothing refers into it.
         unsafe {
             (*statement).idxname =
                 pg_sys::MemoryContextStrdup(pg_sys::TopTransactionContext, name.as_ptr());

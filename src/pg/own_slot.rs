@@ -43,7 +43,7 @@ impl OwnSlot {
     }
 
     unsafe fn single(columns: Descriptor<'_>, kind: *const pg_sys::TupleTableSlotOps) -> OwnSlot {
-        // SAFETY: the callers' contract.
+        // SAFETY: a new slot of these columns, which live as long.
         let made = unsafe { pg_sys::MakeSingleTupleTableSlot(columns.as_ptr(), kind) };
         // SAFETY: valid until it is dropped.
         OwnSlot(unsafe { RowSlot::from_ptr(made) })

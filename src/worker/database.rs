@@ -204,7 +204,7 @@ unsafe fn complain(due: Due, said: &mut HashMap<i64, Instant>) {
 /// Runs a job if its table is free; true where it was.
 unsafe fn run_job(id: i64) -> bool {
     // SAFETY: a worker between transactions.
-    let outcome = unsafe { attempt(|| rounds_of(id)) };
+    let outcome = unsafe { attempt(|| do_rounds(id)) };
     background::report(c"");
     match outcome {
         Ok(did) => did,
@@ -218,8 +218,8 @@ unsafe fn run_job(id: i64) -> bool {
     }
 }
 
-/// All rounds of a job, if its table is free; true where it was.
-unsafe fn rounds_of(id: i64) -> bool {
+/// Does all rounds of a job if its table is free; true where it was.
+unsafe fn do_rounds(id: i64) -> bool {
     // SAFETY: a worker between transactions; rounds leave one open, and keep nothing of theirs.
     unsafe {
         let done = worker_transaction::within(|| {
@@ -269,9 +269,9 @@ fn describe(job: &Job) {
     background::report_as_name(&text);
 }
 
-/// Runs `body`, of whose errors nothing is of interest beyond a line in the log: an error ends the transaction that it was in.
+/// Runs `body`; an error ends the transaction that it was in, and is of no interest beyond a line in the log.
 unsafe fn guarded<R>(body: impl FnOnce() -> R) -> Option<R> {
-    // SAFETY: by contract.
+    // SAFETY: a worker between transactions.
     match unsafe { attempt(body) } {
         Ok(result) => Some(result),
         Err(failure) => {
