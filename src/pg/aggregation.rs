@@ -1,9 +1,9 @@
 //! Aggregates of PostgreSQL's, and what their functions need.
 
 use super::expression_context::ExpressionContext;
+use super::expression_kinds::Aggregate;
 use super::function_call::FunctionCall;
 use super::node::make;
-use super::relation;
 use super::unbound::build_aggregate_transfn_expr;
 use core::ptr::NonNull;
 use pgrx::pg_sys::{self, Datum, InvalidOid, NodeTag, Oid};
@@ -29,7 +29,7 @@ pub struct Definition {
 impl Definition {
     /// # Safety
     /// `aggregate` must be an existing aggregate.
-    pub unsafe fn of(aggregate: Oid) -> Definition {
+    unsafe fn of(aggregate: Oid) -> Definition {
         // SAFETY: a syscache look-up; the row's copy of a text is freed with its context.
         unsafe {
             let cache = pg_sys::SysCacheIdentifier::AGGFNOID as i32;
@@ -59,6 +59,19 @@ impl Definition {
     }
 }
 
+impl Aggregate<'_> {
+    /// How pg_aggregate defines it. Within a guarded entry point.
+    pub fn definition(self) -> Definition {
+        // SAFETY: what a query calls exists.
+        unsafe { Definition::of(self.function()) }
+    }
+
+    /// What it is called with, in a plan.
+    pub fn signature(self) -> Signature {
+        Signature::of(self)
+    }
+}
+
 /// What an aggregate of a plan is called with.
 pub struct Signature {
     inputs: Vec<Oid>,
@@ -69,17 +82,15 @@ pub struct Signature {
 }
 
 impl Signature {
-    /// # Safety
-    /// `aggregate` must be one of a plan.
-    pub unsafe fn of(aggregate: *mut pg_sys::Aggref) -> Signature {
-        // SAFETY: by contract.
-        unsafe {
-            Signature {
-                inputs: relation::oids((*aggregate).aggargtypes),
-                state: (*aggregate).aggtranstype,
-                is_variadic: (*aggregate).aggvariadic,
-                collation: (*aggregate).inputcollid,
-            }
+    fn of(aggregate: Aggregate<'_>) -> Signature {
+        let inputs = aggregate.argument_types();
+        // SAFETY: the view's node is valid.
+        let aggregate = unsafe { &*aggregate.as_ptr() };
+        Signature {
+            inputs,
+            state: aggregate.aggtranstype,
+            is_variadic: aggregate.aggvariadic,
+            collation: aggregate.inputcollid,
         }
     }
 

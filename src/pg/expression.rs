@@ -51,16 +51,6 @@ impl Expression<'_> {
         NonNull::new(node).map(|node| Expression { node, kept })
     }
 
-    /// Several that PostgreSQL hands out.
-    ///
-    /// # Safety
-    /// As `from_ptr`, of each.
-    #[inline]
-    pub unsafe fn from_ptrs<'a>(nodes: &[*mut Node]) -> &[Expression<'a>] {
-        // SAFETY: by contract none is null; a handle is nothing but the pointer.
-        unsafe { core::slice::from_raw_parts(nodes.as_ptr().cast(), nodes.len()) }
-    }
-
     /// A constant of a type without collation, in the current memory context.
     ///
     /// # Safety
@@ -131,17 +121,17 @@ impl Expression<'_> {
         self.node.as_ptr()
     }
 
-    /// The same of several.
-    #[inline]
-    pub fn as_ptrs<'n>(all: &'n [Expression<'_>]) -> &'n [*mut Node] {
-        // SAFETY: a handle is nothing but the pointer.
-        unsafe { core::slice::from_raw_parts(all.as_ptr().cast(), all.len()) }
-    }
-
     #[inline]
     pub fn typ(self) -> Oid {
         // SAFETY: the handle's node is valid.
         unsafe { pg_sys::exprType(self.as_ptr()) }
+    }
+
+    /// By which its value is compared; InvalidOid for a type without collations.
+    #[inline]
+    pub fn collation(self) -> Oid {
+        // SAFETY: as above.
+        unsafe { pg_sys::exprCollation(self.as_ptr()) }
     }
 
     /// Does its value depend on a row of the query that it stands in?
@@ -224,6 +214,41 @@ impl<'a> Expression<'a> {
     }
 }
 
+/// The columns of a relation, by its number in the query, that expressions have, in rising order: from 1; 0 for the whole row, less for a system
+/// column.
+pub fn columns_of<'a>(
+    table: u32,
+    expressions: impl IntoIterator<Item = Expression<'a>>,
+) -> Vec<i16> {
+    let (mut columns, mut found) = (core::ptr::null_mut(), Vec::new());
+    // SAFETY: valid nodes; the set is palloc'd.
+    unsafe {
+        for expression in expressions {
+            pg_sys::pull_varattnos(expression.as_ptr(), table, &mut columns);
+        }
+        let mut member = pg_sys::bms_next_member(columns, -1);
+        while member >= 0 {
+            found.push((member + pg_sys::FirstLowInvalidHeapAttributeNumber) as i16);
+            member = pg_sys::bms_next_member(columns, member);
+        }
+    }
+    found
+}
+
+/// What a condition says, taken apart at its AND: nothing where there is none, the members of a list, or the condition itself.
+///
+/// # Safety
+/// `condition` must be null, an expression, or a list of such, and valid as long as a handle is used.
+pub(super) unsafe fn conjuncts<'a>(condition: *mut Node) -> Vec<Expression<'a>> {
+    // SAFETY: null or a node, whose tag says whether it is a list.
+    unsafe {
+        match super::node::cast::<List>(condition, NodeTag::T_List) {
+            Some(list) => Expressions::from_ptr(list).iter().collect(),
+            None => Vec::from_iter(Expression::existing(condition)),
+        }
+    }
+}
+
 /// A walk that is under way.
 struct Walk<'w, 'a> {
     see: &'w mut dyn FnMut(Expression<'a>) -> Step,
@@ -276,6 +301,19 @@ impl Expressions<'_> {
         unsafe {
             let list = super::node::cast(conditions, NodeTag::T_List);
             Expressions::from_ptr(list.unwrap_or(core::ptr::null_mut()))
+        }
+    }
+
+    /// Those of a plan, or of what the planner has left for one.
+    ///
+    /// # Safety
+    /// `list` must be NIL or a list of expressions, and valid as long as the handle is used.
+    pub(super) unsafe fn of_plan<'a>(list: *mut List) -> Expressions<'a> {
+        // SAFETY: a valid list, of which it is looked at whether one is missing.
+        unsafe {
+            let is_whole = super::node::items::<Node>(list).all(|node| !node.is_null());
+            assert!(is_whole, "BUG: a plan without one of its expressions");
+            Expressions::from_ptr(list)
         }
     }
 

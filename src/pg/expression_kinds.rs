@@ -2,6 +2,7 @@
 
 use super::expression::{Expression, Expressions};
 use super::operator;
+use super::relation;
 use super::varlena;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -19,7 +20,7 @@ pub enum Kind<'a> {
     Boolean(Boolean<'a>),
     NullTest(NullTest<'a>),
     Aggregate(Aggregate<'a>),
-    Parameter,
+    Parameter(Parameter<'a>),
     /// An expression that is evaluated below an outer join.
     PlaceHolder,
     /// GROUPING.
@@ -46,7 +47,7 @@ impl Kind<'_> {
                 NodeTag::T_BoolExpr => Kind::Boolean(Boolean::of(node)),
                 NodeTag::T_NullTest => Kind::NullTest(NullTest::of(node)),
                 NodeTag::T_Aggref => Kind::Aggregate(Aggregate::of(node)),
-                NodeTag::T_Param => Kind::Parameter,
+                NodeTag::T_Param => Kind::Parameter(Parameter::of(node)),
                 NodeTag::T_PlaceHolderVar => Kind::PlaceHolder,
                 NodeTag::T_GroupingFunc => Kind::Grouping,
                 NodeTag::T_SubPlan
@@ -386,6 +387,18 @@ impl<'a> NullTest<'a> {
 }
 
 view! {
+    /// A value that is known when the query runs.
+    Parameter of Param
+}
+
+impl Parameter<'_> {
+    /// Does the query get it from outside, and not from another part of its plan?
+    pub fn is_external(self) -> bool {
+        self.fields().paramkind == pg_sys::ParamKind::PARAM_EXTERN
+    }
+}
+
+view! {
     /// An aggregate.
     Aggregate of Aggref
 }
@@ -409,6 +422,17 @@ impl<'a> Aggregate<'a> {
         self.fields().aggfnoid
     }
 
+    /// The types of its arguments.
+    pub fn argument_types(self) -> Vec<Oid> {
+        // SAFETY: the view's node is valid, and has a list of OIDs.
+        unsafe { relation::oids(self.fields().aggargtypes) }
+    }
+
+    /// A number that it shares with others of its plan which have the same state; less than 0 where none has been given.
+    pub fn state_number(self) -> i32 {
+        self.fields().aggtransno
+    }
+
     /// Is it one of an ordered set or of a hypothetical row?
     pub fn is_of_ordered_set(self) -> bool {
         self.fields().aggkind as u8 != b'n'
@@ -416,6 +440,25 @@ impl<'a> Aggregate<'a> {
 
     pub fn has_distinct(self) -> bool {
         !self.fields().aggdistinct.is_null()
+    }
+
+    pub fn has_order(self) -> bool {
+        !self.fields().aggorder.is_null()
+    }
+
+    /// The same aggregate as its first step computes it, whose result is a state for others to combine. It is in the current memory context.
+    ///
+    /// # Safety
+    /// The memory context must live as long as the handle is used. The aggregate must have functions that combine and serialize its state.
+    pub unsafe fn partial(self) -> Aggregate<'a> {
+        // SAFETY: the view's node is valid, and the copy nobody else's.
+        unsafe {
+            let partial: *mut pg_sys::Aggref =
+                pg_sys::palloc(core::mem::size_of::<pg_sys::Aggref>()).cast();
+            *partial = *self.as_ptr();
+            pg_sys::mark_partial_aggref(partial, pg_sys::AggSplit::AGGSPLIT_INITIAL_SERIAL);
+            Aggregate::of(NonNull::new_unchecked(partial.cast()))
+        }
     }
 
     #[inline]
@@ -437,10 +480,10 @@ impl<'a> Aggregate<'a> {
     /// Is it one of this query's rows, in whatever order these come and however often?
     pub fn is_plain(self) -> bool {
         let node = self.fields();
-        node.aggkind == b'n' as core::ffi::c_char
+        !self.is_of_ordered_set()
             && node.agglevelsup == 0
             && node.aggdirectargs.is_null()
-            && node.aggorder.is_null()
-            && node.aggdistinct.is_null()
+            && !self.has_order()
+            && !self.has_distinct()
     }
 }

@@ -2,10 +2,11 @@
 
 use super::expression::Expression;
 use super::join_tree::JoinTree;
-use super::node::items;
+use super::node::{cast, items};
+use super::planned_table::PlannedTable;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
-use pgrx::pg_sys::{self, Oid};
+use pgrx::pg_sys::{self, NodeTag, Oid};
 
 /// A query that is being planned.
 #[repr(transparent)]
@@ -107,98 +108,18 @@ impl<'a> Planner<'a> {
                 && ((*query).hasAggs || !(*query).groupClause.is_null())
         }
     }
-}
 
-/// A relation of a query that is being planned.
-#[repr(transparent)]
-#[derive(Clone, Copy)]
-pub struct PlannedTable<'a> {
-    table: NonNull<pg_sys::RelOptInfo>,
-    kept: PhantomData<&'a pg_sys::RelOptInfo>,
-}
-
-/// A condition of WHERE or ON on one relation.
-#[derive(Clone, Copy)]
-pub struct Restriction<'a> {
-    pub clause: Expression<'a>,
-    /// One of a lower level is asked first.
-    pub security_level: u32,
-    /// It is the same for all rows.
-    pub is_constant: bool,
-}
-
-impl<'a> PlannedTable<'a> {
-    /// A relation that PostgreSQL hands to a hook of the planner's.
-    ///
-    /// # Safety
-    /// `table` must be valid as long as the handle is used.
-    #[inline]
-    pub unsafe fn from_ptr(table: *mut pg_sys::RelOptInfo) -> PlannedTable<'a> {
-        debug_assert!(!table.is_null());
-        PlannedTable {
-            // SAFETY: by contract: what is valid is not null.
-            table: unsafe { NonNull::new_unchecked(table) },
-            kept: PhantomData,
-        }
-    }
-
-    fn fields(&self) -> &pg_sys::RelOptInfo {
-        // SAFETY: the handle's relation is valid.
-        unsafe { self.table.as_ref() }
-    }
-
-    /// Its number in the query.
-    #[inline]
-    pub fn number(self) -> u32 {
-        self.fields().relid
-    }
-
-    /// As many rows as conditions are thought to leave.
-    #[inline]
-    pub fn rows(self) -> f64 {
-        self.fields().rows
-    }
-
-    /// As many as there are thought to be.
-    #[inline]
-    pub fn tuples(self) -> f64 {
-        self.fields().tuples
-    }
-
-    /// Is it one relation of FROM or a partition, with rows of its own, and LATERAL names nothing in it?
-    fn is_plain(self) -> bool {
-        use pg_sys::RelOptKind::{RELOPT_BASEREL, RELOPT_OTHER_MEMBER_REL};
-        let table = self.fields();
-        [RELOPT_BASEREL, RELOPT_OTHER_MEMBER_REL].contains(&table.reloptkind)
-            && table.rtekind == pg_sys::RTEKind::RTE_RELATION
-            && table.lateral_relids.is_null()
-    }
-
-    /// Is it one that FROM names?
-    pub fn is_named(self) -> bool {
-        self.fields().reloptkind == pg_sys::RelOptKind::RELOPT_BASEREL
-    }
-
-    /// May an index of it or its partitioning be by an expression?
-    pub fn may_use_expressions(self) -> bool {
-        let by_expression = |index: *mut pg_sys::IndexOptInfo| {
-            // SAFETY: an index of a list of such.
-            unsafe { !(*index).indexprs.is_null() || !(*index).indpred.is_null() }
-        };
-        // SAFETY: the handle's relation is valid, and has a list of indexes.
-        let mut indexes = unsafe { items(self.fields().indexlist) };
-        !self.fields().part_scheme.is_null() || indexes.any(by_expression)
-    }
-
-    /// The conditions on it alone.
-    pub fn restrictions(self) -> impl Iterator<Item = Restriction<'a>> {
-        // SAFETY: the handle's relation is valid, and has a list of conditions.
+    /// The only member of FROM, if it is a relation, by its number. None of a query that the planner has made up.
+    pub fn only_table(self) -> Option<u32> {
+        // SAFETY: the handle's query is valid; its join tree is null or a FromExpr, whose list has nodes.
         unsafe {
-            items::<pg_sys::RestrictInfo>(self.fields().baserestrictinfo).map(|info| Restriction {
-                clause: Expression::from_ptr((*info).clause.cast()),
-                security_level: (*info).security_level,
-                is_constant: (*info).pseudoconstant,
-            })
+            let tree = (*(*self.as_ptr()).parse).jointree.as_ref()?;
+            let mut members = items::<pg_sys::Node>(tree.fromlist);
+            let (Some(first), None) = (members.next(), members.next()) else {
+                return None;
+            };
+            let only = cast::<pg_sys::RangeTblRef>(first, NodeTag::T_RangeTblRef)?;
+            Some((*only).rtindex as u32)
         }
     }
 }

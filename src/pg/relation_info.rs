@@ -1,18 +1,27 @@
 //! The planner's hook for each table that a query reads.
 
-use super::planner::{PlannedTable, Planner};
+use super::callbacks::Callbacks;
+use super::planned_table::PlannedTable;
+use super::planner::Planner;
 use pgrx::pg_guard;
 use pgrx::pg_sys::{self, Oid};
-use std::sync::OnceLock;
+
+/// Looks at a table of a query.
+pub type Look = for<'a> fn(Planner<'a>, PlannedTable<'a>);
 
 static mut NEXT: pg_sys::get_relation_info_hook_type = None;
-static SHOW: OnceLock<fn(Planner<'_>, PlannedTable<'_>)> = OnceLock::new();
 
-/// Has `show` told of each table, when its indexes and its partitioning have been looked up, before the planner takes the conditions on it
-/// apart; children of a partitioned table come later. To be called once, when a backend loads the library.
-pub fn init(show: fn(Planner<'_>, PlannedTable<'_>)) {
-    SHOW.get_or_init(|| show);
-    // SAFETY: called once, when a backend loads the library.
+thread_local! {
+    static LOOKS: Callbacks<Look> = const { Callbacks::none() };
+}
+
+/// Has `look` told of each table, when its indexes and its partitioning have been looked up, before the planner takes the conditions on it
+/// apart; children of a partitioned table come later. To be called when a backend loads the library.
+pub fn init(look: Look) {
+    if !LOOKS.with(|looks| looks.add(look)) {
+        return;
+    }
+    // SAFETY: called when a backend loads the library, once.
     unsafe {
         NEXT = pg_sys::get_relation_info_hook;
         pg_sys::get_relation_info_hook = Some(get_relation_info);
@@ -31,8 +40,8 @@ unsafe extern "C-unwind" fn get_relation_info(
         if let Some(next) = NEXT {
             pg_sys::ffi::pg_guard_ffi_boundary(|| next(root, relation, inhparent, table));
         }
-        if let Some(show) = SHOW.get() {
-            show(Planner::from_ptr(root), PlannedTable::from_ptr(table));
+        for look in LOOKS.with(Callbacks::all) {
+            look(Planner::from_ptr(root), PlannedTable::from_ptr(table));
         }
     }
 }

@@ -1,7 +1,8 @@
 //! What ANALYZE has found of columns.
 
 use super::expression_kinds::Column;
-use super::planner::{PlannedTable, Planner};
+use super::planned_table::PlannedTable;
+use super::planner::Planner;
 use pgrx::pg_sys::{self, Datum};
 
 /// How values of a column are spread.

@@ -16,7 +16,8 @@ use crate::pg::fcinfo::{is_one_of, Function};
 use crate::pg::functions::{F_TIMESTAMPTZ_PL_INTERVAL, F_TIMESTAMP_PL_INTERVAL};
 use crate::pg::join_tree::{JoinTree, Joins};
 use crate::pg::operator::{self, Strategy};
-use crate::pg::planner::{PlannedTable, Planner};
+use crate::pg::planned_table::PlannedTable;
+use crate::pg::planner::Planner;
 use crate::pg::relation_info;
 use crate::pg::{types, Interval, InvalidOid, Oid};
 

@@ -453,7 +453,7 @@ unsafe fn take_row(
                 argument,
                 length,
             } => {
-                let (value, isnull) = match argument.is_null() {
+                let (value, isnull) = match argument.is_none() {
                     true => (Datum::from(0usize), false),
                     false => evaluation.value(*argument),
                 };

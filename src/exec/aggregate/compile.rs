@@ -11,14 +11,14 @@ use super::slices::SlicePart;
 use super::sort_key::SortKey;
 use super::transition::Transition;
 use super::zoned::Zoned;
-use crate::pg::aggregation::{Aggregating, Definition, Signature};
+use crate::pg::aggregation::{Aggregating, Definition};
 use crate::pg::custom_scan::{CustomPlan, NodeState};
 use crate::pg::expression::Expression;
 use crate::pg::expression_context::Prepared;
+use crate::pg::expression_kinds::{self, Kind};
 use crate::pg::functions;
-use crate::pg::node::{cast, items, list};
-use crate::pg::relation;
-use pgrx::pg_sys::{self, Node, NodeTag, Oid};
+use crate::pg::time_zone::TimeZone;
+use crate::pg::{types, InvalidOid, Oid};
 use std::cell::Cell;
 
 /// What the node computes, ready to run.
@@ -32,12 +32,12 @@ pub struct Compiled {
     /// That of the time column, where groups go up in the order of time.
     pub sliced: Option<usize>,
     /// The session's, by whose clock it was told how groups rise.
-    zone: *mut pg_sys::pg_tz,
+    zone: Option<TimeZone>,
 }
 
 /// A column that tells groups apart.
 pub struct GroupColumn {
-    pub state: *mut pg_sys::ExprState,
+    pub state: Prepared,
     pub typ: KeyType,
     pub way: Way,
     /// What its expression needs.
@@ -69,7 +69,8 @@ pub const ROWS: usize = usize::MAX;
 /// An aggregate.
 pub struct Aggregate {
     pub keep: Keep,
-    pub filter: *mut pg_sys::ExprState,
+    /// None where there is no filter.
+    pub filter: Prepared,
     /// Its argument is this column (`ROWS`: it has none), and there is no filter: vectors are folded.
     pub vector: Option<usize>,
     /// Of its state nothing but a mean of doubles is wanted.
@@ -84,8 +85,8 @@ pub struct Aggregate {
 pub enum Keep {
     Fold {
         fold: Fold,
-        /// Null for `count(*)`.
-        argument: *mut pg_sys::ExprState,
+        /// None for `count(*)`.
+        argument: Prepared,
         /// Length of its type.
         length: i16,
     },
@@ -93,21 +94,13 @@ pub enum Keep {
 }
 
 /// Does the node keep the states of an aggregate itself?
-///
-/// # Safety
-/// `aggregate` must be a node of the query.
-pub unsafe fn is_folded(aggregate: *mut pg_sys::Aggref) -> bool {
-    // SAFETY: by contract.
-    unsafe { fold_of(aggregate, &Definition::of((*aggregate).aggfnoid)).is_some() }
+pub fn is_folded(aggregate: expression_kinds::Aggregate<'_>) -> bool {
+    fold_of(aggregate, &aggregate.definition()).is_some()
 }
 
 /// Does the node know what core makes of the states that it keeps of an aggregate?
-///
-/// # Safety
-/// As `is_folded`.
-pub unsafe fn is_finished(aggregate: *mut pg_sys::Aggref) -> bool {
-    // SAFETY: by contract.
-    let definition = unsafe { Definition::of((*aggregate).aggfnoid) };
+pub fn is_finished(aggregate: expression_kinds::Aggregate<'_>) -> bool {
+    let definition = aggregate.definition();
     let is_known = match definition.finish.to_u32() {
         // The state is the result.
         0 => true,
@@ -121,13 +114,11 @@ pub unsafe fn is_finished(aggregate: *mut pg_sys::Aggref) -> bool {
         | functions::F_FLOAT8_STDDEV_SAMP => true,
         _ => false,
     };
-    // SAFETY: by contract.
-    is_known && unsafe { fold_of(aggregate, &definition) }.is_some()
+    is_known && fold_of(aggregate, &definition).is_some()
 }
 
-unsafe fn fold_of(aggregate: *mut pg_sys::Aggref, definition: &Definition) -> Option<Fold> {
-    // SAFETY: the caller's contract.
-    let inputs = unsafe { relation::oids((*aggregate).aggargtypes) };
+fn fold_of(aggregate: expression_kinds::Aggregate<'_>, definition: &Definition) -> Option<Fold> {
+    let inputs = aggregate.argument_types();
     let class = inputs.first().map(|&typ| class_of(typ));
     let (fold, wanted, initial) = match definition.transition.to_u32() {
         functions::F_INT8INC if inputs.is_empty() => (Fold::Rows, None, Some("0")),
@@ -138,7 +129,7 @@ unsafe fn fold_of(aggregate: *mut pg_sys::Aggref, definition: &Definition) -> Op
         functions::F_INT2_AVG_ACCUM | functions::F_INT4_AVG_ACCUM => {
             (Fold::SumInt(SumOf::Pair), Some(Class::Int), Some("{0,0}"))
         }
-        functions::F_INT8_AVG_ACCUM if definition.serialize != pg_sys::InvalidOid => {
+        functions::F_INT8_AVG_ACCUM if definition.serialize != InvalidOid => {
             (Fold::SumInt(SumOf::Poly), Some(Class::Int), None)
         }
         functions::F_INT2SMALLER
@@ -180,9 +171,9 @@ unsafe fn fold_of(aggregate: *mut pg_sys::Aggref, definition: &Definition) -> Op
 
 /// What a plan of ours says: group columns, aggregates and conditions, in this order.
 pub struct Parts {
-    pub groups: Vec<*mut Node>,
-    pub aggregates: Vec<*mut pg_sys::Aggref>,
-    pub conditions: Vec<*mut Node>,
+    pub groups: Vec<Expression<'static>>,
+    pub aggregates: Vec<expression_kinds::Aggregate<'static>>,
+    pub conditions: Vec<Expression<'static>>,
     pub is_whole: bool,
     pub join: Option<JoinPart>,
     pub slices: Option<SlicePart>,
@@ -191,16 +182,19 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// # Safety
     /// `plan` must be one of `VarveAggregate`.
-    pub unsafe fn of(plan: CustomPlan) -> Parts {
+    pub fn of(plan: CustomPlan) -> Parts {
         let [numbers, slices, order] = [0, 1, 2].map(|list| plan.private_integers(list));
         let (groups, aggregates) = (numbers[0] as usize, numbers[1] as usize);
         let all = plan.columns();
         let (above, conditions) = all.split_at(groups + aggregates);
+        let aggregate = |&column: &Expression<'static>| match column.kind() {
+            Kind::Aggregate(aggregate) => aggregate,
+            _ => panic!("BUG: a plan's aggregate is something else"),
+        };
         Parts {
             groups: above[..groups].to_vec(),
-            aggregates: above[groups..].iter().map(|node| node.cast()).collect(),
+            aggregates: above[groups..].iter().map(aggregate).collect(),
             conditions: conditions.to_vec(),
             is_whole: numbers[2] != 0,
             join: JoinPart::of(&numbers[3..]),
@@ -221,13 +215,12 @@ impl Compiled {
     ) -> Compiled {
         // SAFETY: by contract.
         unsafe {
-            let parent = node.as_parent();
             let groups = parts.groups.iter();
-            let groups = groups.map(|&group| group_column(group, parent, lanes));
+            let groups = groups.map(|&group| group_column(group, node, lanes));
             let groups = groups.collect();
             let aggregates = parts.aggregates.iter();
             let mut aggregates: Vec<Aggregate> = aggregates
-                .map(|&aggregate| compile_aggregate(aggregate, parent, executor, lanes))
+                .map(|&aggregate| compile_aggregate(aggregate, node, executor, lanes))
                 .collect();
             for at in 0..aggregates.len() {
                 aggregates[at].mean_only = is_mean_only(&parts.aggregates, &aggregates, at);
@@ -238,15 +231,14 @@ impl Compiled {
                 is_whole: parts.is_whole,
                 joined: parts.join.map(|join| lanes.at(join.at)),
                 sliced: parts.slices.map(|slices| lanes.at(slices.at)),
-                zone: pg_sys::session_timezone,
+                zone: TimeZone::of_session(),
             }
         }
     }
 
     /// Asks expressions for each row where the session has got another clock since they were looked at.
     pub fn look_at_clock(&mut self) {
-        // SAFETY: a global of this backend.
-        if unsafe { pg_sys::session_timezone } == self.zone {
+        if TimeZone::of_session() == self.zone {
             return;
         }
         for group in &mut self.groups {
@@ -265,82 +257,79 @@ impl Compiled {
     }
 }
 
+/// # Safety
+/// `node` must begin, and `group` be an expression of its plan.
 unsafe fn group_column(
-    group: *mut Node,
-    parent: *mut pg_sys::PlanState,
+    group: Expression<'static>,
+    node: NodeState,
     lanes: &mut Lanes,
 ) -> GroupColumn {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let needed = lanes.of(group);
-        let expression = Expression::from_ptr(group);
-        let rising = rises_with(expression).map(|column| lanes.at(column as usize - 1));
-        let zoned =
-            Zoned::of(expression).map(|(column, zoned)| (lanes.at(column as usize - 1), zoned));
-        let way = match (&needed[..], rising) {
-            ([], _) => Way::Same,
-            ([lane], _) if cast::<pg_sys::Var>(group, NodeTag::T_Var).is_some() => {
-                Way::Column(*lane)
-            }
-            ([lane], Some(rising)) if *lane == rising => Way::Rising(rising),
-            _ => match zoned {
-                Some((lane, zoned)) => Way::Zoned(lane, zoned),
-                None => Way::Each,
-            },
-        };
-        GroupColumn {
-            state: pg_sys::ExecInitExpr(group.cast(), parent),
-            typ: KeyType::of(pg_sys::exprType(group)),
-            way,
-            lanes: needed,
-            width: width_of(expression),
-            least: Cell::new(None),
-        }
+    let needed = lanes.of([group]);
+    let rising = rises_with(group).map(|column| lanes.at(column as usize - 1));
+    let zoned = Zoned::of(group).map(|(column, zoned)| (lanes.at(column as usize - 1), zoned));
+    let way = match (&needed[..], rising) {
+        ([], _) => Way::Same,
+        ([lane], _) if matches!(group.kind(), Kind::Column(_)) => Way::Column(*lane),
+        ([lane], Some(rising)) if *lane == rising => Way::Rising(rising),
+        _ => match zoned {
+            Some((lane, zoned)) => Way::Zoned(lane, zoned),
+            None => Way::Each,
+        },
+    };
+    GroupColumn {
+        // SAFETY: an expression of the node's plan.
+        state: unsafe { node.prepared(Some(group)) },
+        typ: KeyType::of(group.typ()),
+        way,
+        lanes: needed,
+        width: width_of(group),
+        least: Cell::new(None),
     }
 }
 
+/// # Safety
+/// `node` must begin, and `aggregate` be one of its plan; `executor` outlives it.
 unsafe fn compile_aggregate(
-    aggregate: *mut pg_sys::Aggref,
-    parent: *mut pg_sys::PlanState,
+    aggregate: expression_kinds::Aggregate<'static>,
+    node: NodeState,
     executor: Aggregating,
     lanes: &mut Lanes,
 ) -> Aggregate {
-    // SAFETY: the caller's contract.
+    // SAFETY: expressions of the node's plan, and the aggregate that they belong to.
     unsafe {
-        let definition = Definition::of((*aggregate).aggfnoid);
-        let arguments: Vec<*mut Node> = items::<pg_sys::TargetEntry>((*aggregate).args)
-            .map(|entry| (*entry).expr.cast())
-            .collect();
-        let filter: *mut Node = (*aggregate).aggfilter.cast();
-        let needed = lanes.of(list(arguments.iter().copied().chain([filter])).cast());
-        let states: Vec<_> = arguments
+        let definition = aggregate.definition();
+        let arguments: Vec<Expression<'_>> = aggregate.arguments().collect();
+        let filter = aggregate.filter();
+        let needed = lanes.of(arguments.iter().copied().chain(filter));
+        let states = arguments
             .iter()
-            .map(|argument| pg_sys::ExecInitExpr((*argument).cast(), parent))
-            .collect();
+            .map(|&argument| node.prepared(Some(argument)));
+        let states: Vec<Prepared> = states.collect();
         let fold = fold_of(aggregate, &definition);
-        let vector = match (fold, filter.is_null()) {
+        let vector = match (fold, filter.is_none()) {
             (Some(Fold::Rows), true) => Some(ROWS),
-            (Some(_), true) => cast::<pg_sys::Var>(arguments[0], NodeTag::T_Var)
-                .map(|var| lanes.at((*var).varattno as usize - 1)),
+            (Some(_), true) => match arguments[0].kind() {
+                Kind::Column(column) => Some(lanes.at(column.number() as usize - 1)),
+                _ => None,
+            },
             _ => None,
         };
         let keep = match fold {
             Some(fold) => Keep::Fold {
                 fold,
-                argument: states.first().copied().unwrap_or(core::ptr::null_mut()),
+                argument: states.first().copied().unwrap_or(Prepared::NONE),
                 length: arguments
                     .first()
-                    .map_or(0, |argument| type_length(pg_sys::exprType(*argument))),
+                    .map_or(0, |argument| types::length_of(argument.typ())),
             },
             None => {
-                let signature = Signature::of(aggregate);
-                let states = states.into_iter().map(Prepared::from).collect();
+                let signature = aggregate.signature();
                 Keep::Core(Transition::new(&signature, &definition, states, executor))
             }
         };
         Aggregate {
             keep,
-            filter: pg_sys::ExecInitExpr(filter.cast(), parent),
+            filter: node.prepared(filter),
             vector,
             mean_only: false,
             finish: definition.finish,
@@ -350,23 +339,15 @@ unsafe fn compile_aggregate(
 }
 
 /// Is the state of an aggregate read by `avg(float8)` alone? Aggregates of the same argument share theirs.
-unsafe fn is_mean_only(
-    aggregates: &[*mut pg_sys::Aggref],
+fn is_mean_only(
+    aggregates: &[expression_kinds::Aggregate<'_>],
     compiled: &[Aggregate],
     at: usize,
 ) -> bool {
-    // SAFETY: the caller's contract: nodes of the plan.
-    unsafe {
-        let state = (*aggregates[at]).aggtransno;
-        let mut all = aggregates.iter().zip(compiled);
-        state >= 0
-            && all.all(|(other, own)| {
-                (**other).aggtransno != state || own.finish.to_u32() == functions::F_FLOAT8_AVG
-            })
-    }
-}
-
-fn type_length(typ: Oid) -> i16 {
-    // SAFETY: a syscache look-up.
-    unsafe { pg_sys::get_typlen(typ) }
+    let state = aggregates[at].state_number();
+    let mut all = aggregates.iter().zip(compiled);
+    state >= 0
+        && all.all(|(other, own)| {
+            other.state_number() != state || own.finish.to_u32() == functions::F_FLOAT8_AVG
+        })
 }

@@ -10,8 +10,7 @@ use std::ffi::CString;
 
 /// Shows conditions, and with ANALYZE what was read. Within a guarded entry point.
 pub fn explain(node: NodeState, shown: Explain, work: &Work) {
-    // SAFETY: a plan of ours.
-    let parts = unsafe { Parts::of(node.plan()) };
+    let parts = Parts::of(node.plan());
     if let Some(join) = parts.join {
         let column = &node.table().attributes()[join.at];
         let name = CString::new(relation::attribute_name(column)).unwrap_or_default();
@@ -25,7 +24,7 @@ pub fn explain(node: NodeState, shown: Explain, work: &Work) {
         shown.text(c"Slices of Time", order);
     }
     // SAFETY: they are the plan's.
-    unsafe { shown.conditions(c"Filter", &parts.conditions) };
+    unsafe { shown.conditions(c"Filter", parts.conditions) };
     if shown.is_analyze() {
         let counters = &work.selection.counters;
         if shown.is_verbose() && parts.join.is_none() {

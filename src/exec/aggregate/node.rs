@@ -82,7 +82,7 @@ impl CustomScan for Aggregation {
                 row,
             };
             let emitter = Emitter::new(node, node.new_context(), &compiled);
-            let selection = Selection::new(node, &parts.conditions, lanes, evaluation);
+            let selection = Selection::new(node, parts.conditions, lanes, evaluation);
             let groups = node.plan().expected_rows();
             Aggregation {
                 work: Work::new(compiled, selection, states.memory(), groups),

@@ -11,12 +11,10 @@ use crate::chunk::read::Chunk;
 use crate::chunk::vectors::Budget;
 use crate::pg::custom_scan::NodeState;
 use crate::pg::error;
-use crate::pg::expression::Expression;
+use crate::pg::expression::{columns_of, Expression};
 use crate::pg::expression_context::Prepared;
-use crate::pg::node::list;
 use crate::pg::relation::Table;
 use crate::table::visible::OpenChunk;
-use pgrx::pg_sys::{self, Node};
 use std::ops::Range;
 use std::rc::Rc;
 use varve_columns::vector::Bitmap;
@@ -103,24 +101,10 @@ impl Lanes {
         self.lanes[lane].at
     }
 
-    /// The lanes of all columns that an expression has.
-    ///
-    /// # Safety
-    /// An expression over the table's rows.
-    pub unsafe fn of(&mut self, expression: *mut Node) -> Vec<usize> {
-        let mut columns = core::ptr::null_mut();
-        let mut lanes = Vec::new();
-        // SAFETY: by contract.
-        unsafe {
-            pg_sys::pull_varattnos(expression, self.relid, &mut columns);
-            let mut member = pg_sys::bms_next_member(columns, -1);
-            while member >= 0 {
-                let number = member + pg_sys::FirstLowInvalidHeapAttributeNumber;
-                lanes.push(self.at(number as usize - 1));
-                member = pg_sys::bms_next_member(columns, member);
-            }
-        }
-        lanes
+    /// The lanes of all columns that expressions over the table's rows have.
+    pub fn of<'a>(&mut self, expressions: impl IntoIterator<Item = Expression<'a>>) -> Vec<usize> {
+        let columns = columns_of(self.relid, expressions).into_iter();
+        columns.map(|number| self.at(number as usize - 1)).collect()
     }
 }
 
@@ -162,7 +146,7 @@ impl Selection {
     /// `conditions` must be those of the plan of the node that begins; `lanes` are its, and have all that else is needed.
     pub unsafe fn new(
         node: NodeState,
-        conditions: &[*mut Node],
+        conditions: impl IntoIterator<Item = Expression<'static>>,
         mut lanes: Lanes,
         evaluation: Evaluation,
     ) -> Selection {
@@ -171,13 +155,13 @@ impl Selection {
         let mut vectored = Vec::new();
         // SAFETY: by contract.
         unsafe {
-            for &clause in conditions {
-                if !pg_sys::contain_var_clause(clause) {
+            for clause in conditions {
+                if !clause.has_columns() {
                     once.push(clause);
                     continue;
                 }
                 every.push(clause);
-                match Clause::of(Expression::from_ptr(clause)) {
+                match Clause::of(clause) {
                     Some(found) => vectored.push(found.map(&mut |mut condition: Condition<'_>| {
                         condition.begin(|argument| argument.prepare(parent));
                         let lane = lanes.at(condition.at);
@@ -186,10 +170,7 @@ impl Selection {
                     None => rest.push(clause),
                 }
             }
-            let residual_lanes = lanes.of(list(rest.iter().copied()).cast());
-            let quals = |clauses: Vec<*mut Node>| {
-                Prepared::from(pg_sys::ExecInitQual(list(clauses), parent))
-            };
+            let residual_lanes = lanes.of(rest.iter().copied());
             let attributes = lanes.lanes.iter().map(|lane| lane.at + 1).max();
             Selection {
                 needed: vec![false; lanes.lanes.len()],
@@ -197,10 +178,10 @@ impl Selection {
                 evaluation,
                 conditions: vectored,
                 clauses: Vec::new(),
-                once: quals(once),
-                residual: quals(rest),
+                once: node.prepared_conditions(once),
+                residual: node.prepared_conditions(rest),
                 residual_lanes,
-                every: quals(every),
+                every: node.prepared_conditions(every),
                 attributes: attributes.unwrap_or(0),
                 undecided: Vec::new(),
                 counters: Counters::default(),

@@ -4,7 +4,6 @@ use super::chunks::{Counters, Deletion};
 use crate::exec::aggregate::conditions::Condition;
 use crate::exec::aggregate::evaluate::Evaluation;
 use crate::pg::custom_scan::{self, Above, Beginning, CustomScan, Explain, Methods, NodeState};
-use crate::pg::expression::Expression;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::Open;
 use crate::pg::slot::Slot;
@@ -37,11 +36,11 @@ impl CustomScan for ChunkDelete {
         // Neither to show the plan, nor to look at one row again, nor for a check of a foreign key with a snapshot of its own.
         let deletes = !beginning.is_explain_only() && !node.is_checking();
         let conditions = deletes.then(|| {
-            let clauses = node.plan().private_expressions(CONDITIONS).into_iter();
+            let clauses = node.plan().private_expressions(CONDITIONS).iter();
             let conditions = clauses.map(|clause| {
                 // SAFETY: the planner has left conditions of the statement, and the node begins.
                 unsafe {
-                    let condition = Condition::of(Expression::from_ptr(clause));
+                    let condition = Condition::of(clause);
                     let mut condition = condition.expect("BUG: a condition of another kind");
                     condition.begin(|argument| argument.prepare(node.as_parent()));
                     condition

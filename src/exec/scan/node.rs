@@ -64,7 +64,7 @@ impl CustomScan for Scan {
                 row,
             };
             let conditions = node.plan().expressions();
-            let selection = Selection::new(node, &conditions, lanes, evaluation);
+            let selection = Selection::new(node, conditions.iter(), lanes, evaluation);
             Scan {
                 rows: Rows::new(selection, output.lanes()),
                 output,
@@ -93,7 +93,7 @@ impl CustomScan for Scan {
             explain.text(c"Groups Left to Core", reason);
         }
         // SAFETY: they are the plan's.
-        unsafe { explain.conditions(c"Filter", &node.plan().expressions()) };
+        unsafe { explain.conditions(c"Filter", node.plan().expressions().iter()) };
         if explain.is_analyze() {
             let counters = &self.rows.selection.counters;
             if explain.is_verbose() {

@@ -38,8 +38,7 @@ impl Output {
                 projection: None,
             };
         }
-        // SAFETY: by contract; the planner has left references to the table's columns in the target list.
-        let needed = unsafe { lanes.of(node.plan().target_list().cast()) };
+        let needed = lanes.of(node.plan().targets());
         let columns = needed.into_iter().map(|lane| (lane, lanes.column(lane)));
         Output {
             scan,

@@ -1,8 +1,9 @@
 //! What EXPLAIN shows of a node.
 
 use super::state::NodeState;
+use crate::pg::expression::Expression;
 use crate::pg::node::list;
-use pgrx::pg_sys::{self, ExplainState, List, Node};
+use pgrx::pg_sys::{self, ExplainState, List};
 use std::ffi::CStr;
 
 /// An EXPLAIN that is about to show a node. All of its functions must be called within a guarded entry point.
@@ -59,14 +60,18 @@ impl Explain {
     ///
     /// # Safety
     /// They must be the plan's.
-    pub unsafe fn conditions(self, label: &CStr, conditions: &[*mut Node]) {
+    pub unsafe fn conditions<'a>(
+        self,
+        label: &CStr,
+        conditions: impl IntoIterator<Item = Expression<'a>>,
+    ) {
+        let all = list(conditions.into_iter().map(|condition| condition.as_ptr()));
+        if all.is_null() {
+            return;
+        }
         // SAFETY: by contract; the text is palloc'd.
         unsafe {
-            let all = match conditions {
-                [] => return,
-                [only] => *only,
-                _ => pg_sys::make_ands_explicit(list(conditions.iter().copied())).cast(),
-            };
+            let all = pg_sys::make_ands_explicit(all).cast();
             let plan = (*self.node.as_parent()).plan;
             let known = self.data().deparse_cxt;
             let context = pg_sys::set_deparse_context_plan(known, plan, self.ancestors);

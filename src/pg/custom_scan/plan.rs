@@ -1,5 +1,6 @@
 //! The plan of a node of ours.
 
+use crate::pg::expression::{Expression, Expressions};
 use crate::pg::node::{cast, integers, items};
 use core::ptr::NonNull;
 use pgrx::pg_sys::{self, CustomScan, List, Node, NodeTag};
@@ -36,31 +37,37 @@ impl CustomPlan {
         self.data().scan.scanrelid
     }
 
-    /// Its expressions, which core sees to as it does to those of its own plans.
-    pub fn expressions(self) -> Vec<*mut Node> {
-        // SAFETY: a list of expressions.
-        unsafe { items(self.data().custom_exprs) }.collect()
+    /// Its expressions, none of which is missing. Core sees to them as it does to those of its own plans.
+    pub fn expressions(self) -> Expressions<'static> {
+        // SAFETY: a list of expressions; the plan outlives its node.
+        unsafe { Expressions::of_plan(self.data().custom_exprs) }
     }
 
-    /// Those that make the rows that it hands up.
-    pub fn target_list(self) -> *mut List {
+    /// The same, some of which may be missing.
+    pub(super) fn existing_expressions(self) -> impl Iterator<Item = Option<Expression<'static>>> {
+        // SAFETY: as above.
+        unsafe { items::<Node>(self.data().custom_exprs).map(|node| Expression::existing(node)) }
+    }
+
+    fn target_list(self) -> *mut List {
         self.data().scan.plan.targetlist
     }
 
+    /// Those that make the rows that it hands up.
+    pub fn targets(self) -> impl Iterator<Item = Expression<'static>> {
+        // SAFETY: a list of target entries; the plan outlives its node.
+        unsafe { expressions_of(self.target_list()) }
+    }
+
     /// The expressions that the columns of its own rows stand for.
-    pub fn columns(self) -> Vec<*mut Node> {
-        // SAFETY: a list of target entries.
-        unsafe {
-            let entries = items::<pg_sys::TargetEntry>(self.data().custom_scan_tlist);
-            entries.map(|entry| (*entry).expr.cast()).collect()
-        }
+    pub fn columns(self) -> Vec<Expression<'static>> {
+        // SAFETY: as above.
+        unsafe { expressions_of(self.data().custom_scan_tlist) }.collect()
     }
 
     /// The types of these.
     pub fn column_types(self) -> Vec<pg_sys::Oid> {
-        // SAFETY: expressions.
-        let typ = |expression: *mut Node| unsafe { pg_sys::exprType(expression) };
-        self.columns().into_iter().map(typ).collect()
+        self.columns().into_iter().map(Expression::typ).collect()
     }
 
     /// The columns of the table, from 1, that it hands up, if it hands up nothing else. Numbers from 0 downwards are those of system columns
@@ -110,13 +117,13 @@ impl CustomPlan {
     }
 
     /// A list of expressions that the planner has left for it, by its place.
-    pub fn private_expressions(self, at: usize) -> Vec<*mut Node> {
+    pub fn private_expressions(self, at: usize) -> Expressions<'static> {
         let list = self.private(at);
-        // SAFETY: as above.
+        // SAFETY: as above; the plan outlives its node.
         unsafe {
             let is_list = list.is_null() || (*list).type_ == NodeTag::T_List;
             assert!(is_list, "BUG: a plan's list is not of expressions");
-            items(list.cast()).collect()
+            Expressions::of_plan(list.cast())
         }
     }
 
@@ -135,5 +142,16 @@ impl CustomPlan {
         // SAFETY: a list of plans.
         let child = unsafe { items(self.data().custom_plans) }.next();
         child.expect("BUG: a node without a source")
+    }
+}
+
+/// The expressions of target entries.
+///
+/// # Safety
+/// `list` must be NIL or a list of such, and valid as long as a handle is used.
+pub(super) unsafe fn expressions_of<'a>(list: *mut List) -> impl Iterator<Item = Expression<'a>> {
+    // SAFETY: a list of target entries, each of which has an expression.
+    unsafe {
+        items::<pg_sys::TargetEntry>(list).map(|entry| Expression::from_ptr((*entry).expr.cast()))
     }
 }

@@ -4,9 +4,10 @@ use super::child::Child;
 use super::plan::CustomPlan;
 use crate::pg::descriptor::Descriptor;
 use crate::pg::executor;
+use crate::pg::expression::Expression;
 use crate::pg::expression_context::{ExpressionContext, Prepared};
 use crate::pg::memory::Context;
-use crate::pg::node::items;
+use crate::pg::node::{items, list};
 use crate::pg::relation::Table;
 use crate::pg::row_slot::RowSlot;
 use crate::pg::snapshot::Snapshot;
@@ -213,13 +214,35 @@ impl NodeState {
         unsafe { CustomPlan::from_ptr((*self.as_parent()).plan.cast()) }
     }
 
-    /// The expressions of its plan, ready to be evaluated. Within a guarded entry point.
+    /// The expressions of its plan, ready to be evaluated; none of one that is missing. Within a guarded entry point.
     pub fn prepared_expressions(self) -> Vec<Prepared> {
-        let prepare = |expression: *mut pg_sys::Node| {
-            // SAFETY: an expression of the node's plan, or null, of which it makes null.
-            Prepared::from(unsafe { pg_sys::ExecInitExpr(expression.cast(), self.as_parent()) })
-        };
-        self.plan().expressions().into_iter().map(prepare).collect()
+        let all = self.plan().existing_expressions();
+        // SAFETY: expressions of the node's plan.
+        all.map(|one| unsafe { self.prepared(one) }).collect()
+    }
+
+    /// An expression of its plan, ready to be evaluated; none of none. Within a guarded entry point.
+    ///
+    /// # Safety
+    /// It must be one of the plan's.
+    pub unsafe fn prepared(self, expression: Option<Expression<'_>>) -> Prepared {
+        // SAFETY: an expression of the node's plan.
+        expression.map_or(Prepared::NONE, |one| unsafe {
+            one.prepare(self.as_parent())
+        })
+    }
+
+    /// Conditions, as one that holds where all of them do; none of none. Within a guarded entry point.
+    ///
+    /// # Safety
+    /// They must be the plan's.
+    pub unsafe fn prepared_conditions<'a>(
+        self,
+        conditions: impl IntoIterator<Item = Expression<'a>>,
+    ) -> Prepared {
+        let nodes = conditions.into_iter().map(|condition| condition.as_ptr());
+        // SAFETY: conditions of the node's plan; of none it makes null.
+        Prepared::from(unsafe { pg_sys::ExecInitQual(list(nodes), self.as_parent()) })
     }
 
     /// Has the node below it begin. Within a guarded entry point.
@@ -237,7 +260,7 @@ impl NodeState {
     pub(super) unsafe fn adopt(self, child: *mut pg_sys::PlanState) -> Child {
         // SAFETY: by contract.
         unsafe {
-            (*self.as_ptr()).custom_ps = crate::pg::node::list([child]);
+            (*self.as_ptr()).custom_ps = list([child]);
             (*self.state()).child = child;
             Child::from_ptr(child)
         }

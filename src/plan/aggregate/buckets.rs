@@ -7,7 +7,8 @@ use crate::pg::expression::{Expression, Expressions};
 use crate::pg::expression_kinds::{Column, Kind};
 use crate::pg::functions as core_functions;
 use crate::pg::operator::{self, Strategy};
-use crate::pg::planner::{PlannedTable, Planner};
+use crate::pg::planned_table::PlannedTable;
+use crate::pg::planner::Planner;
 use crate::pg::statistics::Histogram;
 use crate::pg::{types, Datum, Oid};
 

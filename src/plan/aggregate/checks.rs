@@ -6,7 +6,8 @@ use crate::catalog::layout;
 use crate::pg::expression::{Expression, Step};
 use crate::pg::expression_kinds::{Aggregate, Kind};
 use crate::pg::lock_mode::LockMode;
-use crate::pg::planner::{PlannedTable, Planner};
+use crate::pg::planned_table::PlannedTable;
+use crate::pg::planner::Planner;
 use crate::pg::relation::Open;
 use crate::pg::Oid;
 
@@ -79,7 +80,7 @@ pub fn parameters_of<'a>(expressions: &[Expression<'a>]) -> Vec<Expression<'a>> 
     let mut found: Vec<Expression<'a>> = Vec::new();
     for expression in expressions {
         expression.visit(|part| {
-            if !matches!(part.kind(), Kind::Parameter) {
+            if !matches!(part.kind(), Kind::Parameter(_)) {
                 return Step::Into;
             }
             if !found.iter().any(|known| known.equals(part)) {

@@ -6,7 +6,8 @@ use crate::exec::aggregate::joinable;
 use crate::pg::expression::Expression;
 use crate::pg::expression_kinds::Kind;
 use crate::pg::node::items;
-use crate::pg::planner::{PlannedTable, Planner};
+use crate::pg::planned_table::PlannedTable;
+use crate::pg::planner::Planner;
 use pgrx::pg_sys;
 
 /// What is aggregated, and what its rows are joined with.

@@ -7,7 +7,8 @@ use super::target::Target;
 use crate::exec::aggregate::{class_of, rises_with, Class, Groups, SortKey};
 use crate::pg::expression::Expression;
 use crate::pg::node::{integer_list, items, list};
-use crate::pg::planner::{PlannedTable, Planner};
+use crate::pg::planned_table::PlannedTable;
+use crate::pg::planner::Planner;
 use crate::pg::types;
 use pgrx::pg_sys;
 

@@ -10,7 +10,8 @@ use super::path::{self, group_clauses};
 use super::target::Target;
 use crate::pg::expression::Expression;
 use crate::pg::node::{items, list};
-use crate::pg::planner::{PlannedTable, Planner};
+use crate::pg::planned_table::PlannedTable;
+use crate::pg::planner::Planner;
 use pgrx::pg_sys::{self, AggSplit, AggStrategy, Path, RelOptInfo};
 
 /// Paths of partitions: for one process, and for several.

@@ -1,0 +1,123 @@
+//! Relations of a query that is being planned: what FROM names, partitions of it, joins, and what stands for groups.
+
+use super::expression::Expression;
+use super::node::items;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+use pgrx::pg_sys;
+
+/// A relation of a query that is being planned.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct PlannedTable<'a> {
+    table: NonNull<pg_sys::RelOptInfo>,
+    kept: PhantomData<&'a pg_sys::RelOptInfo>,
+}
+
+/// A condition of WHERE or ON on one relation.
+#[derive(Clone, Copy)]
+pub struct Restriction<'a> {
+    pub clause: Expression<'a>,
+    /// One of a lower level is asked first.
+    pub security_level: u32,
+    /// It is the same for all rows.
+    pub is_constant: bool,
+}
+
+impl<'a> Restriction<'a> {
+    /// Those of a list.
+    ///
+    /// # Safety
+    /// `list` must be NIL or a list of conditions, and valid as long as a handle is used.
+    pub(super) unsafe fn of_list(list: *mut pg_sys::List) -> impl Iterator<Item = Restriction<'a>> {
+        // SAFETY: a list of conditions, each of which has a clause.
+        unsafe {
+            items::<pg_sys::RestrictInfo>(list).map(|info| Restriction {
+                clause: Expression::from_ptr((*info).clause.cast()),
+                security_level: (*info).security_level,
+                is_constant: (*info).pseudoconstant,
+            })
+        }
+    }
+}
+
+impl<'a> PlannedTable<'a> {
+    /// A relation that PostgreSQL hands to a hook of the planner's.
+    ///
+    /// # Safety
+    /// `table` must be valid as long as the handle is used.
+    #[inline]
+    pub unsafe fn from_ptr(table: *mut pg_sys::RelOptInfo) -> PlannedTable<'a> {
+        debug_assert!(!table.is_null());
+        PlannedTable {
+            // SAFETY: what the caller says is valid is not null.
+            table: unsafe { NonNull::new_unchecked(table) },
+            kept: PhantomData,
+        }
+    }
+
+    fn fields(&self) -> &pg_sys::RelOptInfo {
+        // SAFETY: the handle's relation is valid.
+        unsafe { self.table.as_ref() }
+    }
+
+    /// Its number in the query.
+    #[inline]
+    pub fn number(self) -> u32 {
+        self.fields().relid
+    }
+
+    /// As many rows as conditions are thought to leave.
+    #[inline]
+    pub fn rows(self) -> f64 {
+        self.fields().rows
+    }
+
+    /// As many as there are thought to be.
+    #[inline]
+    pub fn tuples(self) -> f64 {
+        self.fields().tuples
+    }
+
+    /// For PostgreSQL's functions.
+    #[inline]
+    pub fn as_ptr(self) -> *mut pg_sys::RelOptInfo {
+        self.table.as_ptr()
+    }
+
+    /// Is it one relation of FROM or a partition, with rows of its own, and LATERAL names nothing in it?
+    pub(super) fn is_plain(self) -> bool {
+        (self.is_named() || self.is_partition()) && self.is_of_catalog() && !self.is_lateral()
+    }
+
+    /// Is it one that FROM names?
+    pub fn is_named(self) -> bool {
+        self.fields().reloptkind == pg_sys::RelOptKind::RELOPT_BASEREL
+    }
+
+    /// Is it a partition or another descendant of one that FROM names?
+    pub fn is_partition(self) -> bool {
+        self.fields().reloptkind == pg_sys::RelOptKind::RELOPT_OTHER_MEMBER_REL
+    }
+
+    /// Is it one of the catalog's, and no function, list of values or the like?
+    pub fn is_of_catalog(self) -> bool {
+        self.fields().rtekind == pg_sys::RTEKind::RTE_RELATION
+    }
+
+    /// Does LATERAL name something in it?
+    pub fn is_lateral(self) -> bool {
+        !self.fields().lateral_relids.is_null()
+    }
+
+    /// Is it divided into partitions?
+    pub(super) fn is_partitioned(self) -> bool {
+        !self.fields().part_scheme.is_null()
+    }
+
+    /// The conditions on it alone.
+    pub fn restrictions(self) -> impl Iterator<Item = Restriction<'a>> {
+        // SAFETY: the handle's relation is valid, and has a list of conditions.
+        unsafe { Restriction::of_list(self.fields().baserestrictinfo) }
+    }
+}
