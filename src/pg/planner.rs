@@ -1,6 +1,6 @@
 //! A query that is being planned, and the tables that it reads, as the planner hands them to hooks.
 
-use super::expression::Expression;
+use super::expression::{conjuncts, Expression};
 use super::join_tree::JoinTree;
 use super::node::{cast, items};
 use super::planned_table::PlannedTable;
@@ -37,11 +37,22 @@ impl<'a> Planner<'a> {
         self.root.as_ptr()
     }
 
+    #[inline]
+    fn fields(&self) -> &pg_sys::PlannerInfo {
+        // SAFETY: the handle's query is valid.
+        unsafe { self.root.as_ref() }
+    }
+
+    #[inline]
+    fn query(&self) -> &pg_sys::Query {
+        // SAFETY: as above.
+        unsafe { &*self.fields().parse }
+    }
+
     /// What it reads, if it is a query: CREATE INDEX and CLUSTER ask the planner about a table alone. Hooks are called when conditions have been
     /// preprocessed.
     pub fn join_tree(self) -> Option<JoinTree<'a>> {
-        // SAFETY: the handle's query is valid.
-        let tree: *mut pg_sys::Node = unsafe { (*(*self.as_ptr()).parse).jointree.cast() };
+        let tree: *mut pg_sys::Node = self.query().jointree.cast();
         // SAFETY: a node of the query's tree.
         (!tree.is_null()).then(|| unsafe { JoinTree::from_ptr(tree) })
     }
@@ -100,12 +111,37 @@ impl<'a> Planner<'a> {
 
     /// Does it group, without sets of groups or locks of rows?
     pub fn groups_plainly(self) -> bool {
-        // SAFETY: the handle's query is valid.
+        let query = self.query();
+        !self.has_grouping_sets()
+            && query.rowMarks.is_null()
+            && (query.hasAggs || self.has_group_columns())
+    }
+
+    /// Is there a GROUP BY with columns that tell groups apart?
+    fn has_group_columns(self) -> bool {
+        !self.query().groupClause.is_null()
+    }
+
+    pub fn has_grouping_sets(self) -> bool {
+        !self.query().groupingSets.is_null()
+    }
+
+    pub fn has_aggregates(self) -> bool {
+        self.query().hasAggs
+    }
+
+    /// What HAVING says, taken apart at its AND.
+    pub fn having(self) -> Vec<Expression<'a>> {
+        // SAFETY: the handle's query is valid; its conditions are null, a list, or an expression.
+        unsafe { conjuncts(self.query().havingQual) }
+    }
+
+    /// What its rows are made of, with what is sorted and grouped by.
+    pub fn targets(self) -> impl Iterator<Item = Expression<'a>> {
+        // SAFETY: the handle's query is valid, and has a list of target entries.
         unsafe {
-            let query = (*self.as_ptr()).parse;
-            (*query).groupingSets.is_null()
-                && (*query).rowMarks.is_null()
-                && ((*query).hasAggs || !(*query).groupClause.is_null())
+            items::<pg_sys::TargetEntry>(self.fields().processed_tlist)
+                .map(|entry| Expression::from_ptr((*entry).expr.cast()))
         }
     }
 
@@ -113,7 +149,7 @@ impl<'a> Planner<'a> {
     pub fn only_table(self) -> Option<u32> {
         // SAFETY: the handle's query is valid; its join tree is null or a FromExpr, whose list has nodes.
         unsafe {
-            let tree = (*(*self.as_ptr()).parse).jointree.as_ref()?;
+            let tree = self.query().jointree.as_ref()?;
             let mut members = items::<pg_sys::Node>(tree.fromlist);
             let (Some(first), None) = (members.next(), members.next()) else {
                 return None;

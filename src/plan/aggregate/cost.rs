@@ -7,6 +7,7 @@ use super::target::Target;
 use crate::am::series_index::contents;
 use crate::catalog::layout;
 use crate::exec::aggregate::is_folded;
+use crate::pg::expression_kinds::Aggregate;
 use crate::pg::node::{cast, items, list};
 use pgrx::pg_sys::{self, Node};
 
@@ -45,7 +46,8 @@ pub unsafe fn of_node(
         let columns = columns_of((*table).relid, target, conditions);
         let column_share = columns / f64::from((*table).max_attr).max(columns);
         let read = by_index.pages + opened.min(pages) + pages * column_share * decoded / rows;
-        let is_fold = |aggregate: &&*mut pg_sys::Aggref| is_folded(**aggregate);
+        let is_fold =
+            |aggregate: &&*mut pg_sys::Aggref| is_folded(Aggregate::from_ptr(**aggregate));
         let folded = target.aggregates.iter().filter(is_fold).count();
         let evaluated = (target.aggregates.len() - folded) as f64;
         let values = decoded * (columns + 1.0) * VALUE * pg_sys::cpu_operator_cost;

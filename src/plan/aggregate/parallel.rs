@@ -2,6 +2,7 @@
 
 use super::join::Input;
 use crate::pg::expression::Expression;
+use crate::pg::expression_kinds::Kind;
 use pgrx::pg_sys::{self, Node};
 
 /// How many workers the node may have, beside the leader.
@@ -51,9 +52,9 @@ unsafe fn has_parameters(conditions: &[*mut Node]) -> bool {
     unsafe {
         super::checks::parameters_of(Expression::from_ptrs(conditions))
             .into_iter()
-            .any(|parameter| {
-                let kind = (*parameter.as_ptr().cast::<pg_sys::Param>()).paramkind;
-                kind != pg_sys::ParamKind::PARAM_EXTERN
+            .any(|parameter| match parameter.kind() {
+                Kind::Parameter(parameter) => !parameter.is_external(),
+                _ => false,
             })
     }
 }

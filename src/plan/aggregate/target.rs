@@ -136,7 +136,10 @@ impl Target {
             self.whole.len() == self.aggregates.len()
                 && self.groups.len() + self.whole.len() > 0
                 && self.groups.iter().all(|&group| is_told_by_bytes(group))
-                && self.whole.iter().all(|&aggregate| is_finished(aggregate))
+                && self
+                    .whole
+                    .iter()
+                    .all(|&aggregate| is_finished(Aggregate::from_ptr(aggregate)))
         }
     }
 }

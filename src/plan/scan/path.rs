@@ -6,7 +6,7 @@ use crate::exec::scan::Scan;
 use crate::guc;
 use crate::pg::custom_scan::{CustomScan, Shared, SUPPORTS_PROJECTION};
 use crate::pg::expression::Expression;
-use crate::pg::node::{cast, items, list, make};
+use crate::pg::node::{cast, items, list, make, name};
 use crate::pg::planned_table::PlannedTable;
 use crate::pg::planner::Planner;
 use crate::plan::aggregate::{checks, parallel};
@@ -77,8 +77,9 @@ unsafe fn offer(root: *mut pg_sys::PlannerInfo, table: *mut pg_sys::RelOptInfo) 
         (*path).path.startup_cost = startup;
         (*path).path.total_cost = total;
         (*path).flags = SUPPORTS_PROJECTION;
-        let reason = reason::of(root);
-        (*path).custom_private = list((!reason.is_null()).then_some(reason));
+        let reason = reason::of(Planner::from_ptr(root));
+        let reason = reason.map(|reason| pg_sys::makeString(name(&reason)).cast::<Node>());
+        (*path).custom_private = list(reason);
         (*path).methods = &raw const PATH_METHODS.0;
         // `add_path` may free it.
         let several = pg_sys::palloc(size_of::<pg_sys::CustomPath>()).cast::<pg_sys::CustomPath>();
