@@ -75,6 +75,20 @@ impl<'a> Descriptor<'a> {
         }
     }
 
+    /// Are there CHECK conditions?
+    pub fn has_checks(self) -> bool {
+        // SAFETY: null, or valid as long as the descriptor is.
+        let constraints = unsafe { self.descriptor.as_ref().constr.as_ref() };
+        constraints.is_some_and(|constraints| constraints.num_check > 0)
+    }
+
+    /// Are there columns that are computed and stored?
+    pub fn has_generated(self) -> bool {
+        // SAFETY: as above.
+        let constraints = unsafe { self.descriptor.as_ref().constr.as_ref() };
+        constraints.is_some_and(|constraints| constraints.has_generated_stored)
+    }
+
     /// The columns, dropped ones included.
     #[inline]
     pub fn attributes(self) -> &'a [pg_sys::FormData_pg_attribute] {

@@ -51,16 +51,6 @@ impl Expression<'_> {
         NonNull::new(node).map(|node| Expression { node, kept })
     }
 
-    /// Several that PostgreSQL hands out.
-    ///
-    /// # Safety
-    /// As `from_ptr`, of each.
-    #[inline]
-    pub unsafe fn from_ptrs<'a>(nodes: &[*mut Node]) -> &[Expression<'a>] {
-        // SAFETY: by contract none is null; a handle is nothing but the pointer.
-        unsafe { core::slice::from_raw_parts(nodes.as_ptr().cast(), nodes.len()) }
-    }
-
     /// A constant of a type without collation, in the current memory context.
     ///
     /// # Safety
@@ -131,17 +121,17 @@ impl Expression<'_> {
         self.node.as_ptr()
     }
 
-    /// The same of several.
-    #[inline]
-    pub fn as_ptrs<'n>(all: &'n [Expression<'_>]) -> &'n [*mut Node] {
-        // SAFETY: a handle is nothing but the pointer.
-        unsafe { core::slice::from_raw_parts(all.as_ptr().cast(), all.len()) }
-    }
-
     #[inline]
     pub fn typ(self) -> Oid {
         // SAFETY: the handle's node is valid.
         unsafe { pg_sys::exprType(self.as_ptr()) }
+    }
+
+    /// By which its value is compared; InvalidOid for a type without collations.
+    #[inline]
+    pub fn collation(self) -> Oid {
+        // SAFETY: as above.
+        unsafe { pg_sys::exprCollation(self.as_ptr()) }
     }
 
     /// Does its value depend on a row of the query that it stands in?

@@ -404,16 +404,6 @@ view! {
 }
 
 impl<'a> Aggregate<'a> {
-    /// An aggregate that PostgreSQL hands out.
-    ///
-    /// # Safety
-    /// `node` must be valid as long as the view is used.
-    #[inline]
-    pub unsafe fn from_ptr(node: *mut pg_sys::Aggref) -> Aggregate<'a> {
-        // SAFETY: what the caller says is valid is not null.
-        unsafe { Aggregate::of(NonNull::new_unchecked(node.cast())) }
-    }
-
     /// For PostgreSQL's functions.
     #[inline]
     pub fn as_ptr(self) -> *mut pg_sys::Aggref {
@@ -454,6 +444,21 @@ impl<'a> Aggregate<'a> {
 
     pub fn has_order(self) -> bool {
         !self.fields().aggorder.is_null()
+    }
+
+    /// The same aggregate as its first step computes it, whose result is a state for others to combine. It is in the current memory context.
+    ///
+    /// # Safety
+    /// The memory context must live as long as the handle is used. The aggregate must have functions that combine and serialize its state.
+    pub unsafe fn partial(self) -> Aggregate<'a> {
+        // SAFETY: the view's node is valid, and the copy nobody else's.
+        unsafe {
+            let partial: *mut pg_sys::Aggref =
+                pg_sys::palloc(core::mem::size_of::<pg_sys::Aggref>()).cast();
+            *partial = *self.as_ptr();
+            pg_sys::mark_partial_aggref(partial, pg_sys::AggSplit::AGGSPLIT_INITIAL_SERIAL);
+            Aggregate::of(NonNull::new_unchecked(partial.cast()))
+        }
     }
 
     #[inline]

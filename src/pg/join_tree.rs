@@ -36,6 +36,18 @@ pub enum JoinKind {
     Other,
 }
 
+impl JoinKind {
+    pub(super) fn of(kind: JoinType::Type) -> JoinKind {
+        match kind {
+            JoinType::JOIN_INNER => JoinKind::Inner,
+            JoinType::JOIN_LEFT => JoinKind::Left,
+            JoinType::JOIN_SEMI => JoinKind::Semi,
+            JoinType::JOIN_ANTI => JoinKind::Anti,
+            _ => JoinKind::Other,
+        }
+    }
+}
+
 impl<'a> JoinTree<'a> {
     /// A tree that PostgreSQL hands out.
     ///
@@ -76,13 +88,7 @@ impl<'a> JoinTree<'a> {
         };
         // SAFETY: a valid node, which has two sides.
         unsafe {
-            let kind = match (*join).jointype {
-                JoinType::JOIN_INNER => JoinKind::Inner,
-                JoinType::JOIN_LEFT => JoinKind::Left,
-                JoinType::JOIN_SEMI => JoinKind::Semi,
-                JoinType::JOIN_ANTI => JoinKind::Anti,
-                _ => JoinKind::Other,
-            };
+            let kind = JoinKind::of((*join).jointype);
             let sides = [(*join).larg, (*join).rarg];
             let [left, right] = sides.map(|side| JoinTree::from_ptr(side));
             Joins::Two(kind, left, right)

@@ -41,8 +41,28 @@ impl<'a> PlannedIndex<'a> {
         unsafe { self.index.as_ref() }
     }
 
+    pub fn oid(self) -> Oid {
+        self.fields().indexoid
+    }
+
     pub fn access_method(self) -> Oid {
         self.fields().relam
+    }
+
+    /// The table that it is of.
+    pub fn table(self) -> PlannedTable<'a> {
+        // SAFETY: the handle's index is valid, and is one of a table's.
+        unsafe { PlannedTable::from_ptr(self.fields().rel) }
+    }
+
+    /// How many pages it has.
+    pub fn pages(self) -> f64 {
+        f64::from(self.fields().pages)
+    }
+
+    /// Is there no such index, and somebody asks what it would be good for?
+    pub fn is_hypothetical(self) -> bool {
+        self.fields().hypothetical
     }
 
     pub fn is_unique(self) -> bool {
@@ -68,6 +88,13 @@ impl<'a> PlannedIndex<'a> {
     pub fn key_column(self, at: usize) -> Option<i32> {
         // SAFETY: an index has as many columns as it says.
         (at < self.keys()).then(|| unsafe { *self.fields().indexkeys.add(at) })
+    }
+
+    /// All of these.
+    pub fn key_columns(self) -> Vec<i32> {
+        (0..self.keys())
+            .filter_map(|at| self.key_column(at))
+            .collect()
     }
 
     /// Has the planner make no path of it. It stays for what else is asked of an index.

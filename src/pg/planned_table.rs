@@ -2,6 +2,7 @@
 
 use super::expression::Expression;
 use super::node::items;
+use super::path_target::PathTarget;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use pgrx::pg_sys;
@@ -79,6 +80,18 @@ impl<'a> PlannedTable<'a> {
         self.fields().tuples
     }
 
+    /// How many pages it has.
+    #[inline]
+    pub fn pages(self) -> f64 {
+        f64::from(self.fields().pages)
+    }
+
+    /// How many columns it has, dropped ones included.
+    #[inline]
+    pub fn columns(self) -> i16 {
+        self.fields().max_attr
+    }
+
     /// For PostgreSQL's functions.
     #[inline]
     pub fn as_ptr(self) -> *mut pg_sys::RelOptInfo {
@@ -100,6 +113,11 @@ impl<'a> PlannedTable<'a> {
         self.fields().reloptkind == pg_sys::RelOptKind::RELOPT_OTHER_MEMBER_REL
     }
 
+    /// Is it a join of ones that FROM names?
+    pub fn is_join(self) -> bool {
+        self.fields().reloptkind == pg_sys::RelOptKind::RELOPT_JOINREL
+    }
+
     /// Is it one of the catalog's, and no function, list of values or the like?
     pub fn is_of_catalog(self) -> bool {
         self.fields().rtekind == pg_sys::RTEKind::RTE_RELATION
@@ -110,9 +128,59 @@ impl<'a> PlannedTable<'a> {
         !self.fields().lateral_relids.is_null()
     }
 
+    /// Are there conditions on it and others that are no equalities of the planner's classes?
+    pub fn has_join_conditions(self) -> bool {
+        !self.fields().joininfo.is_null()
+    }
+
+    /// Is it known to have no rows?
+    pub fn is_empty(self) -> bool {
+        // SAFETY: the handle's relation is valid.
+        unsafe { pg_sys::is_dummy_rel(self.as_ptr()) }
+    }
+
+    /// May its rows be made in several processes?
+    pub fn may_be_parallel(self) -> bool {
+        self.fields().consider_parallel
+    }
+
+    /// What rows it hands up.
+    pub fn target(self) -> PathTarget<'a> {
+        // SAFETY: the handle's relation is valid, and has a target.
+        unsafe { PathTarget::from_ptr(self.fields().reltarget) }
+    }
+
     /// Is it divided into partitions?
     pub(super) fn is_partitioned(self) -> bool {
         !self.fields().part_scheme.is_null()
+    }
+
+    /// Has it partitions that are planned one by one?
+    pub fn has_partitions(self) -> bool {
+        let table = self.fields();
+        self.is_partitioned()
+            && !table.boundinfo.is_null()
+            && table.nparts > 0
+            && !table.part_rels.is_null()
+            && !self.is_empty()
+    }
+
+    /// The partitions that the query does not rule out, in their order.
+    pub fn live_partitions(self) -> Vec<PlannedTable<'a>> {
+        let mut found = Vec::new();
+        let table = self.fields();
+        // SAFETY: the handle's relation is valid; members of the set are places of the array, where one is null that is not planned.
+        unsafe {
+            let mut at = pg_sys::bms_next_member(table.live_parts, -1);
+            while at >= 0 {
+                let child = *table.part_rels.add(at as usize);
+                at = pg_sys::bms_next_member(table.live_parts, at);
+                if !child.is_null() && !pg_sys::is_dummy_rel(child) {
+                    found.push(PlannedTable::from_ptr(child));
+                }
+            }
+        }
+        found
     }
 
     /// The conditions on it alone.

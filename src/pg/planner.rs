@@ -4,11 +4,12 @@ use super::expression::{conjuncts, Expression};
 use super::join_tree::JoinTree;
 use super::node::{cast, items};
 use super::planned_table::PlannedTable;
+use super::sort_order::SortOrder;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use pgrx::pg_sys::{self, NodeTag, Oid};
 
-/// A query that is being planned.
+/// A query that is being planned. What is made for it is in the current memory context, which is the planner's while it calls a hook.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub struct Planner<'a> {
@@ -25,7 +26,7 @@ impl<'a> Planner<'a> {
     pub unsafe fn from_ptr(root: *mut pg_sys::PlannerInfo) -> Planner<'a> {
         debug_assert!(!root.is_null());
         Planner {
-            // SAFETY: by contract: what is valid is not null.
+            // SAFETY: what the caller says is valid is not null.
             root: unsafe { NonNull::new_unchecked(root) },
             kept: PhantomData,
         }
@@ -118,7 +119,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Is there a GROUP BY with columns that tell groups apart?
-    fn has_group_columns(self) -> bool {
+    pub fn has_group_columns(self) -> bool {
         !self.query().groupClause.is_null()
     }
 
@@ -157,5 +158,59 @@ impl<'a> Planner<'a> {
             let only = cast::<pg_sys::RangeTblRef>(first, NodeTag::T_RangeTblRef)?;
             Some((*only).rtindex as u32)
         }
+    }
+
+    /// Does it read one relation?
+    pub fn reads_one_table(self) -> bool {
+        // SAFETY: the handle's query is valid, and has a set of relations.
+        let members = unsafe { pg_sys::bms_membership(self.fields().all_baserels) };
+        members == pg_sys::BMS_Membership::BMS_SINGLETON
+    }
+
+    /// The relation of a number, if the query reads it.
+    pub fn table(self, number: u32) -> Option<PlannedTable<'a>> {
+        let root = self.fields();
+        if number >= root.simple_rel_array_size as u32 {
+            return None;
+        }
+        // SAFETY: within the array; what is in it is null or valid.
+        unsafe {
+            let table = *root.simple_rel_array.add(number as usize);
+            (!table.is_null()).then(|| PlannedTable::from_ptr(table))
+        }
+    }
+
+    /// How many rows of the result are wanted: as many where it is 1 or more, a share of them where it is less, all where it is 0.
+    pub fn tuple_fraction(self) -> f64 {
+        self.fields().tuple_fraction
+    }
+
+    /// How many rows LIMIT and OFFSET want; less than 0 where that is not known.
+    pub fn limit(self) -> f64 {
+        self.fields().limit_tuples
+    }
+
+    /// The order in which its rows come out of scans and joins at best.
+    pub fn wanted_order(self) -> SortOrder<'a> {
+        // SAFETY: the handle's query is valid, and has lists of pathkeys.
+        unsafe { SortOrder::from_ptr(self.fields().query_pathkeys) }
+    }
+
+    /// An order in which each group's rows come together. Columns that a condition makes constant are in none.
+    pub fn group_order(self) -> SortOrder<'a> {
+        // SAFETY: as above.
+        unsafe { SortOrder::from_ptr(self.fields().group_pathkeys) }
+    }
+
+    /// What ORDER BY says.
+    pub fn sort_order(self) -> SortOrder<'a> {
+        // SAFETY: as above.
+        unsafe { SortOrder::from_ptr(self.fields().sort_pathkeys) }
+    }
+
+    /// May parts of its plan run in several processes?
+    pub fn may_be_parallel(self) -> bool {
+        // SAFETY: the handle's query is valid.
+        unsafe { (*self.fields().glob).parallelModeOK }
     }
 }

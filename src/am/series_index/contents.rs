@@ -7,6 +7,8 @@ use crate::chunk::index_entries::{self, ENTRIES_PER_PAGE};
 use crate::pg::image;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::nbtree::EntryScan;
+use crate::pg::planned_index::PlannedIndex;
+use crate::pg::planner::Planner;
 use crate::pg::relation::{Index, Open, OpenIndex, Table};
 use crate::pg::scan_key::ScanKey;
 use crate::pg::snapshot::Snapshot;
@@ -67,21 +69,21 @@ thread_local! {
 /// What an index of a query has.
 ///
 /// # Safety
-/// Called while core plans; `index` must be a series index of a base relation.
-pub unsafe fn of(root: *mut pg_sys::PlannerInfo, index: *mut pg_sys::IndexOptInfo) -> Contents {
-    // SAFETY: by contract: a base relation's range table entry is in its place, and locked as its indexes are.
+/// It must be a series index.
+pub unsafe fn of(planner: Planner<'_>, index: PlannedIndex<'_>) -> Contents {
+    // SAFETY: a series index, which is locked as its table is while the query is planned.
     unsafe {
-        let rows = (*(*index).rel).tuples.max(1.0);
-        let pages = f64::from((*index).pages);
-        if (*index).hypothetical {
+        let rows = index.table().tuples().max(1.0);
+        let pages = index.pages();
+        if index.is_hypothetical() {
             return Contents {
                 entries: pages * ENTRIES_PER_PAGE,
                 ..Contents::default()
             };
         }
-        let entry = *(*root).simple_rte_array.add((*(*index).rel).relid as usize);
+        let table = planner.oid(index.table());
         let now = pg_sys::GetCurrentStatementStartTimestamp();
-        let index = OpenIndex::open((*index).indexoid, LockMode::Held);
+        let index = OpenIndex::open(index.oid(), LockMode::Held);
         let oid = index.rel().oid();
         let file = index.rel().file_number();
         let known = KNOWN.with_borrow(|all| {
@@ -93,7 +95,7 @@ pub unsafe fn of(root: *mut pg_sys::PlannerInfo, index: *mut pg_sys::IndexOptInf
             (known.file == file && now.abs_diff(known.since) < kept).then_some(known.contents)
         });
         known.unwrap_or_else(|| {
-            let table = Open::table((*entry).relid, LockMode::Held);
+            let table = Open::table(table, LockMode::Held);
             let contents = look(index.rel(), table.rel(), pages, rows);
             let known = Known {
                 since: now,

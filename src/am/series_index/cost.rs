@@ -3,6 +3,8 @@
 
 use super::contents::{self, Unkeyed};
 use crate::chunk::index_entries::ENTRIES_PER_PAGE;
+use crate::pg::planned_index::PlannedIndex;
+use crate::pg::planner::Planner;
 use crate::table::fetched::RECENT_CHUNKS;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -57,7 +59,7 @@ pub unsafe extern "C-unwind" fn estimate(
         };
         let table_rows = (*rel).tuples.max(1.0);
         let rows = (all * table_rows).max(1.0);
-        let found = contents::of(root, index);
+        let found = contents::of(Planner::from_ptr(root), PlannedIndex::from_ptr(index));
         let unkeyed = found.unkeyed;
         let keyed_rows = (table_rows - unkeyed.rows).max(1.0);
         let entries = (found.entries - unkeyed.chunks).clamp(1.0, keyed_rows);

@@ -2,16 +2,19 @@
 //! guards.
 
 use super::methods::{begin_own, own, CustomScan, Methods};
+use super::path::{CustomPath, Private};
 use super::state::{NodeState, State};
-use super::SUPPORTS_PROJECTION;
 use crate::pg::executor::{self, unguarded};
 use crate::pg::memory;
-use crate::pg::node::{items, list, make};
+use crate::pg::node::{items, make};
+use crate::pg::path::Path;
+use crate::pg::planner::Planner;
 use crate::pg::slot::Slot;
+use core::marker::PhantomData;
 use pgrx::pg_sys::panic::pgrx_extern_c_guard;
 use pgrx::pg_sys::{
-    self, CustomPath, CustomPathMethods, CustomScanState, EState, List, NodeTag, Path, Plan,
-    PlanState, TupleTableSlot,
+    self, CustomPathMethods, CustomScanState, EState, List, NodeTag, Plan, PlanState,
+    TupleTableSlot,
 };
 
 /// A node that hands on rows of the one below it, all of them or some. Its plan is one of `path_above`.
@@ -122,39 +125,34 @@ unsafe fn project(node: *mut CustomScanState, row: *mut TupleTableSlot) -> *mut 
     }
 }
 
-/// The methods of the paths of such a node.
-pub const fn path_methods_above<N: Above>() -> CustomPathMethods {
-    CustomPathMethods {
+/// Paths of such a node.
+struct Paths<N>(PhantomData<N>);
+
+impl<N: Above> Paths<N> {
+    const METHODS: &'static CustomPathMethods = &CustomPathMethods {
         CustomName: N::NAME.as_ptr(),
         PlanCustomPath: Some(plan::<N>),
         ReparameterizeCustomPathByChild: None,
-    }
+    };
 }
 
-/// A path of ours above another one, whose rows it hands on, or some of them.
-///
-/// # Safety
-/// `source` must be a path of the planner that is running.
-pub unsafe fn path_above(
-    source: *mut Path,
-    cost_per_row: f64,
-    private: *mut List,
-    methods: *const CustomPathMethods,
-) -> *mut CustomPath {
-    // SAFETY: by contract; all nodes belong to the planner's memory context.
-    unsafe {
-        let path = make::<CustomPath>(NodeTag::T_CustomPath);
-        (*path).path.pathtype = NodeTag::T_CustomScan;
-        (*path).path.parent = (*source).parent;
-        (*path).path.pathtarget = (*source).pathtarget;
-        (*path).path.rows = (*source).rows;
-        (*path).path.startup_cost = (*source).startup_cost;
-        (*path).path.total_cost = (*source).total_cost + cost_per_row * (*source).rows;
-        (*path).path.pathkeys = (*source).pathkeys;
-        (*path).flags = SUPPORTS_PROJECTION;
-        (*path).custom_paths = list([source]);
-        (*path).custom_private = private;
-        (*path).methods = methods;
+impl<'a> Planner<'a> {
+    /// A path of ours above another one, whose rows it hands on, or some of them.
+    pub fn path_above<N: Above>(
+        self,
+        source: Path<'a>,
+        cost_per_row: f64,
+        private: &[Private<'a>],
+    ) -> Path<'a> {
+        let (table, target) = (source.table(), source.target());
+        // SAFETY: its plan has that for its node.
+        let made = unsafe { CustomPath::with_methods(table, target, private, Paths::<N>::METHODS) };
+        made.set_source(source);
+        let path = made.path();
+        path.set_rows(source.rows());
+        let total = source.total_cost() + cost_per_row * source.rows();
+        path.set_costs(source.startup_cost(), total);
+        path.set_order(source.order());
         path
     }
 }
@@ -163,7 +161,7 @@ pub unsafe fn path_above(
 unsafe extern "C-unwind" fn plan<N: Above>(
     _root: *mut pg_sys::PlannerInfo,
     _rel: *mut pg_sys::RelOptInfo,
-    path: *mut CustomPath,
+    path: *mut pg_sys::CustomPath,
     tlist: *mut List,
     _clauses: *mut List,
     plans: *mut List,

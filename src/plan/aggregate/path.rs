@@ -12,387 +12,251 @@ use super::partitions;
 use super::target::Target;
 use crate::exec::aggregate::{is_bucket, rises_with, Aggregation};
 use crate::guc;
-use crate::pg::custom_scan::{CustomScan, Shared, SUPPORTS_PROJECTION};
+use crate::pg::core_paths::Strategy;
+use crate::pg::custom_scan::{Chosen, CustomPath, CustomPlanner, NewPlan, Private};
 use crate::pg::expression::Expression;
-use crate::pg::node::{integer_list, items, list, make};
+use crate::pg::path::Path;
 use crate::pg::planned_table::PlannedTable;
 use crate::pg::planner::Planner;
-use crate::pg::unbound::get_agg_clause_costs;
-use pgrx::pg_sys::{self, Node, NodeTag};
-use pgrx::prelude::*;
+use crate::pg::upper_paths::Grouping;
 
-static PATH_METHODS: Shared<pg_sys::CustomPathMethods> = Shared(pg_sys::CustomPathMethods {
-    CustomName: Aggregation::NAME.as_ptr(),
-    PlanCustomPath: Some(plan),
-    ReparameterizeCustomPathByChild: None,
-});
-
-/// Adds the node's paths to those of a grouping, if it can do it.
-///
-/// # Safety
-/// Called by the planner's hook with its arguments; all nodes belong to the planner's memory context.
-pub unsafe fn offer(
-    root: *mut pg_sys::PlannerInfo,
-    input: *mut pg_sys::RelOptInfo,
-    grouped: *mut pg_sys::RelOptInfo,
-    extra: *mut pg_sys::GroupPathExtraData,
-) {
-    // SAFETY: by contract.
-    unsafe {
-        // In two steps, as parallel ones are.
-        let can_split = !extra.is_null()
-            && (*extra).flags & pg_sys::GROUPING_CAN_PARTIAL_AGG as i32 != 0
-            && Planner::from_ptr(root).groups_plainly();
-        if !guc::enable_aggregate() || !can_split {
-            return;
+/// Adds the node's paths to those of a grouping, if it can do it. Within a guarded entry point.
+pub fn offer(grouping: Grouping<'_>) {
+    let (planner, input) = (grouping.planner, grouping.input);
+    // In two steps, as parallel ones are.
+    let can_split = grouping.can_be_split() && planner.groups_plainly();
+    if !guc::enable_aggregate() || !can_split {
+        return;
+    }
+    partitions::offer(grouping);
+    for source in Input::of(planner, input) {
+        let Some(conditions) = checks::conditions_of(source.table) else {
+            continue;
+        };
+        let Some(target) = Target::of(grouping, source.table.number()) else {
+            continue;
+        };
+        let groups = number_of_groups(planner, input, &source, &target);
+        Offer {
+            grouping,
+            partial: grouping.partial(input, target.target, groups),
+            source,
+            target,
+            conditions,
+            groups,
         }
-        partitions::offer(root, input, grouped, extra);
-        let having = (*extra).havingQual;
-        for source in Input::of(root, input) {
-            let conditions = checks::conditions_of(PlannedTable::from_ptr(source.table));
-            let Some(conditions) = &conditions else {
-                continue;
-            };
-            let conditions = Expression::as_ptrs(conditions);
-            let Some(target) = Target::of(root, (*source.table).relid, grouped, having) else {
-                continue;
-            };
-            let groups = number_of_groups(root, input, &source, &target);
-            let partial = partial_rel(root, input, &target, groups);
-            let by_index = cost::by_index(root, input, &source);
-            let costs = cost::of_node(&by_index, input, &source, &target, conditions, groups);
-            let make = || node_path(partial, &source, &target, conditions, groups, costs);
+        .add();
+    }
+}
+
+/// A grouping that the node can do.
+struct Offer<'a> {
+    grouping: Grouping<'a>,
+    /// What stands for partial groups.
+    partial: PlannedTable<'a>,
+    source: Input<'a>,
+    target: Target<'a>,
+    conditions: Vec<Expression<'a>>,
+    groups: f64,
+}
+
+impl<'a> Offer<'a> {
+    /// Adds the paths.
+    fn add(self) {
+        let (grouping, planner, groups) = (self.grouping, self.grouping.planner, self.groups);
+        let (source, target, conditions) = (&self.source, &self.target, &self.conditions[..]);
+        let by_index = cost::by_index(planner, grouping.input, source);
+        let costs = cost::of_node(
+            &by_index,
+            grouping.input,
+            source,
+            target,
+            conditions,
+            groups,
+        );
+        let make = || {
+            let made = node_path(planner, self.partial, source, target, conditions, groups);
+            made.path().set_costs(costs.0, costs.1);
+            made
+        };
+        let path = make();
+        let fits = ordered::fits(target, groups);
+        let keys = (grouping.can_be_sorted() && fits).then(|| ordered::keys_of(planner, target));
+        let keys = keys.flatten().filter(|keys| !keys.is_empty());
+        if let Some(keys) = &keys {
+            ordered::sort(planner, path, keys);
+        }
+        if fits && !grouping.has_conditions() && target.can_be_finished() {
+            finish(path, target, grouping.output);
+            // SAFETY: it makes what the query wants of each group, and is used no more.
+            unsafe { grouping.output.add_path(path.path()) };
+        } else if keys.is_some() {
+            // Nothing is faster above it than what needs no table of groups.
+            final_path(grouping, path.path(), groups, Strategy::Sorted);
+        } else {
+            add_final_paths(grouping, path.path(), groups);
+        }
+        if let Some(order) = ordered::order_of(planner, source, target, groups) {
             let path = make();
-            let can_sort = (*extra).flags & pg_sys::GROUPING_CAN_USE_SORT as i32 != 0;
-            let fits = ordered::fits(&target, groups);
-            let keys = (can_sort && fits).then(|| ordered::keys_of(root, &target));
-            let keys = keys.flatten().filter(|keys| !keys.is_empty());
-            if let Some(keys) = &keys {
-                ordered::sort(root, path, keys);
-            }
-            if fits && having.is_null() && target.can_be_finished() {
-                finish(path, &target, grouped);
-                pg_sys::add_path(grouped, path.cast());
-            } else if keys.is_some() {
-                // Nothing is faster above it than what needs no table of groups.
-                let strategy = pg_sys::AggStrategy::AGG_SORTED;
-                final_path(root, path.cast(), grouped, extra, groups, strategy);
-            } else {
-                add_final_paths(root, path.cast(), grouped, extra, groups);
-            }
-            if let Some(order) = ordered::order_of(root, &source, &target, groups) {
-                let path = make();
-                order.apply(root, path);
-                let input = path.cast();
-                final_path(
-                    root,
-                    input,
-                    grouped,
-                    extra,
-                    groups,
-                    pg_sys::AggStrategy::AGG_SORTED,
-                );
-            }
-            let workers = parallel::workers(root, &source, grouped, conditions);
-            if workers > 0 {
-                let path = make();
-                parallel::share(path, workers);
-                let processes = parallel::processes(path.cast());
-                let rows = cost::rows_of_processes(&by_index, &source, &target, groups, processes);
-                let gather = parallel::gather(root, path.cast(), rows);
-                add_final_paths(root, gather, grouped, extra, groups);
-            }
+            order.apply(planner, path);
+            final_path(grouping, path.path(), groups, Strategy::Sorted);
+        }
+        let workers = parallel::workers(planner, source, grouping.output, conditions);
+        if workers > 0 {
+            let path = make();
+            parallel::share(path, workers);
+            let path = path.path();
+            let processes = parallel::processes(path);
+            let rows = cost::rows_of_processes(&by_index, source, target, groups, processes);
+            add_final_paths(grouping, planner.gather(path, rows), groups);
         }
     }
 }
 
-/// How many groups a table, or a join, has.
-///
-/// # Safety
-/// As `offer`; `target` is one of the table's.
-pub unsafe fn number_of_groups(
-    root: *mut pg_sys::PlannerInfo,
-    input: *mut pg_sys::RelOptInfo,
-    source: &Input,
-    target: &Target,
+/// How many groups a table, or a join, has; `target` is one of the table's. Within a guarded entry point.
+pub fn number_of_groups<'a>(
+    planner: Planner<'a>,
+    input: PlannedTable<'a>,
+    source: &Input<'a>,
+    target: &Target<'a>,
 ) -> f64 {
     if target.groups.is_empty() {
         return 1.0;
     }
-    // SAFETY: the caller's contract.
-    unsafe {
-        let rows = (*input).rows;
-        let estimate = estimate_groups(root, &target.groups, rows);
-        let (planner, table) = (
-            Planner::from_ptr(root),
-            PlannedTable::from_ptr(source.table),
-        );
-        let columns = Expression::from_ptrs(&target.groups);
-        if let Some(buckets) = Buckets::of(planner, table, columns) {
-            let others = match buckets.others.is_empty() {
-                true => 1.0,
-                false => estimate_groups(root, Expression::as_ptrs(&buckets.others), rows),
-            };
-            return estimate.min(buckets.count * others).max(1.0);
-        }
-        // Of a width that is not known, or without bounds: nobody groups by what is as fine as time.
-        let time = checks::time_column(planner, table).map(|(column, _)| column);
-        let is_bucket = |&group: &*mut Node| {
-            let group = Expression::from_ptr(group);
-            time.is_some() && is_bucket(group) && rises_with(group) == time
+    let rows = input.rows();
+    let estimate = planner.combinations(&target.groups, rows);
+    if let Some(buckets) = Buckets::of(planner, source.table, &target.groups) {
+        let others = match buckets.others.is_empty() {
+            true => 1.0,
+            false => planner.combinations(&buckets.others, rows),
         };
-        match target.groups.iter().any(is_bucket) {
-            true => estimate.min((rows / LEAST_BUCKET).max(1.0)),
-            false => estimate,
-        }
+        return estimate.min(buckets.count * others).max(1.0);
     }
-}
-
-/// Core's estimate of how many values some columns have in so many rows.
-unsafe fn estimate_groups(root: *mut pg_sys::PlannerInfo, columns: &[*mut Node], rows: f64) -> f64 {
-    let columns = list(columns.iter().copied());
-    let (sets, details) = (core::ptr::null_mut(), core::ptr::null_mut());
-    // SAFETY: the caller's contract.
-    unsafe { pg_sys::estimate_num_groups(root, columns, rows, sets, details) }
+    // Of a width that is not known, or without bounds: nobody groups by what is as fine as time.
+    let time = checks::time_column(planner, source.table).map(|(column, _)| column);
+    let is_bucket =
+        |&group: &Expression<'_>| time.is_some() && is_bucket(group) && rises_with(group) == time;
+    match target.groups.iter().any(is_bucket) {
+        true => estimate.min((rows / LEAST_BUCKET).max(1.0)),
+        false => estimate,
+    }
 }
 
 /// Rows that are in one bucket of time of a series, at least.
 const LEAST_BUCKET: f64 = 10.0;
 
-/// The relation of the planner that stands for partial groups of `input`.
-unsafe fn partial_rel(
-    root: *mut pg_sys::PlannerInfo,
-    input: *mut pg_sys::RelOptInfo,
-    target: &Target,
+/// The node's path, of the relation `parent`. The conditions and the target are the source's. It has no costs yet.
+pub fn node_path<'a>(
+    planner: Planner<'a>,
+    parent: PlannedTable<'a>,
+    source: &Input<'a>,
+    target: &Target<'a>,
+    conditions: &[Expression<'a>],
     groups: f64,
-) -> *mut pg_sys::RelOptInfo {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let kind = pg_sys::UpperRelationKind::UPPERREL_PARTIAL_GROUP_AGG;
-        let partial = pg_sys::fetch_upper_rel(root, kind, (*input).relids);
-        (*partial).reltarget = target.target;
-        (*partial).rows = groups;
-        partial
+) -> CustomPath<'a> {
+    let mut numbers = vec![
+        source.table.number() as i32,
+        target.groups.len() as i32,
+        target.aggregates.len() as i32,
+    ];
+    let join = source.join.as_ref();
+    if let Some(join) = join {
+        numbers.extend([i32::from(join.column), i32::from(join.is_semi)]);
+        numbers.push(join.value.typ().to_u32() as i32);
     }
+    let path = planner.custom_path::<Aggregating>(
+        parent,
+        target.target,
+        &[
+            Private::Integers(numbers),
+            Private::expressions(conditions.iter().copied()),
+            Private::expressions(join.map(|join| join.value.expression())),
+            // `ordered` says which orders these are.
+            Private::Nothing,
+            Private::Nothing,
+            // Of a path that finishes groups, its columns.
+            Private::Nothing,
+        ],
+    );
+    if let Some(join) = join {
+        path.set_source(join.path);
+    }
+    path.path().set_rows(groups);
+    path
 }
 
-/// The node's path, of the relation `parent`, with these startup and total costs.
-///
-/// # Safety
-/// As `offer`; the conditions and the target are the source's.
-pub unsafe fn node_path(
-    parent: *mut pg_sys::RelOptInfo,
-    source: &Input,
-    target: &Target,
-    conditions: &[*mut Node],
-    groups: f64,
-    (startup, total): (f64, f64),
-) -> *mut pg_sys::CustomPath {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let path = make::<pg_sys::CustomPath>(NodeTag::T_CustomPath);
-        (*path).path.pathtype = NodeTag::T_CustomScan;
-        (*path).path.parent = parent;
-        (*path).path.pathtarget = target.target;
-        (*path).path.rows = groups;
-        (*path).path.startup_cost = startup;
-        (*path).path.total_cost = total;
-        (*path).flags = SUPPORTS_PROJECTION;
-        let mut numbers = vec![
-            (*source.table).relid as i32,
-            target.groups.len() as i32,
-            target.aggregates.len() as i32,
-        ];
-        let mut value = core::ptr::null_mut();
-        if let Some(join) = &source.join {
-            numbers.extend([i32::from(join.column), i32::from(join.is_semi)]);
-            numbers.push((*join.value).vartype.to_u32() as i32);
-            value = join.value;
-            (*path).custom_paths = list([join.path]);
-        }
-        let conditions = list(conditions.iter().copied());
-        let none = core::ptr::null_mut();
-        let numbers = integer_list(numbers);
-        let value = list([value]);
-        (*path).custom_private = list([numbers, conditions, value, none, none, none]);
-        (*path).methods = &raw const PATH_METHODS.0;
-        path
-    }
+/// Makes the node's path one that gives the query what it wants of each group. The path is nobody else's.
+fn finish<'a>(path: CustomPath<'a>, target: &Target<'a>, grouped: PlannedTable<'a>) {
+    let aggregates = target.whole.iter();
+    let aggregates = aggregates.map(|aggregate| aggregate.expression());
+    let columns = target.groups.iter().copied().chain(aggregates);
+    path.set_private(WHOLE, Private::expressions(columns));
+    let (path, output) = (path.path(), grouped.target());
+    path.set_target(output);
+    let cost = output.cost();
+    let startup = path.startup_cost() + cost.startup;
+    let total = path.total_cost() + (cost.startup + path.rows() * cost.per_row);
+    path.set_costs(startup, total);
 }
 
-/// Makes the node's path one that gives the query what it wants of each group.
-unsafe fn finish(path: *mut pg_sys::CustomPath, target: &Target, grouped: *mut pg_sys::RelOptInfo) {
-    // SAFETY: the caller's contract; the path is nobody else's.
-    unsafe {
-        let mut private: Vec<*mut pg_sys::List> = items((*path).custom_private).collect();
-        let aggregates = target.whole.iter().map(|aggregate| aggregate.cast());
-        private[5] = list(target.groups.iter().copied().chain(aggregates));
-        (*path).custom_private = list(private);
-        let output = (*grouped).reltarget;
-        let path = &raw mut (*path).path;
-        (*path).pathtarget = output;
-        (*path).startup_cost += (*output).cost.startup;
-        (*path).total_cost += (*output).cost.startup + (*path).rows * (*output).cost.per_tuple;
+/// Core's final step above a path that emits partial groups, hashed and sorted.
+pub fn add_final_paths<'a>(grouping: Grouping<'a>, path: Path<'a>, groups: f64) {
+    let planner = grouping.planner;
+    if !planner.has_group_columns() {
+        return final_path(grouping, path, groups, Strategy::Plain);
     }
-}
-
-/// Core's final step, hashed and sorted.
-///
-/// # Safety
-/// As `offer`; `path` emits partial groups.
-pub unsafe fn add_final_paths(
-    root: *mut pg_sys::PlannerInfo,
-    path: *mut pg_sys::Path,
-    grouped: *mut pg_sys::RelOptInfo,
-    extra: *mut pg_sys::GroupPathExtraData,
-    groups: f64,
-) {
-    use pg_sys::AggStrategy::*;
-    // SAFETY: the caller's contract.
-    unsafe {
-        if (*(*root).parse).groupClause.is_null() {
-            return final_path(root, path, grouped, extra, groups, AGG_PLAIN);
-        }
-        let can = |flag: u32| (*extra).flags & flag as i32 != 0;
-        if can(pg_sys::GROUPING_CAN_USE_HASH) {
-            final_path(root, path, grouped, extra, groups, AGG_HASHED);
-        }
-        if can(pg_sys::GROUPING_CAN_USE_SORT) {
-            let sorted = sorted_by(root, path, (*root).group_pathkeys);
-            final_path(root, sorted, grouped, extra, groups, AGG_SORTED);
-        }
+    if grouping.can_be_hashed() {
+        final_path(grouping, path, groups, Strategy::Hashed);
     }
-}
-
-/// A path with the rows of another one in an order. Columns that a condition makes constant are in none, and core's sort crashes without any.
-unsafe fn sorted_by(
-    root: *mut pg_sys::PlannerInfo,
-    path: *mut pg_sys::Path,
-    keys: *mut pg_sys::List,
-) -> *mut pg_sys::Path {
-    // SAFETY: the caller's contract.
-    unsafe {
-        if pg_sys::pathkeys_contained_in(keys, (*path).pathkeys) {
-            return path;
-        }
-        pg_sys::create_sort_path(root, (*path).parent, path, keys, -1.0).cast()
+    if grouping.can_be_sorted() {
+        let sorted = planner.sorted(path.table(), path, planner.group_order());
+        final_path(grouping, sorted, groups, Strategy::Sorted);
     }
 }
 
 /// Core's final step above a path.
-unsafe fn final_path(
-    root: *mut pg_sys::PlannerInfo,
-    input: *mut pg_sys::Path,
-    grouped: *mut pg_sys::RelOptInfo,
-    extra: *mut pg_sys::GroupPathExtraData,
-    groups: f64,
-    strategy: pg_sys::AggStrategy::Type,
-) {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let split = pg_sys::AggSplit::AGGSPLIT_FINAL_DESERIAL;
-        let costs = costs_of(root, split);
-        let final_path = pg_sys::create_agg_path(
-            root,
-            grouped,
-            input,
-            (*grouped).reltarget,
-            strategy,
-            split,
-            group_clauses(root),
-            (*extra).havingQual.cast(),
-            &costs,
-            groups,
-        );
-        pg_sys::add_path(grouped, final_path.cast());
-    }
+fn final_path<'a>(grouping: Grouping<'a>, input: Path<'a>, groups: f64, strategy: Strategy) {
+    let path = grouping.final_step(input, strategy, groups);
+    // SAFETY: it makes what the query wants of each group, and is used no more.
+    unsafe { grouping.output.add_path(path) };
 }
 
-/// What core's transition and final functions cost in one of the two steps.
-///
-/// # Safety
-/// As `offer`.
-pub unsafe fn costs_of(
-    root: *mut pg_sys::PlannerInfo,
-    split: pg_sys::AggSplit::Type,
-) -> pg_sys::AggClauseCosts {
-    let mut costs = pg_sys::AggClauseCosts::default();
-    // SAFETY: by contract.
-    unsafe {
-        pg_sys::ffi::pg_guard_ffi_boundary(|| get_agg_clause_costs(root, split, &mut costs));
-    }
-    costs
-}
+/// The columns of a path that finishes groups, among what it leaves for its plan.
+const WHOLE: usize = 5;
 
-/// The columns that core's steps tell groups apart by.
-///
-/// # Safety
-/// As `offer`.
-pub unsafe fn group_clauses(root: *mut pg_sys::PlannerInfo) -> *mut pg_sys::List {
-    // SAFETY: the caller's contract.
-    unsafe {
-        #[cfg(feature = "pg15")]
-        return (*(*root).parse).groupClause;
-        #[cfg(feature = "pg17")]
-        return (*root).processed_groupClause;
-    }
-}
+/// Paths of the node.
+struct Aggregating;
 
-#[pg_guard]
-unsafe extern "C-unwind" fn plan(
-    _root: *mut pg_sys::PlannerInfo,
-    _rel: *mut pg_sys::RelOptInfo,
-    path: *mut pg_sys::CustomPath,
-    tlist: *mut pg_sys::List,
-    _clauses: *mut pg_sys::List,
-    plans: *mut pg_sys::List,
-) -> *mut pg_sys::Plan {
-    // SAFETY: called by the planner for a path of ours.
-    unsafe {
-        let private: Vec<*mut pg_sys::List> = items((*path).custom_private).collect();
-        let mut numbers = crate::pg::node::integers(private[0]);
-        if let Some(child) = items::<pg_sys::Plan>(plans).next() {
-            numbers.push(place_of(items(private[2]).next(), child));
+impl CustomPlanner for Aggregating {
+    type Node = Aggregation;
+
+    fn plan<'a>(chosen: Chosen<'a>) -> NewPlan<'a> {
+        let Ok([numbers, conditions, value, slices, keys, whole]) =
+            <[Private<'_>; WHOLE + 1]>::try_from(chosen.private())
+        else {
+            panic!("BUG: a path that leaves something else for its plan");
+        };
+        let mut numbers = numbers.into_integers();
+        if let Some(source) = chosen.source() {
+            let value = value.into_expressions().into_iter().next();
+            let value = value.expect("BUG: a join without a value");
+            let place = source.place_of(value);
+            let place = place.expect("BUG: a join's other side lacks its value");
+            numbers.push(i32::from(place));
         }
-        let conditions: Vec<*mut Node> = items(private[1]).collect();
-        let mut columns: Vec<*mut Node> = items(private[5]).collect();
+        let mut columns = whole.into_expressions();
         let is_whole = !columns.is_empty();
         if !is_whole {
-            columns = items::<pg_sys::TargetEntry>(tlist)
-                .map(|entry| (*entry).expr.cast())
-                .collect();
+            columns.extend(chosen.targets());
         }
-        let everything: Vec<*mut Node> = columns.into_iter().chain(conditions).collect();
-        let scan = make::<pg_sys::CustomScan>(NodeTag::T_CustomScan);
-        (*scan).scan.plan.targetlist = tlist;
-        (*scan).scan.scanrelid = numbers[0] as u32;
-        (*scan).flags = (*path).flags;
-        let parameters = parameters_of(Expression::from_ptrs(&everything));
-        (*scan).custom_exprs = list(parameters.into_iter().map(|one| one.as_ptr()));
-        (*scan).custom_plans = plans;
+        columns.extend(conditions.into_expressions());
         // Groups, aggregates, and what there is of a join.
         numbers.insert(3, i32::from(is_whole));
-        let numbers = integer_list(numbers[1..].iter().copied());
-        (*scan).custom_private = list([numbers, private[3], private[4]]);
-        (*scan).custom_scan_tlist = list(everything.iter().enumerate().map(|(at, expression)| {
-            let number = at as i16 + 1;
-            pg_sys::makeTargetEntry((*expression).cast(), number, core::ptr::null_mut(), false)
-        }));
-        (*scan).methods = Aggregation::METHODS.scan();
-        scan.cast()
-    }
-}
-
-/// Which column of a child a value is, from 1.
-unsafe fn place_of(value: Option<*mut pg_sys::Var>, child: *mut pg_sys::Plan) -> i32 {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let value = value.expect("BUG: a join without a value");
-        items::<pg_sys::TargetEntry>((*child).targetlist)
-            .find(|entry| pg_sys::equal((**entry).expr.cast(), value.cast()))
-            .map_or_else(
-                || panic!("BUG: a join's other side lacks its value"),
-                |entry| i32::from((*entry).resno),
-            )
+        NewPlan {
+            table: numbers[0] as u32,
+            expressions: parameters_of(&columns).into_iter().map(Some).collect(),
+            columns,
+            private: vec![Private::Integers(numbers.split_off(1)), slices, keys],
+        }
     }
 }

@@ -5,131 +5,96 @@
 use super::node::ConflictFilter;
 use crate::catalog::keys::{self, Unique};
 use crate::guc;
-use crate::pg::custom_scan::{path_above, path_methods_above, Shared};
+use crate::pg::changed_table::{Arbiters, Command};
+use crate::pg::custom_scan::Private;
+use crate::pg::expression::{Expression, Expressions};
 use crate::pg::lock_mode::LockMode;
-use crate::pg::node::{cast, integer_list, items, list};
+use crate::pg::planner::Planner;
+use crate::pg::planner_settings::cpu_operator_cost;
 use crate::pg::relation::{Open, OpenIndex, Table};
-use pgrx::pg_sys::{self, NodeTag};
+use crate::pg::upper_paths::ChangePath;
 use std::collections::BTreeSet;
 
-unsafe fn does_nothing_on_conflict(root: *mut pg_sys::PlannerInfo) -> bool {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let query = (*root).parse;
-        (*query).commandType == pg_sys::CmdType::CMD_INSERT
-            && !(*query).onConflict.is_null()
-            && (*(*query).onConflict).action == pg_sys::OnConflictAction::ONCONFLICT_NOTHING
+/// Puts a conflict filter above the source of an INSERT, if one can be of use there. Within a guarded entry point.
+pub fn offer<'a>(planner: Planner<'a>, insert: ChangePath<'a>) {
+    if planner.command() != Command::Insert {
+        return;
     }
-}
-
-/// Puts a conflict filter above the source of an INSERT, if one can be of use there.
-///
-/// # Safety
-/// Called by the planner's hook; all nodes belong to the planner's memory context.
-pub unsafe fn offer(root: *mut pg_sys::PlannerInfo, modify: *mut pg_sys::ModifyTablePath) {
-    // SAFETY: by contract.
-    unsafe {
-        if !does_nothing_on_conflict(root) {
-            return;
-        }
-        let source = (*modify).subpath;
-        let few = (*source).rows < guc::batch_rows() as f64;
-        let has_policies = !(*modify).withCheckOptionLists.is_null();
-        if few || has_policies || repeats_volatile((*source).pathtarget) {
-            return;
-        }
-        let entry = *(*root)
-            .simple_rte_array
-            .add((*(*root).parse).resultRelation as usize);
-        // The statement has its lock.
-        let table = Open::table((*entry).relid, LockMode::Held);
-        let keys = keys::of(table.rel());
-        if !keys.concern_chunks() || does_more_than_insert(table.rel()) {
-            return;
-        }
-        // With arbiters, other keys that are taken are errors.
-        let conflict = (*(*root).parse).onConflict;
-        let counts = |unique: &&Unique| is_arbiter(unique, conflict);
-        let asked: Vec<&Unique> = keys.unique.iter().filter(counts).collect();
-        // A deferrable key is no arbiter: an error.
-        if asked.iter().any(|unique| !unique.immediate) {
-            return;
-        }
-        let found: Vec<i32> = asked
-            .iter()
-            .filter(|unique| unique.series.is_some())
-            .map(|unique| unique.index.to_u32() as i32)
-            .collect();
-        if !found.is_empty() {
-            let relid = (*entry).relid.to_u32() as i32;
-            let private = list([integer_list([relid]), integer_list(found)]);
-            let methods = &raw const PATH_METHODS.0;
-            let path = path_above(source, pg_sys::cpu_operator_cost, private, methods);
-            (*modify).subpath = path.cast();
-        }
+    let Some(arbiters) = planner.does_nothing_on_conflict() else {
+        return;
+    };
+    let source = insert.source();
+    let few = source.rows() < guc::batch_rows() as f64;
+    if few || insert.has_checks() || repeats_volatile(source.target().columns()) {
+        return;
+    }
+    let relid = planner
+        .changed_table()
+        .expect("BUG: an INSERT into nothing")
+        .oid;
+    // The statement has its lock.
+    let table = Open::table(relid, LockMode::Held);
+    let keys = keys::of(table.rel());
+    if !keys.concern_chunks() || does_more_than_insert(table.rel()) {
+        return;
+    }
+    // With arbiters, other keys that are taken are errors.
+    let counts = |unique: &&Unique| is_arbiter(unique, &arbiters);
+    let asked: Vec<&Unique> = keys.unique.iter().filter(counts).collect();
+    // A deferrable key is no arbiter: an error.
+    if asked.iter().any(|unique| !unique.immediate) {
+        return;
+    }
+    let found: Vec<i32> = asked
+        .iter()
+        .filter(|unique| unique.series.is_some())
+        .map(|unique| unique.index.to_u32() as i32)
+        .collect();
+    if !found.is_empty() {
+        let relid = Private::Integers(vec![relid.to_u32() as i32]);
+        let private = [relid, Private::Integers(found)];
+        let path = planner.path_above::<ConflictFilter>(source, cpu_operator_cost(), &private);
+        // SAFETY: the node hands on some rows of the source.
+        unsafe { insert.set_source(path) };
     }
 }
 
 /// Does an INSERT of a row do anything before it looks for the row's keys, or may it end in an error?
-unsafe fn does_more_than_insert(table: Table<'_>) -> bool {
-    // SAFETY: the caller's contract: the table is open.
-    unsafe {
-        let triggers = table.triggers();
-        let fires = triggers.is_some_and(|triggers| {
-            triggers.trig_insert_before_row || triggers.trig_insert_instead_row
-        });
-        let constraints = (*table.descriptor().as_ptr()).constr.as_ref();
-        let checks = constraints.is_some_and(|constraints| {
-            constraints.num_check > 0 || constraints.has_generated_stored
-        });
-        fires || checks || table.class().relispartition
-    }
+fn does_more_than_insert(table: Table<'_>) -> bool {
+    let fires = table.triggers().is_some_and(|triggers| {
+        triggers.trig_insert_before_row || triggers.trig_insert_instead_row
+    });
+    let columns = table.descriptor();
+    fires || columns.has_checks() || columns.has_generated() || table.class().relispartition
 }
 
 /// Has a target list the same volatile expression twice? Its columns are told apart by their expressions, once there is a node
 /// above it.
-unsafe fn repeats_volatile(target: *mut pg_sys::PathTarget) -> bool {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let is_volatile = |node: &*mut pg_sys::Node| pg_sys::contain_volatile_functions(*node);
-        let volatile: Vec<_> = items((*target).exprs).filter(is_volatile).collect();
-        let repeated = |(at, node): (usize, &*mut pg_sys::Node)| {
-            let before = &volatile[..at];
-            before
-                .iter()
-                .any(|other| pg_sys::equal(other.cast(), node.cast()))
-        };
-        volatile.iter().enumerate().any(repeated)
-    }
+fn repeats_volatile(target: Expressions<'_>) -> bool {
+    let volatile = target.iter().filter(|column| column.is_volatile());
+    let volatile: Vec<Expression<'_>> = volatile.collect();
+    let repeated = |(at, column): (usize, &Expression<'_>)| {
+        let before = &volatile[..at];
+        before.iter().any(|other| other.equals(*column))
+    };
+    volatile.iter().enumerate().any(repeated)
 }
 
 /// Does a row do nothing if it has a taken key of this index? Of those of which it does, some may not be recognized.
-unsafe fn is_arbiter(unique: &Unique, conflict: *mut pg_sys::OnConflictExpr) -> bool {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let index = OpenIndex::open(unique.index, LockMode::AccessShare);
-        // One that is being built may not be looked at yet.
-        if !index.rel().form().indisvalid {
-            return false;
+fn is_arbiter(unique: &Unique, arbiters: &Arbiters) -> bool {
+    let index = OpenIndex::open(unique.index, LockMode::AccessShare);
+    // One that is being built may not be looked at yet.
+    if !index.rel().form().indisvalid {
+        return false;
+    }
+    match arbiters {
+        Arbiters::All => true,
+        Arbiters::Index(index) => *index == unique.index,
+        Arbiters::Columns(None) => false,
+        Arbiters::Columns(Some(columns)) => {
+            let of_index = unique.columns.iter().map(|&column| column as i16 + 1);
+            let columns: BTreeSet<i16> = columns.iter().copied().collect();
+            columns == of_index.collect()
         }
-        if (*conflict).constraint != pg_sys::InvalidOid {
-            return pg_sys::get_constraint_index((*conflict).constraint) == unique.index;
-        }
-        if (*conflict).arbiterElems.is_null() {
-            return true;
-        }
-        let column_of = |element: *mut pg_sys::InferenceElem| {
-            let column = cast::<pg_sys::Var>((*element).expr, NodeTag::T_Var)?;
-            let any_order = (*element).infercollid == pg_sys::InvalidOid
-                && (*element).inferopclass == pg_sys::InvalidOid;
-            any_order.then_some((*column).varattno)
-        };
-        let columns: Option<BTreeSet<i16>> =
-            items((*conflict).arbiterElems).map(column_of).collect();
-        let of_index = unique.columns.iter().map(|&column| column as i16 + 1);
-        columns == Some(of_index.collect())
     }
 }
-
-static PATH_METHODS: Shared<pg_sys::CustomPathMethods> =
-    Shared(path_methods_above::<ConflictFilter>());
