@@ -125,6 +125,14 @@ impl<'a> Path<'a> {
         });
     }
 
+    /// Does it put rows into groups, hashed or sorted, as core does?
+    pub fn is_grouping(self) -> bool {
+        matches!(
+            self.fields().type_,
+            NodeTag::T_AggPath | NodeTag::T_GroupPath
+        )
+    }
+
     /// What is known of it where it is a scan through an index.
     pub fn index_scan(self) -> Option<IndexScan> {
         let node = self.as_ptr().cast();

@@ -118,6 +118,11 @@ impl<'a> PlannedTable<'a> {
         self.fields().reloptkind == pg_sys::RelOptKind::RELOPT_JOINREL
     }
 
+    /// Is it what the whole query makes of its joins, and not what it makes of a partition?
+    pub fn is_upper(self) -> bool {
+        self.fields().reloptkind == pg_sys::RelOptKind::RELOPT_UPPER_REL
+    }
+
     /// Is it one of the catalog's, and no function, list of values or the like?
     pub fn is_of_catalog(self) -> bool {
         self.fields().rtekind == pg_sys::RTEKind::RTE_RELATION

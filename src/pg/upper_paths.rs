@@ -3,7 +3,7 @@
 use super::callbacks::Callbacks;
 use super::core_paths::{GroupStep, Strategy};
 use super::expression::{conjuncts, Expression};
-use super::node::{cast, items};
+use super::node::{cast, items, list};
 use super::path::Path;
 use super::path_target::PathTarget;
 use super::planned_table::PlannedTable;
@@ -160,6 +160,16 @@ impl<'a> Grouping<'a> {
             (*partial).rows = groups;
             PlannedTable::from_ptr(partial)
         }
+    }
+
+    /// Has these paths make the groups, and no others.
+    ///
+    /// # Safety
+    /// They must make the rows of the output. Nobody may walk its paths meanwhile.
+    pub unsafe fn replace_paths(self, paths: impl IntoIterator<Item = Path<'a>>) {
+        let paths = list(paths.into_iter().map(|path| path.as_ptr()));
+        // SAFETY: a valid handle; the paths make its rows.
+        unsafe { (*self.output.as_ptr()).pathlist = paths };
     }
 }
 

@@ -28,10 +28,4 @@ pub use state::{Beginning, NodeState, Projection};
 use pgrx::pg_sys;
 
 /// Flags of a custom path whose node projects.
-pub const SUPPORTS_PROJECTION: u32 = pg_sys::CUSTOMPATH_SUPPORT_PROJECTION;
-
-/// A table of a custom path's methods; constant.
-#[repr(transparent)]
-pub struct Shared<T>(pub T);
-// SAFETY: never written.
-unsafe impl<T> Sync for Shared<T> {}
+const SUPPORTS_PROJECTION: u32 = pg_sys::CUSTOMPATH_SUPPORT_PROJECTION;
