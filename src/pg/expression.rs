@@ -220,11 +220,26 @@ pub fn columns_of<'a>(
     table: u32,
     expressions: impl IntoIterator<Item = Expression<'a>>,
 ) -> Vec<i16> {
+    let nodes = expressions
+        .into_iter()
+        .map(|expression| expression.as_ptr());
+    // SAFETY: valid nodes.
+    unsafe { columns_of_nodes(table, nodes) }
+}
+
+/// The same of nodes.
+///
+/// # Safety
+/// Each must be null, an expression, or a list of expressions or of target entries.
+pub(super) unsafe fn columns_of_nodes(
+    table: u32,
+    nodes: impl IntoIterator<Item = *mut Node>,
+) -> Vec<i16> {
     let (mut columns, mut found) = (core::ptr::null_mut(), Vec::new());
-    // SAFETY: valid nodes; the set is palloc'd.
+    // SAFETY: what the caller says they are can be walked; the set is palloc'd.
     unsafe {
-        for expression in expressions {
-            pg_sys::pull_varattnos(expression.as_ptr(), table, &mut columns);
+        for node in nodes {
+            pg_sys::pull_varattnos(node, table, &mut columns);
         }
         let mut member = pg_sys::bms_next_member(columns, -1);
         while member >= 0 {

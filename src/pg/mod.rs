@@ -98,6 +98,7 @@ pub mod slot;
 pub mod snapshot;
 pub mod sort_order;
 pub mod sql;
+pub mod started_scans;
 pub mod statement;
 pub mod statistics;
 pub mod storage_parameters;

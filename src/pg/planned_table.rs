@@ -149,6 +149,22 @@ impl<'a> PlannedTable<'a> {
         self.fields().consider_parallel
     }
 
+    /// Has the planner take its whole row for needed above the scan: a plan then has a list of those columns that are asked for, and not one
+    /// of all of them, which is good for no more than to hand on rows as they are.
+    pub fn need_whole_row(self) {
+        let table = self.fields();
+        if table.attr_needed.is_null() {
+            return;
+        }
+        // SAFETY: the array is of columns from the least number on, which is less than 0; the set is in the planner's memory.
+        unsafe {
+            let whole_row = table.attr_needed.offset(-isize::from(table.min_attr));
+            if (*whole_row).is_null() {
+                *whole_row = pg_sys::bms_make_singleton(0);
+            }
+        }
+    }
+
     /// What rows it hands up.
     pub fn target(self) -> PathTarget<'a> {
         // SAFETY: the handle's relation is valid, and has a target.

@@ -100,6 +100,13 @@ impl<'a> Planner<'a> {
         is_plain.then_some(entry.relid)
     }
 
+    /// Is a relation an ordinary table that FROM names?
+    pub fn is_ordinary_table(self, table: PlannedTable<'_>) -> bool {
+        table.is_named()
+            && table.is_of_catalog()
+            && self.entry(table).relkind as u8 == pg_sys::RELKIND_RELATION
+    }
+
     /// The OID of a relation that is one of the catalog's.
     pub fn oid(self, table: PlannedTable<'_>) -> Oid {
         self.entry(table).relid
