@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// Files of the other folders that name `pg_sys`. To be lowered with each that no longer does.
 const OUTSIDE: usize = 6;
-/// Those of `exec` and `plan`, which speak in PostgreSQL's own nodes.
+/// Those of `exec` and `plan`, which look into what the planner and the executor have open.
 const OF_NODES: usize = 0;
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
