@@ -9,6 +9,7 @@ const MOST: usize = 4;
 pub(super) struct Callbacks<F: Copy + 'static>(Cell<[Option<F>; MOST]>);
 
 impl<F: Copy> Callbacks<F> {
+    /// As a process begins.
     pub const fn none() -> Callbacks<F> {
         Callbacks(Cell::new([None; MOST]))
     }
@@ -23,6 +24,7 @@ impl<F: Copy> Callbacks<F> {
         free == 0
     }
 
+    /// Those that have been added by now.
     pub fn all(&self) -> impl Iterator<Item = F> {
         self.0.get().into_iter().flatten()
     }

@@ -31,6 +31,7 @@ impl<'a> Planner<'a> {
         unsafe { &*(*self.as_ptr()).parse }
     }
 
+    /// What the statement does.
     pub fn command(self) -> Command {
         match self.statement().commandType {
             CmdType::CMD_INSERT => Command::Insert,

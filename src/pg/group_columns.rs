@@ -16,6 +16,7 @@ pub struct GroupColumn<'a> {
 }
 
 impl<'a> Planner<'a> {
+    /// The columns of GROUP BY, as the query has them; none where it groups by nothing.
     pub fn group_columns(self) -> Vec<GroupColumn<'a>> {
         // SAFETY: the query is valid, and has lists of clauses and of target entries that these refer to.
         unsafe {
@@ -61,6 +62,7 @@ impl<'a> GroupColumn<'a> {
         operator::function_of(self.fields().eqop)
     }
 
+    /// Is there an operator that says which of two values comes first?
     pub fn can_be_sorted(self) -> bool {
         self.fields().sortop != InvalidOid
     }

@@ -23,7 +23,8 @@ impl<'a> PathTarget<'a> {
         }
     }
 
-    /// The same of one of a table's partitions: the target has columns of that table, and none of another one.
+    /// The same of one of a table's partitions: the target has columns of that table, and none of another one. Raises an error where
+    /// it is no partition.
     pub fn of_partition(self, planner: Planner<'a>, partition: PlannedTable<'a>) -> PathTarget<'a> {
         let root = planner.as_ptr();
         // SAFETY: valid handles; the copy is in the planner's memory, and nobody else's.

@@ -65,10 +65,12 @@ impl<'a> Path<'a> {
         self.change(|path| path.pathtarget = target.as_ptr());
     }
 
+    /// How many rows it is thought to make; of one of several processes, a process's share.
     pub fn rows(self) -> f64 {
         self.fields().rows
     }
 
+    /// Says how many.
     pub fn set_rows(self, rows: f64) {
         self.change(|path| path.rows = rows);
     }
@@ -83,6 +85,7 @@ impl<'a> Path<'a> {
         self.fields().total_cost
     }
 
+    /// Says what it costs until the first row, and until the last one.
     pub fn set_costs(self, startup: f64, total: f64) {
         self.change(|path| (path.startup_cost, path.total_cost) = (startup, total));
     }
@@ -93,6 +96,7 @@ impl<'a> Path<'a> {
         unsafe { SortOrder::from_ptr(self.fields().pathkeys) }
     }
 
+    /// Says in which order its rows come, which its node must see to.
     pub fn set_order(self, order: SortOrder<'a>) {
         self.change(|path| path.pathkeys = order.as_ptr());
     }
@@ -107,6 +111,7 @@ impl<'a> Path<'a> {
         self.fields().parallel_safe
     }
 
+    /// Says whether one may.
     pub fn set_parallel_safe(self, is_safe: bool) {
         self.change(|path| path.parallel_safe = is_safe);
     }

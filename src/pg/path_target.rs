@@ -55,6 +55,7 @@ impl<'a> PathTarget<'a> {
         unsafe { self.target.as_ref() }
     }
 
+    /// The expressions of a row, in their order.
     pub fn columns(self) -> Expressions<'a> {
         // SAFETY: the handle's target is valid, and has a list of expressions.
         unsafe { Expressions::from_ptr(self.fields().exprs) }

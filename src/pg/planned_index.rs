@@ -41,10 +41,12 @@ impl<'a> PlannedIndex<'a> {
         unsafe { self.index.as_ref() }
     }
 
+    /// Its OID, which is no relation's where it is hypothetical.
     pub fn oid(self) -> Oid {
         self.fields().indexoid
     }
 
+    /// The OID of its access method.
     pub fn access_method(self) -> Oid {
         self.fields().relam
     }
@@ -65,6 +67,7 @@ impl<'a> PlannedIndex<'a> {
         self.fields().hypothetical
     }
 
+    /// Are no two rows equal in its key columns?
     pub fn is_unique(self) -> bool {
         self.fields().unique
     }

@@ -21,6 +21,7 @@ impl SpecialJoin<'_> {
         unsafe { &*self.info }
     }
 
+    /// Of which rows it has some.
     pub fn kind(self) -> JoinKind {
         JoinKind::of(self.fields().jointype)
     }
@@ -37,6 +38,7 @@ impl SpecialJoin<'_> {
 }
 
 impl<'a> Planner<'a> {
+    /// The joins of a query that are no inner ones.
     pub fn special_joins(self) -> impl Iterator<Item = SpecialJoin<'a>> {
         let kept = PhantomData;
         // SAFETY: the handle's query is valid, and has a list of such.

@@ -9,7 +9,8 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 use pgrx::pg_sys::{self, NodeTag, Oid};
 
-/// A query that is being planned. What is made for it is in the current memory context, which is the planner's while it calls a hook.
+/// A query that is being planned. What is made for it is in the current memory context, which is the planner's while it calls a hook. Functions that make,
+/// reckon or look something up may raise errors: within a guarded entry point, as those that hooks in `pg` call are.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub struct Planner<'a> {
@@ -130,10 +131,12 @@ impl<'a> Planner<'a> {
         !self.query().groupClause.is_null()
     }
 
+    /// Is there a GROUPING SETS, ROLLUP or CUBE?
     pub fn has_grouping_sets(self) -> bool {
         !self.query().groupingSets.is_null()
     }
 
+    /// Is there an aggregate of its rows?
     pub fn has_aggregates(self) -> bool {
         self.query().hasAggs
     }

@@ -48,6 +48,7 @@ impl<'a> SortOrder<'a> {
         unsafe { pg_sys::pathkeys_contained_in(self.as_ptr(), other.as_ptr()) }
     }
 
+    /// The columns, the first one first; none of an order that is any.
     pub fn columns(self) -> impl Iterator<Item = SortColumn<'a>> {
         let kept = PhantomData;
         // SAFETY: the handle's list is NIL or valid.
@@ -71,10 +72,12 @@ impl SortColumn<'_> {
         self.fields().pk_strategy as u32
     }
 
+    /// Does the greatest value come first?
     pub fn is_descending(self) -> bool {
         self.strategy() == pg_sys::BTGreaterStrategyNumber
     }
 
+    /// Do nulls come before all values?
     pub fn has_nulls_first(self) -> bool {
         self.fields().pk_nulls_first
     }

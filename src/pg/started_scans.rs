@@ -125,6 +125,7 @@ impl<'a> StartedScan<'a> {
         unsafe { self.scan.as_ref() }
     }
 
+    /// What it scans; None where it has no table.
     pub fn table(self) -> Option<Table<'a>> {
         let table = self.fields().ss_currentRelation;
         // SAFETY: null, or open until the statement ends.
