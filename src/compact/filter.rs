@@ -4,6 +4,7 @@
 use crate::catalog::layout::Layout;
 use crate::pg::condition_text::{self, Fault};
 use crate::pg::error::{self, Code};
+use crate::pg::expression::columns_of;
 use crate::pg::relation::{self, Table};
 
 /// Raises what is wrong with a filter on rows of an open table. To be called by `as_owner`.
@@ -17,7 +18,7 @@ pub fn check(table: Table<'_>, layout: &Layout, filter: &str) {
             "It must say the same of a series whenever it is asked.",
         );
     }
-    for column in condition_text::columns(condition) {
+    for column in columns_of(condition_text::ITS_TABLE, [condition]) {
         let is_key = u16::try_from(column).is_ok_and(|column| layout.keys.contains(&column));
         if !is_key {
             refuse_column(table, layout, column);
@@ -39,7 +40,7 @@ fn refuse_text(fault: Fault) -> ! {
     }
 }
 
-fn refuse_column(table: Table<'_>, layout: &Layout, column: i32) -> ! {
+fn refuse_column(table: Table<'_>, layout: &Layout, column: i16) -> ! {
     let attributes = table.attributes();
     let name = |at: usize| relation::attribute_name(&attributes[at]);
     let used = match usize::try_from(column) {

@@ -115,21 +115,5 @@ unsafe fn transform<'a>(
     }
 }
 
-/// Numbers of the columns that a condition of `read` uses, ascending; system columns are negative, and 0 is the whole row.
-pub fn columns(condition: Expression<'_>) -> Vec<i32> {
-    const ITS_TABLE: u32 = 1;
-    let mut found = Vec::new();
-    // SAFETY: an expression, of whichever range table; the set is ours.
-    unsafe {
-        let mut set = core::ptr::null_mut();
-        pg_sys::pull_varattnos(condition.as_ptr(), ITS_TABLE, &mut set);
-        let mut member = -1;
-        loop {
-            member = pg_sys::bms_next_member(set, member);
-            if member < 0 {
-                return found;
-            }
-            found.push(member + pg_sys::FirstLowInvalidHeapAttributeNumber);
-        }
-    }
-}
+/// The number that the table of a condition of `read` has in it.
+pub const ITS_TABLE: u32 = 1;

@@ -232,12 +232,6 @@ impl<'a> Target<'a> {
         // SAFETY: a target has an expression.
         unsafe { pg_sys::exprTypmod(self.fields().expr.cast()) }
     }
-
-    /// The collation of its values; InvalidOid where their type has none.
-    pub fn collation(self) -> Oid {
-        // SAFETY: a target has an expression.
-        unsafe { pg_sys::exprCollation(self.fields().expr.cast()) }
-    }
 }
 
 /// May the value of an expression change with what is around it, from one query to the next?

@@ -113,7 +113,7 @@ fn take_apart(query: QueryTree<'_>, from: Oid) -> Defined {
             expression: deparse(expression),
             kind: expression.typ(),
             typmod: target.type_modifier(),
-            collation: target.collation(),
+            collation: expression.collation(),
             is_group,
             attribute: match expression.kind() {
                 Kind::Column(column) if column.level() == 0 => column.number(),
