@@ -261,11 +261,10 @@ pub unsafe fn lock_successor(
 ) -> Outcome {
     // SAFETY: by contract.
     unsafe {
-        let found = PageCursor::new(table).tuple(tid::read(item), table.blocks());
-        let Some(found) = found else {
+        let Some(writer) = writer(table, tid::read(item)) else {
             return pg_sys::TM_Result::TM_Deleted;
         };
-        (*failure).xmax = tuple::xmin(found.header);
+        (*failure).xmax = writer;
         match walk_chain(table, item, command, request.policy, failure) {
             Step::Lock => lock_tail_row(
                 table,
@@ -283,6 +282,16 @@ pub unsafe fn lock_successor(
     }
 }
 
+/// Who wrote the tuple at `at`, if there is one. No page is pinned afterwards.
+fn writer(table: Table<'_>, at: Tid) -> Option<pg_sys::TransactionId> {
+    let mut cursor = PageCursor::new(table);
+    // SAFETY: the table is open, and the tuple's page pinned by the cursor.
+    unsafe {
+        let found = cursor.tuple(at, table.blocks())?;
+        Some(tuple::xmin(found.header))
+    }
+}
+
 enum Step {
     /// `item` is a live version: try to lock it.
     Lock,
@@ -291,6 +300,9 @@ enum Step {
 
 /// Walks a chain of updates from `item`, whose writer must be `failure.xmax`, to a version that is not
 /// updated by a committed transaction. Waits for transactions in progress as `policy` says.
+///
+/// # Safety
+/// As `lock_tail_row`.
 unsafe fn walk_chain(
     table: Table<'_>,
     item: pg_sys::ItemPointer,

@@ -16,6 +16,7 @@ use crate::pg::tid::Tid;
 use crate::pg::transaction;
 use crate::pg::tuple::{self, Xmax};
 use crate::pg::{Buffer, TM_Result};
+use std::ops::Range;
 use varve_columns::tuple::header;
 use varve_columns::tuple::note::{self, Run, SLOT_BYTES};
 
@@ -87,6 +88,9 @@ impl Free {
 }
 
 /// The note to write, if there is room for one and a row is left.
+///
+/// # Safety
+/// `table` must be open.
 unsafe fn note_for(
     table: Table<'_>,
     at: Tid,
@@ -119,6 +123,9 @@ unsafe fn note_for(
 }
 
 /// Enters a note as `enter` does, by the slots as they are now.
+///
+/// # Safety
+/// As `publish`; `place` must be that of a note of the chunk which this transaction has written.
 unsafe fn enter_anew(table: Table<'_>, at: Tid, chunk: u64, place: Tid) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
@@ -132,20 +139,27 @@ unsafe fn enter_anew(table: Table<'_>, at: Tid, chunk: u64, place: Tid) -> bool 
 
 /// Writes the place of a note to a slot of the header at `at`, unless somebody else has that to himself, or none of those that were free is still what it was.
 /// They were found without the lock, since other pages are read for it.
+///
+/// # Safety
+/// As `enter_anew`; `free` must be what the slots of the header at `at` were just before.
 unsafe fn enter(table: Table<'_>, at: Tid, chunk: u64, place: Tid, free: &Free) -> bool {
     page::locked_for_change(table, at.block, |page, buffer| {
         // SAFETY: the caller's contract; the buffer is pinned and locked.
         unsafe {
-            let slot = mine(table, page, at, chunk, buffer).and_then(|start| {
+            let slot = mine(table, page, at, chunk, buffer).and_then(|slots| {
+                let start_of = |number: usize| slots.start + number * SLOT_BYTES;
+                // Another header of the chunk can have fewer.
                 let same = |&&number: &&usize| {
-                    let now = core::slice::from_raw_parts(
-                        page.as_ptr().cast::<u8>().add(start + number * SLOT_BYTES),
-                        SLOT_BYTES,
-                    );
-                    free.slot(number) == Some(now)
+                    start_of(number + 1) <= slots.end && {
+                        let start = page.as_ptr().cast::<u8>().add(start_of(number));
+                        let now = core::slice::from_raw_parts(start, SLOT_BYTES);
+                        free.slot(number) == Some(now)
+                    }
                 };
-                let number = free.numbers.iter().find(same)?;
-                Some(start + number * SLOT_BYTES)
+                free.numbers
+                    .iter()
+                    .find(same)
+                    .map(|&number| start_of(number))
             });
             if let Some(offset) = slot {
                 page_patch::overwrite(table, buffer, offset, &note::slot(chunk, place));
@@ -155,14 +169,17 @@ unsafe fn enter(table: Table<'_>, at: Tid, chunk: u64, place: Tid, free: &Free) 
     })
 }
 
-/// Where on its page the slots of the header at `at` begin, if it is the chunk's and nobody else has replaced or locked it.
+/// Where on its page the slots of the header at `at` are, if it is the chunk's and nobody else has replaced or locked it.
+///
+/// # Safety
+/// The page must be that of `at`, in `buffer`, which is pinned and locked.
 unsafe fn mine(
     table: Table<'_>,
     page: &Page,
     at: Tid,
     chunk: u64,
     buffer: Buffer,
-) -> Option<usize> {
+) -> Option<Range<usize>> {
     const LOCK_ONLY: u16 = 0x0080;
     // SAFETY: the caller has locked the page.
     unsafe {
@@ -182,7 +199,7 @@ unsafe fn mine(
             },
             _ => false,
         };
-        let start = body.as_ptr().add(header::slots_start(body));
-        is_mine.then(|| start.offset_from(page.as_ptr().cast::<u8>()) as usize)
+        let body_at = body.as_ptr().offset_from(page.as_ptr().cast::<u8>()) as usize;
+        is_mine.then(|| body_at + header::slots_start(body)..body_at + body.len())
     }
 }
