@@ -89,12 +89,18 @@ impl<'s> VarveScan<'s> {
     }
 
     /// Core may give the scan another snapshot after its start.
+    ///
+    /// # Safety
+    /// The scan must come from `scan_begin` and not have ended; its snapshot must be valid.
     unsafe fn sync_snapshot(&mut self) {
         // SAFETY: the heap scan lives as long as ours.
         unsafe { (*self.heap).rs_snapshot = self.snapshot().as_ptr() }
     }
 
     /// The snapshot that rows are judged by.
+    ///
+    /// # Safety
+    /// As `sync_snapshot`.
     unsafe fn snapshot(&self) -> Snapshot<'_> {
         // SAFETY: by contract of `of`.
         unsafe {
@@ -206,30 +212,34 @@ pub unsafe extern "C-unwind" fn scan_rescan(
 }
 
 /// The next row in `direction`, from the open chunk or from the heap scan.
+///
+/// # Safety
+/// `own` must come from `scan_begin` and not have ended; its snapshot must be valid. `slot` must be a live slot of ours for rows of its table,
+/// and `pull` store nothing there but the next tuple of the heap scan. Within a guarded entry point.
 unsafe fn next_row(
     own: &mut VarveScan,
     slot: *mut pg_sys::TupleTableSlot,
     forward: bool,
     pull: impl Fn(pg_sys::TableScanDesc, *mut pg_sys::TupleTableSlot) -> bool,
 ) -> bool {
-    // SAFETY: called from scan callbacks only.
+    // SAFETY: by contract.
     unsafe {
         let table = Table::from_ptr(own.base.rs_rd);
-        let state = own.state();
-        state
+        // The state is asked for anew each time: the snapshot is in it too.
+        own.state()
             .search
             .clear_answer(Snapshot::from_ptr(own.base.rs_snapshot));
         loop {
-            if let Some(open) = &mut state.chunk {
+            if let Some(open) = &mut own.state().chunk {
                 if let Some(row) = open.step(forward) {
                     slot::store_row(slot, &open.reader, row, table.oid());
                     return true;
                 }
-                state.chunk = None;
+                own.state().chunk = None;
             }
             let heap = own.heap;
             if !slot::as_heap(slot, || pull(heap, slot)) {
-                if !state.search.go_on() {
+                if !own.state().search.go_on() {
                     return false;
                 }
                 own.sync_snapshot();
@@ -248,7 +258,7 @@ unsafe fn next_row(
                     if !forward {
                         open.row = i64::from(open.reader.rows());
                     }
-                    state.chunk = Some(open);
+                    own.state().chunk = Some(open);
                 }
             }
         }
@@ -312,6 +322,10 @@ impl Pages {
 }
 
 /// Do the scan keys accept the row in the slot?
+///
+/// # Safety
+/// `own` must come from `scan_begin`, with keys for columns of its table; `slot` must be live and hold a row of that. Within a guarded entry
+/// point.
 unsafe fn keys_accept(own: &VarveScan, slot: *mut pg_sys::TupleTableSlot) -> bool {
     // SAFETY: core set up `rs_nkeys` keys.
     unsafe {
@@ -348,6 +362,9 @@ pub unsafe extern "C-unwind" fn scan_getnextslot(
 }
 
 /// Shows the next row of the open chunk, if all that this takes is to point the slot at it.
+///
+/// # Safety
+/// `own` must come from `scan_begin` and not have ended; `slot` must be a live slot of ours. It raises no error, so it needs no guard.
 #[inline]
 unsafe fn step_in_chunk(
     own: &mut VarveScan,

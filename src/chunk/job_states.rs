@@ -109,10 +109,11 @@ pub unsafe fn read(job: i64) -> State {
     with_row(job, |row| row.map(|(_, state)| state)).unwrap_or_default()
 }
 
-/// Writes the state of a job in place of its last one.
+/// Writes the state of a job in place of its last one. Who has the lock of compact on the job's table writes it alone; without that lock, as when an
+/// error has ended the transaction of a job, nothing is written where somebody else is writing.
 ///
 /// # Safety
-/// See `read`; the caller has the lock of compact on the job's table.
+/// See `read`; a snapshot must be active, since the last state may have texts that are toasted.
 pub unsafe fn write(job: i64, state: &State) {
     // SAFETY: by contract; the table has the columns of `State`.
     unsafe {
@@ -151,7 +152,7 @@ pub unsafe fn write(job: i64, state: &State) {
 /// Removes the state of a job; false where somebody else is writing it.
 ///
 /// # Safety
-/// See `read`.
+/// See `write`.
 pub unsafe fn remove(job: i64) -> bool {
     // SAFETY: by contract.
     unsafe {

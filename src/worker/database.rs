@@ -84,6 +84,9 @@ pub unsafe extern "C-unwind" fn varve_database_worker(database: Datum) {
 
 /// What a round has changed of a chunk is written when it commits, which waits for whoever is writing that chunk: for a
 /// prepared transaction not for ever. To look for jobs is a matter of milliseconds, and to compile that of seconds.
+///
+/// # Safety
+/// In a background process that is connected.
 unsafe fn limit_waits() {
     for (name, value) in [(c"lock_timeout", c"2s"), (c"jit", c"off")] {
         // SAFETY: the worker is connected.
@@ -91,6 +94,10 @@ unsafe fn limit_waits() {
     }
 }
 
+/// Looks for jobs and runs them, until there is a reason to end.
+///
+/// # Safety
+/// In a background worker that is connected, between transactions.
 unsafe fn work() -> End {
     let mut idle = Instant::now();
     let mut complaints = HashMap::new();
@@ -158,6 +165,9 @@ fn nap(time: Duration) -> bool {
 }
 
 /// The jobs that are due, in a transaction of its own.
+///
+/// # Safety
+/// As `work`.
 unsafe fn look() -> Result<Vec<Due>, End> {
     const JOBS: &str = "SELECT id, pending, rounds_behind FROM varve.due_jobs()";
     let find = || {
@@ -182,6 +192,9 @@ fn due(row: &[Option<String>]) -> Option<Due> {
 }
 
 /// Says that writers outrun the worker.
+///
+/// # Safety
+/// As `work`.
 unsafe fn complain(due: Due, said: &mut HashMap<i64, Instant>) {
     let is_said = said
         .get(&due.id)
@@ -202,6 +215,9 @@ unsafe fn complain(due: Due, said: &mut HashMap<i64, Instant>) {
 }
 
 /// Runs a job if its table is free; true where it was.
+///
+/// # Safety
+/// As `work`.
 unsafe fn run_job(id: i64) -> bool {
     // SAFETY: a worker between transactions.
     let outcome = unsafe { attempt(|| do_rounds(id)) };
@@ -219,6 +235,9 @@ unsafe fn run_job(id: i64) -> bool {
 }
 
 /// Does all rounds of a job if its table is free; true where it was.
+///
+/// # Safety
+/// As `work`.
 unsafe fn do_rounds(id: i64) -> bool {
     // SAFETY: a worker between transactions; rounds leave one open, and keep nothing of theirs.
     unsafe {
@@ -246,12 +265,19 @@ unsafe fn do_rounds(id: i64) -> bool {
     }
 }
 
+/// Records that a job has failed, in a transaction of its own, and says so in the log.
+///
+/// # Safety
+/// As `work`.
 unsafe fn note(id: i64, failure: &Failure) {
     // SAFETY: a worker between transactions.
     unsafe {
         guarded(|| {
             worker_transaction::within(|| {
-                run::note_failure(id, &failure.sqlstate, &failure.message);
+                // The text of an error before it may be toasted, and is taken away.
+                snapshot::with_that_of_transaction(|_| {
+                    run::note_failure(id, &failure.sqlstate, &failure.message);
+                });
             });
         });
     }
@@ -270,6 +296,9 @@ fn describe(job: &Job) {
 }
 
 /// Runs `body`; an error ends the transaction that it was in, and is of no interest beyond a line in the log.
+///
+/// # Safety
+/// As `worker_transaction::attempt`: in a background process, between transactions.
 unsafe fn guarded<R>(body: impl FnOnce() -> R) -> Option<R> {
     // SAFETY: a worker between transactions.
     match unsafe { attempt(body) } {
