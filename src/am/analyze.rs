@@ -94,6 +94,9 @@ impl Choice {
 }
 
 /// The greatest statistics target of a table's columns.
+///
+/// # Safety
+/// `table` must be open. Inside a transaction, within a guarded entry point.
 unsafe fn statistics_target(table: Table<'_>) -> i32 {
     // SAFETY: the caller's contract; syscache look-ups.
     unsafe {
@@ -213,6 +216,9 @@ impl AnalyzeState {
     }
 
     /// Numbers the row in the slot; says that there is one.
+    ///
+    /// # Safety
+    /// As `Clock::stamp`.
     unsafe fn show(&mut self, slot: *mut pg_sys::TupleTableSlot) -> bool {
         if let Some(clock) = &mut self.clock {
             // SAFETY: the callers' contract.

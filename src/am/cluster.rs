@@ -120,6 +120,10 @@ pub unsafe extern "C-unwind" fn relation_copy_for_cluster(
 }
 
 /// Copies all chunks of which some header version is not dead to everybody.
+///
+/// # Safety
+/// Both must be open and locked exclusively; `new` must have the columns of `old`, and an empty file that is new in this transaction. `oldest`
+/// must be the horizon of `old`. Within a guarded entry point.
 unsafe fn copy_chunks(
     old: Table<'_>,
     new: Table<'_>,
@@ -179,6 +183,9 @@ enum State {
 }
 
 /// Whether a tuple on a locked page must be copied; counts it where it is dead or soon will be.
+///
+/// # Safety
+/// `found` must be on the page in `buffer`, which is pinned and locked, of a table that is locked exclusively.
 unsafe fn state_of(
     found: *mut pg_sys::HeapTupleData,
     oldest: pg_sys::TransactionId,
@@ -212,6 +219,10 @@ struct Rows<'a> {
 
 impl Rows<'_> {
     /// Shows every tail row that must be copied to `take`.
+    ///
+    /// # Safety
+    /// `old` and `new` must be open and locked exclusively, and `rewrite` have begun from the one to the other, and not ended. `take` may not
+    /// keep the tuple. Within a guarded entry point.
     unsafe fn scan(&mut self, mut take: impl FnMut(&mut Self, pg_sys::HeapTuple)) {
         // SAFETY: the table is open; the slot is of heap's own type.
         unsafe {
@@ -245,6 +256,9 @@ impl Rows<'_> {
     }
 
     /// Is the tuple in the slot a row that somebody may still see?
+    ///
+    /// # Safety
+    /// As `scan`; the slot must hold a tuple of `old`, on a pinned page.
     unsafe fn must_copy(&mut self, slot: *mut pg_sys::TupleTableSlot) -> bool {
         // SAFETY: the slot holds a tuple on a pinned page.
         unsafe {
@@ -271,6 +285,9 @@ impl Rows<'_> {
     }
 
     /// Writes one row, without the values of dropped columns.
+    ///
+    /// # Safety
+    /// As `scan`; `found` must be a row of `old`, on a pinned page or in memory.
     unsafe fn rewrite(&mut self, found: pg_sys::HeapTuple) {
         // SAFETY: the tuple is of the old table, whose columns are those of the new one.
         unsafe {
@@ -299,6 +316,10 @@ impl Rows<'_> {
         }
     }
 
+    /// Copies the rows in the order of an index, by sorting them.
+    ///
+    /// # Safety
+    /// As `scan`; `index` must be open, and one of `old` with nbtree's pages and operator classes.
     unsafe fn copy_sorted(&mut self, index: Index<'_>) {
         // SAFETY: the index has nbtree's pages and operator classes.
         unsafe {
@@ -327,6 +348,10 @@ impl Rows<'_> {
         }
     }
 
+    /// Copies the rows in the order of an index, by reading it.
+    ///
+    /// # Safety
+    /// As `scan`; `index` must be open, and one of `old` that can be read in order.
     unsafe fn copy_from_index(&mut self, index: Index<'_>) {
         // SAFETY: the slot is of the table's type; index scans of a table show rows only.
         unsafe {

@@ -92,6 +92,9 @@ pub fn rows(table: Table<'_>, blocks: u32) -> Option<f64> {
 }
 
 /// What `pg_class` states; nothing where rows are not known, or a quarter of the pages that nobody had to look at were changed since.
+///
+/// # Safety
+/// `table` must be open, and have `blocks` pages.
 unsafe fn stated(table: Table<'_>, blocks: u32) -> Stated {
     let nothing = Stated {
         pages: 0,
@@ -130,6 +133,9 @@ unsafe fn stated(table: Table<'_>, blocks: u32) -> Stated {
 }
 
 /// What the pages from `first` on have, as this backend remembers it or finds it out.
+///
+/// # Safety
+/// `table` must be open, and have `blocks` pages, more than `first`. Inside a transaction, within a guarded entry point.
 unsafe fn found_from(table: Table<'_>, first: u32, blocks: u32) -> Estimate {
     // SAFETY: the caller's contract.
     let (oid, file, now) = unsafe {
@@ -177,6 +183,9 @@ unsafe fn found_from(table: Table<'_>, first: u32, blocks: u32) -> Estimate {
 
 /// Chunks with headers on pages from `first` on that a series index finds at once: those that may have any series, and those of
 /// the first series.
+///
+/// # Safety
+/// `table` must be open. Inside a transaction, within a guarded entry point.
 unsafe fn count_some(table: Table<'_>, first: u32) -> Vec<CountedChunk> {
     let mut headers: Vec<Tid> = Vec::new();
     // SAFETY: the caller's contract; the index stays open until the scan has ended, and nothing is fetched by it.

@@ -130,6 +130,10 @@ pub unsafe extern "C-unwind" fn index_fetch_tuple(
 }
 
 /// Fetches a row that was found to be there and changed by nobody (`unique::find`).
+///
+/// # Safety
+/// `fetch` must come from `index_fetch_begin`, with its table still open; `snapshot` must be a dirty one, which is written to; `slot` must be a
+/// live slot of ours. Within a guarded entry point.
 unsafe fn fetch_unchanged(
     fetch: &VarveFetch,
     at: Tid,

@@ -82,6 +82,10 @@ pub fn rows(table: Table<'_>, stated: &Stated, behind: f64) -> Option<f64> {
     }
 }
 
+/// Counts the rows of the stated pages, or estimates them by those of a few.
+///
+/// # Safety
+/// `table` must be open, and have the stated pages. Within a guarded entry point.
 unsafe fn count(table: Table<'_>, stated: &Stated, behind: f64) -> Option<f64> {
     // SAFETY: the caller's contract.
     unsafe {
@@ -100,6 +104,9 @@ unsafe fn count(table: Table<'_>, stated: &Stated, behind: f64) -> Option<f64> {
 }
 
 /// How many rows are new on the stated pages at least, and at most: the second is no greater than the first and all rows that are stated.
+///
+/// # Safety
+/// As `count`.
 unsafe fn bounds(table: Table<'_>, stated: &Stated, changed: u32) -> (f64, f64) {
     // SAFETY: the caller's contract.
     let Some(pages) = (unsafe { visibility_map::changed_pages(table, stated.pages, MOST_CHANGED) })

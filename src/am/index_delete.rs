@@ -38,6 +38,10 @@ pub unsafe extern "C-unwind" fn index_delete_tuples(
 }
 
 /// The entries that nbtree asks about.
+///
+/// # Safety
+/// `state` must be what core has called `index_delete_tuples` with. The slice may not outlive that call, nor be used once `entries` is called
+/// again.
 unsafe fn entries<'a>(state: *mut pg_sys::TM_IndexDeleteOp) -> &'a mut [pg_sys::TM_IndexDelete] {
     // SAFETY: the caller's contract; the slice is not kept.
     unsafe { core::slice::from_raw_parts_mut((*state).deltids, (*state).ndeltids as usize) }

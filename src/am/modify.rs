@@ -130,6 +130,9 @@ pub unsafe extern "C-unwind" fn multi_insert(
 }
 
 /// A row has come to the tail.
+///
+/// # Safety
+/// `table` must be open; `slot` must be live, and have the TID that its row has got there.
 unsafe fn note_tail_row(table: Table<'_>, slot: *mut pg_sys::TupleTableSlot) {
     // SAFETY: the callers' contract.
     unsafe {
@@ -154,6 +157,10 @@ enum Held {
 }
 
 /// Locks a compressed row, to change it, and looks it up in its chunk's newest version.
+///
+/// # Safety
+/// `table` must be open for writing, and a snapshot be active that keeps the chunk of `at` where it is; `failure` must point to what core has its
+/// callback fill. Within a guarded entry point.
 unsafe fn hold(
     table: Table<'_>,
     at: Tid,
@@ -404,6 +411,9 @@ pub unsafe extern "C-unwind" fn tuple_update(
 }
 
 /// Tells those who enter the row's keys that an update has kept them.
+///
+/// # Safety
+/// As `note_tail_row`.
 unsafe fn note_kept_key(
     table: Table<'_>,
     slot: *mut pg_sys::TupleTableSlot,
@@ -460,6 +470,10 @@ pub unsafe extern "C-unwind" fn tuple_lock(
     }
 }
 
+/// Locks a row, of the tail or compressed.
+///
+/// # Safety
+/// The arguments are those of the table AM's `tuple_lock`, with a slot of ours. Within a guarded entry point.
 #[expect(clippy::too_many_arguments, reason = "the table AM's signature")]
 unsafe fn lock(
     table: Table<'_>,
@@ -491,6 +505,9 @@ unsafe fn lock(
 }
 
 /// Goes on with a tail row that turned out to have been sealed.
+///
+/// # Safety
+/// As `lock`; `result` and `failure` must be what `follow::lock_tail_row` or `follow::lock_successor` has left for `item`.
 #[expect(clippy::too_many_arguments, reason = "the table AM's signature")]
 unsafe fn after_tail_lock(
     table: Table<'_>,
@@ -519,6 +536,9 @@ unsafe fn after_tail_lock(
 
 /// Locks the key of a compressed row that others have updated, all but its key: the row as the caller knows it will do, if
 /// its new version can be locked as well.
+///
+/// # Safety
+/// As `lock`; `row` must be one of `old`, the newest version of its chunk, and `next` where it was updated to.
 unsafe fn locks_key(
     table: Table<'_>,
     old: &Reader,
@@ -572,6 +592,9 @@ unsafe fn locks_key(
 
 /// Locks the chunk of a compressed row, following an update when the caller wants that. `failure` says whether one has been followed
 /// already: who asked has to look at the row again then.
+///
+/// # Safety
+/// As `lock`, with the TID of a compressed row in `item`; `traversed` of `failure` must be set.
 unsafe fn lock_compressed(
     table: Table<'_>,
     item: pg_sys::ItemPointer,

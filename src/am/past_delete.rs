@@ -40,6 +40,9 @@ pub unsafe fn warn(table: Table<'_>, item: pg_sys::ItemPointer) {
 }
 
 /// Has the table a BEFORE DELETE trigger for rows that fires where changes are applied?
+///
+/// # Safety
+/// `table` must be open.
 unsafe fn has_delete_trigger(table: Table<'_>) -> bool {
     const KIND: u32 =
         pg_sys::TRIGGER_TYPE_ROW | pg_sys::TRIGGER_TYPE_BEFORE | pg_sys::TRIGGER_TYPE_DELETE;

@@ -111,6 +111,9 @@ pub unsafe extern "C-unwind" fn scan_sample_next_tuple(
 
 impl SampledChunk {
     /// The next row that the method picks and the snapshot sees.
+    ///
+    /// # Safety
+    /// `sample` must be that of the scan that runs, whose method core has begun. Within a guarded entry point.
     unsafe fn next(&mut self, sample: *mut pg_sys::SampleScanState) -> Option<u32> {
         // SAFETY: core set the method up before the scan.
         unsafe {

@@ -58,6 +58,10 @@ pub fn all_index_columns(index: Index<'_>) -> Vec<u16> {
     unsafe { entry_columns(index, index.form().indnatts) }
 }
 
+/// The first columns of an index, from 1; 0 for an expression.
+///
+/// # Safety
+/// The index must have so many.
 unsafe fn entry_columns(index: Index<'_>, count: i16) -> Vec<u16> {
     // SAFETY: the callers' contract; indkey has `indnatts` columns, those of the key first.
     let columns = unsafe {

@@ -205,6 +205,10 @@ pub unsafe fn try_reader_as_written(
     }
 }
 
+/// The reader of the header at `at` with the notes that `view` shows, if its tuple is visible to `snapshot`.
+///
+/// # Safety
+/// As `reader_at`; the view's snapshot must be valid.
 unsafe fn try_reader_of(
     table: Table<'_>,
     at: Tid,
@@ -281,6 +285,9 @@ pub unsafe fn standing_at(
 }
 
 /// The reader of the header at `at`, with what `judge` says of its tuple while the page is locked.
+///
+/// # Safety
+/// `table` must be open, the view's snapshot valid. `judge` must not lock buffers: the page is locked.
 unsafe fn check<R>(
     table: Table<'_>,
     at: Tid,
@@ -357,6 +364,9 @@ impl Stay {
 }
 
 /// `kept_reader`, of a chunk that is not damaged: else that is raised.
+///
+/// # Safety
+/// As `kept_reader`.
 unsafe fn sound_reader(
     table: Table<'_>,
     at: Tid,
@@ -372,6 +382,10 @@ unsafe fn sound_reader(
     }
 }
 
+/// The reader of a header with the notes that `view` shows: one that is kept, or a new one.
+///
+/// # Safety
+/// `table` must be open, the view's snapshot valid; `found` must be the header at `at`, on the page in `buffer`, which is pinned meanwhile.
 unsafe fn kept_reader(
     table: Table<'_>,
     at: Tid,
@@ -531,6 +545,10 @@ pub unsafe fn headers_moved_by(table: Table<'_>, mover: TransactionId) -> Vec<Wr
     }
 }
 
+/// The headers that are `wanted`, in the order of their places.
+///
+/// # Safety
+/// As `headers_by`; `wanted` must not lock buffers: each page is locked.
 unsafe fn walk_for_headers(table: Table<'_>, wanted: impl Fn(PageTuple) -> bool) -> Vec<Written> {
     let mut found = Vec::new();
     let mut cursor = PageCursor::new(table);
@@ -548,6 +566,10 @@ unsafe fn walk_for_headers(table: Table<'_>, wanted: impl Fn(PageTuple) -> bool)
     found
 }
 
+/// What a header says, if the tuple is one.
+///
+/// # Safety
+/// The tuple's page must be pinned and locked.
 unsafe fn as_written(item: PageTuple) -> Option<Written> {
     // SAFETY: the caller has pinned and locked the tuple's page.
     unsafe {
@@ -599,6 +621,9 @@ pub unsafe fn replacement(table: Table<'_>, at: Tid, replacer: TransactionId) ->
 }
 
 /// Has `writer` written the header at `at`, and not replaced it itself?
+///
+/// # Safety
+/// As `headers_by`.
 unsafe fn is_last_of(table: Table<'_>, at: Tid, writer: TransactionId) -> bool {
     // SAFETY: the caller's contract; the page is pinned and locked while it is looked at.
     unsafe {

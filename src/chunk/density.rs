@@ -166,6 +166,10 @@ pub fn count_chunk(table: Table<'_>, at: Tid) -> Option<CountedChunk> {
     }
 }
 
+/// Was a tuple written by who has committed, or by this transaction, and not deleted by who has committed?
+///
+/// # Safety
+/// The tuple must be on `page`, which the cursor has locked.
 unsafe fn is_alive(
     cursor: &PageCursor<'_>,
     page: &Page,
@@ -184,6 +188,9 @@ unsafe fn is_alive(
 }
 
 /// The body of a tuple that is a storage tuple.
+///
+/// # Safety
+/// The tuple's page must be pinned, and stay so as long as the body is used.
 unsafe fn storage_body<'a>(item: PageTuple) -> Option<&'a [u8]> {
     // SAFETY: the caller's contract: the tuple's page is pinned.
     unsafe {

@@ -75,7 +75,7 @@ fn encode_fresh(rows: &RowSet, order: &Order, layout: &Layout, part: Part) -> En
 pub struct Plan {
     pub level: u8,
     pub one_series: bool,
-    /// Entered under its own key; only a merger may promise that it overlaps no other.
+    /// Entered under its own key: only a merger sees to it that it overlaps no other.
     pub keyed: bool,
     pub tier: Tier,
 }

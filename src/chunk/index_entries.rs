@@ -265,6 +265,10 @@ pub fn header_entries(table: Table<'_>, index: Index<'_>, reader: &Reader) -> Ch
     }
 }
 
+/// `section_entries`, without steps.
+///
+/// # Safety
+/// As `section_entries`.
 unsafe fn in_section(
     table: Table<'_>,
     index: Index<'_>,
@@ -280,6 +284,9 @@ unsafe fn in_section(
 
 /// An entry for each cell of a chunk whose rows lie in `by_first`, runs of equal first keys that ascend. `None` where there are
 /// no cells, or too many of them.
+///
+/// # Safety
+/// `table` must be open, and the reader's; `index` an open series index of it, with these `columns`.
 unsafe fn cell_entries(
     table: Table<'_>,
     index: Index<'_>,
@@ -324,6 +331,9 @@ fn first_key_entry(first: (Datum, bool), columns: usize) -> Entry {
 }
 
 /// The times at which `rows`, those of a series, have steps: ascending, each once. Only a column in one block is decoded for them.
+///
+/// # Safety
+/// `descriptor` must be that of the chunk's table.
 unsafe fn steps(
     reader: &Reader,
     descriptor: Descriptor<'_>,
@@ -368,6 +378,9 @@ fn last_of_block(reader: &Reader, time: usize, rows: core::ops::Range<u32>) -> O
 }
 
 /// Entries with NULL times, of a chunk that is not keyed.
+///
+/// # Safety
+/// As `cell_entries`.
 unsafe fn section_entries(
     table: Table<'_>,
     index: Index<'_>,
@@ -399,6 +412,9 @@ unsafe fn section_entries(
 }
 
 /// Time of a row, without decoding anything where the header knows it.
+///
+/// # Safety
+/// `descriptor` must be that of the chunk's table.
 unsafe fn reader_time(reader: &Reader, descriptor: Descriptor<'_>, time: usize, row: u32) -> Datum {
     let header = &reader.chunk.header;
     // SAFETY: the caller's contract.

@@ -130,7 +130,6 @@ fn find(
     wanted: Wanted,
     mut looks: usize,
 ) -> (Option<u32>, u32) {
-    // SAFETY: the caller's contract.
     let mut free_space = FreeSpace::default();
     let mut cursor = PageCursor::new(table);
     let end = blocks.end;

@@ -161,6 +161,9 @@ pub(super) unsafe fn writer(item: &PageTuple) -> Writer {
 
 /// Has this transaction deleted a note that it has written, for which there was no slot? One that names its place is of another note, which was
 /// rolled back before.
+///
+/// # Safety
+/// As `writer`.
 unsafe fn is_taken_back(item: &PageTuple) -> bool {
     // SAFETY: the caller has locked the tuple's page.
     unsafe { tuple::deleter(item.header).is_some_and(transaction::is_current) }
@@ -280,6 +283,9 @@ fn with_slots_at<R>(
 
 /// Shows the notes of a chunk at some places to `visit` while their pages are locked. What is at the place of a note that nobody can
 /// see is none.
+///
+/// # Safety
+/// `table` must be open; `visit` must not lock buffers.
 unsafe fn visit(
     table: Table<'_>,
     chunk: u64,
@@ -409,6 +415,9 @@ pub unsafe fn of_header(
 }
 
 /// Does an MVCC snapshot see a note? What it does not see a serializable transaction has missed.
+///
+/// # Safety
+/// `table` must be open, `snapshot` valid; the tuple must be on the page in `buffer`, which is pinned and locked.
 unsafe fn is_visible(
     table: Table<'_>,
     item: PageTuple,

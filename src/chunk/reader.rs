@@ -360,6 +360,10 @@ impl Reader {
         }
     }
 
+    /// Writes some attributes. Where it does not `lend`, by-reference values live only as long as a slot shows `row`.
+    ///
+    /// # Safety
+    /// As `fill`; without `lend` as `fill_slot`.
     unsafe fn fill_from(
         &self,
         columns: &mut [ColumnState],
@@ -420,6 +424,10 @@ impl Reader {
         unsafe { self.value_in(&mut columns, descriptor, row, at, true) }
     }
 
+    /// One attribute, as `fill_from` writes it.
+    ///
+    /// # Safety
+    /// `descriptor` as for `fill`; without `lend` a slot that shows `row` must have entered.
     #[inline]
     unsafe fn value_in(
         &self,

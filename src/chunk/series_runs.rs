@@ -183,6 +183,9 @@ pub unsafe fn starts_of(
 }
 
 /// Adds the rows whose value of a column is not that of the row before.
+///
+/// # Safety
+/// As `starts_of`.
 unsafe fn add_changes(
     reader: &Reader,
     descriptor: Descriptor<'_>,

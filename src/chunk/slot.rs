@@ -123,6 +123,10 @@ unsafe extern "C-unwind" fn drop_reader(arg: *mut core::ffi::c_void) {
     unsafe { set_reader(arg.cast(), core::ptr::null()) }
 }
 
+/// Makes a reader, or none where it is null, the one that a slot shares; lets go of the one before.
+///
+/// # Safety
+/// `holder` must be that of a slot of ours, or of one that goes away; `reader` null or from `Rc::into_raw`: the holder takes it over.
 unsafe fn set_reader(holder: *mut Holder, reader: *const Reader) {
     // SAFETY: every non-null pointer in a holder came from Rc::into_raw.
     unsafe {
@@ -198,6 +202,8 @@ pub unsafe fn shared_reader(slot: Slot) -> Option<Rc<Reader>> {
     }
 }
 
+/// # Safety
+/// `slot` must be a live slot with a descriptor, as those of tables are.
 unsafe fn natts(slot: Slot) -> usize {
     // SAFETY: slots of a table have a descriptor.
     unsafe { (*(*slot).tts_tupleDescriptor).natts as usize }
@@ -274,6 +280,9 @@ fn within(columns: &[u16], range: Range<usize>) -> impl Iterator<Item = usize> +
 }
 
 /// Takes columns of the row from the reader.
+///
+/// # Safety
+/// `slot` must be a live slot of ours that shows this row of the reader; `columns` are below `natts`.
 #[inline]
 unsafe fn fill(slot: Slot, reader: &Reader, row: u32, columns: impl Iterator<Item = usize>) {
     // SAFETY: of a live slot that shows this row; columns are below natts.
@@ -289,6 +298,9 @@ unsafe fn fill(slot: Slot, reader: &Reader, row: u32, columns: impl Iterator<Ite
 }
 
 /// Makes all columns valid, whatever the slot was restricted to.
+///
+/// # Safety
+/// `slot` must be a live slot of ours that shows a row of a chunk.
 unsafe fn fill_all(slot: Slot) {
     // SAFETY: of a live slot that shows a row.
     unsafe {
@@ -353,6 +365,9 @@ unsafe extern "C-unwind" fn is_current_xact_tuple(slot: Slot) -> bool {
 
 /// A heap tuple of the row that the slot shows, in the current context, with its virtual TID and the
 /// header's xmin.
+///
+/// # Safety
+/// As `fill_all`.
 unsafe fn form_tuple(slot: Slot) -> pg_sys::HeapTuple {
     // SAFETY: of a live slot that shows a row.
     unsafe {

@@ -364,6 +364,9 @@ impl Expired<'_> {
     }
 
     /// Deletes the first of these chunks, a round's worth; returns how many it has looked at.
+    ///
+    /// # Safety
+    /// `table` must be open with the lock of compact, and `snapshot` be active.
     unsafe fn delete_chunks(
         &self,
         table: Table<'_>,
@@ -407,6 +410,9 @@ impl Expired<'_> {
     }
 
     /// Deletes a round's worth of rows one by one; returns how many, and whether there may be more.
+    ///
+    /// # Safety
+    /// In a round, which runs as the table's owner with an active snapshot; `table` must be its table.
     unsafe fn delete_rows(&self, table: Table<'_>) -> (u64, bool) {
         // SAFETY: the callers' contract: an active snapshot, the owner's rights.
         unsafe {

@@ -42,6 +42,9 @@ pub fn is_little(table: Table<'_>, snapshot: Snapshot<'_>) -> bool {
 }
 
 /// Has a page, which is locked, nothing for compact but rows? Chunks on it must be as compact leaves them.
+///
+/// # Safety
+/// `page` must be one of `table`, the one in `buffer`, pinned and locked.
 unsafe fn has_only_rows(
     table: Table<'_>,
     page: &Page,

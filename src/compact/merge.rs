@@ -359,16 +359,22 @@ impl Round<'_> {
     }
 
     /// Writes the new chunks, part by part.
+    ///
+    /// # Safety
+    /// The table must be open with the lock of compact.
     unsafe fn write(&mut self) -> Result<(), Broken> {
         let indexes = SeriesIndexes::open(self.target.table);
         for part in self.parts() {
-            // SAFETY: as above.
+            // SAFETY: by contract.
             unsafe { self.write_part(part, &indexes) }?;
         }
         Ok(())
     }
 
     /// Reads the rows of a part in order, slice by slice, and writes the new chunks.
+    ///
+    /// # Safety
+    /// As `write`.
     unsafe fn write_part(&mut self, part: Part, indexes: &SeriesIndexes) -> Result<(), Broken> {
         let mut counts = self.live_counts();
         if part != Part::All {

@@ -135,6 +135,9 @@ fn open(table: Table<'_>, at: Tid) -> Opened {
 }
 
 /// Copies the notes of a header version that were not `copied` with another one; returns their new places.
+///
+/// # Safety
+/// As `copy_chunk`; `chunk` must be one of `table`.
 unsafe fn copy_notes(
     table: Table<'_>,
     chunk: &Chunk,
@@ -164,6 +167,9 @@ unsafe fn copy_notes(
 
 /// Copies the payload; returns the static section that names its new places, and the lifetime of pieces
 /// that belong to the chunk as a whole.
+///
+/// # Safety
+/// As `copy_chunk`; `source` must be one of `table`.
 unsafe fn copy_payload(
     table: Table<'_>,
     source: &Opened,

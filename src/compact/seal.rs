@@ -86,6 +86,9 @@ pub fn round(
 }
 
 /// Copies of the rows of a page that the snapshot sees.
+///
+/// # Safety
+/// `table` must be open, `cursor` be on a page of it, and `snapshot` valid.
 unsafe fn visible_rows(
     table: Table<'_>,
     cursor: &PageCursor,

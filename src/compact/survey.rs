@@ -270,6 +270,10 @@ impl Survey {
         found.into_iter().for_each(|seen| seen.damaged = true);
     }
 
+    /// Counts what is on a page, and notes its headers.
+    ///
+    /// # Safety
+    /// `table` must be open, and `cursor` be on a page of it.
     unsafe fn count_page(
         &mut self,
         table: Table<'_>,
@@ -320,6 +324,9 @@ impl Survey {
     }
 
     /// Notes a dead tuple of a page that is locked.
+    ///
+    /// # Safety
+    /// The page of `item` must be pinned and locked.
     unsafe fn count_dead(
         &mut self,
         item: PageTuple,
@@ -344,6 +351,10 @@ impl Survey {
         }
     }
 
+    /// Adds the chunk of a header, if the snapshot sees that.
+    ///
+    /// # Safety
+    /// `table` must be open, `snapshot` active, and `own` be that table's, asked last for the header at `at`.
     unsafe fn add_header(
         &mut self,
         table: Table<'_>,
@@ -415,6 +426,10 @@ pub fn sizes(payload: &Pieces, header_bytes: usize) -> Sizes {
     }
 }
 
+/// What a survey says of a chunk.
+///
+/// # Safety
+/// The reader's table must be open.
 unsafe fn describe(
     reader: &Rc<Reader>,
     layout: &Layout,

@@ -91,6 +91,9 @@ fn has_fresh(table: Table<'_>, index: Index<'_>, first: Option<&Datums>, most: u
 }
 
 /// Is the header at `at` that of a fresh chunk, of a transaction in progress too, that waits for compact?
+///
+/// # Safety
+/// The cursor's table must be open, and have so many `blocks` at least; `horizon` must be its.
 unsafe fn is_fresh(cursor: &mut PageCursor, at: Tid, blocks: u32, horizon: TransactionId) -> bool {
     // SAFETY: the caller's contract; the page is pinned and locked.
     unsafe {

@@ -70,6 +70,10 @@ fn pending(table: Table<'_>) -> Pending {
     }
 }
 
+/// What sessions have reported of a table; None where nothing is counted, or where the transaction would keep the answer.
+///
+/// # Safety
+/// The current memory context must live as long as the entry is used.
 unsafe fn reported<'a>(table: pg_sys::Oid) -> Option<&'a pg_sys::PgStat_StatTabEntry> {
     use pg_sys::PgStat_FetchConsistency::{
         PGSTAT_FETCH_CONSISTENCY_NONE, PGSTAT_FETCH_CONSISTENCY_SNAPSHOT,

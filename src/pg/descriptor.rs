@@ -36,7 +36,7 @@ impl<'a> Descriptor<'a> {
     /// How many columns there are, dropped ones included.
     #[inline]
     pub fn len(self) -> usize {
-        // SAFETY: valid by the contract of `from_ptr`.
+        // SAFETY: valid as long as the handle is used, as `from_ptr` asks.
         unsafe { self.descriptor.as_ref() }.natts as usize
     }
 
@@ -92,7 +92,7 @@ impl<'a> Descriptor<'a> {
     /// The columns, dropped ones included.
     #[inline]
     pub fn attributes(self) -> &'a [pg_sys::FormData_pg_attribute] {
-        // SAFETY: a descriptor holds natts attributes, and is valid by the contract of `from_ptr`.
+        // SAFETY: a descriptor holds natts attributes, and is valid as long as the handle is used, as `from_ptr` asks.
         unsafe { core::slice::from_raw_parts(self.descriptor.as_ref().attrs.as_ptr(), self.len()) }
     }
 }

@@ -110,11 +110,15 @@ unsafe extern "C-unwind" fn executor_run<H: AroundExecution>(
     }
 }
 
+/// # Safety
+/// `query` must be started. An error jumps over the frames above, which must hold plain values only.
 unsafe fn before_run<H: AroundExecution>(query: *mut pg_sys::QueryDesc) -> H::Run {
     // SAFETY: the caller's contract: the query is started.
     unsafe { pgrx_extern_c_guard(|| H::before_run(Query::from_ptr(query))) }
 }
 
+/// # Safety
+/// As `before_run`, which must have returned `run` for this query.
 unsafe fn after_run<H: AroundExecution>(query: *mut pg_sys::QueryDesc, run: H::Run) {
     // SAFETY: as above; it has run.
     unsafe { pgrx_extern_c_guard(|| H::after_run(Query::from_ptr(query), run)) }
@@ -132,11 +136,15 @@ unsafe extern "C-unwind" fn executor_finish<H: AroundExecution>(query: *mut pg_s
     }
 }
 
+/// # Safety
+/// An error jumps over the frames above, which must hold plain values only.
 unsafe fn before_finish<H: AroundExecution>() -> H::Finish {
     // SAFETY: no frame above owns anything.
     unsafe { pgrx_extern_c_guard(H::before_finish) }
 }
 
+/// # Safety
+/// As `before_finish`.
 unsafe fn after_finish<H: AroundExecution>(finish: H::Finish) {
     // SAFETY: as above.
     unsafe { pgrx_extern_c_guard(|| H::after_finish(finish)) }

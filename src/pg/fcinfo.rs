@@ -14,6 +14,8 @@ pub struct Fcinfo(pg_sys::FunctionCallInfo);
 
 // SAFETY: pgrx hands over the call itself, which takes no argument of the function's.
 unsafe impl<'call> ArgAbi<'call> for Fcinfo {
+    /// # Safety
+    /// As the trait has it; pgrx hands over what is of the call that runs.
     unsafe fn unbox_arg_unchecked(arg: Arg<'_, 'call>) -> Self {
         // SAFETY: by contract.
         Fcinfo(unsafe { <pg_sys::FunctionCallInfo as ArgAbi>::unbox_arg_unchecked(arg) })

@@ -59,6 +59,9 @@ pub fn as_stored(value: pg_sys::Datum, attribute: &pg_sys::FormData_pg_attribute
 }
 
 /// The bytes of a varlena that is neither compressed nor kept elsewhere.
+///
+/// # Safety
+/// `value` must be a non-null datum of a type of length -1, which lives as long as the bytes are looked at.
 unsafe fn plain_body<'a>(value: pg_sys::Datum) -> Option<&'a [u8]> {
     // SAFETY: the caller's contract.
     unsafe {

@@ -199,6 +199,9 @@ impl<'a> Wanted<'a> {
     }
 
     /// Order of two values of a column, from 0.
+    ///
+    /// # Safety
+    /// Both must be of the column's type: `a` on a page that is pinned and locked, `b` a value of the range.
     unsafe fn compare(&self, at: usize, a: pg_sys::Datum, b: pg_sys::Datum) -> Ordering {
         let column = &self.columns[at];
         if column.is_integer {

@@ -202,6 +202,9 @@ pub fn holders(tag: &Tag, mode: LockMode) -> Vec<pg_sys::TransactionId> {
 }
 
 /// The transaction of a holder; none where it has ended, or its backend has left it to be prepared.
+///
+/// # Safety
+/// Within a guarded entry point.
 unsafe fn running(holder: pg_sys::VirtualTransactionId) -> pg_sys::TransactionId {
     #[cfg(feature = "pg15")]
     let backend = (holder.backendId > 0).then_some(holder.backendId);
@@ -223,6 +226,9 @@ unsafe fn running(holder: pg_sys::VirtualTransactionId) -> pg_sys::TransactionId
 }
 
 /// The xid of the transaction that a backend runs, if it has one.
+///
+/// # Safety
+/// Within a guarded entry point.
 unsafe fn xid_of(backend: i32) -> pg_sys::TransactionId {
     let mut xid = pg_sys::InvalidTransactionId;
     let mut xmin = pg_sys::InvalidTransactionId;
@@ -239,6 +245,9 @@ unsafe fn xid_of(backend: i32) -> pg_sys::TransactionId {
 }
 
 /// The number that a backend gave the transaction that it runs; none if the backend is gone.
+///
+/// # Safety
+/// Within a guarded entry point.
 unsafe fn number_of(backend: i32) -> Option<pg_sys::LocalTransactionId> {
     // SAFETY: the entries of processes live in shared memory as long as the server.
     unsafe {

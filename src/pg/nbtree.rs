@@ -150,6 +150,10 @@ pub unsafe fn expect_short(index: Index<'_>, values: &mut [pg_sys::Datum], nulls
     }
 }
 
+/// Inserts an entry, and looks at others of its key as `check` says.
+///
+/// # Safety
+/// As `insert`.
 unsafe fn enter(
     table: Table<'_>,
     index: Index<'_>,

@@ -42,6 +42,8 @@ impl OwnSlot {
         }
     }
 
+    /// # Safety
+    /// As `for_copies`; `kind` must be one of the server's.
     unsafe fn single(columns: Descriptor<'_>, kind: *const pg_sys::TupleTableSlotOps) -> OwnSlot {
         // SAFETY: a new slot of these columns, which live as long.
         let made = unsafe { pg_sys::MakeSingleTupleTableSlot(columns.as_ptr(), kind) };

@@ -39,6 +39,9 @@ pub unsafe fn overwrite(table: Table<'_>, buffer: pg_sys::Buffer, offset: usize,
 }
 
 /// PageSetLSN: the upper half comes first.
+///
+/// # Safety
+/// `page` must point to a page that is pinned and locked exclusively.
 unsafe fn set_lsn(page: *mut u8, lsn: pg_sys::XLogRecPtr) {
     // SAFETY: the caller's contract; pd_lsn is at the start of every page.
     unsafe {

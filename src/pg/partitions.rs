@@ -46,6 +46,10 @@ pub fn range_bounds(partition: Oid) -> Option<(Option<Datum>, Option<Datum>)> {
     }
 }
 
+/// The bounds of a partition, in the current memory context; None of what is no partition.
+///
+/// # Safety
+/// Within a guarded entry point, inside a transaction.
 unsafe fn bounds(partition: Oid) -> Option<*mut pg_sys::PartitionBoundSpec> {
     // SAFETY: a syscache look-up; the text is copied before the row is released.
     unsafe {

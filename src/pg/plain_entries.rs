@@ -129,6 +129,9 @@ impl Evaluation {
     }
 
     /// Does a partial index have the row?
+    ///
+    /// # Safety
+    /// `predicate` must be null, or prepared with this, and the slot show a row; within a guarded entry point.
     unsafe fn holds(&self, predicate: *mut pg_sys::ExprState) -> bool {
         let mut isnull = false;
         // SAFETY: the predicate was prepared for this context; one that is not there holds.
@@ -138,6 +141,10 @@ impl Evaluation {
         }
     }
 
+    /// The entry of the slot's row in an index. What it points to lives until the memory of the row is reset.
+    ///
+    /// # Safety
+    /// `info` must be of an open index of the table, and the slot show a row; within a guarded entry point.
     unsafe fn entry(&self, info: *mut pg_sys::IndexInfo) -> Entry {
         let mut entry: Entry = (
             [pg_sys::Datum::from(0usize); pg_sys::INDEX_MAX_KEYS as usize],

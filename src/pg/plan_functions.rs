@@ -59,6 +59,9 @@ unsafe extern "C-unwind" fn is_meant(function: Oid, question: *mut c_void) -> bo
 
 /// The expressions, and lists of them, that a node of a plan has besides its target list and its condition; `None` for a node
 /// that is not known here. Those of a ModifyTable are left out, which an INSERT without RETURNING, ON CONFLICT and checks has none of.
+///
+/// # Safety
+/// `plan` must be a node of a finished plan.
 unsafe fn expressions_of(plan: *mut Node) -> Option<Vec<*mut Node>> {
     // SAFETY: the tag tells the type of the node.
     unsafe {
@@ -124,6 +127,9 @@ unsafe fn expressions_of(plan: *mut Node) -> Option<Vec<*mut Node>> {
 }
 
 /// The lists of a list.
+///
+/// # Safety
+/// It must be null, or a list of lists.
 unsafe fn lists_of(lists: *mut List) -> Vec<*mut Node> {
     // SAFETY: the caller's promise.
     unsafe { items::<List>(lists) }

@@ -111,6 +111,10 @@ pub struct NoHotUpdate<'a> {
 /// Attribute number 0, counted from the lowest system attribute.
 const WHOLE_ROW: pg_sys::bitmapword = 1 << -pg_sys::FirstLowInvalidHeapAttributeNumber;
 
+/// The set of columns whose change calls for index entries, as the relation cache has it; null where it has none.
+///
+/// # Safety
+/// The relation must be open.
 unsafe fn blocking_columns(relation: Relation<'_>) -> *mut pg_sys::Bitmapset {
     // SAFETY: the callers' contract.
     unsafe {

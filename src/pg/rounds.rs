@@ -31,6 +31,9 @@ pub struct Rounds {
 const LOCK: LockMode = LockMode::ShareUpdateExclusive;
 
 /// Commits, and starts a transaction that sees what others have committed meanwhile.
+///
+/// # Safety
+/// In a procedure whose SPI connection lets it end transactions. No snapshot may be active, and no relation of ours open.
 unsafe fn commit() {
     // SAFETY: the callers have no snapshot active.
     unsafe {
@@ -92,6 +95,9 @@ impl Rounds {
     }
 
     /// Commits, and starts a transaction that sees what others have committed meanwhile.
+    ///
+    /// # Safety
+    /// No snapshot may be active, no relation of ours open, and nobody may need what lives in a round's memory.
     unsafe fn next(&self) {
         // SAFETY: no snapshot of ours is active between rounds.
         unsafe {
@@ -109,6 +115,9 @@ impl Rounds {
 
     /// Pays for the pages that a worker's round has read and written, as VACUUM does: `varve.worker_cost_delay` for each
     /// `varve.worker_cost_limit`. Whoever wants the table ends it.
+    ///
+    /// # Safety
+    /// In a background worker, inside a transaction.
     unsafe fn rest(&self) {
         const SLICE_MS: u64 = 50;
         const MOST_MS: u64 = 2_000;
@@ -124,8 +133,12 @@ impl Rounds {
         }
     }
 
+    /// Rolls the round back, and starts a transaction.
+    ///
+    /// # Safety
+    /// As `next`.
     unsafe fn roll_back(&self) {
-        // SAFETY: as above.
+        // SAFETY: by contract.
         unsafe {
             match self.who {
                 Who::Procedure => pg_sys::SPI_rollback(),
@@ -141,7 +154,7 @@ impl Rounds {
     /// Runs `body` with the open table and a fresh snapshot, and commits. Memory of the round goes with it.
     ///
     /// # Safety
-    /// `body` must leave no snapshot active and keep nothing that lives in the round's memory.
+    /// `body` must leave no snapshot active and no relation open, and keep nothing that lives in the round's memory.
     pub unsafe fn run<R>(&self, body: impl FnOnce(Table<'_>, Snapshot<'_>) -> R) -> R {
         // SAFETY: by contract.
         unsafe {
@@ -173,6 +186,10 @@ impl Rounds {
         }
     }
 
+    /// Runs `body` as `run` does, and does not commit.
+    ///
+    /// # Safety
+    /// As `run`.
     unsafe fn within<R>(&self, body: impl FnOnce(Table<'_>, Snapshot<'_>) -> R) -> R {
         // SAFETY: the callers' contract; an error ends the procedure, and abort cleans up.
         unsafe {

@@ -229,7 +229,7 @@ impl<'a> Snapshot<'a> {
 
     #[inline]
     fn known(self) -> Option<&'a pg_sys::SnapshotData> {
-        // SAFETY: null or valid by the contract of `from_ptr`.
+        // SAFETY: null or valid as long as the handle is used, as `from_ptr` asks.
         unsafe { self.snapshot.as_ref() }
     }
 

@@ -113,6 +113,10 @@ fn passed(statement: &str, parameters: &[Parameter]) -> Passed {
     (text, types, values, nulls)
 }
 
+/// Runs a statement; returns what `result` makes of it before SPI forgets it.
+///
+/// # Safety
+/// As `execute`; `result` must take copies of what it finds in SPI's table.
 unsafe fn connected<R>(
     statement: &str,
     parameters: &[Parameter],

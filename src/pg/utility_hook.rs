@@ -56,11 +56,15 @@ unsafe extern "C-unwind" fn process_utility<H: AroundUtility>(
     }
 }
 
+/// # Safety
+/// `statement` must be the parse tree of a utility statement. An error jumps over the frames above, which must hold plain values only.
 unsafe fn before<H: AroundUtility>(statement: *mut pg_sys::Node) -> bool {
     // SAFETY: the caller's contract: the statement's parse tree.
     unsafe { pgrx_extern_c_guard(|| H::before(Statement::from_ptr(statement))) }
 }
 
+/// # Safety
+/// An error jumps over the frames above, which must hold plain values only.
 unsafe fn after<H: AroundUtility>() {
     // SAFETY: no frame above owns anything.
     unsafe { pgrx_extern_c_guard(H::after) }

@@ -65,6 +65,9 @@ pub fn store_statistics(table: Table<'_>, pages: u32, rows: f64, all_visible: u3
 }
 
 /// Writes what `statistics` returns, and leaves the rest of the relation's row as it is.
+///
+/// # Safety
+/// `relation` must be open, with ShareUpdateExclusiveLock on it or on its table.
 unsafe fn write(
     relation: pg_sys::Relation,
     (pages, rows, all_visible): (u32, f64, u32),

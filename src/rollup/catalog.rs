@@ -390,6 +390,10 @@ pub unsafe fn remove_marks(marks: &[ItemPointerData]) {
     unsafe { remove_from(c"rollup_mark", c"rollup_mark_stored", marks) };
 }
 
+/// Removes rows of one of varve's tables.
+///
+/// # Safety
+/// As `remove_marks`; `places` must be of rows of this table.
 unsafe fn remove_from(table: &CStr, index: &CStr, places: &[ItemPointerData]) {
     // SAFETY: the callers' contract.
     unsafe {

@@ -182,6 +182,10 @@ pub fn attached(table: Oid, source: Oid) {
     });
 }
 
+/// What `inserted` does for a table that may have rollups.
+///
+/// # Safety
+/// As `inserted`.
 unsafe fn note_slot(table: Table<'_>, slot: Slot<'_>) {
     // SAFETY: the caller's contract.
     unsafe {
@@ -235,6 +239,9 @@ fn note_tail_row(table: Table<'_>, at: Tid) {
 }
 
 /// Notes a row, of which `value` gives columns.
+///
+/// # Safety
+/// `value` must return values of one row of the table that was looked up as `watched`, none for those that are null.
 unsafe fn note(watched: &[Watched], value: impl Fn(i16) -> Option<Datum>) {
     for watched in watched {
         // No bucket of a rollup is without time.
@@ -430,6 +437,9 @@ pub fn touched(rollup: &Rollup) -> Ranges {
 
 impl Touched {
     /// Notes the series of a row of `earlier`.
+    ///
+    /// # Safety
+    /// As `note`, of one of those.
     unsafe fn note_series(
         &mut self,
         watched: &Watched,

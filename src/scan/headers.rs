@@ -349,6 +349,9 @@ pub unsafe fn in_range(
 }
 
 /// `in_range` where no key is asked for: all entries are read, page by page.
+///
+/// # Safety
+/// As `in_range`; `desc` must be of its index.
 unsafe fn in_range_of_times(
     desc: &IndexDesc,
     snapshot: Snapshot<'_>,

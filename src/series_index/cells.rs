@@ -229,6 +229,9 @@ impl Walk {
     }
 
     /// Reads the series of the next cell; `None` where there is none.
+    ///
+    /// # Safety
+    /// As `peek`.
     unsafe fn next_cell(
         &mut self,
         place: Place,

@@ -101,6 +101,10 @@ pub unsafe fn following(
     }
 }
 
+/// Reads the entries of the chunks' ends.
+///
+/// # Safety
+/// As `none_behind`.
 unsafe fn ask(desc: &IndexDesc) -> Ends {
     let keys = desc.key_columns();
     if keys == 0 {

@@ -326,6 +326,9 @@ impl Stream {
     }
 
     /// The key of the entry that was just deformed: the one before, if it is the same.
+    ///
+    /// # Safety
+    /// `entry` must be what was read last, of the index of `desc`, its values in `values` and `nulls`.
     unsafe fn key_of(&mut self, desc: &IndexDesc, entry: nbtree::Entry) -> Rc<Key> {
         // SAFETY: the caller's contract.
         unsafe {

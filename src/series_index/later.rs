@@ -164,6 +164,9 @@ pub fn span_in_order(content: &Content, desc: &IndexDesc) -> Option<Span> {
 
 impl Span {
     /// May rows of a chunk that can wait be of the series with `key`, and within the bounds of the quals?
+    ///
+    /// # Safety
+    /// `view` must be of the chunk's table; `key` of its index, each value as it is stored in its column.
     unsafe fn may_match(&self, key: Option<&Key>, view: View) -> bool {
         let time = |at| index_entries::time_datum(at, view.desc.time_length);
         let (first, last) = (time(self.times.0), time(self.times.1));

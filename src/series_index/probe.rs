@@ -228,6 +228,9 @@ pub unsafe fn rows_in(
 }
 
 /// A scan of entries. They carry real TIDs only for tail rows, and nothing is fetched by them: any snapshot will do.
+///
+/// # Safety
+/// The index must be open; `keys` are of its columns, and their arguments live as long as entries are read.
 unsafe fn begin(desc: &IndexDesc, keys: &[ScanKey]) -> EntryScan {
     // SAFETY: the callers' contract.
     unsafe {

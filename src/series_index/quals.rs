@@ -158,6 +158,10 @@ impl Quals {
         }
     }
 
+    /// Sorts out a scan key.
+    ///
+    /// # Safety
+    /// As `new`, of one of the keys.
     unsafe fn add(&mut self, index: Index<'_>, key: &ScanKey, context: pg_sys::MemoryContext) {
         let has = |flag: u32| key.data().sk_flags & flag as i32 != 0;
         let test = if has(pg_sys::SK_SEARCHNULL) {
@@ -201,6 +205,10 @@ impl Quals {
         }
     }
 
+    /// Sorts out a condition on time.
+    ///
+    /// # Safety
+    /// As `new`; the condition must be on time, and made of one of the keys.
     unsafe fn add_time(
         &mut self,
         index: Index<'_>,
@@ -229,6 +237,9 @@ impl Quals {
     }
 
     /// Makes dimensions of equalities of the leading columns, and hands the other quals to nbtree.
+    ///
+    /// # Safety
+    /// `index` must be the quals' index.
     unsafe fn choose_dimensions(&mut self, index: Index<'_>) {
         let mut used = vec![false; self.keys.len()];
         for column in 0..self.key_columns {
@@ -266,6 +277,9 @@ impl Quals {
     }
 
     /// Makes scan keys for cells: a cell is named by its first key, so it may lie below a bound that keys in it do not.
+    ///
+    /// # Safety
+    /// `index` must be the quals' index.
     unsafe fn choose_cells(&mut self, index: Index<'_>) {
         // SAFETY: the caller's contract.
         unsafe {
@@ -374,6 +388,9 @@ impl Quals {
 
     /// The only upper bound of time, as it is for a backward scan that starts there, and turned round for
     /// finding the chunk that reaches over it.
+    ///
+    /// # Safety
+    /// `index` must be the quals' index; `context` must outlive what comes out.
     pub unsafe fn upper_keys(
         &self,
         index: Index<'_>,
@@ -483,6 +500,9 @@ impl Quals {
 
 /// The condition that a time is at least, or at most, what an equality asks for: its least or greatest
 /// argument where it is an IN list.
+///
+/// # Safety
+/// `index` must be open, the condition on a column of it, and `arguments` of its key's type; `context` must outlive the result.
 unsafe fn bound(
     index: Index<'_>,
     condition: &Condition,
@@ -517,6 +537,9 @@ unsafe fn bound(
 }
 
 /// What a condition on the first key says of the cells of keys that satisfy it, if anything.
+///
+/// # Safety
+/// As `own_value`.
 unsafe fn bound_of_cell(index: Index<'_>, key: &ScanKey) -> Option<ScanKey> {
     if key.data().sk_flags & pg_sys::SK_ISNULL as i32 != 0 {
         return Some(*key);
@@ -534,6 +557,9 @@ unsafe fn bound_of_cell(index: Index<'_>, key: &ScanKey) -> Option<ScanKey> {
 }
 
 /// What a key compares a column of integers with.
+///
+/// # Safety
+/// As `own_value`.
 unsafe fn integer_argument(index: Index<'_>, key: &ScanKey) -> Option<i64> {
     if key.data().sk_flags & pg_sys::SK_ISNULL as i32 != 0 {
         return None;
@@ -544,6 +570,9 @@ unsafe fn integer_argument(index: Index<'_>, key: &ScanKey) -> Option<i64> {
 }
 
 /// The same key with another argument, if its type has that.
+///
+/// # Safety
+/// As `own_value`.
 unsafe fn with_integer(index: Index<'_>, key: &ScanKey, argument: i64) -> Option<ScanKey> {
     // SAFETY: the caller's contract.
     let length = integer_length(unsafe { types_of(index, key) }.2)?;
@@ -581,6 +610,9 @@ fn integer_length(typ: pg_sys::Oid) -> Option<i16> {
 }
 
 /// Operator family, type of the index column, and type of the arguments.
+///
+/// # Safety
+/// As `own_value`.
 unsafe fn types_of(index: Index<'_>, key: &ScanKey) -> (pg_sys::Oid, pg_sys::Oid, pg_sys::Oid) {
     let at = key.column();
     let left = index.input_type(at);
@@ -593,6 +625,9 @@ unsafe fn types_of(index: Index<'_>, key: &ScanKey) -> (pg_sys::Oid, pg_sys::Oid
 }
 
 /// Arguments for a column of type char(n) as it keeps values: an argument of another length has the blanks that it came with.
+///
+/// # Safety
+/// As `own_value`; `test` must have arguments of the key's type, and `context` live as long as what comes out is used.
 unsafe fn with_bytes_of_column(
     index: Index<'_>,
     key: &ScanKey,
@@ -618,6 +653,9 @@ unsafe fn with_bytes_of_column(
 }
 
 /// See `Condition::comparable`.
+///
+/// # Safety
+/// As `own_value`.
 unsafe fn comparable_length(index: Index<'_>, key: &ScanKey) -> Option<i16> {
     // SAFETY: the caller's contract; a syscache look-up. Pseudotypes stand for a type of the column's.
     unsafe {
@@ -632,6 +670,9 @@ unsafe fn comparable_length(index: Index<'_>, key: &ScanKey) -> Option<i16> {
 }
 
 /// See `Condition::integers`. The operators of a family agree with its orders of the types that they compare.
+///
+/// # Safety
+/// As `own_value`; the index must have nbtree's support functions.
 unsafe fn integer_lengths(index: Index<'_>, key: &ScanKey) -> Option<(i16, i16)> {
     let operator = u32::from(LESS)..=u32::from(GREATER);
     if !operator.contains(&u32::from(key.data().sk_strategy)) {
@@ -655,6 +696,9 @@ unsafe fn integer_lengths(index: Index<'_>, key: &ScanKey) -> Option<(i16, i16)>
 }
 
 /// Arguments of a key in the order of the index, each once.
+///
+/// # Safety
+/// As `own_value`; `arguments` must be of the key's type, and not null.
 unsafe fn in_order(
     index: Index<'_>,
     key: &ScanKey,

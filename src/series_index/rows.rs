@@ -293,6 +293,9 @@ fn beside(known: Range<u32>, rows: u32, is_series: impl Fn(u32) -> bool) -> Opti
 /// Rows of `key` among `ranges` of a keyed chunk, if its columns are integers and sorted as such. What comes out is to be
 /// looked at: rows of a series lie together, so all of them were found if the first and the last one are of it, and those
 /// beside are not.
+///
+/// # Safety
+/// As `rows_of_series`; `ranges` must be of the chunk's rows.
 unsafe fn search(
     reader: &Reader,
     key: &Key,
@@ -460,6 +463,9 @@ pub unsafe fn candidates(reader: &Reader, view: View) -> Vec<Range<u32>> {
 }
 
 /// Leaves the blocks of a column in which a condition may hold.
+///
+/// # Safety
+/// As `rows_of_series`; the condition must be on this column of the table.
 unsafe fn narrow(
     reader: &Reader,
     condition: &Condition,

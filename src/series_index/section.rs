@@ -491,6 +491,9 @@ impl Section {
 }
 
 /// The wanted rows of one chunk, run by run of equal keys; of a cell only, if one is given.
+///
+/// # Safety
+/// As `collect_of`.
 unsafe fn collect_chunk(chunk: &OpenChunk, view: View, cell: Option<i64>, out: &mut Vec<Series>) {
     let reader = &chunk.reader;
     let (desc, descriptor) = (view.desc, view.descriptor);
@@ -543,6 +546,9 @@ unsafe fn collect_chunk(chunk: &OpenChunk, view: View, cell: Option<i64>, out: &
 const ROWS_PER_SEARCH: usize = 64;
 
 /// Rows of a chunk, ascending, among which are those of a cell, or else of the first keys that quals name.
+///
+/// # Safety
+/// As `collect_of`.
 unsafe fn parts_of(reader: &Reader, view: View, cell: Option<i64>) -> SmallVec<[Range<u32>; 1]> {
     // SAFETY: the caller's contract: quals name integers, and cells are given, only where first keys are such.
     let part = |keys| unsafe { rows_of_first_keys(reader, view, keys) };

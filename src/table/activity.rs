@@ -43,6 +43,9 @@ pub unsafe fn activity(table: Table<'_>, at: Tid) -> Activity {
 }
 
 /// Whether a header is being modified, and by whom; None where no tuple is.
+///
+/// # Safety
+/// `table` must be open.
 unsafe fn modification(table: Table<'_>, at: Tid) -> Option<(TM_Result::Type, tuple::Xmax)> {
     // SAFETY: the caller's contract; the page is pinned and locked while it is looked at.
     unsafe {

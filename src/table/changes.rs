@@ -153,6 +153,9 @@ fn file_of(chunk: &Chunk) -> pg_sys::Oid {
 }
 
 /// Up to which command a snapshot sees our own unwritten changes.
+///
+/// # Safety
+/// `snapshot` must be null or valid.
 unsafe fn horizon(snapshot: Snapshot<'_>) -> pg_sys::CommandId {
     if snapshot.is_none() || snapshot.is_any() {
         0

@@ -99,6 +99,10 @@ impl ChunkSet {
         set
     }
 
+    /// The reader of a header with the rows that count, if its tuple is still there.
+    ///
+    /// # Safety
+    /// `table` must be the set's and open.
     unsafe fn open(&self, table: Table<'_>, header: Tid) -> Option<Result<Rc<Reader>, Damage>> {
         // SAFETY: the callers' contract.
         unsafe {
@@ -113,6 +117,9 @@ impl ChunkSet {
     }
 
     /// The reader of a header, if its tuple is still there.
+    ///
+    /// # Safety
+    /// As `open`.
     unsafe fn reader(&self, table: Table<'_>, header: &Written) -> Option<Rc<Reader>> {
         // SAFETY: the callers' contract.
         unsafe {
@@ -122,6 +129,10 @@ impl ChunkSet {
         }
     }
 
+    /// Adds a header version to the set.
+    ///
+    /// # Safety
+    /// As `new`, of one of the headers.
     unsafe fn add(&mut self, table: Table<'_>, header: Written) {
         let at = self.members.len();
         // SAFETY: the caller's contract.
@@ -177,6 +188,10 @@ impl ChunkSet {
         places
     }
 
+    /// Adds the places of a member's rows that have these values.
+    ///
+    /// # Safety
+    /// As `rows_equal`; `member` must be one of the set, `print` the fingerprint of `values`.
     unsafe fn search(
         &self,
         table: Table<'_>,
@@ -246,6 +261,9 @@ fn as_integer(value: Datum, attribute: &FormData_pg_attribute) -> Option<i64> {
 }
 
 /// Do the bounds of some column say that a chunk has no such row?
+///
+/// # Safety
+/// `values` must be a row of this descriptor, which is that of the chunk's table.
 unsafe fn excludes(descriptor: Descriptor<'_>, chunk: &Chunk, values: &Values) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
@@ -267,6 +285,9 @@ unsafe fn excludes(descriptor: Descriptor<'_>, chunk: &Chunk, values: &Values) -
 }
 
 /// Is a value outside the bounds of a column?
+///
+/// # Safety
+/// `value` must be of the attribute's type, and not null.
 unsafe fn is_outside(head: &ColumnHeader, value: Datum, attribute: &FormData_pg_attribute) -> bool {
     let (min, max) = (&head.summary.min, &head.summary.max);
     match (head.kind, min, max) {

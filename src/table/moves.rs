@@ -121,6 +121,9 @@ impl Moves {
     }
 
     /// The place of the row at `at`; `equals` tells where it and its equals were.
+    ///
+    /// # Safety
+    /// `table` must be the one of `of`, and open; `values` a row of it.
     unsafe fn place(
         &self,
         table: Table<'_>,
@@ -145,6 +148,9 @@ impl Moves {
     }
 
     /// The tail rows with these values that were sealed, in order.
+    ///
+    /// # Safety
+    /// As `place`.
     unsafe fn sealed_equals(&self, table: Table<'_>, values: &Values) -> Vec<Tid> {
         // SAFETY: the caller's contract.
         unsafe {
@@ -190,6 +196,9 @@ fn sealed_by(table: Table<'_>, mover: TransactionId) -> Vec<(u32, Tid)> {
 }
 
 /// Is this a tail row that `mover` sealed?
+///
+/// # Safety
+/// The tuple's page must be pinned and locked.
 unsafe fn is_sealed_row(item: &PageTuple, mover: TransactionId) -> bool {
     // SAFETY: the page is pinned and locked by the caller.
     unsafe {
@@ -209,6 +218,10 @@ fn tail_row(table: Table<'_>, at: Tid) -> Option<Formed> {
     }
 }
 
+/// A copy of a tuple in the current memory context.
+///
+/// # Safety
+/// The tuple's page must be pinned.
 unsafe fn copy(table: Table<'_>, item: PageTuple) -> Formed {
     // SAFETY: the callers have pinned the page; the copy lives in the current context.
     unsafe { Formed::copy(item.to_heap_tuple(table.oid())) }

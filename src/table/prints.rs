@@ -135,6 +135,9 @@ pub unsafe fn of_attributes(
 }
 
 /// The fingerprints of a chunk's living rows, sorted.
+///
+/// # Safety
+/// As `make`.
 unsafe fn sorted(chunk: &Chunk) -> Result<Vec<(u32, u32)>, Damage> {
     let rows = chunk.header.rows;
     if chunk.map.deleted() == rows {
@@ -170,6 +173,9 @@ unsafe fn sorted(chunk: &Chunk) -> Result<Vec<(u32, u32)>, Damage> {
 }
 
 /// Mixes the values of a column (from 0) into the fingerprints of a chunk's rows.
+///
+/// # Safety
+/// `attribute` must be that of the column in the chunk's table.
 unsafe fn add_column(
     chunk: &Chunk,
     at: usize,
@@ -200,6 +206,9 @@ unsafe fn add_column(
 }
 
 /// A number for a value, the same for all that `image::same_image` calls the same.
+///
+/// # Safety
+/// `value` must be of the attribute's type, unless it is null.
 unsafe fn of_value(value: Datum, null: bool, attribute: &FormData_pg_attribute) -> u64 {
     const NULL: u64 = 0x6e75_6c6c;
     if null {

@@ -149,6 +149,9 @@ impl<'a> Batch<'a> {
     }
 
     /// Waits, or raises the error that btree raises for a duplicate key.
+    ///
+    /// # Safety
+    /// As `enter`.
     unsafe fn resolve(&self, conflict: Conflict) {
         let side = &self.sides[conflict.side];
         // SAFETY: the caller's contract.
@@ -164,6 +167,9 @@ impl<'a> Batch<'a> {
     }
 
     /// The first row that has the key of one before it.
+    ///
+    /// # Safety
+    /// As `new`.
     unsafe fn first_twin(&self) -> Option<Conflict> {
         let twins = self.sides.iter().enumerate().filter_map(|(side, rows)| {
             // SAFETY: the index is open.
@@ -175,6 +181,9 @@ impl<'a> Batch<'a> {
     }
 
     /// The first row whose key some row has, or may get, besides those that were `entered`.
+    ///
+    /// # Safety
+    /// As `enter`; `entered` must be what it has written, if that was done.
     unsafe fn conflict(&self, entered: &Entered) -> Option<Conflict> {
         // SAFETY: the caller's contract.
         unsafe {
@@ -198,6 +207,10 @@ impl<'a> Batch<'a> {
         }
     }
 
+    /// Looks into the chunks for keys of a side.
+    ///
+    /// # Safety
+    /// As `conflict`; `desc` must be of the side's series index.
     unsafe fn look_at_chunks(
         &self,
         side: usize,
@@ -237,6 +250,10 @@ impl<'a> Batch<'a> {
         }
     }
 
+    /// Looks into the chunks for the key of a row.
+    ///
+    /// # Safety
+    /// As `look_at_chunks`; `cache` must be lent for that index, and cover the row's series at its time.
     unsafe fn look_at_row(
         &self,
         cache: &mut KeyCache,

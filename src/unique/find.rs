@@ -64,7 +64,7 @@ pub struct Search<'a> {
 /// Looks for a key in the chunks; `stamp` is set to what tells whether new keys may have come since.
 ///
 /// # Safety
-/// Table and index must be open, `key` of that index.
+/// Table and index must be open, `key` of that index. Where it waits, no page may be locked.
 pub unsafe fn find(search: Search, key: &Key, stamp: &mut Stamp) -> (Answer, Option<Place>) {
     // SAFETY: by contract.
     unsafe {
@@ -114,7 +114,7 @@ pub enum Look {
 /// not free throughout: a merger may have moved what was committed meanwhile. `None` where the key is not given in full.
 ///
 /// # Safety
-/// Table and index must be open, `unique` that index, `shape` of its series index, `key` of it, `moment` of now.
+/// Table and index must be open, `unique` that index, `desc` of its series index, `key` of it, `moment` of now.
 pub unsafe fn look_by(
     search: Search,
     unique: &Unique,
@@ -204,6 +204,9 @@ pub unsafe fn judge_hits(table: Table<'_>, chunks: &[Known], hits: &[Hit]) -> Lo
 /// Looks at all rows of all chunks: the table has no series index for the key, or the key is not given in full. Keys come to such
 /// chunks by way of the tail, but for those that a transaction brings which began when there was a series index: some had been
 /// `announced` before that moment.
+///
+/// # Safety
+/// Table and index must be open, `unique` that index, `key` of it, `moment` of now.
 unsafe fn walk(
     search: Search,
     unique: &Unique,
@@ -245,7 +248,7 @@ fn series_values(unique: &Unique, key: &Key) -> Option<SmallVec<[Datum; FEW]>> {
 /// Has a row the key, in the sense of the unique index?
 ///
 /// # Safety
-/// Table and index must be open, everything of them.
+/// Table and index must be open, `unique` that index, `key` of it, and the reader's chunk be one of the table that has the row.
 pub unsafe fn has_key(
     search: Search,
     unique: &Unique,
@@ -276,6 +279,10 @@ enum Verdict {
     Again,
 }
 
+/// What a row of a chunk is now, with what others do to it.
+///
+/// # Safety
+/// `table` must be open, the reader show a chunk of it as it is now, which has the row.
 unsafe fn judge(table: Table<'_>, reader: &Rc<Reader>, row: u32) -> Verdict {
     // SAFETY: the caller's contract.
     unsafe {
@@ -300,6 +307,9 @@ unsafe fn judge(table: Table<'_>, reader: &Rc<Reader>, row: u32) -> Verdict {
 
 /// A row of a chunk in which nobody was changing rows when this statement looked: it may have begun since, which is as if
 /// the statement had come to the row before.
+///
+/// # Safety
+/// As `judge`.
 unsafe fn judge_idle(table: Table<'_>, reader: &Rc<Reader>, row: u32) -> Verdict {
     // SAFETY: the caller's contract.
     let by_own = unsafe { judge_by_own(table, reader, row) };
@@ -307,6 +317,9 @@ unsafe fn judge_idle(table: Table<'_>, reader: &Rc<Reader>, row: u32) -> Verdict
 }
 
 /// What this transaction's own changes of the chunk say.
+///
+/// # Safety
+/// As `judge`.
 unsafe fn judge_by_own(table: Table<'_>, reader: &Reader, row: u32) -> Option<Verdict> {
     let chunk = &reader.chunk;
     if changes::change(chunk, row).is_some() {
@@ -320,6 +333,9 @@ unsafe fn judge_by_own(table: Table<'_>, reader: &Reader, row: u32) -> Option<Ve
 }
 
 /// A row of a chunk that this transaction has to itself.
+///
+/// # Safety
+/// `table` must be open, and `newest` be where this transaction has written the header of a chunk of it that has the row.
 unsafe fn judge_own(table: Table<'_>, newest: Tid, row: u32) -> Verdict {
     // SAFETY: the caller's contract.
     unsafe {

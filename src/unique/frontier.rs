@@ -105,6 +105,9 @@ pub unsafe fn behind_chunks(table: Table<'_>, unique: &Unique, key: &Key) -> Opt
 
 impl Frontier {
     /// None where a header that is replaced meanwhile may be missed.
+    ///
+    /// # Safety
+    /// `table` must be open, and the epoch be of it and of a series index of it.
     unsafe fn find(table: Table<'_>, epoch: Epoch) -> Option<Frontier> {
         if !snapshot::any_is_held() {
             return None;
@@ -130,6 +133,9 @@ impl Frontier {
     }
 
     /// Are all chunks that may have a row with this first key before a time?
+    ///
+    /// # Safety
+    /// `table` must be open, and the epoch's; `time` and `first` of the types of the time column and of the first key, not null.
     unsafe fn is_before(&mut self, table: Table<'_>, time: Datum, first: Option<Datum>) -> bool {
         let time = index_entries::time_value(time, self.time_length);
         if time <= self.of_all {

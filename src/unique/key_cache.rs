@@ -372,7 +372,7 @@ impl KeyCache {
     /// Gets to know all chunks that may have rows of a series at times of `from..=to`. Were there any that were not known?
     ///
     /// # Safety
-    /// The key cache must be that of the index of `wanted`, and the snapshot that of `lend`.
+    /// The key cache must be that of the index of `series_key`, and the snapshot that of `lend`.
     pub unsafe fn cover(
         &mut self,
         series_key: &SeriesKey,
@@ -510,6 +510,9 @@ impl KeyCache {
     }
 
     /// Opens the chunk of a header, or lets it wait where it has none of these times.
+    ///
+    /// # Safety
+    /// As `cover`, with a registered snapshot; `glance` must be of the table.
     unsafe fn load_if_due(
         &mut self,
         desc: &IndexDesc,
@@ -537,6 +540,9 @@ impl KeyCache {
     }
 
     /// Opens the chunks that have waited for one of these times.
+    ///
+    /// # Safety
+    /// As `cover`.
     unsafe fn load_waiting(
         &mut self,
         desc: &IndexDesc,
@@ -563,6 +569,9 @@ impl KeyCache {
     }
 
     /// Opens the chunk of a header, unless it is known; returns what it is.
+    ///
+    /// # Safety
+    /// As `cover`, with a registered snapshot.
     unsafe fn load(
         &mut self,
         desc: &IndexDesc,
@@ -581,6 +590,9 @@ impl KeyCache {
     }
 
     /// The chunk of a header, and whether it is new.
+    ///
+    /// # Safety
+    /// As `load`.
     unsafe fn open(&mut self, header: Tid, snapshot: Snapshot<'_>) -> Option<(usize, bool)> {
         if let Some(known) = self.loaded.get(&header) {
             return known.map(|at| (at, false));
@@ -603,6 +615,9 @@ impl KeyCache {
     }
 
     /// Sorts a new chunk in.
+    ///
+    /// # Safety
+    /// The table must be open; `desc` must be that of the index that the key cache is lent for.
     unsafe fn enter(&mut self, desc: &IndexDesc, at: usize) {
         let reader = Rc::clone(&self.chunks[at].reader);
         let header = &reader.chunk.header;
@@ -634,6 +649,9 @@ impl KeyCache {
     }
 
     /// Looks into the chunks of several series that may have a series at times of `from..=to`.
+    ///
+    /// # Safety
+    /// As `cover`.
     unsafe fn resolve(&mut self, series_key: &SeriesKey, (from, to): (i64, i64)) {
         if self.shared.is_empty() {
             return;

@@ -19,7 +19,7 @@ pub struct SeriesKey<'a> {
 
 impl<'a> SeriesKey<'a> {
     /// # Safety
-    /// `table` must be open, `shape` of an index of it, and `key` a value for each of the index's key columns.
+    /// `table` must be open, `desc` of an index of it, and `key` a value for each of the index's key columns.
     pub unsafe fn new(table: Table<'_>, desc: &'a IndexDesc, key: &'a [Datum]) -> Self {
         // SAFETY: by contract.
         let bytes = unsafe { bytes_of(table, &desc.columns, key) };
@@ -30,7 +30,7 @@ impl<'a> SeriesKey<'a> {
 /// Bytes that tell keys apart, of types whose equal values are the same bytes. `values` are of the first of `columns`.
 ///
 /// # Safety
-/// `table` must be open.
+/// `table` must be open, each value of its column's type, and not null.
 pub unsafe fn bytes_of(table: Table<'_>, columns: &[usize], values: &[Datum]) -> Bytes {
     let mut bytes = Bytes::new();
     let attributes = table.attributes();

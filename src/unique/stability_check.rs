@@ -68,6 +68,10 @@ impl<'a> StabilityCheck<'a> {
     }
 }
 
+/// Who has brought batches to a table and is in progress.
+///
+/// # Safety
+/// `table` must be open.
 unsafe fn writers(table: Table<'_>) -> Vec<TransactionId> {
     lock_tags::holders(&Tag::whole(table, Whole::Batches), LockMode::Share)
 }

@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 /// `except` are the batch's own rows.
 ///
 /// # Safety
-/// `table` must be open, `side` of it, `shape` of the side's series index.
+/// `table` must be open, `side` of it, `desc` of the side's series index.
 pub unsafe fn visit(
     table: Table<'_>,
     side: &Side,
@@ -62,6 +62,9 @@ pub unsafe fn visit(
 }
 
 /// Do the unique index's columns begin with those of the series index, in their order?
+///
+/// # Safety
+/// As `visit`.
 unsafe fn starts_with_series(side: &Side, desc: &IndexDesc) -> bool {
     let columns = layout::index_columns(side.index.rel());
     let wanted = desc.columns.iter().map(|&column| column as u16 + 1);
@@ -91,6 +94,9 @@ fn whole_span(side: &Side, desc: &IndexDesc) -> Option<(Datum, Datum)> {
 }
 
 /// Goes through the entries of a series, or of all where `key` is empty, at times of a span.
+///
+/// # Safety
+/// As `visit`; `key` must be of the first columns of the side's unique index, and the span of the time column, none of them null.
 unsafe fn scan(
     table: Table<'_>,
     side: &Side,

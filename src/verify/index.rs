@@ -39,6 +39,9 @@ impl Entries {
 
 impl<'a> Verifier<'a> {
     /// Compares each valid series index with the table.
+    ///
+    /// # Safety
+    /// The table must be open, the snapshot valid.
     pub(super) unsafe fn indexes(&mut self) {
         // SAFETY: the table is open.
         unsafe {
@@ -52,6 +55,10 @@ impl<'a> Verifier<'a> {
         }
     }
 
+    /// Compares a series index with the table.
+    ///
+    /// # Safety
+    /// The table must be open, the snapshot valid; `index` must be an open series index of the table.
     unsafe fn index(&mut self, index: Index<'_>) {
         // SAFETY: table and index are open.
         unsafe {
@@ -80,6 +87,9 @@ impl<'a> Verifier<'a> {
     }
 
     /// Visible rows of the tail whose entry is missing.
+    ///
+    /// # Safety
+    /// As `index`; `hasher` and `entries` must be of it.
     unsafe fn missing_rows(
         &mut self,
         index: Index<'_>,
@@ -104,6 +114,9 @@ impl<'a> Verifier<'a> {
     }
 
     /// The entries that the rows of a page should have: at the root of each chain of updates.
+    ///
+    /// # Safety
+    /// The table must be open, the snapshot valid; the cursor must have a page of the table pinned, and `hasher` be of an index of these columns.
     unsafe fn row_entries(
         &self,
         cursor: &PageCursor,
@@ -140,6 +153,10 @@ impl<'a> Verifier<'a> {
         out
     }
 
+    /// Visible chunks whose entries are missing, or wrong.
+    ///
+    /// # Safety
+    /// As `missing_rows`.
     unsafe fn missing_headers(
         &mut self,
         index: Index<'_>,
@@ -186,6 +203,9 @@ impl<'a> Verifier<'a> {
     }
 
     /// Those of the entries that name nothing of their kind.
+    ///
+    /// # Safety
+    /// The table must be open, the snapshot valid.
     unsafe fn dangling(&self, entries: impl Iterator<Item = Tid>) -> Vec<Tid> {
         let mut sorted: Vec<Tid> = entries.collect();
         let rarely = error::RareCheck::default();

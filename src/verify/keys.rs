@@ -20,6 +20,9 @@ use std::rc::Rc;
 
 impl<'a> Verifier<'a> {
     /// Looks for keys that more than one row has.
+    ///
+    /// # Safety
+    /// The table must be open, the snapshot valid.
     pub(super) unsafe fn keys(&mut self) {
         // SAFETY: the table is open.
         unsafe {
@@ -41,6 +44,10 @@ impl<'a> Verifier<'a> {
             && (transaction::is_current(maker) || !self.snapshot.is_running(maker))
     }
 
+    /// Looks for keys of an index that more than one row has.
+    ///
+    /// # Safety
+    /// The table must be open, the snapshot valid; `index` must be an open btree of the table, and a key of columns.
     unsafe fn key(&mut self, index: Index<'_>) {
         // SAFETY: table and index are open; the slot is asked for columns of the key only.
         unsafe {
@@ -70,6 +77,9 @@ impl<'a> Verifier<'a> {
     }
 
     /// Visible rows of the tail. Those of the own transaction may have a deferrable key twice until it is checked.
+    ///
+    /// # Safety
+    /// The table must be open, the snapshot valid; `sort` must be of a key of the table, and `row` a slot of ours for its rows.
     unsafe fn put_tail(&self, sort: &mut KeySort, row: RowSlot, deferrable: bool) {
         // SAFETY: the table is open, and the page pinned while the slot shows rows of it.
         unsafe {
@@ -91,6 +101,10 @@ impl<'a> Verifier<'a> {
         }
     }
 
+    /// Rows of the tail on a page that the snapshot sees.
+    ///
+    /// # Safety
+    /// The table must be open, the snapshot valid; the cursor must have a page of the table pinned.
     unsafe fn visible_rows(&self, cursor: &PageCursor) -> Vec<PageTuple> {
         let buffer = cursor.buffer();
         cursor.locked(|page| {
@@ -104,6 +118,9 @@ impl<'a> Verifier<'a> {
     }
 
     /// Visible rows of all chunks that can be read.
+    ///
+    /// # Safety
+    /// As `put_tail`.
     unsafe fn put_chunks(&self, sort: &mut KeySort, row: RowSlot) {
         let (table, snapshot) = (self.table, self.snapshot);
         // SAFETY: the table is open.

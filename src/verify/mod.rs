@@ -114,9 +114,12 @@ impl<'a> Verifier<'a> {
     }
 
     /// Looks at every visible tuple for what it is.
+    ///
+    /// # Safety
+    /// The table must be open, the snapshot valid.
     unsafe fn tuples(&mut self) {
         let (table, snapshot) = (self.table, self.snapshot);
-        // SAFETY: by the contract of `run`; only memory is touched while the page is locked.
+        // SAFETY: by contract; only memory is touched while the page is locked.
         unsafe {
             inspect::visible_tuples(table, snapshot, |found, item| match found {
                 TupleKind::Row => self.row(item),
@@ -127,6 +130,9 @@ impl<'a> Verifier<'a> {
     }
 
     /// A row of the tail must not be one that a sealer has moved into a chunk.
+    ///
+    /// # Safety
+    /// As `tuples`; the tuple's page must be pinned and locked.
     unsafe fn row(&mut self, item: PageTuple) {
         // SAFETY: the page is pinned and locked.
         unsafe {
@@ -149,6 +155,10 @@ impl<'a> Verifier<'a> {
         }
     }
 
+    /// A storage tuple that is no header with a virtual TID: it is noted for the chunk that has it, or is wrong.
+    ///
+    /// # Safety
+    /// The tuple's page must be pinned and locked.
     unsafe fn piece(&mut self, item: PageTuple) {
         // SAFETY: the page is pinned and locked.
         let (body, is_discarded) = unsafe {
@@ -275,7 +285,7 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// Rows must be in the order that the header promises.
+    /// Rows must be in the order that the header tells.
     fn order(&mut self, reader: &Rc<Reader>) {
         let chunk = &reader.chunk;
         if !chunk.header.has(FLAG_SORTED) {
@@ -393,6 +403,9 @@ fn disorder(chunk: &Chunk, columns: &SortColumns, rows: u32) -> Option<String> {
 
 /// Has this transaction written the tuple and deleted it? So it does with a header that heap has put at too high a line pointer, by
 /// a command that its snapshots may not know of yet.
+///
+/// # Safety
+/// The tuple's page must be pinned and locked.
 unsafe fn is_discarded(item: PageTuple) -> bool {
     let header = item.header;
     // SAFETY: the caller's contract: the page is pinned and locked.

@@ -14,9 +14,12 @@ use varve_columns::tuple::header::FLAG_TOMBSTONE;
 
 impl<'a> Verifier<'a> {
     /// Looks for what the index does not lead to; where entries are known to be wrong, that is why.
+    ///
+    /// # Safety
+    /// The table must be open, the snapshot valid.
     pub(super) unsafe fn places(&mut self) {
         let (table, snapshot) = (self.table, self.snapshot);
-        // SAFETY: by the contract of `run`.
+        // SAFETY: by contract.
         unsafe {
             if !self.findings.is_empty() {
                 return;
@@ -58,9 +61,13 @@ impl<'a> Verifier<'a> {
         }
     }
 
+    /// What a reading of the whole range of an index comes upon.
+    ///
+    /// # Safety
+    /// The table must be open, the snapshot valid; `index` must be one that `usable_index` found for table and snapshot.
     unsafe fn everything_in_range(&self, index: &OpenIndex) -> In {
         let mut found = In::default();
-        // SAFETY: by the contract of `run`; the quals have no arguments.
+        // SAFETY: by contract; the quals have no arguments.
         unsafe {
             let quals = Quals::new(index.rel(), &[], memory::current().as_ptr());
             headers::in_range(self.table, index.rel(), self.snapshot, &quals, |place| {
@@ -73,11 +80,15 @@ impl<'a> Verifier<'a> {
         found
     }
 
+    /// Notes what a walk over the table's pages shows, and a reading has not come upon.
+    ///
+    /// # Safety
+    /// The table must be open, the snapshot valid.
     unsafe fn compare(&mut self, found: &In, what: &str) {
         let (table, snapshot) = (self.table, self.snapshot);
         let mut walked = Vec::new();
         let mut lost: BTreeSet<Tid> = BTreeSet::new();
-        // SAFETY: by the contract of `run`; only memory is touched while a page is locked.
+        // SAFETY: by contract; only memory is touched while a page is locked.
         unsafe {
             inspect::visible_tuples(table, snapshot, |kind, item| match kind {
                 TupleKind::Header => walked.push(item.tid),

@@ -54,6 +54,9 @@ pub unsafe extern "C-unwind" fn varve_launcher(_argument: Datum) {
 }
 
 /// Starts the worker of the database that has waited longest.
+///
+/// # Safety
+/// In the launcher, between transactions.
 unsafe fn start_one(visited: &mut HashMap<u32, Instant>) {
     // SAFETY: the launcher, between transactions.
     let databases = unsafe { databases::without_worker() };

@@ -66,6 +66,9 @@ sql_function! {
 }
 
 /// The table that a procedure is called for, once it is clear that it may run.
+///
+/// # Safety
+/// `fcinfo` must be the call that runs, one of a procedure whose first argument is a regclass. Within a guarded entry point.
 unsafe fn table_of(fcinfo: Fcinfo, name: &'static CStr) -> Oid {
     // SAFETY: the caller's contract.
     unsafe {
@@ -89,6 +92,9 @@ unsafe fn table_of(fcinfo: Fcinfo, name: &'static CStr) -> Oid {
 }
 
 /// Runs those jobs of a table that are `wanted`, whether enabled or not; false where there are none.
+///
+/// # Safety
+/// As `Rounds::begin`: in a procedure that was called outside a transaction block, as `check_context` sees to, and that holds no snapshot.
 unsafe fn run_all(table: Oid, name: &CStr, wanted: impl Fn(&Job) -> bool) -> bool {
     // SAFETY: a procedure that was called outside a transaction block.
     unsafe {

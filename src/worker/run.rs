@@ -63,6 +63,9 @@ impl Watch for Record {
 
 impl Record {
     /// Puts down that the job begins now.
+    ///
+    /// # Safety
+    /// Between two rounds, which must be of the job's table: they have the lock of compact on it.
     unsafe fn begin(rounds: &Rounds, job: &Job) -> Record {
         let id = job.id();
         // SAFETY: within a round, which has the table's lock.
@@ -88,6 +91,9 @@ impl Record {
     }
 
     /// The record of a run that has come to its end. Damage is said once.
+    ///
+    /// # Safety
+    /// The caller must see to nothing but that a warning can be raised, as in any round.
     unsafe fn finish(self, job: &Job, work: Work) -> State {
         let mut state = self.state.into_inner();
         let now = clock::now();
@@ -197,7 +203,7 @@ pub unsafe fn run(rounds: &mut Rounds, job: &Job) -> Work {
 /// have come meanwhile, and it is due again; so it is where space could not be given back.
 ///
 /// # Safety
-/// Inside a transaction of a worker that has reported its own changes.
+/// In a round of the job's table, of a worker that has reported its own changes.
 pub unsafe fn note_seen(job: &Job, work: Work) {
     let source = match job.kind {
         Kind::Compact => Some(job.table),
@@ -223,6 +229,9 @@ pub unsafe fn note_seen(job: &Job, work: Work) {
 }
 
 /// Changes of a table, or of the source of a rollup with its partitions.
+///
+/// # Safety
+/// Inside a transaction with an active snapshot.
 unsafe fn changes_of(table: Oid, is_source: bool) -> i64 {
     let query = match is_source {
         true => "SELECT varve.source_changes($1)",

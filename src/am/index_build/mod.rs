@@ -89,12 +89,19 @@ pub unsafe extern "C-unwind" fn index_build_range_scan(
 }
 
 /// Is a serial scan given, as by amcheck, which compares the entries of an index that is there? A build gives none, or a parallel one.
+///
+/// # Safety
+/// `scan` must be null, or come from `scan_begin` and not have ended.
 unsafe fn is_check(scan: pg_sys::TableScanDesc) -> bool {
     // SAFETY: null, or a scan that `scan_begin` made.
     unsafe { !scan.is_null() && (*scan).rs_parallel.is_null() }
 }
 
 /// Computes the values of a row that is in the slot; false where the index leaves it out.
+///
+/// # Safety
+/// `entry` must be of a walk that `begin` has begun for `info`, with a row in its slot. Errors jump over the caller's frames, which must hold
+/// nothing that needs dropping.
 unsafe fn form(info: *mut pg_sys::IndexInfo, entry: *mut Entry) -> bool {
     // SAFETY: the predicate was made by ExecPrepareQual; a qual is never null.
     unsafe {
@@ -134,7 +141,7 @@ unsafe extern "C-unwind" fn begin(
     let table = unsafe { Table::from_ptr(table) };
     // SAFETY: open, or valid, until core's call returns.
     let index = unsafe { Index::from_ptr(index) };
-    // SAFETY: the callback's contract.
+    // SAFETY: called by `index_build_range_scan` with what it was given: the IndexInfo is that of the build, the scan null or one of ours.
     unsafe {
         crate::ingest::batch::flush_table(table);
         let checks = is_check(scan);

@@ -49,6 +49,8 @@ impl Blocks {
         }
     }
 
+    /// # Safety
+    /// The scan that `parallel` was given must not have ended. Within a guarded entry point.
     unsafe fn next(&mut self) -> Option<u32> {
         match self {
             Blocks::Range(range) => range.next(),
@@ -225,6 +227,9 @@ impl<'a> Rows<'a> {
     }
 
     /// Looks at a line pointer; true when a row is in the slot.
+    ///
+    /// # Safety
+    /// As `step`; the cursor must be on the page of `at`.
     unsafe fn look_at(&mut self, at: Tid) -> bool {
         // SAFETY: the page stays pinned.
         unsafe {
@@ -268,6 +273,10 @@ impl<'a> Rows<'a> {
         }
     }
 
+    /// Counts the rows of a chunk, if it `counts`.
+    ///
+    /// # Safety
+    /// `item` must be a header of the table, which is open, on a pinned page.
     unsafe fn count_chunk(&mut self, item: PageTuple, counts: bool) {
         // SAFETY: the page is pinned.
         let body = unsafe { tuple::body(item.header, item.len) };
@@ -279,6 +288,8 @@ impl<'a> Rows<'a> {
         }
     }
 
+    /// # Safety
+    /// `item` must be a header of the table, which is open, on a pinned page. Within a guarded entry point.
     unsafe fn open(&self, item: PageTuple) -> Rc<Reader> {
         let table = self.visibility.table;
         // SAFETY: the page is pinned.
@@ -302,6 +313,8 @@ impl<'a> Rows<'a> {
         });
     }
 
+    /// # Safety
+    /// The IndexInfo must be that of the build that runs.
     unsafe fn has_expressions(&self) -> bool {
         // SAFETY: the build's IndexInfo.
         unsafe {
@@ -311,6 +324,9 @@ impl<'a> Rows<'a> {
     }
 
     /// Puts the next row of a chunk that expressions are tried on into the slot.
+    ///
+    /// # Safety
+    /// As `step`.
     unsafe fn next_to_try(&mut self) -> bool {
         let Some((reader, next)) = &mut self.tried else {
             return false;
@@ -333,6 +349,9 @@ impl<'a> Rows<'a> {
     }
 
     /// Raises an error where the index promises something about all rows, chunks or not.
+    ///
+    /// # Safety
+    /// As `step`.
     unsafe fn refuse_chunks(&self) {
         // SAFETY: the table is open.
         unsafe {

@@ -23,6 +23,8 @@ struct Known {
 }
 
 impl Known {
+    /// # Safety
+    /// `sort` must be sorted, have TIDs as core codes them, and be there as long as the result is used. Within a guarded entry point.
     unsafe fn new(sort: *mut pg_sys::Tuplesortstate) -> Known {
         let mut known = Known { sort, next: None };
         // SAFETY: by the caller's contract a sorted list of TIDs.
@@ -30,6 +32,10 @@ impl Known {
         known
     }
 
+    /// Goes on to the next TID.
+    ///
+    /// # Safety
+    /// As `new`.
     unsafe fn pull(&mut self) {
         let mut value = pg_sys::Datum::from(0usize);
         let mut isnull = false;
@@ -60,6 +66,9 @@ impl Known {
     }
 
     /// Line pointers of `block` that the index knows. Blocks are asked for in ascending order.
+    ///
+    /// # Safety
+    /// As `new`.
     unsafe fn of_block(&mut self, block: u32, counted: &mut f64) -> HashSet<u16> {
         let mut offsets = HashSet::new();
         while let Some(at) = self.next.filter(|at| at.block <= block) {
@@ -174,7 +183,7 @@ unsafe extern "C-unwind" fn begin(
     let index = unsafe { Index::from_ptr(index) };
     // SAFETY: open, or valid, until core's call returns.
     let snapshot = unsafe { Snapshot::from_ptr(snapshot) };
-    // SAFETY: the callback's contract.
+    // SAFETY: called by `index_validate_scan` with what core gave it: IndexInfo and state are those of the validation that runs.
     unsafe {
         intercept(table);
         let visibility = VisibilityCheck {
@@ -237,7 +246,7 @@ unsafe extern "C-unwind" fn insert_chunk(
     let table = unsafe { Table::from_ptr(table) };
     // SAFETY: open, or valid, until core's call returns.
     let index = unsafe { Index::from_ptr(index) };
-    // SAFETY: the caller's contract.
+    // SAFETY: called by `index_validate_scan` with an entry of a chunk that `next` has come to.
     unsafe {
         let at = tid::from_pg(&(*entry).at);
         let (values, nulls) = (&mut (*entry).values, &mut (*entry).nulls);

@@ -42,6 +42,10 @@ pub struct VisibilityCheck<'a> {
 
 impl<'a> VisibilityCheck<'a> {
     /// Judges a tuple whose page is pinned and share-locked.
+    ///
+    /// # Safety
+    /// The tuple must be one of the table on the page in `buffer`, which is pinned and locked; table and IndexInfo must be those of the build
+    /// that runs.
     unsafe fn visibility(&mut self, item: PageTuple, buffer: pg_sys::Buffer) -> Visibility {
         // SAFETY: by contract.
         unsafe {
@@ -82,12 +86,19 @@ impl<'a> VisibilityCheck<'a> {
 
     /// An old version with a successor on its page that may have other keys: leave it to transactions
     /// that are not allowed to use the index.
+    ///
+    /// # Safety
+    /// The IndexInfo must be that of the build that runs.
     unsafe fn broken_chain(&mut self) -> Visibility {
         // SAFETY: the build owns the IndexInfo.
         unsafe { (*self.info).ii_BrokenHotChain = true };
         Visibility::Skip
     }
 
+    /// Judges a tuple whose writer is in progress.
+    ///
+    /// # Safety
+    /// As `visibility`.
     unsafe fn visibility_of_insert(&self, item: PageTuple) -> Visibility {
         // SAFETY: the caller's contract.
         unsafe {
@@ -103,6 +114,10 @@ impl<'a> VisibilityCheck<'a> {
         }
     }
 
+    /// Judges a tuple whose deleter is in progress.
+    ///
+    /// # Safety
+    /// As `visibility`.
     unsafe fn visibility_of_delete(&mut self, item: PageTuple, hot: bool) -> Visibility {
         // SAFETY: the caller's contract.
         unsafe {
@@ -171,6 +186,9 @@ impl<'a> VisibilityCheck<'a> {
 }
 
 /// Line pointer of the HOT chain's root that leads to a tuple of a locked page.
+///
+/// # Safety
+/// `page` must be one of a heap, pinned and locked, with `item` on it.
 unsafe fn root_of(page: pg_sys::Page, item: PageTuple) -> Option<u16> {
     // SAFETY: the caller's contract.
     unsafe {

@@ -109,6 +109,8 @@ pub unsafe fn of(planner: Planner<'_>, index: PlannedIndex<'_>) -> Contents {
     }
 }
 
+/// # Safety
+/// Both must be open, and `index` be a series index of `table`. Inside a transaction, within a guarded entry point.
 unsafe fn look(index: Index<'_>, table: Table<'_>, pages: f64, rows: f64) -> Contents {
     // SAFETY: the caller's contract; the index stays open until the scan has ended, and nothing is fetched by it.
     unsafe {
@@ -203,6 +205,10 @@ struct Sample {
 
 impl Seen {
     /// Adds at most so many entries, from the first one or the last one on.
+    ///
+    /// # Safety
+    /// `index` must be an open series index, `scan` one of its entries, and `keys` for its columns and without arguments. Within a guarded entry
+    /// point.
     unsafe fn add(
         &mut self,
         index: Index<'_>,

@@ -117,6 +117,9 @@ struct SectionCost {
 
 /// What the chunks that every scan looks at cost one that names a series, where they are sorted as the index is. It opens them one after the other, as
 /// their times come, and finds the series in each by search.
+///
+/// # Safety
+/// `index` must be one of the query that is planned.
 unsafe fn waiting_cost(
     index: *mut pg_sys::IndexOptInfo,
     unkeyed: &Unkeyed,
@@ -135,6 +138,9 @@ unsafe fn waiting_cost(
 
 /// What the chunks cost that every scan looks at. All of them are opened. Quals exclude blocks by their bounds where a chunk is
 /// sorted as the index is; else each row's time is decoded and tested. What fits is sorted before the first row goes out.
+///
+/// # Safety
+/// As `waiting_cost`; its table must be there too.
 unsafe fn section_cost(
     index: *mut pg_sys::IndexOptInfo,
     unkeyed: &Unkeyed,
@@ -175,6 +181,10 @@ const ROWS_PER_BLOCK: f64 = 1024.0;
 
 /// The clauses that say where a scan begins and ends: equalities of leading columns, and those on the
 /// column behind them.
+///
+/// # Safety
+/// `index` must be one of the query that is planned; `clauses` must be null, or a list of its IndexClauses in the order of columns. The result is
+/// made in the current memory context. Within a guarded entry point.
 unsafe fn leading_clauses(
     index: *mut pg_sys::IndexOptInfo,
     clauses: *mut pg_sys::List,
@@ -204,6 +214,9 @@ unsafe fn leading_clauses(
 }
 
 /// Is there a clause on the last column?
+///
+/// # Safety
+/// `index` must be one of the query that is planned; `clauses` must be null, or a list of its IndexClauses in the order of columns.
 unsafe fn asks_for_times(index: *mut pg_sys::IndexOptInfo, clauses: *mut pg_sys::List) -> bool {
     if clauses.is_null() {
         return false;
@@ -217,6 +230,9 @@ unsafe fn asks_for_times(index: *mut pg_sys::IndexOptInfo, clauses: *mut pg_sys:
 }
 
 /// Does each column but the last one have to equal one value?
+///
+/// # Safety
+/// As `leading_clauses`.
 unsafe fn names_series(index: *mut pg_sys::IndexOptInfo, clauses: *mut pg_sys::List) -> bool {
     if clauses.is_null() {
         return false;
@@ -234,6 +250,9 @@ unsafe fn names_series(index: *mut pg_sys::IndexOptInfo, clauses: *mut pg_sys::L
 }
 
 /// Is it an equality with one value?
+///
+/// # Safety
+/// As `is_equality`.
 unsafe fn is_equality_of_one(
     index: *mut pg_sys::IndexOptInfo,
     clause: *mut pg_sys::IndexClause,
@@ -249,6 +268,10 @@ unsafe fn is_equality_of_one(
     }
 }
 
+/// Is it an equality, or IS NULL?
+///
+/// # Safety
+/// `index` must be one of the query that is planned, and `clause` one of its IndexClauses. Within a guarded entry point.
 unsafe fn is_equality(index: *mut pg_sys::IndexOptInfo, clause: *mut pg_sys::IndexClause) -> bool {
     // SAFETY: the caller's contract.
     unsafe {

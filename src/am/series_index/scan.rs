@@ -59,6 +59,8 @@ struct State<'a> {
     passed: Option<(Vec<Tid>, usize)>,
 }
 
+/// # Safety
+/// `scan` must come from `begin`, and its memory be there still. Nobody else may use the state meanwhile.
 unsafe fn state<'a>(scan: pg_sys::IndexScanDesc) -> &'a mut State<'a> {
     // SAFETY: set by `begin`.
     unsafe { &mut *(*scan).opaque.cast::<State>() }
@@ -151,6 +153,10 @@ pub unsafe extern "C-unwind" fn rescan(
 
 impl<'a> State<'a> {
     /// Reads the section and sets out in a direction.
+    ///
+    /// # Safety
+    /// `scan` must be the one that the state is of, for which core has set table, snapshot and keys, as before it calls `get_tuple`. Within a
+    /// guarded entry point.
     unsafe fn start(&mut self, scan: pg_sys::IndexScanDesc, forward: bool) {
         // SAFETY: called from `get_tuple`.
         unsafe {
@@ -241,6 +247,9 @@ impl<'a> State<'a> {
     }
 
     /// The next row in the direction of the scan's start.
+    ///
+    /// # Safety
+    /// As `start`, which must have run.
     #[inline]
     unsafe fn merge_next(&mut self, scan: pg_sys::IndexScanDesc) -> Option<Tid> {
         if let Some(at) = self.merge.next_of_run(self.forward) {
@@ -268,6 +277,9 @@ impl<'a> State<'a> {
 
     /// Collects what the scan has passed, by starting again. The row that it is at is visible to its snapshot,
     /// so it comes again, whatever invisible ones may come and go.
+    ///
+    /// # Safety
+    /// As `merge_next`.
     unsafe fn collect_passed(&mut self, scan: pg_sys::IndexScanDesc) {
         let end = self.last;
         let mut passed = Vec::new();
@@ -290,6 +302,9 @@ impl<'a> State<'a> {
 
     /// The next row of a scan that has turned round at least once. The place is the number of the row that was
     /// returned last, from 1; 0 before the first, and one more than there are behind the last.
+    ///
+    /// # Safety
+    /// As `merge_next`; `collect_passed` must have run.
     unsafe fn next_of_passed(&mut self, scan: pg_sys::IndexScanDesc, onward: bool) -> Option<Tid> {
         let (passed, place) = self.passed.as_mut().expect("BUG: nothing collected");
         if !onward {
@@ -316,6 +331,9 @@ impl<'a> State<'a> {
 
 /// What an index-only scan gets as the row's columns. The index returns none (`amcanreturn`), so the planner
 /// makes such a scan only where no column is asked for, as by count(*).
+///
+/// # Safety
+/// The descriptor must be that of an open index. The result is made in the current memory context. Within a guarded entry point.
 unsafe fn without_values(descriptor: Descriptor<'_>) -> pg_sys::IndexTuple {
     // SAFETY: the caller's contract: the descriptor of an open index.
     unsafe {

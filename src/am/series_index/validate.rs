@@ -36,6 +36,8 @@ pub unsafe fn check(table: Table<'_>, index: Index<'_>, info: *mut pg_sys::Index
     }
 }
 
+/// # Safety
+/// `info` must describe an index.
 unsafe fn check_kind(info: *mut pg_sys::IndexInfo) {
     // SAFETY: the caller's contract.
     unsafe {
@@ -56,6 +58,8 @@ unsafe fn check_kind(info: *mut pg_sys::IndexInfo) {
     }
 }
 
+/// # Safety
+/// `index` must be open, and have a key column `at`, from 0.
 unsafe fn check_order(index: Index<'_>, at: usize) {
     // SAFETY: the caller's contract; rd_indoption has an entry for each key column.
     let option = unsafe { *(*index.as_ptr()).rd_indoption.add(at) } as u32;
@@ -68,6 +72,8 @@ unsafe fn check_order(index: Index<'_>, at: usize) {
     }
 }
 
+/// # Safety
+/// As `check`; `attribute` must be one of the table.
 unsafe fn check_time(
     table: Table<'_>,
     info: *mut pg_sys::IndexInfo,
@@ -83,6 +89,8 @@ unsafe fn check_time(
     }
 }
 
+/// # Safety
+/// As `check_order`; `attribute` must be that of the column. Within a guarded entry point.
 unsafe fn check_key(index: Index<'_>, at: usize, attribute: &pg_sys::FormData_pg_attribute) {
     // SAFETY: the caller's contract; syscache look-ups.
     unsafe {

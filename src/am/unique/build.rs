@@ -65,7 +65,7 @@ unsafe extern "C-unwind" fn begin(
     let index = unsafe { Index::from_ptr(index) };
     // SAFETY: open, or valid, until core's call returns.
     let snapshot = unsafe { Snapshot::from_ptr(snapshot) };
-    // SAFETY: the caller's contract. Workers of a parallel build leave this to their leader.
+    // SAFETY: called by `verify`, with open relations. Workers of a parallel build leave this to their leader.
     unsafe {
         let concerned = index.form().indisunique
             && pg_sys::ParallelWorkerNumber < 0
@@ -91,6 +91,8 @@ unsafe extern "C-unwind" fn begin(
     }
 }
 
+/// # Safety
+/// Both must be open, and `index` be a unique one of btree of that table. Within a guarded entry point.
 unsafe fn begin_sort(table: Table<'_>, index: Index<'_>) -> *mut pg_sys::Tuplesortstate {
     let alone = core::ptr::null_mut();
     // SAFETY: the caller's contract.

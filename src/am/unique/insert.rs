@@ -66,6 +66,9 @@ pub unsafe extern "C-unwind" fn insert(
 
 /// Sees to it that the check that is made later comes to us: it opens the table first and the index then, and while we hold
 /// the lock that it takes, nothing is made known in between that would have the routine with our functions replaced.
+///
+/// # Safety
+/// `index` must be open. Inside a transaction; errors jump over the caller's frames, which must hold nothing that needs dropping.
 unsafe fn keep_intercepted(index: Index<'_>) {
     // SAFETY: an error jumps over frames of plain values only.
     unsafe { LockRelationOid((*index.as_ptr()).rd_id, LockMode::RowExclusive.as_raw()) };
@@ -92,7 +95,7 @@ unsafe extern "C-unwind" fn look(
     let index = unsafe { Index::from_ptr(index) };
     // SAFETY: open, or valid, until core's call returns.
     let table = unsafe { Table::from_ptr(table) };
-    // SAFETY: the caller's contract.
+    // SAFETY: called by `insert` with its own stamp, and with values and nulls for each column, as core gave them.
     unsafe {
         let count = index.form().indnkeyatts as usize;
         let nulls = core::slice::from_raw_parts(nulls, count);
@@ -130,7 +133,7 @@ unsafe extern "C-unwind" fn raise_taken(
     let index = unsafe { Index::from_ptr(index) };
     // SAFETY: open, or valid, until core's call returns.
     let table = unsafe { Table::from_ptr(table) };
-    // SAFETY: the caller's contract.
+    // SAFETY: called by `insert` with values and nulls for each column, as core gave them.
     unsafe {
         let count = index.form().indnkeyatts as usize;
         let values = core::slice::from_raw_parts(values, count);

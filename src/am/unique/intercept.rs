@@ -29,7 +29,7 @@ pub fn intercept(table: Table<'_>) {
 /// Sees to it that the table's other indexes, but for series indexes, pass over rows that batches have collected.
 ///
 /// # Safety
-/// As `arm`.
+/// `table` must be open and locked. Within a guarded entry point.
 pub unsafe fn arm_ordinary(table: Table<'_>) {
     // SAFETY: by contract.
     unsafe {
@@ -42,6 +42,10 @@ pub unsafe fn arm_ordinary(table: Table<'_>) {
     }
 }
 
+/// Puts our functions into the places of those for inserts and scans.
+///
+/// # Safety
+/// As `with_routine`; the index must be a unique one of btree.
 unsafe fn intercept_index(oid: pg_sys::Oid) {
     // SAFETY: the routine is this entry's own copy.
     unsafe {

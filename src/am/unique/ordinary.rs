@@ -29,7 +29,7 @@ thread_local! {
 /// Puts our function into the place of the index's own, in the copy of the routine that this process has.
 ///
 /// # Safety
-/// As `intercept::arm`.
+/// As `with_routine`; the index must be none of those that `intercept::intercept` concerns, nor a series index.
 pub unsafe fn intercept(oid: pg_sys::Oid) {
     // SAFETY: by contract.
     unsafe {

@@ -90,6 +90,10 @@ unsafe extern "C-unwind" fn next_in_chunks(scan: pg_sys::IndexScanDesc) -> bool 
     }
 }
 
+/// The compressed row that has the key of a scan, if there is one.
+///
+/// # Safety
+/// `scan` must be one of a unique index, with its keys set, and have its table; both are open. Within a guarded entry point.
 unsafe fn row_of(scan: pg_sys::IndexScanDesc) -> Option<Place> {
     // SAFETY: the caller's contract. Scans of this kind have equalities only, and IS NULL.
     unsafe {

@@ -120,6 +120,10 @@ impl Work {
         self.selection.need(groups.chain(aggregates).copied());
     }
 
+    /// Takes in the rows of these ranges of a chunk, window by window.
+    ///
+    /// # Safety
+    /// As `chunk`; it must be the chunk that the selection has entered, and the ranges be of its rows.
     unsafe fn walk(&mut self, open: &OpenChunk, ranges: Vec<Range<u32>>) {
         let chunk = &open.reader.chunk;
         for mut range in ranges {
@@ -137,6 +141,10 @@ impl Work {
         }
     }
 
+    /// Takes in the rows of a window that are wanted.
+    ///
+    /// # Safety
+    /// As `walk`; `rows` must be what the selection has left of a window of the chunk, and `selected` have a bit for each.
     unsafe fn fold(&mut self, chunk: &Chunk, rows: &Range<u32>, selected: Option<&Bitmap>) {
         // SAFETY: the caller's contract.
         unsafe {
@@ -153,6 +161,9 @@ impl Work {
     }
 
     /// Finds the runs of a window that have rows which are wanted, with their groups.
+    ///
+    /// # Safety
+    /// As `fold`.
     unsafe fn find_runs(
         &mut self,
         chunk: &Chunk,
@@ -201,6 +212,9 @@ impl Work {
     }
 
     /// The group with these columns; None where it is read another time.
+    ///
+    /// # Safety
+    /// There must be a value for each group column, of its type; inside a guarded entry point.
     pub unsafe fn group(&mut self, values: &[(Datum, bool)]) -> Option<u32> {
         let aggregates = &self.compiled.aggregates;
         // SAFETY: the caller's contract.
@@ -220,6 +234,9 @@ impl Work {
     }
 
     /// Without group columns there is one group, of which something goes up even if no row was wanted.
+    ///
+    /// # Safety
+    /// Inside a guarded entry point.
     pub unsafe fn add_only_group(&mut self) {
         if self.compiled.is_whole && self.compiled.groups.is_empty() && self.groups.count() == 0 {
             // SAFETY: the caller's contract.
@@ -311,6 +328,9 @@ impl Work {
     }
 
     /// Takes in the aggregates that are evaluated row by row.
+    ///
+    /// # Safety
+    /// As `fold`; `runs` must be of the window, and their groups be there.
     unsafe fn fold_rows(
         &mut self,
         chunk: &Chunk,
@@ -415,6 +435,9 @@ impl Work {
 }
 
 /// Sets the columns of a row that expressions need.
+///
+/// # Safety
+/// The lanes must be decoded for the window, with datums, and the window have the row. Nobody may need what was evaluated before.
 #[inline]
 unsafe fn show(
     evaluation: &Evaluation,
@@ -434,6 +457,10 @@ unsafe fn show(
 }
 
 /// Takes the row that `evaluation` shows into a state.
+///
+/// # Safety
+/// The row must have the columns that the aggregate needs; `cell` must be its state in a group, and `states` where these live.
+/// Within `guarded`, with no frame in between that owns anything.
 #[inline]
 unsafe fn take_row(
     aggregate: &Aggregate,

@@ -140,6 +140,8 @@ impl<'a> Condition<'a> {
         }
     }
 
+    /// # Safety
+    /// `value` must be a non-null value of type `typ`, that of the condition's argument; inside a guarded entry point.
     unsafe fn bind_comparison(&self, comparison: Comparison, typ: Oid, value: Datum) -> Bounded {
         match self.class {
             Class::Int => Bounded::Int(comparison, int_of(value, types::length_of(typ))),
@@ -149,6 +151,8 @@ impl<'a> Condition<'a> {
         }
     }
 
+    /// # Safety
+    /// `array` must be a non-null array of elements of type `typ`, that of the condition's argument; inside a guarded entry point.
     unsafe fn bind_list(&self, typ: Oid, array: Datum) -> Bounded {
         // SAFETY: the caller's contract: an array. The copies live in the current memory context.
         let elements = unsafe { array::elements(array) };

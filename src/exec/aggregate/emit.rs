@@ -135,6 +135,9 @@ impl Emitter {
     }
 
     /// Sets the columns and states of a group.
+    ///
+    /// # Safety
+    /// As `emit`; the slot must be cleared. What is made in the current memory context must live as long as the slot shows the row.
     unsafe fn set_all(&mut self, work: &Work, group: usize) {
         let slot = self.slot;
         let (columns, aggregates) = (work.groups.columns(), &work.compiled.aggregates);
@@ -175,6 +178,8 @@ impl Emitter {
         }
     }
 
+    /// # Safety
+    /// As `emit`; the slot must show a row.
     unsafe fn project(&self) -> RowSlot {
         let Some(projection) = self.projection else {
             return self.slot;
@@ -196,6 +201,9 @@ impl Emitter {
     }
 
     /// The state that core's combine function expects, of the aggregate `at`.
+    ///
+    /// # Safety
+    /// As `set_all`; `fold` must be that of the aggregate, and `cell` its state in a group.
     unsafe fn state(&mut self, fold: Fold, cell: &Cell, at: usize) -> (Datum, bool) {
         let by_value = |bits: i64| Datum::from(bits as usize);
         match fold {
@@ -223,6 +231,9 @@ impl Emitter {
     }
 
     /// What a function of core's makes of the state of the aggregate `at`.
+    ///
+    /// # Safety
+    /// As `state`; `finish` must take the state of the aggregate, as its only argument.
     unsafe fn result(
         &mut self,
         fold: Fold,
@@ -242,6 +253,9 @@ impl Emitter {
 
     /// What `last` makes of the state of `count` bigints of this sum, null for none. Core alone knows what it looks like, so core makes it: as
     /// many values that add up to the sum, doubled by combining.
+    ///
+    /// # Safety
+    /// As `set_all`; `last` must take a state of int8_avg_accum, as its only argument.
     unsafe fn poly(&self, count: u64, sum: i128, last: FunctionCall) -> (Datum, bool) {
         let Some([accumulate, combine, _]) = self.poly else {
             panic!("BUG: nothing to make a state with");
@@ -288,6 +302,10 @@ fn mean_of(cell: &Cell) -> (Datum, bool) {
     }
 }
 
+/// What a function makes of arguments.
+///
+/// # Safety
+/// The call must have as many arguments, and these be of their types; within `guarded`.
 unsafe fn call(call: FunctionCall, arguments: &[(Datum, bool)]) -> (Datum, bool) {
     // SAFETY: the caller's contract: the call has so many arguments.
     unsafe {

@@ -89,6 +89,9 @@ impl KeyType {
     }
 
     /// A copy in the current memory context, detoasted.
+    ///
+    /// # Safety
+    /// The value must be of the type, and not null; inside a guarded entry point.
     unsafe fn copy(self, value: Datum) -> Datum {
         // SAFETY: the caller's contract.
         unsafe {
@@ -344,6 +347,9 @@ impl Groups {
     }
 
     /// Makes the states of a group.
+    ///
+    /// # Safety
+    /// As `find`.
     unsafe fn begin(&mut self, context: Context, start: impl FnOnce(&mut Vec<Cell>)) {
         // SAFETY: the caller's contract.
         unsafe { memory::within(context, || start(&mut self.cells)) }

@@ -102,6 +102,9 @@ impl Joined {
     }
 
     /// Runs the other side as a plan.
+    ///
+    /// # Safety
+    /// As `read`; `length` must be that of the type that the plan says.
     unsafe fn run(&mut self, length: i16, found: &mut Found) {
         // SAFETY: the caller's contract.
         unsafe {

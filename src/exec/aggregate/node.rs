@@ -178,6 +178,9 @@ impl Guarded for Aggregation {
 
 impl Aggregation {
     /// Evaluates what is the same for all rows, and opens the source.
+    ///
+    /// # Safety
+    /// Inside a guarded entry point of the node.
     unsafe fn start(&mut self, node: NodeState) {
         // SAFETY: the caller's contract.
         unsafe {
@@ -204,6 +207,9 @@ impl Aggregation {
     }
 
     /// Opens the source, for the next values that a join names or the next slice of time; false where there are none.
+    ///
+    /// # Safety
+    /// As `start`; the selection must be bound.
     unsafe fn next_pass(&mut self, node: NodeState) -> bool {
         // SAFETY: the caller's contract.
         unsafe {
@@ -228,6 +234,9 @@ impl Aggregation {
     }
 
     /// Reads on until the end, or until memory is full.
+    ///
+    /// # Safety
+    /// As `next_pass`, which must have opened the source.
     unsafe fn read(&mut self, node: NodeState) {
         // SAFETY: the caller's contract.
         unsafe {
@@ -276,6 +285,9 @@ impl Aggregation {
     }
 
     /// Forgets all groups, and reads a part of them; the others are read another time. False where they cannot be divided.
+    ///
+    /// # Safety
+    /// As `next_pass`.
     unsafe fn divide(&mut self, node: NodeState) -> bool {
         let progress = self.source.as_ref().and_then(Source::progress);
         let count = MORE_PARTS / progress.unwrap_or(0.5);
@@ -294,6 +306,9 @@ impl Aggregation {
     }
 
     /// Begins to read the groups that are left for another time, or some of them; false where there are none.
+    ///
+    /// # Safety
+    /// As `next_pass`.
     unsafe fn next_share(&mut self, node: NodeState) -> bool {
         let Some(share) = self.shares.pop() else {
             return false;
@@ -303,6 +318,10 @@ impl Aggregation {
         true
     }
 
+    /// Begins to read the groups of a share.
+    ///
+    /// # Safety
+    /// As `next_pass`.
     unsafe fn read_share(&mut self, node: NodeState, share: Share) {
         self.work.groups.keep_to(share);
         if let Some(joined) = &mut self.joined {
@@ -313,6 +332,9 @@ impl Aggregation {
     }
 
     /// All groups are there, or those of a slice or share.
+    ///
+    /// # Safety
+    /// As `next_pass`.
     unsafe fn put_in_order(&mut self, node: NodeState) {
         // SAFETY: the caller's contract.
         unsafe { self.work.add_only_group() };
@@ -356,6 +378,10 @@ impl Aggregation {
         }
     }
 
+    /// The bytes that groups take, with their states.
+    ///
+    /// # Safety
+    /// The memory context of the states must be live.
     unsafe fn memory(&self) -> usize {
         // SAFETY: the caller's contract.
         let states = unsafe { self.work.states.size() };

@@ -148,6 +148,9 @@ impl Shared {
 }
 
 /// Takes the next of the places in a range.
+///
+/// # Safety
+/// `places` must point to as many as the end of the range says.
 unsafe fn take(next: &AtomicU64, range: std::ops::Range<u64>, places: *const Tid) -> Option<Tid> {
     let number = next.fetch_add(1, Relaxed);
     // SAFETY: the callers' contract: so many places follow.

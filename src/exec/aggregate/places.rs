@@ -68,6 +68,9 @@ pub unsafe fn find(
 }
 
 /// The scan key of a condition on a column (from 0) of the index, and whether it names values.
+///
+/// # Safety
+/// `bounded` must be a condition on that column; within a guarded entry point.
 unsafe fn key_of(index: Index<'_>, at: usize, bounded: &Bounded) -> Option<(ScanKey, bool)> {
     // SAFETY: the caller's contract; the arrays have an entry for each column.
     unsafe {
@@ -114,6 +117,9 @@ fn int_range(typ: Oid) -> Option<std::ops::RangeInclusive<i64>> {
 }
 
 /// The scan key `column = ANY (values)`.
+///
+/// # Safety
+/// `typ` must be the type that the column's operator class is for, and the values non-null ones of it; within a guarded entry point.
 unsafe fn any_of(index: Index<'_>, at: usize, typ: Oid, values: Vec<Datum>) -> ScanKey {
     // SAFETY: the caller's contract; values of the type.
     unsafe {

@@ -84,7 +84,8 @@ impl Runs {
     /// Finds those of a window, with the columns in the order `order`.
     ///
     /// # Safety
-    /// Lanes of group columns must be decoded, with datums. Values live until the evaluation forgets them, or lanes decode again.
+    /// Lanes of group columns must be decoded, with datums. Values live until the evaluation forgets them, or lanes decode again. Inside a
+    /// guarded entry point.
     pub unsafe fn split(&mut self, window: &Window, columns: &[GroupColumn], order: &[usize]) {
         let (found, next) = (&mut self.found, &mut self.next);
         found.clear();
@@ -121,6 +122,8 @@ fn push(out: &mut Vec<Run>, rows: Range<usize>, before: &[Value], value: Value) 
     out.push(Run { rows, values });
 }
 
+/// # Safety
+/// As `Runs::split`; the run must be of the window.
 unsafe fn split_same(window: &Window, column: &GroupColumn, run: Run, out: &mut Vec<Run>) {
     if let Some((first, _)) = window.ends(&run.rows) {
         // SAFETY: the caller's contract.
@@ -145,6 +148,8 @@ fn split_column(window: &Window, lane: &Lane, run: Run, out: &mut Vec<Run>) {
     }
 }
 
+/// # Safety
+/// As `split_same`.
 unsafe fn split_rising(
     window: &Window,
     column: &GroupColumn,
@@ -171,6 +176,9 @@ unsafe fn split_rising(
 }
 
 /// Splits rows along which times rise, by an expression whose values are `width` apart: one of them tells all later ones, and where each ends.
+///
+/// # Safety
+/// As `gallop`; the column's values must be 8-byte integers.
 unsafe fn measure(
     window: &Window,
     column: &GroupColumn,
@@ -258,6 +266,9 @@ fn rising_end(window: &Window, lane: &Lane, rows: Range<usize>) -> usize {
 }
 
 /// Splits rows along which an expression never falls.
+///
+/// # Safety
+/// As `Runs::split`; the rows must be of the window.
 unsafe fn gallop(
     window: &Window,
     column: &GroupColumn,
@@ -330,6 +341,9 @@ unsafe fn gallop(
 }
 
 /// Splits rows by a bucket of a zone's clock: along rising times between its changes.
+///
+/// # Safety
+/// As `split_same`.
 unsafe fn split_zoned(
     window: &Window,
     column: &GroupColumn,
@@ -358,6 +372,8 @@ unsafe fn split_zoned(
     }
 }
 
+/// # Safety
+/// As `gallop`.
 unsafe fn split_each(
     window: &Window,
     column: &GroupColumn,

@@ -348,6 +348,9 @@ impl Selection {
     }
 
     /// Leaves the rows for which the conditions hold that are evaluated row by row.
+    ///
+    /// # Safety
+    /// As `select`; `rows` must be of a window of the chunk, and `selected` have a bit for each.
     unsafe fn keep_residual(&mut self, chunk: &Chunk, rows: &Range<u32>, selected: &mut Bitmap) {
         let wanted: Vec<usize> = self.residual_lanes.clone();
         self.prepare(chunk, rows, wanted.iter().copied());

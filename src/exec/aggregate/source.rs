@@ -60,6 +60,8 @@ enum Places {
 }
 
 impl Places {
+    /// # Safety
+    /// As `Shared::next_header`, where places are shared.
     unsafe fn next_header(&mut self) -> Option<Tid> {
         match self {
             Places::Own { headers, .. } => headers.next(),
@@ -68,6 +70,8 @@ impl Places {
         }
     }
 
+    /// # Safety
+    /// As `Shared::next_row`, where places are shared.
     unsafe fn next_row(&mut self) -> Option<Tid> {
         match self {
             Places::Own { rows, .. } => rows.next(),
@@ -256,6 +260,9 @@ impl Source {
     }
 
     /// The chunk that was come upon last is done with.
+    ///
+    /// # Safety
+    /// The table must be open; inside a guarded entry point.
     unsafe fn leave(&mut self) {
         if let Some(last) = self.last.take() {
             // SAFETY: the caller's contract.

@@ -85,6 +85,9 @@ impl Work {
     }
 
     /// A group column of a chunk, where all its rows have the same. Bounds are values of rows only where all rows are there.
+    ///
+    /// # Safety
+    /// As `chunk`; it must be the chunk that the selection has entered.
     unsafe fn only_group(
         &mut self,
         chunk: &Chunk,

@@ -43,6 +43,8 @@ impl<M: Member> Parallel for M {
         bytes
     }
 
+    /// # Safety
+    /// As `Parallel::initialize`.
     unsafe fn initialize(&mut self, node: NodeState, at: *mut c_void) {
         let (team, _) = self.team();
         let found = team.found.take().expect("BUG: nothing was estimated");
@@ -51,11 +53,15 @@ impl<M: Member> Parallel for M {
         team.shared = at.cast();
     }
 
+    /// # Safety
+    /// As `Parallel::reinitialize`.
     unsafe fn reinitialize(&mut self, node: NodeState, at: *mut c_void) {
         // SAFETY: by contract.
         unsafe { Shared::reinitialize(at.cast(), node.table()) };
     }
 
+    /// # Safety
+    /// As `Parallel::join`.
     unsafe fn join(&mut self, _node: NodeState, at: *mut c_void) {
         self.team().0.shared = at.cast();
     }

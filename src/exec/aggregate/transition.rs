@@ -112,12 +112,19 @@ impl Transition {
         }
     }
 
+    /// A copy of a state in `states`.
+    ///
+    /// # Safety
+    /// As `copy`; `states` must be live.
     unsafe fn keep(&self, value: Datum, states: Context) -> Datum {
         // SAFETY: the caller's contract; an error abandons the context that was current.
         unsafe { memory::within(states, || self.copy(value)) }
     }
 
     /// A copy of a state in the current memory context.
+    ///
+    /// # Safety
+    /// The value must be a state, and not null; inside a guard.
     unsafe fn copy(&self, value: Datum) -> Datum {
         let Layout { len, by_value } = self.layout;
         // SAFETY: the caller's contract.

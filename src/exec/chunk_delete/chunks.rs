@@ -104,6 +104,9 @@ impl<'a> Deletion<'a> {
     }
 
     /// Where headers are of chunks that may have rows for it.
+    ///
+    /// # Safety
+    /// As `run`.
     unsafe fn headers(&self, scratch: Context) -> Vec<Tid> {
         let conditions = self.conditions.iter();
         let conditions: Vec<(&Bounded, usize)> = conditions
@@ -121,6 +124,9 @@ impl<'a> Deletion<'a> {
 
     /// Deletes the rows of a chunk that the statement wants, if they are worth it and nobody else has rows of the chunk; the scan
     /// does not see the chunk then. Returns how many.
+    ///
+    /// # Safety
+    /// As `run`; the reader must be of a chunk of the table that the snapshot sees.
     unsafe fn delete_from(&mut self, reader: Rc<Reader>) -> u64 {
         // SAFETY: the caller's contract.
         unsafe {

@@ -165,6 +165,10 @@ impl Passing for Scan {
 }
 
 impl Scan {
+    /// Evaluates what is the same for all rows, and opens the source.
+    ///
+    /// # Safety
+    /// Inside a guarded entry point of the node.
     unsafe fn start(&mut self, node: NodeState) {
         // SAFETY: the caller's contract.
         unsafe {
@@ -181,6 +185,9 @@ impl Scan {
     }
 
     /// The next row of the chunk that is open, or the next row of the tail. None where there is none, or another chunk was opened.
+    ///
+    /// # Safety
+    /// As `start`.
     unsafe fn next(&mut self) -> Option<Row> {
         // SAFETY: the caller's contract.
         unsafe {

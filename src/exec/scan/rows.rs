@@ -83,6 +83,9 @@ impl Rows {
     }
 
     /// Decodes the next window that has wanted rows.
+    ///
+    /// # Safety
+    /// As `next`.
     unsafe fn next_window(&mut self) -> bool {
         let Some(open) = &self.open else {
             return false;

@@ -81,6 +81,9 @@ fn create(name: Datum, text: &str) {
 }
 
 /// Schema and name of the new view.
+///
+/// # Safety
+/// Within a statement; `name` must be a text.
 unsafe fn place(name: Datum) -> (Oid, CString) {
     // SAFETY: the name is parsed as SQL parses one; the schema is one that the user may create in.
     unsafe {
@@ -188,6 +191,9 @@ pub fn distributed(name: &str) -> ! {
 }
 
 /// A rollup of a rollup is computed from that one's source, in the end.
+///
+/// # Safety
+/// As `source_of`, of the view of `below`.
 unsafe fn stacked(below: &Rollup, time: i16) -> Source {
     // The bucket of a view has the number that it has in the stored table.
     if time != below.bucket_column {
@@ -229,6 +235,9 @@ fn check_names(columns: &[Column]) {
 }
 
 /// The table of stored buckets, with a series index of the groups that can be its key.
+///
+/// # Safety
+/// Within a statement, with its snapshot active.
 unsafe fn make_table(name: &str, defined: &Defined) {
     // SAFETY: the types and collations are those of the query.
     unsafe {
@@ -278,6 +287,9 @@ fn can_be_key(column: &Column) -> bool {
 }
 
 /// The view: stored buckets below the watermark that nothing has touched, and the query for all others.
+///
+/// # Safety
+/// Within a statement.
 unsafe fn view(name: &str, stored: &str, defined: &Defined) -> String {
     let bucket = &defined.columns[defined.bucket];
     let start = sql::identifier(&bucket.name);

@@ -157,6 +157,9 @@ fn look(stored: Oid, snapshot: Snapshot<'_>) -> Shown {
 }
 
 /// The kind of time that the call's second argument has.
+///
+/// # Safety
+/// `fcinfo` is the current call's; must run inside a guarded entry point.
 unsafe fn time_of(fcinfo: Fcinfo) -> (TimeType, Oid) {
     // SAFETY: the current call's.
     let oid = unsafe { fcinfo.argument_type(1) };
@@ -171,8 +174,12 @@ unsafe fn time_of(fcinfo: Fcinfo) -> (TimeType, Oid) {
     }
 }
 
+/// The table that the call's first argument names; where that is NULL, what its bits name.
+///
+/// # Safety
+/// `fcinfo` is the current call's, and its first argument a regclass.
 unsafe fn stored_of(fcinfo: Fcinfo) -> Oid {
-    // SAFETY: the current call's; the first argument is a regclass and not NULL.
+    // SAFETY: by contract; any bits are an OID.
     unsafe { Oid::from_u32(arg(fcinfo, 0).value() as u32) }
 }
 

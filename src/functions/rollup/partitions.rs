@@ -15,7 +15,7 @@ use crate::rollup::{exclusion, partition, watch};
 /// A table becomes a partition of another, or is one no longer.
 ///
 /// # Safety
-/// Called by the object access hook for an entry of pg_inherits; `arg` is what core says about it.
+/// Called by the object access hook for an entry of pg_inherits, that of `table` below `parent`.
 pub unsafe fn inheritance(table: Oid, parent: Oid) {
     // SAFETY: by contract; whoever changes partitions has locked the parent, and the partition exclusively.
     unsafe {
@@ -121,6 +121,9 @@ pub unsafe fn check(table: Oid, source: Oid) {
 }
 
 /// Has a table, or a partition of it, ever had rows?
+///
+/// # Safety
+/// As `check`.
 unsafe fn has_pages(table: Oid) -> bool {
     // SAFETY: the callers' contract: the tables are locked.
     unsafe {
@@ -132,6 +135,9 @@ unsafe fn has_pages(table: Oid) -> bool {
 }
 
 /// Raises an error for rows of a time that retention has taken from the source: rollups would never show them.
+///
+/// # Safety
+/// As `check`, with an active snapshot; the table must have the source's columns.
 unsafe fn check_age(table: Oid, source: Oid, rollups: Vec<Rollup>) {
     // Retention waits until this transaction has ended, and this one for retention.
     for rollup in &rollups {

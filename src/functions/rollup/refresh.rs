@@ -216,6 +216,9 @@ pub unsafe fn run(rounds: &Rounds, stored: Oid, watch: &impl Watch) -> Work {
 }
 
 /// The transactions that can write to a table or its partitions now, by their virtual ids; prepared ones have marked what they changed.
+///
+/// # Safety
+/// Inside a transaction with an active snapshot, as in a round.
 unsafe fn writers_of(source: Oid) -> Vec<String> {
     // SAFETY: within a round.
     let rows = unsafe {
@@ -227,6 +230,10 @@ unsafe fn writers_of(source: Oid) -> Vec<String> {
     rows.into_iter().flatten().flatten().collect()
 }
 
+/// Are any of these transactions still in progress?
+///
+/// # Safety
+/// As `writers_of`, from which `writers` must come: they become part of a query's text.
 unsafe fn are_running(writers: &[String]) -> bool {
     if writers.is_empty() {
         return false;

@@ -114,12 +114,18 @@ pub unsafe fn with_what_is_kept(mut rollup: Rollup) -> Rollup {
 }
 
 /// Does the stored table have buckets that start before a time? Those before the first that can be computed are kept.
+///
+/// # Safety
+/// As `with_what_is_kept`.
 unsafe fn has_buckets(rollup: &Rollup, before: i64) -> bool {
     // SAFETY: by contract.
     unsafe { has_rows(rollup.stored, rollup.bucket_column, before) }
 }
 
 /// Has a table rows of which a column, from 1, has a time before this one?
+///
+/// # Safety
+/// As `with_what_is_kept`; where there is the table, it must have the column.
 unsafe fn has_rows(table: Oid, column: i16, before: i64) -> bool {
     let Some(table) = Open::existing_table(table, LockMode::AccessShare) else {
         return false;

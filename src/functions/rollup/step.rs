@@ -45,6 +45,10 @@ pub fn run(rollup: &Rollup, threshold: i64) -> Stepped {
     snapshot::with_latest(|snapshot| unsafe { work(rollup.stored, threshold, snapshot) })
 }
 
+/// What `run` does, by one snapshot.
+///
+/// # Safety
+/// `snapshot` must be active, and other refreshes of the rollup be kept out until the transaction ends.
 unsafe fn work(stored: Oid, threshold: i64, snapshot: Snapshot<'_>) -> Stepped {
     // SAFETY: the caller's snapshot is active.
     unsafe {
@@ -275,6 +279,9 @@ impl Tables {
     }
 
     /// Deletes the stored buckets with starts `first` to `last`, of a series or of all.
+    ///
+    /// # Safety
+    /// `snapshot` must be active.
     unsafe fn delete(
         &self,
         first: i64,
@@ -303,6 +310,9 @@ impl Tables {
 
     /// Computes the buckets with starts `first` to `last`, slice by slice, and stores them; returns the first start that is left when time is over.
     /// Times that nothing is of are skipped. What `is_new` may be there all the same, from a dump of rows alone.
+    ///
+    /// # Safety
+    /// As `delete`.
     unsafe fn insert_slices(
         &self,
         (mut first, last): (i64, i64),
@@ -344,6 +354,9 @@ impl Tables {
     }
 
     /// The oldest time, from `low` to `high`, of what the rollup is computed from.
+    ///
+    /// # Safety
+    /// A snapshot must be active.
     unsafe fn oldest(&self, low: i64, high: i64) -> Option<i64> {
         let time = TimeType::of(self.times)?;
         // SAFETY: the relation exists, and has the column; the snapshot is active.
@@ -362,6 +375,9 @@ impl Tables {
     }
 
     /// Computes these buckets and stores them.
+    ///
+    /// # Safety
+    /// As `delete`.
     unsafe fn insert(
         &self,
         first: i64,

@@ -48,12 +48,18 @@ unsafe extern "C-unwind" fn begin<N: Above>(
 }
 
 /// The plan below a node's.
+///
+/// # Safety
+/// `node` must be of a plan of `path_above`, and begin. An error jumps over the frames above, which must hold plain values only.
 unsafe fn plan_below(node: *mut CustomScanState) -> *mut Plan {
     // SAFETY: the caller's contract.
     unsafe { pgrx_extern_c_guard(|| NodeState::from_ptr(node).plan().child()) }
 }
 
 /// The node below has begun.
+///
+/// # Safety
+/// As `plan_below`; `node` must be an `N`, and `below` the node below.
 unsafe fn begin_above<N: Above>(node: *mut CustomScanState, below: *mut PlanState, flags: i32) {
     // SAFETY: the caller's contract.
     unsafe {
@@ -81,12 +87,17 @@ unsafe extern "C-unwind" fn next<N: Above>(node: *mut CustomScanState) -> *mut T
     }
 }
 
+/// # Safety
+/// `node` must be an `N` that has begun. An error jumps over the frames above, which must hold plain values only.
 unsafe fn start<N: Above>(node: *mut CustomScanState) {
     // SAFETY: the caller's contract.
     unsafe { pgrx_extern_c_guard(|| own::<N>(node).start(NodeState::from_ptr(node))) }
 }
 
 /// Hands on a row of the node below, projected, or that there is none; null for a row that is left out.
+///
+/// # Safety
+/// As `start`; `row` must be what the node below has returned last.
 unsafe fn hand_on<N: Above>(
     node: *mut CustomScanState,
     row: *mut TupleTableSlot,

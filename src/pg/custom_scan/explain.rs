@@ -30,7 +30,7 @@ impl Explain {
     }
 
     fn data<'a>(self) -> &'a ExplainState {
-        // SAFETY: valid while EXPLAIN shows the node, by the contract of `new`.
+        // SAFETY: valid while EXPLAIN shows the node, as `new` asks.
         unsafe { &*self.state }
     }
 

@@ -54,11 +54,15 @@ unsafe extern "C-unwind" fn next<N: Passing>(node: *mut CustomScanState) -> *mut
     }
 }
 
+/// # Safety
+/// `node` must be an `N` that has begun. An error jumps over the frames above, which must hold plain values only.
 unsafe fn advance<N: Passing>(node: *mut CustomScanState) -> Advance {
     // SAFETY: the caller's contract.
     unsafe { pgrx_extern_c_guard(|| own::<N>(node).advance(NodeState::from_ptr(node))) }
 }
 
+/// # Safety
+/// As `advance`, which has gone to a row.
 unsafe fn show<N: Passing>(node: *mut CustomScanState) -> (RowSlot, Option<Projection>) {
     // SAFETY: the caller's contract.
     unsafe { pgrx_extern_c_guard(|| own::<N>(node).show(NodeState::from_ptr(node))) }

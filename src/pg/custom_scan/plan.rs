@@ -23,7 +23,7 @@ impl CustomPlan {
 
     #[inline]
     fn data<'a>(self) -> &'a CustomScan {
-        // SAFETY: valid by the contract of `from_ptr`; nobody writes to a plan that is executed.
+        // SAFETY: valid as long as the handle is used, as `from_ptr` asks; nobody writes to a plan that is executed.
         unsafe { self.0.as_ref() }
     }
 

@@ -98,6 +98,10 @@ impl Taken {
         }
     }
 
+    /// The same of the keys of one index.
+    ///
+    /// # Safety
+    /// As `has_key_of`; `values` and `nulls` must have the columns of the row that are looked at, and `moment` be of now.
     unsafe fn is_taken(
         &self,
         side: &Side,
