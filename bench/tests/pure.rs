@@ -29,34 +29,17 @@ mod slice;
 #[path = "../../src/exec/aggregate/total.rs"]
 mod total;
 
-use std::path::{Path, PathBuf};
-
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).expect("src can be read") {
-        let path = entry.expect("src can be read").path();
-        if path.is_dir() && !path.ends_with("src/columns") {
-            sources(&path, found);
-        } else if path.extension().is_some_and(|kind| kind == "rs") {
-            found.push(path);
-        }
-    }
-}
+mod sources;
 
 #[test]
 fn tests_of_all_files_run() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../src");
-    let mut files = Vec::new();
-    sources(&root, &mut files);
-    assert!(files.len() > 200, "{} files", files.len());
     let here = include_str!("pure.rs");
-    for file in files {
-        let text = std::fs::read_to_string(&file).expect("a source can be read");
-        let name = file.strip_prefix(&root).expect("a file below src");
-        let is_here = here.contains(&format!("../../src/{}", name.display()));
+    for file in sources::but_for(&["columns"]) {
+        let name = file.path.display();
+        let is_here = here.contains(&format!("../../src/{name}"));
         assert!(
-            is_here || !text.contains("#[cfg(test)]"),
-            "nothing runs the tests in {}",
-            name.display()
+            is_here || !file.text.contains("#[cfg(test)]"),
+            "nothing runs the tests in {name}"
         );
     }
 }
