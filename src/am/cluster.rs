@@ -151,7 +151,7 @@ unsafe fn copy_chunks(
                     if kind != TupleKind::Header || state == State::Dead {
                         continue;
                     }
-                    let id = header::chunk_id(tuple::body(item.header, item.len));
+                    let id = header::chunk_id(item.body());
                     let at = *known.entry(id).or_insert(chunks.len());
                     if at == chunks.len() {
                         chunks.push(Vec::new());
@@ -159,7 +159,7 @@ unsafe fn copy_chunks(
                     chunks[at].push(Version {
                         at: item.tid,
                         settled: state == State::Live
-                            && transaction::precedes(tuple::xmin(item.header), oldest),
+                            && transaction::precedes(tuple::xmin(item.header()), oldest),
                     });
                 }
             });

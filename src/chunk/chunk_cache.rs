@@ -275,7 +275,7 @@ pub unsafe fn standing_at(
             match snapshot::presence(&mut found, buffer) {
                 Presence::Gone => None,
                 Presence::Coming(writer) => Some(Standing::Pending(writer)),
-                Presence::There if transaction::is_current(tuple::xmin(item.header)) => {
+                Presence::There if transaction::is_current(tuple::xmin(item.header())) => {
                     Some(Standing::Own)
                 }
                 Presence::There => Some(Standing::Later),
@@ -292,7 +292,7 @@ unsafe fn check<R>(
     table: Table<'_>,
     at: Tid,
     view: View,
-    judge: impl FnOnce(PageTuple, Buffer) -> Option<R>,
+    judge: impl FnOnce(PageTuple<'_>, Buffer) -> Option<R>,
 ) -> Option<(R, Rc<Reader>)> {
     // SAFETY: the callers' contract; the tuple stays pinned while it is opened.
     unsafe {
@@ -319,7 +319,7 @@ fn with_header<R>(
     table: Table<'_>,
     at: Tid,
     snapshot: Snapshot<'_>,
-    body: impl FnOnce(PageTuple, Buffer) -> R,
+    body: impl FnOnce(PageTuple<'_>, Buffer) -> R,
 ) -> Option<R> {
     if !table.has_block(at.block) {
         return None;
@@ -333,15 +333,14 @@ fn with_header_within<R>(
     blocks: u32,
     at: Tid,
     snapshot: Snapshot<'_>,
-    body: impl FnOnce(PageTuple, Buffer) -> R,
+    body: impl FnOnce(PageTuple<'_>, Buffer) -> R,
 ) -> Option<R> {
     if at.block >= blocks {
         return None;
     }
     let fetched = Fetched::at(table, at, snapshot)?;
     let found = fetched.tuple();
-    // SAFETY: the tuple is pinned.
-    let is_header = unsafe { classify(&found) } == TupleKind::Header;
+    let is_header = classify(&found) == TupleKind::Header;
     is_header.then(|| body(found, fetched.buffer()))
 }
 
@@ -370,7 +369,7 @@ impl Stay {
 unsafe fn sound_reader(
     table: Table<'_>,
     at: Tid,
-    found: PageTuple,
+    found: PageTuple<'_>,
     buffer: Buffer,
     view: View,
     stay: Stay,
@@ -385,11 +384,11 @@ unsafe fn sound_reader(
 /// The reader of a header with the notes that `view` shows: one that is kept, or a new one.
 ///
 /// # Safety
-/// `table` must be open, the view's snapshot valid; `found` must be the header at `at`, on the page in `buffer`, which is pinned meanwhile.
+/// `table` must be open, the view's snapshot valid; `found` must be the header at `at`, on the page in `buffer`.
 unsafe fn kept_reader(
     table: Table<'_>,
     at: Tid,
-    found: PageTuple,
+    found: PageTuple<'_>,
     buffer: Buffer,
     view: View,
     stay: Stay,
@@ -397,8 +396,8 @@ unsafe fn kept_reader(
     // SAFETY: the tuple is on the page in `buffer`, which is pinned.
     unsafe {
         let place = (table.oid(), table.file_number(), at);
-        let body = tuple::body(found.header, found.len);
-        let writer = tuple::raw_xmin(found.header);
+        let body = found.body();
+        let writer = tuple::raw_xmin(found.header());
         let notes = note_cache::find(table, place, writer, body, view)?;
         let version = (place, notes.stamp());
         let known = KEPT.with_borrow_mut(|readers| {
@@ -517,7 +516,7 @@ pub unsafe fn headers_by(table: Table<'_>, writer: TransactionId) -> Rc<[Written
     // SAFETY: by contract; the walk pins and locks the page of each tuple. Who is still at work may write more.
     let (is_over, found) = unsafe {
         let is_over = !own && !transaction::is_in_progress(writer);
-        let by_writer = |item: PageTuple| tuple::xmin(item.header) == writer;
+        let by_writer = |item: PageTuple<'_>| tuple::xmin(item.header()) == writer;
         (is_over, walk_for_headers(table, by_writer))
     };
     let found: Rc<[Written]> = found.into();
@@ -540,7 +539,8 @@ pub unsafe fn headers_moved_by(table: Table<'_>, mover: TransactionId) -> Vec<Wr
     // SAFETY: by contract; the walk pins and locks the page of each tuple.
     unsafe {
         walk_for_headers(table, |item| {
-            tuple::ctid(item.header).is_moved_marker() && tuple::update_xid(item.header) == mover
+            tuple::ctid(item.header()).is_moved_marker()
+                && tuple::update_xid(item.header()) == mover
         })
     }
 }
@@ -549,7 +549,10 @@ pub unsafe fn headers_moved_by(table: Table<'_>, mover: TransactionId) -> Vec<Wr
 ///
 /// # Safety
 /// As `headers_by`; `wanted` must not lock buffers: each page is locked.
-unsafe fn walk_for_headers(table: Table<'_>, wanted: impl Fn(PageTuple) -> bool) -> Vec<Written> {
+unsafe fn walk_for_headers(
+    table: Table<'_>,
+    wanted: impl Fn(PageTuple<'_>) -> bool,
+) -> Vec<Written> {
     let mut found = Vec::new();
     let mut cursor = PageCursor::new(table);
     // SAFETY: the caller's contract; pages are pinned and locked while they are looked at.
@@ -569,22 +572,22 @@ unsafe fn walk_for_headers(table: Table<'_>, wanted: impl Fn(PageTuple) -> bool)
 /// What a header says, if the tuple is one.
 ///
 /// # Safety
-/// The tuple's page must be pinned and locked.
-unsafe fn as_written(item: PageTuple) -> Option<Written> {
-    // SAFETY: the caller has pinned and locked the tuple's page.
+/// The tuple's page must be locked.
+unsafe fn as_written(item: PageTuple<'_>) -> Option<Written> {
+    // SAFETY: the caller's contract.
     unsafe {
         if classify(&item) != TupleKind::Header {
             return None;
         }
-        match header::decode(tuple::body(item.header, item.len)) {
+        match header::decode(item.body()) {
             Ok(StorageTuple::Header(header)) => Some(Written {
                 tid: item.tid,
                 chunk: header.chunk,
                 deleted: header.deleted,
                 min_time: header.min_time,
                 max_time: header.max_time,
-                is_replaced: tuple::ctid(item.header).is_moved_marker()
-                    && tuple::deleter(item.header) == Some(tuple::xmin(item.header)),
+                is_replaced: tuple::ctid(item.header()).is_moved_marker()
+                    && tuple::deleter(item.header()) == Some(tuple::xmin(item.header())),
             }),
             _ => None,
         }
@@ -603,7 +606,7 @@ pub unsafe fn replacement(table: Table<'_>, at: Tid, replacer: TransactionId) ->
     // SAFETY: by contract.
     let (replaced, headers) = unsafe {
         let mut cursor = PageCursor::new(table);
-        let item = cursor.tuple_at(at)?;
+        let (cursor, item) = cursor.pinned_at(at)?;
         let replaced = cursor.locked(|_| as_written(item))?;
         if let Some(next) = next_header::of(table, replaced.chunk, at) {
             if is_last_of(table, next, replacer) {
@@ -628,10 +631,10 @@ unsafe fn is_last_of(table: Table<'_>, at: Tid, writer: TransactionId) -> bool {
     // SAFETY: the caller's contract; the page is pinned and locked while it is looked at.
     unsafe {
         let mut cursor = PageCursor::new(table);
-        let item = cursor.tuple_at(at);
-        item.is_some_and(|item| {
+        let found = cursor.pinned_at(at);
+        found.is_some_and(|(cursor, item)| {
             cursor.locked(|_| {
-                tuple::xmin(item.header) == writer
+                tuple::xmin(item.header()) == writer
                     && as_written(item).is_some_and(|header| !header.is_replaced)
             })
         })

@@ -114,21 +114,19 @@ pub unsafe fn rows_of_pages(
         let mut rows = 0.0;
         cursor.locked(|page: &Page| {
             for item in page.tuples() {
-                // SAFETY: the page is pinned and locked.
-                unsafe {
-                    let alive = is_alive(&cursor, page, item, horizon);
-                    let Some(body) = storage_body(item) else {
-                        rows += f64::from(u8::from(alive));
-                        continue;
-                    };
-                    has_chunks = true;
-                    let chunk = header::chunk_id(body);
-                    if alive && !counted.iter().any(|known| known.chunk == chunk) {
-                        rows += rows_of(body);
-                        let slots = &body[header::slots_start(body).min(body.len())..];
-                        if slots.iter().any(|&byte| byte != 0) {
-                            noted.push((chunk, slots.to_vec()));
-                        }
+                // SAFETY: the page is locked.
+                let alive = unsafe { is_alive(&cursor, page, item, horizon) };
+                let Some(body) = storage_body(item) else {
+                    rows += f64::from(u8::from(alive));
+                    continue;
+                };
+                has_chunks = true;
+                let chunk = header::chunk_id(body);
+                if alive && !counted.iter().any(|known| known.chunk == chunk) {
+                    rows += rows_of(body);
+                    let slots = &body[header::slots_start(body).min(body.len())..];
+                    if slots.iter().any(|&byte| byte != 0) {
+                        noted.push((chunk, slots.to_vec()));
                     }
                 }
             }
@@ -149,9 +147,9 @@ pub fn count_chunk(table: Table<'_>, at: Tid) -> Option<CountedChunk> {
     unsafe {
         let horizon = table.horizon();
         let mut cursor = PageCursor::new(table);
-        let item = cursor.tuple(at, table.blocks())?;
+        let (cursor, item) = cursor.pinned(at, table.blocks())?;
         let header = cursor.locked(|page| {
-            let body = storage_body(item).filter(|_| is_alive(&cursor, page, item, horizon))?;
+            let body = storage_body(item).filter(|_| is_alive(cursor, page, item, horizon))?;
             match header::decode(body) {
                 Ok(StorageTuple::Header(header)) => Some(header),
                 _ => None,
@@ -172,8 +170,8 @@ pub fn count_chunk(table: Table<'_>, at: Tid) -> Option<CountedChunk> {
 /// The tuple must be on `page`, which the cursor has locked.
 unsafe fn is_alive(
     cursor: &PageCursor<'_>,
-    page: &Page,
-    item: PageTuple,
+    page: &Page<'_>,
+    item: PageTuple<'_>,
     horizon: TransactionId,
 ) -> bool {
     // SAFETY: the caller's contract.
@@ -181,22 +179,16 @@ unsafe fn is_alive(
         match cursor.state_of(page, item, horizon) {
             TupleState::Live | TupleState::Going => true,
             // Rows of this transaction are there for its own queries.
-            TupleState::Coming => transaction::is_current(tuple::xmin(item.header)),
+            TupleState::Coming => transaction::is_current(tuple::xmin(item.header())),
             _ => false,
         }
     }
 }
 
 /// The body of a tuple that is a storage tuple.
-///
-/// # Safety
-/// The tuple's page must be pinned, and stay so as long as the body is used.
-unsafe fn storage_body<'a>(item: PageTuple) -> Option<&'a [u8]> {
-    // SAFETY: the caller's contract: the tuple's page is pinned.
-    unsafe {
-        let body = tuple::body(item.header, item.len);
-        (tuple::attribute_count(item.header) == 0 && header::is_storage(body)).then_some(body)
-    }
+fn storage_body<'p>(item: PageTuple<'p>) -> Option<&'p [u8]> {
+    let body = item.body();
+    (item.attribute_count() == 0 && header::is_storage(body)).then_some(body)
 }
 
 /// Rows that a storage tuple stands for: a piece says it itself; a header takes off those that are gone,

@@ -72,9 +72,9 @@ impl<'a> Glance<'a> {
         let is_same = self.cursor.locked(|page| {
             // SAFETY: the page is pinned and locked.
             page.tuple(at.offset).is_some_and(|item| unsafe {
-                tuple::is_plainly_there(item.header)
+                tuple::is_plainly_there(item.header())
                     && classify(&item) == TupleKind::Header
-                    && content.is_of(tuple::body(item.header, item.len))
+                    && content.is_of(item.body())
             })
         });
         is_same.then_some(content)
@@ -92,13 +92,10 @@ impl<'a> Glance<'a> {
             }
             let said = self.cursor.locked(|page| {
                 let item = page.tuple(at.offset)?;
-                // SAFETY: the page is pinned and locked.
-                let body = unsafe {
-                    if classify(&item) != TupleKind::Header {
-                        return None;
-                    }
-                    tuple::body(item.header, item.len)
-                };
+                if classify(&item) != TupleKind::Header {
+                    return None;
+                }
+                let body = item.body();
                 Some(match known {
                     Some(known) if body.first_chunk() == Some(&known.head) => None,
                     _ => Some(read(place, body)),

@@ -18,7 +18,7 @@ use std::rc::Rc;
 pub unsafe fn visible_tuples(
     table: Table<'_>,
     snapshot: Snapshot<'_>,
-    visit: impl FnMut(TupleKind, PageTuple),
+    visit: impl FnMut(TupleKind, PageTuple<'_>),
 ) {
     // SAFETY: by contract.
     unsafe { visible_on(table, snapshot, 0..table.blocks(), visit) }
@@ -32,7 +32,7 @@ pub unsafe fn visible_on(
     table: Table<'_>,
     snapshot: Snapshot<'_>,
     pages: impl Iterator<Item = u32>,
-    mut visit: impl FnMut(TupleKind, PageTuple),
+    mut visit: impl FnMut(TupleKind, PageTuple<'_>),
 ) {
     // SAFETY: by contract.
     unsafe {

@@ -8,7 +8,6 @@ use crate::pg::page::{self, PageCursor};
 use crate::pg::page_patch;
 use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
-use crate::pg::tuple;
 use varve_columns::tuple::header;
 use varve_columns::tuple::note::{self, SLOT_BYTES};
 
@@ -34,7 +33,7 @@ pub fn set(table: Table<'_>, chunk: u64, old: Tid, next: Tid) {
         }
         page::locked_for_change(table, old.block, |page, buffer| {
             if let Some(item) = page.tuple(old.offset) {
-                let body = tuple::body(item.header, item.len);
+                let body = item.body();
                 let end = body.as_ptr().add(body.len() - SLOT_BYTES);
                 let offset = end.offset_from(page.as_ptr().cast::<u8>()) as usize;
                 page_patch::overwrite(table, buffer, offset, &note::slot(chunk, next));
@@ -52,10 +51,10 @@ pub fn of(table: Table<'_>, chunk: u64, at: Tid) -> Option<Tid> {
         let last = slots.last_chunk::<SLOT_BYTES>()?;
         let next = note::named(chunk, last).ok().flatten()?;
         let mut cursor = PageCursor::new(table);
-        let item = cursor.tuple_at(next)?;
+        let (cursor, item) = cursor.pinned_at(next)?;
         let is_next = cursor.locked(|_| {
             classify(&item) == TupleKind::Header
-                && header::chunk_id(tuple::body(item.header, item.len)) == chunk
+                && header::chunk_id(item.body()) == chunk
                 && matches!(notes::writer(&item), Writer::Committed | Writer::Own)
         });
         (is_next && next != at).then_some(next)

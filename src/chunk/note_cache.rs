@@ -39,10 +39,7 @@ thread_local! {
 }
 
 /// The notes of the header at `place` that `writer` has written and whose bytes are `body`.
-///
-/// # Safety
-/// `table` must be open, the header's tuple pinned, the view's snapshot valid.
-pub unsafe fn find(
+pub fn find(
     table: Table<'_>,
     place: Place,
     writer: TransactionId,
@@ -59,8 +56,7 @@ pub unsafe fn find(
         return Ok(Notes::default());
     }
     let read = |view, known: &[Note]| {
-        // SAFETY: by contract.
-        unsafe { notes::of_header(table, place.2, body, header::row_count(body), view, known) }
+        notes::of_header(table, place.2, body, header::row_count(body), view, known)
     };
     let (is_mvcc, is_serializable) = {
         let is_mvcc = snapshot.is_mvcc();

@@ -140,9 +140,9 @@ pub(super) enum Writer {
 
 /// # Safety
 /// The tuple's page must be locked.
-pub(super) unsafe fn writer(item: &PageTuple) -> Writer {
+pub(super) unsafe fn writer(item: &PageTuple<'_>) -> Writer {
     // SAFETY: the caller has locked the tuple's page.
-    let xid = match unsafe { tuple::inserter(item.header) } {
+    let xid = match unsafe { tuple::inserter(item.header()) } {
         Inserter::Committed => return Writer::Committed,
         Inserter::Aborted => return Writer::Aborted,
         Inserter::Unknown(xid) => xid,
@@ -164,9 +164,9 @@ pub(super) unsafe fn writer(item: &PageTuple) -> Writer {
 ///
 /// # Safety
 /// As `writer`.
-unsafe fn is_taken_back(item: &PageTuple) -> bool {
+unsafe fn is_taken_back(item: &PageTuple<'_>) -> bool {
     // SAFETY: the caller has locked the tuple's page.
-    unsafe { tuple::deleter(item.header).is_some_and(transaction::is_current) }
+    unsafe { tuple::deleter(item.header()).is_some_and(transaction::is_current) }
 }
 
 /// What a slot names.
@@ -234,10 +234,7 @@ fn sort_out<'a>(
 
 /// What the slots of the header `body` at `at` name. Somebody may be filling one while we look: what was read so is read
 /// again with the page locked.
-///
-/// # Safety
-/// `table` must be open, the tuple pinned.
-unsafe fn named<'a>(
+fn named<'a>(
     table: Table<'_>,
     at: Tid,
     body: &[u8],
@@ -263,66 +260,54 @@ fn with_slots_at<R>(
     chunk: u64,
     look: impl FnOnce(&[u8]) -> R,
 ) -> Option<R> {
-    // SAFETY: the page is pinned and locked while it is looked at.
-    unsafe {
-        if !table.has_block(at.block) {
-            return None;
-        }
-        let mut cursor = PageCursor::new(table);
-        cursor.go(at.block);
-        cursor.locked(|page| {
-            let item = page.tuple(at.offset)?;
-            let body = tuple::body(item.header, item.len);
-            let is_header = tuple::attribute_count(item.header) == 0
-                && header::body_kind(body) == header::BodyKind::Header
-                && header::chunk_id(body) == chunk;
-            is_header.then(|| look(&body[header::slots_start(body)..]))
-        })
+    if !table.has_block(at.block) {
+        return None;
     }
+    let mut cursor = PageCursor::new(table);
+    cursor.go(at.block);
+    cursor.locked(|page| {
+        let item = page.tuple(at.offset)?;
+        let body = item.body();
+        let is_header = item.attribute_count() == 0
+            && header::body_kind(body) == header::BodyKind::Header
+            && header::chunk_id(body) == chunk;
+        is_header.then(|| look(&body[header::slots_start(body)..]))
+    })
 }
 
-/// Shows the notes of a chunk at some places to `visit` while their pages are locked. What is at the place of a note that nobody can
-/// see is none.
-///
-/// # Safety
-/// `table` must be open; `visit` must not lock buffers.
-unsafe fn visit(
+/// Shows the notes of a chunk at some places to `visit` while their pages are locked: it must not lock buffers. What is at the place of a note
+/// that nobody can see is none.
+fn visit(
     table: Table<'_>,
     chunk: u64,
     places: &[Tid],
-    mut visit: impl FnMut(PageTuple, &[u8], Buffer),
+    mut visit: impl FnMut(PageTuple<'_>, &[u8], Buffer),
 ) {
-    // SAFETY: the callers' contract.
-    unsafe {
-        let mut cursor = PageCursor::new(table);
-        for &at in places {
-            if !table.has_block(at.block) {
-                continue;
-            }
-            cursor.go(at.block);
-            let buffer = cursor.buffer();
-            cursor.locked(|page| {
-                let Some(item) = page.tuple(at.offset) else {
-                    return;
-                };
-                if tuple::attribute_count(item.header) != 0 {
-                    return;
-                }
-                let body = tuple::body(item.header, item.len);
-                if header::decode(body) == Ok(StorageTuple::Note { chunk }) {
-                    visit(item, body, buffer);
-                }
-            });
+    let mut cursor = PageCursor::new(table);
+    for &at in places {
+        if !table.has_block(at.block) {
+            continue;
         }
+        cursor.go(at.block);
+        let buffer = cursor.buffer();
+        cursor.locked(|page| {
+            let Some(item) = page.tuple(at.offset) else {
+                return;
+            };
+            if item.attribute_count() != 0 {
+                return;
+            }
+            let body = item.body();
+            if header::decode(body) == Ok(StorageTuple::Note { chunk }) {
+                visit(item, body, buffer);
+            }
+        });
     }
 }
 
 /// The notes of the chunk whose header `body` is at `at`, of `rows` rows. `known` are some that are known to be committed: their tuples are not
 /// looked at again.
-///
-/// # Safety
-/// `table` must be open, the tuple pinned, the view's snapshot valid.
-pub unsafe fn of_header(
+pub fn of_header(
     table: Table<'_>,
     at: Tid,
     body: &[u8],
@@ -340,8 +325,7 @@ pub unsafe fn of_header(
         View::Naming(snapshot) => snapshot.is_running(xmin),
         _ => false,
     };
-    // SAFETY: by contract.
-    let all = unsafe { named(table, at, body, known)? };
+    let all = named(table, at, body, known)?;
     if all.is_empty() {
         return Ok(Notes::default());
     }
@@ -354,7 +338,7 @@ pub unsafe fn of_header(
     let others: Vec<Tid> = all.iter().filter_map(other).collect();
     let (mut found, mut pending, mut damage) = (Vec::new(), Vec::new(), None);
     let mut are_committed = true;
-    // SAFETY: by contract; the page of each tuple is locked.
+    // SAFETY: the page of each tuple is locked.
     unsafe {
         visit(table, chunk, &others, |item, body, buffer| {
             let is_seen = if is_mvcc {
@@ -364,7 +348,7 @@ pub unsafe fn of_header(
                 let writer = writer(&item);
                 are_committed &= writer == Writer::Committed;
                 match writer {
-                    Writer::Committed if is_later(tuple::xmin(item.header)) => {
+                    Writer::Committed if is_later(tuple::xmin(item.header())) => {
                         pending.push(item.tid);
                         false
                     }
@@ -383,7 +367,7 @@ pub unsafe fn of_header(
             match decoded_notes::decode(body, rows) {
                 Ok(runs) => found.push(Note {
                     tid: item.tid,
-                    xmin: tuple::xmin(item.header),
+                    xmin: tuple::xmin(item.header()),
                     slot: note::slot(chunk, item.tid),
                     runs,
                 }),
@@ -420,7 +404,7 @@ pub unsafe fn of_header(
 /// `table` must be open, `snapshot` valid; the tuple must be on the page in `buffer`, which is pinned and locked.
 unsafe fn is_visible(
     table: Table<'_>,
-    item: PageTuple,
+    item: PageTuple<'_>,
     buffer: Buffer,
     snapshot: Snapshot<'_>,
     reads: bool,

@@ -123,23 +123,13 @@ fn read_piece<'a>(
     let tid = pieces.tids[number];
     let missing = || Damage::new(format!("piece {number} at {tid} is missing"));
     let found = cursor.tuple_at(tid).ok_or_else(missing)?;
-    // SAFETY: pinned by the cursor.
-    unsafe { piece_data(found, chunk, base + number as u32) }.ok_or_else(missing)
+    piece_data(found, chunk, base + number as u32).ok_or_else(missing)
 }
 
-/// The data of a tuple if it is the piece that is looked for.
-///
-/// # Safety
-/// The tuple must be pinned, and stay so: its body does not change.
-unsafe fn piece_data<'a>(found: PageTuple, chunk: u64, number: u32) -> Option<&'a [u8]> {
-    // SAFETY: by contract.
-    let (body, zero) = unsafe {
-        (
-            tuple::body(found.header, found.len),
-            tuple::attribute_count(found.header) == 0,
-        )
-    };
-    match header::decode(body) {
+/// The data of a tuple if it is the piece that is looked for. Its body does not change.
+fn piece_data<'p>(found: PageTuple<'p>, chunk: u64, number: u32) -> Option<&'p [u8]> {
+    let zero = found.attribute_count() == 0;
+    match header::decode(found.body()) {
         Ok(StorageTuple::Piece(piece))
             if zero && piece.chunk == chunk && piece.number == number =>
         {
@@ -305,14 +295,7 @@ pub struct Content {
 impl Content {
     /// Reads what the body of a header tuple says, and the sections that it has in pieces; a delete map that `known`, an earlier
     /// version of the chunk, has as well is not read again.
-    ///
-    /// # Safety
-    /// `table` must be open; `body` must stay what it is, but for its slots.
-    pub unsafe fn read(
-        table: Table<'_>,
-        body: &[u8],
-        known: Option<&Content>,
-    ) -> Result<Content, Damage> {
+    pub fn read(table: Table<'_>, body: &[u8], known: Option<&Content>) -> Result<Content, Damage> {
         let header = match header::decode(body) {
             Ok(StorageTuple::Header(header)) => header,
             Ok(_) => return Err(Damage::new("a piece where a header should be")),
@@ -430,16 +413,13 @@ impl Content {
         }
         let block = header.block;
         let mut cache = self.cache.borrow_mut();
-        let read = |number: usize, page: &Page| {
-            let tid = pieces.tids[number];
-            let found = page.tuple(tid.offset).filter(|_| tid.block == block)?;
-            // SAFETY: the page is pinned.
-            unsafe { piece_data(found, self.header.chunk, number as u32) }
-        };
-        let keep = |page: &Page| {
-            for number in 0..pieces.tids.len() {
+        let keep = |page: &Page<'_>| {
+            for (number, tid) in pieces.tids.iter().enumerate() {
+                let found = page.tuple(tid.offset).filter(|_| tid.block == block);
+                let data =
+                    found.and_then(|found| piece_data(found, self.header.chunk, number as u32));
                 // Damage of pieces that nobody has asked for is not reported yet.
-                if let Some(data) = read(number, page) {
+                if let Some(data) = data {
                     cache.add(number, data.to_vec());
                 }
             }
@@ -516,16 +496,17 @@ impl Chunk {
     /// Opens a header from its tuple body, with the notes that belong to a view.
     ///
     /// # Safety
-    /// `table` must be open; the tuple must be pinned; the view's snapshot valid.
-    pub unsafe fn open(table: Table<'_>, item: &PageTuple, view: View) -> Result<Chunk, Damage> {
+    /// `table` must stay open as long as the chunk is used.
+    pub unsafe fn open(
+        table: Table<'_>,
+        item: &PageTuple<'_>,
+        view: View,
+    ) -> Result<Chunk, Damage> {
+        let body = item.body();
+        let notes = notes::of_header(table, item.tid, body, header::row_count(body), view, &[])?;
+        let content = Rc::new(Content::read(table, body, None)?);
         // SAFETY: by contract.
-        unsafe {
-            let body = tuple::body(item.header, item.len);
-            let notes =
-                notes::of_header(table, item.tid, body, header::row_count(body), view, &[])?;
-            let content = Rc::new(Content::read(table, body, None)?);
-            Chunk::open_with(table, item, content, notes)
-        }
+        unsafe { Chunk::open_with(table, item, content, notes) }
     }
 
     /// The same with its content and these notes.
@@ -534,7 +515,7 @@ impl Chunk {
     /// As `open`; the content must be of the tuple.
     pub unsafe fn open_with(
         table: Table<'_>,
-        item: &PageTuple,
+        item: &PageTuple<'_>,
         content: Rc<Content>,
         notes: Notes,
     ) -> Result<Chunk, Damage> {
@@ -544,10 +525,10 @@ impl Chunk {
             Ok(Chunk {
                 table: Cell::new(table.address()),
                 tid: item.tid,
-                xmin: tuple::xmin(item.header),
-                raw_writer: tuple::raw_xmin(item.header),
-                raw_command: tuple::raw_command(item.header),
-                header: content.header(tuple::body(item.header, item.len), map.deleted()),
+                xmin: tuple::xmin(item.header()),
+                raw_writer: tuple::raw_xmin(item.header()),
+                raw_command: tuple::raw_command(item.header()),
+                header: content.header(item.body(), map.deleted()),
                 content,
                 map,
                 notes,

@@ -133,10 +133,7 @@ pub fn is_in_buffer(place: Place, buffer: Buffer) {
 
 /// Reads the content of the header at `place` whose bytes are `body`, and keeps it in the place of another version of the chunk: what
 /// of the payload has been decoded is the same to both. A scan says when it began.
-///
-/// # Safety
-/// `table` must be open, and `body` stay what it is, but for its slots.
-pub unsafe fn open(
+pub fn open(
     table: Table<'_>,
     place: Place,
     body: &[u8],
@@ -150,8 +147,7 @@ pub unsafe fn open(
         is_sound.then(|| (at, kept.opened.clone(), kept.forms.clone()))
     });
     let known = earlier.as_ref().map(|(_, opened, _)| &*opened.content);
-    // SAFETY: by contract.
-    let content = unsafe { Content::read(table, body, known) }?;
+    let content = Content::read(table, body, known)?;
     let same = earlier.filter(|(_, opened, of_columns)| {
         opened.content.has_payload_of(&content)
             && forms(table, &content).eq(of_columns.iter().copied())

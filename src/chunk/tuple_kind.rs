@@ -3,7 +3,6 @@
 use super::read::Damage;
 use crate::pg::page::PageTuple;
 use crate::pg::relation::Table;
-use crate::pg::tuple;
 use varve_columns::tuple::header::{self, BodyKind};
 use varve_columns::tuple::tid::MAX_HEADER_OFFSET;
 
@@ -17,33 +16,22 @@ pub enum TupleKind {
     Skip,
 }
 
-/// # Safety
-/// The tuple must be pinned.
 #[inline]
-pub unsafe fn classify(item: &PageTuple) -> TupleKind {
-    // SAFETY: by contract.
-    unsafe {
-        if tuple::attribute_count(item.header) != 0 {
-            return TupleKind::Row;
-        }
-        match header::body_kind(tuple::body(item.header, item.len)) {
-            BodyKind::Row => TupleKind::Row,
-            BodyKind::Piece | BodyKind::Note => TupleKind::Skip,
-            BodyKind::Header if item.tid.offset > MAX_HEADER_OFFSET => TupleKind::Skip,
-            BodyKind::Header | BodyKind::Damaged => TupleKind::Header,
-        }
+pub fn classify(item: &PageTuple<'_>) -> TupleKind {
+    if item.attribute_count() != 0 {
+        return TupleKind::Row;
+    }
+    match header::body_kind(item.body()) {
+        BodyKind::Row => TupleKind::Row,
+        BodyKind::Piece | BodyKind::Note => TupleKind::Skip,
+        BodyKind::Header if item.tid.offset > MAX_HEADER_OFFSET => TupleKind::Skip,
+        BodyKind::Header | BodyKind::Damaged => TupleKind::Header,
     }
 }
 
-/// Raises what is wrong with a header tuple.
-///
-/// # Safety
-/// `table` must be open and the tuple pinned.
-pub unsafe fn raise(table: Table<'_>, item: &PageTuple, damage: &Damage) -> ! {
-    // SAFETY: by contract.
-    let (name, body) = unsafe {
-        table.check_snapshot_age();
-        (table.name(), tuple::body(item.header, item.len))
-    };
+/// Raises what is wrong with a header tuple of `table`.
+pub fn raise(table: Table<'_>, item: &PageTuple<'_>, damage: &Damage) -> ! {
+    table.check_snapshot_age();
+    let (name, body) = (table.name(), item.body());
     damage.raise(&name, header::chunk_id(body), item.tid)
 }

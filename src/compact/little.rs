@@ -6,7 +6,6 @@ use crate::pg::error;
 use crate::pg::page::{Page, PageCursor};
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
-use crate::pg::tuple;
 use crate::pg::visibility_map;
 use crate::pg::Buffer;
 use varve_columns::tuple::header::{self, BodyKind, StorageTuple, FLAG_TOMBSTONE};
@@ -60,7 +59,7 @@ unsafe fn has_only_rows(
             let mut heap_tuple = item.to_heap_tuple(table.oid());
             (
                 classify(&item),
-                tuple::body(item.header, item.len),
+                item.body(),
                 snapshot.sees(&mut heap_tuple, buffer),
             )
         };

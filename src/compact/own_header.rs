@@ -69,9 +69,9 @@ impl<'a> OwnHeaders<'a> {
             // SAFETY: the page is pinned and locked.
             unsafe {
                 let is_seen = classify(&item) == TupleKind::Header
-                    && tuple::is_plainly_there(item.header)
-                    && transaction::precedes(tuple::xmin(item.header), self.horizon);
-                let body = tuple::body(item.header, item.len);
+                    && tuple::is_plainly_there(item.header())
+                    && transaction::precedes(tuple::xmin(item.header()), self.horizon);
+                let body = item.body();
                 (is_seen && header::is_own(body)).then_some(body)
             }
         })?;

@@ -22,7 +22,6 @@ use crate::pg::page::PageCursor;
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
-use crate::pg::tuple;
 use crate::pg::Datum;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
@@ -117,7 +116,7 @@ pub unsafe fn copy_chunk(
 }
 
 fn open(table: Table<'_>, at: Tid) -> Opened {
-    // SAFETY: the table is open; the page stays pinned while the chunk is opened.
+    // SAFETY: the table stays open, and nobody else changes it.
     unsafe {
         let mut cursor = PageCursor::new(table);
         let found = cursor
@@ -127,7 +126,7 @@ fn open(table: Table<'_>, at: Tid) -> Opened {
         match Chunk::open(table, &found, View::Snapshot(any)) {
             Ok(chunk) => Opened {
                 reader: Reader::new(chunk),
-                lifetime: Lifetime::of(found.header),
+                lifetime: Lifetime::of(found.header()),
             },
             Err(damage) => crate::chunk::tuple_kind::raise(table, &found, &damage),
         }
@@ -153,11 +152,11 @@ unsafe fn copy_notes(
                 places.push(known);
                 continue;
             }
-            let found = cursor
-                .tuple(note.tid, table.blocks())
+            let (cursor, found) = cursor
+                .pinned(note.tid, table.blocks())
                 .expect("BUG: a note went away under an exclusive lock");
-            let lifetime = cursor.locked(|_| Lifetime::of(found.header)).unmoved();
-            let place = pages.add(&lifetime, tuple::body(found.header, found.len), false);
+            let lifetime = cursor.locked(|_| Lifetime::of(found.header())).unmoved();
+            let place = pages.add(&lifetime, found.body(), false);
             copied.insert(note.tid, place);
             places.push(place);
         }
@@ -190,18 +189,18 @@ unsafe fn copy_payload(
         let mut copies = Vec::new();
         for (number, &at) in chunk.statics.payload.tids.iter().enumerate() {
             error::check_interrupts();
-            let found = cursor
-                .tuple(at, blocks)
-                .filter(|found| tuple::attribute_count(found.header) == 0)
+            let (cursor, found) = cursor
+                .pinned(at, blocks)
+                .filter(|(_, found)| found.attribute_count() == 0)
                 .ok_or_else(|| Damage::new(format!("piece {number} at {at} is missing")))?;
-            let lifetime = cursor.locked(|_| Lifetime::of(found.header)).unmoved();
+            let lifetime = cursor.locked(|_| Lifetime::of(found.header())).unmoved();
             if number == 0 {
                 birth = lifetime;
             }
             if whole {
                 break;
             }
-            let body = tuple::body(found.header, found.len);
+            let body = found.body();
             copies.push(pages.add(&lifetime, body, false));
         }
         if whole {

@@ -292,8 +292,7 @@ impl Survey {
                     (classify(&item), snapshot.sees(&mut heap_tuple, buffer))
                 };
                 if found == TupleKind::Skip {
-                    // SAFETY: as above.
-                    let body = unsafe { tuple::body(item.header, item.len) };
+                    let body = item.body();
                     if header::body_kind(body) == BodyKind::Note {
                         met.noted.insert(header::chunk_id(body));
                     }
@@ -310,7 +309,7 @@ impl Survey {
                     TupleKind::Header => headers.push(item.tid),
                     TupleKind::Skip => {}
                     TupleKind::Row => {
-                        self.live_bytes += tuple_bytes(item.len as usize);
+                        self.live_bytes += tuple_bytes(item.bytes() as usize);
                         self.live_tuples += 1;
                         self.live_rows += 1;
                         self.chunks_from = self.chunks_from.max(block + 1);
@@ -326,24 +325,21 @@ impl Survey {
     /// Notes a dead tuple of a page that is locked.
     ///
     /// # Safety
-    /// The page of `item` must be pinned and locked.
+    /// The page of `item` must be locked.
     unsafe fn count_dead(
         &mut self,
-        item: PageTuple,
+        item: PageTuple<'_>,
         found: TupleKind,
         dead: &mut FxHashMap<u64, Dead>,
     ) {
-        let bytes = tuple_bytes(item.len as usize);
+        let bytes = tuple_bytes(item.bytes() as usize);
         // SAFETY: the caller's contract.
-        let (is_moved, body) = unsafe {
-            let is_moved = tuple::ctid(item.header).is_moved_marker();
-            (is_moved, tuple::body(item.header, item.len))
-        };
+        let is_moved = unsafe { tuple::ctid(item.header()) }.is_moved_marker();
         if found == TupleKind::Row {
             self.rewritten_bytes += if is_moved { bytes } else { 0 };
             return;
         }
-        let of_chunk = dead.entry(header::chunk_id(body)).or_default();
+        let of_chunk = dead.entry(header::chunk_id(item.body())).or_default();
         of_chunk.bytes += bytes;
         if found == TupleKind::Header {
             of_chunk.is_moved |= is_moved;

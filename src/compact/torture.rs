@@ -89,13 +89,13 @@ unsafe fn living(table: Table<'_>, at: Tid) -> Option<Formed> {
     // SAFETY: the caller's contract; the page is pinned and locked while it is looked at.
     unsafe {
         let mut cursor = PageCursor::new(table);
-        let item = cursor.tuple(at, table.blocks())?;
+        let (cursor, item) = cursor.pinned(at, table.blocks())?;
         let buffer = cursor.buffer();
         let mut found = item.to_heap_tuple(table.oid());
         let lives = cursor.locked(|_| {
             let now = Snapshot::now();
             classify(&item) == TupleKind::Row
-                && transaction::is_current(tuple::xmin(item.header))
+                && transaction::is_current(tuple::xmin(item.header()))
                 && now.sees(&mut found, buffer)
         });
         lives.then(|| Formed::copy(found))

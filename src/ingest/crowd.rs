@@ -14,7 +14,6 @@ use crate::pg::relation::{Index, Table};
 use crate::pg::scan_key::ScanKey;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
-use crate::pg::tuple;
 use crate::pg::TransactionId;
 use crate::series_index::section;
 use varve_columns::tuple::header::{self, StorageTuple, FLAG_TOMBSTONE};
@@ -97,11 +96,11 @@ fn has_fresh(table: Table<'_>, index: Index<'_>, first: Option<&Datums>, most: u
 unsafe fn is_fresh(cursor: &mut PageCursor, at: Tid, blocks: u32, horizon: TransactionId) -> bool {
     // SAFETY: the caller's contract; the page is pinned and locked.
     unsafe {
-        let Some(item) = cursor.tuple(at, blocks) else {
+        let Some((cursor, item)) = cursor.pinned(at, blocks) else {
             return false;
         };
         cursor.locked(|page| {
-            let body = tuple::body(item.header, item.len);
+            let body = item.body();
             let Ok(StorageTuple::Header(header)) = header::decode(body) else {
                 return false;
             };

@@ -187,8 +187,9 @@ impl<'a> Fetched<'a> {
     }
 
     /// The tuple, which is there as long as this.
-    pub fn tuple(&self) -> PageTuple {
-        PageTuple::of(&self.tuple)
+    pub fn tuple(&self) -> PageTuple<'_> {
+        // SAFETY: pinned as long as this.
+        unsafe { PageTuple::of(&self.tuple) }
     }
 
     /// A column, from 1; what it points to is there as long as the row.

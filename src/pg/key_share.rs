@@ -33,8 +33,8 @@ pub fn give(table: Table<'_>, at: Tid, lockers: &[pg_sys::TransactionId]) {
             at.block,
         );
         match page.tuple(at.offset) {
-            Some(found) if is_last_version(found.header) => {
-                let header = found.header;
+            Some(found) if is_last_version(found.header()) => {
+                let header = found.header();
                 (*header).t_infomask &= !XMAX_BITS;
                 (*header).t_infomask |= KEY_SHARE | LOCK_ONLY | kind;
                 (*header).t_infomask2 &= !KEYS_UPDATED;

@@ -73,7 +73,7 @@ impl Wanted<'_> {
             .and_then(|behind| page.tuple(behind - 1));
         // SAFETY: an index tuple starts with its TID, which names the child page.
         child.map_or(Step::Lost, |item| unsafe {
-            Step::To(tid::read(item.header.cast()).block)
+            Step::To(tid::read(item.header().cast()).block)
         })
     }
 

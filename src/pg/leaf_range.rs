@@ -116,15 +116,15 @@ impl<'a> Wanted<'a> {
         let column = self.columns.get(span).filter(|column| column.by_value)?;
         // SAFETY: the page is pinned and locked; what is read lies within the item.
         unsafe {
-            let tuple: pg_sys::IndexTuple = item.header.cast();
+            let tuple: pg_sys::IndexTuple = item.header().cast();
             let has_nulls = (*tuple).t_info & HAS_NULLS != 0;
             let start = match has_nulls {
                 true => HEADER_BYTES_WITH_NULLS,
                 false => TUPLE_HEADER_BYTES,
             };
             let mut values = Values {
-                start: item.header.cast::<u8>().add(start),
-                length: (item.len as usize).checked_sub(start)?,
+                start: item.header().cast::<u8>().add(start),
+                length: (item.bytes() as usize).checked_sub(start)?,
                 at: 0,
             };
             for (value, column) in self.range.first.iter().zip(&self.columns) {
@@ -140,13 +140,13 @@ impl<'a> Wanted<'a> {
     /// comes before all values. None where there is no such item, or it cannot be read.
     pub fn order(&self, page: &Page, offset: u16) -> Option<Ordering> {
         let item = page.stored(offset)?;
-        let length = item.len as usize;
+        let length = item.bytes() as usize;
         if length < TUPLE_HEADER_BYTES {
             return None;
         }
         // SAFETY: the page is pinned and locked; what is read lies within the item.
         unsafe {
-            let tuple: pg_sys::IndexTuple = item.header.cast();
+            let tuple: pg_sys::IndexTuple = item.header().cast();
             let (info, named) = ((*tuple).t_info, tid::read(&raw mut (*tuple).t_tid).offset);
             // One that has the mark twice has a list of TIDs, and all columns.
             let is_pivot = info & ALTERNATIVE_TID != 0 && named & ALTERNATIVE_TID == 0;
@@ -159,7 +159,7 @@ impl<'a> Wanted<'a> {
                 true => HEADER_BYTES_WITH_NULLS,
                 false => TUPLE_HEADER_BYTES,
             };
-            let bytes = item.header.cast::<u8>();
+            let bytes = item.header().cast::<u8>();
             let mut values = Values {
                 start: bytes.add(start),
                 length: length.checked_sub(start)?,

@@ -8,6 +8,7 @@ use super::snapshot::Snapshot;
 use super::tid::{self, Tid};
 use super::unbound::index_deform_tuple;
 use pgrx::pg_sys;
+use std::marker::PhantomData;
 
 pub(super) const LEAF: u16 = 1;
 /// A page that is deleted, or half dead, has no entries any more, but its link.
@@ -21,17 +22,19 @@ const LINE_POINTER_BYTES: u32 = 4;
 /// Where the meta page names the root.
 pub(super) const ROOT_AT: usize = 24 + 8;
 
-/// An index tuple, of a page that is pinned and locked.
-pub struct Item {
+/// An index tuple, of a page that is pinned for `'p`, and locked.
+pub struct Item<'p> {
     tuple: pg_sys::IndexTuple,
     len: u32,
+    page: PhantomData<&'p ()>,
 }
 
-impl Item {
-    pub(super) fn of(found: PageTuple) -> Item {
+impl<'p> Item<'p> {
+    pub(super) fn of(found: PageTuple<'p>) -> Item<'p> {
         Item {
-            tuple: found.header.cast(),
-            len: found.len,
+            tuple: found.header().cast(),
+            len: found.bytes(),
+            page: PhantomData,
         }
     }
 
@@ -123,7 +126,7 @@ impl Special {
 pub unsafe fn each_item(
     index: Index<'_>,
     snapshot: Snapshot<'_>,
-    mut visit: impl FnMut(&Item),
+    mut visit: impl FnMut(&Item<'_>),
 ) -> bool {
     // SAFETY: by contract.
     unsafe {
@@ -183,7 +186,10 @@ pub unsafe fn entry_bytes(index: Index<'_>, pages: u32) -> Option<f64> {
 
 /// The items of a page that is locked, those that scans have found dead if asked for; none unless it is a leaf.
 #[inline]
-fn items(page: &Page, also_dead: bool) -> impl Iterator<Item = Item> + '_ {
+fn items<'a, 'p>(
+    page: &'a Page<'p>,
+    also_dead: bool,
+) -> impl Iterator<Item = Item<'p>> + use<'a, 'p> {
     let special = Special::of(page);
     let last = match special.flags & (LEAF | IGNORED) {
         LEAF => page.line_pointers(),
@@ -194,7 +200,7 @@ fn items(page: &Page, also_dead: bool) -> impl Iterator<Item = Item> + '_ {
             true => page.stored(offset),
             false => page.tuple(offset),
         })
-        .filter(|found| found.len >= TUPLE_HEADER_BYTES)
+        .filter(|found| found.bytes() >= TUPLE_HEADER_BYTES)
         .map(Item::of)
 }
 
@@ -255,7 +261,7 @@ fn leftmost(cursor: &mut PageCursor, index: Index<'_>, blocks: &mut u32) -> Left
             }
             let child = page.tuple(special.first());
             // SAFETY: an index tuple starts with its TID, which names the child page.
-            Some(child.map_or(0, |item| unsafe { tid::read(item.header.cast()).block }))
+            Some(child.map_or(0, |item| unsafe { tid::read(item.header().cast()).block }))
         });
         match next {
             None => return Leftmost::At(block),

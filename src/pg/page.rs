@@ -4,7 +4,9 @@ use super::bare;
 use super::lock_mode::LockMode;
 use super::relation::{Relation, Table};
 use super::tid::{self, Tid};
+use super::tuple::{self, TUPLE_HEADER_BYTES};
 use pgrx::pg_sys;
+use std::marker::PhantomData;
 
 const LP_NORMAL: u32 = 1;
 const LP_DEAD: u32 = 3;
@@ -12,26 +14,57 @@ const PAGE_HEADER_BYTES: usize = 24;
 const BUFFER_LOCK_UNLOCK: i32 = 0;
 const BUFFER_LOCK_SHARE: i32 = 1;
 
-/// One line pointer's tuple, valid while its page is pinned (and, for header fields, locked).
+/// One line pointer's tuple, on a page that stays pinned for `'p`. Others may write header fields unless it is locked.
 #[derive(Clone, Copy)]
-pub struct PageTuple {
+pub struct PageTuple<'p> {
     pub tid: Tid,
-    pub header: pg_sys::HeapTupleHeader,
-    pub len: u32,
+    header: pg_sys::HeapTupleHeader,
+    len: u32,
+    page: PhantomData<&'p ()>,
 }
 
-impl PageTuple {
+impl<'p> PageTuple<'p> {
     /// A tuple that core's functions have found.
+    ///
+    /// # Safety
+    /// `found` must name a tuple that is there as long as it is lent, on a page that is pinned, or in memory.
     #[inline]
-    pub fn of(found: &pg_sys::HeapTupleData) -> PageTuple {
+    pub unsafe fn of(found: &'p pg_sys::HeapTupleData) -> PageTuple<'p> {
         PageTuple {
             tid: tid::from_pg(&found.t_self),
             header: found.t_data,
             len: found.t_len,
+            page: PhantomData,
         }
     }
 
-    /// A descriptor for core's functions.
+    /// Its header, for functions that read one. Who uses it must have this tuple still.
+    #[inline]
+    pub fn header(self) -> pg_sys::HeapTupleHeader {
+        self.header
+    }
+
+    /// How long it is, with its header.
+    #[inline]
+    pub fn bytes(self) -> u32 {
+        self.len
+    }
+
+    /// How many columns a tuple of a table has.
+    #[inline]
+    pub fn attribute_count(self) -> u16 {
+        // SAFETY: its header and what it counts as its own are there for `'p`.
+        unsafe { tuple::attribute_count(self.header) }
+    }
+
+    /// The bytes after the header of a tuple of a table.
+    #[inline]
+    pub fn body(self) -> &'p [u8] {
+        // SAFETY: its header and what it counts as its own are there for `'p`.
+        unsafe { tuple::body(self.header, self.len) }
+    }
+
+    /// A descriptor for core's functions. Who uses it must have this tuple still.
     pub fn to_heap_tuple(self, table: pg_sys::Oid) -> pg_sys::HeapTupleData {
         pg_sys::HeapTupleData {
             t_len: self.len,
@@ -128,7 +161,7 @@ impl<'a> PageCursor<'a> {
     ///
     /// # Safety
     /// The tuple must be on that page, and the page locked.
-    pub unsafe fn is_surely_dead(&self, item: PageTuple) -> bool {
+    pub unsafe fn is_surely_dead(&self, item: PageTuple<'_>) -> bool {
         let mut found = item.to_heap_tuple(self.relation.oid());
         // SAFETY: by contract; the relation is open.
         unsafe {
@@ -144,8 +177,8 @@ impl<'a> PageCursor<'a> {
     /// The tuple must be on the page that the cursor has locked.
     pub unsafe fn state_of(
         &self,
-        _locked: &Page,
-        item: PageTuple,
+        _locked: &Page<'_>,
+        item: PageTuple<'_>,
         horizon: pg_sys::TransactionId,
     ) -> TupleState {
         use pg_sys::HTSV_Result::*;
@@ -169,43 +202,69 @@ impl<'a> PageCursor<'a> {
         }
     }
 
-    /// Runs `body` with the pinned page share-locked.
-    pub fn locked<R>(&self, body: impl FnOnce(&Page) -> R) -> R {
-        // SAFETY: the buffer is pinned.
-        unsafe { locked(self.buffer, self.block, body) }
+    /// Runs `body` with the pinned page share-locked. The lock ends with `body`, but its tuples are there as long as the cursor is lent.
+    pub fn locked<'c, R>(&'c self, body: impl FnOnce(&Page<'c>) -> R) -> R {
+        // SAFETY: the buffer is pinned, and stays so until the cursor is moved or dropped, which it cannot be while it is lent.
+        unsafe { share_locked(self.buffer, self.block, body) }
     }
 
-    /// The tuple at `tid`, if there is a normal line pointer; its page stays pinned. The relation must be locked.
-    pub fn tuple_at(&mut self, tid: Tid) -> Option<PageTuple> {
-        if !self.relation.has_block(tid.block) {
-            return None;
-        }
-        self.go(tid.block);
-        self.locked(|page| page.tuple(tid.offset))
+    /// The tuple at `tid`, if there is a normal line pointer; its page stays pinned as long as the tuple is used. The relation must be locked.
+    pub fn tuple_at(&mut self, tid: Tid) -> Option<PageTuple<'_>> {
+        self.pinned_at(tid).map(|(_, item)| item)
     }
 
     /// The same, in a relation of which the caller knows how many blocks it has.
-    pub fn tuple(&mut self, tid: Tid, blocks: u32) -> Option<PageTuple> {
+    pub fn tuple(&mut self, tid: Tid, blocks: u32) -> Option<PageTuple<'_>> {
+        self.pinned(tid, blocks).map(|(_, item)| item)
+    }
+
+    /// `tuple_at` for who needs the cursor, too, while he has the tuple: to lock the page again, say.
+    pub fn pinned_at(&mut self, tid: Tid) -> Option<(&Self, PageTuple<'_>)> {
+        if !self.relation.has_block(tid.block) {
+            return None;
+        }
+        self.pinned(tid, tid.block + 1)
+    }
+
+    /// The same of `tuple`.
+    pub fn pinned(&mut self, tid: Tid, blocks: u32) -> Option<(&Self, PageTuple<'_>)> {
         if tid.block >= blocks {
             return None;
         }
         self.go(tid.block);
-        self.locked(|page| page.tuple(tid.offset))
+        // From here on it is lent as what does not move.
+        let here = &*self;
+        let item = here.locked(|page| page.tuple(tid.offset))?;
+        Some((here, item))
     }
 }
 
-/// Runs `body` with a pinned page share-locked.
+/// Runs `body` with a pinned page share-locked. Nothing that the page lends leaves it.
 ///
 /// # Safety
 /// `buffer` must be pinned, and have page `block`.
-pub unsafe fn locked<R>(buffer: pg_sys::Buffer, block: u32, body: impl FnOnce(&Page) -> R) -> R {
+pub unsafe fn locked<R>(
+    buffer: pg_sys::Buffer,
+    block: u32,
+    body: impl FnOnce(&Page<'_>) -> R,
+) -> R {
+    // SAFETY: by contract; `body` is one for all lifetimes, so this one is over with the call.
+    unsafe { share_locked(buffer, block, body) }
+}
+
+/// The same for a `body` that returns what the page lends.
+///
+/// # Safety
+/// `buffer` must have page `block`, and be pinned for `'p`.
+unsafe fn share_locked<'p, R>(
+    buffer: pg_sys::Buffer,
+    block: u32,
+    body: impl FnOnce(&Page<'p>) -> R,
+) -> R {
     // SAFETY: by contract; should `body` raise an error, abort releases the lock.
     unsafe {
         bare::LockBuffer(buffer, BUFFER_LOCK_SHARE);
-        let result = body(&Page {
-            data: pg_sys::BufferGetPage(buffer),
-            block,
-        });
+        let result = body(&Page::of(pg_sys::BufferGetPage(buffer), block));
         bare::LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
         result
     }
@@ -220,22 +279,19 @@ impl Drop for PageCursor<'_> {
     }
 }
 
-/// Runs `body` with a page of a table locked for changes of it, and the buffer that it is in. Should `body` raise an error, abort
-/// releases the lock.
+/// Runs `body` with a page of a table locked for changes of it, and the buffer that it is in. Nothing that the page lends leaves it. Should `body`
+/// raise an error, abort releases the lock.
 pub fn locked_for_change<R>(
     table: Table<'_>,
     block: u32,
-    body: impl FnOnce(&Page, pg_sys::Buffer) -> R,
+    body: impl FnOnce(&Page<'_>, pg_sys::Buffer) -> R,
 ) -> R {
     const BUFFER_LOCK_EXCLUSIVE: i32 = 2;
     // SAFETY: the table is open; the page is pinned and locked while `body` runs.
     unsafe {
         let buffer = pg_sys::ReadBuffer(table.as_ptr(), block);
         pg_sys::LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
-        let page = Page {
-            data: pg_sys::BufferGetPage(buffer),
-            block,
-        };
+        let page = Page::of(pg_sys::BufferGetPage(buffer), block);
         let result = body(&page, buffer);
         pg_sys::UnlockReleaseBuffer(buffer);
         result
@@ -249,7 +305,7 @@ pub fn locked_for_change<R>(
 /// The tuple must be on the page in `buffer`, which is pinned and locked.
 pub unsafe fn changeable(
     table: Table<'_>,
-    item: PageTuple,
+    item: PageTuple<'_>,
     command: pg_sys::CommandId,
     buffer: pg_sys::Buffer,
 ) -> pg_sys::TM_Result::Type {
@@ -281,17 +337,22 @@ pub fn extend(table: Table<'_>) -> u32 {
     }
 }
 
-/// A pinned page.
-pub struct Page {
+/// A page that stays pinned for `'p`.
+pub struct Page<'p> {
     data: pg_sys::Page,
     block: u32,
+    pin: PhantomData<&'p ()>,
 }
 
-impl Page {
+impl<'p> Page<'p> {
     /// # Safety
-    /// `data` must be a page that stays in memory, or a copy of one, as long as the value is used.
+    /// `data` must be a page that stays in memory, or a copy of one, for `'p`.
     pub unsafe fn of(data: pg_sys::Page, block: u32) -> Self {
-        Page { data, block }
+        Page {
+            data,
+            block,
+            pin: PhantomData,
+        }
     }
 
     pub fn as_ptr(&self) -> pg_sys::Page {
@@ -358,18 +419,18 @@ impl Page {
 
     /// The tuple of a normal line pointer; `None` for unused, dead and redirected ones.
     #[inline]
-    pub fn tuple(&self, offset: u16) -> Option<PageTuple> {
+    pub fn tuple(&self, offset: u16) -> Option<PageTuple<'p>> {
         self.tuple_if(offset, |flags| flags == LP_NORMAL)
     }
 
     /// The same, and the tuple of one that is marked dead, of an index: there it stays until it is deleted.
     #[inline]
-    pub fn stored(&self, offset: u16) -> Option<PageTuple> {
+    pub fn stored(&self, offset: u16) -> Option<PageTuple<'p>> {
         self.tuple_if(offset, |flags| flags == LP_NORMAL || flags == LP_DEAD)
     }
 
     #[inline]
-    fn tuple_if(&self, offset: u16, wanted: impl Fn(u32) -> bool) -> Option<PageTuple> {
+    fn tuple_if(&self, offset: u16, wanted: impl Fn(u32) -> bool) -> Option<PageTuple<'p>> {
         if offset == 0 || offset > self.line_pointers() {
             return None;
         }
@@ -382,8 +443,9 @@ impl Page {
                 .read_unaligned()
         };
         let (start, flags, len) = (item & 0x7fff, (item >> 15) & 3, item >> 17);
-        let bounds = PAGE_HEADER_BYTES as u32..=pg_sys::BLCKSZ;
-        if !wanted(flags) || !bounds.contains(&start) || !bounds.contains(&(start + len)) {
+        // None begins so near the end that a tuple's header would not fit, of however few bytes it says that it is.
+        let starts = PAGE_HEADER_BYTES as u32..=pg_sys::BLCKSZ - TUPLE_HEADER_BYTES as u32;
+        if !wanted(flags) || !starts.contains(&start) || start + len > pg_sys::BLCKSZ {
             return None;
         }
         Some(PageTuple {
@@ -394,6 +456,7 @@ impl Page {
             // SAFETY: a line pointer that is in use names a tuple on this page.
             header: unsafe { self.data.cast::<u8>().add(start as usize).cast() },
             len,
+            page: PhantomData,
         })
     }
 
@@ -408,7 +471,7 @@ impl Page {
         roots
     }
 
-    pub fn tuples(&self) -> impl Iterator<Item = PageTuple> + '_ {
+    pub fn tuples(&self) -> impl Iterator<Item = PageTuple<'p>> + '_ {
         (1..=self.line_pointers()).filter_map(|offset| self.tuple(offset))
     }
 }

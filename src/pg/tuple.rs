@@ -15,7 +15,7 @@ pub const TUPLE_HEADER_BYTES: usize = 24;
 
 /// # Safety
 /// `header` must point to a tuple header.
-pub unsafe fn attribute_count(header: pg_sys::HeapTupleHeader) -> u16 {
+pub(super) unsafe fn attribute_count(header: pg_sys::HeapTupleHeader) -> u16 {
     // SAFETY: by contract.
     unsafe { (*header).t_infomask2 & HEAP_NATTS_MASK }
 }
@@ -140,7 +140,7 @@ pub unsafe fn ctid(header: pg_sys::HeapTupleHeader) -> Tid {
 ///
 /// # Safety
 /// `tuple` must describe a tuple that stays pinned, or in memory, for `'a`.
-pub unsafe fn body<'a>(header: pg_sys::HeapTupleHeader, len: u32) -> &'a [u8] {
+pub(super) unsafe fn body<'a>(header: pg_sys::HeapTupleHeader, len: u32) -> &'a [u8] {
     // SAFETY: by contract; t_hoff never exceeds the tuple's length in a valid page.
     unsafe {
         let offset = usize::from((*header).t_hoff).min(len as usize);

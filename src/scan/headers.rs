@@ -186,13 +186,12 @@ pub fn visit_headers(
                 let mut heap_tuple = item.to_heap_tuple(table.oid());
                 let seen =
                     classify(&item) == TupleKind::Header && snapshot.sees(&mut heap_tuple, buffer);
-                let body = tuple::body(item.header, item.len);
+                let body = item.body();
                 seen.then(|| (decode(body), body.to_vec()))
             }
         });
         if let Some((header, body)) = found {
-            // SAFETY: the table is open, the snapshot valid; the page is still pinned, and not locked any more.
-            let header = header.and_then(|header| unsafe {
+            let header = header.and_then(|header| {
                 let view = View::Snapshot(snapshot);
                 let notes = notes::of_header(table, at, &body, header.rows, view, &[])?;
                 Ok(Header {

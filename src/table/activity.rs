@@ -59,7 +59,7 @@ unsafe fn modification(table: Table<'_>, at: Tid) -> Option<(TM_Result::Type, tu
             let item = page.tuple(at.offset)?;
             let command = transaction::command(false) + 1;
             let state = page::changeable(table, item, command, buffer);
-            Some((state, tuple::xmax(item.header)))
+            Some((state, tuple::xmax(item.header())))
         })
     }
 }

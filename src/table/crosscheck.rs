@@ -12,7 +12,6 @@ use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::transaction::{self, Access, PerTransaction};
-use crate::pg::tuple;
 use crate::pg::Oid;
 use rustc_hash::FxHashSet;
 use std::collections::HashMap;
@@ -58,7 +57,7 @@ fn sees_tuple(table: Table<'_>, at: Tid, crosscheck: Snapshot<'_>) -> bool {
     // SAFETY: the table is open, the snapshot valid; the page is pinned and locked while it is looked at.
     unsafe {
         let mut cursor = PageCursor::new(table);
-        let Some(item) = cursor.tuple(at, table.blocks()) else {
+        let Some((cursor, item)) = cursor.pinned(at, table.blocks()) else {
             return false;
         };
         let buffer = cursor.buffer();
@@ -76,7 +75,7 @@ fn sees_chunk(table: Table<'_>, chunk: u64, crosscheck: Snapshot<'_>) -> bool {
             let mut chunks = FxHashSet::default();
             inspect::visible_tuples(table, crosscheck, |kind, item| {
                 if kind == TupleKind::Header {
-                    chunks.insert(header::chunk_id(tuple::body(item.header, item.len)));
+                    chunks.insert(header::chunk_id(item.body()));
                 }
             });
             let sees = chunks.contains(&chunk);

@@ -148,12 +148,12 @@ fn tail_place(table: Table<'_>, at: Tid, snapshot: Snapshot<'_>) -> Place {
     // SAFETY: the table is open, the snapshot valid; every TID is checked for a normal line pointer.
     unsafe {
         let mut cursor = PageCursor::new(table);
-        let Some(item) = cursor.tuple(at, table.blocks()) else {
+        let Some((pinned, item)) = cursor.pinned(at, table.blocks()) else {
             return Place::Gone(None);
         };
         let mut found = item.to_heap_tuple(table.oid());
-        let buffer = cursor.buffer();
-        let visible = cursor.locked(|_| snapshot.sees(&mut found, buffer));
+        let buffer = pinned.buffer();
+        let visible = pinned.locked(|_| snapshot.sees(&mut found, buffer));
         if visible {
             return Place::Here(at);
         }
@@ -161,11 +161,11 @@ fn tail_place(table: Table<'_>, at: Tid, snapshot: Snapshot<'_>) -> Place {
             None => Place::Gone(None),
             Some((mover, true)) => Place::Gone(sealed_row(table, at, mover)),
             Some((updater, false)) => {
-                let next = tuple::ctid(item.header);
+                let next = tuple::ctid(item.header());
                 let follows = next != at
                     && cursor
                         .tuple(next, table.blocks())
-                        .is_some_and(|item| tuple::xmin(item.header) == updater);
+                        .is_some_and(|item| tuple::xmin(item.header()) == updater);
                 Place::Gone(follows.then_some(next))
             }
         }
@@ -177,10 +177,10 @@ fn taken(table: Table<'_>, at: Tid) -> Option<(pg_sys::TransactionId, bool)> {
     // SAFETY: the table is open.
     unsafe {
         let mut cursor = PageCursor::new(table);
-        let item = cursor.tuple(at, table.blocks())?;
-        let taker = cursor.locked(|_| tuple::deleter(item.header))?;
+        let (cursor, item) = cursor.pinned(at, table.blocks())?;
+        let taker = cursor.locked(|_| tuple::deleter(item.header()))?;
         let certain = transaction::is_current(taker) || transaction::did_commit(taker);
-        certain.then(|| (taker, tuple::ctid(item.header).is_moved_marker()))
+        certain.then(|| (taker, tuple::ctid(item.header()).is_moved_marker()))
     }
 }
 
@@ -288,7 +288,7 @@ fn writer(table: Table<'_>, at: Tid) -> Option<pg_sys::TransactionId> {
     // SAFETY: the table is open, and the tuple's page pinned by the cursor.
     unsafe {
         let found = cursor.tuple(at, table.blocks())?;
-        Some(tuple::xmin(found.header))
+        Some(tuple::xmin(found.header()))
     }
 }
 
@@ -317,16 +317,16 @@ unsafe fn walk_chain(
         loop {
             error::check_interrupts();
             let at = tid::read(item);
-            let Some(found) = cursor.tuple(at, table.blocks()) else {
+            let Some((pinned, found)) = cursor.pinned(at, table.blocks()) else {
                 return Step::Stop(pg_sys::TM_Result::TM_Deleted);
             };
-            if tuple::xmin(found.header) != writer {
+            if tuple::xmin(found.header()) != writer {
                 return Step::Stop(pg_sys::TM_Result::TM_Deleted);
             }
             let mut dirty = snapshot::dirty();
             let mut heap_tuple = found.to_heap_tuple(table.oid());
-            let buffer = cursor.buffer();
-            let live = cursor.locked(|_| {
+            let buffer = pinned.buffer();
+            let live = pinned.locked(|_| {
                 pg_sys::HeapTupleSatisfiesVisibility(&mut heap_tuple, &mut dirty, buffer)
             });
             if live {
@@ -338,18 +338,18 @@ unsafe fn walk_chain(
                     }
                 }
                 let own = transaction::is_current(writer);
-                if own && pg_sys::HeapTupleHeaderGetCmin(found.header) >= command {
+                if own && pg_sys::HeapTupleHeaderGetCmin(found.header()) >= command {
                     (*failure).xmax = writer;
-                    (*failure).cmax = pg_sys::HeapTupleHeaderGetCmin(found.header);
+                    (*failure).cmax = pg_sys::HeapTupleHeaderGetCmin(found.header());
                     return Step::Stop(pg_sys::TM_Result::TM_SelfModified);
                 }
                 return Step::Lock;
             }
-            let next = tuple::ctid(found.header);
+            let next = tuple::ctid(found.header());
             if next == at {
                 return Step::Stop(pg_sys::TM_Result::TM_Deleted);
             }
-            writer = tuple::update_xid(found.header);
+            writer = tuple::update_xid(found.header());
             if next.is_moved_marker() {
                 (*failure).ctid = tid::to_pg(next);
                 (*failure).xmax = writer;

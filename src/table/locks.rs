@@ -404,29 +404,29 @@ fn version(table: Table<'_>, at: Tid, chunk: u64) -> Version {
     // SAFETY: the table is open; the page is pinned and locked while it is looked at.
     unsafe {
         let mut cursor = PageCursor::new(table);
-        let Some(item) = cursor.tuple_at(at) else {
+        let Some((cursor, item)) = cursor.pinned_at(at) else {
             return Version::Deleted;
         };
         let buffer = cursor.buffer();
         cursor.locked(|_| {
-            let is_header = classify(&item) == TupleKind::Header
-                && header::chunk_id(tuple::body(item.header, item.len)) == chunk;
+            let is_header =
+                classify(&item) == TupleKind::Header && header::chunk_id(item.body()) == chunk;
             if !is_header {
                 return Version::Deleted;
             }
             let mut found = item.to_heap_tuple(table.oid());
             let command = transaction::command(false) + 1;
             let state = pg_sys::HeapTupleSatisfiesUpdate(&mut found, command, buffer);
-            let writer = || tuple::update_xid(item.header);
+            let writer = || tuple::update_xid(item.header());
             match state {
                 pg_sys::TM_Result::TM_BeingModified
-                    if (*item.header).t_infomask & LOCK_ONLY == 0 =>
+                    if (*item.header()).t_infomask & LOCK_ONLY == 0 =>
                 {
                     Version::Leaving(writer())
                 }
                 pg_sys::TM_Result::TM_BeingModified => Version::Locked,
                 pg_sys::TM_Result::TM_Updated | pg_sys::TM_Result::TM_SelfModified
-                    if tuple::ctid(item.header).is_moved_marker() =>
+                    if tuple::ctid(item.header()).is_moved_marker() =>
                 {
                     Version::Replaced(writer())
                 }
@@ -556,15 +556,11 @@ pub fn lock_to_write(table: Table<'_>, chunk: u64, mut at: Tid) -> Option<Tid> {
 }
 
 pub(super) fn is_header_of(table: Table<'_>, at: Tid, chunk: u64) -> bool {
-    // SAFETY: the table is open; the page stays pinned.
-    unsafe {
-        let mut cursor = PageCursor::new(table);
-        let found = cursor.tuple_at(at);
-        found.is_some_and(|item| {
-            classify(&item) == TupleKind::Header
-                && header::chunk_id(tuple::body(item.header, item.len)) == chunk
-        })
-    }
+    let mut cursor = PageCursor::new(table);
+    let found = cursor.tuple_at(at);
+    found.is_some_and(|item| {
+        classify(&item) == TupleKind::Header && header::chunk_id(item.body()) == chunk
+    })
 }
 
 /// The version of a chunk's header that nobody has replaced, after waiting for who is about to.
@@ -577,7 +573,7 @@ fn living_header(table: Table<'_>, chunk: u64) -> Option<Tid> {
             let mut dirty = snapshot::dirty();
             let snapshot = Snapshot::from_ptr(&mut dirty);
             inspect::visible_tuples(table, snapshot, |kind, item| {
-                let body = tuple::body(item.header, item.len);
+                let body = item.body();
                 if kind == TupleKind::Header && header::chunk_id(body) == chunk {
                     // Whoever is writing this tuple; the next one is judged anew.
                     found = Some((item.tid, snapshot.xmin()));

@@ -198,31 +198,25 @@ fn sealed_by(table: Table<'_>, mover: TransactionId) -> Vec<(u32, Tid)> {
 /// Is this a tail row that `mover` sealed?
 ///
 /// # Safety
-/// The tuple's page must be pinned and locked.
-unsafe fn is_sealed_row(item: &PageTuple, mover: TransactionId) -> bool {
-    // SAFETY: the page is pinned and locked by the caller.
+/// The tuple's page must be locked.
+unsafe fn is_sealed_row(item: &PageTuple<'_>, mover: TransactionId) -> bool {
+    // SAFETY: the caller's contract.
     unsafe {
         classify(item) == TupleKind::Row
-            && tuple::raw_xmax(item.header) == mover
-            && tuple::ctid(item.header).is_moved_marker()
+            && tuple::raw_xmax(item.header()) == mover
+            && tuple::ctid(item.header()).is_moved_marker()
     }
 }
 
 /// A copy of the tail row at `at`.
 fn tail_row(table: Table<'_>, at: Tid) -> Option<Formed> {
-    // SAFETY: the table is open; the page stays pinned.
-    unsafe {
-        let mut cursor = PageCursor::new(table);
-        let item = cursor.tuple(at, table.blocks())?;
-        Some(copy(table, item))
-    }
+    let mut cursor = PageCursor::new(table);
+    let item = cursor.tuple(at, table.blocks())?;
+    Some(copy(table, item))
 }
 
 /// A copy of a tuple in the current memory context.
-///
-/// # Safety
-/// The tuple's page must be pinned.
-unsafe fn copy(table: Table<'_>, item: PageTuple) -> Formed {
-    // SAFETY: the callers have pinned the page; the copy lives in the current context.
+fn copy(table: Table<'_>, item: PageTuple<'_>) -> Formed {
+    // SAFETY: the tuple's page is pinned.
     unsafe { Formed::copy(item.to_heap_tuple(table.oid())) }
 }

@@ -184,16 +184,16 @@ unsafe fn mine(
     // SAFETY: the caller has locked the page.
     unsafe {
         let item = page.tuple(at.offset)?;
-        let body = tuple::body(item.header, item.len);
+        let body = item.body();
         if classify(&item) != TupleKind::Header || header::chunk_id(body) != chunk {
             return None;
         }
         let command = transaction::command(false) + 1;
         let is_mine = match page::changeable(table, item, command, buffer) {
             TM_Result::TM_Ok => true,
-            TM_Result::TM_BeingModified => match tuple::xmax(item.header) {
+            TM_Result::TM_BeingModified => match tuple::xmax(item.header()) {
                 Xmax::One(xid) => {
-                    (*item.header).t_infomask & LOCK_ONLY != 0 && transaction::is_current(xid)
+                    (*item.header()).t_infomask & LOCK_ONLY != 0 && transaction::is_current(xid)
                 }
                 _ => false,
             },

@@ -13,7 +13,7 @@ use crate::chunk::write;
 use crate::guc;
 use crate::pg::error;
 use crate::pg::news;
-use crate::pg::page::{Page, PageCursor, PageTuple};
+use crate::pg::page::{Page, PageCursor};
 use crate::pg::relation::{Address, Table};
 use crate::pg::snapshot::{self, Snapshot};
 use crate::pg::tid::Tid;
@@ -715,12 +715,10 @@ fn extended(span: Option<(i64, i64)>, from: i64, end: i64) -> (i64, i64) {
     }
 }
 
-fn headers(page: &Page) -> Vec<Tid> {
-    // SAFETY: the item is of the page, which is locked.
-    let found = |item: &PageTuple| unsafe { classify(item) };
+fn headers(page: &Page<'_>) -> Vec<Tid> {
     let headers = page
         .tuples()
-        .filter(|item| found(item) == TupleKind::Header);
+        .filter(|item| classify(item) == TupleKind::Header);
     headers.map(|item| item.tid).collect()
 }
 

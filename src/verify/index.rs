@@ -139,7 +139,7 @@ impl<'a> Verifier<'a> {
                         continue;
                     }
                     let mut at = item.tid;
-                    if tuple::is_heap_only(item.header) {
+                    if tuple::is_heap_only(item.header()) {
                         let roots = roots.get_or_insert_with(|| page.chain_roots());
                         at.offset = roots[usize::from(at.offset) - 1];
                     }
@@ -203,40 +203,34 @@ impl<'a> Verifier<'a> {
     }
 
     /// Those of the entries that name nothing of their kind.
-    ///
-    /// # Safety
-    /// The table must be open, the snapshot valid.
-    unsafe fn dangling(&self, entries: impl Iterator<Item = Tid>) -> Vec<Tid> {
+    fn dangling(&self, entries: impl Iterator<Item = Tid>) -> Vec<Tid> {
         let mut sorted: Vec<Tid> = entries.collect();
         let rarely = error::RareCheck::default();
         sorted.sort_by_key(|&at| {
             rarely.check_interrupts();
             index_entries::header_of_entry(at).unwrap_or(at)
         });
-        // SAFETY: the table is open.
-        unsafe {
-            let blocks = self.table.blocks();
-            let mut cursor = PageCursor::new(self.table);
-            sorted.retain(|&entry| {
-                error::check_interrupts();
-                let header = index_entries::header_of_entry(entry);
-                let at = header.unwrap_or(entry);
-                if at.block >= blocks {
+        let blocks = self.table.blocks();
+        let mut cursor = PageCursor::new(self.table);
+        sorted.retain(|&entry| {
+            error::check_interrupts();
+            let header = index_entries::header_of_entry(entry);
+            let at = header.unwrap_or(entry);
+            if at.block >= blocks {
+                return true;
+            }
+            cursor.go(at.block);
+            cursor.locked(|page| {
+                if !page.is_used(at.offset) {
                     return true;
                 }
-                cursor.go(at.block);
-                cursor.locked(|page| {
-                    if !page.is_used(at.offset) {
-                        return true;
-                    }
-                    let kind = page.tuple(at.offset).map(|item| classify(&item));
-                    match kind {
-                        Some(kind) => (kind == TupleKind::Header) != header.is_some(),
-                        None => false,
-                    }
-                })
-            });
-        }
+                let kind = page.tuple(at.offset).map(|item| classify(&item));
+                match kind {
+                    Some(kind) => (kind == TupleKind::Header) != header.is_some(),
+                    None => false,
+                }
+            })
+        });
         sorted
     }
 }

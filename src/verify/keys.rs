@@ -88,7 +88,7 @@ impl<'a> Verifier<'a> {
                 error::check_interrupts();
                 cursor.go(block);
                 for item in self.visible_rows(&cursor) {
-                    let own = || transaction::is_current(tuple::xmin(item.header));
+                    let own = || transaction::is_current(tuple::xmin(item.header()));
                     if deferrable && own() {
                         continue;
                     }
@@ -105,11 +105,11 @@ impl<'a> Verifier<'a> {
     ///
     /// # Safety
     /// The table must be open, the snapshot valid; the cursor must have a page of the table pinned.
-    unsafe fn visible_rows(&self, cursor: &PageCursor) -> Vec<PageTuple> {
+    unsafe fn visible_rows<'c>(&self, cursor: &'c PageCursor) -> Vec<PageTuple<'c>> {
         let buffer = cursor.buffer();
         cursor.locked(|page| {
             // SAFETY: the page is pinned and locked.
-            let is_seen = |item: &PageTuple| unsafe {
+            let is_seen = |item: &PageTuple<'_>| unsafe {
                 let mut found = item.to_heap_tuple(self.table.oid());
                 classify(item) == TupleKind::Row && self.snapshot.sees(&mut found, buffer)
             };

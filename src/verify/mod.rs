@@ -132,14 +132,14 @@ impl<'a> Verifier<'a> {
     /// A row of the tail must not be one that a sealer has moved into a chunk.
     ///
     /// # Safety
-    /// As `tuples`; the tuple's page must be pinned and locked.
-    unsafe fn row(&mut self, item: PageTuple) {
-        // SAFETY: the page is pinned and locked.
+    /// As `tuples`; the tuple's page must be locked.
+    unsafe fn row(&mut self, item: PageTuple<'_>) {
+        // SAFETY: the page is locked.
         unsafe {
-            if !tuple::ctid(item.header).is_moved_marker() {
+            if !tuple::ctid(item.header()).is_moved_marker() {
                 return;
             }
-            let mover = tuple::raw_xmax(item.header);
+            let mover = tuple::raw_xmax(item.header());
             let known = self.table.class().relfrozenxid;
             let readable = transaction::is_normal(mover) && !transaction::precedes(mover, known);
             // An older snapshot sees the row where it was, and not the chunk.
@@ -158,14 +158,11 @@ impl<'a> Verifier<'a> {
     /// A storage tuple that is no header with a virtual TID: it is noted for the chunk that has it, or is wrong.
     ///
     /// # Safety
-    /// The tuple's page must be pinned and locked.
-    unsafe fn piece(&mut self, item: PageTuple) {
-        // SAFETY: the page is pinned and locked.
-        let (body, is_discarded) = unsafe {
-            let body = tuple::body(item.header, item.len);
-            (body, is_discarded(item))
-        };
-        match header::decode(body) {
+    /// The tuple's page must be locked.
+    unsafe fn piece(&mut self, item: PageTuple<'_>) {
+        // SAFETY: the page is locked.
+        let is_discarded = unsafe { is_discarded(item) };
+        match header::decode(item.body()) {
             Ok(StorageTuple::Piece(piece)) => {
                 self.present.entry(piece.chunk).or_default().add(item.tid);
             }
@@ -405,10 +402,10 @@ fn disorder(chunk: &Chunk, columns: &SortColumns, rows: u32) -> Option<String> {
 /// a command that its snapshots may not know of yet.
 ///
 /// # Safety
-/// The tuple's page must be pinned and locked.
-unsafe fn is_discarded(item: PageTuple) -> bool {
-    let header = item.header;
-    // SAFETY: the caller's contract: the page is pinned and locked.
+/// The tuple's page must be locked.
+unsafe fn is_discarded(item: PageTuple<'_>) -> bool {
+    let header = item.header();
+    // SAFETY: the caller's contract.
     unsafe {
         let is_own = |xid| transaction::is_current(xid);
         match tuple::xmax(header) {

@@ -17,7 +17,6 @@ use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation::Index;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::{self, Tid};
-use crate::pg::tuple;
 use crate::table::changes;
 use pgrx::pg_sys;
 use std::collections::VecDeque;
@@ -245,7 +244,7 @@ impl<'a> Rows<'a> {
                     if !self.visibility.checks {
                         self.refuse_chunks();
                     }
-                    self.count_chunk(item, counts);
+                    self.counted += if counts { self.rows_of(item) } else { 0.0 };
                     if self.takes_headers {
                         let reader = self.open(item);
                         self.wait_for(reader, item.tid, alive);
@@ -273,26 +272,22 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Counts the rows of a chunk, if it `counts`.
-    ///
-    /// # Safety
-    /// `item` must be a header of the table, which is open, on a pinned page.
-    unsafe fn count_chunk(&mut self, item: PageTuple, counts: bool) {
-        // SAFETY: the page is pinned.
-        let body = unsafe { tuple::body(item.header, item.len) };
-        if let (true, Ok(StorageTuple::Header(header))) = (counts, header::decode(body)) {
-            let (table, chunk) = (self.visibility.table, header.chunk);
-            let gone = notes::rows_gone(table, chunk, &header.slots, usize::MAX);
-            let gone = header.deleted + gone.unwrap_or(0);
-            self.counted += f64::from(header.rows.saturating_sub(gone));
-        }
+    /// Rows of the chunk of a header.
+    fn rows_of(&self, item: PageTuple<'_>) -> f64 {
+        let Ok(StorageTuple::Header(header)) = header::decode(item.body()) else {
+            return 0.0;
+        };
+        let (table, chunk) = (self.visibility.table, header.chunk);
+        let gone = notes::rows_gone(table, chunk, &header.slots, usize::MAX);
+        let gone = header.deleted + gone.unwrap_or(0);
+        f64::from(header.rows.saturating_sub(gone))
     }
 
     /// # Safety
-    /// `item` must be a header of the table, which is open, on a pinned page. Within a guarded entry point.
-    unsafe fn open(&self, item: PageTuple) -> Rc<Reader> {
+    /// `item` must be a header of the table, which stays open as long as the reader is used. Within a guarded entry point.
+    unsafe fn open(&self, item: PageTuple<'_>) -> Rc<Reader> {
         let table = self.visibility.table;
-        // SAFETY: the page is pinned.
+        // SAFETY: by contract.
         unsafe {
             let any = Snapshot::any();
             match Chunk::open(table, &item, View::Snapshot(any)) {

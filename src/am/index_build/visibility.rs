@@ -46,7 +46,7 @@ impl<'a> VisibilityCheck<'a> {
     /// # Safety
     /// The tuple must be one of the table on the page in `buffer`, which is pinned and locked; table and IndexInfo must be those of the build
     /// that runs.
-    unsafe fn visibility(&mut self, item: PageTuple, buffer: pg_sys::Buffer) -> Visibility {
+    unsafe fn visibility(&mut self, item: PageTuple<'_>, buffer: pg_sys::Buffer) -> Visibility {
         // SAFETY: by contract.
         unsafe {
             let mut found = item.to_heap_tuple(self.table.oid());
@@ -64,7 +64,7 @@ impl<'a> VisibilityCheck<'a> {
                 }
                 Rule::Horizon(horizon) => horizon,
             };
-            let hot = tuple::is_hot_updated(item.header);
+            let hot = tuple::is_hot_updated(item.header());
             match pg_sys::HeapTupleSatisfiesVacuum(&mut found, horizon, buffer) {
                 pg_sys::HTSV_Result::HEAPTUPLE_DEAD => Visibility::Skip,
                 pg_sys::HTSV_Result::HEAPTUPLE_LIVE => Visibility::Take {
@@ -99,10 +99,10 @@ impl<'a> VisibilityCheck<'a> {
     ///
     /// # Safety
     /// As `visibility`.
-    unsafe fn visibility_of_insert(&self, item: PageTuple) -> Visibility {
+    unsafe fn visibility_of_insert(&self, item: PageTuple<'_>) -> Visibility {
         // SAFETY: the caller's contract.
         unsafe {
-            let xmin = tuple::xmin(item.header);
+            let xmin = tuple::xmin(item.header());
             let own = transaction::is_current(xmin);
             if !own && !self.any_visible && (*self.info).ii_Unique {
                 return Visibility::Wait(xmin);
@@ -118,7 +118,7 @@ impl<'a> VisibilityCheck<'a> {
     ///
     /// # Safety
     /// As `visibility`.
-    unsafe fn visibility_of_delete(&mut self, item: PageTuple, hot: bool) -> Visibility {
+    unsafe fn visibility_of_delete(&mut self, item: PageTuple<'_>, hot: bool) -> Visibility {
         // SAFETY: the caller's contract.
         unsafe {
             if self.any_visible {
@@ -127,7 +127,7 @@ impl<'a> VisibilityCheck<'a> {
                     counts: true,
                 };
             }
-            let deleter = tuple::update_xid(item.header);
+            let deleter = tuple::update_xid(item.header());
             if transaction::is_current(deleter) {
                 return if hot {
                     self.broken_chain()
@@ -152,11 +152,11 @@ impl<'a> VisibilityCheck<'a> {
     ///
     /// # Safety
     /// The cursor must be on the tuple's page.
-    pub unsafe fn decide(
+    pub unsafe fn decide<'c>(
         &mut self,
-        cursor: &PageCursor,
+        cursor: &'c PageCursor,
         at: Tid,
-    ) -> Option<(PageTuple, Visibility, Option<u16>)> {
+    ) -> Option<(PageTuple<'c>, Visibility, Option<u16>)> {
         loop {
             error::check_interrupts();
             let buffer = cursor.buffer();
@@ -189,10 +189,10 @@ impl<'a> VisibilityCheck<'a> {
 ///
 /// # Safety
 /// `page` must be one of a heap, pinned and locked, with `item` on it.
-unsafe fn root_of(page: pg_sys::Page, item: PageTuple) -> Option<u16> {
+unsafe fn root_of(page: pg_sys::Page, item: PageTuple<'_>) -> Option<u16> {
     // SAFETY: the caller's contract.
     unsafe {
-        if !tuple::is_heap_only(item.header) {
+        if !tuple::is_heap_only(item.header()) {
             return Some(item.tid.offset);
         }
         let mut roots = [0u16; MAX_OFFSETS];

@@ -69,7 +69,7 @@ fn varve_stats(
         inspect::visible_tuples(table.rel(), snapshot, |found, item| {
             if found == TupleKind::Row {
                 stats.tail_rows += 1;
-                stats.tail_bytes += i64::from(item.len);
+                stats.tail_bytes += i64::from(item.bytes());
             }
         });
         inspect::chunks(table.rel(), snapshot, |_, result| {
