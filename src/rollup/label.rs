@@ -1,5 +1,5 @@
 //! What a dump has to tell of a rollup that its view and its stored table do not: how far it was stored, and what retention had
-//! taken. It is the security label of the view, of provider `varve`, which goes wherever the view is dumped to (docs/design/0016).
+//! taken. It is the security label of the view, of provider `varve`, which goes wherever the view is dumped to (docs/design/0043).
 
 use serde_json::{json, Value};
 

@@ -1,5 +1,5 @@
 //! PRIMARY KEY and UNIQUE over compressed rows (docs/design/0009): how a key is found in chunks, for one row or for the rows of a
-//! batch. The index stays PostgreSQL's btree, with entries of tail rows only. The callbacks are in `am::unique`.
+//! batch. The index stays PostgreSQL's btree, with entries of tail rows only. The callbacks are in `am::unique`. README.md says why this is exact.
 //! May import `series_index` and what is below.
 
 pub mod announced;

@@ -1,5 +1,5 @@
 //! `VarveScan`: rows of one table for core's nodes, with no columns but those that these ask for, chosen over decoded columns as
-//! `VarveAggregate` chooses what it folds (docs/design/0017).
+//! `VarveAggregate` chooses what it folds (docs/design/0040).
 //!
 //! `node` is what the executor calls; `rows` walks over a chunk, row by row; `output` puts rows together.
 
