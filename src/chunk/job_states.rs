@@ -149,24 +149,35 @@ pub unsafe fn write(job: i64, state: &State) {
     }
 }
 
-/// Removes the state of a job; false where somebody else is writing it.
+/// Removes the state of a job; false where somebody else is writing it. Two that wrote the first one at the same time, one of them without the
+/// lock of compact, have left two rows: all go.
 ///
 /// # Safety
 /// See `write`.
 pub unsafe fn remove(job: i64) -> bool {
+    let Some((states, index)) = table_and_index() else {
+        return true;
+    };
+    let states = Open::table(states, LockMode::RowExclusive);
+    let mut written = Vec::new();
+    let key = Key::int8(1, job);
+    catalog_scan::each(states.rel(), Some(index), &[key], Snapshot::NONE, |row| {
+        written.push(row.tid());
+        true
+    });
+    if written.is_empty() {
+        return true;
+    }
     // SAFETY: by contract.
     unsafe {
-        let Some((states, _)) = table_and_index() else {
-            return true;
-        };
-        let Some(at) = with_row(job, |row| row.map(|(at, _)| at)) else {
-            return true;
-        };
-        let states = Open::table(states, LockMode::RowExclusive);
         let command = transaction::command(true);
-        let result = write::try_delete(states.rel(), at, command, false, false);
+        let mut is_gone = |at| {
+            let result = write::try_delete(states.rel(), at, command, false, false);
+            result == TM_Result::TM_Ok
+        };
+        let all = written.into_iter().all(&mut is_gone);
         transaction::next_command();
-        result == TM_Result::TM_Ok
+        all
     }
 }
 
