@@ -1,5 +1,6 @@
 //! Values of a column as the bytes that stand for them.
 
+use super::varlena::body_in_place;
 use pgrx::pg_sys;
 
 unsafe extern "C-unwind" {
@@ -23,7 +24,7 @@ pub unsafe fn same_image(
         }
         // Values of other lengths have no header that says how long they are.
         if attribute.attlen == -1 {
-            if let (Some(a), Some(b)) = (plain_body(a), plain_body(b)) {
+            if let (Some(a), Some(b)) = (body_in_place(a), body_in_place(b)) {
                 return a == b;
             }
         }
@@ -56,20 +57,4 @@ pub fn as_stored(value: pg_sys::Datum, attribute: &pg_sys::FormData_pg_attribute
         _ => return value,
     };
     pg_sys::Datum::from(signed as usize)
-}
-
-/// The bytes of a varlena that is neither compressed nor kept elsewhere.
-///
-/// # Safety
-/// `value` must be a non-null datum of a type of length -1, which lives as long as the bytes are looked at.
-unsafe fn plain_body<'a>(value: pg_sys::Datum) -> Option<&'a [u8]> {
-    // SAFETY: the caller's contract.
-    unsafe {
-        let varlena: *const pg_sys::varlena = value.cast_mut_ptr();
-        let is_short = pgrx::varatt_is_1b(varlena) && !pgrx::varatt_is_1b_e(varlena);
-        (is_short || pgrx::varatt_is_4b_u(varlena)).then(|| {
-            let bytes = pgrx::varsize_any_exhdr(varlena);
-            core::slice::from_raw_parts(pgrx::vardata_any(varlena).cast(), bytes)
-        })
-    }
 }

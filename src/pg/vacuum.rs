@@ -17,9 +17,8 @@ pub fn may_truncate(table: Table<'_>) -> bool {
 
 /// Vacuums the table and its indexes. Empty pages at the end of the file stay (`file_end`).
 ///
-/// # Safety
-/// `table` must be open with ShareUpdateExclusiveLock, in a transaction that has changed nothing, with an
-/// active snapshot, in a memory context that is reset afterwards.
+/// `table` must be open with ShareUpdateExclusiveLock, in a transaction that has changed nothing, with an active snapshot, in a memory
+/// context that is reset afterwards.
 #[expect(
     clippy::needless_update,
     reason = "later versions of the server have more fields"

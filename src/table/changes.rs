@@ -1,6 +1,5 @@
-//! Deletes and updates of compressed rows. Changes collect in memory per chunk and are written as one
-//! new header version when the outermost statement ends; until then our own scans overlay them
-//! (docs/design/0001). Each entry knows its command and subtransaction.
+//! Deletes and updates of compressed rows. Changes collect in memory, by chunk, until the transaction ends or many have collected; then
+//! notes or new headers say them (docs/design/0036). Until then our own scans overlay them. Each entry knows its command and subtransaction.
 
 use super::next_version;
 use super::publish::{self, Published, Terms};
@@ -376,10 +375,7 @@ fn uses_one_snapshot() -> bool {
 
 /// Remembers that a row of the table was followed to where `mover` moved it. A transaction with one snapshot
 /// still sees it at its old place, whatever it then does to it.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn note_followed(table: Table<'_>, mover: pg_sys::TransactionId) {
+pub fn note_followed(table: Table<'_>, mover: pg_sys::TransactionId) {
     if uses_one_snapshot() {
         let followed = Followed {
             table: table.oid(),

@@ -21,7 +21,7 @@ impl Wait {
     /// Waits.
     ///
     /// # Safety
-    /// `table` must be open; no page is locked or pinned.
+    /// `table` must be open; no page is locked.
     pub unsafe fn wait(&self, table: Table<'_>) {
         // SAFETY: by contract.
         unsafe {
