@@ -181,15 +181,16 @@ impl Sources {
             None => answers::tests_of(&fs::read_to_string(directory.join(suite.schedule()))?),
             Some(heap) => heap.names.clone(),
         };
+        let program = program(suite, torture);
         if heap.is_none() {
             for name in &names {
                 if !is_known(name) && !answers(name)?.contains(&varve.filtered(name)) {
+                    println!("{program}: heap runs too, {name} is none of the sources' answers");
                     heap = Some(run("heap")?.finish()?);
                     break;
                 }
             }
         }
-        let program = program(suite, torture);
         let mut differing = 0;
         for name in names {
             let ours = varve.filtered(&name);
