@@ -94,11 +94,8 @@ impl Choice {
 }
 
 /// The greatest statistics target of a table's columns.
-///
-/// # Safety
-/// `table` must be open. Inside a transaction, within a guarded entry point.
-unsafe fn statistics_target(table: Table<'_>) -> i32 {
-    // SAFETY: the caller's contract; syscache look-ups.
+fn statistics_target(table: Table<'_>) -> i32 {
+    // SAFETY: the table is open; syscache look-ups.
     unsafe {
         let mut most = pg_sys::default_statistics_target;
         for attribute in table.attributes() {

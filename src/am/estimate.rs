@@ -156,18 +156,13 @@ unsafe fn found_from(table: Table<'_>, first: u32, blocks: u32) -> Estimate {
         fits.then_some(estimate)
     });
     known.unwrap_or_else(|| {
-        // SAFETY: the caller's contract.
-        let (counted, density) = unsafe {
-            let counted = if blocks - first > PAGES {
-                count_some(table, first)
-            } else {
-                Vec::new()
-            };
-            let looked = PAGES - counted.len() as u32;
-            let density =
-                density::look_at(table, first..blocks, looked, &counted, density::FEW_NOTES);
-            (counted, density)
+        let counted = if blocks - first > PAGES {
+            count_some(table, first)
+        } else {
+            Vec::new()
         };
+        let looked = PAGES - counted.len() as u32;
+        let density = density::look_at(table, first..blocks, looked, &counted, density::FEW_NOTES);
         let estimate = Estimate {
             file,
             since: now,
@@ -183,12 +178,9 @@ unsafe fn found_from(table: Table<'_>, first: u32, blocks: u32) -> Estimate {
 
 /// Chunks with headers on pages from `first` on that a series index finds at once: those that may have any series, and those of
 /// the first series.
-///
-/// # Safety
-/// `table` must be open. Inside a transaction, within a guarded entry point.
-unsafe fn count_some(table: Table<'_>, first: u32) -> Vec<CountedChunk> {
+fn count_some(table: Table<'_>, first: u32) -> Vec<CountedChunk> {
     let mut headers: Vec<Tid> = Vec::new();
-    // SAFETY: the caller's contract; the index stays open until the scan has ended, and nothing is fetched by it.
+    // SAFETY: the index stays open until the scan has ended, and nothing is fetched by it.
     unsafe {
         // One that is being built has no pages yet.
         let is_built = |index: &OpenIndex| {

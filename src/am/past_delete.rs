@@ -40,17 +40,14 @@ pub unsafe fn warn(table: Table<'_>, item: pg_sys::ItemPointer) {
 }
 
 /// Has the table a BEFORE DELETE trigger for rows that fires where changes are applied?
-///
-/// # Safety
-/// `table` must be open.
-unsafe fn has_delete_trigger(table: Table<'_>) -> bool {
+fn has_delete_trigger(table: Table<'_>) -> bool {
     const KIND: u32 =
         pg_sys::TRIGGER_TYPE_ROW | pg_sys::TRIGGER_TYPE_BEFORE | pg_sys::TRIGGER_TYPE_DELETE;
     const FIRES: [u8; 2] = [
         pg_sys::TRIGGER_FIRES_ON_REPLICA,
         pg_sys::TRIGGER_FIRES_ALWAYS,
     ];
-    // SAFETY: the caller's contract; the list belongs to the open table.
+    // SAFETY: the list belongs to the open table.
     unsafe {
         let Some(triggers) = table.triggers() else {
             return false;

@@ -80,12 +80,9 @@ impl<'a> Search<'a> {
 }
 
 /// Does the apply worker use a key of the table, which finds compressed rows as well?
-///
-/// # Safety
-/// `table` must be open. Within a guarded entry point.
 #[cfg(feature = "pg17")]
-unsafe fn finds_by_key(table: Table<'_>) -> bool {
-    // SAFETY: the caller's contract; asking for the indexes sets both OIDs.
+fn finds_by_key(table: Table<'_>) -> bool {
+    // SAFETY: the table is open; asking for the indexes sets both OIDs.
     unsafe {
         table.index_oids();
         (*table.as_ptr()).rd_pkindex != pg_sys::InvalidOid

@@ -496,10 +496,7 @@ pub struct Written {
 ///
 /// That is as long as it is asked for: by a snapshot that does not see the writer's commit, which keeps its
 /// headers in their places.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn headers_by(table: Table<'_>, writer: TransactionId) -> Rc<[Written]> {
+pub fn headers_by(table: Table<'_>, writer: TransactionId) -> Rc<[Written]> {
     let (oid, file, own) = (
         table.oid(),
         table.file_number(),
@@ -513,7 +510,7 @@ pub unsafe fn headers_by(table: Table<'_>, writer: TransactionId) -> Rc<[Written
     if let (Some(known), false) = (known, own) {
         return known;
     }
-    // SAFETY: by contract; the walk pins and locks the page of each tuple. Who is still at work may write more.
+    // SAFETY: the walk pins and locks the page of each tuple. Who is still at work may write more.
     let (is_over, found) = unsafe {
         let is_over = !own && !transaction::is_in_progress(writer);
         let by_writer = |item: PageTuple<'_>| tuple::xmin(item.header()) == writer;

@@ -82,11 +82,8 @@ fn seal_rows(table: Table<'_>, written: BTreeSet<Tid>) {
 }
 
 /// A copy of the row at `at`, if this transaction has written it and not taken it away.
-///
-/// # Safety
-/// `table` must be open. Inside a transaction, within a guarded entry point.
-unsafe fn living(table: Table<'_>, at: Tid) -> Option<Formed> {
-    // SAFETY: the caller's contract; the page is pinned and locked while it is looked at.
+fn living(table: Table<'_>, at: Tid) -> Option<Formed> {
+    // SAFETY: the page is pinned and locked while it is looked at.
     unsafe {
         let mut cursor = PageCursor::new(table);
         let (cursor, item) = cursor.pinned(at, table.blocks())?;

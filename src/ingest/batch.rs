@@ -176,16 +176,13 @@ fn accepts(table: Table<'_>) -> bool {
 /// Are the indexes, but for series indexes, unique ones whose keys a batch can enter, or ordinary ones that no plan can be using? As long as
 /// a table could get no chunks, plans use these, and only compact waits for such plans; marks tell that it has, or had no need to.
 fn indexes_allow(table: Table<'_>) -> bool {
-    // SAFETY: the table is open.
-    unsafe {
-        let has_keys = layout::has_constraint_index(table);
-        if has_keys && !entering::takes_batches(table) {
-            return false;
-        }
-        !layout::has_ordinary_index(table)
-            || !has_keys && layout::has_calendar_column(table)
-            || chunk_marker::is_marked(table)
+    let has_keys = layout::has_constraint_index(table);
+    if has_keys && !entering::takes_batches(table) {
+        return false;
     }
+    !layout::has_ordinary_index(table)
+        || !has_keys && layout::has_calendar_column(table)
+        || chunk_marker::is_marked(table)
 }
 
 fn has_insert_triggers(table: Table<'_>) -> bool {

@@ -202,10 +202,7 @@ pub fn holders(tag: &Tag, mode: LockMode) -> Vec<pg_sys::TransactionId> {
 }
 
 /// The transaction of a holder; none where it has ended, or its backend has left it to be prepared.
-///
-/// # Safety
-/// Within a guarded entry point.
-unsafe fn running(holder: pg_sys::VirtualTransactionId) -> pg_sys::TransactionId {
+fn running(holder: pg_sys::VirtualTransactionId) -> pg_sys::TransactionId {
     #[cfg(feature = "pg15")]
     let backend = (holder.backendId > 0).then_some(holder.backendId);
     #[cfg(feature = "pg17")]
@@ -214,22 +211,16 @@ unsafe fn running(holder: pg_sys::VirtualTransactionId) -> pg_sys::TransactionId
         // Prepared before a restart.
         return pg_sys::TransactionId::from(holder.localTransactionId);
     };
-    // SAFETY: a backend that has been there.
-    unsafe {
-        let xid = xid_of(backend);
-        // A backend never comes back to a number, so this one was the holder's when its xid was read.
-        match number_of(backend) == Some(holder.localTransactionId) {
-            true => xid,
-            false => pg_sys::InvalidTransactionId,
-        }
+    let xid = xid_of(backend);
+    // A backend never comes back to a number, so this one was the holder's when its xid was read.
+    match number_of(backend) == Some(holder.localTransactionId) {
+        true => xid,
+        false => pg_sys::InvalidTransactionId,
     }
 }
 
 /// The xid of the transaction that a backend runs, if it has one.
-///
-/// # Safety
-/// Within a guarded entry point.
-unsafe fn xid_of(backend: i32) -> pg_sys::TransactionId {
+fn xid_of(backend: i32) -> pg_sys::TransactionId {
     let mut xid = pg_sys::InvalidTransactionId;
     let mut xmin = pg_sys::InvalidTransactionId;
     // SAFETY: fills what it is given.
@@ -245,10 +236,7 @@ unsafe fn xid_of(backend: i32) -> pg_sys::TransactionId {
 }
 
 /// The number that a backend gave the transaction that it runs; none if the backend is gone.
-///
-/// # Safety
-/// Within a guarded entry point.
-unsafe fn number_of(backend: i32) -> Option<pg_sys::LocalTransactionId> {
+fn number_of(backend: i32) -> Option<pg_sys::LocalTransactionId> {
     // SAFETY: the entries of processes live in shared memory as long as the server.
     unsafe {
         #[cfg(feature = "pg15")]

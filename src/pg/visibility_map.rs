@@ -17,11 +17,8 @@ struct Pinned(pg_sys::Buffer);
 
 impl Pinned {
     /// What the map says from page `first` of a table on, which is the first one of a page of the map; zeroes where there is no such page.
-    ///
-    /// # Safety
-    /// `table` must be open.
-    unsafe fn words(&mut self, table: Table<'_>, first: u32) -> &[u64; WORDS] {
-        // SAFETY: by contract. The call pins the map's page, where there is one, and lets the one before it go; bits are read
+    fn words(&mut self, table: Table<'_>, first: u32) -> &[u64; WORDS] {
+        // SAFETY: the table is open. The call pins the map's page, where there is one, and lets the one before it go; bits are read
         // without a lock, as core does.
         unsafe {
             pg_sys::visibilitymap_get_status(table.as_ptr(), first, &mut self.0);
@@ -51,8 +48,7 @@ pub unsafe fn visible_pages(table: Table<'_>, pages: u32) -> u32 {
     let (mut found, mut first, mut map) = (0, 0, Pinned::default());
     while first < pages {
         error::check_interrupts();
-        // SAFETY: by contract.
-        let words = unsafe { map.words(table, first) };
+        let words = map.words(table, first);
         for word in words {
             let left = pages - first;
             let asked = match left {
@@ -79,8 +75,7 @@ pub unsafe fn changed_pages(table: Table<'_>, pages: u32, most: usize) -> Option
     let (mut found, mut first, mut map) = (Vec::new(), 0, Pinned::default());
     while first < pages && found.len() <= most {
         error::check_interrupts();
-        // SAFETY: by contract.
-        let words = unsafe { map.words(table, first) };
+        let words = map.words(table, first);
         for word in words {
             if first >= pages || found.len() > most {
                 break;

@@ -23,8 +23,7 @@ pub enum Activity {
 pub unsafe fn activity(table: Table<'_>, at: Tid) -> Activity {
     let mut ended = None;
     loop {
-        // SAFETY: by contract.
-        let Some((state, xmax)) = (unsafe { modification(table, at) }) else {
+        let Some((state, xmax)) = modification(table, at) else {
             return Activity::Over;
         };
         match state {
@@ -43,11 +42,8 @@ pub unsafe fn activity(table: Table<'_>, at: Tid) -> Activity {
 }
 
 /// Whether a header is being modified, and by whom; None where no tuple is.
-///
-/// # Safety
-/// `table` must be open.
-unsafe fn modification(table: Table<'_>, at: Tid) -> Option<(TM_Result::Type, tuple::Xmax)> {
-    // SAFETY: the caller's contract; the page is pinned and locked while it is looked at.
+fn modification(table: Table<'_>, at: Tid) -> Option<(TM_Result::Type, tuple::Xmax)> {
+    // SAFETY: the page is pinned and locked while it is looked at.
     unsafe {
         if !table.has_block(at.block) {
             return None;

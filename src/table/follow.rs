@@ -51,11 +51,8 @@ pub unsafe fn after_seal(
 
 /// The new place of a tail row that `mover` sealed.
 fn sealed_row(table: Table<'_>, at: Tid, mover: pg_sys::TransactionId) -> Option<Tid> {
-    // SAFETY: the table is open.
-    unsafe {
-        changes::note_followed(table, mover);
-        moves::of(table, mover).of_sealed(table, at)
-    }
+    changes::note_followed(table, mover);
+    moves::of(table, mover).of_sealed(table, at)
 }
 
 /// The new place of a compressed row whose chunk `mover` merged into others. None when the row was

@@ -88,17 +88,14 @@ impl Free {
 }
 
 /// The note to write, if there is room for one and a row is left.
-///
-/// # Safety
-/// `table` must be open.
-unsafe fn note_for(
+fn note_for(
     table: Table<'_>,
     at: Tid,
     chunk: u64,
     changed: &[Run],
     terms: Terms,
 ) -> Option<(Vec<u8>, Free)> {
-    // SAFETY: the caller's contract.
+    // SAFETY: the table is open, and any snapshot is valid.
     unsafe {
         let any = Snapshot::any();
         let slots = notes::slots_at(table, at, chunk)?;

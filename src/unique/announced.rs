@@ -6,20 +6,14 @@ use crate::pg::relation::Table;
 use crate::pg::transaction;
 
 /// Announces that this transaction brings batches.
-///
-/// # Safety
-/// `table` must be open for writing.
-pub unsafe fn announce(table: Table<'_>) {
+pub fn announce(table: Table<'_>) {
     transaction::id();
     let batches = Tag::whole(table, Whole::Batches);
     lock_tags::take(&batches, LockMode::RowExclusive, true);
 }
 
 /// Has somebody else announced batches?
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn is_announced(table: Table<'_>) -> bool {
+pub fn is_announced(table: Table<'_>) -> bool {
     let batches = Tag::whole(table, Whole::Batches);
     if lock_tags::take(&batches, LockMode::Share, false) == Taken::No {
         return true;

@@ -52,10 +52,7 @@ struct Conflict {
 
 /// May rows of the table be entered in batches? It may have chunks, as everybody knows, and its keys are found in them and must be
 /// free when a statement ends.
-///
-/// # Safety
-/// `table` must be open for writing.
-pub unsafe fn takes_batches(table: Table<'_>) -> bool {
+pub fn takes_batches(table: Table<'_>) -> bool {
     let keys = keys::of(table);
     // SAFETY: as above.
     let has_chunks = keys.concern_chunks() && unsafe { keys.has_chunks(table) };
@@ -88,14 +85,8 @@ impl<'a> Batch<'a> {
     }
 
     /// Tells those who enter keys by way of the tail to look into chunks after that, as long as this transaction lasts.
-    ///
-    /// # Safety
-    /// As `new`.
-    pub unsafe fn announce(&self) {
-        // SAFETY: by contract.
-        unsafe {
-            announced::announce(self.table);
-        }
+    pub fn announce(&self) {
+        announced::announce(self.table);
     }
 
     /// Writes the rows by `write` such that no two rows of the table have one key.

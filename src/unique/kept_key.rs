@@ -12,10 +12,7 @@ thread_local! {
 }
 
 /// The row at `at` has the keys of the one that it replaces, which this transaction has locked to change it.
-///
-/// # Safety
-/// `table` must be open.
-pub unsafe fn note(table: Table<'_>, at: Tid) {
+pub fn note(table: Table<'_>, at: Tid) {
     WRITTEN.replace(Some((table.oid(), at)));
 }
 

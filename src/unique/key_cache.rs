@@ -201,7 +201,7 @@ impl<'a> Moment<'a> {
     /// This one.
     ///
     /// # Safety
-    /// Inside a transaction.
+    /// Inside a transaction. The moment's snapshot lasts until the next one is taken.
     pub unsafe fn now() -> Moment<'a> {
         // SAFETY: by contract. What is heard of is in the chunks that are looked at after that.
         unsafe {
@@ -216,12 +216,9 @@ impl<'a> Moment<'a> {
     }
 
     /// Has any transaction ended since?
-    ///
-    /// # Safety
-    /// Inside a transaction.
-    pub unsafe fn is_over(self) -> bool {
+    pub fn is_over(self) -> bool {
         let Stamp { completions, .. } = self.stamp;
-        // SAFETY: by contract.
+        // SAFETY: it is asked at once.
         completions == 0 || unsafe { Snapshot::latest() }.completions() != completions
     }
 }
@@ -236,11 +233,8 @@ impl Stamp {
     }
 
     /// May new keys have come into chunks since, of transactions that have ended or not?
-    ///
-    /// # Safety
-    /// Inside a transaction.
-    pub unsafe fn is_stale(self) -> bool {
-        // SAFETY: by contract.
+    pub fn is_stale(self) -> bool {
+        // SAFETY: keys are entered within transactions. The moment's snapshot is not used after this.
         unsafe {
             match self.completions {
                 WHATEVER_ENDS => news::heard() != self.heard,

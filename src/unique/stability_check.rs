@@ -21,57 +21,44 @@ pub struct StabilityCheck<'a> {
 }
 
 impl<'a> StabilityCheck<'a> {
-    /// # Safety
-    /// `table` must be open; locks of others are not waited for.
-    pub unsafe fn begin(table: Table<'_>) -> StabilityCheck<'_> {
-        // SAFETY: by contract.
-        unsafe {
-            let moving = Tag::whole(table, Whole::Moving);
-            let mut movers = Vec::new();
-            let held = loop {
-                if lock_tags::take(&moving, LockMode::Share, false) != Taken::No {
-                    break true;
-                }
-                movers = lock_tags::holders(&moving, LockMode::Share);
-                if !movers.is_empty() {
-                    break false;
-                }
-                // He who waits for the lock will have it soon.
-                crate::pg::error::check_interrupts();
-                clock::pause(PAUSE);
-            };
-            StabilityCheck {
-                table,
-                held,
-                movers,
-                writers: writers(table),
+    /// Locks of others are not waited for.
+    pub fn begin(table: Table<'_>) -> StabilityCheck<'_> {
+        let moving = Tag::whole(table, Whole::Moving);
+        let mut movers = Vec::new();
+        let held = loop {
+            if lock_tags::take(&moving, LockMode::Share, false) != Taken::No {
+                break true;
             }
+            movers = lock_tags::holders(&moving, LockMode::Share);
+            if !movers.is_empty() {
+                break false;
+            }
+            // He who waits for the lock will have it soon.
+            crate::pg::error::check_interrupts();
+            clock::pause(PAUSE);
+        };
+        StabilityCheck {
+            table,
+            held,
+            movers,
+            writers: writers(table),
         }
     }
 
     /// Has the look missed nothing?
-    ///
-    /// # Safety
-    /// The table must be open still.
-    pub unsafe fn end(self) -> bool {
-        // SAFETY: by contract.
-        unsafe {
-            let moving = Tag::whole(self.table, Whole::Moving);
-            if self.held {
-                lock_tags::release(&moving, LockMode::Share);
-            } else if lock_tags::holders(&moving, LockMode::Share) != self.movers {
-                return false;
-            }
-            let now = writers(self.table);
-            self.writers.iter().all(|writer| now.contains(writer))
+    pub fn end(self) -> bool {
+        let moving = Tag::whole(self.table, Whole::Moving);
+        if self.held {
+            lock_tags::release(&moving, LockMode::Share);
+        } else if lock_tags::holders(&moving, LockMode::Share) != self.movers {
+            return false;
         }
+        let now = writers(self.table);
+        self.writers.iter().all(|writer| now.contains(writer))
     }
 }
 
 /// Who has brought batches to a table and is in progress.
-///
-/// # Safety
-/// `table` must be open.
-unsafe fn writers(table: Table<'_>) -> Vec<TransactionId> {
+fn writers(table: Table<'_>) -> Vec<TransactionId> {
     lock_tags::holders(&Tag::whole(table, Whole::Batches), LockMode::Share)
 }

@@ -77,8 +77,7 @@ unsafe fn keep_intercepted(index: Index<'_>) {
 /// May new keys have come into chunks since an earlier look, of transactions that are in progress too?
 #[pg_guard]
 unsafe extern "C-unwind" fn is_stale(stamp: Stamp) -> bool {
-    // SAFETY: inside a transaction.
-    unsafe { stamp.is_stale() }
+    stamp.is_stale()
 }
 
 /// Is the key in a chunk?

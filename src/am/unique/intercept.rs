@@ -27,11 +27,8 @@ pub fn intercept(table: Table<'_>) {
 }
 
 /// Sees to it that the table's other indexes, but for series indexes, pass over rows that batches have collected.
-///
-/// # Safety
-/// `table` must be open and locked. Within a guarded entry point.
-pub unsafe fn arm_ordinary(table: Table<'_>) {
-    // SAFETY: by contract.
+pub fn arm_ordinary(table: Table<'_>) {
+    // SAFETY: the table is open.
     unsafe {
         if table.class().relhasindex {
             let keys = keys::of(table);
