@@ -44,9 +44,9 @@ pub struct Span {
     first_keys: (Bound, Bound),
 }
 
-/// Chunks in the order in which their times come, the first one last.
+/// Chunks with their least and greatest times, in the order in which these come, the first one last.
 #[derive(Default)]
-pub struct Turns(Vec<(Span, Found)>);
+pub struct Turns(Vec<((i64, i64), Found)>);
 
 impl Later {
     /// Those of `chunks` that can wait, and the others, which are open. No chunk is among those that wait if the quals exclude all its times or all its
@@ -61,22 +61,26 @@ impl Later {
         view: View,
         forward: bool,
     ) -> (Option<Later>, Vec<Rc<OpenChunk>>) {
-        let mut later = Vec::new();
+        let mut later = Vec::with_capacity(chunks.len());
         let mut others = Vec::new();
+        let mut wait = |span: Span, found| {
+            // SAFETY: by contract.
+            if unsafe { span.may_match(key.as_deref(), view) } {
+                later.push((span.times, found));
+            }
+        };
         for found in chunks {
             match (found, &key) {
-                (Found::Listed(header, span), _) => later.push((span, Found::Listed(header, span))),
+                (Found::Listed(header, span), _) => wait(span, Found::Listed(header, span)),
                 (Found::Open(chunk), None) => others.push(chunk),
                 (Found::Open(chunk), Some(_)) => {
                     match span_in_order(&chunk.reader.chunk, view.desc) {
-                        Some(span) => later.push((span, Found::Open(chunk))),
+                        Some(span) => wait(span, Found::Open(chunk)),
                         None => others.push(chunk),
                     }
                 }
             }
         }
-        // SAFETY: by contract.
-        later.retain(|(span, _)| unsafe { span.may_match(key.as_deref(), view) });
         // SAFETY: as above.
         let is_wanted =
             |key: &Rc<Key>| unsafe { view.quals.keys_hold(|column| key.values[column]) };
@@ -85,9 +89,9 @@ impl Later {
             return (None, others);
         };
         if forward {
-            later.sort_by_key(|&(span, _)| Reverse(span.times.0));
+            later.sort_by_key(|&((least, _), _)| Reverse(least));
         } else {
-            later.sort_by_key(|&(span, _)| span.times.1);
+            later.sort_by_key(|&((_, greatest), _)| greatest);
         }
         let chunks = Turns(later);
         (Some(Later { key, chunks }), others)
@@ -102,7 +106,7 @@ impl Turns {
     /// Takes the next chunk, unless all its rows come after `time` or with it.
     pub fn next_before(&mut self, time: Option<Time>, forward: bool) -> Option<Found> {
         // No row of a chunk without null times comes before this time.
-        let (least, greatest) = self.0.last()?.0.times;
+        let (least, greatest) = self.0.last()?.0;
         let next = (false, if forward { least } else { greatest });
         let is_due = time.is_none_or(|time| if forward { next < time } else { next > time });
         if is_due {

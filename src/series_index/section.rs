@@ -154,8 +154,8 @@ pub fn open_by_first_key(
     waits: bool,
 ) -> Vec<Found> {
     let mut chunks = Vec::new();
-    let mut seen = FxHashSet::default();
-    let mut is_new = |header| !known.unkeyed.seen.contains(&header) && seen.insert(header);
+    let mut met = Met::default();
+    let mut is_new = |header| !known.unkeyed.seen.contains(&header) && met.is_new(header);
     if place.desc.key_columns() == 0 {
         return chunks;
     }
@@ -171,7 +171,13 @@ pub fn open_by_first_key(
         keys.extend(nulls());
         let entered = Entered { keys, first };
         let look = |header| look.at(header);
-        chunks.extend(open(entries, place, &entered, waits, &mut is_new, look));
+        let found = open(entries, place, &entered, waits, &mut is_new, look);
+        // Most scans name one first key.
+        if chunks.is_empty() {
+            chunks = found;
+        } else {
+            chunks.extend(found);
+        }
     }
     for &(cell, key) in quals.cells() {
         if !known.cells.contains_key(&cell) {
@@ -195,6 +201,29 @@ pub fn open_by_first_key(
         }
     }
     chunks
+}
+
+/// Headers that were met before. As long as they are few, to look through them is quicker than to hash one.
+#[derive(Default)]
+struct Met {
+    few: SmallVec<[Tid; 16]>,
+    many: FxHashSet<Tid>,
+}
+
+impl Met {
+    fn is_new(&mut self, header: Tid) -> bool {
+        if self.many.is_empty() {
+            if self.few.contains(&header) {
+                return false;
+            }
+            if self.few.len() < self.few.inline_size() {
+                self.few.push(header);
+                return true;
+            }
+            self.many.extend(self.few.drain(..));
+        }
+        self.many.insert(header)
+    }
 }
 
 /// Where chunks are looked for.
@@ -305,10 +334,10 @@ fn open(
         let section = first.and_then(|first| place.section_under(first));
         let recall = |section| listed::recall(section, place.desc.index, place.snapshot);
         if let Some(known) = section.and_then(recall) {
-            let chunks = known.iter().filter(|&&(header, _)| is_new(header));
-            return chunks
-                .map(|&(header, span)| Found::Listed(header, span))
-                .collect();
+            found.reserve_exact(known.len());
+            let new = known.iter().filter(|&&(header, _)| is_new(header));
+            found.extend(new.map(|&(header, span)| Found::Listed(header, span)));
+            return found;
         }
         if let Some(under) = first.and_then(|first| place.told_under(first)) {
             let mut is_any_dead = false;
