@@ -7,7 +7,8 @@ use crate::pg::catalogs;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::names;
 use crate::pg::nbtree::strategy;
-use crate::pg::relation::{Index, OpenIndex, Table};
+use crate::pg::open::OpenIndex;
+use crate::pg::relation::{Index, Table};
 use crate::pg::types::{
     self, BPCHAROID, DATEOID, INT2OID, INT4OID, INT8OID, NAMEOID, TEXTOID, TIMESTAMPOID,
     TIMESTAMPTZOID, UUIDOID, VARCHAROID,

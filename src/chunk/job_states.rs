@@ -6,7 +6,7 @@
 use super::write;
 use crate::pg::catalog_scan::{self, CatalogScan, Key, Row};
 use crate::pg::lock_mode::LockMode;
-use crate::pg::relation::{Open, OpenIndex};
+use crate::pg::open::{Open, OpenIndex};
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid;
 use crate::pg::transaction;

@@ -6,7 +6,8 @@ use crate::catalog::layout;
 use crate::pg::citus;
 use crate::pg::error;
 use crate::pg::lock_mode::LockMode;
-use crate::pg::relation::{self, Index, OpenIndex, Table};
+use crate::pg::open::OpenIndex;
+use crate::pg::relation::{self, Index, Table};
 
 pub struct Obstacle {
     /// Goes on where "rows stay uncompressed: " ends.

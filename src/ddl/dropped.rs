@@ -4,7 +4,7 @@
 use crate::catalog::{access_method, chunk_marker};
 use crate::chunk::job_states;
 use crate::pg::lock_mode::LockMode;
-use crate::pg::relation::Open;
+use crate::pg::open::Open;
 use crate::pg::relation_lookup;
 use crate::pg::Oid;
 

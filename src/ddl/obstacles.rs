@@ -7,7 +7,7 @@ use crate::catalog::layout;
 use crate::compact::obstacle;
 use crate::ddl::auto_index::existing;
 use crate::pg::lock_mode::LockMode;
-use crate::pg::relation::OpenIndex;
+use crate::pg::open::OpenIndex;
 use crate::pg::relation_lookup;
 use crate::pg::statement::Statement;
 use crate::pg::Oid;

@@ -9,7 +9,8 @@ use crate::catalog::layout::{self, Layout};
 use crate::guc;
 use crate::pg::heap;
 use crate::pg::lock_mode::LockMode;
-use crate::pg::relation::{Open, OpenIndex, Table};
+use crate::pg::open::{Open, OpenIndex};
+use crate::pg::relation::Table;
 use crate::pg::replication;
 use crate::pg::InvalidOid;
 

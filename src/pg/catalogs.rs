@@ -2,7 +2,8 @@
 
 use super::catalog_scan::{self, Key};
 use super::lock_mode::LockMode;
-use super::relation::{Open, Table};
+use super::open::Open;
+use super::relation::Table;
 use super::snapshot::Snapshot;
 use pgrx::pg_sys;
 

@@ -1,7 +1,7 @@
 //! Citus: is a table one that it distributes? The rows of such a table are in shards; the table itself stays empty.
 
 use super::lock_mode::LockMode;
-use super::relation::Open;
+use super::open::Open;
 use pgrx::pg_sys;
 
 /// Has Citus's catalog an entry for the table?

@@ -62,6 +62,7 @@ pub mod new_targets;
 pub mod news;
 pub mod node;
 pub mod object_access;
+pub mod open;
 pub mod operator;
 pub mod own_slot;
 pub mod owner;

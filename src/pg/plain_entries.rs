@@ -2,7 +2,8 @@
 
 use super::executor;
 use super::lock_mode::LockMode;
-use super::relation::{Index, OpenIndex, Table};
+use super::open::OpenIndex;
+use super::relation::{Index, Table};
 use super::tid;
 use super::tuple::Formed;
 use super::unbound::FormIndexDatum;

@@ -11,8 +11,9 @@ use crate::pg::changed_table::{ChangedTable, Command};
 use crate::pg::custom_scan::Private;
 use crate::pg::expression::Expression;
 use crate::pg::lock_mode::LockMode;
+use crate::pg::open::Open;
 use crate::pg::planner::Planner;
-use crate::pg::relation::{Open, Table};
+use crate::pg::relation::Table;
 use crate::pg::upper_paths::ChangePath;
 
 /// The table of a statement that is a DELETE from it, and nothing besides.

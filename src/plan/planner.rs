@@ -6,10 +6,10 @@
 use crate::catalog::access_method;
 use crate::catalog::{keys, layout};
 use crate::pg::lock_mode::LockMode;
+use crate::pg::open::Open;
 use crate::pg::planned_index::PlannedIndex;
 use crate::pg::planned_table::PlannedTable;
 use crate::pg::planner::Planner;
-use crate::pg::relation::Open;
 use crate::pg::relation_info;
 use crate::pg::Oid;
 

@@ -5,9 +5,9 @@
 use crate::catalog::{access_method, layout};
 use crate::chunk::slot;
 use crate::pg::lock_mode::LockMode;
+use crate::pg::open::Open;
 use crate::pg::planned_table::PlannedTable;
 use crate::pg::planner::Planner;
-use crate::pg::relation::Open;
 use crate::pg::started_scans::{self, StartedScan};
 use crate::pg::table_paths;
 

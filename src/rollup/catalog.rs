@@ -7,7 +7,7 @@ use crate::pg::catalog_scan::{self, Key};
 use crate::pg::catalog_write;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::names;
-use crate::pg::relation::Open;
+use crate::pg::open::Open;
 use crate::pg::snapshot::{self, Snapshot};
 use crate::pg::transaction;
 use crate::pg::tuple::Inserter;

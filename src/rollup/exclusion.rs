@@ -4,7 +4,7 @@
 use super::catalog::Rollup;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::lock_tags::{self, Tag, Taken, Whole};
-use crate::pg::relation::Open;
+use crate::pg::open::Open;
 use crate::pg::Oid;
 
 /// Keeps others out until the transaction ends; false where it would have to wait, and may not. Who drops the rollup locks the view

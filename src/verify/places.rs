@@ -4,7 +4,7 @@ use super::Verifier;
 use crate::chunk::inspect;
 use crate::chunk::tuple_kind::TupleKind;
 use crate::pg::memory;
-use crate::pg::relation::OpenIndex;
+use crate::pg::open::OpenIndex;
 use crate::pg::tid::Tid;
 use crate::scan::headers;
 use crate::series_index::quals::Quals;

@@ -11,7 +11,7 @@ use crate::functions::rollup::restored;
 use crate::pg::error::{self, Code};
 use crate::pg::lock_mode::LockMode;
 use crate::pg::names;
-use crate::pg::relation::Open;
+use crate::pg::open::Open;
 use crate::pg::relation_lookup;
 use crate::pg::security_label::{self, Provider};
 use crate::pg::transaction;

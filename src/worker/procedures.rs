@@ -6,7 +6,7 @@ use crate::functions::admin::subject;
 use crate::pg::error::{self, Code};
 use crate::pg::fcinfo::{arg_opt, guarded, sql_function, Fcinfo};
 use crate::pg::lock_mode::LockMode;
-use crate::pg::relation::Open;
+use crate::pg::open::Open;
 use crate::pg::rounds::Rounds;
 use crate::pg::transaction;
 use crate::pg::{Datum, Oid};

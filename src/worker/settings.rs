@@ -7,7 +7,7 @@ use crate::functions::admin::subject;
 use crate::pg::citus;
 use crate::pg::error::{self, Code};
 use crate::pg::lock_mode::LockMode;
-use crate::pg::relation::Open;
+use crate::pg::open::Open;
 use crate::pg::Oid;
 use pgrx::datum::Interval;
 use pgrx::prelude::*;

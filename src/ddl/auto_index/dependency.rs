@@ -4,7 +4,8 @@
 use crate::catalog::{index_options, layout};
 use crate::pg::dependencies;
 use crate::pg::lock_mode::LockMode;
-use crate::pg::relation::{OpenIndex, Table};
+use crate::pg::open::OpenIndex;
+use crate::pg::relation::Table;
 use crate::pg::transaction;
 
 /// Ties each automatic index of a table to the first key that it serves. One that has become part of a partitioned index goes with that.

@@ -2,7 +2,8 @@
 
 use crate::catalog::{access_method, index_options, layout};
 use crate::pg::lock_mode::LockMode;
-use crate::pg::relation::{Open, OpenIndex, Table};
+use crate::pg::open::{Open, OpenIndex};
+use crate::pg::relation::Table;
 use crate::pg::relation_lookup;
 use crate::pg::Oid;
 

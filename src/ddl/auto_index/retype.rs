@@ -4,7 +4,7 @@ use super::existing::{auto_indexes, open_varve};
 use super::{make, statement};
 use crate::catalog::layout;
 use crate::pg::alter_table::ColumnType;
-use crate::pg::relation::OpenIndex;
+use crate::pg::open::OpenIndex;
 use crate::pg::relation_lookup;
 use crate::pg::statement::Statement;
 use crate::pg::types;

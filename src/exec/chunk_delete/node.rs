@@ -5,7 +5,7 @@ use crate::exec::aggregate::conditions::Condition;
 use crate::exec::aggregate::evaluate::Evaluation;
 use crate::pg::custom_scan::{self, Above, Beginning, CustomScan, Explain, Methods, NodeState};
 use crate::pg::lock_mode::LockMode;
-use crate::pg::relation::Open;
+use crate::pg::open::Open;
 use crate::pg::slot::Slot;
 use crate::pg::snapshot::Snapshot;
 use crate::rollup::watch;

@@ -3,7 +3,8 @@
 use crate::catalog::access_method;
 use crate::pg::error::{self, Code};
 use crate::pg::lock_mode::LockMode;
-use crate::pg::relation::{Kind, Open};
+use crate::pg::open::Open;
+use crate::pg::relation::Kind;
 use crate::pg::relation_lookup;
 use crate::pg::rights;
 use crate::pg::Oid;

@@ -4,7 +4,8 @@
 use crate::catalog::access_method;
 use crate::pg::error::{self, Code};
 use crate::pg::lock_mode::LockMode;
-use crate::pg::relation::{self, Open};
+use crate::pg::open::Open;
+use crate::pg::relation;
 use crate::pg::relation_lookup;
 use crate::pg::sql;
 use crate::pg::statement::Statement;

@@ -2,8 +2,8 @@
 //! whoever reads with an older one finds neither rows nor buckets.
 
 use crate::pg::lock_mode::LockMode;
+use crate::pg::open::Open;
 use crate::pg::owner;
-use crate::pg::relation::Open;
 use crate::pg::sql;
 use crate::pg::Oid;
 use crate::rollup::catalog;

@@ -6,9 +6,9 @@ use crate::catalog::layout;
 use crate::pg::expression::{Expression, Step};
 use crate::pg::expression_kinds::{Aggregate, Kind};
 use crate::pg::lock_mode::LockMode;
+use crate::pg::open::Open;
 use crate::pg::planned_table::PlannedTable;
 use crate::pg::planner::Planner;
-use crate::pg::relation::Open;
 use crate::pg::Oid;
 
 /// The table of an input that is one varve table, or one partition, and nothing else. Within a guarded entry point.

@@ -9,9 +9,10 @@ use crate::pg::changed_table::{Arbiters, Command};
 use crate::pg::custom_scan::Private;
 use crate::pg::expression::{Expression, Expressions};
 use crate::pg::lock_mode::LockMode;
+use crate::pg::open::{Open, OpenIndex};
 use crate::pg::planner::Planner;
 use crate::pg::planner_settings::cpu_operator_cost;
-use crate::pg::relation::{Open, OpenIndex, Table};
+use crate::pg::relation::Table;
 use crate::pg::upper_paths::ChangePath;
 use std::collections::BTreeSet;
 

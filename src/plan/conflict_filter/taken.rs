@@ -3,7 +3,8 @@
 
 use crate::catalog::keys::{self, Keys};
 use crate::pg::lock_mode::LockMode;
-use crate::pg::relation::{Index, Open, OpenIndex, Table};
+use crate::pg::open::{Open, OpenIndex};
+use crate::pg::relation::{Index, Table};
 use crate::pg::slot::Slot;
 use crate::pg::{Datum, Oid, INDEX_MAX_KEYS};
 use crate::series_index::entries::IndexDesc;
