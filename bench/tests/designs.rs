@@ -41,7 +41,7 @@ fn numbers(text: &str) -> Vec<&str> {
             || before.ends_with("design/")
             || before.ends_with(", ") && in_brackets(before);
         let length = rest.find(|c| !digits(c)).unwrap_or(rest.len());
-        cited && length == 4 && rest.starts_with("00")
+        cited && length == 4
     };
     let starts = text.match_indices("00").map(|(at, _)| at);
     starts

@@ -171,13 +171,12 @@ pub unsafe fn remove(job: i64) -> bool {
     // SAFETY: by contract.
     unsafe {
         let command = transaction::command(true);
-        let mut is_gone = |at| {
+        let all_gone = written.into_iter().all(|at| {
             let result = write::try_delete(states.rel(), at, command, false, false);
             result == TM_Result::TM_Ok
-        };
-        let all = written.into_iter().all(&mut is_gone);
+        });
         transaction::next_command();
-        all
+        all_gone
     }
 }
 
