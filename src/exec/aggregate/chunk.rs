@@ -223,11 +223,12 @@ impl Work {
                 return None;
             }
             Some(self.groups.find(values, self.states, |cells| {
-                for aggregate in aggregates {
-                    cells.push(match &aggregate.keep {
-                        Keep::Fold { .. } => [0; 3],
-                        Keep::Core(transition) => guarded(|| transition.start()),
-                    });
+                let first = cells.len();
+                cells.resize(first + aggregates.len(), [0; 3]);
+                for (cell, aggregate) in cells[first..].iter_mut().zip(aggregates) {
+                    if let Keep::Core(transition) = &aggregate.keep {
+                        *cell = guarded(|| transition.start());
+                    }
                 }
             }))
         }

@@ -65,12 +65,15 @@ impl Fold {
             {
                 values.iter().for_each(|&value| self.offer_int(cell, value));
             }
-            (Fold::LeastFloat(_) | Fold::GreatestFloat(_), Slice::Floats(values))
+            (Fold::LeastFloat(_), Slice::Floats(values))
                 if rows.is_none() && values.len() <= FEW =>
             {
-                values
-                    .iter()
-                    .for_each(|&value| self.offer_float(cell, value));
+                offer_floats(cell, values, is_less);
+            }
+            (Fold::GreatestFloat(_), Slice::Floats(values))
+                if rows.is_none() && values.len() <= FEW =>
+            {
+                offer_floats(cell, values, |kept, value| is_less(value, kept));
             }
             (Fold::Rows | Fold::Values, values) => {
                 cell[0] += aggregate::count(values.len(), rows) as u64;
@@ -240,6 +243,30 @@ pub fn float_of(value: Datum, width: Width) -> f64 {
 
 pub fn int_sum(cell: &Cell) -> i128 {
     (u128::from(cell[0]) | u128::from(cell[1]) << 64) as i128
+}
+
+/// As `compare_floats` has it.
+#[inline(always)]
+fn is_less(one: f64, other: f64) -> bool {
+    one < other || other.is_nan() && !one.is_nan()
+}
+
+/// `offer_float` of each value, of an extreme that stays where `stays` says so of it and the value.
+#[inline(always)]
+fn offer_floats(cell: &mut Cell, values: &[f64], stays: impl Fn(f64, f64) -> bool) {
+    let (mut kept, mut rest) = (f64::from_bits(cell[0]), values);
+    if cell[1] == 0 {
+        let Some((&first, others)) = values.split_first() else {
+            return;
+        };
+        (kept, rest) = (first, others);
+    }
+    for &value in rest {
+        if !stays(kept, value) {
+            kept = value;
+        }
+    }
+    *cell = [kept.to_bits(), 1, 0];
 }
 
 fn add_ints(cell: &mut Cell, sum: i128, count: u64) {

@@ -2,7 +2,7 @@
 
 use super::fold::int_of;
 use super::groups::Groups;
-use crate::pg::Oid;
+use crate::pg::{Datum, Oid};
 use std::cmp::Ordering;
 
 /// A column by which groups are sorted, of those whose order is that of the integers they are stored as.
@@ -42,11 +42,33 @@ impl SortKey {
             .collect()
     }
 
+    fn value(self, groups: &Groups, group: u32) -> (Datum, bool) {
+        groups.values[group as usize * groups.columns() + self.column]
+    }
+
+    /// A number that is less for a group that comes before another one here, unless one of them has a null, whose number is the least or the
+    /// greatest of all; and whether it has.
+    pub fn rank(self, groups: &Groups, group: u32) -> (u64, bool) {
+        let (value, isnull) = self.value(groups, group);
+        let rank = match isnull {
+            true if self.has_nulls_first => u64::MIN,
+            true => u64::MAX,
+            false => {
+                let rank = int_of(value, groups.length(self.column)) as u64 ^ 1 << 63;
+                match self.is_descending {
+                    true => !rank,
+                    false => rank,
+                }
+            }
+        };
+        (rank, isnull)
+    }
+
     /// How the values that two groups have here compare.
     pub fn compare(self, groups: &Groups, one: u32, other: u32) -> Ordering {
         let length = groups.length(self.column);
-        let value = |group: u32| groups.values[group as usize * groups.columns() + self.column];
-        let ((one, one_null), (other, other_null)) = (value(one), value(other));
+        let (one, one_null) = self.value(groups, one);
+        let (other, other_null) = self.value(groups, other);
         match (one_null, other_null) {
             (true, true) => Ordering::Equal,
             (false, false) => {

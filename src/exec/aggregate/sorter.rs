@@ -31,19 +31,31 @@ impl Sorter {
 
     /// The groups in order; empty where they were met in it.
     pub fn order(&self, groups: &Groups) -> Vec<u32> {
-        let compare = |one: &u32, other: &u32| {
-            let orders = self
-                .keys
-                .iter()
-                .map(|key| key.compare(groups, *one, *other));
-            orders.fold(Ordering::Equal, Ordering::then)
+        let [first, others @ ..] = &self.keys[..] else {
+            return Vec::new();
         };
-        let mut all: Vec<u32> = (0..groups.count() as u32).collect();
+        let mut any_null = false;
+        let mut all: Vec<(u64, u32)> = (0..groups.count() as u32)
+            .map(|group| {
+                let (rank, isnull) = first.rank(groups, group);
+                any_null |= isnull;
+                (rank, group)
+            })
+            .collect();
+        let asked = if any_null { &self.keys[..] } else { others };
+        let compare = |one: &(u64, u32), other: &(u64, u32)| {
+            one.0.cmp(&other.0).then_with(|| {
+                let mut orders = asked.iter().map(|key| key.compare(groups, one.1, other.1));
+                orders
+                    .find(|order| order.is_ne())
+                    .unwrap_or(Ordering::Equal)
+            })
+        };
         if all.is_sorted_by(|one, other| compare(one, other).is_le()) {
             return Vec::new();
         }
         all.sort_unstable_by(compare);
-        all
+        all.into_iter().map(|(_, group)| group).collect()
     }
 
     /// Has memory been full?
