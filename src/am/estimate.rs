@@ -14,6 +14,7 @@ use crate::pg::open::OpenIndex;
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
+use crate::pg::transaction;
 use crate::pg::visibility_map;
 use pgrx::pg_sys;
 use std::cell::RefCell;
@@ -77,13 +78,10 @@ pub fn rows(table: Table<'_>, blocks: u32) -> Option<f64> {
     );
     let (mut behind, mut has_chunks) = (0.0, false);
     if first < blocks {
-        // SAFETY: the table is open.
-        let (found, live) = unsafe {
-            // Where VACUUM or ANALYZE has counted rows, those that were reported later are counted twice.
-            let is_exact = table.class().reltuples < 0.0;
-            let live = is_exact.then(|| activity::live_rows(table)).flatten();
-            (found_from(table, first, blocks), live)
-        };
+        // Where VACUUM or ANALYZE has counted rows, those that were reported later are counted twice.
+        let is_exact = table.class().reltuples < 0.0;
+        let live = is_exact.then(|| activity::live_rows(table)).flatten();
+        let found = found_from(table, first, blocks);
         behind = found.rows(blocks - first, live);
         has_chunks = found.has_chunks;
     }
@@ -133,19 +131,13 @@ unsafe fn stated(table: Table<'_>, blocks: u32) -> Stated {
     }
 }
 
-/// What the pages from `first` on have, as this backend remembers it or finds it out.
-///
-/// # Safety
-/// `table` must be open, and have `blocks` pages, more than `first`. Inside a transaction, within a guarded entry point.
-unsafe fn found_from(table: Table<'_>, first: u32, blocks: u32) -> Estimate {
-    // SAFETY: the caller's contract.
-    let (oid, file, now) = unsafe {
-        (
-            table.oid(),
-            table.file_number(),
-            pg_sys::GetCurrentStatementStartTimestamp(),
-        )
-    };
+/// What the pages from `first` on have, as this backend remembers it or finds it out. The table must have `blocks` pages, more than `first`.
+fn found_from(table: Table<'_>, first: u32, blocks: u32) -> Estimate {
+    let (oid, file, now) = (
+        table.oid(),
+        table.file_number(),
+        transaction::statement_started(),
+    );
     let known = ESTIMATES.with_borrow(|estimates| {
         let &estimate = estimates.get(&oid)?;
         let (first_then, blocks_then) = estimate.pages;

@@ -6,6 +6,7 @@ use crate::catalog::chunk_marker;
 use crate::chunk::density;
 use crate::pg::activity;
 use crate::pg::relation::Table;
+use crate::pg::transaction;
 use crate::pg::visibility_map;
 use pgrx::pg_sys;
 use std::cell::RefCell;
@@ -55,7 +56,7 @@ pub fn rows(table: Table<'_>, stated: &Stated, behind: f64) -> Option<f64> {
         let (oid, file, now) = (
             table.oid(),
             table.file_number(),
-            pg_sys::GetCurrentStatementStartTimestamp(),
+            transaction::statement_started(),
         );
         let of = (stated.pages, stated.rows.to_bits(), stated.lacking);
         let known = KNOWN.with_borrow(|all| {

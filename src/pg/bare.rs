@@ -12,6 +12,16 @@ unsafe extern "C-unwind" {
     pub fn TransactionIdIsCurrentTransactionId(xid: pg_sys::TransactionId) -> bool;
     /// The same.
     pub fn TransactionStartedDuringRecovery() -> bool;
+    /// The same.
+    pub fn GetCurrentSubTransactionId() -> pg_sys::SubTransactionId;
+    /// The same.
+    pub fn GetCurrentTransactionStartTimestamp() -> pg_sys::TimestampTz;
+    /// The same.
+    pub fn GetCurrentStatementStartTimestamp() -> pg_sys::TimestampTz;
+    /// Of a live context.
+    pub fn MemoryContextGetParent(context: pg_sys::MemoryContext) -> pg_sys::MemoryContext;
+    /// Of a set, or of none.
+    pub fn bms_next_member(set: *const pg_sys::Bitmapset, before: i32) -> i32;
     /// Of an open table. It may want memory, so who counts many guards all of these calls together.
     pub fn pgstat_count_heap_delete(table: pg_sys::Relation);
     /// The address of a constant.

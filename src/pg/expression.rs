@@ -1,5 +1,6 @@
 //! Expressions of queries and plans, looked at where they are. `expression_kinds` says what one is.
 
+use super::bare;
 use super::expression_kinds::Kind;
 use super::memory;
 use core::marker::PhantomData;
@@ -238,13 +239,13 @@ pub(super) unsafe fn columns_of_nodes(
     let (mut columns, mut found) = (core::ptr::null_mut(), Vec::new());
     // SAFETY: what the caller says they are can be walked; the set is palloc'd.
     unsafe {
-        for node in nodes {
+        for node in nodes.into_iter().filter(|node| !node.is_null()) {
             pg_sys::pull_varattnos(node, table, &mut columns);
         }
-        let mut member = pg_sys::bms_next_member(columns, -1);
+        let mut member = bare::bms_next_member(columns, -1);
         while member >= 0 {
             found.push((member + pg_sys::FirstLowInvalidHeapAttributeNumber) as i16);
-            member = pg_sys::bms_next_member(columns, member);
+            member = bare::bms_next_member(columns, member);
         }
     }
     found

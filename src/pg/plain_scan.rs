@@ -1,6 +1,6 @@
 //! A heap that a node of core's reads from end to end, read without it: the executor takes longer over each row than it takes to look at it.
 
-use super::bare::GetHeapamTableAmRoutine;
+use super::bare::{self, GetHeapamTableAmRoutine};
 use super::custom_scan::Child;
 use super::expression::Expressions;
 use super::expression_context::{guarded, ExpressionContext};
@@ -60,7 +60,7 @@ impl PlainScan {
             let mut columns = core::ptr::null_mut();
             let table = (*plan.cast::<pg_sys::Scan>()).scanrelid;
             pg_sys::pull_varattnos((*plan).qual.cast(), table, &mut columns);
-            let first = pg_sys::bms_next_member(columns, -1);
+            let first = bare::bms_next_member(columns, -1);
             let is_system = first >= 0 && first + pg_sys::FirstLowInvalidHeapAttributeNumber <= 0;
             let column = (*value).varattno.into();
             (column > 0 && !is_system).then_some(PlainScan { child, column })

@@ -1,5 +1,6 @@
 //! Joins of a query that is being planned.
 
+use super::bare;
 use super::expression::Expression;
 use super::join_tree::JoinKind;
 use super::node::items;
@@ -58,10 +59,10 @@ impl<'a> Planner<'a> {
         // SAFETY: valid handles.
         unsafe {
             let relids = (*join.as_ptr()).relids;
-            let mut at = pg_sys::bms_next_member(relids, -1);
+            let mut at = bare::bms_next_member(relids, -1);
             while at >= 0 {
                 found.push(self.table(at as u32));
-                at = pg_sys::bms_next_member(relids, at);
+                at = bare::bms_next_member(relids, at);
             }
         }
         found

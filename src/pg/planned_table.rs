@@ -1,5 +1,6 @@
 //! Relations of a query that is being planned: what FROM names, partitions of it, joins, and what stands for groups.
 
+use super::bare;
 use super::expression::Expression;
 use super::node::items;
 use super::path_target::PathTarget;
@@ -192,10 +193,10 @@ impl<'a> PlannedTable<'a> {
         let table = self.fields();
         // SAFETY: the handle's relation is valid; members of the set are places of the array, where one is null that is not planned.
         unsafe {
-            let mut at = pg_sys::bms_next_member(table.live_parts, -1);
+            let mut at = bare::bms_next_member(table.live_parts, -1);
             while at >= 0 {
                 let child = *table.part_rels.add(at as usize);
-                at = pg_sys::bms_next_member(table.live_parts, at);
+                at = bare::bms_next_member(table.live_parts, at);
                 if !child.is_null() && !pg_sys::is_dummy_rel(child) {
                     found.push(PlannedTable::from_ptr(child));
                 }

@@ -3,6 +3,7 @@
 //! A handle is what proves that a relation is open: it lives no longer than the guard (`open`) that it was taken from, or than the call of
 //! PostgreSQL's that has brought the relation. So what needs an open relation and no more is safe.
 
+use super::bare;
 use super::descriptor::Descriptor;
 use super::lock_mode::LockMode;
 use super::snapshot::Snapshot;
@@ -342,7 +343,7 @@ impl<'a> Table<'a> {
             let set = pg_sys::RelationGetIndexAttrBitmap(self.as_ptr(), keys);
             let mut member = -1;
             loop {
-                member = pg_sys::bms_next_member(set, member);
+                member = bare::bms_next_member(set, member);
                 if member < 0 {
                     break;
                 }

@@ -103,7 +103,14 @@ unsafe extern "C-unwind" fn transaction_event(
         | pg_sys::XactEvent::XACT_EVENT_PREPARE
         | pg_sys::XactEvent::XACT_EVENT_PARALLEL_COMMIT
         | pg_sys::XactEvent::XACT_EVENT_PARALLEL_ABORT => {
-            USED.take().into_iter().for_each(|kept| kept.end());
+            let mut used = USED.take();
+            used.drain(..).for_each(|kept| kept.end());
+            // The next transaction uses its memory, unless values that went have used others.
+            USED.with_borrow_mut(|now| {
+                if now.is_empty() {
+                    *now = used;
+                }
+            });
         }
         _ => {}
     }
@@ -184,7 +191,7 @@ pub fn may_be_in_multixacts() {
 #[inline]
 pub fn part() -> pg_sys::SubTransactionId {
     // SAFETY: reads this backend's memory.
-    unsafe { pg_sys::GetCurrentSubTransactionId() }
+    unsafe { bare::GetCurrentSubTransactionId() }
 }
 
 /// The command that runs; `writes` where it marks tuples.
@@ -205,14 +212,14 @@ pub fn next_command() {
 #[inline]
 pub fn started() -> i64 {
     // SAFETY: reads this backend's memory.
-    unsafe { pg_sys::GetCurrentTransactionStartTimestamp() }
+    unsafe { bare::GetCurrentTransactionStartTimestamp() }
 }
 
 /// When the statement started that the client has sent, in microseconds.
 #[inline]
 pub fn statement_started() -> i64 {
     // SAFETY: reads this backend's memory.
-    unsafe { pg_sys::GetCurrentStatementStartTimestamp() }
+    unsafe { bare::GetCurrentStatementStartTimestamp() }
 }
 
 /// Has the transaction one snapshot for all its statements?

@@ -14,6 +14,7 @@ use crate::pg::relation::{Index, Table};
 use crate::pg::scan_key::ScanKey;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
+use crate::pg::transaction;
 use crate::series_index::section::all_null;
 use pgrx::pg_sys;
 use rustc_hash::{FxHashSet, FxHasher};
@@ -83,7 +84,7 @@ pub unsafe fn of(planner: Planner<'_>, index: PlannedIndex<'_>) -> Contents {
             };
         }
         let table = planner.oid(index.table());
-        let now = pg_sys::GetCurrentStatementStartTimestamp();
+        let now = transaction::statement_started();
         let index = OpenIndex::open(index.oid(), LockMode::Held);
         let oid = index.rel().oid();
         let file = index.rel().file_number();

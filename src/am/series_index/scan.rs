@@ -2,6 +2,7 @@
 //! shown what it has passed: the TIDs are collected by scanning up to its row again, and kept from then on.
 
 use crate::ingest::batch;
+use crate::pg::bare;
 use crate::pg::descriptor::Descriptor;
 use crate::pg::error;
 use crate::pg::memory;
@@ -165,7 +166,7 @@ impl<'a> State<'a> {
                 let columns = self.desc.columns.len();
                 // Bounds of time may become two keys each.
                 let room = 2 * (*scan).numberOfKeys as usize + 2 * columns;
-                let owner = pg_sys::MemoryContextGetParent(self.context);
+                let owner = bare::MemoryContextGetParent(self.context);
                 let entries = memory::within(owner, || {
                     EntryScan::begin(
                         Index::from_ptr((*scan).indexRelation),
@@ -190,7 +191,7 @@ impl<'a> State<'a> {
                 .unkeyed
                 .get_or_insert_with(|| section::open_unkeyed(stream.entries(), place, waits));
             let room = (*scan).numberOfKeys as usize + self.desc.columns.len();
-            let owner = pg_sys::MemoryContextGetParent(self.context);
+            let owner = bare::MemoryContextGetParent(self.context);
             let new_walk = || {
                 let index = Index::from_ptr((*scan).indexRelation);
                 let snapshot = Snapshot::from_ptr(snapshot);
@@ -372,7 +373,7 @@ pub unsafe extern "C-unwind" fn get_tuple(
                 (*scan).xs_heaptid = tid::to_pg(at);
                 (*scan).xs_recheck = false;
                 if (*scan).xs_want_itup && (*scan).xs_itup.is_null() {
-                    let owner = pg_sys::MemoryContextGetParent(own.context);
+                    let owner = bare::MemoryContextGetParent(own.context);
                     let descriptor = (*scan).xs_itupdesc;
                     (*scan).xs_itup =
                         memory::within(owner, || without_values(Descriptor::from_ptr(descriptor)));
