@@ -29,6 +29,7 @@ use crate::pg::{CommandId, Oid, SubTransactionId};
 use crate::table::{statements, tail_page};
 use crate::unique::batch as entering;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use std::rc::Rc;
 
 struct Batch {
@@ -56,7 +57,7 @@ struct State {
     /// What was found out about tables that statements in progress fill.
     answers: FxHashMap<(Oid, CommandId), bool>,
     /// The command of the INSERT that the executor hook has approved, innermost last.
-    approved: Vec<Option<CommandId>>,
+    approved: SmallVec<[Option<CommandId>; 4]>,
     /// Nesting depths of executor runs at which COPY statements in progress began, innermost last.
     copies: Vec<usize>,
     /// Nesting depths of executor runs and COPY statements at which each open subtransaction began.
@@ -269,6 +270,9 @@ pub fn flush_table(table: Table<'_>) {
 
 /// Writes everything that waits in the current subtransaction.
 pub fn flush_all() {
+    if STATE.with_borrow(|state| state.batches.is_empty()) {
+        return;
+    }
     let sub = transaction::part();
     flush_where(|batch| batch.name.sub == sub);
 }

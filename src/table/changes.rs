@@ -491,6 +491,9 @@ pub fn any_unwritten() -> bool {
 /// outer subtransactions, since what is written now may be rolled back alone, those of chunks of which the transaction sees an
 /// earlier version, and of which it has locked single rows.
 pub fn flush() {
+    if STATE.with_borrow(|state| state.ripe.is_empty() && state.rows < MOST_ROWS) {
+        return;
+    }
     let (ripe, all) = STATE.with_borrow_mut(|state| {
         let mut ripe = core::mem::take(&mut state.ripe);
         ripe.retain(|key| {
