@@ -269,3 +269,26 @@ SELECT c, mc, ab, mn, rows FROM of_lengths WHERE bucket = '2026-01-01 05:00' AND
 SELECT count(*), sum(rows) FROM of_lengths;
 DROP TABLE lengths CASCADE;
 DROP DOMAIN regress_code;
+
+-- Triggers of one statement see more and more of its rows, by snapshots of one command.
+CREATE TABLE watched (time timestamptz NOT NULL, n int) USING varve;
+SELECT varve.create_rollup('of_watched', 'SELECT time_bucket(''1 hour'', time) b, count(*) c FROM watched GROUP BY b');
+INSERT INTO watched SELECT '2026-01-01'::timestamptz + i * interval '1 min', i FROM generate_series(1, 1000) i;
+CALL varve.refresh_rollup('of_watched');
+CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    RAISE WARNING '% %: % of %', tg_when, new.n, (SELECT sum(c) FROM of_watched), (SELECT count(*) FROM watched);
+    RETURN new;
+END $$;
+CREATE TRIGGER a BEFORE INSERT ON watched FOR EACH ROW EXECUTE FUNCTION look();
+CREATE TRIGGER b AFTER INSERT ON watched FOR EACH ROW EXECUTE FUNCTION look();
+INSERT INTO watched VALUES ('2026-01-01 03:00:01', 2001), ('2026-01-01 04:00:01', 2002);
+DROP TABLE watched CASCADE;
+DROP FUNCTION look;
+
+-- Nothing temporary: no event trigger is told when a session's own objects go.
+CREATE TABLE stays (time timestamptz NOT NULL, n int) USING varve;
+CREATE TEMP TABLE goes (time timestamptz NOT NULL, n int) USING varve;
+SELECT varve.create_rollup('pg_temp.r', 'SELECT time_bucket(''1 hour'', time) b, count(*) c FROM stays GROUP BY b');
+SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, count(*) c FROM goes GROUP BY b');
+DROP TABLE stays, goes;
+SELECT count(*) FROM varve.rollup;

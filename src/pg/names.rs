@@ -66,6 +66,12 @@ pub unsafe fn of_new_relation(name: Datum) -> (Oid, CString) {
     }
 }
 
+/// Is a schema a session's own?
+pub fn is_temporary(schema: Oid) -> bool {
+    // SAFETY: a syscache look-up.
+    unsafe { pg_sys::isAnyTempNamespace(schema) }
+}
+
 /// A name that no relation of the schema has, made of two parts.
 pub fn free(name: &CStr, label: &CStr, schema: Oid) -> CString {
     // SAFETY: NUL-terminated texts; the result is palloc'd.

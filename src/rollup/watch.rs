@@ -83,6 +83,8 @@ thread_local! {
     /// Invalidations so far.
     static NEWS: Cell<u64> = const { Cell::new(0) };
     static TOUCHED: PerTransaction<BTreeMap<u32, Touched>> = PerTransaction::default();
+    /// How often something was noted.
+    static NOTED: Cell<u64> = const { Cell::new(0) };
 }
 
 pub fn init() {
@@ -106,6 +108,16 @@ unsafe extern "C-unwind" fn invalidate(_: Datum, _: Oid) {
 /// A number that is another one when more has become known of tables: no plan is made with a partition that came later.
 pub fn news() -> u64 {
     NEWS.get()
+}
+
+/// A number that is another one when more times have been noted.
+pub fn noted() -> u64 {
+    NOTED.get()
+}
+
+fn note_in(note: impl FnOnce(&mut BTreeMap<u32, Touched>)) {
+    NOTED.set(NOTED.get() + 1);
+    TOUCHED.with_borrow_mut(note);
 }
 
 /// Notes the row in the slot as inserted. Raises an error for a row of a time that retention has removed: its bucket is kept, and
@@ -166,7 +178,7 @@ pub fn changed_by_ddl(table: Oid) {
             continue;
         };
         let (first, last) = partition::times(table, source, rollup.time_column);
-        TOUCHED.with_borrow_mut(|all| {
+        note_in(|all| {
             let touched = all.entry(source.to_u32()).or_default();
             touched.by_ddl.add(first, last);
             touched.by_ddl.limit(MOST_RANGES);
@@ -176,7 +188,7 @@ pub fn changed_by_ddl(table: Oid) {
 
 /// Notes that a table has become a partition of a source.
 pub fn attached(table: Oid, source: Oid) {
-    TOUCHED.with_borrow_mut(|all| {
+    note_in(|all| {
         let touched = all.entry(source.to_u32()).or_default();
         touched.attached.push(table);
     });
@@ -219,7 +231,7 @@ fn refuse(name: &str) -> ! {
 }
 
 fn note_late(watched: &Watched, time: i64) {
-    TOUCHED.with_borrow_mut(|all| {
+    note_in(|all| {
         let touched = all.entry(watched.source).or_default();
         touched.oldest_late = Some(touched.oldest_late.map_or(time, |oldest| oldest.min(time)));
         touched.late_rows += i64::from(time < watched.ignored);
@@ -249,7 +261,7 @@ unsafe fn note(watched: &[Watched], value: impl Fn(i16) -> Option<Datum>) {
             continue;
         };
         let time = watched.time.read(time);
-        TOUCHED.with_borrow_mut(|all| {
+        note_in(|all| {
             let touched = all.entry(watched.source).or_default();
             touched.compared = Some((watched.threshold, watched.news));
             if time >= watched.threshold {

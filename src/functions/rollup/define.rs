@@ -65,6 +65,9 @@ fn create(name: Datum, text: &str) {
         let source = source_of(defined.from, defined.time);
         check_names(&defined.columns);
         let (schema, name) = place(name);
+        if names::is_temporary(schema) {
+            refuse_temporary();
+        }
         let stored = names::free(&name, c"stored", schema);
         let qualified = |name: &CStr| names::qualified(schema, name);
         make_table(&qualified(&stored), &defined);
@@ -101,6 +104,16 @@ unsafe fn place(name: Datum) -> (Oid, CString) {
     }
 }
 
+/// What is temporary goes without a word to event triggers. An entry would stay, and keep retention of the source, and TRUNCATE, from their work.
+pub fn refuse_temporary() -> ! {
+    raise(
+        Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+        "rollups cannot be temporary, nor be of temporary tables",
+        "Those who write to the source, and its retention, see to a rollup as long as it is there.",
+        "Create it in a schema that stays.",
+    )
+}
+
 /// Finds what a query of the column `time` of a relation is computed from, and whether a rollup of it can be right.
 ///
 /// # Safety
@@ -112,6 +125,9 @@ pub unsafe fn source_of(relation: Oid, time: i16) -> Source {
         // Others who write to the table do something about a rollup, as about triggers: they mark times, refuse late rows and keep
         // retention waiting.
         rights::check_trigger(from.rel().into());
+        if from.rel().is_temporary() {
+            refuse_temporary();
+        }
         if let Some(below) = catalog::of_view(relation) {
             return stacked(&below, time);
         }

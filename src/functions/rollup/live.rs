@@ -27,7 +27,8 @@ struct Shown {
     live: Ranges,
 }
 
-/// A snapshot, as far as it can be told from others of this process, and what was known of tables then: marks of DDL show at once.
+/// A snapshot, as far as it can be told from others of this process, and what was known then: marks of DDL show at once, and triggers of one
+/// statement see more of its rows by snapshots of one command.
 #[derive(Clone, Copy, PartialEq)]
 struct Moment {
     stored: Oid,
@@ -37,6 +38,7 @@ struct Moment {
     xmax: TransactionId,
     running: (u32, i32),
     news: u64,
+    noted: u64,
 }
 
 /// What executions of queries have been told, each by the memory that it ends with.
@@ -102,6 +104,7 @@ fn at_this_moment(stored: Oid) -> Rc<Shown> {
             xmax: snapshot.xmax(),
             running: snapshot.running(),
             news: watch::news(),
+            noted: watch::noted(),
         };
         let known = RECENT.with_borrow(|all| {
             let found = all.iter().find(|(then, _)| *then == moment);

@@ -42,6 +42,9 @@ pub unsafe fn attach(view: Oid, text: &str) {
     // SAFETY: by contract.
     unsafe {
         let open = Open::table(view, LockMode::AccessShare);
+        if open.rel().is_temporary() {
+            define::refuse_temporary();
+        }
         let Some((stored, defined)) = query::of_view(open.rel()) else {
             not_a_rollup(view);
         };
