@@ -31,9 +31,14 @@ SELECT kind, keep, due, next_run > now() + interval '50 minutes' AS is_put_off F
 SECURITY LABEL FOR varve ON TABLE jobs_t IS 'nonsense';
 SECURITY LABEL FOR varve ON TABLE jobs_t IS '[{"n": 1, "kind": "expire", "enabled": true, "keep": [0, -1, 0]}]';
 SECURITY LABEL FOR varve ON TABLE jobs_t IS '[{"n": 1, "kind": "sing", "enabled": true}]';
-SECURITY LABEL FOR varve ON TABLE plain IS '[]';
+SECURITY LABEL FOR varve ON TABLE plain IS 'nonsense';
 SECURITY LABEL FOR varve ON COLUMN jobs_t.v IS '[]';
 SECURITY LABEL FOR varve ON TABLE jobs_t IS NULL;
+-- A table that becomes a heap keeps its rules, and its dump has them.
+SECURITY LABEL FOR varve ON TABLE plain
+IS '[{"n": 1, "kind": "expire", "enabled": true, "every": [0, 0, 3600000000], "keep": [0, 1, 0], "column": [1, "time"]}]';
+SELECT count(*) FROM varve.jobs WHERE "table" = 'plain'::regclass;
+SECURITY LABEL FOR varve ON TABLE plain IS NULL;
 
 -- Jobs that are not there, and of others.
 CALL varve.run_job(1);

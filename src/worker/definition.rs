@@ -271,9 +271,8 @@ fn check_label(relation: Option<Oid>, label: Option<String>) {
         return;
     }
     let table = relation.filter(|&relation| relation_lookup::has_rows(relation));
-    let table = table.and_then(|table| Open::existing_table(table, LockMode::AccessShare));
-    let table = table.filter(|table| access_method::is_varve(table.rel()));
-    let Some(table) = table.map(|table| table.rel().oid()) else {
+    let Some(open) = table.and_then(|table| Open::existing_table(table, LockMode::AccessShare))
+    else {
         error::raise(
             Code::ERRCODE_WRONG_OBJECT_TYPE,
             "security labels of provider \"varve\" are for varve tables",
@@ -284,7 +283,8 @@ fn check_label(relation: Option<Oid>, label: Option<String>) {
     let Some(label) = label else {
         return;
     };
-    let Some(jobs) = parse(table, &label) else {
+    let table = open.rel();
+    let Some(jobs) = parse(table.oid(), &label) else {
         error::raise(
             Code::ERRCODE_INVALID_PARAMETER_VALUE,
             "invalid definitions of jobs",
@@ -292,8 +292,8 @@ fn check_label(relation: Option<Oid>, label: Option<String>) {
             "Use varve.set_retention and varve.alter_job, which write this label.",
         );
     };
-    // pg_upgrade brings what is known of jobs afterwards.
-    if !transaction::is_binary_upgrade() {
+    // A table that has become a heap keeps its label, and a dump has it. pg_upgrade brings what is known of jobs afterwards.
+    if access_method::is_varve(table) && !transaction::is_binary_upgrade() {
         // SAFETY: core has locked the table as compact does.
         jobs.iter().for_each(|job| unsafe { run::put_off(job) });
     }
