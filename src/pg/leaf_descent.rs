@@ -5,6 +5,7 @@ use super::leaves::{Special, IGNORED, LEAF, ROOT_AT};
 use super::page::{Page, PageCursor};
 use super::tid;
 use std::cmp::Ordering;
+use std::ops::Range;
 
 /// The line pointer of the high key, on all pages but the last of a level.
 pub(super) const HIGH_KEY: u16 = 1;
@@ -82,6 +83,38 @@ impl Wanted<'_> {
         self.first_that(page, start, |order| order != Ordering::Less)
     }
 
+    /// The same, looked for around `guess`, if that is a place on the page: entries that came before it have moved it by a few.
+    pub fn first_not_before_near(&self, page: &Page, start: u16, guess: u16) -> Option<u16> {
+        let end = page.line_pointers().checked_add(1)?;
+        let is_before = |at: u16| Some(self.order(page, at)? == Ordering::Less);
+        let (mut low, mut high, mut step) = (start, end, 1);
+        if !(start..=end).contains(&guess) {
+            return self.first_not_before(page, start);
+        }
+        if guess < end && is_before(guess)? {
+            low = guess + 1;
+            while high - low > step {
+                if !is_before(low + step)? {
+                    high = low + step;
+                    break;
+                }
+                low += step + 1;
+                step *= 2;
+            }
+        } else {
+            high = guess;
+            while high - low >= step {
+                if is_before(high - step)? {
+                    low = high - step + 1;
+                    break;
+                }
+                high -= step;
+                step *= 2;
+            }
+        }
+        self.first_within(page, low..high, |order| order != Ordering::Less)
+    }
+
     /// The first item from `start` on whose order is one that holds for it and for all behind it.
     pub fn first_that(
         &self,
@@ -89,7 +122,21 @@ impl Wanted<'_> {
         start: u16,
         holds: impl Fn(Ordering) -> bool,
     ) -> Option<u16> {
-        let (mut low, mut high) = (start, page.line_pointers().checked_add(1)?);
+        let end = page.line_pointers().checked_add(1)?;
+        self.first_within(page, start..end, holds)
+    }
+
+    /// The same of some items; the end of these where it holds for none.
+    fn first_within(
+        &self,
+        page: &Page,
+        items: Range<u16>,
+        holds: impl Fn(Ordering) -> bool,
+    ) -> Option<u16> {
+        let Range {
+            start: mut low,
+            end: mut high,
+        } = items;
         while low < high {
             let middle = low + (high - low) / 2;
             if holds(self.order(page, middle)?) {

@@ -259,14 +259,7 @@ impl Wanted<'_> {
             return None;
         }
         let (start, last) = (special.first(), page.line_pointers());
-        let is_before = |at: u16| Some(self.order(page, at)? == Ordering::Less);
-        let fits = (start..=last.saturating_add(1)).contains(&guess)
-            && (guess == start || is_before(guess - 1)?)
-            && (guess > last || !is_before(guess)?);
-        let place = match fits {
-            true => guess,
-            false => self.first_not_before(page, start)?,
-        };
+        let place = self.first_not_before_near(page, start, guess)?;
         // What is before the first item may be on the page before, if there is one.
         if place == start && special.previous != 0 {
             return None;

@@ -396,6 +396,8 @@ impl KeyCache {
                 });
                 self.all_read = true;
             }
+            // It may find that there is nothing under the first key either.
+            self.cover_keyed(series_key, (from, to), snapshot);
             if let Some(first) = key.first() {
                 let first = core::slice::from_ref(first);
                 let first = bytes_of(self.table(), &desc.columns, first);
@@ -414,7 +416,6 @@ impl KeyCache {
                     self.cells_read.insert(cell);
                 }
             }
-            self.cover_keyed(series_key, (from, to), snapshot);
         });
         let series = self.series.entry(series_key.bytes.clone()).or_default();
         let end = series.keyed.map_or(to, |(_, end)| end);

@@ -16,6 +16,9 @@ use crate::pg::Datum;
 use crate::series_index::entries::IndexDesc;
 use smallvec::SmallVec;
 
+/// To look for so many series takes as long as to read a page of entries.
+const PROBES_PER_PAGE: usize = 4;
+
 /// Shows the rows of a batch whose keys rows of the tail have to `visit`: with what to wait for, or without where the key is taken.
 /// `except` are the batch's own rows.
 ///
@@ -35,7 +38,8 @@ pub unsafe fn visit(
         if blocks < 2 {
             return;
         }
-        let by_series = blocks as usize > side.order.series() && starts_with_series(side, desc);
+        let is_long = PROBES_PER_PAGE * blocks as usize > side.order.series();
+        let by_series = is_long && starts_with_series(side, desc);
         if !by_series {
             let Some(span) = whole_span(side, desc) else {
                 return;
