@@ -174,3 +174,18 @@ SELECT k, x, count(*) FROM one WHERE k = 1 AND x = 8 GROUP BY k, x;
 SELECT k, time_bucket('1 min', t) AS minute, count(*) FROM one WHERE k = 1 GROUP BY k, minute ORDER BY minute DESC LIMIT 2;
 RESET enable_hashagg;
 DROP TABLE one;
+
+-- States that are objects with memory of their own, which the transition function changes in place.
+CREATE AGGREGATE ids(bigint) (sfunc = array_append, stype = bigint[], combinefunc = array_cat, parallel = safe);
+CREATE TABLE objects (time timestamptz NOT NULL, n bigint) USING varve;
+CREATE INDEX ON objects USING varve (time);
+INSERT INTO objects SELECT '2026-01-01'::timestamptz + i * interval '1 s', i FROM generate_series(1, 3000) i;
+CALL varve.compact('objects');
+INSERT INTO objects SELECT '2026-01-01'::timestamptz + i * interval '1 s', i FROM generate_series(3001, 3100) i;
+EXPLAIN (COSTS OFF) SELECT ids(n) FROM objects;
+SELECT ARRAY(SELECT unnest(ids) ORDER BY 1) = ARRAY(SELECT n FROM objects ORDER BY n) FROM (SELECT ids(n) FROM objects) q;
+SELECT count(*), sum(cardinality(ids)),
+    bool_and(ARRAY(SELECT unnest(ids) ORDER BY 1) = ARRAY(SELECT n FROM objects o WHERE time_bucket('1 minute', o.time) = b ORDER BY n))
+FROM (SELECT time_bucket('1 minute', time) AS b, ids(n) FROM objects GROUP BY b) q;
+DROP TABLE objects;
+DROP AGGREGATE ids(bigint);

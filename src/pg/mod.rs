@@ -30,6 +30,7 @@ pub mod estimates;
 pub mod event_trigger;
 pub mod executor;
 pub mod executor_hooks;
+pub mod expanded;
 pub mod expression;
 pub mod expression_context;
 pub mod expression_kinds;

@@ -4,6 +4,7 @@
 use super::evaluate::Evaluation;
 use super::fold::Cell;
 use crate::pg::aggregation::{Aggregating, Definition, Signature};
+use crate::pg::expanded;
 use crate::pg::expression_context::Prepared;
 use crate::pg::function_call::FunctionCall;
 use crate::pg::memory::{self, Context};
@@ -100,11 +101,17 @@ impl Transition {
             self.call.set(0, (old, was_null));
             let (mut new, isnull) = self.call.invoke_in(evaluation.context.memory());
             if !self.layout.by_value && new.value() != old.value() {
-                if !isnull {
+                let len = self.layout.len;
+                // An object in the memory of states stays as it is, as in nodeAgg.c: a copy for each row takes time that grows with the square.
+                let is_kept =
+                    !isnull && expanded::is_writable(new, len) && expanded::is_of(new, states);
+                if !isnull && !is_kept {
                     new = self.keep(new, states);
                 }
-                if !was_null {
-                    memory::free(old.cast_mut_ptr::<u8>());
+                match was_null {
+                    true => {}
+                    false if expanded::is_writable(old, len) => expanded::delete(old),
+                    false => memory::free(old.cast_mut_ptr::<u8>()),
                 }
             }
             let value = if isnull { 0 } else { new.value() as u64 };
@@ -137,7 +144,13 @@ impl Transition {
     /// As `advance`; the result lives in the current memory context, or with the states.
     pub unsafe fn finish(&self, cell: &Cell) -> (Datum, bool) {
         let isnull = cell[1] & NULL != 0;
-        let value = Datum::from(cell[0] as usize);
+        let Layout { len, by_value } = self.layout;
+        let mut value = Datum::from(cell[0] as usize);
+        // SAFETY: a state of this aggregate.
+        if !isnull && !by_value && unsafe { expanded::is_writable(value, len) } {
+            // SAFETY: as above.
+            value = unsafe { expanded::read_only(value) };
+        }
         let Some(serialize) = self.serialize else {
             return (value, isnull);
         };
