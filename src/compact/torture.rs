@@ -39,10 +39,10 @@ pub fn note(table: Table<'_>, at: Tid) {
 
 /// Seals what the transaction has written, which is about to commit.
 pub fn seal() {
-    if WRITTEN.with_borrow(BTreeMap::is_empty) {
+    let written = WRITTEN.take();
+    if written.is_empty() {
         return;
     }
-    let written = WRITTEN.replace(BTreeMap::new());
     // Rows of this very command could not be deleted, and toasted values are read by a snapshot.
     transaction::next_command();
     snapshot::with_that_of_transaction(|_| {

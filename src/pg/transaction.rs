@@ -48,7 +48,7 @@ impl<T: Default + 'static> Ending for LocalKey<PerTransaction<T>> {
 
     fn empty(&'static self) {
         // What goes is dropped when the value can be used again.
-        drop(self.with(|kept| kept.value.take()));
+        drop(self.take());
     }
 }
 
@@ -62,6 +62,8 @@ pub trait Access<T> {
     fn with_borrow<R>(&'static self, body: impl FnOnce(&T) -> R) -> R;
     fn with_borrow_mut<R>(&'static self, body: impl FnOnce(&mut T) -> R) -> R;
     fn replace(&'static self, value: T) -> T;
+    /// Leaves it empty, so that there is nothing more to do at the end for its sake.
+    fn take(&'static self) -> T;
 }
 
 impl<T: Default + 'static> Access<T> for LocalKey<PerTransaction<T>> {
@@ -80,6 +82,10 @@ impl<T: Default + 'static> Access<T> for LocalKey<PerTransaction<T>> {
 
     fn replace(&'static self, value: T) -> T {
         self.with_borrow_mut(|old| core::mem::replace(old, value))
+    }
+
+    fn take(&'static self) -> T {
+        self.with(|kept| kept.value.take())
     }
 }
 

@@ -43,10 +43,7 @@ fn has_deferrable_triggers(table: Table<'_>) -> bool {
 
 /// The transaction is about to commit, or to be prepared: its triggers have run.
 pub fn release() {
-    if KEPT.with_borrow(Option::is_none) {
-        return;
-    }
-    if let Some(kept) = KEPT.replace(None) {
+    if let Some(kept) = KEPT.take() {
         kept.release();
     }
 }
