@@ -1,6 +1,7 @@
 //! A varve table and its heap twin: the same change is made to both in one transaction, so that whatever survives a crash, a
 //! standby or a restore must be equal. A second pair has a primary key.
 
+use crate::errors::is_conflict;
 use crate::Result;
 use postgres::Client;
 use std::fmt::Write as _;
@@ -67,7 +68,12 @@ impl Pair {
     /// Runs the statement on both tables, `{t}` being their name.
     pub fn both(self, client: &mut Client, statement: &str) -> Result<()> {
         for table in [self.heap, self.varve] {
-            client.batch_execute(&statement.replace("{t}", table))?;
+            let executed = client.batch_execute(&statement.replace("{t}", table));
+            executed.inspect_err(|error| {
+                if !is_conflict(error) {
+                    println!("failed on {table}: {statement}");
+                }
+            })?;
         }
         Ok(())
     }

@@ -235,6 +235,8 @@ impl Workload {
 /// Both tables must refuse the statement with the same SQLSTATE, or do it; it is undone then.
 fn refused(client: &mut Client, pair: Pair, statement: &str) -> Result<()> {
     let mut states = Vec::new();
+    // A statement that is refused gives its lock back: nobody else is to change the tables between the two.
+    pair.both(client, "LOCK {t} IN ROW EXCLUSIVE MODE")?;
     for table in [pair.heap, pair.varve] {
         client.batch_execute("SAVEPOINT refused")?;
         let outcome = client.batch_execute(&statement.replace("{t}", table));
