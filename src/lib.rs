@@ -61,6 +61,7 @@ pub extern "C-unwind" fn _PG_init() {
     catalog::keys::init();
     plan::conflict_filter::init();
     plan::planner::init();
+    plan::kept_plans::init();
     plan::projection::init();
     plan::scan::init();
     plan::utility::init();

@@ -26,4 +26,13 @@ unsafe extern "C-unwind" {
     pub fn pgstat_count_heap_delete(table: pg_sys::Relation);
     /// The address of a constant.
     pub fn GetHeapamTableAmRoutine() -> *const pg_sys::TableAmRoutine;
+    /// The planner. It raises errors: who calls it is called by core, and has nothing on its frames that needs dropping.
+    pub fn standard_planner(
+        query: *mut pg_sys::Query,
+        text: *const core::ffi::c_char,
+        options: i32,
+        values: pg_sys::ParamListInfo,
+    ) -> *mut pg_sys::PlannedStmt;
+    /// What is being run; null where nothing is.
+    pub static ActivePortal: *mut core::ffi::c_void;
 }

@@ -37,3 +37,60 @@ pub fn parallel_leader_participation() -> bool {
     // SAFETY: as above.
     unsafe { pg_sys::parallel_leader_participation }
 }
+
+/// Is a statement to be planned anew whenever it is run?
+pub fn forces_custom_plans() -> bool {
+    // SAFETY: as above.
+    let mode = unsafe { pg_sys::plan_cache_mode };
+    mode as u32 == pg_sys::PlanCacheMode::PLAN_CACHE_MODE_FORCE_CUSTOM_PLAN
+}
+
+/// What the plan of a statement on one table depends on, besides the table.
+#[derive(Clone, Copy, PartialEq)]
+pub struct Settings {
+    costs: [f64; 10],
+    numbers: [i32; 4],
+    enabled: [bool; 8],
+}
+
+impl Settings {
+    pub fn now() -> Settings {
+        // SAFETY: as above.
+        unsafe {
+            #[cfg(feature = "pg15")]
+            let forces_parallel = pg_sys::force_parallel_mode;
+            #[cfg(feature = "pg17")]
+            let forces_parallel = pg_sys::debug_parallel_query;
+            Settings {
+                costs: [
+                    pg_sys::seq_page_cost,
+                    pg_sys::random_page_cost,
+                    pg_sys::cpu_tuple_cost,
+                    pg_sys::cpu_index_tuple_cost,
+                    pg_sys::cpu_operator_cost,
+                    pg_sys::parallel_tuple_cost,
+                    pg_sys::parallel_setup_cost,
+                    pg_sys::jit_above_cost,
+                    pg_sys::jit_inline_above_cost,
+                    pg_sys::jit_optimize_above_cost,
+                ],
+                numbers: [
+                    pg_sys::effective_cache_size,
+                    pg_sys::work_mem,
+                    pg_sys::max_parallel_workers_per_gather,
+                    forces_parallel,
+                ],
+                enabled: [
+                    pg_sys::enable_seqscan,
+                    pg_sys::enable_indexscan,
+                    pg_sys::enable_indexonlyscan,
+                    pg_sys::enable_bitmapscan,
+                    pg_sys::enable_tidscan,
+                    pg_sys::enable_sort,
+                    pg_sys::enable_incremental_sort,
+                    pg_sys::jit_enabled,
+                ],
+            }
+        }
+    }
+}

@@ -606,6 +606,20 @@ pub fn tell_of_changes(tell: unsafe extern "C-unwind" fn(pg_sys::Datum, pg_sys::
     }
 }
 
+/// Calls `tell` whenever what this process knows of functions, operators, types, or constraints may be outdated. To be called as `tell_of_changes`.
+pub fn tell_of_changed_expressions(
+    tell: unsafe extern "C-unwind" fn(pg_sys::Datum, i32, pg_sys::uint32),
+) {
+    use pg_sys::SysCacheIdentifier::{AMOPOPID, CONSTROID, OPEROID, PROCOID, TYPEOID};
+    for cache in [AMOPOPID, CONSTROID, OPEROID, PROCOID, TYPEOID] {
+        // SAFETY: the callback lives as long as the library.
+        unsafe {
+            let none = pg_sys::Datum::from(0usize);
+            pg_sys::CacheRegisterSyscacheCallback(cache as i32, Some(tell), none);
+        }
+    }
+}
+
 /// OIDs of a pg_sys list of OIDs.
 ///
 /// # Safety

@@ -4,6 +4,12 @@ use super::relation::{Relation, Table};
 use super::relation_lookup::is_owned;
 use pgrx::pg_sys;
 
+/// Who the current user is, as SET ROLE and functions of others have it.
+pub fn current_user() -> pg_sys::Oid {
+    // SAFETY: reads this backend's memory.
+    unsafe { pg_sys::GetUserId() }
+}
+
 /// Raises an error unless the current user owns the table.
 pub fn check_owner(table: Table<'_>) {
     if !is_owned(table.oid()) {

@@ -7,6 +7,7 @@ pub mod chunk_delete;
 pub mod conflict_filter;
 pub mod gapfill;
 pub mod hooks;
+pub mod kept_plans;
 pub mod planner;
 pub mod projection;
 pub mod ranges;

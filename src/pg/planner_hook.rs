@@ -1,0 +1,184 @@
+//! The planner's hook, for statements that a client sends as text to be run at once. Their plans are used once, by whoever asked for
+//! them; so one that is kept may come into the place of a new one. Plans of prepared statements, cursors, functions and EXPLAIN are copied, kept or
+//! shown, and are always made by the planner.
+//!
+//! Such a statement is known by its analysis: that is done before anything runs, without hooks of the parser's for parameters. The query that
+//! comes out of it is the one that the planner gets next, with the same text.
+
+use super::bare;
+use super::planned_statement::Planned;
+use super::text_statement::{GenericQuery, RunnablePlan, TextStatement};
+use pgrx::pg_sys::panic::pgrx_extern_c_guard;
+use pgrx::pg_sys::{self, CmdType};
+use std::cell::Cell;
+use std::ffi::c_char;
+use std::ptr::null_mut;
+
+/// What is kept of a statement.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub enum Found {
+    Nothing,
+    Plan(RunnablePlan),
+    /// This is to be planned beside the statement, and its plan to be kept.
+    Wanted(GenericQuery),
+}
+
+/// Whoever keeps plans; within guarded entry points.
+pub trait KeepsPlans {
+    fn find(statement: TextStatement<'_>) -> Found;
+
+    /// Is it worth planning what is wanted beside a statement that has this plan?
+    fn is_worth(plan: Planned<'_>) -> bool;
+
+    /// It was planned.
+    fn keep(plan: Planned<'_>, generic: Planned<'_>);
+}
+
+/// A statement that was analyzed last.
+#[derive(Clone, Copy, PartialEq)]
+struct Analyzed {
+    query: *mut pg_sys::Query,
+    text: *const c_char,
+    statement_started: i64,
+}
+
+/// A plan that is to be run with values for its parameters.
+#[derive(Clone, Copy)]
+struct Expected {
+    plan: *mut pg_sys::PlannedStmt,
+    values: pg_sys::ParamListInfo,
+    statement_started: i64,
+}
+
+thread_local! {
+    static ANALYZED: Cell<Option<Analyzed>> = const { Cell::new(None) };
+    static EXPECTED: Cell<Option<Expected>> = const { Cell::new(None) };
+}
+
+static mut NEXT_ANALYSIS: pg_sys::post_parse_analyze_hook_type = None;
+static mut NEXT_PLANNER: pg_sys::planner_hook_type = None;
+
+/// To be called once, when a backend loads the library.
+pub fn install<K: KeepsPlans>() {
+    // SAFETY: a backend has one thread; the hooks live as long as the library.
+    unsafe {
+        NEXT_ANALYSIS = pg_sys::post_parse_analyze_hook;
+        pg_sys::post_parse_analyze_hook = Some(analyzed);
+        NEXT_PLANNER = pg_sys::planner_hook;
+        pg_sys::planner_hook = Some(plan::<K>);
+    }
+}
+
+fn statement_started() -> i64 {
+    // SAFETY: reads this backend's memory.
+    unsafe { bare::GetCurrentStatementStartTimestamp() }
+}
+
+// The hooks carry no guard: errors of the planner's must pass through as they are. They jump over frames that hold plain values only.
+
+unsafe extern "C-unwind" fn analyzed(
+    state: *mut pg_sys::ParseState,
+    query: *mut pg_sys::Query,
+    jumbled: *mut pg_sys::JumbleState,
+) {
+    // SAFETY: called by core with what it has analyzed.
+    unsafe {
+        if let Some(next) = NEXT_ANALYSIS {
+            next(state, query, jumbled);
+        }
+        let command = (*query).commandType;
+        let is_sent = (command == CmdType::CMD_INSERT || command == CmdType::CMD_SELECT)
+            && (*state).p_paramref_hook.is_none()
+            && !(*state).p_sourcetext.is_null()
+            && !pg_sys::MyProcPort.is_null()
+            && bare::ActivePortal.is_null();
+        ANALYZED.set(is_sent.then(|| Analyzed {
+            query,
+            text: (*state).p_sourcetext,
+            statement_started: statement_started(),
+        }));
+    }
+}
+
+unsafe extern "C-unwind" fn plan<K: KeepsPlans>(
+    query: *mut pg_sys::Query,
+    text: *const c_char,
+    options: i32,
+    values: pg_sys::ParamListInfo,
+) -> *mut pg_sys::PlannedStmt {
+    // SAFETY: called by core with an analyzed query; no value here needs dropping.
+    unsafe {
+        let next = NEXT_PLANNER.unwrap_or(bare::standard_planner);
+        let asked = Analyzed {
+            query,
+            text,
+            statement_started: statement_started(),
+        };
+        if values.is_null() && ANALYZED.take() == Some(asked) {
+            match find::<K>(query, text) {
+                Found::Plan(plan) => return plan.0,
+                Found::Wanted(generic) => {
+                    let plan = next(query, text, options, null_mut());
+                    if is_worth::<K>(plan) {
+                        keep::<K>(plan, next(generic.0, text, options, null_mut()));
+                    }
+                    return plan;
+                }
+                Found::Nothing => {}
+            }
+        }
+        next(query, text, options, values)
+    }
+}
+
+/// # Safety
+/// The query must be an analyzed one, of the text. An error jumps over the frames above, which must hold plain values only.
+unsafe fn find<K: KeepsPlans>(query: *mut pg_sys::Query, text: *const c_char) -> Found {
+    // SAFETY: the caller's contract.
+    unsafe { pgrx_extern_c_guard(|| K::find(TextStatement::from_ptr(query, text))) }
+}
+
+/// # Safety
+/// `plan` must be one. An error jumps over the frames above, which must hold plain values only.
+unsafe fn is_worth<K: KeepsPlans>(plan: *mut pg_sys::PlannedStmt) -> bool {
+    // SAFETY: the caller's contract.
+    unsafe { pgrx_extern_c_guard(|| K::is_worth(Planned::from_ptr(plan))) }
+}
+
+/// # Safety
+/// As `is_worth`, of both.
+unsafe fn keep<K: KeepsPlans>(plan: *mut pg_sys::PlannedStmt, generic: *mut pg_sys::PlannedStmt) {
+    // SAFETY: the caller's contract.
+    unsafe {
+        let keep = || K::keep(Planned::from_ptr(plan), Planned::from_ptr(generic));
+        pgrx_extern_c_guard(keep)
+    }
+}
+
+/// Has a plan run with values, when it starts.
+pub(super) fn expect(plan: *mut pg_sys::PlannedStmt, values: pg_sys::ParamListInfo) {
+    EXPECTED.set(Some(Expected {
+        plan,
+        values,
+        statement_started: statement_started(),
+    }));
+}
+
+/// Gives a query that is about to start the values that its plan is to be run with, if there are any.
+///
+/// # Safety
+/// `query` must be a query that has not started.
+pub(super) unsafe fn give_values(query: *mut pg_sys::QueryDesc) {
+    // SAFETY: by contract.
+    unsafe {
+        let is_it = |expected: &Expected| {
+            expected.plan == (*query).plannedstmt
+                && expected.statement_started == statement_started()
+        };
+        if let Some(expected) = EXPECTED.get().filter(is_it) {
+            EXPECTED.set(None);
+            (*query).params = expected.values;
+        }
+    }
+}

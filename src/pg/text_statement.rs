@@ -1,0 +1,208 @@
+//! Statements that a client sends as text, to be run at once, and plans that are kept for them.
+
+use super::literals::{Literals, Span};
+use super::memory::{self, Context};
+use super::node::items;
+use super::planned_statement::Planned;
+use super::planner_hook;
+use core::marker::PhantomData;
+use pgrx::pg_sys::{self, CmdType, Oid};
+use smallvec::SmallVec;
+use std::ffi::{c_char, CStr};
+
+/// Bytes of a statement's text that are kept to be shown.
+const MOST_TEXT: i32 = 1023;
+
+/// A statement that was analyzed, and is about to be planned.
+#[derive(Clone, Copy)]
+pub struct TextStatement<'a> {
+    query: *mut pg_sys::Query,
+    text: *const c_char,
+    kept: PhantomData<&'a pg_sys::Query>,
+}
+
+/// What is to be planned in a statement's stead: it has parameters where that one has constants.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct GenericQuery(pub(super) *mut pg_sys::Query);
+
+/// A plan that is run at once, with values for its parameters.
+#[repr(transparent)]
+#[derive(Clone, Copy)]
+pub struct RunnablePlan(pub(super) *mut pg_sys::PlannedStmt);
+
+impl TextStatement<'_> {
+    /// # Safety
+    /// The query must be one that was analyzed, of a text, and as long as the handle is used be there, and be nobody else's.
+    pub(super) unsafe fn from_ptr(
+        query: *mut pg_sys::Query,
+        text: *const c_char,
+    ) -> TextStatement<'static> {
+        TextStatement {
+            query,
+            text,
+            kept: PhantomData,
+        }
+    }
+
+    fn query(&self) -> &pg_sys::Query {
+        // SAFETY: valid as long as the handle is used.
+        unsafe { &*self.query }
+    }
+
+    /// The only table that it reads or changes, but for those of subqueries: of an INSERT of one row of expressions, with ON CONFLICT or without, and of
+    /// a SELECT without WITH or row locks.
+    pub fn only_table(&self) -> Option<Oid> {
+        let query = self.query();
+        // SAFETY: what an analyzed query refers to is valid.
+        unsafe {
+            let mut tables = items::<pg_sys::RangeTblEntry>(query.rtable);
+            let table = tables.next()?;
+            let others = tables.count();
+            let is_plain = query.cteList.is_null()
+                && !query.hasRowSecurity
+                && query.withCheckOptions.is_null()
+                && !query.hasTargetSRFs;
+            let is_known = match query.commandType {
+                CmdType::CMD_INSERT => {
+                    // What is proposed to ON CONFLICT counts as another table.
+                    let proposed = usize::from(!query.onConflict.is_null());
+                    query.resultRelation == 1
+                        && others == proposed
+                        && !query.hasSubLinks
+                        && (*query.jointree).fromlist.is_null()
+                        && (*query.jointree).quals.is_null()
+                }
+                CmdType::CMD_SELECT => {
+                    others == 0
+                        && query.setOperations.is_null()
+                        && query.rowMarks.is_null()
+                        && !query.hasForUpdate
+                        && items::<pg_sys::Node>((*query.jointree).fromlist).count() == 1
+                }
+                _ => false,
+            };
+            let is_table = (*table).rtekind == pg_sys::RTEKind::RTE_RELATION
+                && (*table).relkind as u8 == pg_sys::RELKIND_RELATION
+                && (*table).tablesample.is_null();
+            (is_plain && is_known && is_table).then_some((*table).relid)
+        }
+    }
+
+    pub fn inserts(&self) -> bool {
+        self.query().commandType == CmdType::CMD_INSERT
+    }
+
+    /// The constants that a plan may have parameters for.
+    pub fn literals(&self) -> Literals {
+        // SAFETY: the query is an analyzed one, and valid.
+        unsafe { Literals::of(self.query) }
+    }
+
+    /// A copy with parameters for the constants.
+    pub fn generic(&self) -> GenericQuery {
+        // SAFETY: the copy is palloc'd, and nobody else's.
+        unsafe {
+            let copy: *mut pg_sys::Query = pg_sys::copyObjectImpl(self.query.cast()).cast();
+            Literals::of(copy).become_parameters();
+            GenericQuery(copy)
+        }
+    }
+}
+
+/// A statement that a plan is kept for, with all that are alike but for constants. It is freed by `delete` alone: what ends with the process needs no more.
+pub struct KeptPlan {
+    context: Context,
+    /// Without its constants.
+    query: *mut pg_sys::Query,
+    spans: SmallVec<[Span; 1]>,
+    /// Null where none is to be kept.
+    plan: *mut pg_sys::PlannedStmt,
+}
+
+impl KeptPlan {
+    /// For a statement, without a plan yet. In pg_backend_memory_contexts it has the statement's text.
+    pub fn of(statement: TextStatement<'_>, literals: &Literals) -> KeptPlan {
+        // SAFETY: the parent lives as long as the process; what is copied is valid.
+        unsafe {
+            let context = memory::small(pg_sys::CacheMemoryContext, c"varve kept plan");
+            let query = memory::within(context, || {
+                let length = CStr::from_ptr(statement.text).count_bytes() as i32;
+                let shown = pg_sys::pg_mbcliplen(statement.text, length, MOST_TEXT);
+                let text = pg_sys::pnstrdup(statement.text, shown as usize);
+                pg_sys::MemoryContextSetIdentifier(context.as_ptr(), text);
+                literals.while_hidden(|| pg_sys::copyObjectImpl(statement.query.cast()))
+            });
+            KeptPlan {
+                context,
+                query: query.cast(),
+                spans: literals.spans(),
+                plan: core::ptr::null_mut(),
+            }
+        }
+    }
+
+    /// Is a statement this one, but for constants, and are its ranges not much wider?
+    pub fn is_of(&self, statement: TextStatement<'_>, literals: &Literals) -> bool {
+        // SAFETY: both are valid queries. Where a text has several statements, lengths tell where each ends.
+        unsafe {
+            if (*self.query).commandType != (*statement.query).commandType {
+                return false;
+            }
+            let length = (*statement.query).stmt_len;
+            (*statement.query).stmt_len = (*self.query).stmt_len;
+            let is_same =
+                literals.while_hidden(|| pg_sys::equal(self.query.cast(), statement.query.cast()));
+            (*statement.query).stmt_len = length;
+            let spans = literals.spans();
+            is_same
+                && spans
+                    .iter()
+                    .zip(&self.spans)
+                    .all(|(one, planned)| one.is_within(planned))
+        }
+    }
+
+    /// Keeps a copy of a plan that was made for the statement's `generic`.
+    pub fn keep(&mut self, plan: Planned<'_>) {
+        // SAFETY: the context is live until `delete`.
+        self.plan = unsafe {
+            memory::within(self.context, || pg_sys::copyObjectImpl(plan.0.cast())).cast()
+        };
+    }
+
+    /// The plan for a statement that it `is_of`, which runs with that one's constants. None where none is kept.
+    pub fn for_run(
+        &self,
+        statement: TextStatement<'_>,
+        literals: &Literals,
+    ) -> Option<RunnablePlan> {
+        if self.plan.is_null() {
+            return None;
+        }
+        // SAFETY: the plan's tree is not changed by who runs it, so it is shared; the list follows the plan, of whose size it is a multiple of 8.
+        unsafe {
+            const {
+                assert!(size_of::<pg_sys::PlannedStmt>()
+                    .is_multiple_of(align_of::<pg_sys::ParamListInfoData>()))
+            }
+            let bytes = size_of::<pg_sys::PlannedStmt>() + literals.list_bytes();
+            let plan: *mut pg_sys::PlannedStmt = pg_sys::palloc0(bytes).cast();
+            let values: pg_sys::ParamListInfo = plan.add(1).cast();
+            *plan = *self.plan;
+            let query = statement.query();
+            (*plan).queryId = query.queryId;
+            (*plan).stmt_location = query.stmt_location;
+            (*plan).stmt_len = query.stmt_len;
+            literals.write_list(values);
+            planner_hook::expect(plan, values);
+            Some(RunnablePlan(plan))
+        }
+    }
+
+    /// Frees it. No statement that it is of may be running.
+    pub fn delete(self) {
+        // SAFETY: made by `of`, and deleted once.
+        unsafe { self.context.delete() }
+    }
+}
