@@ -91,7 +91,7 @@ unsafe extern "C-unwind" fn analyzed(
         let is_sent = (command == CmdType::CMD_INSERT || command == CmdType::CMD_SELECT)
             && (*state).p_paramref_hook.is_none()
             && !(*state).p_sourcetext.is_null()
-            && !pg_sys::MyProcPort.is_null()
+            && is_client()
             && bare::ActivePortal.is_null();
         ANALYZED.set(is_sent.then(|| Analyzed {
             query,
@@ -99,6 +99,12 @@ unsafe extern "C-unwind" fn analyzed(
             statement_started: statement_started(),
         }));
     }
+}
+
+/// Is this process one that runs what a client sends, or what a single user types?
+fn is_client() -> bool {
+    // SAFETY: set when a process begins.
+    unsafe { !pg_sys::MyProcPort.is_null() || !pg_sys::IsUnderPostmaster }
 }
 
 unsafe extern "C-unwind" fn plan<K: KeepsPlans>(
