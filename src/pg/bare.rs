@@ -33,6 +33,8 @@ unsafe extern "C-unwind" {
         options: i32,
         values: pg_sys::ParamListInfo,
     ) -> *mut pg_sys::PlannedStmt;
+    /// Of the C library: the length of a text, or `most` where it is longer.
+    pub fn strnlen(text: *const core::ffi::c_char, most: usize) -> usize;
     /// What is being run; null where nothing is.
     pub static ActivePortal: *mut core::ffi::c_void;
 }

@@ -44,3 +44,22 @@ pub fn is_immutable(function: Oid) -> bool {
 pub fn is_of_server(function: Oid) -> bool {
     function.to_u32() < pg_sys::FirstNormalObjectId
 }
+
+/// In pg_language, by its catalog's file.
+const SQL_LANGUAGE: u32 = 14;
+
+/// Is it written in SQL? False where there is none of that OID.
+pub fn is_in_sql(function: Oid) -> bool {
+    let cache = pg_sys::SysCacheIdentifier::PROCOID as i32;
+    // SAFETY: a syscache look-up; the row is released when its language was read.
+    unsafe {
+        let row = pg_sys::SearchSysCache1(cache, function.into());
+        if row.is_null() {
+            return false;
+        }
+        let form: *const pg_sys::FormData_pg_proc = pg_sys::GETSTRUCT(row).cast();
+        let is_it = (*form).prolang == pg_sys::Oid::from(SQL_LANGUAGE);
+        pg_sys::ReleaseSysCache(row);
+        is_it
+    }
+}

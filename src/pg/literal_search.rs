@@ -8,6 +8,8 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::cell::RefCell;
 
+/// Statements with more of them have nothing to gain.
+const MOST: usize = 64;
 /// Constants that are deeper than this in an expression stay what they are.
 const DEEPEST: usize = 8;
 
@@ -22,9 +24,11 @@ pub fn forget_operators() {
 }
 
 impl Literals {
+    /// None where there are many.
+    ///
     /// # Safety
     /// `query` must be one that was analyzed, and outlive what is made of it.
-    pub(super) unsafe fn of(query: *mut pg_sys::Query) -> Literals {
+    pub(super) unsafe fn of(query: *mut pg_sys::Query) -> Option<Literals> {
         let mut found = Literals(SmallVec::new());
         // SAFETY: by contract.
         unsafe {
@@ -37,12 +41,15 @@ impl Literals {
                 found.leave_single_bounds();
             }
         }
-        found
+        (found.0.len() <= MOST).then_some(found)
     }
 
+    /// One more than the most stands for all others.
     fn add(&mut self, node: *mut pg_sys::Node, role: Role) {
-        let node = node.cast();
-        self.0.push(Literal { node, role });
+        if self.0.len() <= MOST {
+            let node = node.cast();
+            self.0.push(Literal { node, role });
+        }
     }
 
     /// # Safety

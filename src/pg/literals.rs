@@ -2,7 +2,7 @@
 //! (`literal_search` finds them). The planner estimates any two values of a column alike, and so it does two ranges of one width, but for what it
 //! knows of the most common values.
 
-use pgrx::pg_sys::{self, Datum, NodeTag};
+use pgrx::pg_sys::{self, NodeTag};
 use smallvec::SmallVec;
 
 /// Statements have so few of them, as a rule.
@@ -99,34 +99,9 @@ impl Literals {
         }
     }
 
-    /// Bytes that a list of their values takes.
-    pub(super) fn list_bytes(&self) -> usize {
-        size_of::<pg_sys::ParamListInfoData>() + self.0.len() * size_of::<pg_sys::ParamExternData>()
-    }
-
-    /// Writes a list of their values, which refers to those that are passed by reference.
-    ///
-    /// # Safety
-    /// There must be as many zeroes at `place` as `list_bytes` says.
-    pub(super) unsafe fn write_list(&self, place: pg_sys::ParamListInfo) {
-        // SAFETY: by contract; the nodes are the query's.
-        unsafe {
-            (*place).numParams = self.0.len() as i32;
-            let first: *mut pg_sys::ParamExternData = (&raw mut (*place).params).cast();
-            for (at, literal) in self.0.iter().enumerate() {
-                let constant = &*literal.node;
-                first.add(at).write(pg_sys::ParamExternData {
-                    value: if constant.constisnull {
-                        Datum::from(0usize)
-                    } else {
-                        constant.constvalue
-                    },
-                    isnull: constant.constisnull,
-                    pflags: pg_sys::PARAM_FLAG_CONST as u16,
-                    ptype: constant.consttype,
-                });
-            }
-        }
+    /// Themselves, in their order.
+    pub(super) fn constants(&self) -> impl ExactSizeIterator<Item = *mut pg_sys::Const> + '_ {
+        self.0.iter().map(|literal| literal.node)
     }
 }
 

@@ -123,6 +123,7 @@ pub mod upper_paths;
 pub mod utility_hook;
 pub mod vacuum;
 pub mod value_layout;
+mod valued_plan;
 pub mod varlena;
 pub mod visibility_map;
 pub mod wait;

@@ -40,6 +40,17 @@ impl Planned<'_> {
         }
     }
 
+    /// Does it read no other tables than these?
+    pub fn reads_only(&self, tables: &[pg_sys::Oid]) -> bool {
+        // SAFETY: the plan is valid.
+        unsafe {
+            items::<pg_sys::RangeTblEntry>((*self.0).rtable).all(|entry| {
+                (*entry).rtekind != pg_sys::RTEKind::RTE_RELATION
+                    || tables.contains(&(*entry).relid)
+            })
+        }
+    }
+
     /// Has it the nodes of another one that `may_be_kept`, on the same tables and indexes?
     pub fn is_alike(&self, other: Planned<'_>) -> bool {
         // SAFETY: both are valid.

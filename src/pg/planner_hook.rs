@@ -1,9 +1,9 @@
-//! The planner's hook, for statements that a client sends as text to be run at once. Their plans are used once, by whoever asked for
-//! them; so one that is kept may come into the place of a new one. Plans of prepared statements, cursors, functions and EXPLAIN are copied, kept or
-//! shown, and are always made by the planner.
+//! The planner's hook, for statements that a client sends as text to be run at once, so that a plan that is kept may come into the place of a new one.
+//! What is prepared, declared, explained or run in a function is left to the planner.
 //!
-//! Such a statement is known by its analysis: that is done before anything runs, without hooks of the parser's for parameters. The query that
-//! comes out of it is the one that the planner gets next, with the same text.
+//! Such a statement is known by its analysis: that is done while nothing runs, without hooks of the parser's for parameters. The query that comes out of
+//! it is the one that the planner gets next, with the same text. It may be another one, though: core analyzes a prepared statement anew, and functions
+//! run while a statement is planned. So nothing depends on that: a plan has its values with it (`valued_plan`), and may be copied and kept.
 
 use super::bare;
 use super::planned_statement::Planned;
@@ -20,8 +20,8 @@ use std::ptr::null_mut;
 pub enum Found {
     Nothing,
     Plan(RunnablePlan),
-    /// This is to be planned beside the statement, and its plan to be kept.
-    Wanted(GenericQuery),
+    /// This is to be planned beside the statement, and its plan to be kept under a number.
+    Wanted(GenericQuery, u64),
 }
 
 /// Whoever keeps plans; within guarded entry points.
@@ -31,8 +31,8 @@ pub trait KeepsPlans {
     /// Is it worth planning what is wanted beside a statement that has this plan?
     fn is_worth(plan: Planned<'_>) -> bool;
 
-    /// It was planned.
-    fn keep(plan: Planned<'_>, generic: Planned<'_>);
+    /// What was wanted under a number was planned.
+    fn keep(number: u64, plan: Planned<'_>, generic: Planned<'_>);
 }
 
 /// A statement that was analyzed last.
@@ -43,17 +43,8 @@ struct Analyzed {
     statement_started: i64,
 }
 
-/// A plan that is to be run with values for its parameters.
-#[derive(Clone, Copy)]
-struct Expected {
-    plan: *mut pg_sys::PlannedStmt,
-    values: pg_sys::ParamListInfo,
-    statement_started: i64,
-}
-
 thread_local! {
     static ANALYZED: Cell<Option<Analyzed>> = const { Cell::new(None) };
-    static EXPECTED: Cell<Option<Expected>> = const { Cell::new(None) };
 }
 
 static mut NEXT_ANALYSIS: pg_sys::post_parse_analyze_hook_type = None;
@@ -124,10 +115,10 @@ unsafe extern "C-unwind" fn plan<K: KeepsPlans>(
         if values.is_null() && ANALYZED.take() == Some(asked) {
             match find::<K>(query, text) {
                 Found::Plan(plan) => return plan.0,
-                Found::Wanted(generic) => {
+                Found::Wanted(generic, number) => {
                     let plan = next(query, text, options, null_mut());
                     if is_worth::<K>(plan) {
-                        keep::<K>(plan, next(generic.0, text, options, null_mut()));
+                        keep::<K>(number, plan, next(generic.0, text, options, null_mut()));
                     }
                     return plan;
                 }
@@ -154,37 +145,14 @@ unsafe fn is_worth<K: KeepsPlans>(plan: *mut pg_sys::PlannedStmt) -> bool {
 
 /// # Safety
 /// As `is_worth`, of both.
-unsafe fn keep<K: KeepsPlans>(plan: *mut pg_sys::PlannedStmt, generic: *mut pg_sys::PlannedStmt) {
+unsafe fn keep<K: KeepsPlans>(
+    number: u64,
+    plan: *mut pg_sys::PlannedStmt,
+    generic: *mut pg_sys::PlannedStmt,
+) {
     // SAFETY: the caller's contract.
     unsafe {
-        let keep = || K::keep(Planned::from_ptr(plan), Planned::from_ptr(generic));
+        let keep = || K::keep(number, Planned::from_ptr(plan), Planned::from_ptr(generic));
         pgrx_extern_c_guard(keep)
-    }
-}
-
-/// Has a plan run with values, when it starts.
-pub(super) fn expect(plan: *mut pg_sys::PlannedStmt, values: pg_sys::ParamListInfo) {
-    EXPECTED.set(Some(Expected {
-        plan,
-        values,
-        statement_started: statement_started(),
-    }));
-}
-
-/// Gives a query that is about to start the values that its plan is to be run with, if there are any.
-///
-/// # Safety
-/// `query` must be a query that has not started.
-pub(super) unsafe fn give_values(query: *mut pg_sys::QueryDesc) {
-    // SAFETY: by contract.
-    unsafe {
-        let is_it = |expected: &Expected| {
-            expected.plan == (*query).plannedstmt
-                && expected.statement_started == statement_started()
-        };
-        if let Some(expected) = EXPECTED.get().filter(is_it) {
-            EXPECTED.set(None);
-            (*query).params = expected.values;
-        }
     }
 }

@@ -48,9 +48,9 @@ pub fn forces_custom_plans() -> bool {
 /// What the plan of a statement on one table depends on, besides the table.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Settings {
-    costs: [f64; 10],
-    numbers: [i32; 4],
-    enabled: [bool; 8],
+    costs: [f64; 11],
+    numbers: [i32; 5],
+    enabled: [bool; 14],
 }
 
 impl Settings {
@@ -73,12 +73,14 @@ impl Settings {
                     pg_sys::jit_above_cost,
                     pg_sys::jit_inline_above_cost,
                     pg_sys::jit_optimize_above_cost,
+                    pg_sys::hash_mem_multiplier,
                 ],
                 numbers: [
                     pg_sys::effective_cache_size,
                     pg_sys::work_mem,
                     pg_sys::max_parallel_workers_per_gather,
                     forces_parallel,
+                    pg_sys::constraint_exclusion,
                 ],
                 enabled: [
                     pg_sys::enable_seqscan,
@@ -88,6 +90,12 @@ impl Settings {
                     pg_sys::enable_tidscan,
                     pg_sys::enable_sort,
                     pg_sys::enable_incremental_sort,
+                    pg_sys::enable_hashagg,
+                    pg_sys::enable_nestloop,
+                    pg_sys::enable_hashjoin,
+                    pg_sys::enable_mergejoin,
+                    pg_sys::enable_material,
+                    pg_sys::enable_memoize,
                     pg_sys::jit_enabled,
                 ],
             }

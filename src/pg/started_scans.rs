@@ -4,10 +4,10 @@ use super::callbacks::Callbacks;
 use super::expression::columns_of_nodes;
 use super::memory;
 use super::node::{cast, items};
-use super::planner_hook;
 use super::relation::{Index, Table};
 use super::row_slot::RowSlot;
 use super::unbound::planstate_tree_walker;
+use super::valued_plan;
 use core::marker::PhantomData;
 use core::ptr::{null_mut, NonNull};
 use pgrx::pg_guard;
@@ -39,7 +39,7 @@ pub fn init(look: Look) {
 unsafe extern "C-unwind" fn executor_start(query: *mut pg_sys::QueryDesc, flags: i32) {
     // SAFETY: called by core; afterwards the plan state tree is complete.
     unsafe {
-        planner_hook::give_values(query);
+        valued_plan::give_values(query);
         match NEXT {
             Some(next) => pg_guard_ffi_boundary(|| next(query, flags)),
             None => pg_sys::standard_ExecutorStart(query, flags),

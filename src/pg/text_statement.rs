@@ -1,17 +1,22 @@
 //! Statements that a client sends as text, to be run at once, and plans that are kept for them.
 
+use super::bare;
+use super::functions;
 use super::literals::{Literals, Span};
 use super::memory::{self, Context};
-use super::node::items;
+use super::node::{self, items};
 use super::planned_statement::Planned;
-use super::planner_hook;
+use super::valued_plan;
 use core::marker::PhantomData;
-use pgrx::pg_sys::{self, CmdType, Oid};
+use pgrx::pg_guard;
+use pgrx::pg_sys::{self, CmdType, NodeTag, Oid};
 use smallvec::SmallVec;
-use std::ffi::{c_char, CStr};
+use std::ffi::{c_char, c_void, CStr};
 
 /// Bytes of a statement's text that are kept to be shown.
 const MOST_TEXT: i32 = 1023;
+/// Bytes of a text whose statements are short, and so are their constants.
+const LONGEST_TEXT: usize = 16 << 10;
 
 /// A statement that was analyzed, and is about to be planned.
 #[derive(Clone, Copy)]
@@ -93,10 +98,29 @@ impl TextStatement<'_> {
         self.query().commandType == CmdType::CMD_INSERT
     }
 
-    /// The constants that a plan may have parameters for.
-    pub fn literals(&self) -> Literals {
-        // SAFETY: the query is an analyzed one, and valid.
-        unsafe { Literals::of(self.query) }
+    /// The constants that a plan may have parameters for; None where there are many, or the text is long.
+    pub fn literals(&self) -> Option<Literals> {
+        // SAFETY: the query is an analyzed one, and valid; it is one of a text.
+        unsafe {
+            let length = bare::strnlen(self.text, LONGEST_TEXT + 1);
+            (length <= LONGEST_TEXT)
+                .then(|| Literals::of(self.query))
+                .flatten()
+        }
+    }
+
+    /// The tables that it names, but for those in subqueries that are no conditions of their own. Their locks were taken when it was analyzed.
+    pub fn tables(&self) -> Vec<Oid> {
+        let mut found = Vec::new();
+        // SAFETY: what an analyzed query refers to is valid.
+        unsafe { add_tables(self.query, &mut found) };
+        found
+    }
+
+    /// Does it call functions in SQL? The planner may put their bodies into its plan, as names, times and more are read at that moment.
+    pub fn calls_sql(&self) -> bool {
+        // SAFETY: the query is an analyzed one.
+        unsafe { calls_sql(self.query.cast(), core::ptr::null_mut()) }
     }
 
     /// A copy with parameters for the constants.
@@ -104,7 +128,9 @@ impl TextStatement<'_> {
         // SAFETY: the copy is palloc'd, and nobody else's.
         unsafe {
             let copy: *mut pg_sys::Query = pg_sys::copyObjectImpl(self.query.cast()).cast();
-            Literals::of(copy).become_parameters();
+            if let Some(literals) = Literals::of(copy) {
+                literals.become_parameters();
+            }
             GenericQuery(copy)
         }
     }
@@ -180,29 +206,71 @@ impl KeptPlan {
         if self.plan.is_null() {
             return None;
         }
-        // SAFETY: the plan's tree is not changed by who runs it, so it is shared; the list follows the plan, of whose size it is a multiple of 8.
+        // SAFETY: the plan's tree is not changed by who runs it, so it is shared.
         unsafe {
-            const {
-                assert!(size_of::<pg_sys::PlannedStmt>()
-                    .is_multiple_of(align_of::<pg_sys::ParamListInfoData>()))
-            }
-            let bytes = size_of::<pg_sys::PlannedStmt>() + literals.list_bytes();
-            let plan: *mut pg_sys::PlannedStmt = pg_sys::palloc0(bytes).cast();
-            let values: pg_sys::ParamListInfo = plan.add(1).cast();
-            *plan = *self.plan;
+            let plan = valued_plan::make(self.plan, literals.constants());
             let query = statement.query();
             (*plan).queryId = query.queryId;
             (*plan).stmt_location = query.stmt_location;
             (*plan).stmt_len = query.stmt_len;
-            literals.write_list(values);
-            planner_hook::expect(plan, values);
             Some(RunnablePlan(plan))
         }
     }
 
-    /// Frees it. No statement that it is of may be running.
+    /// Frees it. No statement may be running with its plan, or be about to.
     pub fn delete(self) {
         // SAFETY: made by `of`, and deleted once.
         unsafe { self.context.delete() }
     }
+}
+
+/// # Safety
+/// `query` must be an analyzed one.
+unsafe fn add_tables(query: *mut pg_sys::Query, found: &mut Vec<Oid>) {
+    // SAFETY: by contract; what an analyzed query refers to is valid.
+    unsafe {
+        let entries = items::<pg_sys::RangeTblEntry>((*query).rtable);
+        let tables = entries.filter(|&entry| (*entry).rtekind == pg_sys::RTEKind::RTE_RELATION);
+        found.extend(tables.map(|entry| (*entry).relid));
+        if (*query).jointree.is_null() {
+            return;
+        }
+        let quals = (*(*query).jointree).quals;
+        let all = node::cast::<pg_sys::BoolExpr>(quals, NodeTag::T_BoolExpr);
+        let conditions = match all {
+            Some(all) if (*all).boolop == pg_sys::BoolExprType::AND_EXPR => {
+                node::of_list((*all).args)
+            }
+            _ => vec![quals],
+        };
+        for condition in conditions {
+            let link = node::cast::<pg_sys::SubLink>(condition, NodeTag::T_SubLink);
+            let inner = link.map_or(core::ptr::null_mut(), |link| (*link).subselect);
+            if let Some(inner) = node::cast::<pg_sys::Query>(inner, NodeTag::T_Query) {
+                add_tables(inner, found);
+            }
+        }
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn calls_sql(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
+    if node.is_null() {
+        return false;
+    }
+    // SAFETY: called for the parts of an analyzed query.
+    unsafe {
+        match node::cast::<pg_sys::Query>(node, NodeTag::T_Query) {
+            Some(query) => pg_sys::query_tree_walker(query, Some(calls_sql), context, 0),
+            None => {
+                pg_sys::check_functions_in_node(node, Some(is_sql), context)
+                    || pg_sys::expression_tree_walker(node, Some(calls_sql), context)
+            }
+        }
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn is_sql(function: Oid, _context: *mut c_void) -> bool {
+    !functions::is_of_server(function) && functions::is_in_sql(function)
 }

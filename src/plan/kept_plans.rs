@@ -8,6 +8,7 @@
 use crate::catalog::access_method;
 use crate::guc;
 use crate::pg::literal_search;
+use crate::pg::literals::Literals;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::open::Open;
 use crate::pg::planned_statement::Planned;
@@ -36,12 +37,16 @@ const FEW_BLOCKS: u32 = 16;
 const NODES: [&CStr; 2] = [c"VarveAggregate", c"VarveScan"];
 
 struct Known {
+    number: u64,
     table: Oid,
+    /// All tables that the statement names.
+    tables: Vec<Oid>,
     /// Blocks that it had.
     blocks: u32,
     statement: KeptPlan,
     made_at: i64,
-    /// When it was used last, in statements.
+    /// When it was used last: in messages of the client's, by their time, and in statements.
+    used_at: i64,
     used: u64,
 }
 
@@ -59,6 +64,8 @@ struct Epoch {
 struct State {
     epoch: Option<Epoch>,
     known: Vec<Known>,
+    /// Those that are known no more, but may be running: when they were used last.
+    dropped: Vec<(KeptPlan, i64)>,
     /// Which tables are varve tables.
     ours: FxHashMap<Oid, bool>,
     /// Statements of varve tables that were looked for.
@@ -107,15 +114,19 @@ impl KeepsPlans for Keeper {
         plan.cost() <= MOST_COST && plan.may_be_kept(&NODES)
     }
 
-    fn keep(plan: Planned<'_>, generic: Planned<'_>) {
+    fn keep(number: u64, plan: Planned<'_>, generic: Planned<'_>) {
         STATE.with_borrow_mut(|state| {
             // Something may have changed while it was planned.
             let is_current = |epoch: &Epoch| epoch.changes == CHANGES.get();
             let fits = state.epoch.as_ref().is_some_and(is_current)
                 && generic.may_be_kept(&NODES)
                 && generic.is_alike(plan);
-            if let Some(known) = state.known.last_mut().filter(|_| fits) {
-                known.statement.keep(generic);
+            let mut known = state.known.iter_mut().filter(|_| fits);
+            if let Some(known) = known.find(|known| known.number == number) {
+                // The planner has locked what the statement does not name.
+                if generic.reads_only(&known.tables) {
+                    known.statement.keep(generic);
+                }
             }
         });
     }
@@ -123,66 +134,103 @@ impl KeepsPlans for Keeper {
 
 impl State {
     fn find(&mut self, statement: TextStatement<'_>, table: Oid) -> Found {
-        self.forget_what_changed();
+        let now = transaction::statement_started();
+        self.forget_what_changed(now);
         if !self.is_ours(table) {
             return Found::Nothing;
         }
+        let Some(literals) = statement.literals() else {
+            return Found::Nothing;
+        };
         self.clock += 1;
         self.debt = self.debt.saturating_sub(1);
-        let now = transaction::statement_started();
         let blocks = match statement.inserts() {
             // A row is inserted in one way.
             true => 0,
             false => Open::table(table, LockMode::Held).rel().blocks(),
         };
-        let literals = statement.literals();
         let is_it =
             |known: &Known| known.table == table && known.statement.is_of(statement, &literals);
         if let Some(at) = self.known.iter().position(is_it) {
             let known = &mut self.known[at];
             if known.is_good(now, blocks) {
-                known.used = self.clock;
+                (known.used_at, known.used) = (now, self.clock);
                 let plan = known.statement.for_run(statement, &literals);
                 return plan.map_or(Found::Nothing, Found::Plan);
             }
-            self.known.swap_remove(at).statement.delete();
+            self.drop_at(at, now);
         } else if self.debt > (MOST_NEW - 1) * STATEMENTS_PER_NEW {
             return Found::Nothing;
         }
         self.debt += STATEMENTS_PER_NEW;
-        if self.known.len() == MOST {
-            let oldest = (0..MOST).min_by_key(|&at| self.known[at].used);
-            if let Some(at) = oldest {
-                self.known.swap_remove(at).statement.delete();
-            }
-        }
-        self.known.push(Known {
-            table,
-            blocks,
-            statement: KeptPlan::of(statement, &literals),
-            made_at: now,
-            used: self.clock,
-        });
-        Found::Wanted(statement.generic())
+        self.learn(statement, &literals, (table, blocks), now)
     }
 
-    /// Nothing that was known may be in use: no statement that is planned before it is run is running.
-    fn forget_what_changed(&mut self) {
+    /// Gets to know a statement.
+    fn learn(
+        &mut self,
+        statement: TextStatement<'_>,
+        literals: &Literals,
+        (table, blocks): (Oid, u32),
+        now: i64,
+    ) -> Found {
+        while let Some(at) = self.known.iter().position(|known| !known.is_young(now)) {
+            self.drop_at(at, now);
+        }
+        if self.known.len() == MOST {
+            let oldest = (0..MOST).min_by_key(|&at| self.known[at].used);
+            oldest.into_iter().for_each(|at| self.drop_at(at, now));
+        }
+        if self.dropped.len() > MOST {
+            return Found::Nothing;
+        }
+        self.known.push(Known {
+            number: self.clock,
+            table,
+            tables: statement.tables(),
+            blocks,
+            statement: KeptPlan::of(statement, literals),
+            made_at: now,
+            used_at: now,
+            used: self.clock,
+        });
+        match statement.calls_sql() {
+            true => Found::Nothing,
+            false => Found::Wanted(statement.generic(), self.clock),
+        }
+    }
+
+    fn forget_what_changed(&mut self, now: i64) {
         let epoch = Some(Epoch {
             changes: CHANGES.get(),
             settings: Settings::now(),
             nodes: [guc::enable_aggregate(), guc::enable_scan()],
             user: rights::current_user(),
         });
-        if self.epoch == epoch {
-            return;
+        if self.epoch != epoch {
+            while !self.known.is_empty() {
+                self.drop_at(0, now);
+            }
+            self.ours.clear();
+            literal_search::forget_operators();
+            self.epoch = epoch;
         }
-        for known in self.known.drain(..) {
-            known.statement.delete();
+        while let Some(at) = self.dropped.iter().position(|&(_, used_at)| used_at != now) {
+            self.dropped.swap_remove(at).0.delete();
         }
-        self.ours.clear();
-        literal_search::forget_operators();
-        self.epoch = epoch;
+    }
+
+    /// Forgets a statement. Whoever uses a plan in a later message of the client's has made a copy of it. But in this one it may be running, or about to:
+    /// functions run while statements are planned, and triggers when a transaction commits.
+    fn drop_at(&mut self, at: usize, now: i64) {
+        let Known {
+            statement, used_at, ..
+        } = self.known.swap_remove(at);
+        if used_at == now {
+            self.dropped.push((statement, used_at));
+        } else {
+            statement.delete();
+        }
     }
 
     fn is_ours(&mut self, table: Oid) -> bool {
@@ -198,8 +246,9 @@ impl Known {
     fn is_good(&self, now: i64, blocks: u32) -> bool {
         let is_as_large =
             |one: u32, other: u32| one <= other.saturating_mul(2).saturating_add(FEW_BLOCKS);
+        self.is_young(now) && is_as_large(blocks, self.blocks) && is_as_large(self.blocks, blocks)
+    }
+    fn is_young(&self, now: i64) -> bool {
         now - self.made_at <= LONGEST_KEPT
-            && is_as_large(blocks, self.blocks)
-            && is_as_large(self.blocks, blocks)
     }
 }
