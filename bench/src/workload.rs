@@ -120,21 +120,23 @@ impl Workload {
         }
     }
 
-    /// Enters keys that are there, alone or among new ones: nothing happens, their rows are updated, or it is an error.
+    /// Enters keys that are there, alone or among new ones: nothing happens, their rows are updated, or it is an error. Rows that stay are locked before
+    /// that: an old snapshot shows some that somebody has moved to another time, and with both of them there, an UPDATE of times passes or fails by the
+    /// order in which it comes to them.
     fn enter_again(&mut self, client: &mut Client, pair: Pair, device: i64) -> Result<()> {
         let predicate = self.predicate(pair, device);
         let there = format!("SELECT * FROM {{t}} WHERE {predicate}");
         match self.random.integer(0, 4) {
             0 => pair.both(
                 client,
-                &format!("INSERT INTO {{t}} {there} ON CONFLICT DO NOTHING"),
+                &format!("INSERT INTO {{t}} {there} FOR UPDATE ON CONFLICT DO NOTHING"),
             ),
             1 => refused(client, pair, &format!("INSERT INTO {{t}} {there}")),
             _ => {
                 let rows = self.random.integer(1, 500);
                 let new = self.bulk(pair, device, rows);
                 pair.both(client, &format!(
-                    "INSERT INTO {{t}} AS t SELECT time, device, seq, value, 0, 'again' FROM {{t}} WHERE {predicate} UNION ALL {new}
+                    "INSERT INTO {{t}} AS t SELECT time, device, seq, value, 0, 'again' FROM ({there} FOR UPDATE) t UNION ALL {new}
                      ON CONFLICT (device, time, seq) DO UPDATE SET value = t.value + 1, state = EXCLUDED.state"
                 ))
             }

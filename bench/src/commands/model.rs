@@ -3,13 +3,12 @@
 //! `varve.verify` ends it.
 
 use crate::errors::{describe, is_conflict};
-use crate::heap_pair::{self, Pair, KEYED, PAIRS};
+use crate::heap_pair::{self, Pair, PAIRS};
 use crate::report::Report;
 use crate::server::{Cluster, Tree};
 use crate::workload::Workload;
 use crate::Result;
 use postgres::{Client, NoTls};
-use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::thread;
@@ -142,7 +141,7 @@ fn session_until(
         match step(&mut client, &mut workload) {
             Ok(true) => tally.committed += 1,
             Ok(false) => tally.rolled_back += 1,
-            Err(error) if is_conflict(error.as_ref()) || has_heap_refused(error.as_ref()) => {
+            Err(error) if is_conflict(error.as_ref()) => {
                 tally.conflicts += 1;
                 client
                     .batch_execute("ROLLBACK")
@@ -152,14 +151,6 @@ fn session_until(
         }
     }
     Ok(tally)
-}
-
-/// An old snapshot shows a row that somebody has updated meanwhile. Whoever enters that row again, and then updates both as the other one did, meets
-/// the new row's key before he meets the update, or after it.
-fn has_heap_refused(error: &(dyn Error + 'static)) -> bool {
-    let refused = error.downcast_ref::<postgres::Error>();
-    let constraint = refused.and_then(|error| error.as_db_error()?.constraint());
-    constraint.is_some_and(|name| name.starts_with(KEYED.heap))
 }
 
 /// True where something was committed.
