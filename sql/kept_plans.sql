@@ -144,5 +144,77 @@ ALTER TABLE grows SET ACCESS METHOD heap;
 SELECT max(value) FROM grows WHERE sensor = 4;
 INSERT INTO grows VALUES ('2026-01-01Z', 5, 1e6);
 SELECT max(value) FROM grows WHERE sensor = 5;
-DROP OWNED BY regress_kept;
+
+-- Functions run while a statement is planned, and triggers at the end of a transaction: what they execute is kept, too, and in use.
+\c -
+CREATE TABLE limits(k int, most float8) USING varve;
+INSERT INTO limits VALUES (1, 5), (2, 6);
+CREATE FUNCTION most(int) RETURNS float8 LANGUAGE plpgsql STABLE AS $$
+DECLARE found float8;
+BEGIN
+    EXECUTE 'SELECT most FROM limits WHERE k = ' || $1 INTO found;
+    RETURN found;
+END $$;
+SELECT count(*), sum(value) FROM kept WHERE sensor = 1 AND value < most(1);
+SELECT count(*), sum(value) FROM kept WHERE sensor = 1 AND value < most(1);
+SELECT most FROM limits WHERE k = 1;
+SELECT most FROM limits WHERE k = 2;
+CREATE FUNCTION other_user(float8) RETURNS bool LANGUAGE plpgsql SECURITY DEFINER AS $$
+DECLARE found int;
+BEGIN
+    IF $1::int % 500 = 3 THEN
+        EXECUTE 'SELECT count(*) FROM kept WHERE value = 5' INTO found;
+    END IF;
+    RETURN true;
+END $$;
+GRANT SELECT ON kept TO regress_kept;
+ALTER FUNCTION other_user OWNER TO regress_kept;
+CREATE TABLE watched(k int);
+CREATE FUNCTION count_later() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE found int;
+BEGIN
+    EXECUTE 'SELECT count(*) FROM kept WHERE other_user(value) AND sensor = ' || NEW.k INTO found;
+    RAISE NOTICE '% rows', found;
+    RETURN NULL;
+END $$;
+CREATE CONSTRAINT TRIGGER later AFTER INSERT ON watched DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION count_later();
+INSERT INTO watched VALUES (5), (6), (7);
+CREATE TABLE with_rule(time timestamptz NOT NULL, k int, value float8) USING varve;
+CREATE TABLE logged(k int, value float8);
+CREATE RULE logs AS ON INSERT TO with_rule DO ALSO INSERT INTO logged SELECT NEW.k, most FROM limits WHERE most < most(2) AND k = 1;
+INSERT INTO with_rule VALUES ('2026-01-01Z', 1, 1);
+INSERT INTO with_rule VALUES ('2026-01-02Z', 2, 2);
+INSERT INTO with_rule VALUES ('2026-01-03Z', 3, 3);
+TABLE logged;
+
+-- Bodies of functions in SQL are read under settings that nobody watches: their statements are planned each time.
+\c -
+CREATE FUNCTION midnight() RETURNS timestamptz LANGUAGE sql STABLE AS $$SELECT '2026-06-01 00:00'::timestamptz$$;
+SET TimeZone = 'UTC';
+INSERT INTO limits VALUES (extract(epoch FROM midnight()), 1);
+INSERT INTO limits VALUES (extract(epoch FROM midnight()), 2);
+SET TimeZone = 'Asia/Tokyo';
+INSERT INTO limits VALUES (extract(epoch FROM midnight()), 3);
+RESET TimeZone;
+SELECT * FROM limits ORDER BY most;
+
+-- A table that the planner alone has locked, since the statement names its parent.
+CREATE TABLE parts(id int, name text) PARTITION BY RANGE (id);
+CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (5);
+CREATE TABLE parts_2 PARTITION OF parts FOR VALUES FROM (5) TO (10);
+INSERT INTO parts SELECT g, 'p' || g % 2 FROM generate_series(0, 9) g;
+BEGIN;
+SELECT count(*) FROM kept WHERE sensor IN (SELECT id FROM parts WHERE id < 5 AND name = 'p1');
+SELECT count(*) FROM kept WHERE sensor IN (SELECT id FROM parts WHERE id < 5 AND name = 'p0');
+SELECT relation::regclass FROM pg_locks WHERE pid = pg_backend_pid() AND relation::regclass::text ~ '^parts' ORDER BY 1;
+COMMIT;
+BEGIN;
+SELECT count(*) FROM kept WHERE sensor IN (SELECT id FROM parts WHERE id < 5 AND name = 'p2');
+SELECT relation::regclass FROM pg_locks WHERE pid = pg_backend_pid() AND relation::regclass::text ~ '^parts' ORDER BY 1;
+COMMIT;
+
+-- Many constants are left to the planner.
+SELECT count(*) FROM limits WHERE k IN (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70);
+SELECT count(*) FROM limits WHERE k IN (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70, 71);
+DROP OWNED BY regress_kept CASCADE;
 DROP ROLE regress_kept;

@@ -18,6 +18,8 @@ unsafe extern "C-unwind" {
     pub fn GetCurrentTransactionStartTimestamp() -> pg_sys::TimestampTz;
     /// The same.
     pub fn GetCurrentStatementStartTimestamp() -> pg_sys::TimestampTz;
+    /// The same.
+    pub fn GetUserId() -> pg_sys::Oid;
     /// Of a live context.
     pub fn MemoryContextGetParent(context: pg_sys::MemoryContext) -> pg_sys::MemoryContext;
     /// Of a set, or of none.

@@ -1,5 +1,6 @@
 //! What the current user may do with a relation.
 
+use super::bare;
 use super::relation::{Relation, Table};
 use super::relation_lookup::is_owned;
 use pgrx::pg_sys;
@@ -7,7 +8,7 @@ use pgrx::pg_sys;
 /// Who the current user is, as SET ROLE and functions of others have it.
 pub fn current_user() -> pg_sys::Oid {
     // SAFETY: reads this backend's memory.
-    unsafe { pg_sys::GetUserId() }
+    unsafe { bare::GetUserId() }
 }
 
 /// Raises an error unless the current user owns the table.

@@ -1,9 +1,9 @@
 //! Plans of statements that clients send as text, kept for the next ones that are alike but for constants (docs/design/0046): INSERT of a row, with
 //! ON CONFLICT or without, and SELECT from one varve table. Short ones take longer to plan than to run.
 //!
-//! Only a plan that the planner would choose again is kept: it has made the same one for the statement as it is and for any constants. It is
-//! kept for a minute at most, and for as long as the table is about as large. Whatever the catalogs or settings of the planner's tell makes all
-//! plans go.
+//! Only a plan that the planner would choose again is kept: it has made the same one for the statement as it is and for any constants, of no other
+//! tables than the statement names. It is kept for a minute at most, and for as long as the table is about as large. Whatever the catalogs or settings
+//! of the planner's tell makes all plans go.
 
 use crate::catalog::access_method;
 use crate::guc;
@@ -29,8 +29,9 @@ const STATEMENTS_PER_NEW: u32 = 8;
 const MOST_NEW: u32 = 16;
 /// What costs more than this runs much longer than it takes to plan, in the planner's units.
 const MOST_COST: f64 = 20_000.0;
-/// Microseconds.
+/// Microseconds that a plan is kept, and that it is used without a look at the table's size.
 const LONGEST_KEPT: i64 = 60_000_000;
+const LONGEST_UNSEEN: i64 = 10_000;
 /// A table that has so many blocks more may be twice as large, and more.
 const FEW_BLOCKS: u32 = 16;
 /// Nodes that have their conditions and parameters from each run.
@@ -39,10 +40,11 @@ const NODES: [&CStr; 2] = [c"VarveAggregate", c"VarveScan"];
 struct Known {
     number: u64,
     table: Oid,
+    /// Blocks that it had when the plan was made, and when that was seen to be right.
+    blocks: u32,
+    seen_at: i64,
     /// All tables that the statement names.
     tables: Vec<Oid>,
-    /// Blocks that it had.
-    blocks: u32,
     statement: KeptPlan,
     made_at: i64,
     /// When it was used last: in messages of the client's, by their time, and in statements.
@@ -144,8 +146,8 @@ impl State {
         };
         self.clock += 1;
         self.debt = self.debt.saturating_sub(1);
-        let blocks = match statement.inserts() {
-            // A row is inserted in one way.
+        // A row is inserted in one way, however many there are.
+        let blocks = || match statement.inserts() {
             true => 0,
             false => Open::table(table, LockMode::Held).rel().blocks(),
         };
@@ -163,7 +165,7 @@ impl State {
             return Found::Nothing;
         }
         self.debt += STATEMENTS_PER_NEW;
-        self.learn(statement, &literals, (table, blocks), now)
+        self.learn(statement, &literals, (table, blocks()), now)
     }
 
     /// Gets to know a statement.
@@ -189,6 +191,7 @@ impl State {
             table,
             tables: statement.tables(),
             blocks,
+            seen_at: now,
             statement: KeptPlan::of(statement, literals),
             made_at: now,
             used_at: now,
@@ -243,11 +246,19 @@ impl State {
 
 impl Known {
     /// Would the planner be told what it was told when the plan was made?
-    fn is_good(&self, now: i64, blocks: u32) -> bool {
-        let is_as_large =
-            |one: u32, other: u32| one <= other.saturating_mul(2).saturating_add(FEW_BLOCKS);
-        self.is_young(now) && is_as_large(blocks, self.blocks) && is_as_large(self.blocks, blocks)
+    fn is_good(&mut self, now: i64, blocks: impl FnOnce() -> u32) -> bool {
+        if now - self.seen_at > LONGEST_UNSEEN {
+            let is_as_large =
+                |one: u32, other: u32| one <= other.saturating_mul(2).saturating_add(FEW_BLOCKS);
+            let blocks = blocks();
+            if !(is_as_large(blocks, self.blocks) && is_as_large(self.blocks, blocks)) {
+                return false;
+            }
+            self.seen_at = now;
+        }
+        self.is_young(now)
     }
+
     fn is_young(&self, now: i64) -> bool {
         now - self.made_at <= LONGEST_KEPT
     }

@@ -55,6 +55,10 @@ pub fn run(
         );
     }
     report.check(
+        &title("prepared statements outlive changes of their table"),
+        prepared_outlive_changes(&cluster),
+    );
+    report.check(
         &title("balanced after kill -9"),
         server::run(pgbench(&cluster, &options).args(initialize))
             .and_then(|()| killed(&mut cluster, &options, seconds)),
@@ -71,6 +75,25 @@ fn pgbench(cluster: &Cluster, options: &str) -> Command {
         .env("PGOPTIONS", options)
         .stdout(Stdio::null());
     command
+}
+
+/// Those without parameters are analyzed anew as texts are that are run at once: plans that are kept for these must do for them too.
+fn prepared_outlive_changes(cluster: &Cluster) -> Result<()> {
+    let (mut client, mut other) = (cluster.connect("pgbench")?, cluster.connect("pgbench")?);
+    let of = |aid: i32| format!("SELECT aid FROM pgbench_accounts WHERE aid = {aid}");
+    let prepared = [1, 2, 3].map(|aid| client.prepare(&of(aid)));
+    for _ in 0..3 {
+        for (statement, aid) in prepared.iter().zip(1..) {
+            let statement = statement.as_ref().map_err(|error| error.to_string())?;
+            let found: i32 = client.query_one(statement, &[])?.get(0);
+            if found != aid {
+                return Err(format!("{found} in place of {aid}").into());
+            }
+            client.simple_query(&of(aid))?;
+        }
+        other.batch_execute("ANALYZE pgbench_accounts")?;
+    }
+    Ok(())
 }
 
 /// Of tables that are new.
