@@ -197,6 +197,13 @@ SET TimeZone = 'Asia/Tokyo';
 INSERT INTO limits VALUES (extract(epoch FROM midnight()), 3);
 RESET TimeZone;
 SELECT * FROM limits ORDER BY most;
+CREATE FUNCTION zone() RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$BEGIN RETURN current_setting('TimeZone'); END $$;
+SET TimeZone = 'UTC';
+SELECT most, zone() FROM limits WHERE k = 1;
+SELECT most, zone() FROM limits WHERE k = 2;
+SET TimeZone = 'Asia/Tokyo';
+SELECT most, zone() FROM limits WHERE k = 1;
+RESET TimeZone;
 
 -- A table that the planner alone has locked, since the statement names its parent.
 CREATE TABLE parts(id int, name text) PARTITION BY RANGE (id);

@@ -46,20 +46,28 @@ pub fn is_of_server(function: Oid) -> bool {
 }
 
 /// In pg_language, by its catalog's file.
+const INTERNAL_LANGUAGE: u32 = 12;
+const C_LANGUAGE: u32 = 13;
 const SQL_LANGUAGE: u32 = 14;
 
-/// Is it written in SQL? False where there is none of that OID.
-pub fn is_in_sql(function: Oid) -> bool {
+/// May the planner put its body or its result into a plan, as a session's settings and tables have made it at that moment? Functions in SQL are read
+/// then. Those that are immutable are called then; those in other languages than C are often so by name only.
+pub fn may_be_planned_away(function: Oid) -> bool {
     let cache = pg_sys::SysCacheIdentifier::PROCOID as i32;
-    // SAFETY: a syscache look-up; the row is released when its language was read.
+    // SAFETY: a syscache look-up; the row is released when it was read.
     unsafe {
         let row = pg_sys::SearchSysCache1(cache, function.into());
         if row.is_null() {
             return false;
         }
         let form: *const pg_sys::FormData_pg_proc = pg_sys::GETSTRUCT(row).cast();
-        let is_it = (*form).prolang == pg_sys::Oid::from(SQL_LANGUAGE);
+        let is_immutable = (*form).provolatile as u8 == pg_sys::PROVOLATILE_IMMUTABLE;
+        let may_be = match (*form).prolang.to_u32() {
+            SQL_LANGUAGE => true,
+            INTERNAL_LANGUAGE | C_LANGUAGE => false,
+            _ => is_immutable,
+        };
         pg_sys::ReleaseSysCache(row);
-        is_it
+        may_be
     }
 }

@@ -67,7 +67,8 @@ impl Literals {
         };
         let were_null: SmallVec<[bool; FEW]> = self.0.iter().map(hide).collect();
         let result = body();
-        for (literal, was_null) in self.0.iter().zip(were_null) {
+        // Backwards, in case that there is one twice.
+        for (literal, was_null) in self.0.iter().zip(were_null).rev() {
             // SAFETY: as above.
             unsafe { (*literal.node).constisnull = was_null };
         }

@@ -112,7 +112,8 @@ unsafe extern "C-unwind" fn plan<K: KeepsPlans>(
             text,
             statement_started: statement_started(),
         };
-        if values.is_null() && ANALYZED.take() == Some(asked) {
+        let is_plain = values.is_null() && options & pg_sys::CURSOR_OPT_SCROLL as i32 == 0;
+        if is_plain && ANALYZED.take() == Some(asked) {
             match find::<K>(query, text) {
                 Found::Plan(plan) => return plan.0,
                 Found::Wanted(generic, number) => {

@@ -117,10 +117,10 @@ impl TextStatement<'_> {
         found
     }
 
-    /// Does it call functions in SQL? The planner may put their bodies into its plan, as names, times and more are read at that moment.
-    pub fn calls_sql(&self) -> bool {
+    /// Does it call functions that may be planned away?
+    pub fn calls_what_is_planned_away(&self) -> bool {
         // SAFETY: the query is an analyzed one.
-        unsafe { calls_sql(self.query.cast(), core::ptr::null_mut()) }
+        unsafe { calls_any(self.query.cast(), core::ptr::null_mut()) }
     }
 
     /// A copy with parameters for the constants.
@@ -254,23 +254,23 @@ unsafe fn add_tables(query: *mut pg_sys::Query, found: &mut Vec<Oid>) {
 }
 
 #[pg_guard]
-unsafe extern "C-unwind" fn calls_sql(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
+unsafe extern "C-unwind" fn calls_any(node: *mut pg_sys::Node, context: *mut c_void) -> bool {
     if node.is_null() {
         return false;
     }
     // SAFETY: called for the parts of an analyzed query.
     unsafe {
         match node::cast::<pg_sys::Query>(node, NodeTag::T_Query) {
-            Some(query) => pg_sys::query_tree_walker(query, Some(calls_sql), context, 0),
+            Some(query) => pg_sys::query_tree_walker(query, Some(calls_any), context, 0),
             None => {
-                pg_sys::check_functions_in_node(node, Some(is_sql), context)
-                    || pg_sys::expression_tree_walker(node, Some(calls_sql), context)
+                pg_sys::check_functions_in_node(node, Some(is_planned_away), context)
+                    || pg_sys::expression_tree_walker(node, Some(calls_any), context)
             }
         }
     }
 }
 
 #[pg_guard]
-unsafe extern "C-unwind" fn is_sql(function: Oid, _context: *mut c_void) -> bool {
-    !functions::is_of_server(function) && functions::is_in_sql(function)
+unsafe extern "C-unwind" fn is_planned_away(function: Oid, _context: *mut c_void) -> bool {
+    !functions::is_of_server(function) && functions::may_be_planned_away(function)
 }

@@ -1,15 +1,27 @@
 //! Plans with values for their parameters. A node on top of the plan carries them, so that whoever copies the plan and keeps it has them too: core does
 //! so with a statement without parameters that is prepared. When a copy is started, the node goes, and its values become those that the query is run with.
 
+use super::error::{self, Code};
 use super::memory;
 use super::node::{self, items};
+use pgrx::pg_guard;
 use pgrx::pg_sys::{self, NodeTag};
 
 static METHODS: Methods = Methods(pg_sys::CustomScanMethods {
     CustomName: c"VarveValues".as_ptr(),
-    // It is never started.
-    CreateCustomScanState: None,
+    CreateCustomScanState: Some(refuse),
 });
+
+/// The node is taken away before a plan starts, unless another extension starts it without calling our hook.
+#[pg_guard]
+unsafe extern "C-unwind" fn refuse(_scan: *mut pg_sys::CustomScan) -> *mut pg_sys::Node {
+    error::raise(
+        Code::ERRCODE_FEATURE_NOT_SUPPORTED,
+        "a plan that varve has kept was started without varve's ExecutorStart_hook",
+        "",
+        "Try SET plan_cache_mode = force_custom_plan.",
+    )
+}
 
 /// Constants, which any thread may read.
 struct Methods(pg_sys::CustomScanMethods);

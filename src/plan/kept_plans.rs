@@ -197,7 +197,7 @@ impl State {
             used_at: now,
             used: self.clock,
         });
-        match statement.calls_sql() {
+        match statement.calls_what_is_planned_away() {
             true => Found::Nothing,
             false => Found::Wanted(statement.generic(), self.clock),
         }
