@@ -225,3 +225,10 @@ SELECT count(*) FROM limits WHERE k IN (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 1
 SELECT count(*) FROM limits WHERE k IN (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70, 71);
 DROP OWNED BY regress_kept CASCADE;
 DROP ROLE regress_kept;
+
+-- Other tests have tables of these names.
+SET client_min_messages = warning;
+DROP VIEW plans;
+DROP SCHEMA other CASCADE;
+DROP TABLE kept, names, made, grows, watched, with_rule, logged, limits, parts CASCADE;
+DROP FUNCTION twice, most, count_later, midnight, zone;
