@@ -8,6 +8,7 @@
 use super::bare;
 use super::planned_statement::Planned;
 use super::text_statement::{GenericQuery, RunnablePlan, TextStatement};
+use super::transaction;
 use pgrx::pg_sys::panic::pgrx_extern_c_guard;
 use pgrx::pg_sys::{self, CmdType};
 use std::cell::Cell;
@@ -61,11 +62,6 @@ pub fn install<K: KeepsPlans>() {
     }
 }
 
-fn statement_started() -> i64 {
-    // SAFETY: reads this backend's memory.
-    unsafe { bare::GetCurrentStatementStartTimestamp() }
-}
-
 // The hooks carry no guard: errors of the planner's must pass through as they are. They jump over frames that hold plain values only.
 
 unsafe extern "C-unwind" fn analyzed(
@@ -87,7 +83,7 @@ unsafe extern "C-unwind" fn analyzed(
         ANALYZED.set(is_sent.then(|| Analyzed {
             query,
             text: (*state).p_sourcetext,
-            statement_started: statement_started(),
+            statement_started: transaction::statement_started(),
         }));
     }
 }
@@ -110,7 +106,7 @@ unsafe extern "C-unwind" fn plan<K: KeepsPlans>(
         let asked = Analyzed {
             query,
             text,
-            statement_started: statement_started(),
+            statement_started: transaction::statement_started(),
         };
         let is_plain = values.is_null() && options & pg_sys::CURSOR_OPT_SCROLL as i32 == 0;
         if is_plain && ANALYZED.take() == Some(asked) {

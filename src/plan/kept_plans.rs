@@ -47,9 +47,8 @@ struct Known {
     tables: Vec<Oid>,
     statement: KeptPlan,
     made_at: i64,
-    /// When it was used last: in messages of the client's, by their time, and in statements.
+    /// The time of the client's message that used it last.
     used_at: i64,
-    used: u64,
 }
 
 /// What all plans depend on, besides tables.
@@ -156,7 +155,7 @@ impl State {
         if let Some(at) = self.known.iter().position(is_it) {
             let known = &mut self.known[at];
             if known.is_good(now, blocks) {
-                (known.used_at, known.used) = (now, self.clock);
+                known.used_at = now;
                 let plan = known.statement.for_run(statement, &literals);
                 return plan.map_or(Found::Nothing, Found::Plan);
             }
@@ -180,7 +179,7 @@ impl State {
             self.drop_at(at, now);
         }
         if self.known.len() == MOST {
-            let oldest = (0..MOST).min_by_key(|&at| self.known[at].used);
+            let oldest = (0..MOST).min_by_key(|&at| self.known[at].used_at);
             oldest.into_iter().for_each(|at| self.drop_at(at, now));
         }
         if self.dropped.len() > MOST {
@@ -195,7 +194,6 @@ impl State {
             statement: KeptPlan::of(statement, literals),
             made_at: now,
             used_at: now,
-            used: self.clock,
         });
         match statement.calls_what_is_planned_away() {
             true => Found::Nothing,
