@@ -42,7 +42,20 @@ BEGIN
         CASE WHEN t LIKE '%\_two' THEN 'k = s.key AND name = s.name::char(12)' ELSE 'k = s.key' END) INTO answer;
     RETURN answer;
 END $$;
-CREATE VIEW differences AS SELECT heap FROM twins WHERE looked(heap, key) IS DISTINCT FROM looked(varve, key);
+-- The same of aggregates of columns: whole series, and the newer half of the times of all.
+CREATE FUNCTION aggregated(t text, keys text) RETURNS text[] LANGUAGE plpgsql SET varve.enable_aggregate = on AS $$
+DECLARE answer text[];
+BEGIN
+    EXECUTE format($q$ SELECT array_agg(concat_ws(' ', s.*, whole.*, newer.*) ORDER BY s.n)
+        FROM (SELECT s AS n, %2$s FROM generate_series(1, 320, 5) s) s(n, key %3$s),
+        LATERAL (SELECT count(*), sum(value), max(time) FROM %1$s WHERE %4$s) whole,
+        LATERAL (SELECT count(*), sum(value), min(time) FROM %1$s WHERE %4$s AND time >= (SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY time) FROM %5$s)) newer $q$,
+        t, keys, CASE WHEN t LIKE '%\_two' THEN ', name' END,
+        CASE WHEN t LIKE '%\_two' THEN 'k = s.key AND name = s.name::char(12)' ELSE 'k = s.key' END, replace(t, 'v_', 'h_')) INTO answer;
+    RETURN answer;
+END $$;
+CREATE VIEW differences AS SELECT heap FROM twins WHERE looked(heap, key) IS DISTINCT FROM looked(varve, key)
+    OR aggregated(heap, key) IS DISTINCT FROM aggregated(varve, key);
 -- The keys of every 40th row are taken, and no others.
 CREATE FUNCTION refused(t text) RETURNS TABLE(tried bigint, taken bigint) LANGUAGE plpgsql AS $$
 DECLARE row record;
@@ -105,6 +118,22 @@ SELECT format('CALL varve.compact(%L)', varve) FROM twins \gexec
 SELECT format('VACUUM %s', varve) FROM twins \gexec
 SELECT * FROM differences;
 SELECT * FROM keys;
+-- So many chunks under NULL that they have pages to themselves, of which VACUUM leaves the last one, empty; then some more.
+DO $$
+DECLARE statement text;
+BEGIN
+    FOR statement IN SELECT load(t, key, time, int4range(700 + b, 701 + b), 1, '') FROM twins, LATERAL (VALUES (heap), (varve)) v(t), generate_series(0, 399) b WHERE heap = 'h_text' LOOP
+        EXECUTE statement;
+    END LOOP;
+END $$;
+SELECT * FROM differences;
+CALL varve.compact('v_text');
+VACUUM v_text;
+SELECT * FROM differences;
+SELECT * FROM differences;
+SELECT load(t, key, time, '[1200,1202)', 1, '') FROM twins, LATERAL (VALUES (heap), (varve)) v(t) WHERE heap = 'h_text' \gexec
+SELECT * FROM differences;
+SELECT * FROM keys;
 -- Other files.
 SELECT format('REINDEX TABLE %s', varve) FROM twins \gexec
 SELECT * FROM differences;
@@ -128,7 +157,7 @@ SELECT * FROM differences;
 SELECT * FROM keys;
 SELECT varve, v.* FROM twins, LATERAL varve.verify(varve::regclass) v;
 DROP TABLE h_int, h_text, h_two, h_id, h_small, h_temp, v_int, v_text, v_two, v_id, v_small, v_temp, twins CASCADE;
-DROP FUNCTION looked, refused, load;
+DROP FUNCTION looked, aggregated, refused, load;
 -- A chunk of one series, entered under its first key, and then under its key: rows of the series before it, with it, between its rows and behind them.
 CREATE TABLE one(time timestamptz, sensor int, value float8, PRIMARY KEY (sensor, time)) USING varve;
 CREATE FUNCTION entered() RETURNS TABLE(seconds int, entered boolean) LANGUAGE plpgsql AS $$ BEGIN

@@ -1,5 +1,5 @@
-//! Finds which entries an index with nbtree's pages has within a range, if any. Where a leaf page has an entry that comes before the range, and one that comes
-//! behind it, it has those within it too. So one page shows them, or that there are none, and no scan is begun.
+//! Finds which entries an index with nbtree's pages has within a range, if any. Where a leaf page has an entry that comes before the range, or the page before it
+//! ends before the range, and it has an entry that comes behind, it has those within it too. So one page shows them, or that there are none, and no scan is begun.
 //!
 //! The session remembers which page was asked, and where on it. That is a guess: the page is judged anew each time, under its lock, as a scan
 //! judges it. So nothing has to be told to the session when pages are split, deleted, or used for something else.
@@ -9,7 +9,7 @@ use super::leaf_range::{Range, Wanted};
 use super::leaves::{check_age, Item, Special, IGNORED, LEAF};
 use super::page::{Page, PageCursor};
 use super::relation::Index;
-use super::snapshot::Snapshot;
+use super::snapshot::{self, Snapshot};
 use super::tid::Tid;
 use pgrx::pg_sys;
 use smallvec::{smallvec, SmallVec};
@@ -171,6 +171,15 @@ pub unsafe fn all_without_time(
     }
 }
 
+/// All entries in a range. Other things are as for `all_without_time`.
+///
+/// # Safety
+/// As `has_none`.
+pub unsafe fn all(index: Index<'_>, snapshot: Snapshot<'_>, range: Range) -> Option<Told> {
+    // SAFETY: by contract.
+    unsafe { ask(&Wanted::new(index, range)?, snapshot, MOST_TIDS) }
+}
+
 /// Is it certain that there is no entry within a range? Serializable transactions get no answer for what they read: a scan notes which
 /// pages that were.
 ///
@@ -230,6 +239,8 @@ struct Judged {
     tids: Option<SmallVec<[Tid; 8]>>,
     /// The first item that is not before the entries.
     place: u16,
+    /// The page before, where entries could be on it too: all that are on this one are not before them.
+    before: Option<u32>,
     /// The position in the log behind which the page was not changed.
     changed: u64,
 }
@@ -239,16 +250,36 @@ impl Wanted<'_> {
     fn ask(&self, cursor: &mut PageCursor, guess: &mut Guess, most: usize) -> Option<Judged> {
         let is_there = guess.buffer > 0 && cursor.go_again(guess.block, guess.buffer);
         let judged = is_there.then(|| cursor.locked(|page| self.judge(page, guess.place, most)));
-        let judged = judged.flatten().or_else(|| {
+        let judged = judged.flatten();
+        let judged = judged.filter(|judged| self.has_all(cursor, guess.block, judged));
+        let judged = judged.or_else(|| {
             let (block, judged) = self.descend(cursor, |page| self.judge(page, 0, most))?;
             let judged = judged?;
             (guess.block, guess.buffer) = (block, cursor.buffer());
-            Some(judged)
+            self.has_all(cursor, block, &judged).then_some(judged)
         });
         if let Some(judged) = &judged {
             guess.place = judged.place;
         }
         judged
+    }
+
+    /// Are all of the entries on a page that was judged, and none on the one before? What may be on a page never begins later than it did once, but for
+    /// pages that are used again, and there are none of these as long as a snapshot is held.
+    fn has_all(&self, cursor: &mut PageCursor, block: u32, judged: &Judged) -> bool {
+        let Some(before) = judged.before else {
+            return true;
+        };
+        if !snapshot::any_is_held() || !self.index.has_block(before) {
+            return false;
+        }
+        cursor.go(before);
+        cursor.locked(|page| {
+            let special = Special::of(page);
+            special.flags & (LEAF | IGNORED) == LEAF
+                && special.next == block
+                && self.order(page, HIGH_KEY) == Some(Ordering::Less)
+        })
     }
 
     /// What a page that is locked says, if it is the leaf that decides, of `most` entries at most. `guess` is where the first item is that is not
@@ -261,13 +292,12 @@ impl Wanted<'_> {
         let (start, last) = (special.first(), page.line_pointers());
         let place = self.first_not_before_near(page, start, guess)?;
         // What is before the first item may be on the page before, if there is one.
-        if place == start && special.previous != 0 {
-            return None;
-        }
+        let before = (place == start && special.previous != 0).then_some(special.previous);
         let judged = |tids| {
             Some(Judged {
                 tids,
                 place,
+                before,
                 changed: page.changed(),
             })
         };

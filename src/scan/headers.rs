@@ -21,20 +21,14 @@ use crate::chunk::{index_entries, inspect};
 use crate::ingest::batch;
 use crate::pg::error::{self, Code};
 use crate::pg::leaves;
-use crate::pg::nbtree::EntryScan;
 use crate::pg::open::OpenIndex;
 use crate::pg::page::PageCursor;
 use crate::pg::relation::{Index, Table};
-use crate::pg::scan_key::ScanKey;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::transaction;
 use crate::pg::tuple;
-use crate::pg::Datum;
-use crate::series_index::entries::{is_keyed, IndexDesc};
-use crate::series_index::quals::Quals;
 use crate::table::changes;
-use rustc_hash::FxHashSet;
 use std::rc::Rc;
 use varve_columns::tuple::header::{self, Header, StorageTuple, FLAG_SORTED, FLAG_TOMBSTONE};
 
@@ -45,14 +39,6 @@ pub struct Places {
     pub headers: Vec<Tid>,
     /// Pages that may have rows of the tail: each once, ascending.
     pub tail: Vec<u32>,
-}
-
-/// A place that `in_range` has found.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Place {
-    Header(Tid),
-    /// Of a row of the tail, or of the first version of its HOT chain.
-    Row(Tid),
 }
 
 /// All places of a table that an MVCC snapshot may see something at. Reads a series index from end to end, and none of the
@@ -261,146 +247,8 @@ pub fn times(header: &Header) -> Option<(i64, i64)> {
         .then_some((header.min_time, header.max_time))
 }
 
-/// Shows the places in `index`, a series index of `table`, that may have rows which satisfy `quals` (`Quals::new` makes them of an
-/// index scan's keys) to `visit`: each header once, each row of the tail once for each of its versions that are entered. First come
-/// headers that are not keyed (`series`), in no order: their rows may be of any key and time that their first key allows. Then, in the
-/// order of the index, headers and rows, a header where its first series stands that is asked for. Where nothing is asked of keys, all come in
-/// the order of the index. `visit` may only touch memory, and raise nothing.
-///
-/// It reads index pages only: entries that the quals select. Upper bounds of time do not stop it, since chunks are
-/// entered by their end: `times` of the header tells whether the chunk begins too late. It is up to the caller to look at each place
-/// under the snapshot (`chunk_cache::reader_at`, `visit_headers`; a row by `table_index_fetch_tuple`), to leave out tombstones, and to
-/// ask the quals about single rows. Where the table's series index cannot be used under a snapshot (`usable_index`), neither can this.
-///
-/// # Safety
-/// As `places`; `index` must be open, and the quals' arguments alive.
-pub unsafe fn in_range(
-    table: Table<'_>,
-    index: Index<'_>,
-    snapshot: Snapshot<'_>,
-    quals: &Quals,
-    mut visit: impl FnMut(Place),
-) {
-    if quals.impossible {
-        return;
-    }
-    // SAFETY: by contract.
-    unsafe {
-        begin_reading(table, snapshot);
-        let desc = IndexDesc::new(index);
-        let columns = desc.columns.len();
-        if quals.keys.is_empty() && (columns > 1 || quals.lowers.is_empty()) {
-            return in_range_of_times(&desc, snapshot, quals, visit);
-        }
-        let mut seen = FxHashSet::default();
-        let mut entries = EntryScan::begin(index, snapshot, quals.most_keys() + columns);
-        let nulls = |from: usize| (from..=columns).map(ScanKey::is_null);
-        let mut sections = vec![nulls(1).collect::<Vec<_>>()];
-        if desc.key_columns() > 0 {
-            for mut keys in quals.first_keys() {
-                keys.extend(nulls(2));
-                sections.push(keys);
-            }
-        }
-        for keys in sections {
-            entries.restart(&keys);
-            while let Some(entry) = entries.next(true) {
-                error::check_interrupts();
-                if let Some(header) = index_entries::header_of_entry(entry.tid) {
-                    if seen.insert(header) {
-                        visit(Place::Header(header));
-                    }
-                }
-            }
-        }
-        let mut values = vec![Datum::from(0usize); columns];
-        let mut null = vec![true; columns];
-        for sub_scan in 0..quals.sub_scans() {
-            entries.restart(&quals.keys_of(sub_scan));
-            let mut last = None;
-            while let Some(entry) = entries.next(true) {
-                error::check_interrupts();
-                // A long series has many entries of a chunk side by side.
-                let header = index_entries::header_of_entry(entry.tid);
-                if header.is_some() && header == last {
-                    continue;
-                }
-                entry.deform(index.descriptor(), &mut values, &mut null);
-                if !quals.keys_hold(|column| (values[column], null[column])) {
-                    continue;
-                }
-                let time = desc.key_columns();
-                match header {
-                    Some(at) if is_keyed(&null) => {
-                        last = header;
-                        if seen.insert(at) {
-                            visit(Place::Header(at));
-                        }
-                    }
-                    None if quals.time_holds(values[time], null[time]) => {
-                        visit(Place::Row(entry.tid))
-                    }
-                    _ => {}
-                }
-            }
-        }
-        entries.end();
-    }
-}
-
-/// `in_range` where no key is asked for: all entries are read, page by page.
-///
-/// # Safety
-/// As `in_range`; `desc` must be of its index.
-unsafe fn in_range_of_times(
-    desc: &IndexDesc,
-    snapshot: Snapshot<'_>,
-    quals: &Quals,
-    mut visit: impl FnMut(Place),
-) {
-    let (columns, time) = (desc.columns.len(), desc.key_columns());
-    let mut values = vec![Datum::from(0usize); columns];
-    let mut nulls = vec![true; columns];
-    let (mut seen, mut last) = (FxHashSet::default(), None);
-    // SAFETY: the caller's contract; values are of the index's columns.
-    unsafe {
-        let least = quals.least_time(desc.index, desc.time_length);
-        let asks = quals.asks_for_times();
-        let is_whole = leaves::each_item(desc.index, snapshot, |item| {
-            let mut is_read = false;
-            for entry in item.tids() {
-                let header = index_entries::header_of_entry(entry);
-                if header.is_some() && header == last {
-                    continue;
-                }
-                if asks && !is_read {
-                    item.values(desc.index, &mut values, &mut nulls);
-                    is_read = true;
-                }
-                let Some(at) = header else {
-                    if !asks || quals.time_holds(values[time], nulls[time]) {
-                        visit(Place::Row(entry));
-                    }
-                    continue;
-                };
-                // A chunk is entered by its end, and one without a time may have rows of any.
-                let is_before = least.is_some_and(|least| {
-                    !nulls[time] && desc.time_of(values[time], false).1 < least
-                });
-                if !is_before {
-                    last = header;
-                    if seen.insert(at) {
-                        visit(Place::Header(at));
-                    }
-                }
-            }
-        });
-        check_whole(desc.index, is_whole);
-    }
-}
-
 /// Raises that the pages of an index do not hang together, if that is so.
-fn check_whole(index: Index<'_>, is_whole: bool) {
+pub(super) fn check_whole(index: Index<'_>, is_whole: bool) {
     if !is_whole {
         error::raise(
             Code::ERRCODE_INDEX_CORRUPTED,
@@ -412,7 +260,7 @@ fn check_whole(index: Index<'_>, is_whole: bool) {
 }
 
 /// What every reading of a table begins with.
-fn begin_reading(table: Table<'_>, snapshot: Snapshot<'_>) {
+pub(super) fn begin_reading(table: Table<'_>, snapshot: Snapshot<'_>) {
     // SAFETY: the table is open, the snapshot valid; errors become panics at the boundary.
     unsafe {
         batch::flush_before_scan(table, snapshot);

@@ -2,3 +2,4 @@
 //! what is below.
 
 pub mod headers;
+pub mod in_range;

@@ -362,12 +362,31 @@ impl Quals {
     /// # Safety
     /// `index` must be the quals' index.
     pub unsafe fn series(&self, index: Index<'_>) -> Option<Vec<pg_sys::Datum>> {
-        if !self.names_series() || self.sub_scans() != 1 {
+        if self.sub_scans() != 1 {
             return None;
         }
         // SAFETY: by contract.
-        let only = |values: &Vec<ScanKey>| unsafe { own_value(index, values.first()?) };
-        self.dimensions.iter().map(only).collect()
+        unsafe { self.series_of(index, 0) }
+    }
+
+    /// The same of one sub-scan.
+    ///
+    /// # Safety
+    /// As `series`.
+    pub unsafe fn series_of(
+        &self,
+        index: Index<'_>,
+        sub_scan: usize,
+    ) -> Option<Vec<pg_sys::Datum>> {
+        if !self.names_series() {
+            return None;
+        }
+        let keys = self.named_by(sub_scan);
+        // SAFETY: by contract.
+        let values = keys.map(|key| unsafe { own_value(index, key) });
+        let mut values = values.collect::<Option<Vec<_>>>()?;
+        values.reverse();
+        Some(values)
     }
 
     pub fn sub_scans(&self) -> usize {
@@ -376,14 +395,20 @@ impl Quals {
 
     /// Scan keys of a sub-scan for nbtree, sorted by column as it wants them.
     pub fn keys_of(&self, sub_scan: usize) -> Vec<ScanKey> {
-        let mut rest = sub_scan;
         let mut keys = self.native.clone();
-        for values in self.dimensions.iter().rev() {
-            keys.push(values[rest % values.len()]);
-            rest /= values.len();
-        }
+        keys.extend(self.named_by(sub_scan));
         keys.sort_by_key(ScanKey::column);
         keys
+    }
+
+    /// What equalities of the leading columns name in a sub-scan, the last column first.
+    fn named_by(&self, sub_scan: usize) -> impl Iterator<Item = &ScanKey> {
+        let mut rest = sub_scan;
+        self.dimensions.iter().rev().map(move |values| {
+            let key = &values[rest % values.len()];
+            rest /= values.len();
+            key
+        })
     }
 
     /// The only upper bound of time, as it is for a backward scan that starts there, and turned round for

@@ -7,6 +7,7 @@ use crate::pg::memory;
 use crate::pg::open::OpenIndex;
 use crate::pg::tid::Tid;
 use crate::scan::headers;
+use crate::scan::in_range::{in_range, Place};
 use crate::series_index::quals::Quals;
 use rustc_hash::FxHashSet;
 use std::collections::BTreeSet;
@@ -70,10 +71,10 @@ impl<'a> Verifier<'a> {
         // SAFETY: by contract; the quals have no arguments.
         unsafe {
             let quals = Quals::new(index.rel(), &[], memory::current().as_ptr());
-            headers::in_range(self.table, index.rel(), self.snapshot, &quals, |place| {
+            in_range(self.table, index.rel(), self.snapshot, &quals, |place| {
                 match place {
-                    headers::Place::Header(at) => drop(found.headers.insert(at)),
-                    headers::Place::Row(at) => drop(found.tail.insert(at.block)),
+                    Place::Header(at) => drop(found.headers.insert(at)),
+                    Place::Row(at) => drop(found.tail.insert(at.block)),
                 };
             });
         }

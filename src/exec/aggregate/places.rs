@@ -10,7 +10,8 @@ use crate::pg::scan_key::ScanKey;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::{array, types, varlena, Datum, Oid};
-use crate::scan::headers::{self, Place};
+use crate::scan::headers;
+use crate::scan::in_range::{in_range, Place};
 use crate::series_index::quals::Quals;
 use varve_columns::vector::filter::Comparison;
 
@@ -59,7 +60,7 @@ pub unsafe fn find(
             headers: Vec::new(),
             rows: Vec::new(),
         };
-        headers::in_range(table, index.rel(), snapshot, &quals, |place| match place {
+        in_range(table, index.rel(), snapshot, &quals, |place| match place {
             Place::Header(at) => found.headers.push(at),
             Place::Row(at) => found.rows.push(at),
         });
