@@ -31,25 +31,31 @@ impl Sorter {
 
     /// The groups in order; empty where they were met in it.
     pub fn order(&self, groups: &Groups) -> Vec<u32> {
-        let [first, others @ ..] = &self.keys[..] else {
+        let Some((&first, others)) = self.keys.split_first() else {
             return Vec::new();
         };
         let mut any_null = false;
-        let mut all: Vec<(u64, u32)> = (0..groups.count() as u32)
-            .map(|group| {
-                let (rank, isnull) = first.rank(groups, group);
-                any_null |= isnull;
-                (rank, group)
-            })
-            .collect();
-        let asked = if any_null { &self.keys[..] } else { others };
-        let compare = |one: &(u64, u32), other: &(u64, u32)| {
-            one.0.cmp(&other.0).then_with(|| {
-                let mut orders = asked.iter().map(|key| key.compare(groups, one.1, other.1));
-                orders
-                    .find(|order| order.is_ne())
-                    .unwrap_or(Ordering::Equal)
-            })
+        let mut rank = |key: SortKey, group| {
+            let (rank, isnull) = key.rank(groups, group);
+            any_null |= isnull;
+            rank
+        };
+        // By two columns, as a rule.
+        let second = others.first().copied();
+        let ranks = |group| {
+            let second = second.map_or(0, |second| rank(second, group));
+            ([rank(first, group), second], group)
+        };
+        let mut all: Vec<([u64; 2], u32)> = (0..groups.count() as u32).map(ranks).collect();
+        let others = others.get(1..).unwrap_or_default();
+        let by_columns = |keys: &[SortKey], one: u32, other: u32| {
+            let mut orders = keys.iter().map(|key| key.compare(groups, one, other));
+            let decides = orders.find(|order| order.is_ne());
+            decides.unwrap_or(Ordering::Equal)
+        };
+        let compare = |one: &([u64; 2], u32), other: &([u64; 2], u32)| match any_null {
+            true => by_columns(&self.keys, one.1, other.1),
+            false => (one.0.cmp(&other.0)).then_with(|| by_columns(others, one.1, other.1)),
         };
         if all.is_sorted_by(|one, other| compare(one, other).is_le()) {
             return Vec::new();
