@@ -20,7 +20,7 @@ SUITE ?=
 
 export PG PG_CONFIG TARGET PROFILE LIBRARY
 
-.PHONY: all build sql programs bench bench-rollups bench-rows bench-small bench-steady queries install installcheck check test test-here aggregates faults cancel resource-limits replicate logical differential model keys worker pgbench crash readme rollups core-suites vitals torture soak fuzz demo clean prerequisites
+.PHONY: all build sql programs bench bench-rollups bench-rows bench-small bench-minutes bench-steady queries install installcheck check test test-here aggregates faults cancel resource-limits replicate logical differential model keys worker pgbench crash readme rollups core-suites vitals torture soak fuzz demo clean prerequisites
 
 all: build
 
@@ -104,6 +104,11 @@ bench-rows: prerequisites build programs
 bench-small: PROGRAMS = release
 bench-small: prerequisites build programs
 	$(BENCH) tables docs/small.md --section small
+
+# Transactions of a row for ten minutes, a heap beside it: twenty minutes; the page is docs/minutes.md.
+bench-minutes: PROGRAMS = release
+bench-minutes: prerequisites build programs
+	$(BENCH) tables docs/minutes.md --section minutes
 
 # Small statements of thousands of series for long, with a compact now and then; two minutes; the page is docs/steady.md.
 bench-steady: PROGRAMS = release

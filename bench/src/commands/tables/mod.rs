@@ -5,6 +5,7 @@ mod changes;
 pub mod data;
 mod keys;
 mod load;
+mod minutes;
 mod page;
 mod probes;
 mod rollups;
@@ -32,7 +33,7 @@ struct Bench {
     runs: usize,
 }
 
-/// `runs` of each COPY; gen_billy of so many `days`; the page goes to `path`. With a `section` it has that one alone: rollups, rows, small, steady.
+/// `runs` of each COPY; gen_billy of so many `days`; the page goes to `path`. With a `section` it has that one alone: minutes, rollups, rows, small, steady.
 pub fn run(
     tree: &Arc<Tree>,
     report: &mut Report,
@@ -64,6 +65,7 @@ pub fn run(
         Some("rollups") => bench
             .loaded(&cpu)
             .and_then(|()| rollups::run(&mut bench, &cpu)),
+        Some("minutes") => minutes::run(&mut bench),
         Some("small") => small::run(&mut bench),
         Some("rows") => single_rows::run(&mut bench),
         Some("steady") => steady::run(&mut bench, &cpu),

@@ -12,7 +12,15 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const ROWS: i64 = 200_000;
-const TABLES: [(&str, &str); 2] = [("small_heap", "heap"), ("small_varve", "varve")];
+pub const TABLES: [(&str, &str); 2] = [("small_heap", "heap"), ("small_varve", "varve")];
+pub const SETTINGS: [&str; 6] = [
+    "varve.worker = on",
+    "synchronous_commit = off",
+    "full_page_writes = off",
+    "max_wal_size = '16GB'",
+    "shared_buffers = '1GB'",
+    "jit = off",
+];
 const CLIENTS: &str = "8";
 /// Of each run of pgbench.
 const SECONDS: u64 = 5;
@@ -21,20 +29,12 @@ const STREAM: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(300);
 
 pub fn run(bench: &mut Bench) -> Result<()> {
-    let settings = [
-        "varve.worker = on",
-        "synchronous_commit = off",
-        "full_page_writes = off",
-        "max_wal_size = '16GB'",
-        "shared_buffers = '1GB'",
-        "jit = off",
-    ];
     bench.page.section("Small transactions", &format!(
         "{ROWS} transactions of a row, a thousand sensors, primary key (sensor, time), synchronous_commit and full_page_writes off, \
          the worker on; its WAL counts. Sizes are taken when it has nothing more to do. Then pgbench with {CLIENTS} clients, \
          {SECONDS} seconds at a time in turns, medians of {} runs (scripts in bench/pgbench).", bench.runs
     ));
-    let cluster = Cluster::create(&bench.tree, &settings)?;
+    let cluster = Cluster::create(&bench.tree, &SETTINGS)?;
     let mut client = cluster.database("small")?;
     for (table, method) in TABLES {
         client.batch_execute(&format!(
