@@ -41,7 +41,10 @@ fn outputs_of_a_test_have_the_same_statements() {
 #[test]
 fn a_statement_that_is_missing_is_found() {
     let (test, output) = ("SELECT 1;\n\nSELECT 2;\n", "SELECT 1;\n 1\nSELECT 2;\n 2\n");
-    assert_eq!(differing(test, output, &output.replace("\n 2", "\n 3")), None);
+    assert_eq!(
+        differing(test, output, &output.replace("\n 2", "\n 3")),
+        None
+    );
     assert_eq!(
         differing(test, output, "SELECT 1;\n 1\n"),
         Some("SELECT 2;")

@@ -115,6 +115,21 @@ impl Wanted<'_> {
         self.first_within(page, low..high, |order| order != Ordering::Less)
     }
 
+    /// The first item that comes behind the entries, from one on that does not come before them: looked for near that, since they are few as a rule.
+    pub fn first_behind(&self, page: &Page, from: u16) -> Option<u16> {
+        let end = page.line_pointers().checked_add(1)?;
+        let is_behind = |at: u16| Some(self.order(page, at)? == Ordering::Greater);
+        let (mut low, mut step) = (from, 1);
+        while low < end {
+            let at = low.saturating_add(step - 1).min(end - 1);
+            if is_behind(at)? {
+                return self.first_within(page, low..at, |order| order == Ordering::Greater);
+            }
+            (low, step) = (at + 1, step * 2);
+        }
+        Some(end)
+    }
+
     /// The first item from `start` on whose order is one that holds for it and for all behind it.
     pub fn first_that(
         &self,

@@ -16,8 +16,11 @@ use smallvec::{smallvec, SmallVec};
 use std::cell::RefCell;
 use std::cmp::Ordering;
 
-/// Entries whose TIDs are told.
+/// Entries without a time whose TIDs are told.
 const MOST_TIDS: usize = 64;
+/// Entries of a range, and pages that are read behind the first one: more of them take the time that a scan takes.
+const MOST_OF_RANGE: usize = 512;
+const PAGES_MORE: usize = 2;
 
 /// Where an answer was found last.
 #[derive(Clone, Copy, Default)]
@@ -166,7 +169,7 @@ pub unsafe fn all_without_time(
     unsafe {
         without_time(index, first, |range| {
             let wanted = Wanted::new(index, range)?;
-            ask(&wanted, snapshot, MOST_TIDS)
+            ask(&wanted, snapshot, MOST_TIDS, 0)
         })
     }
 }
@@ -177,7 +180,14 @@ pub unsafe fn all_without_time(
 /// As `has_none`.
 pub unsafe fn all(index: Index<'_>, snapshot: Snapshot<'_>, range: Range) -> Option<Told> {
     // SAFETY: by contract.
-    unsafe { ask(&Wanted::new(index, range)?, snapshot, MOST_TIDS) }
+    unsafe {
+        ask(
+            &Wanted::new(index, range)?,
+            snapshot,
+            MOST_OF_RANGE,
+            PAGES_MORE,
+        )
+    }
 }
 
 /// Is it certain that there is no entry within a range? Serializable transactions get no answer for what they read: a scan notes which
@@ -196,15 +206,15 @@ pub unsafe fn has_none(index: Index<'_>, snapshot: Snapshot<'_>, range: Range) -
         let Some(wanted) = Wanted::new(index, range) else {
             return false;
         };
-        ask(&wanted, snapshot, 0).is_some()
+        ask(&wanted, snapshot, 0, 0).is_some()
     }
 }
 
-/// All entries in a range, where they are `most` at most, and one page tells.
+/// All entries in a range, where they are `most` at most, and one page tells, or that and so many `others` behind it.
 ///
 /// # Safety
 /// See `has_none`.
-unsafe fn ask(wanted: &Wanted, snapshot: Snapshot<'_>, most: usize) -> Option<Told> {
+unsafe fn ask(wanted: &Wanted, snapshot: Snapshot<'_>, most: usize, others: usize) -> Option<Told> {
     let hash = wanted.hash(most).max(1);
     let mut guess = KNOWN.with_borrow(|known| known.get(hash));
     if guess.rest > 0 {
@@ -214,19 +224,22 @@ unsafe fn ask(wanted: &Wanted, snapshot: Snapshot<'_>, most: usize) -> Option<To
     }
     let mut cursor = PageCursor::new(wanted.index);
     let judged = wanted.ask(&mut cursor, &mut guess, most);
-    let told = judged.as_ref().is_some_and(|judged| judged.tids.is_some());
-    remember(guess.after(told));
-    let judged = judged?;
-    check_age(wanted.index, snapshot, judged.changed);
-    let page = wanted.index.needs_wal().then_some(PageState {
-        block: guess.block,
-        buffer: guess.buffer,
-        changed: judged.changed,
+    let told = judged.and_then(|judged| {
+        check_age(wanted.index, snapshot, judged.changed);
+        let mut tids = judged.tids?;
+        if let Some(next) = judged.next {
+            wanted.follow(&mut cursor, snapshot, next, others, most, &mut tids)?;
+        }
+        let is_known = judged.next.is_none() && wanted.index.needs_wal();
+        let page = is_known.then_some(PageState {
+            block: guess.block,
+            buffer: guess.buffer,
+            changed: judged.changed,
+        });
+        Some(Told { tids, page })
     });
-    Some(Told {
-        tids: judged.tids?,
-        page,
-    })
+    remember(guess.after(told.is_some()));
+    told
 }
 
 fn remember(guess: Guess) {
@@ -241,8 +254,20 @@ struct Judged {
     place: u16,
     /// The page before, where entries could be on it too: all that are on this one are not before them.
     before: Option<u32>,
+    /// The page behind, where more of them may be.
+    next: Option<u32>,
     /// The position in the log behind which the page was not changed.
     changed: u64,
+}
+
+/// What comes behind the entries that a page has.
+enum Behind {
+    /// Others, or nothing.
+    Others,
+    /// A page that may have more of them.
+    Page(u32),
+    /// More of them than were asked for.
+    TooMany,
 }
 
 impl Wanted<'_> {
@@ -289,38 +314,93 @@ impl Wanted<'_> {
         if special.flags & (LEAF | IGNORED) != LEAF {
             return None;
         }
-        let (start, last) = (special.first(), page.line_pointers());
+        let start = special.first();
         let place = self.first_not_before_near(page, start, guess)?;
         // What is before the first item may be on the page before, if there is one.
         let before = (place == start && special.previous != 0).then_some(special.previous);
-        let judged = |tids| {
-            Some(Judged {
-                tids,
-                place,
-                before,
-                changed: page.changed(),
-            })
-        };
         let mut tids = SmallVec::new();
-        for at in place..=last {
-            match self.order(page, at)? {
-                Ordering::Equal if page.is_dead(at) && !self.also_dead => {}
-                Ordering::Equal => {
-                    tids.extend(Item::of(page.stored(at)?).tids());
-                    if tids.len() > most {
-                        return judged(None);
-                    }
-                }
-                Ordering::Greater => return judged(Some(tids)),
-                Ordering::Less => return None,
+        let behind = self.collect(page, &special, place, most, &mut tids)?;
+        let next = match behind {
+            Behind::Page(next) => Some(next),
+            _ => None,
+        };
+        Some(Judged {
+            tids: (!matches!(behind, Behind::TooMany)).then_some(tids),
+            place,
+            before,
+            next,
+            changed: page.changed(),
+        })
+    }
+
+    /// Adds those of the entries that a page which is locked has from an item on. None where these are none of its, or cannot be read.
+    fn collect(
+        &self,
+        page: &Page,
+        special: &Special,
+        from: u16,
+        most: usize,
+        tids: &mut SmallVec<[Tid; 8]>,
+    ) -> Option<Behind> {
+        let last = page.line_pointers();
+        let end = self.first_behind(page, from)?;
+        if from < end && self.order(page, from)? != Ordering::Equal {
+            return None;
+        }
+        for at in from..end {
+            if page.is_dead(at) && !self.also_dead {
+                continue;
+            }
+            tids.extend(Item::of(page.stored(at)?).tids());
+            if tids.len() > most {
+                return Some(Behind::TooMany);
             }
         }
-        // All that is behind the last item is on the next page, if there is one, and not before this one's high key.
-        let is_last = special.next == 0 || self.order(page, HIGH_KEY)? == Ordering::Greater;
-        if is_last {
-            judged(Some(tids))
-        } else {
-            None
+        if end <= last {
+            return Some(Behind::Others);
         }
+        if special.next == 0 {
+            return Some(Behind::Others);
+        }
+        // All that is behind the last item is on the next page, and not before this one's high key.
+        match self.order(page, HIGH_KEY)? {
+            Ordering::Greater => Some(Behind::Others),
+            Ordering::Equal => Some(Behind::Page(special.next)),
+            Ordering::Less => None,
+        }
+    }
+
+    /// Adds those that are on a page behind one that was judged, and on others behind that: they were there, or on the one that was judged, when that was
+    /// read, since entries move to the right only, onto new pages between both. None where so many pages have not all of them.
+    fn follow(
+        &self,
+        cursor: &mut PageCursor,
+        snapshot: Snapshot<'_>,
+        mut next: u32,
+        pages: usize,
+        most: usize,
+        tids: &mut SmallVec<[Tid; 8]>,
+    ) -> Option<()> {
+        for _ in 0..pages {
+            if !self.index.has_block(next) {
+                return None;
+            }
+            cursor.go(next);
+            let (changed, behind) = cursor.locked(|page| {
+                let special = Special::of(page);
+                let behind = match special.flags & (LEAF | IGNORED) {
+                    LEAF => self.collect(page, &special, special.first(), most, tids),
+                    _ => None,
+                };
+                (page.changed(), behind)
+            });
+            check_age(self.index, snapshot, changed);
+            match behind? {
+                Behind::Others => return Some(()),
+                Behind::Page(page) => next = page,
+                Behind::TooMany => return None,
+            }
+        }
+        None
     }
 }
