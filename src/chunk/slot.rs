@@ -209,7 +209,9 @@ unsafe fn natts(slot: Slot) -> usize {
     unsafe { (*(*slot).tts_tupleDescriptor).natts as usize }
 }
 
-#[pg_guard]
+// Each row that is stored passes some of the functions below. As long as a slot behaves as heap's, they carry no guard, which would cost more than
+// their work: an error of heap's own functions finds nothing to drop here. Only what is done with a row of a chunk has one.
+
 unsafe extern "C-unwind" fn init(slot: Slot) {
     // SAFETY: called by core for a new slot; the heap part has no state to set up.
     unsafe {
@@ -218,25 +220,28 @@ unsafe extern "C-unwind" fn init(slot: Slot) {
     }
 }
 
-#[pg_guard]
 unsafe extern "C-unwind" fn release(slot: Slot) {
     // SAFETY: called by core for a cleared slot that goes away.
     unsafe { heap!(release(slot)) }
 }
 
-#[pg_guard]
 unsafe extern "C-unwind" fn clear(slot: Slot) {
     // SAFETY: called by core, or by us, for a live slot.
     unsafe {
-        let own = slot.cast::<VarveSlot>();
-        if !(*own).holder.is_null() {
-            set_reader((*own).holder, core::ptr::null());
+        if row_of(slot).is_some() {
+            leave_row(slot);
         }
         heap!(clear(slot));
     }
 }
 
-/// Called for each row. A guard would cost as much as the work, so only the part that may raise an error has one: decoding.
+#[pg_guard]
+unsafe extern "C-unwind" fn leave_row(slot: Slot) {
+    // SAFETY: called for a slot that shows a row of a chunk.
+    unsafe { set_reader((*slot.cast::<VarveSlot>()).holder, core::ptr::null()) }
+}
+
+/// Called for each row of a chunk too, so only the part that may raise an error has a guard: decoding.
 unsafe extern "C-unwind" fn getsomeattrs(slot: Slot, wanted: i32) {
     // SAFETY: called by core with 0 < wanted <= natts; an error of heap's own function finds nothing to drop here.
     unsafe {
@@ -390,13 +395,20 @@ unsafe fn form_tuple(slot: Slot) -> pg_sys::HeapTuple {
     }
 }
 
-#[pg_guard]
 unsafe extern "C-unwind" fn materialize(slot: Slot) {
-    // SAFETY: called by core for a non-empty slot. The tuple is formed before the reader goes.
+    // SAFETY: called by core for a non-empty slot.
     unsafe {
-        if row_of(slot).is_none() {
-            return heap!(materialize(slot));
+        match row_of(slot) {
+            None => heap!(materialize(slot)),
+            Some(_) => materialize_row(slot),
         }
+    }
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn materialize_row(slot: Slot) {
+    // SAFETY: called for a slot that shows a row of a chunk. The tuple is formed before the reader goes.
+    unsafe {
         let old = pg_sys::MemoryContextSwitchTo((*slot).tts_mcxt);
         let tuple = form_tuple(slot);
         pg_sys::MemoryContextSwitchTo(old);
@@ -410,16 +422,11 @@ unsafe extern "C-unwind" fn materialize(slot: Slot) {
     }
 }
 
-#[pg_guard]
 unsafe extern "C-unwind" fn copyslot(target: Slot, source: Slot) {
     // SAFETY: called by core with a target of ours; the source may be of any type.
     unsafe {
-        if is_ours(source) {
-            if let Some((_, row)) = row_of(source) {
-                let reader = shared_reader(source).expect("BUG: row without reader");
-                store_row(target, &reader, row, (*source).tts_tableOid);
-                return;
-            }
+        if is_ours(source) && row_of(source).is_some() {
+            return copy_row(target, source);
         }
         clear(target);
         heap!(copyslot(target, source));
@@ -427,6 +434,15 @@ unsafe extern "C-unwind" fn copyslot(target: Slot, source: Slot) {
 }
 
 #[pg_guard]
+unsafe extern "C-unwind" fn copy_row(target: Slot, source: Slot) {
+    // SAFETY: called with slots of ours, of which the source shows a row of a chunk.
+    unsafe {
+        let (_, row) = row_of(source).expect("BUG: no row to copy");
+        let reader = shared_reader(source).expect("BUG: row without reader");
+        store_row(target, &reader, row, (*source).tts_tableOid);
+    }
+}
+
 unsafe extern "C-unwind" fn get_heap_tuple(slot: Slot) -> pg_sys::HeapTuple {
     // SAFETY: called by core for a non-empty slot.
     unsafe {

@@ -8,6 +8,8 @@ unsafe extern "C-unwind" {
     pub fn LockBuffer(buffer: pg_sys::Buffer, mode: i32);
     /// Of a buffer that is pinned.
     pub fn ReleaseBuffer(buffer: pg_sys::Buffer);
+    /// Of a relation that is open: counts one less that have it open.
+    pub fn RelationClose(relation: pg_sys::Relation);
     /// Looks at this process's own state only.
     pub fn TransactionIdIsCurrentTransactionId(xid: pg_sys::TransactionId) -> bool;
     /// The same.

@@ -46,22 +46,12 @@ impl ScanKey {
     }
 
     fn null_test(column: usize, search: u32) -> ScanKey {
-        const NO_STRATEGY: u16 = 0;
-        let mut key = pg_sys::ScanKeyData::default();
-        // SAFETY: a key without a function.
-        unsafe {
-            pg_sys::ScanKeyEntryInitialize(
-                &mut key,
-                (pg_sys::SK_ISNULL | search) as i32,
-                column as i16,
-                NO_STRATEGY,
-                pg_sys::InvalidOid,
-                pg_sys::InvalidOid,
-                pg_sys::Oid::from(0),
-                pg_sys::Datum::from(0usize),
-            );
-        }
-        ScanKey(key)
+        // All else of a key without a function is zero.
+        ScanKey(pg_sys::ScanKeyData {
+            sk_flags: (pg_sys::SK_ISNULL | search) as i32,
+            sk_attno: column as i16,
+            ..pg_sys::ScanKeyData::default()
+        })
     }
 
     /// Keys that the executor hands over.

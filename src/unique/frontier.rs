@@ -82,25 +82,50 @@ pub unsafe fn behind_chunks(table: Table<'_>, unique: &Unique, key: &Key) -> Opt
             heard: news::heard(),
             writes: write::headers_written(),
         };
+        let answer = KNOWN.with_borrow_mut(|known| {
+            let known = known.iter_mut().find(|known| known.epoch == epoch)?;
+            known.is_before(table, time, first, |_, _| None)
+        });
+        let is_behind = match answer {
+            Some(is_behind) => is_behind,
+            None => found_out(table, epoch, time, first)?,
+        };
+        is_behind.then_some(epoch.heard)
+    }
+}
+
+/// The same where that is not known yet; it is from now on.
+///
+/// # Safety
+/// As `Frontier::is_before`.
+unsafe fn found_out(
+    table: Table<'_>,
+    epoch: Epoch,
+    time: Datum,
+    first: Option<Datum>,
+) -> Option<bool> {
+    // SAFETY: by contract.
+    unsafe {
         let known = KNOWN.with_borrow_mut(|known| {
             let is_it =
                 |one: &Frontier| (one.epoch.table, one.epoch.series) == (epoch.table, epoch.series);
             let at = known.iter().position(is_it)?;
-            // Each key has its turn: what is found out is kept again when that is done.
+            // What raises an error is not kept, nor is what is known borrowed meanwhile.
             Some(known.swap_remove(at))
         });
         let mut frontier = match known.filter(|known| known.epoch == epoch) {
             Some(known) => known,
             None => Frontier::find(table, epoch)?,
         };
-        let is_behind = frontier.is_before(table, time, first);
+        let look = |first, section| Some(look(table, epoch.series, first, section));
+        let is_behind = frontier.is_before(table, time, first, look);
         KNOWN.with_borrow_mut(|known| {
             if known.len() == KEPT {
                 known.remove(0);
             }
             known.push(frontier);
         });
-        is_behind.then_some(epoch.heard)
+        is_behind
     }
 }
 
@@ -133,51 +158,57 @@ impl Frontier {
         }
     }
 
-    /// Are all chunks that may have a row with this first key before a time?
+    /// Are all chunks that may have a row with this first key before a time? `look` finds the greatest time of those in a section of it; None where that
+    /// is not known, and `look` does not tell.
     ///
     /// # Safety
     /// `table` must be open, and the epoch's; `time` and `first` of the types of the time column and of the first key, not null.
-    unsafe fn is_before(&mut self, table: Table<'_>, time: Datum, first: Option<Datum>) -> bool {
+    unsafe fn is_before(
+        &mut self,
+        table: Table<'_>,
+        time: Datum,
+        first: Option<Datum>,
+        look: impl Fn(Datum, Section) -> Option<i64>,
+    ) -> Option<bool> {
         let time = index_entries::time_value(time, self.time_length);
         if time <= self.of_all {
-            return false;
+            return Some(false);
         }
         let (Some(column), Some(first)) = (self.first_column, first) else {
-            return true;
+            return Some(true);
         };
         // SAFETY: the caller's contract; the value is one of the index's first column.
-        unsafe {
-            let series = self.epoch.series;
-            let bytes = bytes_of(table, &[column], &[first]);
-            let of_first_key = kept(&mut self.of_first_keys, bytes, || {
-                look(table, series, first, Section::FirstKey)
-            });
-            if time <= of_first_key {
-                return false;
-            }
-            let Some(length) = self.cell_length else {
-                return true;
-            };
-            let cell = index_entries::cell_of(index_entries::time_value(first, length));
-            let of_cell = kept(&mut self.of_cells, cell, || {
-                look(table, series, first, Section::Cell)
-            });
-            time > of_cell
+        let bytes = unsafe { bytes_of(table, &[column], &[first]) };
+        let of_first_key = kept(&mut self.of_first_keys, bytes, || {
+            look(first, Section::FirstKey)
+        })?;
+        if time <= of_first_key {
+            return Some(false);
         }
+        let Some(length) = self.cell_length else {
+            return Some(true);
+        };
+        let cell = index_entries::cell_of(index_entries::time_value(first, length));
+        let of_cell = kept(&mut self.of_cells, cell, || look(first, Section::Cell))?;
+        Some(time > of_cell)
     }
 }
 
 /// What is known of a key, or is found out now.
-fn kept<K: Hash + Eq>(known: &mut FxHashMap<K, i64>, key: K, find: impl FnOnce() -> i64) -> i64 {
+fn kept<K: Hash + Eq>(
+    known: &mut FxHashMap<K, i64>,
+    key: K,
+    find: impl FnOnce() -> Option<i64>,
+) -> Option<i64> {
     if let Some(&found) = known.get(&key) {
-        return found;
+        return Some(found);
     }
-    let found = find();
+    let found = find()?;
     if known.len() >= MOST_KEYS {
         known.clear();
     }
     known.insert(key, found);
-    found
+    Some(found)
 }
 
 /// The greatest time of the chunks that a series index has in a section of this first key.

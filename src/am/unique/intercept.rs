@@ -4,6 +4,7 @@
 
 use super::{insert, ordinary, scan};
 use crate::catalog::keys;
+use crate::pg::bare;
 use crate::pg::relation::{Index, Table};
 use crate::unique::bypass;
 use pgrx::pg_sys;
@@ -73,6 +74,6 @@ pub unsafe fn with_routine(
         if !routine.is_null() {
             change(Index::from_ptr(index), routine);
         }
-        pg_sys::RelationClose(index);
+        bare::RelationClose(index);
     }
 }
