@@ -43,7 +43,7 @@ pub unsafe fn in_range(
     index: Index<'_>,
     snapshot: Snapshot<'_>,
     quals: &Quals,
-    mut visit: impl FnMut(Place),
+    visit: impl FnMut(Place),
 ) {
     if quals.impossible {
         return;
@@ -62,7 +62,7 @@ pub unsafe fn in_range(
             desc: &desc,
             snapshot,
             seen: FxHashSet::default(),
-            visit: |place| visit(place),
+            visit,
         };
         let nulls = |from: usize| (from..=columns).map(ScanKey::is_null);
         reading.section(Some(None), &nulls(1).collect::<Vec<_>>());

@@ -19,7 +19,7 @@ use std::cmp::Reverse;
 use std::rc::Rc;
 use varve_columns::chunk::ColumnHeader;
 use varve_columns::summary::Bound;
-use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_TOMBSTONE};
+use varve_columns::tuple::header::FLAG_TOMBSTONE;
 
 /// Chunks that may have rows of one series.
 pub struct Later {
@@ -154,7 +154,7 @@ pub fn span_in_order(content: &Content, desc: &IndexDesc) -> Option<Span> {
     let header = content.header_as_written();
     let columns = content.columns.columns();
     let times = columns.get(desc.time_column());
-    let is_in_order = !header.has(FLAG_ONE_SERIES | FLAG_TOMBSTONE)
+    let is_in_order = !header.has(FLAG_TOMBSTONE)
         && times.is_some_and(|times| times.nulls == 0)
         && is_sorted_as(content, desc);
     let bounds = |column: &ColumnHeader| (column.summary.min, column.summary.max);

@@ -20,7 +20,7 @@ use super::later::{Found, Turns};
 use super::listed;
 use super::opened::Opened;
 use super::quals::Quals;
-use super::rows::{rows_of_series, within_bounds, ChunkRows, View};
+use super::rows::{may_have, rows_of_series, within_bounds, ChunkRows, View};
 use super::section::{has_rows, Place, Section};
 use super::stretch::Stretch;
 use crate::chunk::dead_header;
@@ -500,6 +500,10 @@ impl Group {
     fn search_later(&mut self, time: Option<Time>, sources: &mut Sources) -> bool {
         while let Some(found) = self.later.next_before(time, sources.forward()) {
             if let Some(open) = sources.open_found(found) {
+                // SAFETY: the chunk is of the scan's table, and the key of its index.
+                if !unsafe { may_have(&open.reader, &self.key, sources.view()) } {
+                    continue;
+                }
                 let rows = sources.rows_of(open.reader.chunk.tid, &open, &self.key);
                 self.chunks.extend(sources.within_bounds(open, rows));
                 return true;

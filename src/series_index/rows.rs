@@ -193,7 +193,32 @@ fn prefix(count: u32, holds: impl Fn(u32) -> bool) -> u32 {
     partition_point(step / 2 + 1..step.min(count), holds)
 }
 
-/// Rows of `key` in a keyed chunk: all of them, before quals on time. `known` are those of another series, or none: the next one is
+/// May a chunk have rows of `key`? One of a single series that is not keyed is entered under its first key, as those of others are.
+///
+/// # Safety
+/// As `rows_of_series`.
+pub unsafe fn may_have(reader: &Reader, key: &Key, view: View) -> bool {
+    // SAFETY: by contract; there is no chunk without rows.
+    !reader.chunk.header.has(FLAG_ONE_SERIES) || unsafe { is_at(reader, 0, key, view) }
+}
+
+/// Is a row of a chunk one of `key`?
+///
+/// # Safety
+/// As `rows_of_series`; there is such a row.
+unsafe fn is_at(reader: &Reader, row: u32, key: &Key, view: View) -> bool {
+    let attributes = view.descriptor.attributes();
+    let mut columns = key.values.iter().zip(&view.desc.columns);
+    columns.all(|(&(wanted, _), &column)| {
+        // SAFETY: by contract.
+        unsafe {
+            let (value, isnull) = reader.value(view.descriptor, row, column);
+            !isnull && image::same_image(value, wanted, &attributes[column])
+        }
+    })
+}
+
+/// Rows of `key` in a chunk that may have some (`may_have`), as keyed ones entered under it have: all of them, before quals on time. `known` are those of another series, or none: the next one is
 /// beside it more often than not.
 ///
 /// # Safety
@@ -219,15 +244,7 @@ pub unsafe fn rows_of_series(
         if let Some(series) = series.flatten() {
             return series.rows(&wanted);
         }
-        let is_series = |row: u32| {
-            key.values
-                .iter()
-                .zip(&view.desc.columns)
-                .all(|(&(wanted, _), &column)| {
-                    let (value, isnull) = reader.value(view.descriptor, row, column);
-                    !isnull && image::same_image(value, wanted, &attributes[column])
-                })
-        };
+        let is_series = |row: u32| is_at(reader, row, key, view);
         if let Some(found) = beside(known, reader.rows(), is_series) {
             return found;
         }
