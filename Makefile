@@ -105,10 +105,10 @@ bench-small: PROGRAMS = release
 bench-small: prerequisites build programs
 	$(BENCH) tables docs/small.md --section small
 
-# Transactions of a row for ten minutes, a heap beside it: twenty minutes; the page is docs/minutes.md.
+# Transactions of a row for MINUTES, and as long on a heap beside it; the page is docs/minutes.md.
 bench-minutes: PROGRAMS = release
 bench-minutes: prerequisites build programs
-	$(BENCH) tables docs/minutes.md --section minutes
+	$(BENCH) tables docs/minutes.md --section minutes --minutes $(MINUTES)
 
 # Small statements of thousands of series for long, with a compact now and then; two minutes; the page is docs/steady.md.
 bench-steady: PROGRAMS = release

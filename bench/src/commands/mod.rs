@@ -124,7 +124,10 @@ pub fn run() -> Result<bool> {
             arguments.option("runs", 3)?,
             arguments.option("days", 90)?,
             &arguments.word(0, "docs/tables.md".to_string())?,
-            arguments.given("section")?,
+            (
+                arguments.given("section")?,
+                arguments.option("minutes", 10)?,
+            ),
         )?,
         "queries" => queries::run(
             &tree,

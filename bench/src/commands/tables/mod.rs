@@ -33,14 +33,15 @@ struct Bench {
     runs: usize,
 }
 
-/// `runs` of each COPY; gen_billy of so many `days`; the page goes to `path`. With a `section` it has that one alone: minutes, rollups, rows, small, steady.
+/// `runs` of each COPY; gen_billy of so many `days`; the page goes to `path`. With a `section` it has that one alone: rollups,
+/// rows, small, steady, or so many minutes of small transactions.
 pub fn run(
     tree: &Arc<Tree>,
     report: &mut Report,
     runs: usize,
     days: i64,
     path: &str,
-    section: Option<String>,
+    (section, minutes): (Option<String>, usize),
 ) -> Result<()> {
     let directory = data::directory(tree)?;
     let cpu = data::cpu(&directory)?;
@@ -65,7 +66,7 @@ pub fn run(
         Some("rollups") => bench
             .loaded(&cpu)
             .and_then(|()| rollups::run(&mut bench, &cpu)),
-        Some("minutes") => minutes::run(&mut bench),
+        Some("minutes") => minutes::run(&mut bench, minutes),
         Some("small") => small::run(&mut bench),
         Some("rows") => single_rows::run(&mut bench),
         Some("steady") => steady::run(&mut bench, &cpu),
