@@ -53,8 +53,11 @@ impl Sorter {
             let decides = orders.find(|order| order.is_ne());
             decides.unwrap_or(Ordering::Equal)
         };
+        // A null may have the number of a value, which only the columns tell from it.
         let compare = |one: &([u64; 2], u32), other: &([u64; 2], u32)| match any_null {
-            true => by_columns(&self.keys, one.1, other.1),
+            true => one.0[0]
+                .cmp(&other.0[0])
+                .then_with(|| by_columns(&self.keys, one.1, other.1)),
             false => (one.0.cmp(&other.0)).then_with(|| by_columns(others, one.1, other.1)),
         };
         if all.is_sorted_by(|one, other| compare(one, other).is_le()) {
