@@ -31,7 +31,7 @@ pub enum Place {
 /// order of the index, headers and rows, a header where its first series stands that is asked for. Where nothing is asked of keys, all come in
 /// the order of the index. `visit` may only touch memory, and raise nothing.
 ///
-/// It reads index pages only: entries that the quals select. Upper bounds of time do not stop it, since chunks are
+/// It reads index pages only: entries that the quals select. Serializable transactions count the table as read, so no page needs to be noted. Upper bounds of time do not stop it, since chunks are
 /// entered by their end: `times` of the header tells whether the chunk begins too late. It is up to the caller to look at each place
 /// under the snapshot (`chunk_cache::reader_at`, `visit_headers`; a row by `table_index_fetch_tuple`), to leave out tombstones, and to
 /// ask the quals about single rows. Where the table's series index cannot be used under a snapshot (`usable_index`), neither can this.
