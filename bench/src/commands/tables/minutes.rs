@@ -2,13 +2,12 @@
 //! sealed and merged behind it?
 
 use super::page::{Goal, Judge};
-use super::small::{per_second, SETTINGS, TABLES};
+use super::small::{self, per_second, script, SETTINGS, TABLES};
 use super::{median, Bench};
 use crate::heap_pair;
 use crate::measure::total_size;
 use crate::server::Cluster;
 use crate::Result;
-use std::path::{Path, PathBuf};
 
 /// Of each minute: inserts, then looks at the newest row.
 const INSERT_SECONDS: u64 = 55;
@@ -29,19 +28,10 @@ struct Minute {
 pub fn run(bench: &mut Bench, count: usize) -> Result<()> {
     let cluster = Cluster::create(&bench.tree, &SETTINGS)?;
     let mut client = cluster.database("minutes")?;
-    for (table, method) in TABLES {
-        client.batch_execute(&format!(
-            "CREATE TABLE {table}(time timestamptz, sensor int, value float8, PRIMARY KEY (sensor, time)) USING {method}"
-        ))?;
-    }
-    let script = |name: &str| -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("pgbench")
-            .join(name)
-    };
-    let (insert, look) = (script("insert.sql"), script("last_value.sql"));
+    small::create(&mut client)?;
+    let (insert, look) = (script("insert"), script("last_value"));
     let mut minutes = Vec::new();
-    for _ in 0..count {
+    for _ in 0..count.max(1) {
         let (mut inserts, mut looks, mut bytes) = ([0.0; 2], [0.0; 2], [0.0; 2]);
         for (at, (table, _)) in TABLES.iter().enumerate() {
             let of = ("minutes", *table);

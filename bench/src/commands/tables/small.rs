@@ -8,7 +8,7 @@ use crate::measure::{total_size, wal_position};
 use crate::server::{output, Cluster};
 use crate::Result;
 use postgres::Client;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 const ROWS: i64 = 200_000;
@@ -36,11 +36,7 @@ pub fn run(bench: &mut Bench) -> Result<()> {
     ));
     let cluster = Cluster::create(&bench.tree, &SETTINGS)?;
     let mut client = cluster.database("small")?;
-    for (table, method) in TABLES {
-        client.batch_execute(&format!(
-            "CREATE TABLE {table}(time timestamptz, sensor int, value float8, PRIMARY KEY (sensor, time)) USING {method}"
-        ))?;
-    }
+    create(&mut client)?;
     one_by_one(bench, &cluster, &mut client)?;
     clients(bench, &cluster)?;
     stream(bench, &cluster)?;
@@ -49,6 +45,22 @@ pub fn run(bench: &mut Bench) -> Result<()> {
         .report
         .check("tables/small transactions verified", verified);
     Ok(())
+}
+
+/// Both tables, empty.
+pub fn create(client: &mut Client) -> Result<()> {
+    for (table, method) in TABLES {
+        client.batch_execute(&format!(
+            "CREATE TABLE {table}(time timestamptz, sensor int, value float8, PRIMARY KEY (sensor, time)) USING {method}"
+        ))?;
+    }
+    Ok(())
+}
+
+/// A script of pgbench that takes the name of its table.
+pub fn script(name: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("pgbench");
+    directory.join(name).with_extension("sql")
 }
 
 /// A walk of one decimal for each sensor, row by row.
@@ -130,14 +142,13 @@ fn await_idle(cluster: &Cluster) -> Result<()> {
 }
 
 fn clients(bench: &mut Bench, cluster: &Cluster) -> Result<()> {
-    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("pgbench");
-    for (script, goal) in [
+    for (name, goal) in [
         ("insert", 0.9),
         ("upsert", 0.9),
         ("mixed", 0.9),
         ("last_value", 1.0),
     ] {
-        let file = directory.join(format!("{script}.sql"));
+        let file = script(name);
         let mut speeds = [Vec::new(), Vec::new()];
         for _ in 0..bench.runs {
             for (at, (table, _)) in TABLES.iter().enumerate() {
@@ -147,7 +158,7 @@ fn clients(bench: &mut Bench, cluster: &Cluster) -> Result<()> {
         let [heap, varve] = speeds.map(median);
         bench.page.both(
             &mut bench.report,
-            &format!("pgbench {script}: transactions a second"),
+            &format!("pgbench {name}: transactions a second"),
             (heap, varve),
             (Judge::Ratio, Goal::Least(goal)),
         );
