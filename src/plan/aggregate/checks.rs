@@ -75,15 +75,16 @@ pub fn is_plain_aggregate(aggregate: Aggregate<'_>, table: u32) -> bool {
         && aggregate.arguments().all(is_plain)
 }
 
-/// The parameters that expressions refer to, for the planner to see.
-pub fn parameters_of<'a>(expressions: &[Expression<'a>]) -> Vec<Expression<'a>> {
+/// The parameters of expressions that another part of the plan sets, for the planner to see. Those of a prepared statement are no matter of
+/// its, and can be thousands.
+pub fn inner_parameters_of<'a>(expressions: &[Expression<'a>]) -> Vec<Expression<'a>> {
     let mut found: Vec<Expression<'a>> = Vec::new();
     for expression in expressions {
         expression.visit(|part| {
-            if !matches!(part.kind(), Kind::Parameter(_)) {
+            let Kind::Parameter(parameter) = part.kind() else {
                 return Step::Into;
-            }
-            if !found.iter().any(|known| known.equals(part)) {
+            };
+            if !parameter.is_external() && !found.iter().any(|known| known.equals(part)) {
                 found.push(part);
             }
             Step::Past

@@ -1,10 +1,9 @@
 //! The node in several processes, which share the chunks of the table, below a Gather.
 
-use super::checks::parameters_of;
+use super::checks::inner_parameters_of;
 use super::join::Input;
 use crate::pg::custom_scan::CustomPath;
 use crate::pg::expression::Expression;
-use crate::pg::expression_kinds::Kind;
 use crate::pg::path::Path;
 use crate::pg::planned_table::PlannedTable;
 use crate::pg::planner::Planner;
@@ -32,19 +31,10 @@ pub fn workers_of(
 ) -> i32 {
     let is_safe = planner.may_be_parallel() && table.may_be_parallel();
     // The places that the leader has found are good for one set of parameters.
-    if !is_safe || has_parameters(conditions) {
+    if !is_safe || !inner_parameters_of(conditions).is_empty() {
         return 0;
     }
     table.workers()
-}
-
-/// Do conditions have parameters that another part of the plan sets?
-fn has_parameters(conditions: &[Expression<'_>]) -> bool {
-    let is_inner = |parameter: Expression<'_>| match parameter.kind() {
-        Kind::Parameter(parameter) => !parameter.is_external(),
-        _ => false,
-    };
-    parameters_of(conditions).into_iter().any(is_inner)
 }
 
 /// Makes the node's path that of one of several processes, as many as `workers` has said.

@@ -3,7 +3,7 @@
 //! other plan; parameters are listed apart, where the planner looks for them.
 
 use super::buckets::Buckets;
-use super::checks::{self, parameters_of};
+use super::checks::{self, inner_parameters_of};
 use super::cost;
 use super::join::Input;
 use super::ordered;
@@ -254,7 +254,10 @@ impl CustomPlanner for Aggregating {
         numbers.insert(3, i32::from(is_whole));
         NewPlan {
             table: numbers[0] as u32,
-            expressions: parameters_of(&columns).into_iter().map(Some).collect(),
+            expressions: inner_parameters_of(&columns)
+                .into_iter()
+                .map(Some)
+                .collect(),
             columns,
             private: vec![Private::Integers(numbers.split_off(1)), slices, keys],
         }
