@@ -28,6 +28,13 @@ unsafe extern "C-unwind" {
     pub fn bms_next_member(set: *const pg_sys::Bitmapset, before: i32) -> i32;
     /// Of an open table. It may want memory, so who counts many guards all of these calls together.
     pub fn pgstat_count_heap_delete(table: pg_sys::Relation);
+    /// Of a tuple of that descriptor, and arrays of as many columns.
+    pub fn heap_deform_tuple(
+        tuple: pg_sys::HeapTuple,
+        descriptor: pg_sys::TupleDesc,
+        values: *mut pg_sys::Datum,
+        nulls: *mut bool,
+    );
     /// The address of a constant.
     pub fn GetHeapamTableAmRoutine() -> *const pg_sys::TableAmRoutine;
     /// The planner. It raises errors: who calls it is called by core, and has nothing on its frames that needs dropping.
