@@ -5,6 +5,7 @@ use crate::catalog::layout::Layout;
 use crate::chunk::datum;
 use crate::pg::descriptor::Descriptor;
 use crate::pg::error;
+use crate::pg::page::PageTuple;
 use crate::pg::slot::Slot;
 use crate::pg::Datum;
 use std::borrow::Cow;
@@ -15,6 +16,8 @@ use varve_columns::column::{Column, Kind, Values};
 pub struct RowSet {
     pub columns: Vec<Column>,
     lengths: Vec<i16>,
+    /// Values of a tuple while it is taken apart.
+    taken: (Vec<Datum>, Vec<bool>),
     pub rows: usize,
     pub bytes: usize,
 }
@@ -59,6 +62,7 @@ impl RowSet {
                 .iter()
                 .map(|attribute| attribute.attlen)
                 .collect(),
+            taken: Default::default(),
             rows: 0,
             bytes: 0,
         }
@@ -89,6 +93,22 @@ impl RowSet {
         unsafe { self.push(values.as_ptr(), nulls.as_ptr()) }
     }
 
+    /// Appends the row that a tuple holds.
+    ///
+    /// # Safety
+    /// It must be of `descriptor`, which is this set's.
+    pub unsafe fn push_tuple(&mut self, tuple: PageTuple<'_>, descriptor: Descriptor<'_>) {
+        let (mut values, mut nulls) = core::mem::take(&mut self.taken);
+        values.resize(descriptor.len(), Datum::null());
+        nulls.resize(descriptor.len(), true);
+        // SAFETY: by contract.
+        unsafe {
+            tuple.take_apart(descriptor, &mut values, &mut nulls);
+            self.push(values.as_ptr(), nulls.as_ptr());
+        }
+        self.taken = (values, nulls);
+    }
+
     /// Counts `rows` rows of `bytes` bytes that were appended column by column.
     pub fn appended(&mut self, rows: usize, bytes: usize) {
         self.rows += rows;
@@ -100,6 +120,7 @@ impl RowSet {
         RowSet {
             columns: self.gather(rows).into_owned(),
             lengths: self.lengths.clone(),
+            taken: Default::default(),
             rows: rows.len(),
             bytes: self.bytes / self.rows.max(1) * rows.len(),
         }

@@ -12,10 +12,11 @@ use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::chunk::write::{self, Target};
 use crate::guc;
 use crate::pg::error;
-use crate::pg::page::PageCursor;
+use crate::pg::moved_rows;
+use crate::pg::page::{PageCopy, PageCursor, PageTuple};
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
-use crate::pg::tuple::Formed;
+use crate::pg::tid::Tid;
 use crate::pg::{CommandId, TM_Result};
 
 /// Pages that one round walks over at most.
@@ -44,7 +45,7 @@ pub fn round(
         let target = Target::current(table);
         let blocks = table.blocks();
         let mut rows = RowSet::new(table.descriptor());
-        let mut cursor = PageCursor::new(table);
+        let mut tail = Tail::of(table, snapshot, target.command);
         let next_from = |block: u32| match pages {
             None => Some(block),
             Some(pages) => pages
@@ -59,20 +60,12 @@ pub fn round(
                 break;
             }
             error::check_interrupts();
-            cursor.go(block);
-            // Of a page of rows with large values the rest is left to the next round.
-            let mut all = true;
             let before = rows.rows;
-            for tuple in visible_rows(table, &cursor, snapshot) {
-                all &= rows.bytes < enough;
-                if all && delete_row(table, &tuple, target.command) {
-                    push(&mut rows, table, &tuple);
-                }
-            }
+            let all = tail.take(block, enough, &mut rows);
             pages_with_rows += u64::from(rows.rows > before);
             next = next_from(block + u32::from(all)).filter(|&block| block < blocks);
         }
-        cursor.release();
+        drop(tail);
         let done = Done {
             chunks: 0,
             freed: rows.rows as u64,
@@ -85,51 +78,78 @@ pub fn round(
     }
 }
 
-/// Copies of the rows of a page that the snapshot sees.
-///
-/// # Safety
-/// `table` must be open, `cursor` be on a page of it, and `snapshot` valid.
-unsafe fn visible_rows(
-    table: Table<'_>,
-    cursor: &PageCursor,
-    snapshot: Snapshot<'_>,
-) -> Vec<Formed> {
-    let buffer = cursor.buffer();
-    cursor.locked(|page| {
-        page.tuples()
-            .filter(|item| {
-                // SAFETY: the page is pinned and locked.
-                unsafe {
-                    let mut heap_tuple = item.to_heap_tuple(table.oid());
-                    classify(item) == TupleKind::Row && snapshot.sees(&mut heap_tuple, buffer)
+/// The rows of the tail, while they are taken page by page.
+struct Tail<'a> {
+    table: Table<'a>,
+    snapshot: Snapshot<'a>,
+    command: CommandId,
+    cursor: PageCursor<'a>,
+    copy: PageCopy,
+}
+
+impl<'a> Tail<'a> {
+    fn of(table: Table<'a>, snapshot: Snapshot<'a>, command: CommandId) -> Tail<'a> {
+        Tail {
+            table,
+            snapshot,
+            command,
+            cursor: PageCursor::new(table),
+            copy: PageCopy::new(),
+        }
+    }
+
+    /// Moves the rows of a page to `rows`. Those that nobody has touched are deleted together, the others one by one: of a page of rows with
+    /// large values the rest is left to the next round when there is `enough`. Were all taken that could be?
+    ///
+    /// # Safety
+    /// The table must be open for writing, and the snapshot active.
+    unsafe fn take(&mut self, block: u32, enough: usize, rows: &mut RowSet) -> bool {
+        self.cursor.go(block);
+        let (mut all, mut together) = (true, Vec::new());
+        // SAFETY: by contract; the snapshot keeps the rows that it sees in their places.
+        unsafe {
+            let seen = self.seen();
+            if !seen.is_empty() {
+                together =
+                    moved_rows::delete(self.table, block, &seen, self.command, &mut self.copy);
+            }
+            let mut together = together.into_iter().peekable();
+            let copy = self.copy.page();
+            for row in seen {
+                let is_gone = together.next_if_eq(&row).is_some();
+                let tuple = copy
+                    .tuple(row)
+                    .expect("BUG: a row that was seen is not there");
+                all &= is_gone || rows.bytes < enough;
+                if is_gone || all && delete_row(self.table, tuple.tid, self.command) {
+                    // Its toasted values are still there, since the delete is ours.
+                    rows.push_tuple(tuple, self.table.descriptor());
                 }
-            })
-            .map(|item| {
-                // SAFETY: as above.
-                unsafe { Formed::copy(item.to_heap_tuple(table.oid())) }
-            })
-            .collect()
-    })
+            }
+        }
+        all
+    }
+
+    /// Line pointers of the page's rows that the snapshot sees.
+    fn seen(&self) -> Vec<u16> {
+        let (table, snapshot, buffer) = (self.table, self.snapshot, self.cursor.buffer());
+        self.cursor.locked(|page| {
+            let is_seen = |item: &PageTuple<'_>| {
+                let mut found = item.to_heap_tuple(table.oid());
+                // SAFETY: the page is pinned and locked.
+                unsafe { classify(item) == TupleKind::Row && snapshot.sees(&mut found, buffer) }
+            };
+            let seen = page.tuples().filter(is_seen);
+            seen.map(|item| item.tid.offset).collect()
+        })
+    }
 }
 
 /// Deletes a row as one that moves; false when somebody has locked or changed it.
 ///
 /// # Safety
 /// `table` must be open for writing, and something keep the tuple where it was seen.
-pub unsafe fn delete_row(table: Table<'_>, tuple: &Formed, command: CommandId) -> bool {
+pub unsafe fn delete_row(table: Table<'_>, at: Tid, command: CommandId) -> bool {
     // SAFETY: by contract.
-    unsafe { write::try_delete(table, tuple.tid(), command, false, true) == TM_Result::TM_Ok }
-}
-
-/// Adds a row whose tuple was deleted.
-///
-/// # Safety
-/// `tuple` must be of the open `table`.
-pub unsafe fn push(rows: &mut RowSet, table: Table<'_>, tuple: &Formed) {
-    // SAFETY: the tuple is a row of the table; its toasted values are still there, since the delete
-    // is ours.
-    unsafe {
-        let (values, nulls) = tuple.columns(table.descriptor());
-        rows.push(values.as_ptr(), nulls.as_ptr());
-    }
+    unsafe { write::try_delete(table, at, command, false, true) == TM_Result::TM_Ok }
 }

@@ -12,7 +12,7 @@ use crate::chunk::write::Target;
 use crate::guc;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::open::Open;
-use crate::pg::page::PageCursor;
+use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation::Table;
 use crate::pg::replication;
 use crate::pg::snapshot::{self, Snapshot};
@@ -70,8 +70,8 @@ fn seal_rows(table: Table<'_>, written: BTreeSet<Tid>) {
         let mut rows = RowSet::new(table.descriptor());
         for at in written {
             if let Some(tuple) = living(table, at) {
-                if seal::delete_row(table, &tuple, target.command) {
-                    seal::push(&mut rows, table, &tuple);
+                if seal::delete_row(table, tuple.tid(), target.command) {
+                    rows.push_tuple(PageTuple::of(&*tuple.as_ptr()), table.descriptor());
                 }
             }
         }

@@ -70,6 +70,18 @@ pub unsafe fn delete(
     }
 }
 
+/// Counts rows of a table that were deleted by other ways than heap's.
+pub fn count_deleted(table: Table<'_>, rows: usize) {
+    let count = || {
+        for _ in 0..rows {
+            // SAFETY: the table is open.
+            unsafe { bare::pgstat_count_heap_delete(table.as_ptr()) };
+        }
+    };
+    // SAFETY: where memory runs out there is nothing to drop.
+    unsafe { pg_sys::ffi::pg_guard_ffi_boundary(count) };
+}
+
 /// Updates a row of the tail, or says what keeps it from that: waits for whoever is changing it. The new version is the slot's, which gets
 /// its TID; entries in indexes are the caller's business.
 ///

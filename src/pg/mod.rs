@@ -59,6 +59,7 @@ pub mod literals;
 pub mod lock_mode;
 pub mod lock_tags;
 pub mod memory;
+pub mod moved_rows;
 pub mod names;
 pub mod nbtree;
 pub mod new_targets;

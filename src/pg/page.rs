@@ -1,6 +1,7 @@
 //! Reading pages of a relation: a cursor that keeps one page pinned, and walks over line pointers.
 
 use super::bare;
+use super::descriptor::Descriptor;
 use super::lock_mode::LockMode;
 use super::relation::{Relation, Table};
 use super::tid::{self, Tid};
@@ -11,6 +12,8 @@ use std::marker::PhantomData;
 const LP_NORMAL: u32 = 1;
 const LP_DEAD: u32 = 3;
 const PAGE_HEADER_BYTES: usize = 24;
+/// Where pd_prune_xid is.
+pub(super) const PRUNABLE_BY: usize = 20;
 const BUFFER_LOCK_UNLOCK: i32 = 0;
 const BUFFER_LOCK_SHARE: i32 = 1;
 
@@ -62,6 +65,21 @@ impl<'p> PageTuple<'p> {
     pub fn body(self) -> &'p [u8] {
         // SAFETY: its header and what it counts as its own are there for `'p`.
         unsafe { tuple::body(self.header, self.len) }
+    }
+
+    /// Its values, and which of them are null. What they point to is there as long as the tuple.
+    ///
+    /// # Safety
+    /// It must be one of the descriptor.
+    pub unsafe fn take_apart(
+        self,
+        descriptor: Descriptor<'_>,
+        values: &mut [pg_sys::Datum],
+        nulls: &mut [bool],
+    ) {
+        let mut found = self.to_heap_tuple(pg_sys::InvalidOid);
+        // SAFETY: by contract.
+        unsafe { tuple::take_apart(&mut found, descriptor, values, nulls) }
     }
 
     /// A descriptor for core's functions. Who uses it must have this tuple still.
@@ -407,6 +425,26 @@ impl<'p> Page<'p> {
         (item >> 15) & 3
     }
 
+    /// Does it say that everybody sees all of its tuples? Then the visibility map may say so, too.
+    pub fn is_all_visible(&self) -> bool {
+        const ALL_VISIBLE: u16 = 0x0004;
+        // SAFETY: pd_flags sits at byte 10 of every page.
+        let flags = unsafe { self.data.cast::<u8>().add(10).cast::<u16>().read() };
+        flags & ALL_VISIBLE != 0
+    }
+
+    /// The first transaction that has left something to prune; invalid where none has.
+    pub fn prunable_by(&self) -> pg_sys::TransactionId {
+        // SAFETY: pd_prune_xid sits there on every page.
+        let xid = unsafe { self.data.cast::<u8>().add(PRUNABLE_BY).cast::<u32>().read() };
+        pg_sys::TransactionId::from_inner(xid)
+    }
+
+    /// Where on the page a tuple of it begins.
+    pub fn offset_of(&self, item: PageTuple<'p>) -> usize {
+        item.header.addr() - self.data.addr()
+    }
+
     /// The position in the log behind which the page was not changed.
     pub fn changed(&self) -> u64 {
         // SAFETY: pd_lsn is at the start of every page, its upper half first.
@@ -473,5 +511,41 @@ impl<'p> Page<'p> {
 
     pub fn tuples(&self) -> impl Iterator<Item = PageTuple<'p>> + '_ {
         (1..=self.line_pointers()).filter_map(|offset| self.tuple(offset))
+    }
+}
+
+/// A copy of a page, for who looks at tuples while the page is not locked.
+pub struct PageCopy {
+    data: Box<[u64; pg_sys::BLCKSZ as usize / 8]>,
+    block: u32,
+}
+
+impl PageCopy {
+    /// Of no page yet.
+    pub fn new() -> PageCopy {
+        PageCopy {
+            data: Box::new([0; pg_sys::BLCKSZ as usize / 8]),
+            block: pg_sys::InvalidBlockNumber,
+        }
+    }
+
+    /// Copies a page that is locked.
+    pub fn take(&mut self, page: &Page<'_>) {
+        // SAFETY: a page has as many bytes, and lies where words do.
+        unsafe {
+            core::ptr::copy_nonoverlapping(
+                page.data.cast(),
+                self.data.as_mut_ptr(),
+                self.data.len(),
+            )
+        };
+        self.block = page.block;
+    }
+
+    /// The page as it was.
+    pub fn page(&self) -> Page<'_> {
+        let data = self.data.as_ptr().cast_mut().cast();
+        // SAFETY: a copy of a page, or no page's bytes, which say that there is no tuple.
+        unsafe { Page::of(data, self.block) }
     }
 }

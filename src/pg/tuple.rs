@@ -1,6 +1,7 @@
 //! Heap tuples as PostgreSQL lays them out: attribute count, header fields, and building tuples of
 //! zero attributes for storage.
 
+use super::bare;
 use super::descriptor::Descriptor;
 use super::tid::{self, Tid, INVALID_BLOCK};
 use pgrx::pg_sys;
@@ -84,6 +85,58 @@ pub unsafe fn is_plainly_there(header: pg_sys::HeapTupleHeader) -> bool {
     const BOTH: u16 = COMMITTED | HEAP_XMAX_INVALID;
     // SAFETY: by contract.
     unsafe { (*header).t_infomask & BOTH == BOTH }
+}
+
+/// Is there a value of it that lies elsewhere?
+///
+/// # Safety
+/// As above.
+pub unsafe fn has_external(header: pg_sys::HeapTupleHeader) -> bool {
+    const EXTERNAL: u16 = 0x0004;
+    // SAFETY: by contract.
+    unsafe { (*header).t_infomask & EXTERNAL != 0 }
+}
+
+/// The bytes of a header, from xmax to both masks, of a tuple that is deleted since it moved, as `heap_delete` writes them. Nobody may have
+/// deleted or locked it before.
+///
+/// # Safety
+/// As above.
+pub unsafe fn moved_head(
+    header: pg_sys::HeapTupleHeader,
+    deleter: pg_sys::TransactionId,
+    command: pg_sys::CommandId,
+) -> [u8; 18] {
+    const KEYS_UPDATED: u16 = 0x2000;
+    const COMBO_COMMAND: u16 = 0x0020;
+    // Of xmax, and of old versions' VACUUM FULL.
+    const OVER: u16 = 0x1cd0 | 0xc000;
+    // SAFETY: by contract.
+    let (counts, mask) = unsafe { ((*header).t_infomask2, (*header).t_infomask) };
+    let moved = tid::to_pg(Tid::MOVED);
+    let parts = [
+        moved.ip_blkid.bi_hi,
+        moved.ip_blkid.bi_lo,
+        moved.ip_posid,
+        counts & !HEAP_HOT_UPDATED | KEYS_UPDATED,
+        mask & !(OVER | COMBO_COMMAND),
+    ];
+    let mut head = [0; 18];
+    head[..4].copy_from_slice(&deleter.into_inner().to_ne_bytes());
+    head[4..8].copy_from_slice(&command.to_ne_bytes());
+    for (bytes, part) in head[8..].chunks_exact_mut(2).zip(parts) {
+        bytes.copy_from_slice(&part.to_ne_bytes());
+    }
+    head
+}
+
+/// Is it known without a question that nobody has deleted or locked a tuple, or tried to? Who has written it may not be known.
+///
+/// # Safety
+/// As above.
+pub unsafe fn is_untouched(header: pg_sys::HeapTupleHeader) -> bool {
+    // SAFETY: by contract.
+    unsafe { (*header).t_infomask & HEAP_XMAX_INVALID != 0 }
 }
 
 /// Xmin as stored, or the frozen id.
@@ -214,7 +267,7 @@ pub unsafe fn take_apart(
     );
     let (values, nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
     // SAFETY: by contract.
-    unsafe { pg_sys::heap_deform_tuple(tuple, descriptor.as_ptr(), values, nulls) }
+    unsafe { bare::heap_deform_tuple(tuple, descriptor.as_ptr(), values, nulls) }
 }
 
 /// A palloc'd tuple of values, freed on drop.

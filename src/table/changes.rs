@@ -7,8 +7,8 @@ use super::unwritten::{Overlay, Stamp, Unwritten};
 use super::{handover, locks};
 use crate::chunk::chunk_cache;
 use crate::chunk::read::Chunk;
-use crate::pg::bare;
 use crate::pg::error::{self, Code};
+use crate::pg::heap;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::open::Open;
 use crate::pg::relation::Table;
@@ -642,7 +642,7 @@ fn write_chunk(key: Key, sub: pg_sys::SubTransactionId, when: When) {
                 if !is_whole {
                     handover::hand_over(table.rel(), key.chunk);
                 }
-                return count_deleted(&table, &changed);
+                return heap::count_deleted(table.rel(), note::count(&changed) as usize);
             }
             Published::No(None) => {}
             Published::No(Some(at)) => (tid, is_locked) = (at, true),
@@ -693,7 +693,7 @@ fn write_changes(
     let reader = reader.expect("BUG: a locked header is gone");
     let next = next_version::write(table, &reader, changed);
     let newest = next.map_or(Newest::Gone, Newest::At);
-    count_deleted(table, changed);
+    heap::count_deleted(table.rel(), note::count(changed) as usize);
     STATE.with_borrow_mut(|state| {
         let sub = state.enter(key);
         if let Some(touched) = state.touched.get_mut(&key) {
@@ -707,17 +707,6 @@ fn write_changes(
             touched.locked.get_or_insert(sub);
         }
     });
-}
-
-fn count_deleted(table: &Open, changed: &[Run]) {
-    let count = || {
-        for _ in 0..note::count(changed) {
-            // SAFETY: the table is open.
-            unsafe { bare::pgstat_count_heap_delete(table.rel().as_ptr()) };
-        }
-    };
-    // SAFETY: where memory runs out there is nothing to drop.
-    unsafe { pg_sys::ffi::pg_guard_ffi_boundary(count) };
 }
 
 /// A subtransaction ended: its changes and locks go up to its parent, or away.

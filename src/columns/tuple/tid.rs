@@ -66,9 +66,15 @@ impl Tid {
         Some((header, (n & 0xffff) as u32))
     }
 
-    /// True for the marker that `heap_delete(…, changingPart)` leaves in `t_ctid`.
+    /// The marker that `heap_delete(…, changingPart)` leaves in `t_ctid`.
+    pub const MOVED: Tid = Tid {
+        block: INVALID_BLOCK,
+        offset: 0xfffd,
+    };
+
+    /// Is it that?
     pub fn is_moved_marker(self) -> bool {
-        self.offset == 0xfffd && self.block == INVALID_BLOCK
+        self == Tid::MOVED
     }
 }
 
