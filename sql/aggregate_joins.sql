@@ -62,6 +62,43 @@ BEGIN;
 DELETE FROM h WHERE series = 3; DELETE FROM v WHERE series = 3;
 SELECT * FROM answer('SELECT series, count(*), sum(level) FROM {t} JOIN tags ON series = id WHERE region = ''region 0'' GROUP BY series');
 ROLLBACK;
+-- The other side has the rows that the statement's snapshot shows, whatever was done to them.
+VACUUM tags;
+SELECT * FROM answer('SELECT series, count(*) FROM {t} JOIN tags ON series = id WHERE region IN (''region 0'', ''region 2'') GROUP BY series');
+BEGIN;
+DECLARE of_v CURSOR FOR SELECT series, count(*), sum(level) FROM v WHERE series IN (SELECT id FROM tags WHERE region = 'region 1') GROUP BY series ORDER BY series;
+UPDATE tags SET region = 'region 1' WHERE id IN (3, 6);
+DELETE FROM tags WHERE id IN (1, 4);
+INSERT INTO tags VALUES (0, 'host 0', 'region 1');
+SELECT * FROM answer('SELECT series, count(*) FROM {t} JOIN tags ON series = id WHERE region = ''region 1'' GROUP BY series');
+SAVEPOINT s;
+UPDATE tags SET region = 'region 1';
+SELECT count(*) FROM v WHERE series IN (SELECT id FROM tags WHERE region = 'region 1');
+ROLLBACK TO s;
+SELECT * FROM answer('SELECT series, count(*) FROM {t} JOIN tags ON series = id WHERE region = ''region 1'' GROUP BY series');
+FETCH ALL FROM of_v;
+ROLLBACK;
+SELECT * FROM answer('SELECT series, count(*) FROM {t} JOIN tags ON series = id WHERE region = ''region 1'' GROUP BY series');
+BEGIN ISOLATION LEVEL SERIALIZABLE;
+SELECT * FROM answer('SELECT series, count(*) FROM {t} JOIN tags ON series = id WHERE region = ''region 1'' GROUP BY series');
+SELECT count(*) > 0 AS notes_what_it_read FROM pg_locks WHERE relation = 'tags'::regclass AND mode = 'SIReadLock';
+COMMIT;
+-- Columns that came later, and values that are stored elsewhere.
+ALTER TABLE tags ADD COLUMN added text DEFAULT 'as ever', ADD COLUMN long text;
+ALTER TABLE tags ALTER long SET STORAGE external;
+UPDATE tags SET added = 'other', long = repeat(id::text, 3000) WHERE id % 5 = 0;
+UPDATE tags SET long = 'short' WHERE id % 5 = 1;
+SELECT * FROM answer('SELECT series, count(*) FROM {t} JOIN tags ON series = id WHERE added = ''as ever'' GROUP BY series');
+SELECT * FROM answer('SELECT series, count(*) FROM {t} JOIN tags ON series = id WHERE long IN (''short'', repeat(''5'', 3000)) GROUP BY series');
+SELECT * FROM answer('SELECT series, count(*) FROM {t} JOIN tags ON series = id WHERE long IS NULL AND added <> ''other'' GROUP BY series');
+SELECT answer.* FROM (SELECT string_agg(quote_literal('host ' || g), ', ') AS hosts FROM generate_series(5, 40) g) many,
+    answer(format('SELECT series, count(*) FROM {t} JOIN tags ON series = id WHERE tags.host IN (%s) GROUP BY series', hosts));
+-- The scan counts.
+BEGIN;
+SELECT pg_stat_get_xact_numscans('tags'::regclass) AS scans, pg_stat_get_xact_tuples_returned('tags'::regclass) AS rows \gset
+SELECT count(*) FROM v WHERE series IN (SELECT id FROM tags WHERE region = 'region 1');
+SELECT pg_stat_get_xact_numscans('tags'::regclass) - :scans AS scans, pg_stat_get_xact_tuples_returned('tags'::regclass) - :rows AS rows;
+COMMIT;
 -- Core's: outer and anti joins, conditions on both sides, two equalities, columns of the other side, three relations.
 SELECT * FROM answer('SELECT count(*), sum(level) FROM {t} LEFT JOIN tags ON series = id');
 SELECT * FROM answer('SELECT count(*), sum(level) FROM {t} WHERE NOT EXISTS (SELECT FROM tags WHERE id = series)');

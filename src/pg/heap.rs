@@ -82,6 +82,32 @@ pub fn count_deleted(table: Table<'_>, rows: usize) {
     unsafe { pg_sys::ffi::pg_guard_ffi_boundary(count) };
 }
 
+/// Counts a scan of a table from end to end, and the rows that it has read, by other ways than heap's.
+pub fn count_scan(table: Table<'_>, rows: usize) {
+    // SAFETY: the table is open; where memory runs out there is nothing to drop.
+    unsafe {
+        let relation = table.as_ptr();
+        if (*relation).pgstat_info.is_null() && (*relation).pgstat_enabled {
+            pg_sys::pgstat_assoc_relation(relation);
+        }
+        let Some(pending) = (*relation).pgstat_info.as_mut() else {
+            return;
+        };
+        #[cfg(feature = "pg15")]
+        let (scans, read) = {
+            let counts = &mut pending.t_counts;
+            (&mut counts.t_numscans, &mut counts.t_tuples_returned)
+        };
+        #[cfg(feature = "pg17")]
+        let (scans, read) = {
+            let counts = &mut pending.counts;
+            (&mut counts.numscans, &mut counts.tuples_returned)
+        };
+        *scans += 1;
+        *read += rows as pg_sys::PgStat_Counter;
+    }
+}
+
 /// Updates a row of the tail, or says what keeps it from that: waits for whoever is changing it. The new version is the slot's, which gets
 /// its TID; entries in indexes are the caller's business.
 ///

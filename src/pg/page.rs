@@ -211,6 +211,12 @@ impl<'a> PageCursor<'a> {
         }
     }
 
+    /// Prunes the pinned page of a heap where that is worth it, as its scans do.
+    pub fn prune(&self) {
+        // SAFETY: the page is pinned, and not locked.
+        unsafe { pg_sys::heap_page_prune_opt(self.relation.as_ptr(), self.buffer) }
+    }
+
     pub fn release(&mut self) {
         if self.buffer != 0 {
             // SAFETY: pinned by `go`.
@@ -472,7 +478,15 @@ impl<'p> Page<'p> {
         if offset == 0 || offset > self.line_pointers() {
             return None;
         }
-        // SAFETY: within the line pointer array, checked above.
+        // SAFETY: checked above.
+        unsafe { self.tuple_of(offset, wanted) }
+    }
+
+    /// # Safety
+    /// There must be so many line pointers.
+    #[inline]
+    unsafe fn tuple_of(&self, offset: u16, wanted: impl Fn(u32) -> bool) -> Option<PageTuple<'p>> {
+        // SAFETY: by contract.
         let item = unsafe {
             self.data
                 .cast::<u8>()
@@ -509,8 +523,12 @@ impl<'p> Page<'p> {
         roots
     }
 
+    #[inline]
     pub fn tuples(&self) -> impl Iterator<Item = PageTuple<'p>> + '_ {
-        (1..=self.line_pointers()).filter_map(|offset| self.tuple(offset))
+        let is_normal = |flags| flags == LP_NORMAL;
+        // SAFETY: there are so many.
+        (1..=self.line_pointers())
+            .filter_map(move |offset| unsafe { self.tuple_of(offset, is_normal) })
     }
 }
 

@@ -251,6 +251,11 @@ impl<'a> Snapshot<'a> {
         self.is(pg_sys::SnapshotType::SNAPSHOT_MVCC)
     }
 
+    /// Was it taken while the server followed another one?
+    pub fn is_of_standby(self) -> bool {
+        self.data().takenDuringRecovery
+    }
+
     /// Does it see all tuples?
     #[inline]
     pub fn is_any(self) -> bool {
@@ -330,6 +335,14 @@ impl<'a> Snapshot<'a> {
         }
     }
 
+    /// What it sees without a call.
+    #[inline]
+    pub fn plainly(self) -> Plainly {
+        Plainly {
+            before: self.is_mvcc().then(|| self.data().xmin),
+        }
+    }
+
     /// Does it see a tuple? Notes on the tuple what became of its transactions, where that is known.
     ///
     /// # Safety
@@ -338,22 +351,28 @@ impl<'a> Snapshot<'a> {
     pub unsafe fn sees(self, tuple: &mut pg_sys::HeapTupleData, buffer: pg_sys::Buffer) -> bool {
         // SAFETY: by contract.
         unsafe {
-            self.plainly_sees(tuple.t_data)
+            self.plainly().sees(tuple.t_data)
                 || pg_sys::HeapTupleSatisfiesVisibility(tuple, self.snapshot, buffer)
         }
     }
+}
 
-    /// Is it a tuple that nobody has touched, of a writer that had ended before all who were running? Most are, and that is told without a call.
+/// Tuples that a snapshot sees, as most are seen: nobody has touched them, and their writers had ended before all who were running.
+#[derive(Clone, Copy)]
+pub struct Plainly {
+    before: Option<pg_sys::TransactionId>,
+}
+
+impl Plainly {
+    /// Is it such a tuple?
     ///
     /// # Safety
-    /// The tuple must be on a page that is pinned and locked.
+    /// It must be on a page that is pinned and locked.
     #[inline]
-    unsafe fn plainly_sees(self, tuple: pg_sys::HeapTupleHeader) -> bool {
+    pub unsafe fn sees(self, tuple: pg_sys::HeapTupleHeader) -> bool {
         // SAFETY: by contract.
-        unsafe {
-            self.is_mvcc()
-                && tuple::is_plainly_there(tuple)
-                && transaction::precedes(tuple::raw_xmin(tuple), self.data().xmin)
-        }
+        self.before.is_some_and(|before| unsafe {
+            tuple::is_plainly_there(tuple) && transaction::precedes(tuple::raw_xmin(tuple), before)
+        })
     }
 }

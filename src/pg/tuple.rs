@@ -80,6 +80,7 @@ pub unsafe fn inserter(header: pg_sys::HeapTupleHeader) -> Inserter {
 ///
 /// # Safety
 /// As above.
+#[inline]
 pub unsafe fn is_plainly_there(header: pg_sys::HeapTupleHeader) -> bool {
     const COMMITTED: u16 = 0x0100;
     const BOTH: u16 = COMMITTED | HEAP_XMAX_INVALID;
@@ -177,6 +178,7 @@ pub unsafe fn raw_command(header: pg_sys::HeapTupleHeader) -> pg_sys::CommandId 
 
 /// # Safety
 /// As above.
+#[inline]
 pub unsafe fn raw_xmax(header: pg_sys::HeapTupleHeader) -> pg_sys::TransactionId {
     // SAFETY: by contract.
     unsafe { (*header).t_choice.t_heap.t_xmax }

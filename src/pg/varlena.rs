@@ -74,6 +74,7 @@ pub unsafe fn detoasted(datum: pg_sys::Datum) -> pg_sys::Datum {
 ///
 /// # Safety
 /// `datum` must be a non-null datum of a type of length -1, which lives as long as the bytes are looked at.
+#[inline]
 pub unsafe fn body_in_place<'a>(datum: pg_sys::Datum) -> Option<&'a [u8]> {
     // SAFETY: by contract.
     unsafe {

@@ -86,25 +86,12 @@ impl Clause<(Condition<'_>, usize)> {
 
 impl Bound {
     /// Does the clause hold for a row, of which `holds` says whether a condition on a column does?
+    #[inline]
     pub fn holds(&self, holds: &impl Fn(&Bounded, usize) -> Option<bool>) -> Option<bool> {
         match self {
             Clause::One((condition, column)) => holds(condition, *column),
-            Clause::All(parts) => {
-                for part in parts {
-                    if !part.holds(holds)? {
-                        return Some(false);
-                    }
-                }
-                Some(true)
-            }
-            Clause::Any(parts) => {
-                for part in parts {
-                    if part.holds(holds)? {
-                        return Some(true);
-                    }
-                }
-                Some(false)
-            }
+            Clause::All(parts) => first_that(parts, false, holds),
+            Clause::Any(parts) => first_that(parts, true, holds),
         }
     }
 
@@ -229,6 +216,20 @@ impl Bound {
             }
         }
     }
+}
+
+/// Is there a part that holds, or does not, as `decides` says? If so that is what the clause does.
+fn first_that(
+    parts: &[Bound],
+    decides: bool,
+    holds: &impl Fn(&Bounded, usize) -> Option<bool>,
+) -> Option<bool> {
+    for part in parts {
+        if part.holds(holds)? == decides {
+            return Some(decides);
+        }
+    }
+    Some(!decides)
 }
 
 fn one(condition: &Bounded, lane: &mut Lane, chunk: &Chunk) -> (Verdict, Vec<Range<u32>>) {
