@@ -108,6 +108,28 @@ SELECT * FROM answer('SELECT region, count(*), sum(level) FROM {t} JOIN tags ON 
 SELECT * FROM answer('SELECT count(*), sum(level) FROM {t} JOIN tags ON series = tags.id JOIN picks ON tags.id = picks.id');
 SELECT * FROM answer('SELECT sum(level + id) FROM {t} JOIN tags ON series = id');
 
+-- Short series share chunks, sorted by series: those that are listed are looked for.
+INSERT INTO h SELECT '2026-03-28Z'::timestamptz + m * interval '1 minute', 100 + s, CASE WHEN s % 3 > 0 THEN 'host ' || s END, m + s / 8.0, m * s % 100
+    FROM generate_series(0, 19) m, generate_series(0, 499) s;
+INSERT INTO v SELECT * FROM h WHERE series >= 100;
+INSERT INTO h VALUES ('2026-03-28Z', NULL, 'nobody', 1, 1);
+INSERT INTO v VALUES ('2026-03-28Z', NULL, 'nobody', 1, 1);
+CALL varve.compact('v');
+SELECT * FROM answer('SELECT series, count(*), sum(level), max(value) FROM {t} WHERE series IN (99, 100, 101, 250, 251, 398, 599, 600, 700) GROUP BY series');
+SELECT * FROM answer('SELECT count(*), sum(level), max(value) FROM {t} WHERE series = 333');
+SELECT * FROM answer('SELECT count(*), sum(level), max(value) FROM {t} WHERE series = 333 AND time >= ''2026-03-28 00:05Z'' AND time < ''2026-03-28 00:09Z'' AND level > 10');
+SELECT * FROM answer('SELECT series, count(*) FROM {t} WHERE series IN (150, 250, 350, 450) AND host IS NOT NULL GROUP BY series');
+SELECT * FROM answer('SELECT series, string_agg(level::text, '','' ORDER BY time) FROM {t} WHERE series IN (105, 222, 333, 597) GROUP BY series');
+CREATE TABLE even AS SELECT 100 + g * 2 AS id FROM generate_series(-10, 300) g;
+SELECT * FROM answer('SELECT max(value), count(*) FROM {t} WHERE series IN (SELECT id FROM even WHERE id % 17 = 3)');
+SELECT * FROM answer('SELECT time_bucket(''5 minutes'', time), avg(value) FROM {t} WHERE series IN (SELECT id FROM even) GROUP BY 1');
+DELETE FROM h WHERE series % 50 = 7 OR series = 333 AND level < 50;
+DELETE FROM v WHERE series % 50 = 7 OR series = 333 AND level < 50;
+SELECT * FROM answer('SELECT series, count(*), sum(level) FROM {t} WHERE series IN (156, 157, 158, 333, 407) GROUP BY series');
+UPDATE h SET level = 1000 WHERE series IN (200, 201) AND level > 30;
+UPDATE v SET level = 1000 WHERE series IN (200, 201) AND level > 30;
+SELECT * FROM answer('SELECT series, count(*), sum(level) FROM {t} WHERE series IN (199, 200, 201, 202) GROUP BY series');
+
 -- OR: what is unknown is no reason.
 SELECT * FROM answer('SELECT count(*), sum(level) FROM {t} WHERE level < 5 OR level > 95 OR level IS NULL');
 SELECT * FROM answer('SELECT count(*), sum(level) FROM {t} WHERE (level = 3 AND value > 100) OR (series = 4 AND time < ''2026-03-28 05:00Z'') OR host = ''host 9''');
@@ -126,5 +148,5 @@ SELECT unit, answer.* FROM (VALUES ('minute'), ('hour'), ('day'), ('week'), ('mo
 SELECT * FROM answer('SELECT time::date, series, count(*), sum(level) FROM {t} GROUP BY 1, 2');
 SELECT * FROM answer('SELECT date_trunc(''day'', time, ''America/New_York''), count(*), sum(level) FROM {t} WHERE time > ''2026-10-25 01:17Z'' GROUP BY 1');
 RESET timezone;
-DROP TABLE h, v, tags, picks;
+DROP TABLE h, v, tags, picks, even;
 DROP FUNCTION answer;

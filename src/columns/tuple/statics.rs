@@ -32,6 +32,11 @@ impl Statics {
         self.order().eq(columns.iter().copied())
     }
 
+    /// Is this the first column of order?
+    pub fn is_led_by(&self, column: usize) -> bool {
+        self.order().next() == Some(column)
+    }
+
     fn order(&self) -> impl Iterator<Item = usize> + '_ {
         let numbers = self.keys.iter().chain(self.time.iter());
         numbers.map(|&number| usize::from(number) - 1)

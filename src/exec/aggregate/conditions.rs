@@ -397,6 +397,15 @@ impl Bounded {
         })
     }
 
+    /// The integers that satisfy it, ascending, where they are listed.
+    pub fn integers(&self) -> Option<&[i64]> {
+        match self {
+            Bounded::Int(Comparison::Equal, value) => Some(core::slice::from_ref(value)),
+            Bounded::Ints(values) => Some(values),
+            _ => None,
+        }
+    }
+
     /// The rows, of so many that rise by equal steps, that satisfy it; None where they do not lie side by side.
     pub fn rows_of(&self, line: Line, count: usize) -> Option<Range<usize>> {
         let Bounded::Int(comparison, value) = self else {

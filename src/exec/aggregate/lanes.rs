@@ -12,6 +12,7 @@ use std::rc::Rc;
 use varve_columns::chunk::{self, BlockEntry, ColumnDirectory, Layout};
 use varve_columns::column::{Column, Kind, Values};
 use varve_columns::summary::Bound;
+use varve_columns::tuple::header::FLAG_SORTED;
 use varve_columns::vector::Bitmap;
 
 /// Most rows of a window.
@@ -178,6 +179,15 @@ impl Lane {
     /// Has every row of the chunk the same value?
     pub fn is_constant(&self) -> bool {
         self.state.constant
+    }
+
+    /// Do its values rise through the chunk, none of them null? They do in the first column that rows are sorted by.
+    pub fn rises(&self, chunk: &Chunk) -> bool {
+        let head = chunk.columns.columns().get(self.at);
+        self.class == Class::Int
+            && head.is_some_and(|head| head.nulls == 0)
+            && chunk.header_as_written().has(FLAG_SORTED)
+            && chunk.statics.is_led_by(self.at)
     }
 
     /// The block that has a row of the chunk; None where blocks are of no concern.

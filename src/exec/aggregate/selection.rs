@@ -6,7 +6,8 @@ use super::clauses::{Bound, Clause};
 use super::conditions::{Bounded, Condition, Verdict};
 use super::evaluate::{guarded, Evaluation};
 use super::lanes::{Lane, WINDOW_ROWS};
-use super::row_ranges::intersect;
+use super::row_ranges::{intersect, united};
+use super::slice::Slice;
 use crate::chunk::read::Chunk;
 use crate::chunk::vectors::Budget;
 use crate::pg::custom_scan::NodeState;
@@ -135,8 +136,10 @@ pub struct Selection {
     every: Prepared,
     /// Columns that any expression needs of a row of the tail.
     pub attributes: usize,
-    /// Of the chunk that is walked: conditions that are to be decided, and the lanes whose blocks bound windows.
+    /// Of the chunk that is walked: conditions that are to be decided, whether others have left only some of its rows, and the lanes whose
+    /// blocks bound windows.
     undecided: Vec<usize>,
+    is_narrowed: bool,
     needed: Vec<bool>,
     pub counters: Counters,
 }
@@ -184,6 +187,7 @@ impl Selection {
                 every: node.prepared_conditions(every),
                 attributes: attributes.unwrap_or(0),
                 undecided: Vec::new(),
+                is_narrowed: false,
                 counters: Counters::default(),
             }
         }
@@ -255,6 +259,7 @@ impl Selection {
     fn candidates(&mut self, chunk: &Chunk) -> Vec<Range<u32>> {
         let mut ranges = Vec::from_iter(core::iter::once(0..chunk.header.rows));
         self.undecided.clear();
+        self.is_narrowed = false;
         for (at, clause) in self.clauses.iter().enumerate() {
             let (verdict, left) = clause.candidates(&mut self.lanes, chunk);
             match verdict {
@@ -264,15 +269,50 @@ impl Selection {
             }
             ranges = intersect(&ranges, &left);
             if ranges.is_empty() {
-                break;
+                return ranges;
             }
+        }
+        self.narrow(chunk, ranges)
+    }
+
+    /// Of some ranges of rows, those for which a condition on the column holds by which rows are sorted first, where it lists integers: they are
+    /// looked for, and the condition is decided.
+    fn narrow(&mut self, chunk: &Chunk, ranges: Vec<Range<u32>>) -> Vec<Range<u32>> {
+        for (place, &at) in self.undecided.iter().enumerate() {
+            let Clause::One((condition, lane)) = &self.clauses[at] else {
+                continue;
+            };
+            let lane = &mut self.lanes[*lane];
+            let Some(wanted) = condition.integers().filter(|_| lane.rises(chunk)) else {
+                continue;
+            };
+            let mut found = Vec::new();
+            for range in ranges {
+                let mut rows = range;
+                while !rows.is_empty() {
+                    error::check_interrupts();
+                    let block = lane.block(chunk, rows.start);
+                    let end = block.map_or(rows.end, |block| block.rows.end.min(rows.end));
+                    let window = rows.start..end;
+                    rows.start = end;
+                    self.counters.blocks += u64::from(lane.decode(chunk, &window));
+                    if let Slice::Ints(values) = lane.slice(&window) {
+                        let runs = runs_of(values, wanted);
+                        let of_chunk = |at: usize| window.start + at as u32;
+                        found.extend(runs.map(|run| of_chunk(run.start)..of_chunk(run.end)));
+                    }
+                }
+            }
+            self.undecided.remove(place);
+            self.is_narrowed = true;
+            return united(found);
         }
         ranges
     }
 
     /// Do the conditions hold for every row of the chunk?
     pub fn takes_all(&self) -> bool {
-        self.undecided.is_empty() && self.residual.is_none()
+        self.undecided.is_empty() && !self.is_narrowed && self.residual.is_none()
     }
 
     /// Says which lanes windows are bounded by, beside those of conditions.
@@ -398,5 +438,37 @@ impl Selection {
         let (evaluation, every) = (self.evaluation, self.every);
         // SAFETY: by contract; the closure owns nothing.
         unsafe { guarded(|| evaluation.holds(every)) }
+    }
+}
+
+/// Where values, which rise, are one of those that are `wanted`, which rise too.
+fn runs_of<'a>(values: &'a [i64], wanted: &'a [i64]) -> impl Iterator<Item = Range<usize>> + 'a {
+    let bounds = values.first().zip(values.last());
+    let among = bounds.map_or(0..0, |(first, last)| {
+        let start = wanted.partition_point(|value| value < first);
+        start..start + wanted[start..].partition_point(|value| value <= last)
+    });
+    let mut start = 0;
+    wanted[among].iter().filter_map(move |value| {
+        start += values[start..].partition_point(|other| other < value);
+        let first = start;
+        start += values[start..].partition_point(|other| other == value);
+        (first < start).then_some(first..start)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::runs_of;
+
+    #[test]
+    fn runs_of_wanted_values_are_found() {
+        let values = [2, 2, 3, 5, 5, 5, 9];
+        let found = |wanted: &[i64]| runs_of(&values, wanted).collect::<Vec<_>>();
+        assert_eq!(found(&[1, 2, 4, 5, 9, 11]), [0..2, 3..6, 6..7]);
+        assert_eq!(found(&[3, 9]), [2..3, 6..7]);
+        assert!(found(&[0, 1, 4, 10]).is_empty());
+        assert!(found(&[]).is_empty());
+        assert!(runs_of(&[], &[1]).next().is_none());
     }
 }
