@@ -116,7 +116,7 @@ bench-steady: prerequisites build programs
 	$(BENCH) tables docs/steady.md --section steady
 
 # Aggregates by columns, heap beside varve; five minutes; the page is docs/queries.md. SENSORS=500 is the size of the
-# published benchmark, which its goals are for; half an hour.
+# published benchmark, which its goals are for; half an hour. SENSORS=0 leaves its data out.
 SENSORS ?= 50
 queries: PROGRAMS = release
 queries: prerequisites build programs

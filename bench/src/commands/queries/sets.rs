@@ -1,6 +1,6 @@
 //! The data sets: what is loaded into heap and varve, and what is asked of both.
 
-use super::{suite, Kind};
+use super::{suite, Kind, Most};
 use crate::commands::tables::data::{self, A1, A2};
 use crate::generate::{self, CPU_COLUMNS};
 use crate::{heap_pair, Result};
@@ -68,7 +68,7 @@ pub fn sensors(client: &mut Client, directory: &Path, sensors: usize, days: i64)
     };
     load(client, "b", &table)?;
     std::fs::remove_file(&file)?;
-    let one = |name: &str, query: &str, most: f64| Kind::one(name, query, most);
+    let one = |name: &str, query: &str, most: f64| Kind::one(name, query, Most::OfHeap(most));
     Ok(Set {
         schema: "b",
         title: "B: temperatures of sensors",
@@ -97,10 +97,11 @@ pub fn sensors(client: &mut Client, directory: &Path, sensors: usize, days: i64)
                 "SELECT sensor_id, avg(temperature) FROM sensors GROUP BY 1",
                 0.01,
             ),
-            one(
+            // A thousand million values a second.
+            Kind::one(
                 "sum above a value",
                 "SELECT sum(temperature) FROM sensors WHERE temperature > 70",
-                0.01,
+                Most::Ms((rows as f64 / 1e5).round() / 10.0),
             ),
         ],
     })
@@ -117,8 +118,7 @@ pub fn sensors_with_deleted(client: &mut Client, whole: &Set) -> Result<Set> {
     let kinds = whole.kinds.iter().map(|kind| Kind {
         name: format!("{}, every tenth row deleted", kind.name),
         queries: kind.queries.clone(),
-        // Without what doubles make of a decimal number.
-        most: (kind.most * 3e6).round() / 1e6,
+        most: kind.most.times(3.0),
     });
     Ok(Set {
         schema: whole.schema,
@@ -152,12 +152,12 @@ pub fn noisy(client: &mut Client, directory: &Path, devices: usize, days: i64) -
             Kind::one(
                 "avg of a metric of each device, one hour",
                 "SELECT device_id, avg(value) FROM noisy WHERE metric_id = 3 AND time >= '2026-01-10Z' AND time < '2026-01-10 01:00Z' GROUP BY 1",
-                0.008,
+                Most::OfHeap(0.008),
             ),
             Kind::one(
                 "avg of all by series",
                 "SELECT device_id, metric_id, avg(value) FROM noisy GROUP BY 1, 2",
-                0.02,
+                Most::OfHeap(0.02),
             ),
         ],
     })

@@ -1,6 +1,6 @@
 //! Queries of the types that the suite's generator emits for its cpu data, with hosts and times drawn at random.
 
-use super::Kind;
+use super::{Kind, Most};
 use crate::commands::tables::data::{Suite, A1};
 use crate::generate::timestamp;
 use crate::random::Random;
@@ -97,7 +97,7 @@ fn kind(name: String, most: f64, make: impl FnMut() -> String) -> Kind {
     Kind {
         name,
         queries: std::iter::repeat_with(make).take(QUERIES_EACH).collect(),
-        most,
+        most: Most::OfHeap(most),
     }
 }
 
