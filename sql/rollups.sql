@@ -226,6 +226,10 @@ CALL varve.refresh_rollup('r', 1, 2);
 SELECT varve.alter_rollup('r', NULL);
 -- View and stored table are the rollup's own.
 CREATE OR REPLACE VIEW r AS SELECT now() AS b, 1::bigint AS c;
+SELECT replace(pg_get_viewdef('r'), 'count(*)', 'count(*) + 1') AS other_query \gset
+CREATE OR REPLACE VIEW r AS :other_query
+CREATE RULE refused AS ON INSERT TO r DO INSTEAD NOTHING;
+DROP RULE refused ON r;
 ALTER TABLE r_stored SET ACCESS METHOD heap;
 DROP TABLE r_stored;
 -- What dumps say of a rollup is not for others to say.

@@ -186,6 +186,8 @@ DECLARE
     wrong record;
     -- What the statement has changed, with what inherits from it and what it inherits from. Other rollups are others' business.
     concerned oid[];
+    -- Views that it has given a query, whichever.
+    replaced oid[];
 BEGIN
     IF NOT EXISTS (SELECT FROM varve.rollup) THEN
         RETURN;
@@ -218,13 +220,16 @@ BEGIN
             DETAIL = format('The rollup %s is computed from it.', wrong.view),
             HINT = 'Drop the rollup with varve.drop_rollup first.';
     END LOOP;
+    SELECT array_agg(coalesce(w.ev_class, c.objid)) INTO replaced FROM pg_event_trigger_ddl_commands() c
+    LEFT JOIN pg_rewrite w ON c.classid = 'pg_rewrite'::regclass AND w.oid = c.objid
+    WHERE c.command_tag = 'CREATE VIEW' OR w.ev_type = '1';
     -- View and stored table are the rollup's own.
     FOR wrong IN
         SELECT r.view, r.stored, c.relam <> (SELECT oid FROM pg_am WHERE amname = 'varve') AS is_table
         FROM varve.rollup r
         JOIN pg_class c ON c.oid = r.stored
         WHERE (r.view = ANY (concerned) OR r.stored = ANY (concerned))
-        AND (c.relam <> (SELECT oid FROM pg_am WHERE amname = 'varve') OR (
+        AND (c.relam <> (SELECT oid FROM pg_am WHERE amname = 'varve') OR r.view = ANY (replaced) OR (
             SELECT count(DISTINCT d.refclassid) FROM pg_rewrite w
             JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid
             WHERE w.ev_class = r.view
