@@ -187,10 +187,16 @@ fn signals(tree: &Arc<Tree>) -> Result<()> {
     let busy = "SELECT EXISTS (SELECT FROM varve.progress WHERE by_worker)";
     answer(&cluster, "SIGTERM, idle", idle, terminate)?;
     answer(&cluster, "SIGHUP, idle", idle, switch_off)?;
-    client.batch_execute(MANY_ROWS)?;
-    client.batch_execute("ALTER SYSTEM RESET varve.worker")?;
-    client.batch_execute("SELECT pg_reload_conf()")?;
+    // Rows come while no worker runs: one that does would be through with them as soon as they are all there.
+    let mut give_work = || -> Result<()> {
+        switch_off(&mut client, 0)?;
+        client.batch_execute(MANY_ROWS)?;
+        client.batch_execute("ALTER SYSTEM RESET varve.worker")?;
+        Ok(client.batch_execute("SELECT pg_reload_conf()")?)
+    };
+    give_work()?;
     answer(&cluster, "SIGTERM, busy", busy, terminate)?;
+    give_work()?;
     answer(&cluster, "SIGHUP, busy", busy, switch_off)
 }
 

@@ -2,7 +2,7 @@
 //! stay and of rows that are too old to a varve table and its heap twin. What stays must be equal after recovery, and what is old must not
 //! have come back or doubled; in the end all of it goes.
 
-use super::await_true;
+use super::await_true_while;
 use crate::errors::{describe, is_end_of_server};
 use crate::random::Random;
 use crate::report::Report;
@@ -158,15 +158,19 @@ fn check(client: &mut Client) -> Result<()> {
 fn settle(cluster: &Cluster) -> Result<()> {
     let mut client = cluster.connect(DATABASE)?;
     client.batch_execute("ANALYZE t")?;
-    // A job that was killed many times in a row waits for minutes before it tries again.
-    let waiting = "SELECT id FROM varve.jobs WHERE next_run > now() + interval '20 s'";
-    for row in client.query(waiting, &[])? {
-        client.batch_execute(&format!("CALL varve.run_job({})", row.get::<_, i64>(0)))?;
-    }
-    await_true(
+    // A job that was killed many times in a row waits for minutes before it tries again, once a worker has seen that it was killed.
+    let run_waiting = |client: &mut Client| {
+        let waiting = "SELECT id FROM varve.jobs WHERE next_run > now() + interval '20 s'";
+        for row in client.query(waiting, &[])? {
+            client.batch_execute(&format!("CALL varve.run_job({})", row.get::<_, i64>(0)))?;
+        }
+        Ok(())
+    };
+    await_true_while(
         &mut client,
         "compressed and expired",
         "SELECT (SELECT rows < 500 FROM varve.stats('t') WHERE part = 'tail') AND NOT EXISTS (SELECT FROM t WHERE time < '2500-01-01')",
+        run_waiting,
     )?;
     check(&mut client)
 }

@@ -26,8 +26,19 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report, rounds: u64, seed: u64) -> Res
 
 /// Asks again and again until the answer is yes.
 fn await_true(client: &mut Client, what: &str, query: &str) -> Result<()> {
+    await_true_while(client, what, query, |_| Ok(()))
+}
+
+/// The same, and does something each time before it asks.
+fn await_true_while(
+    client: &mut Client,
+    what: &str,
+    query: &str,
+    meanwhile: impl Fn(&mut Client) -> Result<()>,
+) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     loop {
+        meanwhile(client)?;
         if client.query_one(query, &[])?.get::<_, bool>(0) {
             return Ok(());
         }
