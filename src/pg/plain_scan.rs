@@ -117,7 +117,7 @@ impl PlainScan {
         }
     }
 
-    /// May the pages be read without core's scan? It takes five times as long over a row. It is left what it alone does: what serializable
+    /// May the pages be read without core's scan? It takes three times as many instructions for a row. It is left what it alone does: what serializable
     /// transactions have read, snapshots that get too old, and the ring of buffers for a large heap.
     fn is_read_by_pages(self, snapshot: Snapshot<'_>) -> bool {
         // SAFETY: read while a statement runs.
