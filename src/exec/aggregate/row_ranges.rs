@@ -1,4 +1,4 @@
-//! Sets of rows of a chunk, as ascending ranges.
+//! Sets of rows of a chunk, as ascending ranges, and where sorted values are found.
 
 use std::ops::Range;
 
@@ -33,6 +33,25 @@ pub fn intersect(a: &[Range<u32>], b: &[Range<u32>]) -> Vec<Range<u32>> {
     both
 }
 
+/// Where values, which rise, are one of those that are `wanted`, which rise too.
+pub fn runs_of<'a>(
+    values: &'a [i64],
+    wanted: &'a [i64],
+) -> impl Iterator<Item = Range<usize>> + 'a {
+    let bounds = values.first().zip(values.last());
+    let among = bounds.map_or(0..0, |(first, last)| {
+        let start = wanted.partition_point(|value| value < first);
+        start..start + wanted[start..].partition_point(|value| value <= last)
+    });
+    let mut start = 0;
+    wanted[among].iter().filter_map(move |value| {
+        start += values[start..].partition_point(|other| other < value);
+        let first = start;
+        start += values[start..].partition_point(|other| other == value);
+        (first < start).then_some(first..start)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -43,5 +62,16 @@ mod tests {
         assert_eq!(some, [0..3, 5..12]);
         assert_eq!(intersect(&some, &[1..6, 11..20]), [1..3, 5..6, 11..12]);
         assert!(intersect(&some, &[]).is_empty());
+    }
+
+    #[test]
+    fn runs_of_wanted_values_are_found() {
+        let values = [2, 2, 3, 5, 5, 5, 9];
+        let found = |wanted: &[i64]| runs_of(&values, wanted).collect::<Vec<_>>();
+        assert_eq!(found(&[1, 2, 4, 5, 9, 11]), [0..2, 3..6, 6..7]);
+        assert_eq!(found(&[3, 9]), [2..3, 6..7]);
+        assert!(found(&[0, 1, 4, 10]).is_empty());
+        assert!(found(&[]).is_empty());
+        assert!(runs_of(&[], &[1]).next().is_none());
     }
 }

@@ -6,7 +6,7 @@ use super::clauses::{Bound, Clause};
 use super::conditions::{Bounded, Condition, Verdict};
 use super::evaluate::{guarded, Evaluation};
 use super::lanes::{Lane, WINDOW_ROWS};
-use super::row_ranges::{intersect, united};
+use super::row_ranges::{intersect, runs_of, united};
 use super::slice::Slice;
 use crate::chunk::read::Chunk;
 use crate::chunk::vectors::Budget;
@@ -287,21 +287,9 @@ impl Selection {
                 continue;
             };
             let mut found = Vec::new();
-            for range in ranges {
-                let mut rows = range;
-                while !rows.is_empty() {
-                    error::check_interrupts();
-                    let block = lane.block(chunk, rows.start);
-                    let end = block.map_or(rows.end, |block| block.rows.end.min(rows.end));
-                    let window = rows.start..end;
-                    rows.start = end;
-                    self.counters.blocks += u64::from(lane.decode(chunk, &window));
-                    if let Slice::Ints(values) = lane.slice(&window) {
-                        let runs = runs_of(values, wanted);
-                        let of_chunk = |at: usize| window.start + at as u32;
-                        found.extend(runs.map(|run| of_chunk(run.start)..of_chunk(run.end)));
-                    }
-                }
+            for rows in ranges {
+                let blocks = &mut self.counters.blocks;
+                listed_rows(lane, chunk, rows, wanted, blocks, &mut found);
             }
             self.undecided.remove(place);
             self.is_narrowed = true;
@@ -441,34 +429,27 @@ impl Selection {
     }
 }
 
-/// Where values, which rise, are one of those that are `wanted`, which rise too.
-fn runs_of<'a>(values: &'a [i64], wanted: &'a [i64]) -> impl Iterator<Item = Range<usize>> + 'a {
-    let bounds = values.first().zip(values.last());
-    let among = bounds.map_or(0..0, |(first, last)| {
-        let start = wanted.partition_point(|value| value < first);
-        start..start + wanted[start..].partition_point(|value| value <= last)
-    });
-    let mut start = 0;
-    wanted[among].iter().filter_map(move |value| {
-        start += values[start..].partition_point(|other| other < value);
-        let first = start;
-        start += values[start..].partition_point(|other| other == value);
-        (first < start).then_some(first..start)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::runs_of;
-
-    #[test]
-    fn runs_of_wanted_values_are_found() {
-        let values = [2, 2, 3, 5, 5, 5, 9];
-        let found = |wanted: &[i64]| runs_of(&values, wanted).collect::<Vec<_>>();
-        assert_eq!(found(&[1, 2, 4, 5, 9, 11]), [0..2, 3..6, 6..7]);
-        assert_eq!(found(&[3, 9]), [2..3, 6..7]);
-        assert!(found(&[0, 1, 4, 10]).is_empty());
-        assert!(found(&[]).is_empty());
-        assert!(runs_of(&[], &[1]).next().is_none());
+/// Finds, among some rows through which the lane's values rise, those whose value is one of the `wanted`, which rise too. Decoded blocks
+/// are counted.
+fn listed_rows(
+    lane: &mut Lane,
+    chunk: &Chunk,
+    mut rows: Range<u32>,
+    wanted: &[i64],
+    blocks: &mut u64,
+    found: &mut Vec<Range<u32>>,
+) {
+    while !rows.is_empty() {
+        error::check_interrupts();
+        let block = lane.block(chunk, rows.start);
+        let end = block.map_or(rows.end, |block| block.rows.end.min(rows.end));
+        let window = rows.start..end;
+        rows.start = end;
+        *blocks += u64::from(lane.decode(chunk, &window));
+        if let Slice::Ints(values) = lane.slice(&window) {
+            let runs = runs_of(values, wanted);
+            let of_chunk = |at: usize| window.start + at as u32;
+            found.extend(runs.map(|run| of_chunk(run.start)..of_chunk(run.end)));
+        }
     }
 }
