@@ -93,6 +93,18 @@ SELECT * FROM answer('SELECT series, count(*) FROM {t} JOIN tags ON series = id 
 SELECT * FROM answer('SELECT series, count(*) FROM {t} JOIN tags ON series = id WHERE long IS NULL AND added <> ''other'' GROUP BY series');
 SELECT answer.* FROM (SELECT string_agg(quote_literal('host ' || g), ', ') AS hosts FROM generate_series(5, 40) g) many,
     answer(format('SELECT series, count(*) FROM {t} JOIN tags ON series = id WHERE tags.host IN (%s) GROUP BY series', hosts));
+-- Names of any length, behind columns of any length, dropped ones, and nulls.
+CREATE TABLE labels (gone int8, id int, name text, flag bool, padded char(8), last varchar);
+INSERT INTO labels SELECT CASE WHEN g % 4 > 0 THEN g END, g, CASE WHEN g % 9 > 0 THEN repeat('n', (g % 9 - 1) * 21) || g % 10 END,
+        CASE WHEN g % 5 > 0 THEN true END, CASE WHEN g % 7 > 0 THEN 'p' || g % 3 END, CASE WHEN g % 3 > 0 THEN repeat('l', g % 2 * 130) END
+    FROM generate_series(0, 80) g;
+ALTER TABLE labels DROP gone;
+INSERT INTO labels SELECT g, '5', g % 2 = 0, 'p1', '' FROM generate_series(0, 9) g;
+INSERT INTO labels VALUES (1, '', true, '', '');
+SELECT condition, answer.* FROM (VALUES ('name = ''5'''), ('name = '''''), ('name IN (''5'', ''n'', repeat(''n'', 126) || ''7'')'), ('name = repeat(''n'', 126) || ''6'''),
+        ('name = repeat(''n'', 105) || ''4'' AND flag'), ('padded = ''p1'''), ('padded IN (''p1'', ''p2   '') AND name = ''1'''), ('last = repeat(''l'', 130)'),
+        ('last = '''' AND name = ''5'''), ('name = ''5'' OR last = '''''), ('name IS NULL AND last = '''''), ('flag AND padded = '''' AND name = ''''')) c(condition),
+    answer(format('SELECT series, count(*) FROM {t} JOIN labels ON series = id WHERE %s GROUP BY series', condition));
 -- The scan counts.
 BEGIN;
 SELECT pg_stat_get_xact_numscans('tags'::regclass) AS scans, pg_stat_get_xact_tuples_returned('tags'::regclass) AS rows \gset
@@ -148,5 +160,5 @@ SELECT unit, answer.* FROM (VALUES ('minute'), ('hour'), ('day'), ('week'), ('mo
 SELECT * FROM answer('SELECT time::date, series, count(*), sum(level) FROM {t} GROUP BY 1, 2');
 SELECT * FROM answer('SELECT date_trunc(''day'', time, ''America/New_York''), count(*), sum(level) FROM {t} WHERE time > ''2026-10-25 01:17Z'' GROUP BY 1');
 RESET timezone;
-DROP TABLE h, v, tags, picks, even;
+DROP TABLE h, v, tags, labels, picks, even;
 DROP FUNCTION answer;

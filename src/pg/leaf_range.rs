@@ -4,6 +4,7 @@ use super::bare;
 use super::leaves::ALTERNATIVE_TID;
 use super::page::Page;
 use super::relation::Index;
+use super::stored_value::{alignment, value_at};
 use super::tid;
 use super::varlena;
 use pgrx::pg_sys;
@@ -236,7 +237,6 @@ impl Values {
     /// # Safety
     /// The item must be pinned and locked, and of the column's index.
     unsafe fn next(&mut self, column: &Column) -> Option<pg_sys::Datum> {
-        let signed = |value: i64| pg_sys::Datum::from(value as usize);
         // SAFETY: by contract; nothing is read beyond the item's bytes.
         unsafe {
             let aligned = self.at.next_multiple_of(column.alignment);
@@ -251,23 +251,7 @@ impl Values {
                 _ => return None,
             };
             self.at = from.checked_add(bytes).filter(|&end| end <= self.length)?;
-            Some(match (column.by_value, bytes) {
-                (true, 1) => signed(i64::from(value.cast::<i8>().read_unaligned())),
-                (true, 2) => signed(i64::from(value.cast::<i16>().read_unaligned())),
-                (true, 4) => signed(i64::from(value.cast::<i32>().read_unaligned())),
-                (true, _) => signed(value.cast::<i64>().read_unaligned()),
-                (false, _) => pg_sys::Datum::from(value.cast_mut()),
-            })
+            Some(value_at(value, column.length, column.by_value))
         }
-    }
-}
-
-/// Bytes that a type's values are aligned to, by its letter in `pg_type`.
-fn alignment(letter: core::ffi::c_char) -> usize {
-    match letter as u8 {
-        pg_sys::TYPALIGN_CHAR => 1,
-        pg_sys::TYPALIGN_SHORT => 2,
-        pg_sys::TYPALIGN_INT => 4,
-        _ => 8,
     }
 }

@@ -109,6 +109,7 @@ pub mod started_scans;
 pub mod statement;
 pub mod statistics;
 pub mod storage_parameters;
+pub mod stored_value;
 pub mod support;
 pub mod table_fetch;
 pub mod table_paths;

@@ -60,6 +60,20 @@ impl<'p> PageTuple<'p> {
         unsafe { tuple::attribute_count(self.header) }
     }
 
+    /// Where the values of a tuple of a table begin.
+    #[inline]
+    pub fn values(self) -> *const u8 {
+        // SAFETY: its header is there for `'p`, and says how long it is.
+        unsafe { self.header.cast::<u8>().add((*self.header).t_hoff.into()) }
+    }
+
+    /// Is any of them null?
+    #[inline]
+    pub fn has_nulls(self) -> bool {
+        // SAFETY: its header is there for `'p`.
+        unsafe { tuple::has_nulls(self.header) }
+    }
+
     /// The bytes after the header of a tuple of a table.
     #[inline]
     pub fn body(self) -> &'p [u8] {

@@ -7,41 +7,50 @@ use super::expression::Expressions;
 use super::expression_context::{guarded, ExpressionContext};
 use super::heap;
 use super::node::{cast, items};
-use super::page::{PageCursor, PageTuple};
+use super::page::{Page, PageCursor, PageTuple};
 use super::relation::Table;
 use super::row_slot::RowSlot;
 use super::snapshot::Snapshot;
+use super::stored_value::StoredColumn;
 use super::transaction;
 use super::unbound::heap_getnext;
+use super::varlena::short_body;
 use pgrx::pg_sys::{self, Datum, NodeTag};
 
 /// A node that reads a heap so, of which nobody wants to know what it does.
 #[derive(Clone, Copy)]
 pub struct PlainScan {
     child: Child,
-    /// Of the heap, from 1, the column that was asked for.
-    pub column: i32,
+    /// The column of the heap, from 0, that was asked for.
+    pub column: usize,
 }
 
 /// A row of it, while it is looked at.
 #[derive(Clone, Copy)]
 pub struct PlainRow<'a> {
-    tuple: &'a pg_sys::HeapTupleData,
+    tuple: PageTuple<'a>,
     descriptor: pg_sys::TupleDesc,
 }
 
-impl PlainRow<'_> {
-    /// A column, from 1, and whether it is null.
+impl<'a> PlainRow<'a> {
+    /// The bytes of a column's text, where it is short and lies where most rows have it.
     ///
     /// # Safety
-    /// The heap must have it.
+    /// It must be a column of the heap, of texts.
     #[inline]
-    pub unsafe fn value(self, number: i32) -> (Datum, bool) {
-        let mut isnull = false;
-        let tuple = core::ptr::from_ref(self.tuple).cast_mut();
+    pub unsafe fn short_text(self, column: StoredColumn) -> Option<&'a [u8]> {
         // SAFETY: by contract; the tuple's page is pinned while it is looked at.
-        let value = unsafe { pg_sys::heap_getattr(tuple, number, self.descriptor, &mut isnull) };
-        (value, isnull)
+        unsafe { short_body(column.place(self.tuple)?) }
+    }
+
+    /// A column's value, and whether it is null.
+    ///
+    /// # Safety
+    /// It must be a column of the heap.
+    #[inline]
+    pub unsafe fn value(self, column: StoredColumn) -> (Datum, bool) {
+        // SAFETY: by contract; the tuple's page is pinned while it is looked at.
+        unsafe { column.value(self.tuple, self.descriptor) }
     }
 }
 
@@ -67,8 +76,8 @@ impl PlainScan {
             pg_sys::pull_varattnos((*plan).qual.cast(), table, &mut columns);
             let first = bare::bms_next_member(columns, -1);
             let is_system = first >= 0 && first + pg_sys::FirstLowInvalidHeapAttributeNumber <= 0;
-            let column = (*value).varattno.into();
-            (column > 0 && !is_system).then_some(PlainScan { child, column })
+            let column = usize::try_from((*value).varattno).ok()?.checked_sub(1)?;
+            (!is_system).then_some(PlainScan { child, column })
         }
     }
 
@@ -104,7 +113,8 @@ impl PlainScan {
     /// entry point.
     ///
     /// # Safety
-    /// What `visit` owns must be owned outside of it: errors of PostgreSQL's jump over it.
+    /// What `visit` owns must be owned outside of it: errors of PostgreSQL's jump over it. It may be called with the row's page locked, so it is
+    /// brief, and reads no other page.
     #[inline]
     pub unsafe fn each(self, mut visit: impl FnMut(PlainRow<'_>) -> bool) -> bool {
         // SAFETY: by contract; the snapshot is registered as long as the node runs.
@@ -147,13 +157,17 @@ impl PlainScan {
             error::check_interrupts();
             cursor.go(block);
             cursor.prune();
-            let rows = rows_of(&cursor, snapshot);
-            read += rows.len();
-            for row in rows {
-                let tuple = &row.to_heap_tuple(table.oid());
-                if !visit(PlainRow { tuple, descriptor }) {
-                    return false;
+            let is_read = cursor.locked(|page| {
+                for tuple in seen(page, &cursor, snapshot) {
+                    read += 1;
+                    if !visit(PlainRow { tuple, descriptor }) {
+                        return false;
+                    }
                 }
+                true
+            });
+            if !is_read {
+                return false;
             }
         }
         heap::count_scan(table, read);
@@ -185,6 +199,7 @@ impl PlainScan {
                     let Some(tuple) = tuple.as_ref() else {
                         break;
                     };
+                    let tuple = PageTuple::of(tuple);
                     is_read = visit(PlainRow { tuple, descriptor });
                 }
                 end(scan);
@@ -194,25 +209,22 @@ impl PlainScan {
     }
 }
 
-/// The rows of a page that a snapshot sees.
-fn rows_of<'c>(cursor: &'c PageCursor, snapshot: Snapshot<'_>) -> Vec<PageTuple<'c>> {
+/// The rows of a page that a snapshot sees. It is the one that the cursor has locked.
+#[inline]
+fn seen<'a>(
+    page: &'a Page<'_>,
+    cursor: &PageCursor<'_>,
+    snapshot: Snapshot<'a>,
+) -> impl Iterator<Item = PageTuple<'a>> + 'a {
     let (oid, buffer) = (cursor.relation().oid(), cursor.buffer());
-    cursor.locked(|page| {
-        // A standby may not have replayed yet what a page says of everybody's snapshots.
-        let sees_all = page.is_all_visible() && !snapshot.is_of_standby();
-        let plainly = snapshot.plainly();
-        let mut rows = Vec::with_capacity(page.line_pointers().into());
-        for item in page.tuples() {
-            // SAFETY: the page is pinned and locked.
-            let is_seen = sees_all
-                || unsafe {
-                    plainly.sees(item.header())
-                        || snapshot.sees(&mut item.to_heap_tuple(oid), buffer)
-                };
-            if is_seen {
-                rows.push(item);
+    // A standby may not have replayed yet what a page says of everybody's snapshots.
+    let sees_all = page.is_all_visible() && !snapshot.is_of_standby();
+    let plainly = snapshot.plainly();
+    page.tuples().filter(move |item| {
+        // SAFETY: the page is pinned and locked.
+        sees_all
+            || unsafe {
+                plainly.sees(item.header()) || snapshot.sees(&mut item.to_heap_tuple(oid), buffer)
             }
-        }
-        rows
     })
 }

@@ -6,6 +6,7 @@ use super::descriptor::Descriptor;
 use super::tid::{self, Tid, INVALID_BLOCK};
 use pgrx::pg_sys;
 
+const HEAP_HASNULL: u16 = 0x0001;
 const HEAP_NATTS_MASK: u16 = 0x07ff;
 const HEAP_ONLY_TUPLE: u16 = 0x8000;
 const HEAP_HOT_UPDATED: u16 = 0x4000;
@@ -19,6 +20,14 @@ pub const TUPLE_HEADER_BYTES: usize = 24;
 pub(super) unsafe fn attribute_count(header: pg_sys::HeapTupleHeader) -> u16 {
     // SAFETY: by contract.
     unsafe { (*header).t_infomask2 & HEAP_NATTS_MASK }
+}
+
+/// # Safety
+/// As above.
+#[inline]
+pub(super) unsafe fn has_nulls(header: pg_sys::HeapTupleHeader) -> bool {
+    // SAFETY: by contract.
+    unsafe { (*header).t_infomask & HEAP_HASNULL != 0 }
 }
 
 /// # Safety

@@ -87,6 +87,19 @@ pub unsafe fn body_in_place<'a>(datum: pg_sys::Datum) -> Option<&'a [u8]> {
     }
 }
 
+/// Body bytes of a varlena that begins at a byte of a tuple, if it is short and stored as it is.
+///
+/// # Safety
+/// A varlena must begin there, or the bytes that align one, and be there as long as the bytes are looked at.
+#[inline]
+pub unsafe fn short_body<'a>(start: *const u8) -> Option<&'a [u8]> {
+    // SAFETY: by contract: the first byte is of the value, or 0.
+    unsafe {
+        let is_short = pgrx::varatt_is_1b(start.cast()) && !pgrx::varatt_is_1b_e(start.cast());
+        is_short.then(|| core::slice::from_raw_parts(start.add(1), usize::from(*start >> 1) - 1))
+    }
+}
+
 /// A value of type bpchar with as many blanks at its end as a column of type char(n) keeps it with, so that it has the bytes of the values
 /// there that are equal to it. One that is longer stays as it is: no value is equal. `typmod` is the column's.
 ///

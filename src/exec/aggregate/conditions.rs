@@ -482,18 +482,27 @@ fn satisfies(comparison: Comparison, order: std::cmp::Ordering) -> bool {
     }
 }
 
+/// So many values are looked at one by one.
+const FEW: usize = 16;
+
+/// May one of those that are wanted be the value? A look at each tells, where they are few: names that begin alike differ where they end.
+#[inline]
+pub fn may_have(wanted: &[Vec<u8>], value: &[u8]) -> bool {
+    wanted.len() > FEW || wanted.iter().any(|one| is_like(one, value))
+}
+
+#[inline]
+fn is_like(one: &[u8], value: &[u8]) -> bool {
+    one.len() == value.len() && one.last() == value.last()
+}
+
 #[inline]
 fn has(wanted: &[Vec<u8>], value: &[u8]) -> bool {
-    const FEW: usize = 16;
     if wanted.len() > FEW {
         let order = |one: &Vec<u8>| one.as_slice().cmp(value);
         return wanted.binary_search_by(order).is_ok();
     }
-    // Names that begin alike are told apart by where they end.
-    let is_same = |one: &Vec<u8>| {
-        one.len() == value.len() && one.last() == value.last() && one.as_slice() == value
-    };
-    wanted.iter().any(is_same)
+    wanted.iter().any(|one| is_like(one, value) && one == value)
 }
 
 /// What the order of the least and of the greatest value, each against the constant, says.
