@@ -38,7 +38,7 @@ pub struct CountedChunk {
     pub columns: Option<Vec<usize>>,
 }
 
-/// Writes the number of rows of a table with chunks to `pg_class`, after a vacuum has written the number of
+/// Writes the number of rows of a table with chunks to `pg_class`, and tells it to views of statistics, after a vacuum has written the number of
 /// its tuples.
 ///
 /// `table` must be open with the lock of VACUUM.
@@ -46,7 +46,7 @@ pub fn store_rows(table: Table<'_>) {
     let blocks = table.blocks();
     let found = look_at(table, 0..blocks, VACUUM_PAGES, &[], usize::MAX);
     if found.has_chunks {
-        vacuum::store_rows(table, found.rows_per_page.max(0.0) * f64::from(blocks));
+        vacuum::store_counted(table, found.rows_per_page.max(0.0) * f64::from(blocks));
     }
 }
 

@@ -10,6 +10,7 @@ use crate::chunk::place::{LowFirst, Room, Rooms};
 use crate::chunk::read::Damage;
 use crate::chunk::reader::Reader;
 use crate::chunk::write::Target;
+use crate::pg::activity::Uncounted;
 use crate::pg::error;
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
@@ -169,7 +170,7 @@ pub fn round(
     unsafe {
         let target = Target::current(table);
         let indexes = SeriesIndexes::open(table);
-        let low = LowFirst::begin(table);
+        let (low, _uncounted) = (LowFirst::begin(table), Uncounted::begin(table));
         let mut above: Vec<_> = survey
             .chunks
             .iter()

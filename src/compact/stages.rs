@@ -14,6 +14,7 @@ use crate::catalog::marker_sweep;
 use crate::chunk::density;
 use crate::chunk::place::LowFirst;
 use crate::chunk::read::Damage;
+use crate::pg::activity::{self, Uncounted};
 use crate::pg::departure;
 use crate::pg::file_end;
 use crate::pg::relation::Table;
@@ -206,7 +207,7 @@ impl Compaction<'_> {
                         chunk_marker::await_old_plans(table);
                     }
                     locks::begin_moving(table, Mover::Compact);
-                    let _low = LowFirst::begin(table);
+                    let (_low, _uncounted) = (LowFirst::begin(table), Uncounted::begin(table));
                     let (done, freed, rest) =
                         seal::round(table, &layout, snapshot, start, pages.as_deref());
                     let blocks = table.blocks();
@@ -279,7 +280,7 @@ impl Compaction<'_> {
             let result = unsafe {
                 self.rounds.attempt(|table, snapshot| {
                     locks::begin_moving(table, Mover::Compact);
-                    let _low = LowFirst::begin(table);
+                    let (_low, _uncounted) = (LowFirst::begin(table), Uncounted::begin(table));
                     let done = merge::round(table, layout, survey, windows, merge, snapshot);
                     watch.progress("merge", at, count);
                     done
@@ -358,12 +359,15 @@ impl Compaction<'_> {
                 vacuumed.extend(quiet::changed_pages(table));
                 vacuumed.sort_unstable();
                 vacuumed.dedup();
-                let rows_before = rows_known(table);
+                let (rows_before, live) = (rows_known(table), activity::live_rows(table));
                 vacuum::run(table);
                 match (known, rows_before.filter(|_| survey.is_none())) {
-                    (Some(known), _) => vacuum::store_rows(table, known.live_rows as f64),
+                    (Some(known), _) => vacuum::store_counted(table, known.live_rows as f64),
                     // The next survey counts them.
-                    (None, Some(rows)) => vacuum::store_rows(table, rows),
+                    (None, Some(rows)) => {
+                        vacuum::store_rows(table, rows);
+                        activity::set_live_rows(table, live.unwrap_or(rows));
+                    }
                     (None, None) => density::store_rows(table),
                 }
                 self.watch.progress("vacuum", 0, 0);

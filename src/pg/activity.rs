@@ -105,3 +105,80 @@ pub fn count_inserts(table: Table<'_>, rows: i64) {
     // SAFETY: the table is open.
     unsafe { pg_sys::pgstat_count_heap_insert(table.as_ptr(), rows) }
 }
+
+/// Sets the number of rows that the server takes a table to have, in place of what a VACUUM has just reported: it counts tuples. It is
+/// reported when the transaction has ended.
+pub fn set_live_rows(table: Table<'_>, rows: f64) {
+    let Some(reported) = live_rows(table) else {
+        return;
+    };
+    // SAFETY: the table is open.
+    let Some(pending) = (unsafe { counts(table) }) else {
+        return;
+    };
+    let more = (rows - reported).round() as i64;
+    #[cfg(feature = "pg15")]
+    let live = &mut pending.t_counts.t_delta_live_tuples;
+    #[cfg(not(feature = "pg15"))]
+    let live = &mut pending.counts.delta_live_tuples;
+    *live += more;
+}
+
+/// What this session counts of a table; None where nothing is counted.
+///
+/// # Safety
+/// The table must be open as long as it is used.
+pub(super) unsafe fn counts<'a>(table: Table<'_>) -> Option<&'a mut pg_sys::PgStat_TableStatus> {
+    // SAFETY: by contract.
+    unsafe {
+        let relation = table.as_ptr();
+        if (*relation).pgstat_info.is_null() && (*relation).pgstat_enabled {
+            pg_sys::pgstat_assoc_relation(relation);
+        }
+        (*relation).pgstat_info.as_mut()
+    }
+}
+
+/// As long as this is there, nobody counts rows of a table that the transaction inserts and deletes: they are not new, and they do not go.
+pub struct Uncounted<'a> {
+    table: Table<'a>,
+    /// Rows inserted, updated and deleted before.
+    before: [i64; 3],
+}
+
+impl<'a> Uncounted<'a> {
+    pub fn begin(table: Table<'a>) -> Uncounted<'a> {
+        let counted = changes(table).map(|counted| counted.map(|count| *count));
+        Uncounted {
+            table,
+            before: counted.unwrap_or_default(),
+        }
+    }
+}
+
+impl Drop for Uncounted<'_> {
+    fn drop(&mut self) {
+        // A transaction that fails counts nothing as alive.
+        if std::thread::panicking() {
+            return;
+        }
+        if let Some(counted) = changes(self.table) {
+            for (count, before) in counted.into_iter().zip(self.before) {
+                *count = before;
+            }
+        }
+    }
+}
+
+/// Rows that the innermost transaction has inserted, updated and deleted, where it has counted any.
+fn changes(table: Table<'_>) -> Option<[&mut i64; 3]> {
+    // SAFETY: the table is open; what is pending belongs to this backend.
+    unsafe {
+        let of_transaction = (*table.as_ptr()).pgstat_info.as_ref()?.trans.as_mut()?;
+        Some([
+            &mut of_transaction.tuples_inserted,
+            &mut of_transaction.tuples_updated,
+            &mut of_transaction.tuples_deleted,
+        ])
+    }
+}

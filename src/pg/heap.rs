@@ -1,5 +1,6 @@
 //! Calls of heap's own table access method.
 
+use super::activity;
 use super::bare;
 use super::page::PageTuple;
 use super::relation::Table;
@@ -86,11 +87,7 @@ pub fn count_deleted(table: Table<'_>, rows: usize) {
 pub fn count_scan(table: Table<'_>, rows: usize) {
     // SAFETY: the table is open; where memory runs out there is nothing to drop.
     unsafe {
-        let relation = table.as_ptr();
-        if (*relation).pgstat_info.is_null() && (*relation).pgstat_enabled {
-            pg_sys::pgstat_assoc_relation(relation);
-        }
-        let Some(pending) = (*relation).pgstat_info.as_mut() else {
+        let Some(pending) = activity::counts(table) else {
             return;
         };
         #[cfg(feature = "pg15")]

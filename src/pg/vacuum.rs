@@ -1,5 +1,6 @@
 //! Heap's own vacuum of one open table.
 
+use super::activity;
 use super::relation::{Index, Table};
 use pgrx::pg_sys;
 
@@ -54,6 +55,12 @@ pub fn store_rows(table: Table<'_>, rows: f64) {
         pg_sys::visibilitymap_count(table.as_ptr(), &mut all_visible, core::ptr::null_mut());
         store_statistics(table, table.blocks(), rows.round(), all_visible);
     }
+}
+
+/// As `store_rows`, of rows that were counted just now: views of statistics say so too.
+pub fn store_counted(table: Table<'_>, rows: f64) {
+    store_rows(table, rows);
+    activity::set_live_rows(table, rows);
 }
 
 /// Writes `relpages`, `reltuples` and `relallvisible`, in place and at once.
