@@ -96,7 +96,10 @@ pub unsafe fn short_body<'a>(start: *const u8) -> Option<&'a [u8]> {
     // SAFETY: by contract: the first byte is of the value, or 0.
     unsafe {
         let is_short = pgrx::varatt_is_1b(start.cast()) && !pgrx::varatt_is_1b_e(start.cast());
-        is_short.then(|| core::slice::from_raw_parts(start.add(1), usize::from(*start >> 1) - 1))
+        is_short.then(|| {
+            let bytes = pgrx::varsize_1b(start.cast()) - pg_sys::VARHDRSZ_SHORT;
+            core::slice::from_raw_parts(pgrx::vardata_1b(start.cast()).cast(), bytes)
+        })
     }
 }
 
