@@ -11,7 +11,7 @@ use crate::pg::snapshot::{Snapshot, Stamp};
 use crate::pg::tid::{self, Tid};
 use crate::table::changes;
 use crate::table::crosscheck;
-use crate::table::fetched::{remember, RecentChunk, VarveFetch};
+use crate::table::fetched::{remember, Recent, RecentChunk, VarveFetch};
 use crate::table::follow;
 use crate::table::visible::{visible_row, OpenChunk};
 use pgrx::pg_sys;
@@ -32,7 +32,7 @@ pub unsafe extern "C-unwind" fn index_fetch_begin(
         let fetch: *mut VarveFetch = pg_sys::palloc0(core::mem::size_of::<VarveFetch>()).cast();
         (*fetch).base.rel = table.as_ptr();
         (*fetch).heap = heap_callback!(index_fetch_begin, table.as_ptr());
-        (*fetch).added = memory::own(pg_sys::CurrentMemoryContext, Vec::new());
+        (*fetch).added = memory::own(pg_sys::CurrentMemoryContext, Recent::new());
         fetch.cast()
     }
 }

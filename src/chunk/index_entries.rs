@@ -29,6 +29,7 @@ use crate::pg::relation::{Index, Table};
 use crate::pg::tid::Tid;
 use crate::pg::types;
 use crate::pg::Datum;
+use smallvec::SmallVec;
 use varve_columns::chunk::{Layout, BLOCK_ROWS};
 use varve_columns::summary::Bound;
 use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE, FLAG_UNKEYED};
@@ -171,7 +172,7 @@ impl<'a> SeriesIndexes<'a> {
 }
 
 /// Table columns of an index, from 0; the last one is time.
-pub fn key_columns(index: Index<'_>) -> Vec<usize> {
+pub fn key_columns(index: Index<'_>) -> SmallVec<[usize; 4]> {
     // SAFETY: the index is open.
     unsafe {
         let form = index.form();

@@ -4,21 +4,18 @@
 
 use pgrx::pg_sys;
 
+/// Bytes that core aligns memory to.
+const MOST_ALIGNED: usize = pg_sys::MAXIMUM_ALIGNOF as usize;
+
 #[repr(C)]
 struct Owned<T> {
     callback: pg_sys::MemoryContextCallback,
-    value: *mut T,
+    value: T,
 }
 
-unsafe extern "C-unwind" fn drop_value<T>(arg: *mut core::ffi::c_void) {
-    // SAFETY: `arg` is the `Owned<T>` that `own` registered; the context calls back exactly once.
-    unsafe {
-        let owned = arg.cast::<Owned<T>>();
-        if !(*owned).value.is_null() {
-            drop(Box::from_raw((*owned).value));
-            (*owned).value = core::ptr::null_mut();
-        }
-    }
+unsafe extern "C-unwind" fn drop_value<T>(value: *mut core::ffi::c_void) {
+    // SAFETY: the value of the `Owned<T>` that `own` registered; the context calls back exactly once, before its memory goes.
+    unsafe { value.cast::<T>().drop_in_place() }
 }
 
 /// A memory context. What takes memory from it is unsafe: the context must be there still.
@@ -149,22 +146,24 @@ pub unsafe fn at_end(
     }
 }
 
-/// Moves `value` to the heap and ties it to `context`: it is dropped when the context is reset or deleted.
+/// Moves `value` into `context`: it is dropped when the context is reset or deleted.
 ///
 /// # Safety
-/// `context` must be a live memory context; the returned pointer dies with it.
+/// `context` must be a live memory context; the returned pointer dies with it. Within a guarded entry point.
 pub unsafe fn own<T>(context: impl Into<Context>, value: T) -> *mut T {
+    const { assert!(core::mem::align_of::<T>() <= MOST_ALIGNED) }
     let context = context.into();
-    // SAFETY: the callback record lives in the context itself, as core requires.
+    let callback = pg_sys::MemoryContextCallback {
+        func: Some(drop_value::<T>),
+        ..pg_sys::MemoryContextCallback::default()
+    };
+    // SAFETY: a fresh allocation of the right size. The callback record lives in the context itself, as core requires.
     unsafe {
-        let owned: *mut Owned<T> = context
-            .alloc_zeroed(core::mem::size_of::<Owned<T>>())
-            .cast();
-        let value = Box::into_raw(Box::new(value));
-        (*owned).value = value;
-        (*owned).callback.func = Some(drop_value::<T>);
-        (*owned).callback.arg = owned.cast();
-        pg_sys::MemoryContextRegisterResetCallback(context.0, &mut (*owned).callback);
+        let owned: *mut Owned<T> = context.alloc(core::mem::size_of::<Owned<T>>()).cast();
+        owned.write(Owned { callback, value });
+        let value = &raw mut (*owned).value;
+        (*owned).callback.arg = value.cast();
+        pg_sys::MemoryContextRegisterResetCallback(context.0, &raw mut (*owned).callback);
         value
     }
 }

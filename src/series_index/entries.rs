@@ -9,7 +9,7 @@ use crate::pg::relation::Index;
 use crate::pg::scan_key::ScanKey;
 use crate::pg::tid::Tid;
 use crate::pg::Datum;
-use smallvec::SmallVec;
+use smallvec::{smallvec, SmallVec};
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -21,7 +21,7 @@ pub type Time = (bool, i64);
 pub struct IndexDesc<'a> {
     pub index: Index<'a>,
     /// Table columns of the index, from 0; the last one is time.
-    pub columns: Vec<usize>,
+    pub columns: SmallVec<[usize; 4]>,
     pub time_length: i16,
 }
 
@@ -141,8 +141,8 @@ pub struct Stream {
     before: Option<Rc<Key>>,
     /// Entries that were read ahead.
     ahead: VecDeque<Entry>,
-    values: Vec<Datum>,
-    nulls: Vec<bool>,
+    values: SmallVec<[Datum; 4]>,
+    nulls: SmallVec<[bool; 4]>,
 }
 
 impl Stream {
@@ -155,8 +155,8 @@ impl Stream {
             key: None,
             before: None,
             ahead: VecDeque::new(),
-            values: vec![Datum::from(0usize); desc.columns.len()],
-            nulls: vec![true; desc.columns.len()],
+            values: smallvec![Datum::from(0usize); desc.columns.len()],
+            nulls: smallvec![true; desc.columns.len()],
         }
     }
 

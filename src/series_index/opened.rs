@@ -5,7 +5,7 @@ use crate::pg::relation::Table;
 use crate::pg::snapshot::{Snapshot, Stamp};
 use crate::pg::tid::Tid;
 use crate::table::visible::OpenChunk;
-use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -14,8 +14,7 @@ use std::rc::Rc;
 #[derive(Default)]
 pub struct Opened {
     stamp: Option<Stamp>,
-    chunks: Vec<OpenedChunk>,
-    places: FxHashMap<Tid, usize>,
+    chunks: SmallVec<[OpenedChunk; 1]>,
     /// The chunk that was asked for last: the next series is in it more often than not.
     last: usize,
 }
@@ -34,7 +33,6 @@ impl Opened {
     /// Forgets all of them.
     pub fn clear(&mut self) {
         self.chunks.clear();
-        self.places.clear();
     }
 
     /// The chunk whose header is at `header`, if the snapshot sees it.
@@ -64,7 +62,6 @@ impl Opened {
                 return None;
             }
             self.last = self.chunks.len();
-            self.places.insert(header, self.last);
             self.chunks.push(OpenedChunk {
                 header,
                 open: Rc::clone(&open),
@@ -80,9 +77,9 @@ impl Opened {
     }
 
     fn known(&mut self, header: Tid) -> Option<&mut OpenedChunk> {
-        let is_last = |last: &OpenedChunk| last.header == header;
-        if !self.chunks.get(self.last).is_some_and(is_last) {
-            self.last = *self.places.get(&header)?;
+        let is_it = |chunk: &OpenedChunk| chunk.header == header;
+        if !self.chunks.get(self.last).is_some_and(is_it) {
+            self.last = self.chunks.iter().position(is_it)?;
         }
         self.chunks.get_mut(self.last)
     }

@@ -10,6 +10,7 @@ use crate::pg::relation::{self, Index};
 use crate::pg::scan_key::ScanKey;
 use crate::pg::varlena;
 use pgrx::pg_sys;
+use smallvec::{smallvec, SmallVec};
 use std::cmp::Ordering;
 
 const LESS: u16 = 1;
@@ -19,19 +20,22 @@ const GREATER_EQUAL: u16 = 4;
 const GREATER: u16 = 5;
 const ORDER_FUNCTION: i16 = 1;
 
+/// One, as a rule.
+type Arguments = SmallVec<[pg_sys::Datum; 1]>;
+
 /// What a qual asks of a value.
 enum Test {
     IsNull,
     IsNotNull,
     /// The operator holds for any of the arguments.
-    Any(Vec<pg_sys::Datum>),
+    Any(Arguments),
 }
 
 /// A qual on one column of the index.
 pub struct Condition {
     /// Column of the index, from 0.
     pub column: usize,
-    key: Box<ScanKey>,
+    key: ScanKey,
     test: Test,
     /// Length of the arguments' type, where equal values of it and of the column are the same bytes or
     /// the same integer.
@@ -105,9 +109,9 @@ impl Condition {
 
 struct Cells {
     /// First keys that equalities name, ascending.
-    keys: Vec<i64>,
+    keys: SmallVec<[i64; 1]>,
     /// Their cells, where these are not named by the keys themselves.
-    values: Vec<(i64, ScanKey)>,
+    values: SmallVec<[(i64, ScanKey); 1]>,
     /// What holds for the cells of keys, where none is named.
     native: Vec<ScanKey>,
 }
@@ -118,7 +122,7 @@ pub struct Quals {
     /// A qual can hold for no row.
     pub impossible: bool,
     /// On key columns, each of them.
-    pub keys: Vec<Condition>,
+    pub keys: SmallVec<[Condition; 1]>,
     /// Lower bounds of time.
     pub lowers: Vec<Condition>,
     /// Upper bounds of time.
@@ -126,7 +130,7 @@ pub struct Quals {
     /// Other quals on time.
     pub times: Vec<Condition>,
     /// Of the leading columns, the values that they may have, in index order.
-    dimensions: Vec<Vec<ScanKey>>,
+    dimensions: SmallVec<[SmallVec<[ScanKey; 1]>; 1]>,
     /// What nbtree checks besides.
     native: Vec<ScanKey>,
     /// Where chunks may be entered by cells: those that the first key's values are in, and what nbtree may check of a cell.
@@ -178,9 +182,9 @@ impl Quals {
                 self.impossible = true;
                 return;
             }
-            Test::Any(elements)
+            Test::Any(elements.into())
         } else {
-            Test::Any(vec![key.data().sk_argument])
+            Test::Any(smallvec![key.data().sk_argument])
         };
         // SAFETY: by contract.
         let test = unsafe { with_bytes_of_column(index, key, test, context) };
@@ -190,7 +194,7 @@ impl Quals {
         };
         let condition = Condition {
             column: key.column(),
-            key: Box::new(own),
+            key: own,
             test,
             // SAFETY: by contract.
             comparable: unsafe { comparable_length(index, key) },
@@ -241,7 +245,7 @@ impl Quals {
     /// # Safety
     /// `index` must be the quals' index.
     unsafe fn choose_dimensions(&mut self, index: Index<'_>) {
-        let mut used = vec![false; self.keys.len()];
+        let mut used: SmallVec<[_; 8]> = smallvec![false; self.keys.len()];
         for column in 0..self.key_columns {
             let found = self.keys.iter().position(|condition| {
                 condition.column == column
@@ -250,11 +254,11 @@ impl Quals {
             let Some(at) = found else { break };
             used[at] = true;
             let condition = &self.keys[at];
-            let key = *condition.key;
+            let key = condition.key;
             let values = match &condition.test {
                 // SAFETY: by contract.
                 Test::Any(arguments) => unsafe { in_order(index, &key, arguments) },
-                _ => vec![key.data().sk_argument],
+                _ => smallvec![key.data().sk_argument],
             };
             let with_value = |value| key.with_argument(value);
             self.dimensions
@@ -288,8 +292,8 @@ impl Quals {
             }
             let bounds = self.native.iter().filter(|key| key.column() == 0);
             let native = bounds.filter_map(|key| bound_of_cell(index, key)).collect();
-            let mut values: Vec<(i64, ScanKey)> = Vec::new();
-            let mut keys = Vec::new();
+            let mut values: SmallVec<[(i64, ScanKey); 1]> = SmallVec::new();
+            let mut keys = SmallVec::new();
             for key in self.dimensions.first().into_iter().flatten() {
                 let Some(value) = integer_argument(index, key) else {
                     continue;
@@ -361,7 +365,7 @@ impl Quals {
     ///
     /// # Safety
     /// `index` must be the quals' index.
-    pub unsafe fn series(&self, index: Index<'_>) -> Option<Vec<pg_sys::Datum>> {
+    pub unsafe fn series(&self, index: Index<'_>) -> Option<SmallVec<[pg_sys::Datum; 2]>> {
         if self.sub_scans() != 1 {
             return None;
         }
@@ -377,20 +381,20 @@ impl Quals {
         &self,
         index: Index<'_>,
         sub_scan: usize,
-    ) -> Option<Vec<pg_sys::Datum>> {
+    ) -> Option<SmallVec<[pg_sys::Datum; 2]>> {
         if !self.names_series() {
             return None;
         }
         let keys = self.named_by(sub_scan);
         // SAFETY: by contract.
         let values = keys.map(|key| unsafe { own_value(index, key) });
-        let mut values = values.collect::<Option<Vec<_>>>()?;
+        let mut values = values.collect::<Option<SmallVec<[_; 2]>>>()?;
         values.reverse();
         Some(values)
     }
 
     pub fn sub_scans(&self) -> usize {
-        self.dimensions.iter().map(Vec::len).product()
+        self.dimensions.iter().map(SmallVec::len).product()
     }
 
     /// Scan keys of a sub-scan for nbtree, sorted by column as it wants them.
@@ -553,8 +557,8 @@ unsafe fn bound(
         let argument = *argument?;
         Some(Condition {
             column: condition.column,
-            test: Test::Any(vec![argument]),
-            key: Box::new(key.with_argument(argument)),
+            test: Test::Any(smallvec![argument]),
+            key: key.with_argument(argument),
             comparable: condition.comparable,
             integers: condition.integers,
         })
@@ -724,12 +728,8 @@ unsafe fn integer_lengths(index: Index<'_>, key: &ScanKey) -> Option<(i16, i16)>
 ///
 /// # Safety
 /// As `own_value`; `arguments` must be of the key's type, and not null.
-unsafe fn in_order(
-    index: Index<'_>,
-    key: &ScanKey,
-    arguments: &[pg_sys::Datum],
-) -> Vec<pg_sys::Datum> {
-    let mut ordered = arguments.to_vec();
+unsafe fn in_order(index: Index<'_>, key: &ScanKey, arguments: &[pg_sys::Datum]) -> Arguments {
+    let mut ordered = Arguments::from_slice(arguments);
     if ordered.len() < 2 {
         return ordered;
     }

@@ -6,11 +6,12 @@ use crate::chunk::reader::Reader;
 use crate::pg::snapshot::{Snapshot, Stamp};
 use crate::pg::table_fetch::{BesideHeap, TableFetch};
 use crate::pg::tid::Tid;
+use smallvec::SmallVec;
 use std::rc::Rc;
 use varve_columns::tuple::header::FLAG_ONE_SERIES;
 
 /// What a fetch of ours adds to heap's: the chunks of the latest compressed rows, the last one last, good for the same snapshot.
-pub type Recent = Vec<RecentChunk>;
+pub type Recent = SmallVec<[RecentChunk; 1]>;
 
 /// A fetch of ours.
 pub type VarveFetch = BesideHeap<Recent>;
