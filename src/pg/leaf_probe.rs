@@ -111,11 +111,34 @@ unsafe fn without_time<R>(
     })
 }
 
-/// Entries that a page was found to have: all of those that were asked for.
-pub struct Told {
-    pub tids: SmallVec<[Tid; 8]>,
+/// Entries that a page was found to have: all of those that were asked for, in the order of the index.
+pub struct Told<V = ()> {
+    pub entries: Entries<V>,
     /// None where changes of the page are not logged.
     pub page: Option<PageState>,
+}
+
+/// What was asked for of each entry, and its TID.
+pub type Entries<V = ()> = SmallVec<[(V, Tid); 8]>;
+
+impl Told {
+    pub fn tids(&self) -> impl Iterator<Item = Tid> + '_ {
+        self.entries.iter().map(|&((), tid)| tid)
+    }
+}
+
+/// Takes what is asked for of an item of the range, on a page that is locked. None where it cannot be read.
+trait Take<V>: Fn(&Wanted, &Page, u16) -> Option<V> + Copy {}
+
+impl<V, F: Fn(&Wanted, &Page, u16) -> Option<V> + Copy> Take<V> for F {}
+
+/// Takes nothing but TIDs.
+fn nothing(_: &Wanted, _: &Page, _: u16) -> Option<()> {
+    Some(())
+}
+
+fn value_of_span(wanted: &Wanted, page: &Page, at: u16) -> Option<Option<pg_sys::Datum>> {
+    wanted.value_of_span(page, at)
 }
 
 /// A page of an index as it was at a time. As long as it is the same, no entry on it has come or gone: each change that is logged gives the page another
@@ -169,7 +192,7 @@ pub unsafe fn all_without_time(
     unsafe {
         without_time(index, first, |range| {
             let wanted = Wanted::new(index, range)?;
-            ask(&wanted, snapshot, MOST_TIDS, 0)
+            ask(&wanted, snapshot, MOST_TIDS, 0, nothing)
         })
     }
 }
@@ -186,6 +209,30 @@ pub unsafe fn all(index: Index<'_>, snapshot: Snapshot<'_>, range: Range) -> Opt
             snapshot,
             MOST_OF_RANGE,
             PAGES_MORE,
+            nothing,
+        )
+    }
+}
+
+/// All entries in a range with a span of values that are passed by value, with these, where they are `most` at most. Other things are as for
+/// `all_without_time`.
+///
+/// # Safety
+/// As `has_none`.
+pub unsafe fn all_with_values(
+    index: Index<'_>,
+    snapshot: Snapshot<'_>,
+    range: Range,
+    most: usize,
+) -> Option<Told<Option<pg_sys::Datum>>> {
+    // SAFETY: by contract.
+    unsafe {
+        ask(
+            &Wanted::new(index, range)?,
+            snapshot,
+            most,
+            0,
+            value_of_span,
         )
     }
 }
@@ -206,7 +253,7 @@ pub unsafe fn has_none(index: Index<'_>, snapshot: Snapshot<'_>, range: Range) -
         let Some(wanted) = Wanted::new(index, range) else {
             return false;
         };
-        ask(&wanted, snapshot, 0, 0).is_some()
+        ask(&wanted, snapshot, 0, 0, nothing).is_some()
     }
 }
 
@@ -214,7 +261,13 @@ pub unsafe fn has_none(index: Index<'_>, snapshot: Snapshot<'_>, range: Range) -
 ///
 /// # Safety
 /// See `has_none`.
-unsafe fn ask(wanted: &Wanted, snapshot: Snapshot<'_>, most: usize, others: usize) -> Option<Told> {
+unsafe fn ask<V>(
+    wanted: &Wanted,
+    snapshot: Snapshot<'_>,
+    most: usize,
+    others: usize,
+    take: impl Take<V>,
+) -> Option<Told<V>> {
     let hash = wanted.hash(most).max(1);
     let mut guess = KNOWN.with_borrow(|known| known.get(hash));
     if guess.rest > 0 {
@@ -223,12 +276,13 @@ unsafe fn ask(wanted: &Wanted, snapshot: Snapshot<'_>, most: usize, others: usiz
         return None;
     }
     let mut cursor = PageCursor::new(wanted.index);
-    let judged = wanted.ask(&mut cursor, &mut guess, most);
+    let judged = wanted.ask(&mut cursor, &mut guess, most, take);
     let told = judged.and_then(|judged| {
         check_age(wanted.index, snapshot, judged.changed);
-        let mut tids = judged.tids?;
+        let mut entries = judged.entries?;
         if let Some(next) = judged.next {
-            wanted.follow(&mut cursor, snapshot, next, others, most, &mut tids)?;
+            let take = (most, take);
+            wanted.follow(&mut cursor, snapshot, next, others, take, &mut entries)?;
         }
         let is_known = judged.next.is_none() && wanted.index.needs_wal();
         let page = is_known.then_some(PageState {
@@ -236,7 +290,7 @@ unsafe fn ask(wanted: &Wanted, snapshot: Snapshot<'_>, most: usize, others: usiz
             buffer: guess.buffer,
             changed: judged.changed,
         });
-        Some(Told { tids, page })
+        Some(Told { entries, page })
     });
     remember(guess.after(told.is_some()));
     told
@@ -247,9 +301,9 @@ fn remember(guess: Guess) {
 }
 
 /// What a page says.
-struct Judged {
-    /// Those of all entries, where they are not more than were asked for.
-    tids: Option<SmallVec<[Tid; 8]>>,
+struct Judged<V> {
+    /// All entries, where they are not more than were asked for.
+    entries: Option<Entries<V>>,
     /// The first item that is not before the entries.
     place: u16,
     /// The page before, where entries could be on it too: all that are on this one are not before them.
@@ -272,13 +326,20 @@ enum Behind {
 
 impl Wanted<'_> {
     /// What the page says that was guessed, or else the one that is found from the root: that is the next guess.
-    fn ask(&self, cursor: &mut PageCursor, guess: &mut Guess, most: usize) -> Option<Judged> {
+    fn ask<V>(
+        &self,
+        cursor: &mut PageCursor,
+        guess: &mut Guess,
+        most: usize,
+        take: impl Take<V>,
+    ) -> Option<Judged<V>> {
         let is_there = guess.buffer > 0 && cursor.go_again(guess.block, guess.buffer);
-        let judged = is_there.then(|| cursor.locked(|page| self.judge(page, guess.place, most)));
+        let place = guess.place;
+        let judged = is_there.then(|| cursor.locked(|page| self.judge(page, place, most, take)));
         let judged = judged.flatten();
         let judged = judged.filter(|judged| self.has_all(cursor, guess.block, judged));
         let judged = judged.or_else(|| {
-            let (block, judged) = self.descend(cursor, |page| self.judge(page, 0, most))?;
+            let (block, judged) = self.descend(cursor, |page| self.judge(page, 0, most, take))?;
             let judged = judged?;
             (guess.block, guess.buffer) = (block, cursor.buffer());
             self.has_all(cursor, block, &judged).then_some(judged)
@@ -291,7 +352,7 @@ impl Wanted<'_> {
 
     /// Are all of the entries on a page that was judged, and none on the one before? What may be on a page never begins later than it did once, but for
     /// pages that are used again, and there are none of these as long as a snapshot is held.
-    fn has_all(&self, cursor: &mut PageCursor, block: u32, judged: &Judged) -> bool {
+    fn has_all<V>(&self, cursor: &mut PageCursor, block: u32, judged: &Judged<V>) -> bool {
         let Some(before) = judged.before else {
             return true;
         };
@@ -309,7 +370,13 @@ impl Wanted<'_> {
 
     /// What a page that is locked says, if it is the leaf that decides, of `most` entries at most. `guess` is where the first item is that is not
     /// before the entries, or 0.
-    fn judge(&self, page: &Page, guess: u16, most: usize) -> Option<Judged> {
+    fn judge<V>(
+        &self,
+        page: &Page,
+        guess: u16,
+        most: usize,
+        take: impl Take<V>,
+    ) -> Option<Judged<V>> {
         let special = Special::of(page);
         if special.flags & (LEAF | IGNORED) != LEAF {
             return None;
@@ -318,14 +385,14 @@ impl Wanted<'_> {
         let place = self.first_not_before_near(page, start, guess)?;
         // What is before the first item may be on the page before, if there is one.
         let before = (place == start && special.previous != 0).then_some(special.previous);
-        let mut tids = SmallVec::new();
-        let behind = self.collect(page, &special, place, most, &mut tids)?;
+        let mut entries = SmallVec::new();
+        let behind = self.collect(page, &special, place, (most, take), &mut entries)?;
         let next = match behind {
             Behind::Page(next) => Some(next),
             _ => None,
         };
         Some(Judged {
-            tids: (!matches!(behind, Behind::TooMany)).then_some(tids),
+            entries: (!matches!(behind, Behind::TooMany)).then_some(entries),
             place,
             before,
             next,
@@ -334,13 +401,13 @@ impl Wanted<'_> {
     }
 
     /// Adds those of the entries that a page which is locked has from an item on. None where these are none of its, or cannot be read.
-    fn collect(
+    fn collect<V>(
         &self,
         page: &Page,
         special: &Special,
         from: u16,
-        most: usize,
-        tids: &mut SmallVec<[Tid; 8]>,
+        (most, take): (usize, impl Take<V>),
+        entries: &mut Entries<V>,
     ) -> Option<Behind> {
         let last = page.line_pointers();
         let end = self.first_behind(page, from)?;
@@ -351,8 +418,10 @@ impl Wanted<'_> {
             if page.is_dead(at) && !self.also_dead {
                 continue;
             }
-            tids.extend(Item::of(page.stored(at)?).tids());
-            if tids.len() > most {
+            for tid in Item::of(page.stored(at)?).tids() {
+                entries.push((take(self, page, at)?, tid));
+            }
+            if entries.len() > most {
                 return Some(Behind::TooMany);
             }
         }
@@ -372,14 +441,14 @@ impl Wanted<'_> {
 
     /// Adds those that are on a page behind one that was judged, and on others behind that: they were there, or on the one that was judged, when that was
     /// read, since entries move to the right only, onto new pages between both. None where so many pages have not all of them.
-    fn follow(
+    fn follow<V>(
         &self,
         cursor: &mut PageCursor,
         snapshot: Snapshot<'_>,
         mut next: u32,
         pages: usize,
-        most: usize,
-        tids: &mut SmallVec<[Tid; 8]>,
+        take: (usize, impl Take<V>),
+        entries: &mut Entries<V>,
     ) -> Option<()> {
         for _ in 0..pages {
             if !self.index.has_block(next) {
@@ -389,7 +458,7 @@ impl Wanted<'_> {
             let (changed, behind) = cursor.locked(|page| {
                 let special = Special::of(page);
                 let behind = match special.flags & (LEAF | IGNORED) {
-                    LEAF => self.collect(page, &special, special.first(), most, tids),
+                    LEAF => self.collect(page, &special, special.first(), take, entries),
                     _ => None,
                 };
                 (page.changed(), behind)

@@ -109,9 +109,9 @@ impl<'a> Wanted<'a> {
         hasher.finish()
     }
 
-    /// The value of the column of the span, of an entry that has it and all values before it, on a page that is pinned and locked. None where it is passed
-    /// by reference, or the entry cannot be read.
-    pub fn value_of_span(&self, page: &Page, offset: u16) -> Option<pg_sys::Datum> {
+    /// The value of the column of the span, or that it is null, of an entry of the range on a page that is pinned and locked. None where it is passed by
+    /// reference, or the entry cannot be read.
+    pub fn value_of_span(&self, page: &Page, offset: u16) -> Option<Option<pg_sys::Datum>> {
         let item = page.stored(offset)?;
         let span = self.range.first.len();
         let column = self.columns.get(span).filter(|column| column.by_value)?;
@@ -123,17 +123,21 @@ impl<'a> Wanted<'a> {
                 true => HEADER_BYTES_WITH_NULLS,
                 false => TUPLE_HEADER_BYTES,
             };
+            let bytes = item.header().cast::<u8>();
             let mut values = Values {
-                start: item.header().cast::<u8>().add(start),
+                start: bytes.add(start),
                 length: (item.bytes() as usize).checked_sub(start)?,
                 at: 0,
             };
+            if has_nulls && is_null(bytes, span) {
+                return Some(None);
+            }
             for (value, column) in self.range.first.iter().zip(&self.columns) {
                 if value.is_some() {
                     values.next(column)?;
                 }
             }
-            values.next(column)
+            values.next(column).map(Some)
         }
     }
 
@@ -166,9 +170,7 @@ impl<'a> Wanted<'a> {
                 length: length.checked_sub(start)?,
                 at: 0,
             };
-            let is_null = |at: usize| {
-                has_nulls && *bytes.add(TUPLE_HEADER_BYTES + at / 8) & (1 << (at % 8)) == 0
-            };
+            let is_null = |at: usize| has_nulls && is_null(bytes, at);
             for (at, column) in self.columns.iter().enumerate() {
                 if at >= kept {
                     return Some(Ordering::Less);
@@ -222,6 +224,15 @@ impl<'a> Wanted<'a> {
             (order.value() as i32).cmp(&0)
         }
     }
+}
+
+/// Is a column, from 0, null in an item that has nulls?
+///
+/// # Safety
+/// It must be there, on a page that is pinned.
+unsafe fn is_null(item: *const u8, at: usize) -> bool {
+    // SAFETY: by contract. An item with nulls has a bit for each column behind its header.
+    unsafe { *item.add(TUPLE_HEADER_BYTES + at / 8) & (1 << (at % 8)) == 0 }
 }
 
 /// The values of an item, one after the other; nulls have none.

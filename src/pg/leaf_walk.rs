@@ -97,7 +97,7 @@ impl Wanted<'_> {
                 continue;
             }
             if Item::of(page.stored(at)?).tids().any(&is_it) {
-                return Some(Said::Met(Met::Entry(self.value_of_span(page, at)?)));
+                return Some(Said::Met(Met::Entry(self.value_of_span(page, at)??)));
             }
         }
         Some(match goes_on {

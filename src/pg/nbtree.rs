@@ -3,6 +3,7 @@
 
 use super::descriptor::Descriptor;
 use super::error::{self, Code};
+use super::memory;
 use super::relation::{Index, Table};
 use super::scan_key::ScanKey;
 use super::snapshot::Snapshot;
@@ -273,7 +274,12 @@ impl Entry {
 
 /// A scan over the entries of an index, with their values.
 pub struct EntryScan {
+    /// Null until it is started: many who could need it never do.
     scan: pg_sys::IndexScanDesc,
+    index: pg_sys::Relation,
+    snapshot: pg_sys::Snapshot,
+    /// Which it is made in.
+    context: pg_sys::MemoryContext,
     /// Scan keys that the descriptor has room for.
     room: usize,
     /// Whoever asks whether entries are dead is to ask on.
@@ -281,24 +287,18 @@ pub struct EntryScan {
 }
 
 impl EntryScan {
-    /// Allocates a scan in the current memory context, which must outlive it. It has to be ended by `end`.
+    /// A scan that will be in the current memory context, which must outlive it. It has to be ended by `end`.
     ///
     /// # Safety
     /// `index` must stay open until then; `snapshot` valid.
     pub unsafe fn begin(index: Index<'_>, snapshot: Snapshot<'_>, room: usize) -> EntryScan {
-        // SAFETY: by contract.
-        unsafe {
-            let scan = guarded!(core::btbeginscan(index.as_ptr(), room as i32, 0));
-            // What core's index_beginscan does for its caller.
-            (*scan).heapRelation = ::core::ptr::null_mut();
-            (*scan).xs_heapfetch = ::core::ptr::null_mut();
-            (*scan).parallel_scan = ::core::ptr::null_mut();
-            (*scan).xs_temp_snap = false;
-            (*scan).xs_snapshot = snapshot.as_ptr();
-            (*scan).xs_want_itup = true;
-            // Who sees more than the primary's horizon must not go by it.
-            let asks = !(*scan).xactStartedInRecovery;
-            EntryScan { scan, room, asks }
+        EntryScan {
+            scan: ::core::ptr::null_mut(),
+            index: index.as_ptr(),
+            snapshot: snapshot.as_ptr(),
+            context: memory::current().as_ptr(),
+            room,
+            asks: true,
         }
     }
 
@@ -310,15 +310,40 @@ impl EntryScan {
         assert!(keys.len() <= self.room, "BUG: too many scan keys");
         // SAFETY: nbtree copies the keys; the descriptor has room for them.
         unsafe {
-            (*self.scan).kill_prior_tuple = false;
-            (*self.scan).numberOfKeys = keys.len() as i32;
-            guarded!(core::btrescan(
-                self.scan,
-                keys.as_ptr().cast_mut().cast(),
-                keys.len() as i32,
-                ::core::ptr::null_mut(),
-                0
-            ));
+            guarded!({
+                if self.scan.is_null() {
+                    self.make();
+                }
+                (*self.scan).kill_prior_tuple = false;
+                (*self.scan).numberOfKeys = keys.len() as i32;
+                core::btrescan(
+                    self.scan,
+                    keys.as_ptr().cast_mut().cast(),
+                    keys.len() as i32,
+                    ::core::ptr::null_mut(),
+                    0,
+                );
+            });
+        }
+    }
+
+    /// # Safety
+    /// Index and context must be there still, the snapshot valid; behind a boundary, once.
+    unsafe fn make(&mut self) {
+        // SAFETY: by contract.
+        unsafe {
+            let make = || core::btbeginscan(self.index, self.room as i32, 0);
+            let scan = memory::within(self.context, make);
+            // What core's index_beginscan does for its caller.
+            (*scan).heapRelation = ::core::ptr::null_mut();
+            (*scan).xs_heapfetch = ::core::ptr::null_mut();
+            (*scan).parallel_scan = ::core::ptr::null_mut();
+            (*scan).xs_temp_snap = false;
+            (*scan).xs_snapshot = self.snapshot;
+            (*scan).xs_want_itup = true;
+            // Who sees more than the primary's horizon must not go by it.
+            self.asks = !(*scan).xactStartedInRecovery;
+            self.scan = scan;
         }
     }
 
@@ -329,6 +354,7 @@ impl EntryScan {
         } else {
             pg_sys::ScanDirection::BackwardScanDirection
         };
+        assert!(!self.scan.is_null(), "BUG: scan not started");
         // SAFETY: the scan is live until `end`.
         unsafe {
             let found = guarded!(core::btgettuple(self.scan, direction));
@@ -349,7 +375,7 @@ impl EntryScan {
     pub fn drop_if(&mut self, at: Tid, is_dead: impl FnOnce() -> bool) {
         // SAFETY: the scan is live until `end`. It keeps the page of its last entry pinned, as it wants tuples.
         unsafe {
-            if self.asks && tid::from_pg(&(*self.scan).xs_heaptid) == at {
+            if self.asks && !self.scan.is_null() && tid::from_pg(&(*self.scan).xs_heaptid) == at {
                 self.asks = is_dead();
                 (*self.scan).kill_prior_tuple = self.asks;
             }
@@ -358,10 +384,15 @@ impl EntryScan {
 
     /// Releases what the scan holds.
     pub fn end(self) {
-        // SAFETY: begun by `begin`, and ended once. The descriptor is what core's index_endscan frees after that.
+        if self.scan.is_null() {
+            return;
+        }
+        // SAFETY: made by `make`, and ended once. The descriptor is what core's index_endscan frees after that.
         unsafe {
-            guarded!(core::btendscan(self.scan));
-            guarded!(core::IndexScanEnd(self.scan));
+            guarded!({
+                core::btendscan(self.scan);
+                core::IndexScanEnd(self.scan);
+            });
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Entries of a series index in order, with their series: a stream over all sub-scans of a scan.
 
+use super::known_series::SeriesEntries;
 use super::quals::Quals;
 use crate::chunk::index_entries;
 use crate::pg::error;
@@ -56,6 +57,12 @@ impl<'a> IndexDesc<'a> {
             return (true, 0);
         }
         (false, index_entries::time_value(value, self.time_length))
+    }
+
+    /// The least value of the time column.
+    pub fn least_time(&self) -> Datum {
+        let bits = 8 * u32::from(self.time_length.unsigned_abs());
+        index_entries::time_datum(i64::MIN >> (i64::BITS - bits), self.time_length)
     }
 
     pub fn time_datum(&self, time: Time) -> (Datum, bool) {
@@ -118,6 +125,19 @@ pub struct Entry {
     pub is_header: bool,
 }
 
+impl SeriesEntries {
+    fn entry(&self, at: usize) -> Entry {
+        let (time, tid) = self.all[at];
+        let header = index_entries::header_of_entry(tid);
+        Entry {
+            key: Rc::clone(&self.key),
+            time,
+            tid: header.unwrap_or(tid),
+            is_header: header.is_some(),
+        }
+    }
+}
+
 /// An entry as nbtree returns it, and the header that it names.
 struct Raw {
     entry: nbtree::Entry,
@@ -141,6 +161,9 @@ pub struct Stream {
     before: Option<Rc<Key>>,
     /// Entries that were read ahead.
     ahead: VecDeque<Entry>,
+    /// All entries of the only series, where they are known: none is read then. And those that have not been shown.
+    known: Option<SeriesEntries>,
+    unshown: core::ops::Range<usize>,
     values: SmallVec<[Datum; 4]>,
     nulls: SmallVec<[bool; 4]>,
 }
@@ -155,6 +178,8 @@ impl Stream {
             key: None,
             before: None,
             ahead: VecDeque::new(),
+            known: None,
+            unshown: 0..0,
             values: smallvec![Datum::from(0usize); desc.columns.len()],
             nulls: smallvec![true; desc.columns.len()],
         }
@@ -169,13 +194,23 @@ impl Stream {
         self.entries.end();
     }
 
-    /// Starts over.
-    pub fn start(&mut self, forward: bool, sub_scans: usize) {
+    /// Starts over. `known` are all entries that the quals select.
+    pub fn start(&mut self, forward: bool, sub_scans: usize, known: Option<SeriesEntries>) {
         self.forward = forward;
-        self.sub_scans = 0..sub_scans;
+        self.unshown = 0..known.as_ref().map_or(0, |known| known.all.len());
+        self.sub_scans = match known {
+            Some(_) => 0..0,
+            None => 0..sub_scans,
+        };
+        self.known = known;
         self.running = false;
         self.key = None;
         self.ahead.clear();
+    }
+
+    /// Are its entries those that are known?
+    pub fn is_known(&self) -> bool {
+        self.known.is_some()
     }
 
     /// Turns to the next sub-scan, if there is one, and returns its number.
@@ -208,6 +243,7 @@ impl Stream {
             unsafe { self.entries.restart(&[]) };
             self.running = false;
         }
+        self.unshown = 0..0;
         self.ahead.clear();
     }
 
@@ -232,6 +268,13 @@ impl Stream {
     /// Reads on, in the direction of the stream or `forward` for its own purposes.
     fn read(&mut self, desc: &IndexDesc, quals: &Quals) -> Option<Entry> {
         let forward = self.forward;
+        if let Some(known) = &self.known {
+            let at = match forward {
+                true => self.unshown.next(),
+                false => self.unshown.next_back(),
+            };
+            return at.map(|at| known.entry(at));
+        }
         self.read_towards(forward, desc, quals)
     }
 

@@ -44,9 +44,19 @@ pub struct Span {
     first_keys: (Bound, Bound),
 }
 
-/// Chunks with their least and greatest times, in the order in which these come, the first one last.
-#[derive(Default)]
-pub struct Turns(Vec<((i64, i64), Found)>);
+/// Chunks in the order in which they come, the first one last.
+#[derive(Clone, Default)]
+pub struct Turns {
+    all: Option<Rc<[Turn]>>,
+    /// How many of them have not been taken.
+    left: usize,
+}
+
+/// A chunk with its least and greatest times.
+struct Turn {
+    times: (i64, i64),
+    found: Found,
+}
 
 impl Later {
     /// Those of `chunks` that can wait, and the others, which are open. No chunk is among those that wait if the quals exclude all its times or all its
@@ -66,7 +76,8 @@ impl Later {
         let mut wait = |span: Span, found| {
             // SAFETY: by contract.
             if unsafe { span.may_match(key.as_deref(), view) } {
-                later.push((span.times, found));
+                let times = span.times;
+                later.push(Turn { times, found });
             }
         };
         for found in chunks {
@@ -89,31 +100,47 @@ impl Later {
             return (None, others);
         };
         if forward {
-            later.sort_by_key(|&((least, _), _)| Reverse(least));
+            later.sort_by_key(|turn| Reverse(turn.times.0));
         } else {
-            later.sort_by_key(|&((_, greatest), _)| greatest);
+            later.sort_by_key(|turn| turn.times.1);
         }
-        let chunks = Turns(later);
+        let chunks = Turns {
+            left: later.len(),
+            all: Some(later.into()),
+        };
         (Some(Later { key, chunks }), others)
     }
 }
 
 impl Turns {
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.left == 0
+    }
+
+    pub fn len(&self) -> usize {
+        self.left
+    }
+
+    fn rest(&self) -> &[Turn] {
+        self.all.as_ref().map_or(&[], |all| &all[..self.left])
+    }
+
+    /// Is none of them open?
+    pub fn are_listed(&self) -> bool {
+        let mut rest = self.rest().iter();
+        rest.all(|turn| matches!(turn.found, Found::Listed(..)))
     }
 
     /// Takes the next chunk, unless all its rows come after `time` or with it.
     pub fn next_before(&mut self, time: Option<Time>, forward: bool) -> Option<Found> {
         // No row of a chunk without null times comes before this time.
-        let (least, greatest) = self.0.last()?.0;
+        let turn = self.rest().last()?;
+        let (least, greatest) = turn.times;
         let next = (false, if forward { least } else { greatest });
         let is_due = time.is_none_or(|time| if forward { next < time } else { next > time });
-        if is_due {
-            self.0.pop().map(|(_, found)| found)
-        } else {
-            None
-        }
+        let found = is_due.then(|| turn.found.clone());
+        self.left -= usize::from(is_due);
+        found
     }
 }
 

@@ -19,9 +19,11 @@ pub type Section = (Oid, Oid, Option<usize>);
 const MOST_SECTIONS: usize = 4096;
 const MOST_CHUNKS: usize = 64;
 
-struct Listed {
-    page: PageState,
-    chunks: Rc<[(Tid, Span)]>,
+/// The chunks of a section, and the page of the index that says so.
+#[derive(Clone)]
+pub struct Listed {
+    pub page: PageState,
+    pub chunks: Rc<[(Tid, Span)]>,
 }
 
 thread_local! {
@@ -34,21 +36,20 @@ pub fn section(index: Index<'_>, first: Option<usize>) -> Section {
 }
 
 /// The chunks of a section of `index`, if they are known and its page is still as it was.
-pub fn recall(
-    section: Section,
-    index: Index<'_>,
-    snapshot: Snapshot<'_>,
-) -> Option<Rc<[(Tid, Span)]>> {
-    let known = |listed: &Listed| (listed.page, Rc::clone(&listed.chunks));
-    let (page, chunks) = KNOWN.with_borrow(|all| all.get(&section).map(known))?;
-    page.is_same(index, snapshot).then_some(chunks)
+pub fn recall(section: Section, index: Index<'_>, snapshot: Snapshot<'_>) -> Option<Listed> {
+    let known = KNOWN.with_borrow(|all| all.get(&section).cloned());
+    known.filter(|known| known.page.is_same(index, snapshot))
 }
 
-/// These are all chunks of a section, by its page as it is now.
-pub fn remember(section: Section, page: PageState, chunks: impl Iterator<Item = (Tid, Span)>) {
+/// These are all chunks of a section, by its page as it is now. False: they are too many.
+pub fn remember(
+    section: Section,
+    page: PageState,
+    chunks: impl Iterator<Item = (Tid, Span)>,
+) -> bool {
     let chunks: Rc<[_]> = chunks.collect();
     if chunks.len() > MOST_CHUNKS {
-        return;
+        return false;
     }
     KNOWN.with_borrow_mut(|known| {
         if known.len() >= MOST_SECTIONS && !known.contains_key(&section) {
@@ -56,6 +57,7 @@ pub fn remember(section: Section, page: PageState, chunks: impl Iterator<Item = 
         }
         known.insert(section, Listed { page, chunks });
     });
+    true
 }
 
 /// Has a snapshot that sees no chunk at a header that was listed look anew the next time: its entry may be dead.

@@ -16,12 +16,13 @@
 use super::cells::Walk;
 use super::ends::{self, Ends, Following};
 use super::entries::{Entry, IndexDesc, Key, Stream, Time};
+use super::known_series;
 use super::later::{Found, Turns};
 use super::listed;
 use super::opened::Opened;
 use super::quals::Quals;
 use super::rows::{may_have, rows_of_series, within_bounds, ChunkRows, View};
-use super::section::{has_rows, Place, Section};
+use super::section::{self, has_rows, Place, Section};
 use super::stretch::Stretch;
 use crate::chunk::dead_header;
 use crate::chunk::index_entries;
@@ -163,13 +164,33 @@ impl<'a> Sources<'a> {
         // SAFETY: the table is open, the snapshot valid. Where the entry was read last, its page is pinned.
         unsafe {
             let open = self.opened.open(self.table, entry.tid, self.snapshot);
-            if open.is_none() {
+            if open.is_none() && self.stream.is_known() {
+                self.drop_known(entry);
+            } else if open.is_none() {
                 let entries = self.stream.entries();
                 entries.drop_if(index_entries::entry_of_header(entry.tid), || {
                     dead_header::is_dead(self.table, entry.tid)
                 });
             }
             open
+        }
+    }
+
+    /// Has the entry of a chunk that nobody sees forgotten by the index, though no scan has read it.
+    ///
+    /// # Safety
+    /// Table and index must be open.
+    unsafe fn drop_known(&mut self, entry: &Entry) {
+        // SAFETY: by contract. Whether it is dead is judged again where the page of its entry is pinned.
+        unsafe {
+            if !dead_header::is_dead(self.table, entry.tid) {
+                return;
+            }
+            known_series::forget(self.desc.index);
+            let (keys, place) = (self.quals.keys_of(0), self.place());
+            section::visit(self.stream.entries(), place, &keys, |header| {
+                header != entry.tid
+            });
         }
     }
 
@@ -183,6 +204,7 @@ impl<'a> Sources<'a> {
         let open = unsafe { self.opened.open(self.table, header, self.snapshot) };
         if open.is_none() {
             listed::forget(self.desc.index);
+            known_series::forget(self.desc.index);
         }
         open.filter(|chunk| has_rows(chunk))
     }

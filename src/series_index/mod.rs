@@ -4,6 +4,7 @@
 pub mod cells;
 pub mod ends;
 pub mod entries;
+pub mod known_series;
 pub mod later;
 pub mod listed;
 pub mod merge;

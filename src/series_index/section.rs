@@ -3,6 +3,7 @@
 //! rows that it wants, and sorts them in the order of the index.
 
 use super::entries::{IndexDesc, Key, KeyValues, Time};
+use super::known_series::Pages;
 use super::later::{self, Found, Later, Span, Turns};
 use super::listed;
 use super::opened::Opened;
@@ -38,13 +39,13 @@ pub fn open_unkeyed(entries: &mut EntryScan, place: Place, waits: bool) -> Unkey
         first: First::Null,
     };
     let is_new = |header| seen.insert(header);
-    let chunks = open(entries, place, &entered, waits, is_new, |header| {
+    let (chunks, page) = open(entries, place, &entered, waits, is_new, |header| {
         Some(match span_at(glance.as_mut(), place, header) {
             Some(span) => Found::Listed(header, span),
             None => Found::Open(place.open(header)?),
         })
     });
-    Unkeyed { chunks, seen }
+    Unkeyed { chunks, seen, page }
 }
 
 /// The chunks under the NULL key, and the headers that were found there, whether the snapshot sees them or not.
@@ -52,6 +53,8 @@ pub fn open_unkeyed(entries: &mut EntryScan, place: Place, waits: bool) -> Unkey
 pub struct Unkeyed {
     chunks: Vec<Found>,
     pub seen: FxHashSet<Tid>,
+    /// The page of the index that says so, where all can wait.
+    pub page: Option<PageState>,
 }
 
 impl Unkeyed {
@@ -74,7 +77,14 @@ impl Unkeyed {
 pub struct Known<'a> {
     pub unkeyed: &'a Unkeyed,
     pub opened: &'a mut Opened,
-    pub cells: &'a mut FxHashMap<i64, SmallVec<[OfCell; 1]>>,
+    pub cells: &'a mut FxHashMap<i64, Cell>,
+}
+
+/// Chunks that are entered by a cell.
+pub struct Cell {
+    chunks: SmallVec<[OfCell; 1]>,
+    /// The page of the index that says so, where all can wait.
+    page: Option<PageState>,
 }
 
 /// The header of a chunk of a cell. Without a span the scan's snapshot sees it; with one, it can wait, and nobody has judged it.
@@ -145,19 +155,21 @@ fn span_at(glance: Option<&mut Glance>, place: Place, header: Tid) -> Option<Spa
     later::span_in_order(&content, place.desc)
 }
 
-/// The chunks under the first keys that `quals` ask for, besides `known` ones. Those that can wait are only listed where `waits` says so.
+/// The chunks under the first keys that `quals` ask for, besides `known` ones, and the pages of the index that say so. Those that can wait are only listed
+/// where `waits` says so.
 pub fn open_by_first_key(
     entries: &mut EntryScan,
     place: Place,
     quals: &Quals,
     known: Known,
     waits: bool,
-) -> Vec<Found> {
+) -> (Vec<Found>, Pages) {
     let mut chunks = Vec::new();
+    let mut pages = Pages::default().and(known.unkeyed.page);
     let mut met = Met::default();
     let mut is_new = |header| !known.unkeyed.seen.contains(&header) && met.is_new(header);
     if place.desc.key_columns() == 0 {
-        return chunks;
+        return (chunks, pages);
     }
     let nulls = || (2..=place.desc.columns.len()).map(ScanKey::is_null);
     let mut look = Look {
@@ -171,7 +183,8 @@ pub fn open_by_first_key(
         keys.extend(nulls());
         let entered = Entered { keys, first };
         let look = |header| look.at(header);
-        let found = open(entries, place, &entered, waits, &mut is_new, look);
+        let (found, page) = open(entries, place, &entered, waits, &mut is_new, look);
+        pages = pages.and(page);
         // Most scans name one first key.
         if chunks.is_empty() {
             chunks = found;
@@ -186,21 +199,24 @@ pub fn open_by_first_key(
                 first: First::Named(key),
             };
             let at = |header| look.at(header);
-            let found = open(entries, place, &entered, waits, |_| true, at);
+            let (found, page) = open(entries, place, &entered, waits, |_| true, at);
             let found = found.iter().map(|chunk| look.as_remembered(chunk));
+            let chunks = found.collect();
             if known.cells.len() >= MOST_CELLS {
                 known.cells.clear();
             }
-            known.cells.insert(cell, found.collect());
+            known.cells.insert(cell, Cell { chunks, page });
         }
-        for &of_cell in known.cells.get(&cell).into_iter().flatten() {
+        let of_cell = known.cells.get(&cell);
+        pages = pages.and(of_cell.and_then(|of_cell| of_cell.page));
+        for &of_cell in of_cell.into_iter().flat_map(|of_cell| &of_cell.chunks) {
             if is_new(of_cell.header) {
                 let chunk = look.remembered(of_cell);
                 chunks.extend(chunk.filter(Found::has_rows));
             }
         }
     }
-    chunks
+    (chunks, pages)
 }
 
 /// Headers that were met before. As long as they are few, to look through them is quicker than to hash one.
@@ -263,9 +279,9 @@ impl<'a> Place<'a> {
     fn told_under(self, first: Option<Datum>) -> Option<Under> {
         // SAFETY: as above.
         let told = unsafe { leaf_probe::all_without_time(self.desc.index, self.snapshot, first)? };
-        let headers = told.tids.into_iter();
+        let headers = told.tids().filter_map(index_entries::header_of_entry);
         Some(Under {
-            headers: headers.filter_map(index_entries::header_of_entry).collect(),
+            headers: headers.collect(),
             page: told.page,
         })
     }
@@ -310,6 +326,7 @@ struct Under {
 
 /// The chunks with rows that `look` finds at the headers which entries name, if `is_new` says so of them. An entry whose header is dead, where `look` has found
 /// nothing, is forgotten. Where `by_page` says so, a page that is known to have the entries is asked for them before a scan is: only there may chunks be listed.
+/// If they are all, and have been, that page.
 fn open(
     entries: &mut EntryScan,
     place: Place,
@@ -317,7 +334,7 @@ fn open(
     by_page: bool,
     mut is_new: impl FnMut(Tid) -> bool,
     mut look: impl FnMut(Tid) -> Option<Found>,
-) -> Vec<Found> {
+) -> (Vec<Found>, Option<PageState>) {
     let is_dead = |header| {
         // SAFETY: the table is open.
         unsafe { dead_header::is_dead(place.table, header) }
@@ -334,10 +351,10 @@ fn open(
         let section = first.and_then(|first| place.section_under(first));
         let recall = |section| listed::recall(section, place.desc.index, place.snapshot);
         if let Some(known) = section.and_then(recall) {
-            found.reserve_exact(known.len());
-            let new = known.iter().filter(|&&(header, _)| is_new(header));
+            found.reserve_exact(known.chunks.len());
+            let new = known.chunks.iter().filter(|&&(header, _)| is_new(header));
             found.extend(new.map(|&(header, span)| Found::Listed(header, span)));
-            return found;
+            return (found, Some(known.page));
         }
         if let Some(under) = first.and_then(|first| place.told_under(first)) {
             let mut is_any_dead = false;
@@ -348,35 +365,35 @@ fn open(
             if is_any_dead {
                 visit(entries, place, &entered.keys, |header| !is_dead(header));
             }
-            if let Some((section, page)) = section.zip(under.page) {
-                under.remember(section, page, &found);
-            }
-            return found;
+            let page = under.page.filter(|&page| {
+                section.is_some_and(|section| under.remember(section, page, &found))
+            });
+            return (found, page);
         }
     } else if first.is_some_and(|first| place.has_none_under(first)) {
-        return found;
+        return (found, None);
     }
     visit(entries, place, &entered.keys, |header| {
         !is_new(header) || show(header)
     });
-    found
+    (found, None)
 }
 
 impl Under {
-    /// Has the session remember what was found, if that is all and can wait.
-    fn remember(&self, section: listed::Section, page: PageState, found: &[Found]) {
+    /// Has the session remember what was found, if that is all and can wait; else false.
+    fn remember(&self, section: listed::Section, page: PageState, found: &[Found]) -> bool {
         let listed = |chunk: &Found| match *chunk {
             Found::Listed(header, span) => Some((header, span)),
             Found::Open(_) => None,
         };
-        if found.len() == self.headers.len() && found.iter().all(|chunk| listed(chunk).is_some()) {
-            listed::remember(section, page, found.iter().filter_map(listed));
-        }
+        found.len() == self.headers.len()
+            && found.iter().all(|chunk| listed(chunk).is_some())
+            && listed::remember(section, page, found.iter().filter_map(listed))
     }
 }
 
 /// Shows the headers that entries selected by `keys` name to `is_there`. An entry of which it says no is forgotten, if its header is dead.
-fn visit(
+pub fn visit(
     entries: &mut EntryScan,
     place: Place,
     keys: &[ScanKey],
@@ -483,6 +500,14 @@ impl Section {
             rest: 0..merged.len(),
             series: merged,
             later: None,
+        }
+    }
+
+    /// Nothing but chunks that are searched when their times come.
+    pub fn of_later(later: Option<Later>) -> Section {
+        Section {
+            later,
+            ..Section::default()
         }
     }
 

@@ -15,19 +15,19 @@ use crate::pg::tid::{self, Tid};
 use crate::pg::unbound::PredicateLockRelation;
 use crate::series_index::cells::Walk;
 use crate::series_index::ends::Ends;
-use crate::series_index::entries::{IndexDesc, Stream};
+use crate::series_index::entries::{IndexDesc, Key, Stream};
+use crate::series_index::known_series::{self, KnownSeries, Way};
 use crate::series_index::later::{self, Later};
 use crate::series_index::merge::{Merge, Sources};
 use crate::series_index::opened::Opened;
 use crate::series_index::quals::Quals;
 use crate::series_index::rows::is_sorted_as;
-use crate::series_index::section::{self, Known, OfCell, Place, Section, Unkeyed};
+use crate::series_index::section::{self, Cell, Known, Place, Section, Unkeyed};
 use crate::table::fetched;
 use crate::table::visible::OpenChunk;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 use std::rc::Rc;
 
 /// What hangs at `IndexScanDescData::opaque`.
@@ -44,7 +44,7 @@ struct State<'a> {
     /// Chunks that entries of series, first keys and cells have led to.
     opened: Opened,
     /// Headers of the cells that were asked for.
-    cells: FxHashMap<i64, SmallVec<[OfCell; 1]>>,
+    cells: FxHashMap<i64, Cell>,
     /// Where the keyed chunks end.
     ends: Ends,
     /// For scans that name no first key.
@@ -152,36 +152,99 @@ pub unsafe extern "C-unwind" fn rescan(
     }
 }
 
+/// Where a scan looks for chunks.
+///
+/// # Safety
+/// `desc` must be of the scan's index, for which core has set table and snapshot.
+unsafe fn place<'a>(desc: &'a IndexDesc<'a>, scan: pg_sys::IndexScanDesc) -> Place<'a> {
+    // SAFETY: by contract.
+    unsafe {
+        Place {
+            desc,
+            table: Table::from_ptr((*scan).heapRelation),
+            snapshot: Snapshot::from_ptr((*scan).xs_snapshot),
+        }
+    }
+}
+
 impl<'a> State<'a> {
-    /// Reads the section and sets out in a direction.
+    /// Finds out what there is to be merged, and sets out in a direction.
     ///
     /// # Safety
     /// `scan` must be the one that the state is of, for which core has set table, snapshot and keys, as before it calls `get_tuple`. Within a
     /// guarded entry point.
     unsafe fn start(&mut self, scan: pg_sys::IndexScanDesc, forward: bool) {
-        // SAFETY: called from `get_tuple`.
+        self.forward = forward;
+        self.started = true;
+        // SAFETY: by contract.
         unsafe {
-            let (table, snapshot) = ((*scan).heapRelation, (*scan).xs_snapshot);
-            if self.stream.is_none() {
-                let columns = self.desc.columns.len();
-                // Bounds of time may become two keys each.
-                let room = 2 * (*scan).numberOfKeys as usize + 2 * columns;
-                let owner = bare::MemoryContextGetParent(self.context);
-                let entries = memory::within(owner, || {
-                    EntryScan::begin(
-                        Index::from_ptr((*scan).indexRelation),
-                        Snapshot::from_ptr(snapshot),
-                        room,
-                    )
-                });
-                self.stream = Some(Stream::new(entries, &self.desc));
+            self.open_stream(scan);
+            match self.way(scan) {
+                Way::Known(known) => self.take_known(&known),
+                Way::AskPage => self.find(scan, true),
+                Way::Scan => self.find(scan, false),
             }
-            let stream = self.stream.as_mut().expect("BUG: stream just made");
-            let place = Place {
-                desc: &self.desc,
-                table: Table::from_ptr(table),
-                snapshot: Snapshot::from_ptr(snapshot),
-            };
+        }
+    }
+
+    /// # Safety
+    /// As `start`.
+    unsafe fn open_stream(&mut self, scan: pg_sys::IndexScanDesc) {
+        if self.stream.is_some() {
+            return;
+        }
+        let columns = self.desc.columns.len();
+        // SAFETY: called from `start`.
+        let entries = unsafe {
+            // Bounds of time may become two keys each.
+            let room = 2 * (*scan).numberOfKeys as usize + 2 * columns;
+            let owner = bare::MemoryContextGetParent(self.context);
+            let index = Index::from_ptr((*scan).indexRelation);
+            let snapshot = Snapshot::from_ptr((*scan).xs_snapshot);
+            memory::within(owner, || EntryScan::begin(index, snapshot, room))
+        };
+        self.stream = Some(Stream::new(entries, &self.desc));
+    }
+
+    /// How the entries are found best. Something is known of single series that are read backward, without bounds of time.
+    ///
+    /// # Safety
+    /// As `start`.
+    unsafe fn way(&self, scan: pg_sys::IndexScanDesc) -> Way {
+        if self.forward || self.quals.asks_for_times() {
+            return Way::Scan;
+        }
+        // SAFETY: called from `start`.
+        unsafe {
+            let place = place(&self.desc, scan);
+            let series = later::series_of(place.view(&self.quals));
+            let is_wanted = |key: &Rc<Key>| self.quals.keys_hold(|column| key.values[column]);
+            match series.filter(is_wanted) {
+                Some(key) if later::may_be_listed(place) => known_series::way_to(place, &key),
+                _ => Way::Scan,
+            }
+        }
+    }
+
+    fn take_known(&mut self, known: &KnownSeries) {
+        self.walks = false;
+        self.chunks.clear();
+        self.merge.section = Section::of_later(known.later());
+        let stream = self.stream.as_mut().expect("BUG: no stream");
+        stream.start(self.forward, 1, Some(known.entries.clone()));
+    }
+
+    /// Finds chunks by sections of the index. Where it `asks` a page, that may tell the entries of a series, too.
+    ///
+    /// # Safety
+    /// As `start`, which must have opened the stream.
+    unsafe fn find(&mut self, scan: pg_sys::IndexScanDesc, asks: bool) {
+        let forward = self.forward;
+        // SAFETY: called from `start`.
+        unsafe {
+            let snapshot = (*scan).xs_snapshot;
+            let stream = self.stream.as_mut().expect("BUG: no stream");
+            let place = place(&self.desc, scan);
             let view = place.view(&self.quals);
             let series = later::series_of(view);
             let waits = series.is_some() && later::may_be_listed(place);
@@ -200,10 +263,10 @@ impl<'a> State<'a> {
                 }))
             };
             self.walks = self.quals.walks_over_cells();
-            let mut found = if self.walks {
+            let (mut found, pages) = if self.walks {
                 let walk = self.walk.get_or_insert_with(new_walk);
                 walk.start(&self.desc, &self.quals, unkeyed, forward);
-                Vec::new()
+                Default::default()
             } else {
                 let known = Known {
                     unkeyed,
@@ -213,7 +276,15 @@ impl<'a> State<'a> {
                 section::open_by_first_key(stream.entries(), place, &self.quals, known, waits)
             };
             found.extend(unkeyed.chunks(place, waits_unkeyed));
+            let asked = series.clone().filter(|_| asks);
             let (later, others) = Later::of(found, series, view, forward);
+            let entries = asked.and_then(|key| known_series::entries_of(place, &key));
+            let entries = entries.map(|(entries, page)| {
+                if others.is_empty() {
+                    known_series::remember(place, &entries, later.as_ref(), pages.and(page));
+                }
+                entries
+            });
             if others.len() <= fetched::RECENT_CHUNKS {
                 let fetch = TableFetch::from_ptr((*scan).xs_heapfetch);
                 for chunk in &others {
@@ -241,9 +312,7 @@ impl<'a> State<'a> {
                     .quals
                     .upper_keys(Index::from_ptr((*scan).indexRelation), self.context);
             }
-            stream.start(forward, self.quals.sub_scans());
-            self.started = true;
-            self.forward = forward;
+            stream.start(forward, self.quals.sub_scans(), entries);
         }
     }
 

@@ -1,0 +1,176 @@
+//! What a session knows, from one statement to the next, of single series: all entries of their own, and all chunks that may have rows of them, where all of these
+//! can wait. Whoever wants the newest row of a series that has been looked at before asks few pages of the index whether they are what they were, and
+//! begins no scan of it.
+//!
+//! It holds as long as the pages that said so are the same (`PageState`), as with `listed`. Whether a snapshot sees a row or a header is asked when its turn
+//! comes.
+
+use super::entries::{IndexDesc, Key, Time};
+use super::later::{Later, Turns};
+use super::section::Place;
+use crate::chunk::index_entries;
+use crate::pg::leaf_probe::{self, PageState};
+use crate::pg::leaf_range::Range;
+use crate::pg::relation::Index;
+use crate::pg::tid::Tid;
+use crate::pg::{Datum, Oid};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Entries of one series, in the order of the index. Their TIDs are as they are stored.
+#[derive(Clone)]
+pub struct SeriesEntries {
+    pub key: Rc<Key>,
+    pub all: Rc<[(Time, Tid)]>,
+}
+
+/// A series that is read backward, without bounds of time.
+pub struct KnownSeries {
+    pub entries: SeriesEntries,
+    chunks: Turns,
+    pages: SmallVec<[PageState; 4]>,
+}
+
+impl KnownSeries {
+    /// The chunks that may have rows of it, other than those that its own entries name.
+    pub fn later(&self) -> Option<Later> {
+        let key = Rc::clone(&self.entries.key);
+        let chunks = self.chunks.clone();
+        (!chunks.is_empty()).then_some(Later { key, chunks })
+    }
+}
+
+/// Index and its file, and the values of the key columns, which are integers.
+type Name = (Oid, Oid, SmallVec<[usize; 2]>);
+
+/// Series that are remembered, and what is remembered of each.
+const MOST_SERIES: usize = 4096;
+const MOST_ENTRIES: usize = 32;
+const MOST_CHUNKS: usize = 32;
+
+thread_local! {
+    /// None of those of which nothing is known but that somebody has looked at them.
+    static KNOWN: RefCell<FxHashMap<Name, Option<Rc<KnownSeries>>>> = RefCell::default();
+}
+
+/// The pages of an index that have told which chunks there are; None as soon as something else was asked.
+pub struct Pages(Option<SmallVec<[PageState; 4]>>);
+
+impl Default for Pages {
+    fn default() -> Pages {
+        Pages(Some(SmallVec::new()))
+    }
+}
+
+impl Pages {
+    /// With one more that was asked.
+    pub fn and(self, page: Option<PageState>) -> Pages {
+        let all = self.0.zip(page).map(|(mut pages, page)| {
+            pages.push(page);
+            pages
+        });
+        Pages(all)
+    }
+}
+
+/// The name of a series, if it can be remembered: no other bits are equal to those of integers.
+fn name_of(desc: &IndexDesc, key: &Key) -> Option<Name> {
+    let is_null = |&(_, isnull): &(Datum, bool)| isnull;
+    if key.values.is_empty() || !desc.is_of_integers() || key.values.iter().any(is_null) {
+        return None;
+    }
+    let values = key.values.iter().map(|(value, _)| value.value());
+    let index = desc.index;
+    Some((index.oid(), index.file_number(), values.collect()))
+}
+
+/// What is to be done to find a series.
+pub enum Way {
+    /// Nothing: this still holds.
+    Known(Rc<KnownSeries>),
+    /// To ask a page for its entries (`entries_of`), and to `remember` them: whoever has come twice will come again.
+    AskPage,
+    /// To scan them.
+    Scan,
+}
+
+/// How the entries of a series are found best.
+pub fn way_to(place: Place, key: &Key) -> Way {
+    let Some(name) = name_of(place.desc, key) else {
+        return Way::Scan;
+    };
+    match KNOWN.with_borrow(|all| all.get(&name).cloned()) {
+        None => {
+            keep(name, None);
+            Way::Scan
+        }
+        Some(None) => Way::AskPage,
+        Some(Some(known)) => {
+            let mut pages = known.pages.iter().rev();
+            match pages.all(|page| page.is_same(place.desc.index, place.snapshot)) {
+                true => Way::Known(known),
+                false => Way::AskPage,
+            }
+        }
+    }
+}
+
+fn keep(name: Name, known: Option<Rc<KnownSeries>>) {
+    KNOWN.with_borrow_mut(|all| {
+        if all.len() >= MOST_SERIES && !all.contains_key(&name) {
+            all.clear();
+        }
+        all.insert(name, known);
+    });
+}
+
+/// All entries of a series that has a name, if they are few and one page of the index has them; and that page, where it can be known again.
+pub fn entries_of(place: Place, key: &Rc<Key>) -> Option<(SeriesEntries, Option<PageState>)> {
+    let (desc, index) = (place.desc, place.desc.index);
+    let first: SmallVec<[_; 4]> = key.values.iter().map(|&(value, _)| Some(value)).collect();
+    let range = Range {
+        first: &first,
+        span: Some((desc.least_time(), None)),
+        with_nulls: true,
+    };
+    // SAFETY: the index is open, the range of its columns; the snapshot is valid.
+    let told = unsafe { leaf_probe::all_with_values(index, place.snapshot, range, MOST_ENTRIES)? };
+    let time = |value: Option<_>| match value {
+        Some(value) => desc.time_of(value, false),
+        None => (true, 0),
+    };
+    let all = told.entries.iter().map(|&(value, tid)| (time(value), tid));
+    // What is entered under the first key alone has no time.
+    let is_of_series =
+        |&(time, tid): &(Time, Tid)| !(time.0 && index_entries::header_of_entry(tid).is_some());
+    let entries = SeriesEntries {
+        key: Rc::clone(key),
+        all: all.filter(is_of_series).collect(),
+    };
+    Some((entries, told.page))
+}
+
+/// These are all entries and all chunks of a series, by these pages as they are now.
+pub fn remember(place: Place, entries: &SeriesEntries, later: Option<&Later>, pages: Pages) {
+    let (Some(name), Some(pages)) = (name_of(place.desc, &entries.key), pages.0) else {
+        return;
+    };
+    let chunks = later.map_or_else(Turns::default, |later| later.chunks.clone());
+    if chunks.len() > MOST_CHUNKS || !chunks.are_listed() {
+        return;
+    }
+    let known = KnownSeries {
+        entries: entries.clone(),
+        chunks,
+        pages,
+    };
+    keep(name, Some(Rc::new(known)));
+}
+
+/// Has the pages of an index asked again, since what they have may be dead.
+pub fn forget(index: Index<'_>) {
+    let (oid, file) = (index.oid(), index.file_number());
+    KNOWN.with_borrow_mut(|known| known.retain(|name, _| (name.0, name.1) != (oid, file)));
+}
