@@ -195,6 +195,7 @@ impl Work {
             let mut runs = core::mem::take(&mut self.runs);
             runs.split(&window, &self.compiled.groups, &self.order);
             let mut values: SmallVec<[_; 4]> = SmallVec::new();
+            found.reserve(runs.found.len());
             for Run { rows, values: own } in runs.found.drain(..) {
                 let any =
                     selected.is_none_or(|selected| rows.clone().any(|r| selected.contains(r)));

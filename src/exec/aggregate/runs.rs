@@ -73,6 +73,9 @@ impl Window<'_> {
     }
 }
 
+/// Runs that there is room for before any is found.
+const SOME_RUNS: usize = 64;
+
 /// The runs of a window. Its memory serves the next one.
 #[derive(Default)]
 pub struct Runs {
@@ -96,6 +99,7 @@ impl Runs {
         for &at in order {
             let column = &columns[at];
             next.clear();
+            next.reserve(found.len().max(window.rows.len().min(SOME_RUNS)));
             for run in found.drain(..) {
                 // SAFETY: by contract.
                 unsafe {
