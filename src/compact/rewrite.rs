@@ -1,7 +1,8 @@
 //! Copies the chunks of a table into a new file, for VACUUM FULL and CLUSTER.
 //!
-//! Each header version that somebody may still see is copied, with one payload for all versions of a
-//! chunk. Pieces go first, so that headers can name their new places. Three things change:
+//! Each header version that somebody may still see is copied, and each payload of a chunk once, with the lifetimes that its
+//! pieces have: versions from before compact has moved a chunk down name other pieces than those behind, and these go first.
+//! Pieces are copied before headers, so that these can name their new places. Three things change:
 //!
 //! * TIDs of pieces. Those of updated rows' successors stay as they are, and lead nowhere: whoever follows
 //!   one has seen the row in a snapshot taken before the update, in READ COMMITTED within one statement.
@@ -26,7 +27,7 @@ use crate::pg::Datum;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use varve_columns::chunk::{self, Options, Tier};
-use varve_columns::tuple::header::{Header, FLAG_ONE_SERIES, FLAG_TOMBSTONE};
+use varve_columns::tuple::header::{Header, Section, FLAG_ONE_SERIES, FLAG_TOMBSTONE};
 use varve_columns::tuple::note;
 use varve_columns::tuple::runs::Pieces;
 use varve_columns::tuple::statics::Statics;
@@ -41,6 +42,12 @@ pub struct Version {
 struct Opened {
     reader: Rc<Reader>,
     lifetime: Lifetime,
+}
+
+/// A payload that was copied: its first piece in the old file, and the static section that names its new pieces.
+struct Copied {
+    first: Option<Tid>,
+    statics: Section,
 }
 
 /// Copies one chunk, all its versions; returns how many rows the last of them has left.
@@ -61,40 +68,44 @@ pub unsafe fn copy_chunk(
             opened.push(version_opened);
         }
     }
-    // The last version that has rows, or else the last.
-    let source = opened
-        .iter()
-        .rev()
-        .find(|version| !version.reader.chunk.header.has(FLAG_TOMBSTONE))
-        .or(opened.last());
-    let Some(source) = source else {
+    if opened.is_empty() {
         return 0;
-    };
-    let chunk = &source.reader.chunk;
+    }
     chunk_marker::mark(new);
-    // SAFETY: by contract.
-    let result = unsafe { copy_payload(table, source, pages) };
-    let (statics, birth) = match result {
-        Ok(copied) => copied,
-        Err(damage) => chunk.raise(&damage),
-    };
-    let id = chunk.header.chunk;
+    // Nobody reads what a tombstone says of a payload: it has that of a version with rows, if there is one.
+    opened.sort_by_key(|version| version.reader.chunk.header.has(FLAG_TOMBSTONE));
     let notes = |version: &Opened| version.reader.chunk.notes.seen.len();
     let most_notes = opened.iter().map(notes).max().unwrap_or(0);
-    let room = write::HEADER_ROOM - write::room_beside_notes(&chunk.header, most_notes);
-    let statics = write::spill(statics.encode(), room, |depth, bytes| {
-        pages.add_section(&birth, id, STATICS_BASE, depth, bytes)
-    });
-    let mut copied = FxHashMap::default();
+    let mut payloads: Vec<Copied> = Vec::new();
+    let mut notes_copied = FxHashMap::default();
     for version in &opened {
         error::check_interrupts();
         let of_version = &version.reader.chunk;
+        let is_tombstone = of_version.header.has(FLAG_TOMBSTONE);
+        let first = of_version.statics.payload.tids.first().copied();
+        let known = payloads
+            .iter()
+            .find(|known| is_tombstone || known.first == first);
+        let statics = match known {
+            Some(known) => known.statics.clone(),
+            None => {
+                // SAFETY: by contract.
+                let copied = unsafe { copy_statics(table, version, most_notes, pages) };
+                let statics = copied.unwrap_or_else(|damage| of_version.raise(&damage));
+                payloads.push(Copied {
+                    first,
+                    statics: statics.clone(),
+                });
+                statics
+            }
+        };
+        let id = of_version.header.chunk;
         let mut header = Header::clone(&of_version.header);
         header.deleted = of_version.base.deleted();
-        header.statics = statics.clone();
+        header.statics = statics;
         // SAFETY: by contract.
-        let notes = unsafe { copy_notes(table, of_version, pages, &mut copied) };
-        header.slots = match header.has(FLAG_TOMBSTONE) {
+        let notes = unsafe { copy_notes(table, of_version, pages, &mut notes_copied) };
+        header.slots = match is_tombstone {
             true => Vec::new(),
             false => write::slots_for(&header, notes.len()),
         };
@@ -162,6 +173,25 @@ unsafe fn copy_notes(
         }
     }
     places
+}
+
+/// Copies the payload of a version; returns the static section that names its new places, in a header that names so many notes at most.
+///
+/// # Safety
+/// As `copy_payload`.
+unsafe fn copy_statics(
+    table: Table<'_>,
+    version: &Opened,
+    most_notes: usize,
+    pages: &mut RawPages,
+) -> Result<Section, Damage> {
+    let header = &version.reader.chunk.header;
+    // SAFETY: by contract.
+    let (statics, birth) = unsafe { copy_payload(table, version, pages)? };
+    let room = write::HEADER_ROOM - write::room_beside_notes(header, most_notes);
+    Ok(write::spill(statics.encode(), room, |depth, bytes| {
+        pages.add_section(&birth, header.chunk, STATICS_BASE, depth, bytes)
+    }))
 }
 
 /// Copies the payload; returns the static section that names its new places, and the lifetime of pieces
