@@ -66,17 +66,9 @@ impl<'p> Item<'p> {
     #[inline]
     pub fn tids(&self) -> impl Iterator<Item = Tid> + '_ {
         // SAFETY: the page is pinned and locked, and the tuple long enough for its header; places in it are checked against its length.
-        let (first, is_list) = unsafe {
-            let first = tid::read(&raw mut (*self.tuple).t_tid);
-            let marks = (*self.tuple).t_info & first.offset;
-            (first, marks & ALTERNATIVE_TID != 0)
-        };
-        let count = match is_list {
-            true => usize::from(first.offset & POSTING_COUNT),
-            false => 1,
-        };
-        (0..count).filter_map(move |at| {
-            if !is_list {
+        let (first, list) = unsafe { list_of(self.tuple) };
+        (0..list.unwrap_or(1)).filter_map(move |at| {
+            if list.is_none() {
                 return Some(first);
             }
             let start = first.block as usize + at * TID_BYTES;
@@ -85,6 +77,29 @@ impl<'p> Item<'p> {
             fits.then(|| unsafe { tid::read(self.tuple.cast::<u8>().add(start).cast()) })
         })
     }
+}
+
+/// What stands where an index tuple has its TID, and how many it has in a list, if it has one. So do the copies that scans make of it, without the list.
+///
+/// # Safety
+/// The tuple must be there, and its page locked.
+unsafe fn list_of(tuple: pg_sys::IndexTuple) -> (Tid, Option<usize>) {
+    // SAFETY: by contract.
+    unsafe {
+        let first = tid::read(&raw mut (*tuple).t_tid);
+        let is_list = (*tuple).t_info & first.offset & ALTERNATIVE_TID != 0;
+        let count = usize::from(first.offset & POSTING_COUNT);
+        (first, is_list.then_some(count))
+    }
+}
+
+/// How many TIDs a tuple had on its page, of which a scan has made this copy.
+///
+/// # Safety
+/// The copy must be there.
+pub(super) unsafe fn tids_of(copy: pg_sys::IndexTuple) -> usize {
+    // SAFETY: by contract; nobody else has the copy.
+    unsafe { list_of(copy).1.unwrap_or(1) }
 }
 
 /// The links and flags at the end of a page.

@@ -3,6 +3,7 @@
 
 use super::descriptor::Descriptor;
 use super::error::{self, Code};
+use super::leaves;
 use super::memory;
 use super::relation::{Index, Table};
 use super::scan_key::ScanKey;
@@ -282,6 +283,9 @@ pub struct EntryScan {
     context: pg_sys::MemoryContext,
     /// Scan keys that the descriptor has room for.
     room: usize,
+    /// What is left of a list of TIDs that a backward scan has come to, ascending, and the tuple that has them.
+    list: Vec<Tid>,
+    listed_in: pg_sys::IndexTuple,
     /// Whoever asks whether entries are dead is to ask on.
     asks: bool,
 }
@@ -298,6 +302,8 @@ impl EntryScan {
             snapshot: snapshot.as_ptr(),
             context: memory::current().as_ptr(),
             room,
+            list: Vec::new(),
+            listed_in: ::core::ptr::null_mut(),
             asks: true,
         }
     }
@@ -308,6 +314,7 @@ impl EntryScan {
     /// The keys' arguments must live until the scan starts over again.
     pub unsafe fn restart(&mut self, keys: &[ScanKey]) {
         assert!(keys.len() <= self.room, "BUG: too many scan keys");
+        self.list.clear();
         // SAFETY: nbtree copies the keys; the descriptor has room for them.
         unsafe {
             guarded!({
@@ -347,25 +354,61 @@ impl EntryScan {
         }
     }
 
-    /// The next entry, which is there until the next call.
+    /// The next entry, which is there until the next call. A backward scan has those that are equal in the order of their TIDs, the greatest first: nbtree
+    /// has those of a list the other way round, and which of them are in lists changes.
     pub fn next(&mut self, forward: bool) -> Option<Entry> {
+        assert!(!self.scan.is_null(), "BUG: scan not started");
+        assert!(
+            !forward || self.list.is_empty(),
+            "BUG: a scan turns round within a list"
+        );
+        if let Some(tid) = self.list.pop() {
+            let tuple = self.listed_in;
+            return Some(Entry { tid, tuple });
+        }
         let direction = if forward {
             pg_sys::ScanDirection::ForwardScanDirection
         } else {
             pg_sys::ScanDirection::BackwardScanDirection
         };
-        assert!(!self.scan.is_null(), "BUG: scan not started");
         // SAFETY: the scan is live until `end`.
         unsafe {
             let found = guarded!(core::btgettuple(self.scan, direction));
             (*self.scan).kill_prior_tuple = false;
-            if found {
-                Some(Entry {
-                    tid: tid::from_pg(&(*self.scan).xs_heaptid),
-                    tuple: (*self.scan).xs_itup,
-                })
-            } else {
-                None
+            if !found {
+                return None;
+            }
+            let entry = self.entry();
+            let others = match forward {
+                true => 0,
+                false => leaves::tids_of(entry.tuple).saturating_sub(1),
+            };
+            if others == 0 {
+                return Some(entry);
+            }
+            self.list.push(entry.tid);
+            self.listed_in = entry.tuple;
+            for _ in 0..others {
+                let found = guarded!(core::btgettuple(self.scan, direction));
+                let next = self.entry();
+                assert!(found && next.tuple == entry.tuple, "BUG: a list has an end");
+                self.list.push(next.tid);
+            }
+            let tid = self.list.pop()?;
+            Some(Entry { tid, ..entry })
+        }
+    }
+
+    /// The entry that the scan has come to.
+    ///
+    /// # Safety
+    /// It must have found one.
+    unsafe fn entry(&self) -> Entry {
+        // SAFETY: by contract; the scan is live until `end`.
+        unsafe {
+            Entry {
+                tid: tid::from_pg(&(*self.scan).xs_heaptid),
+                tuple: (*self.scan).xs_itup,
             }
         }
     }

@@ -45,14 +45,41 @@ impl KnownSeries {
 /// Index and its file, and the values of the key columns, which are integers.
 type Name = (Oid, Oid, SmallVec<[usize; 2]>);
 
-/// Series that are remembered, and what is remembered of each.
-const MOST_SERIES: usize = 4096;
+/// What is remembered of a series.
 const MOST_ENTRIES: usize = 32;
 const MOST_CHUNKS: usize = 32;
+/// Series that are remembered, and their entries and chunks: two megabytes, about.
+const MOST_SERIES: usize = 4096;
+const MOST_PARTS: usize = 64 << 10;
+
+#[derive(Default)]
+struct Session {
+    /// None of those of which nothing is known but that somebody has looked at them.
+    known: FxHashMap<Name, Option<Rc<KnownSeries>>>,
+    /// Their entries and chunks.
+    parts: usize,
+}
 
 thread_local! {
-    /// None of those of which nothing is known but that somebody has looked at them.
-    static KNOWN: RefCell<FxHashMap<Name, Option<Rc<KnownSeries>>>> = RefCell::default();
+    static SESSION: RefCell<Session> = RefCell::default();
+}
+
+fn parts_of(known: &Option<Rc<KnownSeries>>) -> usize {
+    let parts = |known: &Rc<KnownSeries>| known.entries.all.len() + known.chunks.len();
+    known.as_ref().map_or(0, parts)
+}
+
+impl Session {
+    fn keep(&mut self, name: Name, known: Option<Rc<KnownSeries>>) {
+        let is_full = self.known.len() >= MOST_SERIES && !self.known.contains_key(&name);
+        if is_full || self.parts >= MOST_PARTS {
+            *self = Session::default();
+        }
+        self.parts += parts_of(&known);
+        if let Some(before) = self.known.insert(name, known) {
+            self.parts -= parts_of(&before);
+        }
+    }
 }
 
 /// The pages of an index that have told which chunks there are; None as soon as something else was asked.
@@ -101,9 +128,9 @@ pub fn way_to(place: Place, key: &Key) -> Way {
     let Some(name) = name_of(place.desc, key) else {
         return Way::Scan;
     };
-    match KNOWN.with_borrow(|all| all.get(&name).cloned()) {
+    match SESSION.with_borrow(|session| session.known.get(&name).cloned()) {
         None => {
-            keep(name, None);
+            SESSION.with_borrow_mut(|session| session.keep(name, None));
             Way::Scan
         }
         Some(None) => Way::AskPage,
@@ -115,15 +142,6 @@ pub fn way_to(place: Place, key: &Key) -> Way {
             }
         }
     }
-}
-
-fn keep(name: Name, known: Option<Rc<KnownSeries>>) {
-    KNOWN.with_borrow_mut(|all| {
-        if all.len() >= MOST_SERIES && !all.contains_key(&name) {
-            all.clear();
-        }
-        all.insert(name, known);
-    });
 }
 
 /// All entries of a series that has a name, if they are few and one page of the index has them; and that page, where it can be known again.
@@ -166,11 +184,17 @@ pub fn remember(place: Place, entries: &SeriesEntries, later: Option<&Later>, pa
         chunks,
         pages,
     };
-    keep(name, Some(Rc::new(known)));
+    SESSION.with_borrow_mut(|session| session.keep(name, Some(Rc::new(known))));
 }
 
 /// Has the pages of an index asked again, since what they have may be dead.
 pub fn forget(index: Index<'_>) {
     let (oid, file) = (index.oid(), index.file_number());
-    KNOWN.with_borrow_mut(|known| known.retain(|name, _| (name.0, name.1) != (oid, file)));
+    SESSION.with_borrow_mut(|session| {
+        session.known.retain(|name, known| {
+            let is_other = (name.0, name.1) != (oid, file);
+            session.parts -= if is_other { 0 } else { parts_of(known) };
+            is_other
+        });
+    });
 }

@@ -52,10 +52,17 @@ pub struct Turns {
     left: usize,
 }
 
-/// A chunk with its least and greatest times.
+/// A chunk that waits, with its least and greatest times.
 struct Turn {
     times: (i64, i64),
-    found: Found,
+    chunk: Waiting,
+}
+
+/// A chunk that waits, or where its header is.
+#[derive(Clone)]
+pub enum Waiting {
+    Open(Rc<OpenChunk>),
+    Listed(Tid),
 }
 
 impl Later {
@@ -73,20 +80,20 @@ impl Later {
     ) -> (Option<Later>, Vec<Rc<OpenChunk>>) {
         let mut later = Vec::with_capacity(chunks.len());
         let mut others = Vec::new();
-        let mut wait = |span: Span, found| {
+        let mut wait = |span: Span, chunk| {
             // SAFETY: by contract.
             if unsafe { span.may_match(key.as_deref(), view) } {
                 let times = span.times;
-                later.push(Turn { times, found });
+                later.push(Turn { times, chunk });
             }
         };
         for found in chunks {
             match (found, &key) {
-                (Found::Listed(header, span), _) => wait(span, Found::Listed(header, span)),
+                (Found::Listed(header, span), _) => wait(span, Waiting::Listed(header)),
                 (Found::Open(chunk), None) => others.push(chunk),
                 (Found::Open(chunk), Some(_)) => {
                     match span_in_order(&chunk.reader.chunk, view.desc) {
-                        Some(span) => wait(span, Found::Open(chunk)),
+                        Some(span) => wait(span, Waiting::Open(chunk)),
                         None => others.push(chunk),
                     }
                 }
@@ -128,19 +135,19 @@ impl Turns {
     /// Is none of them open?
     pub fn are_listed(&self) -> bool {
         let mut rest = self.rest().iter();
-        rest.all(|turn| matches!(turn.found, Found::Listed(..)))
+        rest.all(|turn| matches!(turn.chunk, Waiting::Listed(_)))
     }
 
     /// Takes the next chunk, unless all its rows come after `time` or with it.
-    pub fn next_before(&mut self, time: Option<Time>, forward: bool) -> Option<Found> {
+    pub fn next_before(&mut self, time: Option<Time>, forward: bool) -> Option<Waiting> {
         // No row of a chunk without null times comes before this time.
         let turn = self.rest().last()?;
         let (least, greatest) = turn.times;
         let next = (false, if forward { least } else { greatest });
         let is_due = time.is_none_or(|time| if forward { next < time } else { next > time });
-        let found = is_due.then(|| turn.found.clone());
+        let chunk = is_due.then(|| turn.chunk.clone());
         self.left -= usize::from(is_due);
-        found
+        chunk
     }
 }
 

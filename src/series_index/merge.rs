@@ -17,7 +17,7 @@ use super::cells::Walk;
 use super::ends::{self, Ends, Following};
 use super::entries::{Entry, IndexDesc, Key, Stream, Time};
 use super::known_series;
-use super::later::{Found, Turns};
+use super::later::{Turns, Waiting};
 use super::listed;
 use super::opened::Opened;
 use super::quals::Quals;
@@ -195,10 +195,10 @@ impl<'a> Sources<'a> {
     }
 
     /// A chunk whose turn has come, if the snapshot sees it and there are rows in it.
-    fn open_found(&mut self, found: Found) -> Option<Rc<OpenChunk>> {
-        let header = match found {
-            Found::Open(chunk) => return Some(chunk),
-            Found::Listed(header, _) => header,
+    fn open_waiting(&mut self, chunk: Waiting) -> Option<Rc<OpenChunk>> {
+        let header = match chunk {
+            Waiting::Open(chunk) => return Some(chunk),
+            Waiting::Listed(header) => header,
         };
         // SAFETY: the table is open, the snapshot valid.
         let open = unsafe { self.opened.open(self.table, header, self.snapshot) };
@@ -329,7 +329,7 @@ impl Group {
             error::check_interrupts();
             let best = self.best(sources);
             match best {
-                Some((time, tid, source)) if self.is_settled(time, sources) => {
+                Some((time, tid, source)) if self.is_settled(time, &source, sources) => {
                     if self.search_later(Some(time), sources) {
                         continue;
                     }
@@ -425,17 +425,19 @@ impl Group {
         best
     }
 
-    /// Can no row that is still unread come before `time`?
-    fn is_settled(&mut self, time: Time, sources: &mut Sources) -> bool {
+    /// Can no row that is still unread come before one of these? Of equal times, rows of the tail come first, and in the order of their entries: so
+    /// a scan that is repeated has the same order, whatever was entered since.
+    fn is_settled(&mut self, time: Time, source: &Source, sources: &mut Sources) -> bool {
         if self.complete {
             return true;
         }
         if sources.forward() {
             return self.settled.is_some_and(|settled| time <= settled);
         }
-        match self.peek(sources) {
-            Some(next) => time >= next,
-            None => true,
+        match (self.peek(sources), source) {
+            (Some(next), Source::Tail) => time >= next,
+            (Some(next), _) => time > next,
+            (None, _) => true,
         }
     }
 
@@ -520,8 +522,8 @@ impl Group {
 
     /// Searches the next chunk of the section that may have rows before `time`; false where there is none.
     fn search_later(&mut self, time: Option<Time>, sources: &mut Sources) -> bool {
-        while let Some(found) = self.later.next_before(time, sources.forward()) {
-            if let Some(open) = sources.open_found(found) {
+        while let Some(chunk) = self.later.next_before(time, sources.forward()) {
+            if let Some(open) = sources.open_waiting(chunk) {
                 // SAFETY: the chunk is of the scan's table, and the key of its index.
                 if !unsafe { may_have(&open.reader, &self.key, sources.view()) } {
                     continue;

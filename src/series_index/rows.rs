@@ -123,7 +123,7 @@ impl ChunkRows {
         row.map(|row| Tid::of_row(self.open.reader.chunk.tid, row))
     }
 
-    /// Makes a run of the rows of a block that come next: of those for which all quals hold, and which do not come behind `bound`. Where the
+    /// Makes a run of the rows of a block that come next: of those for which all quals hold, and which do not come behind `bound`, nor backward with it. Where the
     /// bounds of the block tell, nothing is decoded. Nothing is looked for before a first row was taken: there may be no second one.
     ///
     /// # Safety
@@ -139,7 +139,7 @@ impl ChunkRows {
         let is_within = |time: Time| {
             bound.is_none_or(|bound| match forward {
                 true => time <= bound,
-                false => time >= bound,
+                false => time > bound,
             })
         };
         // SAFETY: a value of the time column.

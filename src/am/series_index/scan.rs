@@ -50,6 +50,10 @@ struct State<'a> {
     /// For scans that name no first key.
     walk: Option<Walk>,
     walks: bool,
+    /// The chunks under the NULL key wait, too.
+    waits_unkeyed: bool,
+    /// It is started again to collect what was passed.
+    collects: bool,
     /// The chunks that the section's rows are in, but for those that wait.
     chunks: Vec<Rc<OpenChunk>>,
     started: bool,
@@ -99,6 +103,8 @@ pub unsafe extern "C-unwind" fn begin(
             ends: Ends::default(),
             walk: None,
             walks: false,
+            waits_unkeyed: false,
+            collects: false,
             chunks: Vec::new(),
             started: false,
             forward: true,
@@ -248,8 +254,9 @@ impl<'a> State<'a> {
             let view = place.view(&self.quals);
             let series = later::series_of(view);
             let waits = series.is_some() && later::may_be_listed(place);
-            // Whoever comes again will need most of them.
-            let waits_unkeyed = waits && self.unkeyed.is_none();
+            // Whoever comes again will need most of them. Who collects what was passed needs the same order.
+            self.waits_unkeyed &= self.collects;
+            self.waits_unkeyed |= waits && self.unkeyed.is_none();
             let unkeyed = self
                 .unkeyed
                 .get_or_insert_with(|| section::open_unkeyed(stream.entries(), place, waits));
@@ -275,7 +282,7 @@ impl<'a> State<'a> {
                 };
                 section::open_by_first_key(stream.entries(), place, &self.quals, known, waits)
             };
-            found.extend(unkeyed.chunks(place, waits_unkeyed));
+            found.extend(unkeyed.chunks(place, self.waits_unkeyed));
             let asked = series.clone().filter(|_| asks);
             let (later, others) = Later::of(found, series, view, forward);
             let entries = asked.and_then(|key| known_series::entries_of(place, &key));
@@ -357,7 +364,9 @@ impl<'a> State<'a> {
         unsafe {
             self.merge = Merge::default();
             self.stream.as_mut().expect("BUG: scan not started").stop();
+            self.collects = true;
             self.start(scan, self.forward);
+            self.collects = false;
             while let Some(at) = self.merge_next(scan) {
                 error::check_interrupts();
                 passed.push(at);
