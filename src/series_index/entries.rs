@@ -1,6 +1,5 @@
 //! Entries of a series index in order, with their series: a stream over all sub-scans of a scan.
 
-use super::known_series::SeriesEntries;
 use super::quals::Quals;
 use crate::chunk::index_entries;
 use crate::pg::error;
@@ -123,6 +122,13 @@ pub struct Entry {
     /// Of the row or of the header.
     pub tid: Tid,
     pub is_header: bool,
+}
+
+/// Entries of one series, in the order of the index. Their TIDs are as they are stored.
+#[derive(Clone)]
+pub struct SeriesEntries {
+    pub key: Rc<Key>,
+    pub all: Rc<[(Time, Tid)]>,
 }
 
 impl SeriesEntries {

@@ -5,8 +5,9 @@
 //! It holds as long as the pages that said so are the same (`PageState`), as with `listed`. Whether a snapshot sees a row or a header is asked when its turn
 //! comes.
 
-use super::entries::{IndexDesc, Key, Time};
+use super::entries::{IndexDesc, Key, SeriesEntries, Time};
 use super::later::{Later, Turns};
+use super::listed::{PageStates, Pages};
 use super::section::Place;
 use crate::chunk::index_entries;
 use crate::pg::leaf_probe::{self, PageState};
@@ -19,18 +20,11 @@ use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Entries of one series, in the order of the index. Their TIDs are as they are stored.
-#[derive(Clone)]
-pub struct SeriesEntries {
-    pub key: Rc<Key>,
-    pub all: Rc<[(Time, Tid)]>,
-}
-
 /// A series that is read backward, without bounds of time.
 pub struct KnownSeries {
     pub entries: SeriesEntries,
     chunks: Turns,
-    pages: SmallVec<[PageState; 4]>,
+    pages: PageStates,
 }
 
 impl KnownSeries {
@@ -79,26 +73,6 @@ impl Session {
         if let Some(before) = self.known.insert(name, known) {
             self.parts -= parts_of(&before);
         }
-    }
-}
-
-/// The pages of an index that have told which chunks there are; None as soon as something else was asked.
-pub struct Pages(Option<SmallVec<[PageState; 4]>>);
-
-impl Default for Pages {
-    fn default() -> Pages {
-        Pages(Some(SmallVec::new()))
-    }
-}
-
-impl Pages {
-    /// With one more that was asked.
-    pub fn and(self, page: Option<PageState>) -> Pages {
-        let all = self.0.zip(page).map(|(mut pages, page)| {
-            pages.push(page);
-            pages
-        });
-        Pages(all)
     }
 }
 
@@ -172,7 +146,7 @@ pub fn entries_of(place: Place, key: &Rc<Key>) -> Option<(SeriesEntries, Option<
 
 /// These are all entries and all chunks of a series, by these pages as they are now.
 pub fn remember(place: Place, entries: &SeriesEntries, later: Option<&Later>, pages: Pages) {
-    let (Some(name), Some(pages)) = (name_of(place.desc, &entries.key), pages.0) else {
+    let (Some(name), Some(pages)) = (name_of(place.desc, &entries.key), pages.all()) else {
         return;
     };
     let chunks = later.map_or_else(Turns::default, |later| later.chunks.clone());

@@ -9,6 +9,7 @@ use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::Oid;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -64,4 +65,31 @@ pub fn remember(
 pub fn forget(index: Index<'_>) {
     let (oid, file) = (index.oid(), index.file_number());
     KNOWN.with_borrow_mut(|known| known.retain(|section, _| (section.0, section.1) != (oid, file)));
+}
+
+/// The pages of an index that have told which chunks there are; None as soon as something else was asked.
+pub struct Pages(Option<PageStates>);
+
+/// Pages as they were.
+pub type PageStates = SmallVec<[PageState; 4]>;
+
+impl Default for Pages {
+    fn default() -> Pages {
+        Pages(Some(PageStates::new()))
+    }
+}
+
+impl Pages {
+    /// With one more that was asked.
+    pub fn and(self, page: Option<PageState>) -> Pages {
+        let all = self.0.zip(page).map(|(mut pages, page)| {
+            pages.push(page);
+            pages
+        });
+        Pages(all)
+    }
+
+    pub fn all(self) -> Option<PageStates> {
+        self.0
+    }
 }

@@ -3,9 +3,8 @@
 //! rows that it wants, and sorts them in the order of the index.
 
 use super::entries::{IndexDesc, Key, KeyValues, Time};
-use super::known_series::Pages;
 use super::later::{self, Found, Later, Span, Turns};
-use super::listed;
+use super::listed::{self, Pages};
 use super::opened::Opened;
 use super::quals::{self, Quals};
 use super::rows::{candidates, integer_of, rows_of_first_keys, View};
