@@ -42,7 +42,7 @@ type Name = (Oid, Oid, SmallVec<[usize; 2]>);
 /// What is remembered of a series.
 const MOST_ENTRIES: usize = 32;
 const MOST_CHUNKS: usize = 32;
-/// Series that are remembered, and their entries and chunks: two megabytes, about.
+/// Series that are remembered, and their entries and chunks: these take two megabytes, about.
 const MOST_SERIES: usize = 4096;
 const MOST_PARTS: usize = 64 << 10;
 
