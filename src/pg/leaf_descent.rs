@@ -1,4 +1,4 @@
-//! The way from the root of an index with nbtree's pages to the leaf where a range of entries begins.
+//! The way from the root of an index with nbtree's pages to the leaf where a range of entries begins, or to the one where it ends.
 
 use super::leaf_range::Wanted;
 use super::leaves::{Special, IGNORED, LEAF, ROOT_AT};
@@ -25,6 +25,25 @@ impl Wanted<'_> {
     pub fn descend<R>(
         &self,
         cursor: &mut PageCursor,
+        look: impl FnMut(&Page) -> R,
+    ) -> Option<(u32, R)> {
+        self.go_down(cursor, |order| order != Ordering::Less, look)
+    }
+
+    /// The same of the leaf that has the last of them, and what comes behind, if that is not on the next page.
+    pub fn descend_to_end<R>(
+        &self,
+        cursor: &mut PageCursor,
+        look: impl FnMut(&Page) -> R,
+    ) -> Option<(u32, R)> {
+        self.go_down(cursor, |order| order == Ordering::Greater, look)
+    }
+
+    /// To the leaf that has the last item whose order is not one that `holds`, which it does for all that are behind.
+    fn go_down<R>(
+        &self,
+        cursor: &mut PageCursor,
+        holds: impl Fn(Ordering) -> bool + Copy,
         mut look: impl FnMut(&Page) -> R,
     ) -> Option<(u32, R)> {
         // SAFETY: the index is open.
@@ -44,7 +63,7 @@ impl Wanted<'_> {
                     return None;
                 }
                 cursor.go(block);
-                match cursor.locked(|page| self.step(page, &mut look)) {
+                match cursor.locked(|page| self.step(page, holds, &mut look)) {
                     Step::To(next) => block = next,
                     Step::Leaf(seen) => return Some((block, seen)),
                     Step::Lost => return None,
@@ -55,12 +74,18 @@ impl Wanted<'_> {
     }
 
     /// Where the way goes on from a page that is locked.
-    fn step<R>(&self, page: &Page, look: impl FnOnce(&Page) -> R) -> Step<R> {
+    fn step<R>(
+        &self,
+        page: &Page,
+        holds: impl Fn(Ordering) -> bool,
+        look: impl FnOnce(&Page) -> R,
+    ) -> Step<R> {
         let special = Special::of(page);
         if special.flags & IGNORED != 0 {
             return Step::To(special.next);
         }
-        let is_behind = special.next != 0 && self.order(page, HIGH_KEY) == Some(Ordering::Less);
+        let ends_before = |order| !holds(order);
+        let is_behind = special.next != 0 && self.order(page, HIGH_KEY).is_some_and(ends_before);
         if is_behind {
             return Step::To(special.next);
         }
@@ -69,7 +94,7 @@ impl Wanted<'_> {
         }
         // The first item of an inner page has no columns, and comes before everything.
         let child = self
-            .first_not_before(page, special.first())
+            .first_that(page, special.first(), &holds)
             .filter(|&behind| behind > special.first())
             .and_then(|behind| page.tuple(behind - 1));
         // SAFETY: an index tuple starts with its TID, which names the child page.

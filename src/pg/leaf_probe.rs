@@ -24,7 +24,7 @@ const PAGES_MORE: usize = 2;
 
 /// Where an answer was found last.
 #[derive(Clone, Copy, Default)]
-struct Guess {
+pub(super) struct Guess {
     /// Of what was asked; 0 where nothing was.
     hash: u64,
     block: u32,
@@ -39,6 +39,35 @@ struct Guess {
 }
 
 impl Guess {
+    /// Of a question with this hash, which is not 0.
+    pub fn of(hash: u64) -> Guess {
+        KNOWN.with_borrow(|known| known.get(hash))
+    }
+
+    /// Goes to the page, if it is in the buffer where it was.
+    pub fn go(&self, cursor: &mut PageCursor) -> bool {
+        self.buffer > 0 && cursor.go_again(self.block, self.buffer)
+    }
+
+    /// The answer is on the page that the cursor is on.
+    pub fn is_at(&mut self, block: u32, cursor: &PageCursor) {
+        (self.block, self.buffer) = (block, cursor.buffer());
+    }
+
+    /// The page as it was, when its last change was at this position in the log.
+    pub fn state(&self, changed: u64) -> PageState {
+        PageState {
+            block: self.block,
+            buffer: self.buffer,
+            changed,
+        }
+    }
+
+    /// Has the session remember it.
+    pub fn keep(self) {
+        KNOWN.with_borrow_mut(|known| known.set(self));
+    }
+
     /// Where there was no answer there is hardly use in asking: the next 1, 3, 7 and then 15 times nobody does.
     fn after(mut self, told: bool) -> Guess {
         self.doubts = match told {
@@ -111,34 +140,11 @@ unsafe fn without_time<R>(
     })
 }
 
-/// Entries that a page was found to have: all of those that were asked for, in the order of the index.
-pub struct Told<V = ()> {
-    pub entries: Entries<V>,
+/// Entries that a page was found to have: all of those that were asked for.
+pub struct Told {
+    pub tids: SmallVec<[Tid; 8]>,
     /// None where changes of the page are not logged.
     pub page: Option<PageState>,
-}
-
-/// What was asked for of each entry, and its TID.
-pub type Entries<V = ()> = SmallVec<[(V, Tid); 8]>;
-
-impl Told {
-    pub fn tids(&self) -> impl Iterator<Item = Tid> + '_ {
-        self.entries.iter().map(|&((), tid)| tid)
-    }
-}
-
-/// Takes what is asked for of an item of the range, on a page that is locked. None where it cannot be read.
-trait Take<V>: Fn(&Wanted, &Page, u16) -> Option<V> + Copy {}
-
-impl<V, F: Fn(&Wanted, &Page, u16) -> Option<V> + Copy> Take<V> for F {}
-
-/// Takes nothing but TIDs.
-fn nothing(_: &Wanted, _: &Page, _: u16) -> Option<()> {
-    Some(())
-}
-
-fn value_of_span(wanted: &Wanted, page: &Page, at: u16) -> Option<Option<pg_sys::Datum>> {
-    wanted.value_of_span(page, at)
 }
 
 /// A page of an index as it was at a time. As long as it is the same, no entry on it has come or gone: each change that is logged gives the page another
@@ -192,7 +198,7 @@ pub unsafe fn all_without_time(
     unsafe {
         without_time(index, first, |range| {
             let wanted = Wanted::new(index, range)?;
-            ask(&wanted, snapshot, MOST_TIDS, 0, nothing)
+            ask(&wanted, snapshot, MOST_TIDS, 0)
         })
     }
 }
@@ -209,30 +215,6 @@ pub unsafe fn all(index: Index<'_>, snapshot: Snapshot<'_>, range: Range) -> Opt
             snapshot,
             MOST_OF_RANGE,
             PAGES_MORE,
-            nothing,
-        )
-    }
-}
-
-/// All entries in a range with a span of values that are passed by value, with these, where they are `most` at most. Other things are as for
-/// `all_without_time`.
-///
-/// # Safety
-/// As `has_none`.
-pub unsafe fn all_with_values(
-    index: Index<'_>,
-    snapshot: Snapshot<'_>,
-    range: Range,
-    most: usize,
-) -> Option<Told<Option<pg_sys::Datum>>> {
-    // SAFETY: by contract.
-    unsafe {
-        ask(
-            &Wanted::new(index, range)?,
-            snapshot,
-            most,
-            0,
-            value_of_span,
         )
     }
 }
@@ -253,7 +235,7 @@ pub unsafe fn has_none(index: Index<'_>, snapshot: Snapshot<'_>, range: Range) -
         let Some(wanted) = Wanted::new(index, range) else {
             return false;
         };
-        ask(&wanted, snapshot, 0, 0, nothing).is_some()
+        ask(&wanted, snapshot, 0, 0).is_some()
     }
 }
 
@@ -261,49 +243,34 @@ pub unsafe fn has_none(index: Index<'_>, snapshot: Snapshot<'_>, range: Range) -
 ///
 /// # Safety
 /// See `has_none`.
-unsafe fn ask<V>(
-    wanted: &Wanted,
-    snapshot: Snapshot<'_>,
-    most: usize,
-    others: usize,
-    take: impl Take<V>,
-) -> Option<Told<V>> {
+unsafe fn ask(wanted: &Wanted, snapshot: Snapshot<'_>, most: usize, others: usize) -> Option<Told> {
     let hash = wanted.hash(most).max(1);
-    let mut guess = KNOWN.with_borrow(|known| known.get(hash));
+    let mut guess = Guess::of(hash);
     if guess.rest > 0 {
         guess.rest -= 1;
-        remember(guess);
+        guess.keep();
         return None;
     }
     let mut cursor = PageCursor::new(wanted.index);
-    let judged = wanted.ask(&mut cursor, &mut guess, most, take);
+    let judged = wanted.ask(&mut cursor, &mut guess, most);
     let told = judged.and_then(|judged| {
         check_age(wanted.index, snapshot, judged.changed);
-        let mut entries = judged.entries?;
+        let mut tids = judged.tids?;
         if let Some(next) = judged.next {
-            let take = (most, take);
-            wanted.follow(&mut cursor, snapshot, next, others, take, &mut entries)?;
+            wanted.follow(&mut cursor, snapshot, next, others, most, &mut tids)?;
         }
         let is_known = judged.next.is_none() && wanted.index.needs_wal();
-        let page = is_known.then_some(PageState {
-            block: guess.block,
-            buffer: guess.buffer,
-            changed: judged.changed,
-        });
-        Some(Told { entries, page })
+        let page = is_known.then(|| guess.state(judged.changed));
+        Some(Told { tids, page })
     });
-    remember(guess.after(told.is_some()));
+    guess.after(told.is_some()).keep();
     told
 }
 
-fn remember(guess: Guess) {
-    KNOWN.with_borrow_mut(|known| known.set(guess));
-}
-
 /// What a page says.
-struct Judged<V> {
-    /// All entries, where they are not more than were asked for.
-    entries: Option<Entries<V>>,
+struct Judged {
+    /// Those of all entries, where they are not more than were asked for.
+    tids: Option<SmallVec<[Tid; 8]>>,
     /// The first item that is not before the entries.
     place: u16,
     /// The page before, where entries could be on it too: all that are on this one are not before them.
@@ -326,22 +293,15 @@ enum Behind {
 
 impl Wanted<'_> {
     /// What the page says that was guessed, or else the one that is found from the root: that is the next guess.
-    fn ask<V>(
-        &self,
-        cursor: &mut PageCursor,
-        guess: &mut Guess,
-        most: usize,
-        take: impl Take<V>,
-    ) -> Option<Judged<V>> {
-        let is_there = guess.buffer > 0 && cursor.go_again(guess.block, guess.buffer);
-        let place = guess.place;
-        let judged = is_there.then(|| cursor.locked(|page| self.judge(page, place, most, take)));
+    fn ask(&self, cursor: &mut PageCursor, guess: &mut Guess, most: usize) -> Option<Judged> {
+        let is_there = guess.go(cursor);
+        let judged = is_there.then(|| cursor.locked(|page| self.judge(page, guess.place, most)));
         let judged = judged.flatten();
         let judged = judged.filter(|judged| self.has_all(cursor, guess.block, judged));
         let judged = judged.or_else(|| {
-            let (block, judged) = self.descend(cursor, |page| self.judge(page, 0, most, take))?;
+            let (block, judged) = self.descend(cursor, |page| self.judge(page, 0, most))?;
             let judged = judged?;
-            (guess.block, guess.buffer) = (block, cursor.buffer());
+            guess.is_at(block, cursor);
             self.has_all(cursor, block, &judged).then_some(judged)
         });
         if let Some(judged) = &judged {
@@ -352,7 +312,7 @@ impl Wanted<'_> {
 
     /// Are all of the entries on a page that was judged, and none on the one before? What may be on a page never begins later than it did once, but for
     /// pages that are used again, and there are none of these as long as a snapshot is held.
-    fn has_all<V>(&self, cursor: &mut PageCursor, block: u32, judged: &Judged<V>) -> bool {
+    fn has_all(&self, cursor: &mut PageCursor, block: u32, judged: &Judged) -> bool {
         let Some(before) = judged.before else {
             return true;
         };
@@ -370,13 +330,7 @@ impl Wanted<'_> {
 
     /// What a page that is locked says, if it is the leaf that decides, of `most` entries at most. `guess` is where the first item is that is not
     /// before the entries, or 0.
-    fn judge<V>(
-        &self,
-        page: &Page,
-        guess: u16,
-        most: usize,
-        take: impl Take<V>,
-    ) -> Option<Judged<V>> {
+    fn judge(&self, page: &Page, guess: u16, most: usize) -> Option<Judged> {
         let special = Special::of(page);
         if special.flags & (LEAF | IGNORED) != LEAF {
             return None;
@@ -385,14 +339,14 @@ impl Wanted<'_> {
         let place = self.first_not_before_near(page, start, guess)?;
         // What is before the first item may be on the page before, if there is one.
         let before = (place == start && special.previous != 0).then_some(special.previous);
-        let mut entries = SmallVec::new();
-        let behind = self.collect(page, &special, place, (most, take), &mut entries)?;
+        let mut tids = SmallVec::new();
+        let behind = self.collect(page, &special, place, most, &mut tids)?;
         let next = match behind {
             Behind::Page(next) => Some(next),
             _ => None,
         };
         Some(Judged {
-            entries: (!matches!(behind, Behind::TooMany)).then_some(entries),
+            tids: (!matches!(behind, Behind::TooMany)).then_some(tids),
             place,
             before,
             next,
@@ -401,13 +355,13 @@ impl Wanted<'_> {
     }
 
     /// Adds those of the entries that a page which is locked has from an item on. None where these are none of its, or cannot be read.
-    fn collect<V>(
+    fn collect(
         &self,
         page: &Page,
         special: &Special,
         from: u16,
-        (most, take): (usize, impl Take<V>),
-        entries: &mut Entries<V>,
+        most: usize,
+        tids: &mut SmallVec<[Tid; 8]>,
     ) -> Option<Behind> {
         let last = page.line_pointers();
         let end = self.first_behind(page, from)?;
@@ -418,10 +372,8 @@ impl Wanted<'_> {
             if page.is_dead(at) && !self.also_dead {
                 continue;
             }
-            for tid in Item::of(page.stored(at)?).tids() {
-                entries.push((take(self, page, at)?, tid));
-            }
-            if entries.len() > most {
+            tids.extend(Item::of(page.stored(at)?).tids());
+            if tids.len() > most {
                 return Some(Behind::TooMany);
             }
         }
@@ -441,14 +393,14 @@ impl Wanted<'_> {
 
     /// Adds those that are on a page behind one that was judged, and on others behind that: they were there, or on the one that was judged, when that was
     /// read, since entries move to the right only, onto new pages between both. None where so many pages have not all of them.
-    fn follow<V>(
+    fn follow(
         &self,
         cursor: &mut PageCursor,
         snapshot: Snapshot<'_>,
         mut next: u32,
         pages: usize,
-        take: (usize, impl Take<V>),
-        entries: &mut Entries<V>,
+        most: usize,
+        tids: &mut SmallVec<[Tid; 8]>,
     ) -> Option<()> {
         for _ in 0..pages {
             if !self.index.has_block(next) {
@@ -458,7 +410,7 @@ impl Wanted<'_> {
             let (changed, behind) = cursor.locked(|page| {
                 let special = Special::of(page);
                 let behind = match special.flags & (LEAF | IGNORED) {
-                    LEAF => self.collect(page, &special, special.first(), take, entries),
+                    LEAF => self.collect(page, &special, special.first(), most, tids),
                     _ => None,
                 };
                 (page.changed(), behind)

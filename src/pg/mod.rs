@@ -50,6 +50,7 @@ pub mod insert_query;
 pub mod join_tree;
 pub mod key_share;
 mod leaf_descent;
+pub mod leaf_end;
 pub mod leaf_probe;
 pub mod leaf_range;
 pub mod leaf_walk;

@@ -112,7 +112,8 @@ impl<V: FnMut(Place)> Reading<'_, V> {
             unsafe { leaf_probe::all_without_time(self.desc.index, self.snapshot, first) }
         };
         if let Some(told) = first.and_then(all_of) {
-            let headers = told.tids().filter_map(index_entries::header_of_entry);
+            let headers = told.tids.into_iter();
+            let headers = headers.filter_map(index_entries::header_of_entry);
             return headers.for_each(|header| self.meet(header));
         }
         // SAFETY: by contract.
@@ -149,8 +150,8 @@ impl<V: FnMut(Place)> Reading<'_, V> {
     unsafe fn sub_scan(&mut self, quals: &Quals, sub_scan: usize) {
         // SAFETY: by contract.
         unsafe {
-            if let Some(entries) = self.told(quals, sub_scan) {
-                for ((), entry) in entries {
+            if let Some(tids) = self.told(quals, sub_scan) {
+                for entry in tids {
                     match index_entries::header_of_entry(entry) {
                         Some(header) => self.meet(header),
                         None => (self.visit)(Place::Row(entry)),
@@ -193,7 +194,7 @@ impl<V: FnMut(Place)> Reading<'_, V> {
     ///
     /// # Safety
     /// As `sub_scan`.
-    unsafe fn told(&self, quals: &Quals, sub_scan: usize) -> Option<leaf_probe::Entries> {
+    unsafe fn told(&self, quals: &Quals, sub_scan: usize) -> Option<SmallVec<[Tid; 8]>> {
         let (desc, index) = (self.desc, self.desc.index);
         // SAFETY: by contract.
         unsafe {
@@ -208,7 +209,7 @@ impl<V: FnMut(Place)> Reading<'_, V> {
                 span: least.map(|least| (desc.time_datum((false, least)).0, None)),
                 with_nulls: false,
             };
-            leaf_probe::all(index, self.snapshot, range).map(|told| told.entries)
+            leaf_probe::all(index, self.snapshot, range).map(|told| told.tids)
         }
     }
 }

@@ -124,16 +124,23 @@ pub struct Entry {
     pub is_header: bool,
 }
 
-/// Entries of one series, in the order of the index. Their TIDs are as they are stored.
+/// The last entries of one series, in the order of the index. Their TIDs are as they are stored.
 #[derive(Clone)]
 pub struct SeriesEntries {
     pub key: Rc<Key>,
-    pub all: Rc<[(Time, Tid)]>,
+    pub last: Rc<[(Time, Tid)]>,
+    /// There are no others.
+    pub is_whole: bool,
 }
 
 impl SeriesEntries {
+    /// Do all of them come behind another one of the series, in the order of the index?
+    fn come_behind(&self, other: (Time, Tid)) -> bool {
+        self.last.first().is_none_or(|first| other < *first)
+    }
+
     fn entry(&self, at: usize) -> Entry {
-        let (time, tid) = self.all[at];
+        let (time, tid) = self.last[at];
         let header = index_entries::header_of_entry(tid);
         Entry {
             key: Rc::clone(&self.key),
@@ -167,9 +174,11 @@ pub struct Stream {
     before: Option<Rc<Key>>,
     /// Entries that were read ahead.
     ahead: VecDeque<Entry>,
-    /// All entries of the only series, where they are known: none is read then. And those that have not been shown.
+    /// The last entries of the only series, where they are known: a scan that goes backward reads none before these have been shown. Those that have not been.
     known: Option<SeriesEntries>,
     unshown: core::ops::Range<usize>,
+    /// Those that have all been shown: the scan goes on before them in the index, in their series.
+    behind: Option<SeriesEntries>,
     values: SmallVec<[Datum; 4]>,
     nulls: SmallVec<[bool; 4]>,
 }
@@ -186,6 +195,7 @@ impl Stream {
             ahead: VecDeque::new(),
             known: None,
             unshown: 0..0,
+            behind: None,
             values: smallvec![Datum::from(0usize); desc.columns.len()],
             nulls: smallvec![true; desc.columns.len()],
         }
@@ -200,10 +210,11 @@ impl Stream {
         self.entries.end();
     }
 
-    /// Starts over. `known` are all entries that the quals select.
+    /// Starts over. `known` are the last entries that the quals select, for a scan that goes backward.
     pub fn start(&mut self, forward: bool, sub_scans: usize, known: Option<SeriesEntries>) {
         self.forward = forward;
-        self.unshown = 0..known.as_ref().map_or(0, |known| known.all.len());
+        self.behind = None;
+        self.unshown = 0..known.as_ref().map_or(0, |known| known.last.len());
         self.sub_scans = match known {
             Some(_) => 0..0,
             None => 0..sub_scans,
@@ -214,7 +225,7 @@ impl Stream {
         self.ahead.clear();
     }
 
-    /// Are its entries those that are known?
+    /// Are its next entries those that are known?
     pub fn is_known(&self) -> bool {
         self.known.is_some()
     }
@@ -249,7 +260,7 @@ impl Stream {
             unsafe { self.entries.restart(&[]) };
             self.running = false;
         }
-        self.unshown = 0..0;
+        self.known = None;
         self.ahead.clear();
     }
 
@@ -275,11 +286,15 @@ impl Stream {
     fn read(&mut self, desc: &IndexDesc, quals: &Quals) -> Option<Entry> {
         let forward = self.forward;
         if let Some(known) = &self.known {
-            let at = match forward {
-                true => self.unshown.next(),
-                false => self.unshown.next_back(),
-            };
-            return at.map(|at| known.entry(at));
+            if let Some(at) = self.unshown.next_back() {
+                return Some(known.entry(at));
+            }
+            if known.is_whole {
+                return None;
+            }
+            self.behind = self.known.take();
+            // SAFETY: the keys' arguments live as long as the scan.
+            unsafe { self.run(&quals.keys_of(0)) };
         }
         self.read_towards(forward, desc, quals)
     }
@@ -348,6 +363,13 @@ impl Stream {
             let descriptor = desc.index.descriptor();
             // SAFETY: the entry is of this index and stays until the next read.
             unsafe { entry.deform(descriptor, &mut self.values, &mut self.nulls) };
+            if let Some(shown) = &self.behind {
+                let time = desc.key_columns();
+                let time = desc.time_of(self.values[time], self.nulls[time]);
+                if !shown.come_behind((time, entry.tid)) {
+                    continue;
+                }
+            }
             if header.is_none() || is_keyed(&self.nulls) {
                 return Some(Raw { entry, header });
             }
@@ -379,6 +401,9 @@ impl Stream {
     /// # Safety
     /// `entry` must be what was read last, of the index of `desc`, its values in `values` and `nulls`.
     unsafe fn key_of(&mut self, desc: &IndexDesc, entry: nbtree::Entry) -> Rc<Key> {
+        if let Some(shown) = &self.behind {
+            return Rc::clone(&shown.key);
+        }
         // SAFETY: the caller's contract.
         unsafe {
             let descriptor = desc.index.descriptor();

@@ -1,19 +1,19 @@
-//! What a session knows, from one statement to the next, of single series: all entries of their own, and all chunks that may have rows of them, where all of these
-//! can wait. Whoever wants the newest row of a series that has been looked at before asks few pages of the index whether they are what they were, and
-//! begins no scan of it.
+//! What a session knows, from one statement to the next, of single series: the last entries of their own, and all chunks that may have rows of them, where all of
+//! these can wait. Whoever wants the newest row of a series that has been looked at before asks few pages of the index whether they are what they were, and
+//! begins no scan of it. Who wants more rows than these entries lead to scans those that come before them.
 //!
 //! It holds as long as the pages that said so are the same (`PageState`), as with `listed`. Whether a snapshot sees a row or a header is asked when its turn
 //! comes.
 
-use super::entries::{IndexDesc, Key, SeriesEntries, Time};
+use super::entries::{IndexDesc, Key, SeriesEntries};
 use super::later::{Later, Turns};
 use super::listed::{PageStates, Pages};
 use super::section::Place;
 use crate::chunk::index_entries;
-use crate::pg::leaf_probe::{self, PageState};
+use crate::pg::leaf_end;
+use crate::pg::leaf_probe::PageState;
 use crate::pg::leaf_range::Range;
 use crate::pg::relation::Index;
-use crate::pg::tid::Tid;
 use crate::pg::{Datum, Oid};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -40,7 +40,7 @@ impl KnownSeries {
 type Name = (Oid, Oid, SmallVec<[usize; 2]>);
 
 /// What is remembered of a series.
-const MOST_ENTRIES: usize = 32;
+const MOST_ENTRIES: usize = 12;
 const MOST_CHUNKS: usize = 32;
 /// Series that are remembered, and their entries and chunks: these take two megabytes, about.
 const MOST_SERIES: usize = 4096;
@@ -48,8 +48,7 @@ const MOST_PARTS: usize = 64 << 10;
 
 #[derive(Default)]
 struct Session {
-    /// None of those of which nothing is known but that somebody has looked at them.
-    known: FxHashMap<Name, Option<Rc<KnownSeries>>>,
+    known: FxHashMap<Name, Rc<KnownSeries>>,
     /// Their entries and chunks.
     parts: usize,
 }
@@ -58,19 +57,18 @@ thread_local! {
     static SESSION: RefCell<Session> = RefCell::default();
 }
 
-fn parts_of(known: &Option<Rc<KnownSeries>>) -> usize {
-    let parts = |known: &Rc<KnownSeries>| known.entries.all.len() + known.chunks.len();
-    known.as_ref().map_or(0, parts)
+fn parts_of(known: &KnownSeries) -> usize {
+    known.entries.last.len() + known.chunks.len()
 }
 
 impl Session {
-    fn keep(&mut self, name: Name, known: Option<Rc<KnownSeries>>) {
+    fn keep(&mut self, name: Name, known: KnownSeries) {
         let is_full = self.known.len() >= MOST_SERIES && !self.known.contains_key(&name);
         if is_full || self.parts >= MOST_PARTS {
             *self = Session::default();
         }
         self.parts += parts_of(&known);
-        if let Some(before) = self.known.insert(name, known) {
+        if let Some(before) = self.known.insert(name, Rc::new(known)) {
             self.parts -= parts_of(&before);
         }
     }
@@ -91,7 +89,7 @@ fn name_of(desc: &IndexDesc, key: &Key) -> Option<Name> {
 pub enum Way {
     /// Nothing: this still holds.
     Known(Rc<KnownSeries>),
-    /// To ask a page for its entries (`entries_of`), and to `remember` them: whoever has come twice will come again.
+    /// To ask a page for its last entries (`entries_of`), and to `remember` them.
     AskPage,
     /// To scan them.
     Scan,
@@ -102,23 +100,15 @@ pub fn way_to(place: Place, key: &Key) -> Way {
     let Some(name) = name_of(place.desc, key) else {
         return Way::Scan;
     };
-    match SESSION.with_borrow(|session| session.known.get(&name).cloned()) {
-        None => {
-            SESSION.with_borrow_mut(|session| session.keep(name, None));
-            Way::Scan
-        }
-        Some(None) => Way::AskPage,
-        Some(Some(known)) => {
-            let mut pages = known.pages.iter().rev();
-            match pages.all(|page| page.is_same(place.desc.index, place.snapshot)) {
-                true => Way::Known(known),
-                false => Way::AskPage,
-            }
-        }
+    let known = SESSION.with_borrow(|session| session.known.get(&name).cloned());
+    let is_same = |page: &PageState| page.is_same(place.desc.index, place.snapshot);
+    match known.filter(|known| known.pages.iter().rev().all(is_same)) {
+        Some(known) => Way::Known(known),
+        None => Way::AskPage,
     }
 }
 
-/// All entries of a series that has a name, if they are few and one page of the index has them; and that page, where it can be known again.
+/// The last entries of a series that has a name, if the page of the index where they end is found; and that page, where it can be known again.
 pub fn entries_of(place: Place, key: &Rc<Key>) -> Option<(SeriesEntries, Option<PageState>)> {
     let (desc, index) = (place.desc, place.desc.index);
     let first: SmallVec<[_; 4]> = key.values.iter().map(|&(value, _)| Some(value)).collect();
@@ -127,24 +117,25 @@ pub fn entries_of(place: Place, key: &Rc<Key>) -> Option<(SeriesEntries, Option<
         span: Some((desc.least_time(), None)),
         with_nulls: true,
     };
+    // What is entered under the first key alone has no time.
+    let is_of_series =
+        |time: Option<_>, tid| time.is_some() || index_entries::header_of_entry(tid).is_none();
     // SAFETY: the index is open, the range of its columns; the snapshot is valid.
-    let told = unsafe { leaf_probe::all_with_values(index, place.snapshot, range, MOST_ENTRIES)? };
+    let end = unsafe { leaf_end::of(index, place.snapshot, range, MOST_ENTRIES, is_of_series)? };
     let time = |value: Option<_>| match value {
         Some(value) => desc.time_of(value, false),
         None => (true, 0),
     };
-    let all = told.entries.iter().map(|&(value, tid)| (time(value), tid));
-    // What is entered under the first key alone has no time.
-    let is_of_series =
-        |&(time, tid): &(Time, Tid)| !(time.0 && index_entries::header_of_entry(tid).is_some());
+    let last = end.entries.iter().map(|&(value, tid)| (time(value), tid));
     let entries = SeriesEntries {
         key: Rc::clone(key),
-        all: all.filter(is_of_series).collect(),
+        last: last.collect(),
+        is_whole: end.is_whole,
     };
-    Some((entries, told.page))
+    Some((entries, end.page))
 }
 
-/// These are all entries and all chunks of a series, by these pages as they are now.
+/// These are the last entries and all chunks of a series, by these pages as they are now.
 pub fn remember(place: Place, entries: &SeriesEntries, later: Option<&Later>, pages: Pages) {
     let (Some(name), Some(pages)) = (name_of(place.desc, &entries.key), pages.all()) else {
         return;
@@ -158,7 +149,7 @@ pub fn remember(place: Place, entries: &SeriesEntries, later: Option<&Later>, pa
         chunks,
         pages,
     };
-    SESSION.with_borrow_mut(|session| session.keep(name, Some(Rc::new(known))));
+    SESSION.with_borrow_mut(|session| session.keep(name, known));
 }
 
 /// Has the pages of an index asked again, since what they have may be dead.

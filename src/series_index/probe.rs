@@ -66,7 +66,8 @@ pub unsafe fn visit_section(
             },
         };
         if let Some(told) = leaf_probe::all_without_time(desc.index, Snapshot::NONE, first) {
-            let headers = told.tids().filter_map(index_entries::header_of_entry);
+            let entries = told.tids.into_iter();
+            let headers = entries.filter_map(index_entries::header_of_entry);
             return headers.for_each(visit);
         }
         let columns = desc.columns.len();

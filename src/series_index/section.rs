@@ -278,9 +278,9 @@ impl<'a> Place<'a> {
     fn told_under(self, first: Option<Datum>) -> Option<Under> {
         // SAFETY: as above.
         let told = unsafe { leaf_probe::all_without_time(self.desc.index, self.snapshot, first)? };
-        let headers = told.tids().filter_map(index_entries::header_of_entry);
+        let headers = told.tids.into_iter();
         Some(Under {
-            headers: headers.collect(),
+            headers: headers.filter_map(index_entries::header_of_entry).collect(),
             page: told.page,
         })
     }
