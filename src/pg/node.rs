@@ -1,7 +1,14 @@
 //! Nodes of queries and plans, and their lists.
 
 use pgrx::pg_sys;
+use smallvec::SmallVec;
 use std::ffi::{CStr, CString};
+
+unsafe extern "C-unwind" {
+    // nodes/pg_list.h, as they are: pgrx guards each call.
+    fn lappend(list: *mut pg_sys::List, node: *mut core::ffi::c_void) -> *mut pg_sys::List;
+    fn lappend_int(list: *mut pg_sys::List, integer: i32) -> *mut pg_sys::List;
+}
 
 /// A new node of zeroes.
 ///
@@ -78,18 +85,34 @@ unsafe fn length(list: *mut pg_sys::List) -> usize {
 
 /// A list of the nodes.
 pub fn list<T>(nodes: impl IntoIterator<Item = *mut T>) -> *mut pg_sys::List {
-    let none = core::ptr::null_mut();
     // SAFETY: lappend makes a list of NIL.
-    let append = |list, node: *mut T| unsafe { pg_sys::lappend(list, node.cast()) };
-    nodes.into_iter().fold(none, append)
+    unsafe { list_by(lappend, nodes.into_iter().map(|node| node.cast())) }
 }
 
 /// An integer list.
 pub fn integer_list(integers: impl IntoIterator<Item = i32>) -> *mut pg_sys::List {
-    let none = core::ptr::null_mut();
     // SAFETY: as above.
-    let append = |list, integer| unsafe { pg_sys::lappend_int(list, integer) };
-    integers.into_iter().fold(none, append)
+    unsafe { list_by(lappend_int, integers) }
+}
+
+/// Appends all to a list, under one guard: lists are short, and many.
+///
+/// # Safety
+/// `append` must take such items.
+unsafe fn list_by<T: Copy>(
+    append: unsafe extern "C-unwind" fn(*mut pg_sys::List, T) -> *mut pg_sys::List,
+    items: impl IntoIterator<Item = T>,
+) -> *mut pg_sys::List {
+    let items: SmallVec<[T; 8]> = items.into_iter().collect();
+    let none = core::ptr::null_mut();
+    if items.is_empty() {
+        return none;
+    }
+    // SAFETY: by contract; the closure owns nothing.
+    unsafe {
+        let append = |list, &item: &T| append(list, item);
+        pg_sys::ffi::pg_guard_ffi_boundary(|| items.iter().fold(none, append))
+    }
 }
 
 /// A palloc'd copy of a name.
