@@ -1,16 +1,13 @@
-//! Looks at a header without opening it: what a session knows of its bytes already, where they are what they were. Nobody has said then
-//! whether a snapshot sees it. That is asked of who opens it.
+//! Looks at a header without opening it. Nobody has said then whether a snapshot sees it. That is asked of who opens it.
 
-use super::read::Content;
 use super::session_cache::{self, Place};
 use super::tuple_kind::{classify, TupleKind};
 use crate::pg::page::PageCursor;
 use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
-use crate::pg::tuple;
+use crate::pg::{transaction, tuple, Buffer};
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
-use std::rc::Rc;
 use varve_columns::tuple::header::{self, Section, StorageTuple, HEADER_HEAD};
 use varve_columns::tuple::statics::Statics;
 
@@ -22,7 +19,7 @@ struct Seen {
     /// The table column (from 0) of which these are.
     column: usize,
     /// The shared buffer that the header was in.
-    buffer: i32,
+    buffer: Buffer,
 }
 
 /// Headers that are remembered.
@@ -58,26 +55,33 @@ impl<'a> Glance<'a> {
         }
     }
 
-    /// The content of the header at `at`, where the session has it. None too for one whose writer is not known to have committed, and for
-    /// one that somebody has deleted or locked, or tried to: who opens it says whether its entry is of any use.
-    pub fn content(&mut self, at: Tid) -> Option<Rc<Content>> {
-        let place = self.place(at);
-        let (content, buffer) = session_cache::content(place)?;
-        if !self.go_again(place, buffer) {
-            if !self.go(place) {
-                return None;
-            }
-            session_cache::is_in_buffer(place, self.cursor.buffer());
+    /// What `look` says of the bytes of the header at `at`, under a lock on its page, which may be in this shared buffer (0: nobody knows). None where there is
+    /// none, and for one whose writer has not committed, or that somebody has deleted or locked, or tried to: who opens it says whether its
+    /// entry is of any use.
+    pub fn look<R>(&mut self, at: Tid, buffer: Buffer, look: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        if !self.go_again(at, buffer) && !self.go(at) {
+            return None;
         }
-        let is_same = self.cursor.locked(|page| {
+        let (said, writer) = self.cursor.locked(|page| {
+            let item = page.tuple(at.offset)?;
             // SAFETY: the page is pinned and locked.
-            page.tuple(at.offset).is_some_and(|item| unsafe {
-                tuple::is_plainly_there(item.header())
-                    && classify(&item) == TupleKind::Header
-                    && content.is_of(item.body())
-            })
-        });
-        is_same.then_some(content)
+            let (is_there, writer) = unsafe {
+                let header = item.header();
+                let is_there = tuple::is_plainly_there(header);
+                (is_there, tuple::writer_in_question(header))
+            };
+            let may_be_there = is_there || writer.is_some();
+            let is_header = may_be_there && classify(&item) == TupleKind::Header;
+            is_header.then(|| (look(item.body()), writer))
+        })?;
+        let has_committed =
+            |writer| !transaction::is_in_progress(writer) && transaction::did_commit(writer);
+        writer.is_none_or(has_committed).then_some(said)
+    }
+
+    /// The shared buffer of the page that was looked at last.
+    pub fn buffer(&self) -> Buffer {
+        self.cursor.buffer()
     }
 
     /// What the header at `at` says of the times in a column (from 0) of the table, whoever sees it. What is wrong with it is told to who
@@ -86,8 +90,8 @@ impl<'a> Glance<'a> {
         let place = self.place(at);
         SEEN.with_borrow_mut(|all| {
             let known = all.get(&place);
-            let is_there = known.is_some_and(|known| self.go_again(place, known.buffer));
-            if !is_there && !self.go(place) {
+            let is_there = known.is_some_and(|known| self.go_again(at, known.buffer));
+            if !is_there && !self.go(at) {
                 return Times::None;
             }
             let said = self.cursor.locked(|page| {
@@ -127,12 +131,12 @@ impl<'a> Glance<'a> {
     }
 
     /// Goes to the page of a header in the shared buffer that it was in when somebody glanced at it last, or 0; false where it is there no more.
-    fn go_again(&mut self, (_, _, at): Place, buffer: i32) -> bool {
+    fn go_again(&mut self, at: Tid, buffer: Buffer) -> bool {
         buffer > 0 && self.cursor.go_again(at.block, buffer)
     }
 
     /// Goes to the page of a header; false where there is no such page.
-    fn go(&mut self, (_, _, at): Place) -> bool {
+    fn go(&mut self, at: Tid) -> bool {
         let is_there = self.table.has_block(at.block);
         if is_there {
             self.cursor.go(at.block);
@@ -162,7 +166,7 @@ fn read(place: Place, body: &[u8]) -> Option<Seen> {
     let time = match &header.statics {
         Section::Inline(bytes) => Statics::decode(bytes).ok()?.time,
         Section::Spilled { .. } => {
-            let (content, _) = session_cache::content(place)?;
+            let content = session_cache::content(place)?;
             content.is_of(body).then(|| content.statics.time)?
         }
     };

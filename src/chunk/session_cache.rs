@@ -10,7 +10,7 @@ use super::reader::Decoded;
 use crate::guc;
 use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
-use crate::pg::{Buffer, Oid};
+use crate::pg::Oid;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -64,8 +64,6 @@ struct Kept {
     bytes: usize,
     /// When it was used last, by the count of uses.
     used: u64,
-    /// The shared buffer that the header was in when somebody glanced at it last; 0 for none.
-    buffer: Buffer,
 }
 
 #[derive(Default)]
@@ -112,23 +110,14 @@ pub fn find(table: Table<'_>, place: Place, body: &[u8]) -> Option<Opened> {
     })
 }
 
-/// What is kept of the header at `place`, whatever its bytes are now, and the shared buffer that it was in, or 0.
-pub fn content(place: Place) -> Option<(Rc<Content>, Buffer)> {
+/// What is kept of the header at `place`, whatever its bytes are now.
+pub fn content(place: Place) -> Option<Rc<Content>> {
     SESSION.with_borrow_mut(|session| {
         session.uses += 1;
         let kept = session.kept.get_mut(&place)?;
         kept.used = session.uses;
-        Some((Rc::clone(&kept.opened.content), kept.buffer))
+        Some(Rc::clone(&kept.opened.content))
     })
-}
-
-/// The header at `place` is in this shared buffer now.
-pub fn is_in_buffer(place: Place, buffer: Buffer) {
-    SESSION.with_borrow_mut(|session| {
-        if let Some(kept) = session.kept.get_mut(&place) {
-            kept.buffer = buffer;
-        }
-    });
 }
 
 /// Reads the content of the header at `place` whose bytes are `body`, and keeps it in the place of another version of the chunk: what
@@ -180,7 +169,6 @@ fn keep(table: Table<'_>, place: Place, opened: &Opened, scan: Option<Began>) {
             forms,
             bytes: opened.bytes(),
             used: session.uses,
-            buffer: 0,
         };
         session.bytes += kept.bytes;
         session.kept.insert(place, kept);

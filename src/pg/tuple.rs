@@ -97,6 +97,20 @@ pub unsafe fn is_plainly_there(header: pg_sys::HeapTupleHeader) -> bool {
     unsafe { (*header).t_infomask & BOTH == BOTH }
 }
 
+/// Who wrote a tuple that would be plainly there, were it known that its writer has committed.
+///
+/// # Safety
+/// As above.
+#[inline]
+pub unsafe fn writer_in_question(header: pg_sys::HeapTupleHeader) -> Option<pg_sys::TransactionId> {
+    const BOTH_KNOWN: u16 = 0x0300;
+    // SAFETY: by contract.
+    unsafe {
+        let mask = (*header).t_infomask;
+        (mask & (BOTH_KNOWN | HEAP_XMAX_INVALID) == HEAP_XMAX_INVALID).then(|| raw_xmin(header))
+    }
+}
+
 /// Is there a value of it that lies elsewhere?
 ///
 /// # Safety

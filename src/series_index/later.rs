@@ -1,15 +1,14 @@
 //! The section of a scan that names one series: chunks that are sorted as the index is are opened and searched when the scan comes to their
 //! times, and not before. Whoever wants the newest row looks into one chunk, however many share the series.
 //!
-//! A header that the session knows already is only listed: its times and its order are the same to whoever sees it. Whether the snapshot sees it
+//! A header that was committed is only listed (`spans`): its times and its order are the same to whoever sees it. Whether the snapshot sees it
 //! is judged when its turn comes, and it is passed by where it does not. One that the snapshot sees stays where it is as long as the snapshot
 //! does, so what was listed is what is opened; and what has come into the place of one that was not seen is not seen either.
 
-use super::entries::{IndexDesc, Key, Time};
-use super::rows::{excludes, is_sorted_as, View};
+use super::entries::{Key, Time};
+use super::rows::View;
 use super::section::Place;
-use crate::chunk::index_entries;
-use crate::chunk::read::Content;
+use super::spans::{self, Span};
 use crate::pg::image;
 use crate::pg::tid::Tid;
 use crate::pg::transaction;
@@ -17,9 +16,6 @@ use crate::pg::Datum;
 use crate::table::visible::OpenChunk;
 use std::cmp::Reverse;
 use std::rc::Rc;
-use varve_columns::chunk::ColumnHeader;
-use varve_columns::summary::Bound;
-use varve_columns::tuple::header::FLAG_TOMBSTONE;
 
 /// Chunks that may have rows of one series.
 pub struct Later {
@@ -31,17 +27,8 @@ pub struct Later {
 #[derive(Clone)]
 pub enum Found {
     Open(Rc<OpenChunk>),
-    /// Its header, and what that says of its rows. Only where these can wait (`span_in_order`).
+    /// Its header, and what that says of its rows. Only where these can wait (`spans::of_content`).
     Listed(Tid, Span),
-}
-
-/// What a header says of where rows of its chunk are.
-#[derive(Clone, Copy)]
-pub struct Span {
-    /// The least and the greatest time.
-    times: (i64, i64),
-    /// Bounds of the first key, as far as they are known.
-    first_keys: (Bound, Bound),
 }
 
 /// Chunks in the order in which they come, the first one last.
@@ -92,7 +79,7 @@ impl Later {
                 (Found::Listed(header, span), _) => wait(span, Waiting::Listed(header)),
                 (Found::Open(chunk), None) => others.push(chunk),
                 (Found::Open(chunk), Some(_)) => {
-                    match span_in_order(&chunk.reader.chunk, view.desc) {
+                    match spans::of_content(&chunk.reader.chunk, view.desc) {
                         Some(span) => wait(span, Waiting::Open(chunk)),
                         None => others.push(chunk),
                     }
@@ -181,43 +168,4 @@ pub unsafe fn may_be_listed(place: Place) -> bool {
         (is_mvcc, transaction::is_serializable())
     };
     is_mvcc && !is_serializable
-}
-
-/// What the header of a chunk says of its rows, where those of a series can be found by search, in the order of their times, none of which is null.
-pub fn span_in_order(content: &Content, desc: &IndexDesc) -> Option<Span> {
-    let header = content.header_as_written();
-    let columns = content.columns.columns();
-    let times = columns.get(desc.time_column());
-    let is_in_order = !header.has(FLAG_TOMBSTONE)
-        && times.is_some_and(|times| times.nulls == 0)
-        && is_sorted_as(content, desc);
-    let bounds = |column: &ColumnHeader| (column.summary.min, column.summary.max);
-    // A column that was added later has no bounds here.
-    let first_keys = columns.get(desc.columns[0]).map(bounds);
-    is_in_order.then_some(Span {
-        times: (header.min_time, header.max_time),
-        first_keys: first_keys.unwrap_or((Bound::None, Bound::None)),
-    })
-}
-
-impl Span {
-    /// May rows of a chunk that can wait be of the series with `key`, and within the bounds of the quals?
-    ///
-    /// # Safety
-    /// `view` must be of the chunk's table; `key` of its index, each value as it is stored in its column.
-    unsafe fn may_match(&self, key: Option<&Key>, view: View) -> bool {
-        let time = |at| index_entries::time_datum(at, view.desc.time_length);
-        let (first, last) = (time(self.times.0), time(self.times.1));
-        let mut bounds = view.quals.lowers.iter().chain(&view.quals.uppers);
-        let (least, greatest) = &self.first_keys;
-        let length = view.descriptor.attributes()[view.desc.columns[0]].attlen;
-        let first_key = key.and_then(|key| key.values.first());
-        // SAFETY: the caller's contract; the bounds are of times, the key's value as it is stored in its column.
-        unsafe {
-            bounds.all(|bound| bound.may_hold(first, last))
-                && first_key.is_none_or(|&(value, isnull)| {
-                    isnull || !excludes(least, greatest, value, length)
-                })
-        }
-    }
 }

@@ -2,7 +2,7 @@
 //! none, or their headers and what these say of their rows. It holds as long as the page of the index that says so is what it was. An entry goes before the
 //! place of its header is used again, so the headers are the same too. Whether a snapshot sees one is asked when its turn comes, as with all that can wait.
 
-use super::later::Span;
+use super::spans::Span;
 use crate::pg::leaf_probe::PageState;
 use crate::pg::relation::Index;
 use crate::pg::snapshot::Snapshot;

@@ -13,5 +13,6 @@ pub mod probe;
 pub mod quals;
 pub mod rows;
 pub mod section;
+mod spans;
 mod stretch;
 pub mod types;

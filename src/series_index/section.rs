@@ -3,12 +3,12 @@
 //! rows that it wants, and sorts them in the order of the index.
 
 use super::entries::{IndexDesc, Key, KeyValues, Time};
-use super::later::{self, Found, Later, Span, Turns};
+use super::later::{Found, Later, Turns};
 use super::listed::{self, Pages};
 use super::opened::Opened;
 use super::quals::{self, Quals};
 use super::rows::{candidates, integer_of, rows_of_first_keys, View};
-use crate::chunk::glance::Glance;
+use super::spans::{self, Span, Spans};
 use crate::chunk::index_entries;
 use crate::chunk::reader::Reader;
 use crate::chunk::{chunk_cache, dead_header};
@@ -30,7 +30,7 @@ use varve_columns::tuple::header::FLAG_TOMBSTONE;
 /// The chunks under the NULL key that a snapshot sees. Those that can wait are only listed where `waits` says so.
 pub fn open_unkeyed(entries: &mut EntryScan, place: Place, waits: bool) -> Unkeyed {
     let mut seen = FxHashSet::default();
-    let mut glance = waits.then(|| glance(place));
+    let mut spans = waits.then(|| Spans::new(place.table, place.desc));
     let entered = Entered {
         keys: (1..=place.desc.columns.len())
             .map(ScanKey::is_null)
@@ -39,7 +39,8 @@ pub fn open_unkeyed(entries: &mut EntryScan, place: Place, waits: bool) -> Unkey
     };
     let is_new = |header| seen.insert(header);
     let (chunks, page) = open(entries, place, &entered, waits, is_new, |header| {
-        Some(match span_at(glance.as_mut(), place, header) {
+        let span = spans.as_mut().and_then(|spans| spans.of(header));
+        Some(match span {
             Some(span) => Found::Listed(header, span),
             None => Found::Open(place.open(header)?),
         })
@@ -101,13 +102,13 @@ struct Look<'a> {
     place: Place<'a>,
     opened: &'a mut Opened,
     /// Where chunks may wait.
-    glance: Option<Glance<'a>>,
+    spans: Option<Spans<'a>>,
 }
 
 impl Look<'_> {
     /// A chunk that the snapshot sees, or one that can wait.
     fn at(&mut self, header: Tid) -> Option<Found> {
-        match span_at(self.glance.as_mut(), self.place, header) {
+        match self.spans.as_mut().and_then(|spans| spans.of(header)) {
             Some(span) => Some(Found::Listed(header, span)),
             None => self.open(header).map(Found::Open),
         }
@@ -122,7 +123,7 @@ impl Look<'_> {
     /// The chunk of a cell, as it was remembered.
     fn remembered(&mut self, known: OfCell) -> Option<Found> {
         match known.span {
-            Some(span) if self.glance.is_some() => Some(Found::Listed(known.header, span)),
+            Some(span) if self.spans.is_some() => Some(Found::Listed(known.header, span)),
             _ => self.open(known.header).map(Found::Open),
         }
     }
@@ -136,22 +137,10 @@ impl Look<'_> {
             },
             Found::Open(chunk) => OfCell {
                 header: chunk.reader.chunk.tid,
-                span: later::span_in_order(&chunk.reader.chunk, self.place.desc),
+                span: spans::of_content(&chunk.reader.chunk, self.place.desc),
             },
         }
     }
-}
-
-/// Looks at headers of the place's table.
-fn glance(place: Place) -> Glance {
-    // SAFETY: the table is open as long as the place is.
-    unsafe { Glance::new(place.table) }
-}
-
-/// What the header of a chunk that can wait says of its rows, without opening it.
-fn span_at(glance: Option<&mut Glance>, place: Place, header: Tid) -> Option<Span> {
-    let content = glance?.content(header)?;
-    later::span_in_order(&content, place.desc)
 }
 
 /// The chunks under the first keys that `quals` ask for, besides `known` ones, and the pages of the index that say so. Those that can wait are only listed
@@ -174,7 +163,7 @@ pub fn open_by_first_key(
     let mut look = Look {
         place,
         opened: known.opened,
-        glance: waits.then(|| glance(place)),
+        spans: waits.then(|| Spans::new(place.table, place.desc)),
     };
     for mut keys in quals.exact_first_keys() {
         // What an equality names comes last.
