@@ -101,5 +101,19 @@ CALL live(ARRAY['id = 1', 'id = 2'], $$g % 5, CASE WHEN g % 50 < 5 THEN NULL ELS
 SELECT * FROM varve.verify('v');
 EXPLAIN (COSTS OFF) SELECT time FROM v WHERE id = 1 ORDER BY time DESC LIMIT 1;
 DROP TABLE h, v;
+-- A join looks at several series while all rows of a chunk that they share are deleted. Whoever sees them again afterwards finds them.
+CREATE TABLE v(id int, time timestamptz, value int, PRIMARY KEY (id, time)) USING varve;
+INSERT INTO v SELECT g, timestamptz '2025-01-01', -g FROM generate_series(0, 9) g;
+INSERT INTO v SELECT g % 1000, timestamptz '2026-01-01' + g * interval '1 s', g FROM generate_series(1, 30000) g;
+SELECT value FROM v WHERE id = 9 ORDER BY time DESC LIMIT 1;
+BEGIN;
+DELETE FROM v WHERE value > 0;
+SELECT s.id, x.value FROM generate_series(0, 3) s(id), LATERAL (SELECT value FROM v WHERE id = s.id ORDER BY time DESC LIMIT 1) x;
+SELECT s.id, x.value FROM generate_series(0, 3) s(id), LATERAL (SELECT value FROM v WHERE id = s.id ORDER BY time DESC LIMIT 1) x;
+ROLLBACK;
+SELECT value FROM v WHERE id = 2 ORDER BY time DESC LIMIT 1;
+SELECT s.id, x.value FROM generate_series(0, 3) s(id), LATERAL (SELECT value FROM v WHERE id = s.id ORDER BY time DESC LIMIT 1) x;
+SELECT count(*) FROM (SELECT * FROM v WHERE id = 2 ORDER BY time DESC OFFSET 0) s;
+DROP TABLE v;
 DROP PROCEDURE live, on_both;
 DROP FUNCTION looked;

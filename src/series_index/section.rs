@@ -58,17 +58,23 @@ pub struct Unkeyed {
 }
 
 impl Unkeyed {
-    /// The chunks, all of them open where none may wait.
-    pub fn chunks(&mut self, place: Place, waits: bool) -> impl Iterator<Item = Found> + '_ {
+    /// Opens those that were only listed.
+    pub fn open(&mut self, place: Place) {
         let is_listed = |found: &Found| matches!(found, Found::Listed(..));
-        if !waits && self.chunks.iter().any(is_listed) {
-            let opened = |found| match found {
-                Found::Listed(header, _) => place.open(header).map(Found::Open),
-                open => Some(open),
-            };
-            let all = core::mem::take(&mut self.chunks).into_iter();
-            self.chunks = all.filter_map(opened).filter(Found::has_rows).collect();
+        if !self.chunks.iter().any(is_listed) {
+            return;
         }
+        let opened = |found| match found {
+            Found::Listed(header, _) => place.open(header).map(Found::Open),
+            open => Some(open),
+        };
+        let all = core::mem::take(&mut self.chunks).into_iter();
+        self.chunks = all.filter_map(opened).filter(Found::has_rows).collect();
+        // Another snapshot may see others.
+        self.page = None;
+    }
+
+    pub fn chunks(&self) -> impl Iterator<Item = Found> + '_ {
         self.chunks.iter().cloned()
     }
 }

@@ -260,6 +260,9 @@ impl<'a> State<'a> {
             let unkeyed = self
                 .unkeyed
                 .get_or_insert_with(|| section::open_unkeyed(stream.entries(), place, waits));
+            if !self.waits_unkeyed {
+                unkeyed.open(place);
+            }
             let room = (*scan).numberOfKeys as usize + self.desc.columns.len();
             let owner = bare::MemoryContextGetParent(self.context);
             let new_walk = || {
@@ -282,7 +285,7 @@ impl<'a> State<'a> {
                 };
                 section::open_by_first_key(stream.entries(), place, &self.quals, known, waits)
             };
-            found.extend(unkeyed.chunks(place, self.waits_unkeyed));
+            found.extend(unkeyed.chunks());
             let asked = series.clone().filter(|_| asks);
             let (later, others) = Later::of(found, series, view, forward);
             let entries = asked.and_then(|key| known_series::entries_of(place, &key));
