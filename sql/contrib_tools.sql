@@ -99,8 +99,8 @@ BEGIN
     UPDATE pg_index SET indislive = true WHERE indexrelid = name::regclass;
     UPDATE pg_class SET relname = relname WHERE oid = (SELECT indrelid FROM pg_index WHERE indexrelid = name::regclass);
 END $$;
-SELECT unseen('keyed_tail_pkey', $$INSERT INTO keyed_tail VALUES (at(1), 1000, 1)$$);
-SELECT attempt($$SELECT bt_index_check('keyed_tail_pkey', heapallindexed => true)$$);
+SELECT unseen('keyed_deferrable_host_time_key', $$INSERT INTO keyed_deferrable VALUES (at(1), 1000, 1)$$);
+SELECT attempt($$SELECT bt_index_check('keyed_deferrable_host_time_key', heapallindexed => true)$$);
 
 -- What is no heap says so; what reads pages, reads them. Which pages nbtree has deleted is its own business.
 CREATE VIEW relations AS SELECT relname AS name, quote_literal(relname) AS quoted, amname AS method FROM pg_class c JOIN pg_am a ON a.oid = relam

@@ -2,6 +2,7 @@
 
 use super::scan::{classify_slot, VarveScan};
 use crate::chunk::chunk_cache;
+use crate::chunk::index_entries::header_of_entry;
 use crate::chunk::slot;
 use crate::chunk::tuple_kind::TupleKind;
 use crate::pg::heap::heap_callback;
@@ -14,6 +15,7 @@ use crate::table::crosscheck;
 use crate::table::fetched::{remember, Recent, RecentChunk, VarveFetch};
 use crate::table::follow;
 use crate::table::visible::{visible_row, OpenChunk};
+use crate::unique::bypass;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::rc::Rc;
@@ -93,6 +95,10 @@ pub unsafe extern "C-unwind" fn index_fetch_tuple(
         *call_again = false;
         if !all_dead.is_null() {
             *all_dead = false;
+        }
+        if bypass::is_bypassed() && header_of_entry(at).is_some() {
+            // nbtree looks for other rows of a key in a series index, and has come to a chunk, which `unique::find` looks into.
+            return false;
         }
         let Some((header, row)) = at.row_of() else {
             return false;

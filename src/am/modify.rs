@@ -23,7 +23,7 @@ use crate::table::key_columns;
 use crate::table::locks::{self, Locked, Request, RowState};
 use crate::table::visible;
 use crate::table::{changes, crosscheck, deferred, follow, handover, stream, tail_page};
-use crate::unique::kept_key;
+use crate::unique::{kept_key, written_row};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::rc::Rc;
@@ -138,6 +138,7 @@ unsafe fn note_tail_row(table: Table<'_>, slot: *mut pg_sys::TupleTableSlot) {
     unsafe {
         let at = tid::from_pg(&(*slot).tts_tid);
         write::expect_real(table, at);
+        written_row::count_one();
         torture::note(table, at);
         wake::note_rows(1);
     }
@@ -380,7 +381,8 @@ pub unsafe extern "C-unwind" fn tuple_update(
                 watch::removed(table, &reader, row);
                 watch::inserted(table, Slot::from_ptr(slot));
                 // The new version is a tail row.
-                if stream::is_streamed(table, command) {
+                let is_streamed = stream::is_streamed(table, command);
+                if is_streamed {
                     let new = RowSlot::from_ptr(slot);
                     stream::update(table, &reader, row, command, new);
                 } else {
@@ -394,13 +396,15 @@ pub unsafe extern "C-unwind" fn tuple_update(
                     );
                     let next = tid::from_pg(&(*slot).tts_tid);
                     changes::record(&reader.chunk, row, command, command, Some(next));
-                    note_kept_key(table, slot, *mode);
                 }
                 if changes::newest(&reader.chunk).is_none() {
                     let next = tid::from_pg(&(*slot).tts_tid);
                     handover::note_version(table, next, reader.chunk.header.chunk, row);
                 }
                 note_tail_row(table, slot);
+                if !is_streamed {
+                    note_kept_key(table, slot, *mode);
+                }
                 *update_indexes = ALL_INDEXES;
                 pg_sys::TM_Result::TM_Ok
             }

@@ -5,7 +5,7 @@ use crate::catalog::{chunk_marker, layout};
 use crate::guc;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::open::OpenIndex;
-use crate::pg::relation::{self, Kind, Table};
+use crate::pg::relation::{self, Index, Kind, Table};
 use crate::pg::{Datum, InvalidOid, Oid};
 use pgrx::prelude::*;
 use rustc_hash::FxHashMap;
@@ -21,6 +21,19 @@ pub struct Unique {
     pub columns: Vec<usize>,
     /// The series index that finds its keys, and where in the key that one's columns are; without one, the whole table is walked.
     pub series: Option<(Oid, Vec<usize>)>,
+    /// The series indexes whose entries settle its keys (`companions_of`).
+    pub companions: Vec<Companion>,
+    /// Whoever writes the table knows the index.
+    is_valid: bool,
+}
+
+/// A series index of the columns of a key, which are thus where a row of the tail and its key have their entry.
+pub struct Companion {
+    pub index: Oid,
+    /// Where in the key its columns are.
+    pub places: Vec<usize>,
+    /// It has all rows.
+    is_valid: bool,
 }
 
 impl Unique {
@@ -28,6 +41,25 @@ impl Unique {
     pub fn is_series_and_time(&self) -> bool {
         let series = self.series.as_ref();
         series.is_some_and(|(_, places)| places.len() == self.columns.len())
+    }
+
+    /// Has its btree no entries of rows, as those of series indexes settle its keys, if the table `has_chunks`? Nobody reads it then.
+    pub fn does_without_btree(&self, has_chunks: bool) -> bool {
+        has_chunks && self.is_valid && self.complete_companion().is_some()
+    }
+
+    /// A series index of its columns that has all rows.
+    pub fn complete_companion(&self) -> Option<&Companion> {
+        self.companions.iter().find(|companion| companion.is_valid)
+    }
+
+    /// Is a series index the only one that settles its keys?
+    pub fn hangs_on(&self, series: Oid) -> bool {
+        let mut valid = self
+            .companions
+            .iter()
+            .filter(|companion| companion.is_valid);
+        valid.next().is_some_and(|first| first.index == series) && valid.next().is_none()
     }
 }
 
@@ -64,6 +96,21 @@ impl Keys {
             self.has_chunks.set(chunk_marker::is_marked(table));
         }
         self.has_chunks.get()
+    }
+
+    /// The valid keys that enter rows into a series index. Every statement that runs knows these, and so enters them.
+    pub fn that_enter_into(&self, series: Oid) -> impl Iterator<Item = Oid> + '_ {
+        let has = move |unique: &&Unique| {
+            let mut companions = unique.companions.iter();
+            unique.is_valid && companions.any(|companion| companion.index == series)
+        };
+        self.unique.iter().filter(has).map(|unique| unique.index)
+    }
+
+    /// Do the entries of a series index settle keys?
+    pub fn is_companion(&self, series: Oid) -> bool {
+        let mut companions = self.unique.iter().flat_map(|unique| &unique.companions);
+        companions.any(|companion| companion.index == series)
     }
 
     pub fn of_index(&self, index: Oid) -> Option<&Unique> {
@@ -125,6 +172,7 @@ fn look_up(table: Table<'_>) -> Keys {
         }
         keys.indexes = table.index_oids();
         let series = layout::series_indexes(table);
+        let written = layout::written_series_indexes(table);
         for &oid in &keys.indexes {
             let index = OpenIndex::open(oid, LockMode::AccessShare);
             let form = index.rel().form();
@@ -145,10 +193,10 @@ fn look_up(table: Table<'_>) -> Keys {
                     .collect(),
                 series: layout::series_index_of_key(index.rel(), &series).map(|found| {
                     let found = OpenIndex::open(found, LockMode::AccessShare);
-                    let place = |wanted: &u16| columns.iter().position(|column| column == wanted);
-                    let places = layout::index_columns(found.rel());
-                    (found.rel().oid(), places.iter().filter_map(place).collect())
+                    (found.rel().oid(), places_in(&columns, found.rel()))
                 }),
+                companions: companions_of(index.rel(), &columns, &written),
+                is_valid: form.indisvalid,
             });
         }
         keys.can_get_chunks = layout::can_get_chunks(table);
@@ -158,6 +206,33 @@ fn look_up(table: Table<'_>) -> Keys {
         }
     }
     keys
+}
+
+/// Where in the columns of a key those of a series index are.
+fn places_in(key: &[u16], series: Index<'_>) -> Vec<usize> {
+    let columns = layout::index_columns(series);
+    let place = |wanted: &u16| key.iter().position(|column| column == wanted);
+    columns.iter().filter_map(place).collect()
+}
+
+/// The series indexes that rows are entered into with a look at others of their key: all that have just the columns of the key, in the order of their OIDs,
+/// in which everybody enters them. Whoever does not know one of them as valid yet, or any more, knows it as one that is written, so of two that
+/// enter a key there is one index that both look at. None of a key that is checked later.
+fn companions_of(unique: Index<'_>, columns: &[u16], written: &[OpenIndex]) -> Vec<Companion> {
+    let form = unique.form();
+    if !form.indimmediate || !form.indisready {
+        return Vec::new();
+    }
+    let serving = written.iter().filter(|&series| {
+        let serves = layout::series_index_of_key(unique, core::slice::from_ref(series)).is_some();
+        serves && places_in(columns, series.rel()).len() == columns.len()
+    });
+    let companion = |series: &OpenIndex| Companion {
+        index: series.rel().oid(),
+        places: places_in(columns, series.rel()),
+        is_valid: series.rel().form().indisvalid,
+    };
+    serving.map(companion).collect()
 }
 
 /// May the table have chunks, now or before its layout is changed by somebody who locks it?

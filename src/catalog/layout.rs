@@ -139,15 +139,21 @@ pub fn can_get_chunks(table: Table<'_>) -> bool {
 
 /// The table's series indexes that may be read.
 pub fn series_indexes(table: Table<'_>) -> Vec<OpenIndex> {
+    series_indexes_that(table, |index| index.form().indisvalid)
+}
+
+/// The table's series indexes that rows are entered into.
+pub fn written_series_indexes(table: Table<'_>) -> Vec<OpenIndex> {
+    series_indexes_that(table, |index| index.form().indisready)
+}
+
+fn series_indexes_that(table: Table<'_>, wanted: impl Fn(Index<'_>) -> bool) -> Vec<OpenIndex> {
     let series = index_am();
     table
         .index_oids()
         .into_iter()
         .map(|oid| OpenIndex::open(oid, LockMode::AccessShare))
-        .filter(|index| {
-            let index = index.rel();
-            index.class().relam == series && index.form().indisvalid
-        })
+        .filter(|index| index.rel().class().relam == series && wanted(index.rel()))
         .collect()
 }
 

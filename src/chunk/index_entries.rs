@@ -28,7 +28,7 @@ use crate::pg::open::OpenIndex;
 use crate::pg::relation::{Index, Table};
 use crate::pg::tid::Tid;
 use crate::pg::types;
-use crate::pg::Datum;
+use crate::pg::{Datum, Oid};
 use smallvec::SmallVec;
 use varve_columns::chunk::{Layout, BLOCK_ROWS};
 use varve_columns::summary::Bound;
@@ -121,6 +121,13 @@ impl<'a> SeriesIndexes<'a> {
 
     pub fn is_empty(&self) -> bool {
         self.indexes.is_empty()
+    }
+
+    /// Those but for some: who enters rows into these does not say so here.
+    pub fn without(mut self, others: &[Oid]) -> SeriesIndexes<'a> {
+        self.indexes
+            .retain(|index| !others.contains(&index.rel().oid()));
+        self
     }
 
     /// Enters a tail row whose columns are `values` and `nulls`.

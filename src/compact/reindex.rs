@@ -114,6 +114,6 @@ fn rebuild(table: Table<'_>, index: Oid) {
         && lock_tags::try_lock_relation(index, LockMode::AccessExclusive);
     if is_free && relation_lookup::table_of_index(index) == Some(table.oid()) {
         // SAFETY: the index is one of the table's, and locked; nothing of it stays open.
-        known::while_built_again(|| unsafe { index_rebuild::rebuild(table, index) });
+        known::while_built_again(|| unsafe { index_rebuild::rebuild(table, index, true) });
     }
 }

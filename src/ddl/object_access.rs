@@ -4,6 +4,7 @@
 use super::{auto_index::seen, dropped};
 use crate::functions::rollup::{partitions, truncate};
 use crate::pg::object_access::{self, Event};
+use crate::unique::unsettled;
 
 pub fn init() {
     object_access::init(show);
@@ -14,7 +15,11 @@ fn show(event: Event) {
     // SAFETY: told by the hook: who changes a relation so has locked it.
     unsafe {
         match event {
-            Event::RelationDropped(relation) => {
+            Event::RelationDropped {
+                relation,
+                concurrently,
+            } => {
+                unsettled::before_drop(relation, concurrently);
                 dropped::drop_marker(relation);
                 partitions::dropped(relation);
             }

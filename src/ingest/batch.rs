@@ -338,7 +338,8 @@ fn write(batch: Batch) {
             Some(keys) if to_tail => keys.enter(|| {
                 let mut tail = Vec::with_capacity(rows.rows);
                 let mut alone = true;
-                write_tail(&target, rows, &indexes, |row, at| {
+                let others = indexes.without(&keys.companions());
+                write_tail(&target, rows, &others, |row, at| {
                     alone &= keys.enter_tail_row(row as u32, at);
                     tail.push(at);
                 });

@@ -5,6 +5,7 @@ pub mod activity;
 pub mod aggregation;
 pub mod alter_table;
 pub mod array;
+pub mod attempt;
 pub mod background;
 pub mod bare;
 mod callbacks;

@@ -8,8 +8,11 @@ use std::sync::OnceLock;
 pub enum Event {
     RelationMade(Oid),
     ConstraintMade(Oid),
-    /// It is still there.
-    RelationDropped(Oid),
+    /// It is still there. What others may use meanwhile is dropped `concurrently`.
+    RelationDropped {
+        relation: Oid,
+        concurrently: bool,
+    },
     /// A table inherits from `parent` from now on, or does no more; None where it is not told from which.
     InheritanceChanged {
         table: Oid,
@@ -57,7 +60,16 @@ unsafe extern "C-unwind" fn object_access(
         let event = match (access, class) {
             (OAT_POST_CREATE, pg_sys::RelationRelationId) => Event::RelationMade(object),
             (OAT_POST_CREATE, CONSTRAINTS) => Event::ConstraintMade(object),
-            (OAT_DROP, pg_sys::RelationRelationId) => Event::RelationDropped(object),
+            (OAT_DROP, pg_sys::RelationRelationId) => {
+                let arg: *const pg_sys::ObjectAccessDrop = arg.cast();
+                let concurrently = pg_sys::PERFORM_DELETION_CONCURRENTLY as core::ffi::c_int;
+                Event::RelationDropped {
+                    relation: object,
+                    concurrently: arg
+                        .as_ref()
+                        .is_some_and(|arg| arg.dropflags & concurrently != 0),
+                }
+            }
             (OAT_TRUNCATE, pg_sys::RelationRelationId) => Event::Truncated(object),
             (OAT_POST_ALTER, INHERITS) => {
                 let arg: *const pg_sys::ObjectAccessPostAlter = arg.cast();

@@ -7,11 +7,11 @@ use pgrx::pg_sys::panic::pgrx_extern_c_guard;
 
 /// Work around utility statements, within guarded entry points.
 pub trait AroundUtility {
-    /// Is anything to be done after it? The statement may be gone when it has run.
+    /// Says what `after` is to know: the statement may be gone when it has run.
     fn before(statement: Statement<'_>) -> bool;
 
     /// It has run, and raised no error.
-    fn after();
+    fn after(answer: bool);
 }
 
 static mut NEXT: pg_sys::ProcessUtility_hook_type = None;
@@ -38,7 +38,7 @@ unsafe extern "C-unwind" fn process_utility<H: AroundUtility>(
 ) {
     // SAFETY: called by core with a statement's parse tree; no value here needs dropping.
     unsafe {
-        let goes_on = before::<H>((*statement).utilityStmt);
+        let answer = before::<H>((*statement).utilityStmt);
         let next = NEXT.unwrap_or(standard_ProcessUtility);
         next(
             statement,
@@ -50,9 +50,7 @@ unsafe extern "C-unwind" fn process_utility<H: AroundUtility>(
             receiver,
             completion,
         );
-        if goes_on {
-            after::<H>();
-        }
+        after::<H>(answer);
     }
 }
 
@@ -65,7 +63,7 @@ unsafe fn before<H: AroundUtility>(statement: *mut pg_sys::Node) -> bool {
 
 /// # Safety
 /// An error jumps over the frames above, which must hold plain values only.
-unsafe fn after<H: AroundUtility>() {
+unsafe fn after<H: AroundUtility>(answer: bool) {
     // SAFETY: no frame above owns anything.
-    unsafe { pgrx_extern_c_guard(H::after) }
+    unsafe { pgrx_extern_c_guard(|| H::after(answer)) }
 }

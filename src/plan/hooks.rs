@@ -10,6 +10,7 @@ use crate::pg::wake;
 use crate::pg::SubTransactionId;
 use crate::rollup::watch;
 use crate::table::{changes, deferred};
+use crate::unique::unsettled;
 
 struct Hooks;
 
@@ -84,6 +85,7 @@ impl AtTransactions for Hooks {
         changes::flush_finally(prepares);
         torture::seal();
         deferred::release();
+        unsettled::rebuild();
         watch::publish(prepares);
         news::tell_due();
     }

@@ -1,9 +1,10 @@
 //! Utility statements that bring rows: the end of a COPY is told to batches. Core says of each partition when it is done with it for now,
-//! and has no word for the end of all.
+//! and has no word for the end of all. And those that drop a series index: the keys that it has settled are built again at their end.
 
 use crate::ingest::batch;
 use crate::pg::statement::Statement;
 use crate::pg::utility_hook::{self, AroundUtility};
+use crate::unique::unsettled;
 
 struct Loads;
 
@@ -20,7 +21,10 @@ impl AroundUtility for Loads {
         loads
     }
 
-    fn after() {
-        batch::leave_copy();
+    fn after(loads: bool) {
+        if loads {
+            batch::leave_copy();
+        }
+        unsettled::rebuild();
     }
 }

@@ -23,7 +23,9 @@ use crate::pg::news;
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Registered;
 use crate::pg::tid::Tid;
+use crate::pg::Oid;
 use crate::series_index::entries::IndexDesc;
+use smallvec::SmallVec;
 use std::rc::Rc;
 
 /// A batch of rows of a table with keys.
@@ -121,6 +123,12 @@ impl<'a> Batch<'a> {
         }
     }
 
+    /// The series indexes that have the entries of the rows from `enter_tail_row`.
+    pub fn companions(&self) -> Vec<Oid> {
+        let companions = self.sides.iter().flat_map(|side| &side.companions);
+        companions.map(|(series, _)| series.rel().oid()).collect()
+    }
+
     /// Enters the key of a row that was written to the tail at `at`; false where other rows of the tail may have it: that is seen afterwards.
     ///
     /// # Safety
@@ -128,12 +136,27 @@ impl<'a> Batch<'a> {
     pub unsafe fn enter_tail_row(&self, row: u32, at: Tid) -> bool {
         let mut is_alone = true;
         let bypassed = bypass::set_bypassed(true);
+        let mut entered: SmallVec<[Oid; 2]> = SmallVec::new();
         for side in &self.sides {
-            let (mut values, mut nulls) = side.entry(row);
-            let index = side.index.rel();
             // SAFETY: by contract.
-            is_alone &=
-                unsafe { nbtree::insert_partial(self.table, index, &mut values, &mut nulls, at) };
+            unsafe {
+                if side.has_btree {
+                    let (mut values, mut nulls) = side.entry(row);
+                    let index = side.index.rel();
+                    is_alone &=
+                        nbtree::insert_partial(self.table, index, &mut values, &mut nulls, at);
+                }
+                for (series, places) in &side.companions {
+                    let series = series.rel();
+                    if entered.contains(&series.oid()) {
+                        continue;
+                    }
+                    entered.push(series.oid());
+                    let (mut values, mut nulls) = side.entry_of(row, places);
+                    is_alone &=
+                        nbtree::insert_partial(self.table, series, &mut values, &mut nulls, at);
+                }
+            }
         }
         bypass::set_bypassed(bypassed);
         is_alone

@@ -9,7 +9,7 @@ use crate::pg::error;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::nbtree;
 use crate::pg::open::OpenIndex;
-use crate::pg::relation::Table;
+use crate::pg::relation::{Index, Table};
 use crate::pg::Datum;
 use crate::series_index::entries::IndexDesc;
 use hashbrown::HashTable;
@@ -29,6 +29,10 @@ pub struct Side<'a> {
     pub series: OpenIndex,
     /// Where in the key that one's columns are, time last.
     places: Vec<usize>,
+    /// The series indexes that settle the key besides, and where in the key their columns are.
+    pub companions: Vec<(OpenIndex, Vec<usize>)>,
+    /// The unique index has entries of rows.
+    pub has_btree: bool,
     columns: Vec<Datums>,
     /// Columns of the index's entries beyond its key.
     included: Vec<Datums>,
@@ -77,6 +81,16 @@ impl<'a> Side<'a> {
             index,
             series: OpenIndex::open(*series, LockMode::AccessShare),
             places: places.clone(),
+            companions: unique
+                .companions
+                .iter()
+                .map(|companion| {
+                    let index = OpenIndex::open(companion.index, LockMode::RowExclusive);
+                    (index, companion.places.clone())
+                })
+                .collect(),
+            // Batches bring chunks.
+            has_btree: !unique.does_without_btree(true),
             columns: unique.columns.iter().map(datums).collect(),
             included: included.map(|column| datums(&column)).collect(),
             order: if same {
@@ -86,6 +100,24 @@ impl<'a> Side<'a> {
             },
             by_key: OnceCell::new(),
         })
+    }
+
+    /// The indexes whose entries lead to all rows of the tail, by the columns of the key: a series index, the unique index, or both of them while the
+    /// series index is not complete. Where it is a series index, with the places of its columns in the key.
+    pub fn settling(&self) -> impl Iterator<Item = (Index<'_>, Option<&[usize]>)> {
+        let is_valid = |(series, _): &&(OpenIndex, _)| series.rel().form().indisvalid;
+        let complete = self.companions.iter().find(is_valid);
+        let is_complete = complete.is_some();
+        let companion = complete.or(self.companions.first());
+        let series = companion.map(|(series, places)| (series.rel(), Some(places.as_slice())));
+        let unique = (!is_complete).then(|| (self.index.rel(), None));
+        series.into_iter().chain(unique)
+    }
+
+    /// Values and nulls of a row's entry in a series index that settles the key.
+    pub fn entry_of(&self, row: u32, places: &[usize]) -> (Vec<Datum>, Vec<bool>) {
+        let column = |&place: &usize| self.columns[place].get(row as usize);
+        places.iter().map(column).unzip()
     }
 
     /// Values and nulls of a row's key.

@@ -1,14 +1,16 @@
-//! Rows of the tail that have keys of a batch: found by the entries of the unique index, and judged as btree does it.
+//! Rows of the tail that have keys which are looked for: found by the entries that settle the key, those of a series index of its columns or of the unique
+//! index, and judged as btree does it.
 
 use super::side::Side;
 use super::wait::Wait;
 use crate::catalog::layout;
+use crate::chunk::index_entries::header_of_entry;
 use crate::pg::error;
 use crate::pg::heap::{self, Version};
 use crate::pg::leaf_probe;
 use crate::pg::leaf_range::Range;
 use crate::pg::nbtree::{strategy, EntryScan};
-use crate::pg::relation::Table;
+use crate::pg::relation::{Index, Table};
 use crate::pg::scan_key::ScanKey;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
@@ -31,48 +33,169 @@ pub unsafe fn visit(
     except: &[Tid],
     mut visit: impl FnMut(u32, Option<Wait>),
 ) {
-    // SAFETY: by contract.
-    unsafe {
-        // The first page is the root of nothing: a key that the tail has not costs nothing.
-        let blocks = side.index.rel().blocks();
-        if blocks < 2 {
-            return;
-        }
-        let is_long = PROBES_PER_PAGE * blocks as usize > side.order.series();
-        let by_series = is_long && starts_with_series(side, desc);
-        if !by_series {
-            let Some(span) = whole_span(side, desc) else {
-                return;
-            };
-            return scan(table, side, desc, &[], span, except, &mut visit);
-        }
-        for number in 0..side.order.series() {
-            error::check_interrupts();
-            if let Some((key, rows)) = side.series(number) {
-                let span = (side.time(rows[0]), side.time(rows[rows.len() - 1]));
-                let named: SmallVec<[_; 4]> = key.iter().map(|&value| Some(value)).collect();
-                let range = Range {
-                    first: &named,
-                    span: Some((span.0, Some(span.1))),
-                    with_nulls: false,
-                };
-                if leaf_probe::has_none(side.index.rel(), Snapshot::NONE, range) {
-                    continue;
-                }
-                scan(table, side, desc, &key, span, except, &mut visit);
-            }
-        }
+    for (index, places) in side.settling() {
+        let entries = Settling {
+            table,
+            side,
+            desc,
+            index,
+            places,
+            except,
+        };
+        // SAFETY: by contract.
+        unsafe { entries.visit(&mut visit) };
     }
 }
 
-/// Do the unique index's columns begin with those of the series index, in their order?
+/// An index whose entries lead to rows of the tail, by the columns of a side's key.
+struct Settling<'a> {
+    table: Table<'a>,
+    side: &'a Side<'a>,
+    /// Of the side's series index.
+    desc: &'a IndexDesc<'a>,
+    index: Index<'a>,
+    /// Where in the key its columns are, if they are not in the key's order.
+    places: Option<&'a [usize]>,
+    except: &'a [Tid],
+}
+
+impl Settling<'_> {
+    /// # Safety
+    /// All must be of one table, which is open.
+    unsafe fn visit(&self, visit: &mut impl FnMut(u32, Option<Wait>)) {
+        let (side, index) = (self.side, self.index);
+        // SAFETY: by contract.
+        unsafe {
+            // The first page is the root of nothing: a key that the tail has not costs nothing.
+            let blocks = index.blocks();
+            if blocks < 2 {
+                return;
+            }
+            let is_long = PROBES_PER_PAGE * blocks as usize > side.order.series();
+            let by_series = is_long && self.starts_with_series();
+            if !by_series {
+                if let Some(span) = whole_span(side, self.desc) {
+                    self.scan(&[], span, visit);
+                }
+                return;
+            }
+            for number in 0..side.order.series() {
+                error::check_interrupts();
+                if let Some((key, rows)) = side.series(number) {
+                    let span = (side.time(rows[0]), side.time(rows[rows.len() - 1]));
+                    let named: SmallVec<[_; 4]> = key.iter().map(|&value| Some(value)).collect();
+                    let range = Range {
+                        first: &named,
+                        span: Some((span.0, Some(span.1))),
+                        with_nulls: false,
+                    };
+                    if !leaf_probe::has_none(index, Snapshot::NONE, range) {
+                        self.scan(&key, span, visit);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Do the index's columns begin with those of the series index, in their order?
+    fn starts_with_series(&self) -> bool {
+        let columns = layout::index_columns(self.index);
+        let wanted = &self.desc.columns;
+        let wanted = wanted.iter().map(|&column| column as u16 + 1);
+        columns.iter().copied().take(wanted.len()).eq(wanted)
+    }
+
+    /// Goes through the entries of a series, or of all where `key` is empty, at times of a span.
+    ///
+    /// # Safety
+    /// As `visit`; `key` must be of the index's first columns, and the span of the time column, none of them null.
+    unsafe fn scan(
+        &self,
+        key: &[Datum],
+        (from, to): (Datum, Datum),
+        visit: &mut impl FnMut(u32, Option<Wait>),
+    ) {
+        let index = self.index;
+        // SAFETY: the caller's contract.
+        unsafe {
+            let columns = layout::index_columns(index);
+            let time = self.desc.time_column() as u16 + 1;
+            let time = columns.iter().position(|&column| column == time);
+            let time = time.expect("BUG: a key without the time of its series index");
+            let mut conditions: Vec<_> = key
+                .iter()
+                .enumerate()
+                .map(|(at, &value)| is(index, at, value))
+                .collect();
+            conditions.push(ScanKey::new(index, time, strategy::GREATER_EQUAL, from));
+            conditions.push(ScanKey::new(index, time, strategy::LESS_EQUAL, to));
+            let mut entries = EntryScan::begin(index, Snapshot::any(), conditions.len());
+            entries.restart(&conditions);
+            let count = index.descriptor().len();
+            let mut values = vec![Datum::from(0usize); count];
+            let mut nulls = vec![true; count];
+            while let Some(entry) = entries.next(true) {
+                error::check_interrupts();
+                let at = entry.tid;
+                if header_of_entry(at).is_some() || self.except.contains(&at) {
+                    continue;
+                }
+                entry.deform(index.descriptor(), &mut values, &mut nulls);
+                if nulls[..columns.len()].contains(&true) {
+                    continue;
+                }
+                let key = self.key_of(&values[..columns.len()]);
+                let Some(row) = self.side.find(self.desc, &key) else {
+                    continue;
+                };
+                match state(self.table, at) {
+                    State::Dead => {}
+                    State::Lives => visit(row, None),
+                    State::Changes(wait) => visit(row, Some(wait)),
+                }
+            }
+            entries.end();
+        }
+    }
+
+    /// The key that an entry has, by the values of the index's columns.
+    fn key_of(&self, entry: &[Datum]) -> Vec<Datum> {
+        let mut key = entry.to_vec();
+        for (at, &place) in self.places.into_iter().flatten().enumerate() {
+            key[place] = entry[at];
+        }
+        key
+    }
+}
+
+/// The places of rows that entries of a series index with these keys lead to. They may be there or not.
 ///
 /// # Safety
-/// As `visit`.
-unsafe fn starts_with_series(side: &Side, desc: &IndexDesc) -> bool {
-    let columns = layout::index_columns(side.index.rel());
-    let wanted = desc.columns.iter().map(|&column| column as u16 + 1);
-    columns.iter().copied().take(desc.columns.len()).eq(wanted)
+/// `series` must be open, and `keys` be conditions on its columns.
+pub unsafe fn rows(series: Index<'_>, keys: &[ScanKey]) -> Vec<Tid> {
+    // SAFETY: by contract.
+    unsafe {
+        let mut entries = EntryScan::begin(series, Snapshot::any(), keys.len());
+        entries.restart(keys);
+        let mut found = Vec::new();
+        while let Some(entry) = entries.next(true) {
+            error::check_interrupts();
+            if header_of_entry(entry.tid).is_none() {
+                found.push(entry.tid);
+            }
+        }
+        entries.end();
+        found
+    }
+}
+
+/// `column = value`, for a column of a series index from 0.
+///
+/// # Safety
+/// `series` must be open; `value` of the type of the column's operator class.
+pub unsafe fn is(series: Index<'_>, column: usize, value: Datum) -> ScanKey {
+    // SAFETY: by contract.
+    unsafe { ScanKey::new(series, column, strategy::EQUAL, value) }
 }
 
 /// Least and greatest time of all rows.
@@ -95,56 +218,6 @@ fn whole_span(side: &Side, desc: &IndexDesc) -> Option<(Datum, Datum)> {
         };
         (from, to)
     })
-}
-
-/// Goes through the entries of a series, or of all where `key` is empty, at times of a span.
-///
-/// # Safety
-/// As `visit`; `key` must be of the first columns of the side's unique index, and the span of the time column, none of them null.
-unsafe fn scan(
-    table: Table<'_>,
-    side: &Side,
-    desc: &IndexDesc,
-    key: &[Datum],
-    (from, to): (Datum, Datum),
-    except: &[Tid],
-    visit: &mut impl FnMut(u32, Option<Wait>),
-) {
-    let index = side.index.rel();
-    // SAFETY: the caller's contract.
-    unsafe {
-        let columns = layout::index_columns(index);
-        let time = desc.time_column() as u16 + 1;
-        let time = columns.iter().position(|&column| column == time);
-        let time = time.expect("BUG: a key without the time of its series index");
-        let equal = |(at, &value): (usize, &Datum)| ScanKey::new(index, at, strategy::EQUAL, value);
-        let mut conditions: Vec<_> = key.iter().enumerate().map(equal).collect();
-        conditions.push(ScanKey::new(index, time, strategy::GREATER_EQUAL, from));
-        conditions.push(ScanKey::new(index, time, strategy::LESS_EQUAL, to));
-        let any = Snapshot::any();
-        let mut entries = EntryScan::begin(index, any, conditions.len());
-        entries.restart(&conditions);
-        let count = index.descriptor().len();
-        let mut values = vec![Datum::from(0usize); count];
-        let mut nulls = vec![true; count];
-        while let Some(entry) = entries.next(true) {
-            error::check_interrupts();
-            entry.deform(index.descriptor(), &mut values, &mut nulls);
-            let at = entry.tid;
-            if nulls[..columns.len()].contains(&true) || except.contains(&at) {
-                continue;
-            }
-            let Some(row) = side.find(desc, &values[..columns.len()]) else {
-                continue;
-            };
-            match state(table, at) {
-                State::Dead => {}
-                State::Lives => visit(row, None),
-                State::Changes(wait) => visit(row, Some(wait)),
-            }
-        }
-        entries.end();
-    }
 }
 
 enum State {

@@ -11,7 +11,7 @@ mod visibility;
 
 pub use validate::index_validate_scan;
 
-use super::unique::build;
+use super::unique::{build, enter};
 use crate::catalog::chunk_marker;
 use crate::pg::relation::{Index, Table};
 use crate::pg::snapshot::Snapshot;
@@ -55,6 +55,10 @@ pub unsafe extern "C-unwind" fn index_build_range_scan(
         );
         if !(*info).ii_Concurrent && !is_check(scan) && !known::are_unique() {
             build::verify(table, index, Snapshot::NONE);
+        }
+        if is_check(scan) && !enter::has_btree(index.as_ptr(), table.as_ptr()) {
+            // It may have entries, and needs none.
+            return end(rows, scan, snapshot);
         }
         let entry: *mut Entry = &mut (*rows).entry;
         let mut done = 0;

@@ -4,8 +4,10 @@
 use super::rows::{Blocks, Entry, Rows, Step};
 use super::visibility::{Rule, VisibilityCheck};
 use super::{form, next, progress_param};
-use crate::am::unique::build;
+use crate::am::series_index::is_series_index;
+use crate::am::unique::enter::Call;
 use crate::am::unique::intercept::intercept;
+use crate::am::unique::{build, insert};
 use crate::chunk::index_entries;
 use crate::pg::memory;
 use crate::pg::relation::{Index, Table};
@@ -127,6 +129,7 @@ pub unsafe extern "C-unwind" fn index_validate_scan(
             state,
         );
         let rows = (*validation).rows;
+        let is_series = is_series_index(index);
         let entry: *mut Entry = &mut (*rows).entry;
         let check = if (*info).ii_Unique {
             pg_sys::IndexUniqueCheck::UNIQUE_CHECK_YES
@@ -150,8 +153,19 @@ pub unsafe extern "C-unwind" fn index_validate_scan(
             let values = (*entry).values.as_mut_ptr();
             let nulls = (*entry).nulls.as_mut_ptr();
             let item: *mut pg_sys::ItemPointerData = &mut (*entry).at;
-            if missing == Missing::Chunk {
-                insert_chunk(table.as_ptr(), index.as_ptr(), entry);
+            if is_series || missing == Missing::Chunk {
+                insert_own(table.as_ptr(), index.as_ptr(), entry);
+            } else if (*info).ii_Unique {
+                insert::add_missing(Call {
+                    index: index.as_ptr(),
+                    values,
+                    nulls,
+                    item,
+                    table: table.as_ptr(),
+                    check,
+                    unchanged: false,
+                    info,
+                });
             } else {
                 index_insert(
                     index.as_ptr(),
@@ -235,9 +249,9 @@ unsafe extern "C-unwind" fn is_missing(validation: *mut Validation) -> Missing {
     }
 }
 
-/// Adds an entry of a chunk.
+/// Adds an entry to a series index: no key has made it.
 #[pg_guard]
-unsafe extern "C-unwind" fn insert_chunk(
+unsafe extern "C-unwind" fn insert_own(
     table: pg_sys::Relation,
     index: pg_sys::Relation,
     entry: *mut Entry,
@@ -246,7 +260,7 @@ unsafe extern "C-unwind" fn insert_chunk(
     let table = unsafe { Table::from_ptr(table) };
     // SAFETY: open, or valid, until core's call returns.
     let index = unsafe { Index::from_ptr(index) };
-    // SAFETY: called by `index_validate_scan` with an entry of a chunk that `next` has come to.
+    // SAFETY: called by `index_validate_scan` with an entry that `next` has come to, of a series index.
     unsafe {
         let at = tid::from_pg(&(*entry).at);
         let (values, nulls) = (&mut (*entry).values, &mut (*entry).nulls);

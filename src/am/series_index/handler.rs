@@ -1,10 +1,12 @@
 //! The routine of the index access method, and inserting.
 
 use super::{build, cost, scan, vacuum};
-use crate::catalog::index_options;
+use crate::am::unique::intercept;
+use crate::catalog::{index_options, keys};
 use crate::pg::nbtree;
 use crate::pg::relation::{Index, Table};
-use crate::pg::tid;
+use crate::pg::tid::{self, Tid};
+use crate::unique::series_entry::{self, Entry};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -63,7 +65,7 @@ fn fill(routine: &mut pg_sys::IndexAmRoutine) {
     routine.amendscan = Some(scan::end);
 }
 
-/// Rows of batches have virtual TIDs: they are entered with their chunk.
+/// Rows of batches have virtual TIDs: they are entered with their chunk. Where the index has the columns of a key, the key enters rows (`unique::series_entry`).
 #[expect(clippy::too_many_arguments, reason = "the index AM's signature")]
 #[pg_guard]
 unsafe extern "C-unwind" fn insert(
@@ -83,7 +85,7 @@ unsafe extern "C-unwind" fn insert(
     // SAFETY: called by core with values for each column of an index that is open for writing.
     unsafe {
         let at = tid::read(item);
-        if !at.is_virtual() {
+        if !at.is_virtual() && !is_entered_by_key(table, index, at) {
             let columns = index.form().indnatts as usize;
             let values = core::slice::from_raw_parts_mut(values, columns);
             let nulls = core::slice::from_raw_parts_mut(nulls, columns);
@@ -91,6 +93,26 @@ unsafe extern "C-unwind" fn insert(
         }
         false
     }
+}
+
+/// Has a key entered the row, or will it?
+fn is_entered_by_key(table: Table<'_>, index: Index<'_>, at: Tid) -> bool {
+    let (keys, series) = (keys::of(table), index.oid());
+    if !keys.is_companion(series) {
+        return false;
+    }
+    if series_entry::entry(table, at, series) != Entry::None {
+        return true;
+    }
+    // A key that is not ours to enter yet has its own btree.
+    let mut entering = keys.that_enter_into(series);
+    let is_left = entering.any(intercept::is_intercepted);
+    if is_left {
+        series_entry::leave(table, at, series);
+    } else {
+        series_entry::note(table, at, series, Entry::Unsettled);
+    }
+    is_left
 }
 
 #[pg_guard]

@@ -7,18 +7,19 @@
 //! Errors of btree must reach core as they were raised, with constraint and all, and so must ours. They jump
 //! over the unguarded frames here, which hold plain values only.
 
+use super::enter::{self, Call};
 use crate::pg::constraint;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::relation::{Index, Table};
 use crate::pg::tid;
-use crate::pg::unbound::{btinsert, LockRelationOid};
-use crate::unique::bypass;
+use crate::pg::unbound::LockRelationOid;
 use crate::unique::find::{self, Answer, Key, Search};
 use crate::unique::kept_key;
 use crate::unique::key_cache::Stamp;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
+/// `aminsert`.
 pub unsafe extern "C-unwind" fn insert(
     index: pg_sys::Relation,
     values: *mut pg_sys::Datum,
@@ -29,6 +30,43 @@ pub unsafe extern "C-unwind" fn insert(
     unchanged: bool,
     info: *mut pg_sys::IndexInfo,
 ) -> bool {
+    let call = Call {
+        index,
+        values,
+        nulls,
+        item,
+        table,
+        check,
+        unchanged,
+        info,
+    };
+    // SAFETY: called by core.
+    unsafe { settle(call, enter::enter) }
+}
+
+/// Enters a row into the btree of an index that lacks it, and that other indexes may have: the second half of CREATE INDEX CONCURRENTLY.
+///
+/// # Safety
+/// As core calls `aminsert`.
+pub unsafe fn add_missing(call: Call) -> bool {
+    // SAFETY: by contract.
+    unsafe { settle(call, enter::into_btree) }
+}
+
+/// Looks for the key in the chunks, has it entered, and looks again.
+///
+/// # Safety
+/// As core calls `aminsert`.
+unsafe fn settle(call: Call, enter: unsafe fn(Call) -> bool) -> bool {
+    let Call {
+        index,
+        values,
+        nulls,
+        item,
+        table,
+        check,
+        ..
+    } = call;
     // SAFETY: both are open until core's call returns.
     let (opened_index, opened_table) = unsafe { (Index::from_ptr(index), Table::from_ptr(table)) };
     // SAFETY: called by core with open relations and values for each column; no value here needs dropping.
@@ -43,9 +81,7 @@ pub unsafe extern "C-unwind" fn insert(
         if waits && look(index, values, nulls, table, true, &mut stamp) == Answer::Taken {
             raise_taken(index, values, nulls, table);
         }
-        let bypassed = bypass::set_bypassed(true);
-        let unique = btinsert(index, values, nulls, item, table, check, unchanged, info);
-        bypass::set_bypassed(bypassed);
+        let unique = enter(call);
         // A check of an entry that was made before has been published long since: one look is enough.
         let existed = check == pg_sys::IndexUniqueCheck::UNIQUE_CHECK_EXISTING;
         if (existed || waits && is_stale(stamp))
@@ -122,7 +158,7 @@ unsafe extern "C-unwind" fn look(
 
 /// The error that btree raises for a key that a tail row has.
 #[pg_guard]
-unsafe extern "C-unwind" fn raise_taken(
+pub unsafe extern "C-unwind" fn raise_taken(
     index: pg_sys::Relation,
     values: *mut pg_sys::Datum,
     nulls: *mut bool,

@@ -56,6 +56,21 @@ unsafe fn intercept_index(oid: pg_sys::Oid) {
     }
 }
 
+/// Will core come to us when it enters rows into an index that it has open?
+pub fn is_intercepted(oid: pg_sys::Oid) -> bool {
+    let mut is_ours = false;
+    // SAFETY: the table whose index it is is open.
+    unsafe {
+        with_routine(oid, |_, routine| {
+            let own = insert::insert as *const () as usize;
+            is_ours = (*routine)
+                .aminsert
+                .is_some_and(|function| function as usize == own);
+        });
+    }
+    is_ours
+}
+
 /// Shows the copy of an index's routine that this process has.
 ///
 /// # Safety

@@ -2,6 +2,7 @@
 //! scanning with a dirty snapshot are replaced by these, which look into the chunks as well.
 
 pub mod build;
+pub mod enter;
 pub mod insert;
 pub mod intercept;
 pub mod ordinary;

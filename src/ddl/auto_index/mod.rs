@@ -28,6 +28,7 @@ use crate::pg::relation_lookup;
 use crate::pg::statement::{Kind, Statement};
 use crate::pg::transaction;
 use crate::pg::{Datum, Oid};
+use crate::unique::unsettled;
 use existing::{auto_indexes, open_table, open_varve};
 use seen::Seen;
 use std::collections::BTreeMap;
@@ -57,6 +58,7 @@ fn after(statement: Option<Statement<'_>>) {
     for (table, keys) in concerned(statement, seen) {
         settle(Oid::from(table), keys, is_copy);
     }
+    unsettled::rebuild();
     if let Some((_, table)) = statement::indexed_concurrently(statement) {
         // Who is told how to make a series index knows what for.
         if make::advise(table) {

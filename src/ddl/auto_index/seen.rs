@@ -46,7 +46,7 @@ pub fn note(event: Event) {
         Event::RelationMade(relation) => seen.relations.push(relation),
         Event::ConstraintMade(constraint) => seen.constraints.push(constraint),
         // What is being dropped is still there.
-        Event::RelationDropped(relation) => {
+        Event::RelationDropped { relation, .. } => {
             if relation_lookup::access_method(relation) == Some(layout::index_am()) {
                 seen.bereft
                     .extend(relation_lookup::table_of_index(relation));
