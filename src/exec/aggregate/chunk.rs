@@ -195,6 +195,7 @@ impl Work {
             let mut runs = core::mem::take(&mut self.runs);
             runs.split(&window, &self.compiled.groups, &self.order);
             let mut values: SmallVec<[_; 4]> = SmallVec::new();
+            let in_order = self.places.is_sorted();
             found.reserve(runs.found.len());
             for Run { rows, values: own } in runs.found.drain(..) {
                 let any =
@@ -202,9 +203,15 @@ impl Work {
                 if !any {
                     continue;
                 }
-                values.clear();
-                values.extend(self.places.iter().map(|&place| own[place]));
-                if let Some(group) = self.group(&values) {
+                let values = match in_order {
+                    true => &own[..],
+                    false => {
+                        values.clear();
+                        values.extend(self.places.iter().map(|&place| own[place]));
+                        &values[..]
+                    }
+                };
+                if let Some(group) = self.group(values) {
                     found.push((rows, group));
                 }
             }
@@ -217,18 +224,18 @@ impl Work {
     /// # Safety
     /// There must be a value for each group column, of its type; inside a guarded entry point.
     pub unsafe fn group(&mut self, values: &[(Datum, bool)]) -> Option<u32> {
-        let aggregates = &self.compiled.aggregates;
+        let (aggregates, states) = (&self.compiled.aggregates, self.states);
         // SAFETY: the caller's contract.
         unsafe {
             if !self.groups.takes(values) {
                 return None;
             }
-            Some(self.groups.find(values, self.states, |cells| {
+            Some(self.groups.find(values, states, |cells| {
                 let first = cells.len();
                 cells.resize(first + aggregates.len(), [0; 3]);
                 for (cell, aggregate) in cells[first..].iter_mut().zip(aggregates) {
                     if let Keep::Core(transition) = &aggregate.keep {
-                        *cell = guarded(|| transition.start());
+                        *cell = memory::within(states, || guarded(|| transition.start()));
                     }
                 }
             }))

@@ -252,7 +252,7 @@ impl Groups {
     /// The number of the group with these columns; `start` makes the states of a new one.
     ///
     /// # Safety
-    /// The values must be of the columns' types; `context` is where groups live. Inside a guard.
+    /// The values must be of the columns' types; `context` is where columns of groups live. Inside a guard.
     pub unsafe fn find(
         &mut self,
         values: &[(Datum, bool)],
@@ -270,8 +270,7 @@ impl Groups {
                 if group == next {
                     self.count += 1;
                     self.values.push((value, false));
-                    // SAFETY: by contract.
-                    unsafe { self.begin(context, start) };
+                    start(&mut self.cells);
                 }
                 self.last_group = Some(group);
                 return group;
@@ -303,8 +302,8 @@ impl Groups {
                             self.values.push((copy, isnull));
                         }
                     });
-                    self.begin(context, start);
                 }
+                start(&mut self.cells);
                 next
             }
         };
@@ -344,15 +343,6 @@ impl Groups {
             let words = words.map(|(&(value, _), group)| (value.value() as u64, group));
             self.known_words.extend(words);
         }
-    }
-
-    /// Makes the states of a group.
-    ///
-    /// # Safety
-    /// As `find`.
-    unsafe fn begin(&mut self, context: Context, start: impl FnOnce(&mut Vec<Cell>)) {
-        // SAFETY: the caller's contract.
-        unsafe { memory::within(context, || start(&mut self.cells)) }
     }
 
     /// Where a group's states begin in `cells`.
