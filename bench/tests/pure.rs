@@ -11,6 +11,9 @@ mod known;
 #[path = "../../src/rollup/label.rs"]
 mod label;
 #[allow(dead_code, reason = "what tests do not use, the extension does")]
+#[path = "../../src/exec/aggregate/packed_ranks.rs"]
+mod packed_ranks;
+#[allow(dead_code, reason = "what tests do not use, the extension does")]
 #[path = "../../src/exec/aggregate/passes.rs"]
 mod passes;
 #[allow(dead_code, reason = "what tests do not use, the extension does")]

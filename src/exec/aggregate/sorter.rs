@@ -4,6 +4,7 @@
 use super::chunk::Work;
 use super::emit::Emitter;
 use super::groups::Groups;
+use super::packed_ranks::pack;
 use super::sort_key::SortKey;
 use crate::pg::custom_scan::NodeState;
 use crate::pg::row_slot::RowSlot;
@@ -62,6 +63,14 @@ impl Sorter {
         };
         if all.is_sorted_by(|one, other| compare(one, other).is_le()) {
             return Vec::new();
+        }
+        let packed = match any_null || !others.is_empty() {
+            true => None,
+            false => pack(&all),
+        };
+        if let Some(mut packed) = packed {
+            packed.sort_unstable();
+            return packed.into_iter().map(|one| one as u32).collect();
         }
         all.sort_unstable_by(compare);
         all.into_iter().map(|(_, group)| group).collect()
