@@ -2,6 +2,7 @@
 //! (`literal_search` finds them). The planner estimates any two values of a column alike, and so it does two ranges of one width, but for what it
 //! knows of the most common values.
 
+use super::memory;
 use pgrx::pg_sys::{self, NodeTag};
 use smallvec::SmallVec;
 
@@ -56,6 +57,37 @@ impl Literals {
             width: greatest.saturating_sub(least),
         };
         ends.into_iter().map(span).collect()
+    }
+
+    /// Values for those that bound a range, as parameters that the planner estimates by, and does not plan for; none for the others. Null where
+    /// nothing is bounded.
+    ///
+    /// # Safety
+    /// The nodes must be those of a valid query.
+    pub(super) unsafe fn bounds(&self) -> pg_sys::ParamListInfo {
+        let is_bound = |literal: &Literal| matches!(literal.role, Role::Bound { .. });
+        if !self.0.iter().any(is_bound) {
+            return core::ptr::null_mut();
+        }
+        let bytes = size_of::<pg_sys::ParamListInfoData>()
+            + self.0.len() * size_of::<pg_sys::ParamExternData>();
+        // SAFETY: by contract; all that is written lies within what is allocated, where zeros are a type that is none.
+        unsafe {
+            let params: pg_sys::ParamListInfo = memory::current().alloc_zeroed(bytes).cast();
+            (*params).numParams = self.0.len() as i32;
+            let first: *mut pg_sys::ParamExternData = (&raw mut (*params).params).cast();
+            let bounds = self.0.iter().enumerate();
+            for (at, literal) in bounds.filter(|(_, literal)| is_bound(literal)) {
+                let constant = &*literal.node;
+                first.add(at).write(pg_sys::ParamExternData {
+                    value: constant.constvalue,
+                    isnull: constant.constisnull,
+                    pflags: 0,
+                    ptype: constant.consttype,
+                });
+            }
+            params
+        }
     }
 
     /// Runs `body` while all of them look like NULL, whatever they are, so that statements that are alike but for them are equal. An error leaves

@@ -32,8 +32,9 @@ pub trait KeepsPlans {
     /// Is it worth planning what is wanted beside a statement that has this plan?
     fn is_worth(plan: Planned<'_>) -> bool;
 
-    /// What was wanted under a number was planned.
-    fn keep(number: u64, plan: Planned<'_>, generic: Planned<'_>);
+    /// What was wanted under a number was planned: for ranges as wide as the statement's, if it is `of_spans`, else for any. Is it to be planned for
+    /// those instead?
+    fn keep(number: u64, plan: Planned<'_>, generic: Planned<'_>, of_spans: bool) -> bool;
 }
 
 /// A statement that was analyzed last.
@@ -115,7 +116,11 @@ unsafe extern "C-unwind" fn plan<K: KeepsPlans>(
                 Found::Wanted(generic, number) => {
                     let plan = next(query, text, options, null_mut());
                     if is_worth::<K>(plan) {
-                        keep::<K>(number, plan, next(generic.0, text, options, null_mut()));
+                        let any = next(generic.query, text, options, null_mut());
+                        if keep::<K>(number, plan, any, false) && !generic.ranged.is_null() {
+                            let ranged = next(generic.ranged, text, options, generic.bounds);
+                            keep::<K>(number, plan, ranged, true);
+                        }
                     }
                     return plan;
                 }
@@ -146,10 +151,14 @@ unsafe fn keep<K: KeepsPlans>(
     number: u64,
     plan: *mut pg_sys::PlannedStmt,
     generic: *mut pg_sys::PlannedStmt,
-) {
+    of_spans: bool,
+) -> bool {
     // SAFETY: the caller's contract.
     unsafe {
-        let keep = || K::keep(number, Planned::from_ptr(plan), Planned::from_ptr(generic));
+        let keep = || {
+            let (plan, generic) = (Planned::from_ptr(plan), Planned::from_ptr(generic));
+            K::keep(number, plan, generic, of_spans)
+        };
         pgrx_extern_c_guard(keep)
     }
 }

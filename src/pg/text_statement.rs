@@ -27,9 +27,14 @@ pub struct TextStatement<'a> {
 }
 
 /// What is to be planned in a statement's stead: it has parameters where that one has constants.
-#[repr(transparent)]
+#[repr(C)]
 #[derive(Clone, Copy)]
-pub struct GenericQuery(pub(super) *mut pg_sys::Query);
+pub struct GenericQuery {
+    pub(super) query: *mut pg_sys::Query,
+    /// The same once more, with the bounds of its ranges, which estimates may look at. Null where there are no ranges.
+    pub(super) ranged: *mut pg_sys::Query,
+    pub(super) bounds: pg_sys::ParamListInfo,
+}
 
 /// A plan that is run at once, with values for its parameters.
 #[repr(transparent)]
@@ -123,15 +128,28 @@ impl TextStatement<'_> {
         unsafe { calls_any(self.query.cast(), core::ptr::null_mut()) }
     }
 
-    /// A copy with parameters for the constants.
-    pub fn generic(&self) -> GenericQuery {
+    /// Copies with parameters for the constants, which are its `literals`.
+    pub fn generic(&self, literals: &Literals) -> GenericQuery {
+        // SAFETY: the constants are the statement's.
+        let bounds = unsafe { literals.bounds() };
+        GenericQuery {
+            query: self.with_parameters(),
+            ranged: match bounds.is_null() {
+                true => core::ptr::null_mut(),
+                false => self.with_parameters(),
+            },
+            bounds,
+        }
+    }
+
+    fn with_parameters(&self) -> *mut pg_sys::Query {
         // SAFETY: the copy is palloc'd, and nobody else's.
         unsafe {
             let copy: *mut pg_sys::Query = pg_sys::copyObjectImpl(self.query.cast()).cast();
             if let Some(literals) = Literals::of(copy) {
                 literals.become_parameters();
             }
-            GenericQuery(copy)
+            copy
         }
     }
 }
@@ -142,6 +160,8 @@ pub struct KeptPlan {
     /// Without its constants.
     query: *mut pg_sys::Query,
     spans: SmallVec<[Span; 1]>,
+    /// Is the plan for ranges that are about as wide? Else it is for narrower ones too.
+    is_of_spans: bool,
     /// Null where none is to be kept.
     plan: *mut pg_sys::PlannedStmt,
 }
@@ -163,12 +183,13 @@ impl KeptPlan {
                 context,
                 query: query.cast(),
                 spans: literals.spans(),
+                is_of_spans: false,
                 plan: core::ptr::null_mut(),
             }
         }
     }
 
-    /// Is a statement this one, but for constants, and are its ranges not much wider?
+    /// Is a statement this one, but for constants, and are its ranges not much wider, nor much narrower where the plan is for ranges as wide?
     pub fn is_of(&self, statement: TextStatement<'_>, literals: &Literals) -> bool {
         // SAFETY: both are valid queries. Where a text has several statements, lengths tell where each ends.
         unsafe {
@@ -185,12 +206,15 @@ impl KeptPlan {
                 && spans
                     .iter()
                     .zip(&self.spans)
-                    .all(|(one, planned)| one.is_within(planned))
+                    .all(|(one, planned)| {
+                        one.is_within(planned) && (!self.is_of_spans || planned.is_within(one))
+                    })
         }
     }
 
-    /// Keeps a copy of a plan that was made for the statement's `generic`.
-    pub fn keep(&mut self, plan: Planned<'_>) {
+    /// Keeps a copy of a plan that was made for the statement's `generic`: with the bounds of its ranges, if it is one `of_spans`.
+    pub fn keep(&mut self, plan: Planned<'_>, of_spans: bool) {
+        self.is_of_spans = of_spans;
         // SAFETY: the context is live until `delete`.
         self.plan = unsafe {
             memory::within(self.context, || pg_sys::copyObjectImpl(plan.0.cast())).cast()

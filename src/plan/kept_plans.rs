@@ -115,21 +115,26 @@ impl KeepsPlans for Keeper {
         plan.cost() <= MOST_COST && plan.may_be_kept(&NODES)
     }
 
-    fn keep(number: u64, plan: Planned<'_>, generic: Planned<'_>) {
+    fn keep(number: u64, plan: Planned<'_>, generic: Planned<'_>, of_spans: bool) -> bool {
         STATE.with_borrow_mut(|state| {
             // Something may have changed while it was planned.
             let is_current = |epoch: &Epoch| epoch.changes == CHANGES.get();
-            let fits = state.epoch.as_ref().is_some_and(is_current)
-                && generic.may_be_kept(&NODES)
-                && generic.is_alike(plan);
-            let mut known = state.known.iter_mut().filter(|_| fits);
+            if !state.epoch.as_ref().is_some_and(is_current) {
+                return false;
+            }
+            if !generic.may_be_kept(&NODES) || !generic.is_alike(plan) {
+                // A plan for many rows is good enough for fewer. One for few rows is not for more, of which a range as wide may have some.
+                return plan.cost() > generic.cost();
+            }
+            let mut known = state.known.iter_mut();
             if let Some(known) = known.find(|known| known.number == number) {
                 // The planner has locked what the statement does not name.
                 if generic.reads_only(&known.tables) {
-                    known.statement.keep(generic);
+                    known.statement.keep(generic, of_spans);
                 }
             }
-        });
+            false
+        })
     }
 }
 
@@ -197,7 +202,7 @@ impl State {
         });
         match statement.calls_what_is_planned_away() {
             true => Found::Nothing,
-            false => Found::Wanted(statement.generic(), self.clock),
+            false => Found::Wanted(statement.generic(literals), self.clock),
         }
     }
 
