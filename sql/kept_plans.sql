@@ -228,6 +228,37 @@ SELECT count(*), max(value) FROM kept WHERE sensor IN (SELECT id FROM names WHER
 SELECT count(*), max(value) FROM kept WHERE sensor IN (SELECT id FROM names WHERE name IN ('sensor 3', NULL)) AND time >= '2026-02-02Z' AND time < '2026-02-02 01:00Z';
 SELECT count(*), max(value) FROM kept WHERE sensor IN (SELECT id FROM names WHERE name IN ('sensor 5', 'nobody')) AND time >= '2026-01-02Z' AND time < '2026-12-02Z';
 SELECT count(*), max(value) FROM kept WHERE sensor IN (SELECT id FROM names WHERE name IN ('sensor 6', 'sensor 7')) AND time >= '2026-02-14Z' AND time < '2026-02-01Z';
+-- WITH queries that are read once. Those that are read twice, are materialized, change rows or have others in them are planned each time.
+WITH w AS (SELECT time_bucket('7 days', time) AS week, sensor, max(value) FROM kept WHERE time >= '2026-02-01Z' AND time < '2026-02-15Z' GROUP BY 1, 2)
+  SELECT * FROM w JOIN names ON w.sensor = names.id WHERE id < 3 ORDER BY week, name;
+WITH w AS (SELECT time_bucket('7 days', time) AS week, sensor, max(value) FROM kept WHERE time >= '2026-02-05Z' AND time < '2026-02-14Z' GROUP BY 1, 2)
+  SELECT * FROM w JOIN names ON w.sensor = names.id WHERE id < 3 ORDER BY week, name;
+WITH w AS (SELECT time_bucket('7 days', time) AS week, sensor, max(value) FROM kept WHERE time >= '2026-02-05Z' AND time < '2026-02-14Z' GROUP BY 1, 2)
+  SELECT * FROM w JOIN names ON w.sensor = names.id WHERE id < 2 ORDER BY week, name;
+TABLE plans;
+WITH w AS (SELECT sensor, time FROM kept WHERE sensor = 1 AND time >= '2026-02-01Z' AND time < '2026-02-02Z') SELECT count(*) FROM w JOIN w AS other USING (time);
+WITH w AS (SELECT sensor, time FROM kept WHERE sensor = 2 AND time >= '2026-02-01Z' AND time < '2026-02-03Z') SELECT count(*) FROM w JOIN w AS other USING (time);
+WITH w AS MATERIALIZED (SELECT sensor, time FROM kept WHERE sensor = 1 AND time >= '2026-02-01Z' AND time < '2026-02-02Z') SELECT count(*) FROM w;
+WITH w AS MATERIALIZED (SELECT sensor, time FROM kept WHERE sensor = 2 AND time >= '2026-02-01Z' AND time < '2026-02-03Z') SELECT count(*) FROM w;
+WITH w AS (DELETE FROM kept WHERE sensor = 9 AND time = '2026-02-01 00:09Z' RETURNING time) SELECT * FROM w;
+WITH w AS (DELETE FROM kept WHERE sensor = 9 AND time = '2026-02-01 00:19Z' RETURNING time) SELECT * FROM w;
+WITH w AS (WITH v AS (SELECT * FROM kept WHERE sensor = 8) SELECT count(*) FROM v) SELECT * FROM w;
+WITH w AS (WITH v AS (SELECT * FROM kept WHERE sensor = 9) SELECT count(*) FROM v) SELECT * FROM w;
+-- Row security is seen, and another user's rights.
+ALTER TABLE kept ENABLE ROW LEVEL SECURITY;
+GRANT SELECT ON kept TO regress_kept;
+SET ROLE regress_kept;
+WITH w AS (SELECT sensor, count(*) FROM kept WHERE time >= '2026-02-01Z' AND time < '2026-02-15Z' GROUP BY 1) SELECT count(*) FROM w;
+RESET ROLE;
+WITH w AS (SELECT sensor, count(*) FROM kept WHERE time >= '2026-02-01Z' AND time < '2026-02-15Z' GROUP BY 1) SELECT count(*) FROM w;
+WITH w AS (SELECT sensor, count(*) FROM kept WHERE time >= '2026-02-02Z' AND time < '2026-02-15Z' GROUP BY 1) SELECT count(*) FROM w;
+SET ROLE regress_kept;
+WITH w AS (SELECT sensor, count(*) FROM kept WHERE time >= '2026-02-02Z' AND time < '2026-02-15Z' GROUP BY 1) SELECT count(*) FROM w;
+WITH w AS (SELECT sensor, count(*) FROM kept WHERE time >= '2026-02-02Z' AND time < '2026-02-15Z' GROUP BY 1) SELECT count(*) FROM w JOIN names ON id = sensor;
+RESET ROLE;
+ALTER TABLE kept DISABLE ROW LEVEL SECURITY;
+REVOKE SELECT ON kept FROM regress_kept;
+
 -- Many constants are left to the planner.
 SELECT count(*) FROM limits WHERE k IN (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70);
 SELECT count(*) FROM limits WHERE k IN (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70, 71);

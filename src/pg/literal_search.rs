@@ -1,8 +1,9 @@
-//! Which constants of a statement are literals: those in the values that an INSERT of a row has, and those that conditions of a SELECT compare a
-//! column with, to be equal to them or within a range.
+//! Which constants of a statement are literals: those in the values that an INSERT of a row has, and those that conditions of a SELECT, or of the WITH
+//! query that it reads, compare a column with, to be equal to them or within a range.
 
 use super::literals::{Literal, Literals, Role};
 use super::node::{self, items};
+use super::text_statement::read_with;
 use pgrx::pg_sys::{self, NodeTag, Oid};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -37,7 +38,8 @@ impl Literals {
                     found.add_values((*entry).expr.cast(), 0);
                 }
             } else {
-                found.add_conditions((*(*query).jointree).quals, 0);
+                let read = read_with(&*query).unwrap_or(query);
+                found.add_conditions((*(*read).jointree).quals, 0);
                 found.leave_single_bounds();
             }
         }

@@ -61,11 +61,17 @@ impl TextStatement<'_> {
     }
 
     /// The only table that it reads or changes, but for those of subqueries: of an INSERT of one row of expressions, with ON CONFLICT or without, and of
-    /// a SELECT without WITH or row locks.
+    /// a SELECT without row locks. Of a SELECT of what one WITH query reads, and of tables beside it, it is that of the WITH query.
     pub fn only_table(&self) -> Option<Oid> {
-        let query = self.query();
+        let mut query = self.query();
         // SAFETY: what an analyzed query refers to is valid.
         unsafe {
+            if let Some(read) = read_with(query) {
+                query = &*read;
+                if query.commandType != CmdType::CMD_SELECT {
+                    return None;
+                }
+            }
             let mut tables = items::<pg_sys::RangeTblEntry>(query.rtable);
             let table = tables.next()?;
             let others = tables.count();
@@ -203,12 +209,9 @@ impl KeptPlan {
             (*statement.query).stmt_len = length;
             let spans = literals.spans();
             is_same
-                && spans
-                    .iter()
-                    .zip(&self.spans)
-                    .all(|(one, planned)| {
-                        one.is_within(planned) && (!self.is_of_spans || planned.is_within(one))
-                    })
+                && spans.iter().zip(&self.spans).all(|(one, planned)| {
+                    one.is_within(planned) && (!self.is_of_spans || planned.is_within(one))
+                })
         }
     }
 
@@ -248,6 +251,38 @@ impl KeptPlan {
     }
 }
 
+/// The WITH query of a SELECT that reads nothing but the rows of this one, and tables beside it. None where there is none, or several.
+///
+/// # Safety
+/// `query` must be an analyzed one.
+pub(super) unsafe fn read_with(query: &pg_sys::Query) -> Option<*mut pg_sys::Query> {
+    // SAFETY: by contract; what an analyzed query refers to is valid.
+    unsafe {
+        let mut all = items::<pg_sys::CommonTableExpr>(query.cteList);
+        let (Some(only), None) = (all.next(), all.next()) else {
+            return None;
+        };
+        let is_plain = query.commandType == CmdType::CMD_SELECT
+            && !query.hasRecursive
+            && !query.hasRowSecurity
+            && !query.hasTargetSRFs
+            && !query.hasSubLinks
+            && !query.hasForUpdate
+            && query.rowMarks.is_null()
+            && query.setOperations.is_null();
+        let is_known = |entry: *mut pg_sys::RangeTblEntry| match (*entry).rtekind {
+            pg_sys::RTEKind::RTE_CTE => true,
+            pg_sys::RTEKind::RTE_JOIN => true,
+            pg_sys::RTEKind::RTE_RELATION => {
+                (*entry).relkind as u8 == pg_sys::RELKIND_RELATION && (*entry).tablesample.is_null()
+            }
+            _ => false,
+        };
+        let fits = is_plain && items(query.rtable).all(is_known);
+        fits.then(|| node::cast((*only).ctequery, NodeTag::T_Query))?
+    }
+}
+
 /// # Safety
 /// `query` must be an analyzed one.
 unsafe fn add_tables(query: *mut pg_sys::Query, found: &mut Vec<Oid>) {
@@ -256,6 +291,9 @@ unsafe fn add_tables(query: *mut pg_sys::Query, found: &mut Vec<Oid>) {
         let entries = items::<pg_sys::RangeTblEntry>((*query).rtable);
         let tables = entries.filter(|&entry| (*entry).rtekind == pg_sys::RTEKind::RTE_RELATION);
         found.extend(tables.map(|entry| (*entry).relid));
+        if let Some(read) = read_with(&*query) {
+            add_tables(read, found);
+        }
         if (*query).jointree.is_null() {
             return;
         }

@@ -1,5 +1,5 @@
 //! Plans of statements that clients send as text, kept for the next ones that are alike but for constants (docs/design/0046): INSERT of a row, with
-//! ON CONFLICT or without, and SELECT from one varve table. Short ones take longer to plan than to run.
+//! ON CONFLICT or without, and SELECT from one varve table, or from a WITH query of one. Short ones take longer to plan than to run.
 //!
 //! Only a plan that the planner would choose again is kept: it has made the same one for the statement as it is and for any constants, of no other
 //! tables than the statement names. It is kept for a minute at most, and for as long as the table is about as large. Whatever the catalogs or settings
