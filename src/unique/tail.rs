@@ -66,7 +66,7 @@ impl Settling<'_> {
         let (side, index) = (self.side, self.index);
         // SAFETY: by contract.
         unsafe {
-            // The first page is the root of nothing: a key that the tail has not costs nothing.
+            // The first page is the root of nothing: an index without entries costs nothing.
             let blocks = index.blocks();
             if blocks < 2 {
                 return;

@@ -1,7 +1,6 @@
 //! Scans of a unique index with a dirty snapshot: how ON CONFLICT and the apply worker of logical replication
 //! look for a key. After the entries of the tail come the compressed rows, by their virtual TIDs. Where a series index settles the key, its entries are
-//! the tail's. All other
-//! scans are btree's own; the planner makes none of an index that has not all rows.
+//! the tail's. All other scans are btree's own; the planner makes none of an index that has not all rows.
 
 use crate::catalog::keys;
 use crate::pg::lock_mode::LockMode;
