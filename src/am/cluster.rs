@@ -156,10 +156,14 @@ unsafe fn copy_chunks(
                     if at == chunks.len() {
                         chunks.push(Vec::new());
                     }
+                    let is_settled = transaction::precedes(tuple::xmin(item.header()), oldest);
                     chunks[at].push(Version {
                         at: item.tid,
-                        settled: state == State::Live
-                            && transaction::precedes(tuple::xmin(item.header()), oldest),
+                        state: match state {
+                            State::Live if is_settled => rewrite::State::Settled,
+                            State::Live => rewrite::State::Live,
+                            _ => rewrite::State::Deleted,
+                        },
                     });
                 }
             });
@@ -167,7 +171,7 @@ unsafe fn copy_chunks(
         cursor.release();
         let mut pages = RawPages::begin(new, cutoffs);
         for versions in &chunks {
-            let rows = rewrite::copy_chunk(old, new, versions, &mut pages);
+            let rows = rewrite::copy_chunk(old, new, versions, oldest, &mut pages);
             counts.copied += f64::from(rows);
         }
         pages.finish();

@@ -1,10 +1,16 @@
 //! Headers that nobody can see any more, whose index entries need not be read again. A chunk of which single rows are changed leaves one
 //! behind with every some forty changes, until VACUUM.
 
+use super::notes::View;
+use super::read::Chunk;
 use super::tuple_kind::{classify, TupleKind};
-use crate::pg::page::PageCursor;
+use crate::pg::error;
+use crate::pg::page::{PageCursor, PageTuple, TupleState};
 use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
+use pgrx::pg_sys;
+use varve_columns::tuple::header::FLAG_TOMBSTONE;
 
 /// Is the header that an index entry names dead to all snapshots? The answer may be no where it is yes.
 ///
@@ -23,5 +29,41 @@ pub unsafe fn is_dead(table: Table<'_>, header: Tid) -> bool {
             // Its tuple was pruned away; the line pointer stays until VACUUM has removed the entries.
             None => page.is_dead(header.offset),
         })
+    }
+}
+
+/// Opens a deleted header that the horizon says somebody may still see; None if nobody can.
+///
+/// The horizon compares ids, and who deletes the chunk's payload later may have the older one: a first transaction takes its id, a second one
+/// replaces the header and commits, the first one deletes all rows. Under a horizon between the two ids the payload is dead, or pruned, and
+/// the first header is not. Who cannot see the payload cannot see that header either.
+///
+/// # Safety
+/// `table` must stay open as long as the chunk is used, and `item` be a header of it.
+pub unsafe fn open_deleted(
+    table: Table<'_>,
+    item: &PageTuple<'_>,
+    horizon: pg_sys::TransactionId,
+) -> Option<Chunk> {
+    // SAFETY: by contract; the snapshot sees everything, and lives as long as the server.
+    unsafe {
+        let any = Snapshot::any();
+        let chunk = Chunk::open(table, item, View::Snapshot(any)).ok()?;
+        let notes = chunk.notes.seen.iter().map(|note| note.tid);
+        // A tombstone has no rows, and goes without the payload.
+        let payload: &[Tid] = match chunk.header.has(FLAG_TOMBSTONE) {
+            true => &[],
+            false => &chunk.statics.payload.tids,
+        };
+        let mut cursor = PageCursor::new(table);
+        let mut is_there = |at: Tid| {
+            error::check_interrupts();
+            cursor.pinned_at(at).is_some_and(|(cursor, item)| {
+                let state = cursor.locked(|page| cursor.state_of(page, item, horizon));
+                classify(&item) == TupleKind::Skip && state != TupleState::Dead
+            })
+        };
+        let all = payload.iter().copied().chain(notes).all(&mut is_there);
+        all.then_some(chunk)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Each header version that somebody may still see is copied, and each payload of a chunk once, with the lifetimes that its
 //! pieces have: versions from before compact has moved a chunk down name other pieces than those behind, and these go first.
-//! Pieces are copied before headers, so that these can name their new places. Three things change:
+//! Pieces are copied before headers, so that these can name their new places. Four things change:
 //!
 //! * TIDs of pieces. Those of updated rows' successors stay as they are, and lead nowhere: whoever follows
 //!   one has seen the row in a snapshot taken before the update, in READ COMMITTED within one statement.
@@ -10,13 +10,16 @@
 //!   learns that its row was updated, and fails as it would on a heap.
 //! * Columns that were added after a chunk was written get their missing value: core forgets it.
 //! * Headers without rows, kept for such followers, go when everybody sees that the rows are gone.
+//! * Deleted headers whose payload is gone go with it.
 
 use crate::catalog::chunk_marker;
+use crate::chunk::dead_header;
 use crate::chunk::notes::View;
 use crate::chunk::raw::{Lifetime, RawPages};
 use crate::chunk::read::{Chunk, Damage};
 use crate::chunk::reader::Reader;
 use crate::chunk::row_set::RowSet;
+use crate::chunk::tuple_kind;
 use crate::chunk::write::{self, DELETE_MAP_BASE, STATICS_BASE};
 use crate::pg::error;
 use crate::pg::page::PageCursor;
@@ -24,6 +27,7 @@ use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::Datum;
+use pgrx::pg_sys;
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use varve_columns::chunk::{self, Options, Tier};
@@ -35,8 +39,18 @@ use varve_columns::tuple::statics::Statics;
 /// A header version to copy.
 pub struct Version {
     pub at: Tid,
-    /// Nobody can see the state before it any more.
-    pub settled: bool,
+    pub state: State,
+}
+
+/// Who sees a version.
+#[derive(Clone, Copy, PartialEq)]
+pub enum State {
+    /// It is deleted, and somebody may still see it.
+    Deleted,
+    /// Nobody has deleted it.
+    Live,
+    /// The same, and nobody can see the state before it any more.
+    Settled,
 }
 
 struct Opened {
@@ -53,19 +67,22 @@ struct Copied {
 /// Copies one chunk, all its versions; returns how many rows the last of them has left.
 ///
 /// # Safety
-/// `table` must be open and locked exclusively; `pages` writes to its new file, whose relation is `new`.
+/// `table` must be open and locked exclusively, and `oldest` be its horizon; `pages` writes to its new file, whose relation is `new`.
 pub unsafe fn copy_chunk(
     table: Table<'_>,
     new: Table<'_>,
     versions: &[Version],
+    oldest: pg_sys::TransactionId,
     pages: &mut RawPages,
 ) -> u32 {
     let mut opened = Vec::new();
     for version in versions {
-        let version_opened = open(table, version.at);
-        let header = &version_opened.reader.chunk.header;
-        if !(header.has(FLAG_TOMBSTONE) && version.settled) {
-            opened.push(version_opened);
+        let Some(found) = open(table, version, oldest) else {
+            continue;
+        };
+        let header = &found.reader.chunk.header;
+        if !(header.has(FLAG_TOMBSTONE) && version.state == State::Settled) {
+            opened.push(found);
         }
     }
     if opened.is_empty() {
@@ -126,21 +143,27 @@ pub unsafe fn copy_chunk(
     opened.iter().map(left).min().unwrap_or(0)
 }
 
-fn open(table: Table<'_>, at: Tid) -> Opened {
+/// Opens a version; None if nobody can see it.
+fn open(table: Table<'_>, version: &Version, oldest: pg_sys::TransactionId) -> Option<Opened> {
     // SAFETY: the table stays open, and nobody else changes it.
     unsafe {
         let mut cursor = PageCursor::new(table);
         let found = cursor
-            .tuple(at, table.blocks())
+            .tuple(version.at, table.blocks())
             .expect("BUG: a header went away under an exclusive lock");
-        let any = Snapshot::any();
-        match Chunk::open(table, &found, View::Snapshot(any)) {
-            Ok(chunk) => Opened {
-                reader: Reader::new(chunk),
-                lifetime: Lifetime::of(found.header()),
-            },
-            Err(damage) => crate::chunk::tuple_kind::raise(table, &found, &damage),
-        }
+        let lifetime = Lifetime::of(found.header());
+        let chunk = match version.state {
+            State::Deleted => dead_header::open_deleted(table, &found, oldest)?,
+            State::Live | State::Settled => {
+                let any = Snapshot::any();
+                Chunk::open(table, &found, View::Snapshot(any))
+                    .unwrap_or_else(|damage| tuple_kind::raise(table, &found, &damage))
+            }
+        };
+        Some(Opened {
+            reader: Reader::new(chunk),
+            lifetime,
+        })
     }
 }
 

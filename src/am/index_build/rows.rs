@@ -1,10 +1,11 @@
 //! The rows that an index build delivers: page by page, one entry at a time, so that the caller can compute
 //! expressions and hand entries on without a frame of ours in between that an error would have to unwind.
 
-use super::visibility::{raise_without_root, Visibility, VisibilityCheck};
+use super::visibility::{raise_without_root, Rule, Visibility, VisibilityCheck};
 use crate::am::scan::VarveScan;
 use crate::am::series_index::is_series_index;
 use crate::catalog::layout;
+use crate::chunk::dead_header;
 use crate::chunk::index_entries;
 use crate::chunk::notes::{self, View};
 use crate::chunk::read::Chunk;
@@ -246,8 +247,9 @@ impl<'a> Rows<'a> {
                     }
                     self.counted += if counts { self.rows_of(item) } else { 0.0 };
                     if self.takes_headers {
-                        let reader = self.open(item);
-                        self.wait_for(reader, item.tid, alive);
+                        if let Some(reader) = self.open_for_entries(item, alive) {
+                            self.wait_for(reader, item.tid, alive);
+                        }
                     } else if alive && !self.visibility.checks && self.has_expressions() {
                         self.tried = Some((self.open(item), 0));
                     }
@@ -293,6 +295,23 @@ impl<'a> Rows<'a> {
             match Chunk::open(table, &item, View::Snapshot(any)) {
                 Ok(chunk) => Reader::new(chunk),
                 Err(damage) => crate::chunk::tuple_kind::raise(table, &item, &damage),
+            }
+        }
+    }
+
+    /// Opens a header that gets entries. None if nobody can see it.
+    ///
+    /// # Safety
+    /// As `open`.
+    unsafe fn open_for_entries(&self, item: PageTuple<'_>, alive: bool) -> Option<Rc<Reader>> {
+        // SAFETY: by contract.
+        unsafe {
+            match self.visibility.rule {
+                Rule::Horizon(horizon) if !alive => {
+                    let table = self.visibility.table;
+                    dead_header::open_deleted(table, &item, horizon).map(Reader::new)
+                }
+                _ => Some(self.open(item)),
             }
         }
     }
