@@ -7,6 +7,9 @@ INSERT INTO jobs_t SELECT '2026-01-01'::timestamptz + i * interval '1 s', 'h' ||
 SELECT id AS job FROM varve.jobs WHERE "table" = 'jobs_t'::regclass \gset
 CALL varve.run_job(:job);
 SELECT kind, rows, runs, failures, last_sqlstate, last_error, duration > '0' AS took, last_run <= now() AS ran FROM varve.jobs WHERE id = :job;
+-- What is there was written once, with the room that headers keep for changes.
+SELECT written BETWEEN s.bytes AND s.bytes + 1000 AS once, wal > written AS is_logged FROM varve.jobs, varve.stats('jobs_t') s WHERE id = :job AND part = 'chunks';
+SELECT written, wal FROM varve.jobs WHERE id = :job \gset
 SELECT * FROM varve.verify('jobs_t');
 SELECT * FROM varve.progress;
 
@@ -19,7 +22,7 @@ SELECT objtype, objname, label FROM pg_seclabels WHERE provider = 'varve';
 -- By CALL a job runs in any case.
 SELECT varve.alter_job(:job, enabled => false);
 CALL varve.run_job(:job);
-SELECT runs, due FROM varve.jobs WHERE id = :job;
+SELECT runs, due, written = :written AS has_written_nothing, wal > :wal AS is_logged FROM varve.jobs WHERE id = :job;
 
 -- What the label of a dump brings is looked at.
 SECURITY LABEL FOR varve ON TABLE jobs_t IS '[{"n": 0, "kind": "compact", "enabled": true}]';

@@ -9,8 +9,8 @@ use crate::pg::page::{PageCursor, PageTuple, TupleState};
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
-use pgrx::pg_sys;
-use varve_columns::tuple::header::FLAG_TOMBSTONE;
+use crate::pg::TransactionId;
+use varve_columns::tuple::header::{self, StorageTuple, FLAG_TOMBSTONE};
 
 /// Is the header that an index entry names dead to all snapshots? The answer may be no where it is yes.
 ///
@@ -43,7 +43,7 @@ pub unsafe fn is_dead(table: Table<'_>, header: Tid) -> bool {
 pub unsafe fn open_deleted(
     table: Table<'_>,
     item: &PageTuple<'_>,
-    horizon: pg_sys::TransactionId,
+    horizon: TransactionId,
 ) -> Option<Chunk> {
     // SAFETY: by contract; the snapshot sees everything, and lives as long as the server.
     unsafe {
@@ -60,10 +60,20 @@ pub unsafe fn open_deleted(
             error::check_interrupts();
             cursor.pinned_at(at).is_some_and(|(cursor, item)| {
                 let state = cursor.locked(|page| cursor.state_of(page, item, horizon));
-                classify(&item) == TupleKind::Skip && state != TupleState::Dead
+                is_part_of(&item, chunk.header.chunk) && state != TupleState::Dead
             })
         };
         let all = payload.iter().copied().chain(notes).all(&mut is_there);
         all.then_some(chunk)
     }
+}
+
+/// Is it a piece or a note of this chunk? The place of one that is gone may be another's.
+fn is_part_of(item: &PageTuple<'_>, id: u64) -> bool {
+    item.attribute_count() == 0
+        && match header::decode(item.body()) {
+            Ok(StorageTuple::Piece(piece)) => piece.chunk == id,
+            Ok(StorageTuple::Note { chunk }) => chunk == id,
+            _ => false,
+        }
 }

@@ -26,6 +26,9 @@ pub struct State {
     pub failures: i64,
     /// Failures since the last run that succeeded.
     pub failing: i64,
+    /// Bytes of chunks, and of the log, that all runs have written.
+    pub written: i64,
+    pub wal: i64,
     /// The table's counter of changes when the job last ran to its end.
     pub seen: Option<i64>,
     /// The process that runs the job now, how far it is and since when.
@@ -45,7 +48,7 @@ pub struct State {
 /// Ids of jobs that a table has; the first is the table's OID times as many.
 pub const OF_A_TABLE: i64 = 1000;
 /// Columns of the table: the job, numbers, texts.
-const NUMBERS: usize = 15;
+const NUMBERS: usize = 17;
 const TEXTS: usize = 3;
 const COLUMNS: usize = 1 + NUMBERS + TEXTS;
 
@@ -60,6 +63,8 @@ impl State {
             Some(self.runs),
             Some(self.failures),
             Some(self.failing),
+            Some(self.written),
+            Some(self.wal),
             self.seen,
             self.pid,
             self.by_worker,
@@ -75,7 +80,7 @@ impl State {
     }
 
     fn from_columns(numbers: [Option<i64>; NUMBERS], texts: [Option<String>; TEXTS]) -> Self {
-        let [next_run, last_run, duration_us, rows, bytes, runs, failures, failing, seen, pid, by_worker, started, done, total, left_bytes] =
+        let [next_run, last_run, duration_us, rows, bytes, runs, failures, failing, written, wal, seen, pid, by_worker, started, done, total, left_bytes] =
             numbers;
         let [phase, last_error, last_sqlstate] = texts;
         State {
@@ -87,6 +92,8 @@ impl State {
             runs: runs.unwrap_or_default(),
             failures: failures.unwrap_or_default(),
             failing: failing.unwrap_or_default(),
+            written: written.unwrap_or_default(),
+            wal: wal.unwrap_or_default(),
             seen,
             pid,
             by_worker,

@@ -81,6 +81,7 @@ pub fn room_beside_notes(header: &Header, notes: usize) -> usize {
 
 thread_local! {
     static HEADERS_WRITTEN: Cell<u64> = const { Cell::new(0) };
+    static BYTES_WRITTEN: Cell<u64> = const { Cell::new(0) };
 }
 
 /// A row of the tail was written at `at`, which must not be what a compressed row is called.
@@ -99,6 +100,11 @@ pub fn expect_real(table: Table<'_>, at: Tid) {
 /// Counts the headers that this process has written.
 pub fn headers_written() -> u64 {
     HEADERS_WRITTEN.get()
+}
+
+/// Counts the bytes of headers, pieces and notes that this process has written, without their tuple headers.
+pub fn bytes_written() -> u64 {
+    BYTES_WRITTEN.get()
 }
 
 /// Pages below these were tried for a header.
@@ -133,6 +139,7 @@ impl<'a> Target<'a> {
         debug_assert!(body.len() <= BODY_BYTES);
         let tuple = BareTuple::new(self.table.oid(), body);
         let tid = heap::insert_unseen(self.table, &tuple, self.command, self.options);
+        BYTES_WRITTEN.set(BYTES_WRITTEN.get() + body.len() as u64);
         place::placed(self.table, body.len(), tid);
         tid
     }

@@ -26,8 +26,7 @@ use crate::pg::page::PageCursor;
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
-use crate::pg::Datum;
-use pgrx::pg_sys;
+use crate::pg::{Datum, TransactionId};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use varve_columns::chunk::{self, Options, Tier};
@@ -72,7 +71,7 @@ pub unsafe fn copy_chunk(
     table: Table<'_>,
     new: Table<'_>,
     versions: &[Version],
-    oldest: pg_sys::TransactionId,
+    oldest: TransactionId,
     pages: &mut RawPages,
 ) -> u32 {
     let mut opened = Vec::new();
@@ -144,7 +143,7 @@ pub unsafe fn copy_chunk(
 }
 
 /// Opens a version; None if nobody can see it.
-fn open(table: Table<'_>, version: &Version, oldest: pg_sys::TransactionId) -> Option<Opened> {
+fn open(table: Table<'_>, version: &Version, oldest: TransactionId) -> Option<Opened> {
     // SAFETY: the table stays open, and nobody else changes it.
     unsafe {
         let mut cursor = PageCursor::new(table);

@@ -132,6 +132,7 @@ pub mod varlena;
 pub mod visibility_map;
 pub mod wait;
 pub mod wake;
+pub mod wal;
 pub mod word_array;
 pub mod worker_transaction;
 

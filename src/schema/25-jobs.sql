@@ -3,7 +3,7 @@
 -- in name only: publications FOR ALL TABLES must not ask subscribers for it.
 CREATE MATERIALIZED VIEW varve.job_states USING heap AS
 SELECT 0::bigint AS job, NULL::timestamptz AS next_run, NULL::timestamptz AS last_run, 0::bigint AS duration_us,
-    0::bigint AS rows, 0::bigint AS bytes, 0::bigint AS runs, 0::bigint AS failures, 0::bigint AS failing, 0::bigint AS seen,
+    0::bigint AS rows, 0::bigint AS bytes, 0::bigint AS runs, 0::bigint AS failures, 0::bigint AS failing, 0::bigint AS written, 0::bigint AS wal, 0::bigint AS seen,
     0::bigint AS pid, 0::bigint AS by_worker, NULL::timestamptz AS started, 0::bigint AS done, 0::bigint AS total,
     0::bigint AS left_bytes,
     NULL::text AS phase, NULL::text AS last_error, NULL::text AS last_sqlstate

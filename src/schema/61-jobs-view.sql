@@ -4,7 +4,7 @@ WITH known AS MATERIALIZED (
     SELECT d.id, c.oid AS table_oid, c.oid::regclass AS "table", d.kind, d.schedule, d.enabled, d.keep, d.series_filter, d.time_unit,
         -- What was put down by a clock that has been set back since says nothing.
         CASE WHEN s.last_run > clock_timestamp() THEN NULL ELSE s.next_run END AS next_run,
-        CASE WHEN s.last_run > clock_timestamp() THEN NULL ELSE s.last_run END AS last_run, s.duration_us, s.rows, s.bytes, coalesce(s.runs, 0) AS runs, coalesce(s.failures, 0) AS failures,
+        CASE WHEN s.last_run > clock_timestamp() THEN NULL ELSE s.last_run END AS last_run, s.duration_us, s.rows, s.bytes, s.written, s.wal, coalesce(s.runs, 0) AS runs, coalesce(s.failures, 0) AS failures,
         coalesce(s.failing, 0) AS failing, s.last_sqlstate, s.last_error,
         CASE WHEN d.kind <> 'expire' THEN
             CASE WHEN w.changes < s.seen THEN w.changes ELSE w.changes - coalesce(s.seen, 0) END
@@ -36,7 +36,7 @@ SELECT id, "table", kind, schedule, enabled, keep, series_filter, time_unit,
     END AS due,
     CASE WHEN kind = 'expire' OR failing > 0 OR schedule IS NOT NULL THEN next_run END AS next_run,
     pending, CASE WHEN kind = 'compact' THEN pending / greatest(seal_rows, 1) END AS rounds_behind,
-    CASE WHEN kind = 'compact' AND pending > 0 THEN clock_timestamp() - last_run END AS oldest, last_run, duration_us * interval '1 us' AS duration, rows, bytes, runs, failures, last_sqlstate, last_error
+    CASE WHEN kind = 'compact' AND pending > 0 THEN clock_timestamp() - last_run END AS oldest, last_run, duration_us * interval '1 us' AS duration, rows, bytes, written, wal, runs, failures, last_sqlstate, last_error
 FROM known;
 COMMENT ON VIEW varve.jobs IS 'jobs of the tables that you own, and what became of them';
 GRANT SELECT ON varve.jobs TO PUBLIC;

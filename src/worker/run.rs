@@ -2,6 +2,7 @@
 
 use super::definition::{Job, Kind};
 use crate::chunk::job_states::{self, State};
+use crate::chunk::write;
 use crate::compact::expire::Span;
 use crate::compact::progress::{Watch, Work};
 use crate::compact::{expire, stages};
@@ -12,10 +13,11 @@ use crate::pg::error::{self, Code};
 use crate::pg::rounds::Rounds;
 use crate::pg::sql;
 use crate::pg::types::OIDOID;
+use crate::pg::wal;
 use crate::pg::{clock, places};
 use crate::pg::{Datum, Interval, Oid};
 use crate::rollup::catalog;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 const SECOND_US: i64 = 1_000_000;
 const DAY_US: i64 = 86_400 * SECOND_US;
@@ -30,9 +32,28 @@ const GIVEN_WAY_US: i64 = SECOND_US;
 const DEAD_US: i64 = 30 * SECOND_US;
 const MOST_TEXT: usize = 1_000;
 
+/// What this process has written so far.
+#[derive(Clone, Copy)]
+struct Written {
+    /// Of chunks.
+    bytes: u64,
+    wal: u64,
+}
+
+impl Written {
+    fn now() -> Written {
+        Written {
+            bytes: write::bytes_written(),
+            wal: wal::bytes_written(),
+        }
+    }
+}
+
 /// What is known of a job that runs.
 struct Record {
     job: i64,
+    /// When `state` was written last.
+    written: Cell<Written>,
     state: RefCell<State>,
     damage: RefCell<Vec<String>>,
     /// What the last run left behind.
@@ -42,6 +63,7 @@ struct Record {
 impl Watch for Record {
     fn progress(&self, phase: &str, done: u64, total: u64) {
         let mut state = self.state.borrow_mut();
+        self.add_written(&mut state);
         state.phase = Some(phase.to_string());
         state.done = Some(done as i64);
         state.total = Some(total as i64);
@@ -84,10 +106,19 @@ impl Record {
         };
         Record {
             job: id,
+            written: Cell::new(Written::now()),
             state: RefCell::new(state),
             damage: RefCell::default(),
             left_bytes: left.and_then(|bytes| bytes.try_into().ok()),
         }
+    }
+
+    /// Adds what was written since the last time.
+    fn add_written(&self, state: &mut State) {
+        let now = Written::now();
+        let before = self.written.replace(now);
+        state.written += (now.bytes - before.bytes) as i64;
+        state.wal += (now.wal - before.wal) as i64;
     }
 
     /// The record of a run that has come to its end. Damage is said once.
@@ -95,7 +126,8 @@ impl Record {
     /// # Safety
     /// The caller must see to nothing but that a warning can be raised, as in any round.
     unsafe fn finish(self, job: &Job, work: Work) -> State {
-        let mut state = self.state.into_inner();
+        let mut state = self.state.take();
+        self.add_written(&mut state);
         let now = clock::now();
         let took = now - state.started.unwrap_or(now);
         let damage = damage_text(&self.damage.into_inner());

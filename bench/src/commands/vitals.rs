@@ -155,6 +155,7 @@ fn storage(tree: &Arc<Tree>, page: &mut Page) -> Result<()> {
     }
     deletes(&mut client, page, count)?;
     small_batches(&mut client, page)?;
+    single_inserts(&mut client, page)?;
     single_updates(&mut client, page)?;
     upserts(&cluster, page)?;
     steady::measure(&mut client, page)?;
@@ -203,6 +204,47 @@ fn small_batches(client: &mut Client, page: &mut Page) -> Result<()> {
     }
     let name = format!("buffers: one row, after {BATCHES} batches of 500 rows");
     page.ratio(&name, touched[0], touched[1], 1);
+    Ok(())
+}
+
+/// Inserts of one row each, in transactions of their own, and a compact now and then: what they and that write to the log.
+fn single_inserts(client: &mut Client, page: &mut Page) -> Result<()> {
+    const SERIES: i64 = 1_000;
+    const ROUNDS: i64 = 4;
+    const ROUND_ROWS: i64 = 10_000;
+    for (indexes, second) in [
+        ("a primary key", ""),
+        (
+            "a primary key and another index",
+            "CREATE INDEX ON one_by_one (value)",
+        ),
+    ] {
+        let mut wal = Vec::new();
+        for method in ["heap", &heap_pair::access_method()] {
+            // No page is logged whole that is only a moment old.
+            client.batch_execute("CHECKPOINT")?;
+            client.batch_execute(&format!(
+                "CREATE TABLE one_by_one(time timestamptz, host int, value float8, PRIMARY KEY (host, time)) USING {method}; {second}"
+            ))?;
+            let before = wal_position(client)?;
+            for round in 0..ROUNDS {
+                let first = round * ROUND_ROWS;
+                client.batch_execute(&format!(
+                    "DO $$ BEGIN FOR i IN {first} .. {first} + {ROUND_ROWS} - 1 LOOP
+                         INSERT INTO one_by_one VALUES ('2026-01-01'::timestamptz + i * interval '10 ms', i % {SERIES}, i / 1000 % 97 / 10.0);
+                         COMMIT;
+                     END LOOP; END $$"
+                ))?;
+                if method != "heap" {
+                    heap_pair::compact(client, "one_by_one")?;
+                }
+            }
+            wal.push(wal_position(client)? - before);
+            client.batch_execute("DROP TABLE one_by_one")?;
+        }
+        let name = format!("WAL bytes of a single-row insert and its compact, {indexes}");
+        page.ratio(&name, wal[0], wal[1], ROUNDS * ROUND_ROWS);
+    }
     Ok(())
 }
 
