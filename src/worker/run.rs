@@ -52,7 +52,7 @@ impl Written {
 /// What is known of a job that runs.
 struct Record {
     job: i64,
-    /// When `state` was written last.
+    /// When the job began, or `state` was written last.
     written: Cell<Written>,
     state: RefCell<State>,
     damage: RefCell<Vec<String>>,
@@ -90,6 +90,7 @@ impl Record {
     /// Between two rounds, which must be of the job's table: they have the lock of compact on it.
     unsafe fn begin(rounds: &Rounds, job: &Job) -> Record {
         let id = job.id();
+        let written = Cell::new(Written::now());
         // SAFETY: within a round, which has the table's lock.
         let (state, left) = unsafe {
             rounds.run(|_, _| {
@@ -106,7 +107,7 @@ impl Record {
         };
         Record {
             job: id,
-            written: Cell::new(Written::now()),
+            written,
             state: RefCell::new(state),
             damage: RefCell::default(),
             left_bytes: left.and_then(|bytes| bytes.try_into().ok()),
