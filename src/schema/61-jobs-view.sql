@@ -4,7 +4,7 @@ WITH known AS MATERIALIZED (
     SELECT d.id, c.oid AS table_oid, c.oid::regclass AS "table", d.kind, d.schedule, d.enabled, d.keep, d.series_filter, d.time_unit,
         -- What was put down by a clock that has been set back since says nothing.
         CASE WHEN s.last_run > clock_timestamp() THEN NULL ELSE s.next_run END AS next_run,
-        CASE WHEN s.last_run > clock_timestamp() THEN NULL ELSE s.last_run END AS last_run, s.duration_us, s.rows, s.bytes, s.written, s.wal, coalesce(s.runs, 0) AS runs, coalesce(s.failures, 0) AS failures,
+        CASE WHEN s.last_run > clock_timestamp() THEN NULL ELSE s.last_run END AS last_run, s.duration_us, s.rows, s.bytes, coalesce(s.written, 0) AS written, coalesce(s.wal, 0) AS wal, coalesce(s.runs, 0) AS runs, coalesce(s.failures, 0) AS failures,
         coalesce(s.failing, 0) AS failing, s.last_sqlstate, s.last_error,
         CASE WHEN d.kind <> 'expire' THEN
             CASE WHEN w.changes < s.seen THEN w.changes ELSE w.changes - coalesce(s.seen, 0) END
