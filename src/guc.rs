@@ -148,7 +148,7 @@ fn init_worker() {
     GucRegistry::define_int_guc(
         c"varve.max_workers",
         c"Most background workers at a time, in all databases.",
-        c"They count among max_worker_processes. A database has one at most.",
+        c"They count among max_worker_processes, as do as many at most that wait for their turn. A database has one at most.",
         &MAX_WORKERS,
         1,
         64,

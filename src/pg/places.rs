@@ -1,12 +1,14 @@
-//! Locks by which workers keep out of each other's way: one for each database, and one for each of `varve.max_workers` places.
+//! Locks by which workers keep out of each other's way: one for each database, one for each of `varve.max_workers` places, and as
+//! many for those who wait for a place.
 //! They are session locks of the kind of advisory ones, which outlast errors, in a space of tags that no user can name.
 
 use super::lock_mode::LockMode;
 use crate::guc;
 use pgrx::pg_sys;
 
-/// In place of a database: places of workers.
+/// In place of a database: places of workers, and from this number on of those who wait for one.
 const ALL_DATABASES: u32 = 0;
+const QUEUE: u32 = 1 << 16;
 
 fn tag(database: u32, number: u32) -> pg_sys::LOCKTAG {
     pg_sys::LOCKTAG {
@@ -35,9 +37,37 @@ pub fn take_database() -> bool {
     take(&own_database())
 }
 
-/// Takes one of the places that all workers share; false where none is free.
-pub fn take_place() -> bool {
-    (1..=guc::max_workers()).any(|number| take(&tag(ALL_DATABASES, number)))
+fn release(tag: &pg_sys::LOCKTAG) {
+    // SAFETY: a valid tag; a lock that this session has.
+    unsafe { pg_sys::LockRelease(tag, LockMode::Exclusive.as_raw(), true) };
+}
+
+/// Takes one of the places that all workers share, and returns its number; None where none is free.
+pub fn take_place() -> Option<u32> {
+    (1..=guc::max_workers()).find(|&number| take(&tag(ALL_DATABASES, number)))
+}
+
+/// Gives a place up that `take_place` has returned.
+pub fn give_up(place: u32) {
+    release(&tag(ALL_DATABASES, place));
+}
+
+/// Joins those who wait for a place, and returns the number of that; None where there are as many of them as there are places.
+pub fn queue() -> Option<u32> {
+    queue_numbers().find(|&number| take(&tag(ALL_DATABASES, number)))
+}
+
+pub fn leave_queue(number: u32) {
+    release(&tag(ALL_DATABASES, number));
+}
+
+/// Does a worker wait for a place now?
+pub fn is_awaited() -> bool {
+    queue_numbers().any(|number| is_held(&tag(ALL_DATABASES, number)))
+}
+
+fn queue_numbers() -> impl Iterator<Item = u32> {
+    (0..guc::max_workers()).map(|number| QUEUE + number)
 }
 
 /// Has the own database a worker now?
@@ -45,14 +75,10 @@ pub fn has_database_worker() -> bool {
     is_held(&own_database())
 }
 
+/// Requests count that have been granted, those of processes between transactions too.
 fn is_held(tag: &pg_sys::LOCKTAG) -> bool {
-    // SAFETY: the list is palloc'd.
-    unsafe {
-        let mut count = 0;
-        let list = pg_sys::GetLockConflicts(tag, LockMode::Exclusive.as_raw(), &mut count);
-        pg_sys::pfree(list.cast());
-        count > 0
-    }
+    // SAFETY: a valid tag.
+    unsafe { pg_sys::LockWaiterCount(tag) > 0 }
 }
 
 /// Has a database a worker now?

@@ -69,22 +69,51 @@ fn ask(often: Duration) {
     ASKED.set(Some(Instant::now()));
     // SAFETY: raises nothing.
     if unsafe { pg_sys::RecoveryInProgress() } || places::has_database_worker() {
+        // One that runs may be about to end: the rows are asked for again.
         REFUSED.set(false);
-    } else {
-        // SAFETY: set when this process connected.
-        start(unsafe { pg_sys::MyDatabaseId });
+        return;
     }
+    start(Start {
+        // SAFETY: set when this process connected.
+        database: unsafe { pg_sys::MyDatabaseId },
+        is_visit: false,
+    });
     if !REFUSED.get() {
         COMMITTED.set(0);
     }
 }
 
+/// What a worker is told when it starts.
+#[derive(Clone, Copy)]
+pub struct Start {
+    pub database: pg_sys::Oid,
+    /// It is only to look whether there is work.
+    pub is_visit: bool,
+}
+
+impl Start {
+    const VISIT: u64 = 1 << 32;
+
+    fn to_datum(self) -> pg_sys::Datum {
+        let visit = if self.is_visit { Self::VISIT } else { 0 };
+        pg_sys::Datum::from(u64::from(self.database.to_u32()) | visit)
+    }
+
+    pub fn from_datum(datum: pg_sys::Datum) -> Self {
+        let value = datum.value() as u64;
+        Self {
+            database: pg_sys::Oid::from(value as u32),
+            is_visit: value & Self::VISIT != 0,
+        }
+    }
+}
+
 /// Asks the postmaster for the worker of a database.
-pub fn start(database: pg_sys::Oid) {
+pub fn start(what: Start) {
     let started = Request {
         name: c"varve worker",
         function: c"varve_database_worker",
-        argument: pg_sys::Datum::from(database),
+        argument: what.to_datum(),
         restart: None,
     }
     .start();

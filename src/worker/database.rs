@@ -1,7 +1,9 @@
 //! The background worker of one database. It runs what `varve.jobs` shows as due, one job after another, looks again every
-//! second, and ends when there has been nothing to do for a while. Errors of a job are recorded with it, and concern no other.
+//! second, and ends when there has been nothing to do for a while, at once if the launcher has only sent it to look. Errors of a
+//! job are recorded with it, and concern no other.
 
 use super::definition::{Job, NUMBERS};
+use super::place::{Outcome, Place};
 use super::run;
 use crate::guc;
 use crate::pg::background;
@@ -14,6 +16,7 @@ use crate::pg::relation_lookup;
 use crate::pg::rounds::Rounds;
 use crate::pg::snapshot;
 use crate::pg::sql;
+use crate::pg::wake::Start;
 use crate::pg::worker_transaction::{self, attempt, Failure};
 use crate::pg::{Datum, Oid};
 use pgrx::prelude::*;
@@ -46,38 +49,38 @@ enum End {
     Off,
     NoExtension,
     Wanted,
+    Crowded,
 }
 
-/// The worker's main function; its argument is the database's OID.
+/// The worker's main function; its argument is a `wake::Start`.
 ///
 /// # Safety
 /// Called by the postmaster in a process of its own.
 #[no_mangle]
 #[pg_guard]
-pub unsafe extern "C-unwind" fn varve_database_worker(database: Datum) {
+pub unsafe extern "C-unwind" fn varve_database_worker(argument: Datum) {
+    let start = Start::from_datum(argument);
     // SAFETY: by contract.
     unsafe {
         background::attend_signals();
-        background::connect(Oid::from_u32(database.value() as u32));
+        background::connect(start.database);
         limit_waits();
         departure::begin();
         if !guc::has_worker() || !places::take_database() {
             return;
         }
-        if !places::take_place() {
-            pgrx::log!(
-                "varve: {} workers are running in other databases; raise varve.max_workers if tables of this one wait too long",
-                guc::max_workers()
-            );
-            return;
-        }
-        let end = work();
+        let end = work(start.is_visit);
         background::report(c"idle");
-        if matches!(end, End::Wanted) {
-            pgrx::log!(
+        match end {
+            End::Wanted => pgrx::log!(
                 "varve: worker leaves database {}, which somebody wants to drop or to copy",
                 databases::own().to_u32()
-            );
+            ),
+            End::Crowded => pgrx::log!(
+                "varve: {} workers are running in other databases; raise varve.max_workers if tables of this one wait too long",
+                guc::max_workers()
+            ),
+            End::Idle | End::Off | End::NoExtension => {}
         }
     }
 }
@@ -94,12 +97,13 @@ unsafe fn limit_waits() {
     }
 }
 
-/// Looks for jobs and runs them, until there is a reason to end.
+/// Looks for jobs and runs them, until there is a reason to end. On a visit no place is needed to find that there is nothing to do.
 ///
 /// # Safety
 /// In a background worker that is connected, between transactions.
-unsafe fn work() -> End {
+unsafe fn work(is_visit: bool) -> End {
     let mut idle = Instant::now();
+    let mut place = Place::default();
     let mut complaints = HashMap::new();
     loop {
         let looked = Instant::now();
@@ -112,7 +116,18 @@ unsafe fn work() -> End {
             None if departure::is_wanted_away() => return End::Wanted,
             None => Vec::new(),
         };
+        if jobs.is_empty() && !place.is_held() {
+            if is_visit {
+                return End::Idle;
+            }
+            if let Some(end) = hold(&mut place) {
+                return end;
+            }
+        }
         for due in jobs {
+            if let Some(end) = hold(&mut place) {
+                return end;
+            }
             departure::reload();
             if !guc::has_worker() {
                 return End::Off;
@@ -139,6 +154,16 @@ unsafe fn work() -> End {
         if !guc::has_worker() {
             return End::Off;
         }
+    }
+}
+
+/// Sees to it that the worker has a place; why it has to end where it gets none.
+fn hold(place: &mut Place) -> Option<End> {
+    match place.hold(|time| nap(time) && guc::has_worker()) {
+        Outcome::Held => None,
+        Outcome::Crowded => Some(End::Crowded),
+        Outcome::Left if departure::is_wanted_away() => Some(End::Wanted),
+        Outcome::Left => Some(End::Off),
     }
 }
 

@@ -1,12 +1,12 @@
-//! The launcher, which runs where the server preloads the library: it starts the worker of each database in turn, so that rules of
-//! retention are kept where nobody writes, and work goes on after a restart. One that has nothing to do ends by itself.
+//! The launcher, which runs where the server preloads the library: it sends a worker to each database in turn, so that rules of
+//! retention are kept where nobody writes, and work goes on after a restart. One that finds nothing to do ends at once.
 
 use crate::guc;
 use crate::pg::background::{self, Request};
 use crate::pg::databases;
 use crate::pg::departure;
 use crate::pg::error;
-use crate::pg::wake;
+use crate::pg::wake::{self, Start};
 use crate::pg::{Datum, Oid};
 use pgrx::prelude::*;
 use std::collections::HashMap;
@@ -53,7 +53,7 @@ pub unsafe extern "C-unwind" fn varve_launcher(_argument: Datum) {
     }
 }
 
-/// Starts the worker of the database that has waited longest.
+/// Sends a worker to the database that has waited longest.
 ///
 /// # Safety
 /// In the launcher, between transactions.
@@ -72,6 +72,9 @@ unsafe fn start_one(visited: &mut HashMap<u32, Instant>) {
         .min_by_key(|database| visited.get(database));
     if let Some(&database) = next {
         visited.insert(database, Instant::now());
-        wake::start(Oid::from(database));
+        wake::start(Start {
+            database: Oid::from(database),
+            is_visit: true,
+        });
     }
 }

@@ -3,12 +3,14 @@
 //!
 //! * `definition`: what jobs there are; `settings`: SQL functions that say so; `view`: the ones that show them
 //! * `run`: one job, with its record; `procedures`: the same by CALL
-//! * `database`: the background worker of a database; `launcher`: the one that starts it, where the server preloads the library
+//! * `database`: the background worker of a database; `place`: the one of a few that it has, and gives up when others wait
+//! * `launcher`: what starts workers, where the server preloads the library
 //! * `pg::wake`: how it is started where nothing was preloaded
 
 mod database;
 mod definition;
 mod launcher;
+mod place;
 mod procedures;
 mod run;
 mod settings;

@@ -5,7 +5,9 @@ use crate::report::Report;
 use crate::server::{Cluster, Tree};
 use crate::Result;
 use postgres::Client;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
+use std::time::Duration;
 
 const TABLE: &str =
     "CREATE TABLE t(time timestamptz NOT NULL, host text NOT NULL, value float8, PRIMARY KEY (host, time)) USING varve;
@@ -20,8 +22,6 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
     let settings = [
         "varve.worker = on",
         "varve.seal_after = '1 s'",
-        // Those of other databases linger.
-        "varve.max_workers = 8",
         "synchronous_commit = off",
     ];
     let cluster = Cluster::create(tree, &settings)?;
@@ -41,6 +41,26 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
         "worker/retention where nobody writes",
         preloaded_retention(&mut cluster),
     );
+    drop(cluster);
+    let kinds = [
+        ("", "shared_preload_libraries = ''"),
+        (", preloaded", "shared_preload_libraries = 'varve'"),
+    ];
+    for (kind, preload) in kinds {
+        let settings = [
+            "varve.worker = on",
+            "varve.max_workers = 1",
+            "varve.seal_rows = 1000",
+            "varve.seal_after = '1 s'",
+            "synchronous_commit = off",
+            preload,
+        ];
+        let cluster = Cluster::create(tree, &settings)?;
+        report.check(
+            &format!("worker/databases take turns{kind}"),
+            turns(&cluster),
+        );
+    }
     Ok(())
 }
 
@@ -179,4 +199,40 @@ fn preloaded_retention(cluster: &mut Cluster) -> Result<()> {
     let mut admin = cluster.connect("postgres")?;
     admin.batch_execute("DROP DATABASE quiet")?;
     Ok(())
+}
+
+/// More databases than workers: what one that is always busy and many idle ones leave to the last one's table.
+fn turns(cluster: &Cluster) -> Result<()> {
+    for number in 0..6 {
+        cluster.database(&format!("idle_{number}"))?;
+    }
+    let mut busy = cluster.database("busy")?;
+    busy.batch_execute(TABLE)?;
+    let mut last = cluster.database("last")?;
+    last.batch_execute(TABLE)?;
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| -> std::result::Result<(), postgres::Error> {
+            for number in 0.. {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                busy.batch_execute(&format!(
+                    "INSERT INTO t SELECT '2026-01-01'::timestamptz + ({number} * 400 + g) * interval '1 s', 'h' || g % 20, g
+                     FROM generate_series(1, 400) g"
+                ))?;
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            Ok(())
+        });
+        let outcome = await_worker(&mut cluster.connect("busy")?)
+            .and_then(|_| small_inserts(&mut last))
+            .and_then(|()| await_true(&mut last, "compressed", COMPRESSED));
+        is_over.store(true, Ordering::Relaxed);
+        writer.join().map_err(|_| "the writer has panicked")??;
+        outcome
+    })?;
+    let mut busy = cluster.connect("busy")?;
+    busy.batch_execute("ANALYZE t")?;
+    await_true(&mut busy, "compressed", COMPRESSED)
 }
