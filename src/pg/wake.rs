@@ -23,6 +23,8 @@ thread_local! {
     /// Rows that this transaction has written, and those that others can see, since a worker was asked for.
     static WRITTEN: Cell<u64> = const { Cell::new(0) };
     static COMMITTED: Cell<u64> = const { Cell::new(0) };
+    /// How many of them there were already when a worker was found the last time.
+    static FOUND: Cell<u64> = const { Cell::new(0) };
     static ASKED: Cell<Option<Instant>> = const { Cell::new(None) };
     /// There was no room for a worker the last time.
     static REFUSED: Cell<bool> = const { Cell::new(false) };
@@ -69,7 +71,10 @@ fn ask(often: Duration) {
     ASKED.set(Some(Instant::now()));
     // SAFETY: raises nothing.
     if unsafe { pg_sys::RecoveryInProgress() } || places::has_database_worker() {
-        // One that runs may be about to end: the rows are asked for again.
+        // It may be about to end: what has come since the last time is asked for again.
+        let rest = COMMITTED.get() - FOUND.get();
+        COMMITTED.set(rest);
+        FOUND.set(rest);
         REFUSED.set(false);
         return;
     }
@@ -80,6 +85,7 @@ fn ask(often: Duration) {
     });
     if !REFUSED.get() {
         COMMITTED.set(0);
+        FOUND.set(0);
     }
 }
 

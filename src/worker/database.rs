@@ -246,7 +246,7 @@ unsafe fn complain(due: Due, said: &mut HashMap<i64, Instant>) {
 unsafe fn run_job(id: i64) -> bool {
     // SAFETY: a worker between transactions.
     let outcome = unsafe { attempt(|| do_rounds(id)) };
-    background::report(c"");
+    background::report_as_name(c"");
     match outcome {
         Ok(did) => did,
         Err(failure) => {

@@ -17,6 +17,9 @@ const OLD: &str = "INSERT INTO t SELECT '2001-01-01'::timestamptz + g * interval
 const COMPRESSED: &str =
     "SELECT (SELECT rows < 500 FROM varve.stats('t') WHERE part = 'tail')
      AND NOT EXISTS (SELECT FROM varve.jobs WHERE due) AND EXISTS (SELECT FROM varve.jobs WHERE runs > 0)";
+const UNNAMED: &str =
+    "SELECT NOT EXISTS (SELECT FROM pg_stat_activity
+                        WHERE backend_type = 'varve worker' AND datname = current_database() AND application_name <> '')";
 
 pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
     let settings = [
@@ -85,6 +88,7 @@ fn compressed(cluster: &Cluster) -> Result<()> {
     small_inserts(&mut client)?;
     client.batch_execute("INSERT INTO twin TABLE t")?;
     await_true(&mut client, "compressed", COMPRESSED)?;
+    await_true(&mut client, "an idle worker names no job", UNNAMED)?;
     crate::heap_pair::expect_equal(&mut client, "t", "twin")?;
     crate::heap_pair::expect_verified(&mut client, "t")?;
     let failures: i64 = client
