@@ -20,11 +20,16 @@ pub fn has_extension(name: &CStr) -> bool {
     unsafe { pg_sys::get_extension_oid(name.as_ptr(), true) != pg_sys::InvalidOid }
 }
 
-/// Databases that can be connected to and have no worker now.
+pub struct Database {
+    pub id: u32,
+    pub has_worker: bool,
+}
+
+/// Databases that can be connected to.
 ///
 /// # Safety
 /// In a background process, between transactions.
-pub unsafe fn without_worker() -> Vec<u32> {
+pub unsafe fn all_open() -> Vec<Database> {
     let mut found = Vec::new();
     // SAFETY: by contract; pg_database is a shared catalog.
     unsafe {
@@ -47,8 +52,11 @@ pub unsafe fn without_worker() -> Vec<u32> {
             let row: pg_sys::Form_pg_database = pg_sys::GETSTRUCT(tuple).cast();
             // A DROP DATABASE that was interrupted leaves one that nobody can connect to.
             let is_open = (*row).datallowconn && (*row).datconnlimit != INVALID_DATABASE;
-            if is_open && !(*row).datistemplate && !places::has_worker((*row).oid) {
-                found.push((*row).oid.to_u32());
+            if is_open && !(*row).datistemplate {
+                found.push(Database {
+                    id: (*row).oid.to_u32(),
+                    has_worker: places::has_worker((*row).oid),
+                });
             }
         }
         pg_sys::systable_endscan(scan);

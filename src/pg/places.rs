@@ -37,19 +37,9 @@ pub fn take_database() -> bool {
     take(&own_database())
 }
 
-fn release(tag: &pg_sys::LOCKTAG) {
-    // SAFETY: a valid tag; a lock that this session has.
-    unsafe { pg_sys::LockRelease(tag, LockMode::Exclusive.as_raw(), true) };
-}
-
-/// Takes one of the places that all workers share, and returns its number; None where none is free.
-pub fn take_place() -> Option<u32> {
-    (1..=guc::max_workers()).find(|&number| take(&tag(ALL_DATABASES, number)))
-}
-
-/// Gives a place up that `take_place` has returned.
-pub fn give_up(place: u32) {
-    release(&tag(ALL_DATABASES, place));
+/// Takes one of the places that all workers share, until this process ends; false where none is free.
+pub fn take_place() -> bool {
+    (1..=guc::max_workers()).any(|number| take(&tag(ALL_DATABASES, number)))
 }
 
 /// Joins those who wait for a place, and returns the number of that; None where there are as many of them as there are places.
@@ -58,7 +48,9 @@ pub fn queue() -> Option<u32> {
 }
 
 pub fn leave_queue(number: u32) {
-    release(&tag(ALL_DATABASES, number));
+    let tag = tag(ALL_DATABASES, number);
+    // SAFETY: a valid tag; a lock that this session has.
+    unsafe { pg_sys::LockRelease(&tag, LockMode::Exclusive.as_raw(), true) };
 }
 
 /// Does a worker wait for a place now?

@@ -49,6 +49,8 @@ enum End {
     Off,
     NoExtension,
     Wanted,
+    /// Others wait for its place.
+    Over,
     Crowded,
 }
 
@@ -80,7 +82,7 @@ pub unsafe extern "C-unwind" fn varve_database_worker(argument: Datum) {
                 "varve: {} workers are running in other databases; raise varve.max_workers if tables of this one wait too long",
                 guc::max_workers()
             ),
-            End::Idle | End::Off | End::NoExtension => {}
+            End::Idle | End::Off | End::NoExtension | End::Over => {}
         }
     }
 }
@@ -116,13 +118,11 @@ unsafe fn work(is_visit: bool) -> End {
             None if departure::is_wanted_away() => return End::Wanted,
             None => Vec::new(),
         };
-        if jobs.is_empty() && !place.is_held() {
-            if is_visit {
-                return End::Idle;
-            }
-            if let Some(end) = hold(&mut place) {
-                return end;
-            }
+        if jobs.is_empty() && is_visit && !place.is_held() {
+            return End::Idle;
+        }
+        if let Some(end) = hold(&mut place) {
+            return end;
         }
         for due in jobs {
             if let Some(end) = hold(&mut place) {
@@ -161,6 +161,7 @@ unsafe fn work(is_visit: bool) -> End {
 fn hold(place: &mut Place) -> Option<End> {
     match place.hold(|time| nap(time) && guc::has_worker()) {
         Outcome::Held => None,
+        Outcome::Over => Some(End::Over),
         Outcome::Crowded => Some(End::Crowded),
         Outcome::Left if departure::is_wanted_away() => Some(End::Wanted),
         Outcome::Left => Some(End::Off),

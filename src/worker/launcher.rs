@@ -3,7 +3,7 @@
 
 use crate::guc;
 use crate::pg::background::{self, Request};
-use crate::pg::databases;
+use crate::pg::databases::{self, Database};
 use crate::pg::departure;
 use crate::pg::error;
 use crate::pg::wake::{self, Start};
@@ -12,7 +12,7 @@ use pgrx::prelude::*;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// A database is visited so often.
+/// A database is visited when it had no worker for so long.
 const VISIT: Duration = Duration::from_secs(30);
 /// After it crashed, a launcher is started again after so many seconds.
 const RESTART_SECONDS: i32 = 10;
@@ -53,27 +53,26 @@ pub unsafe extern "C-unwind" fn varve_launcher(_argument: Datum) {
     }
 }
 
-/// Sends a worker to the database that has waited longest.
+/// Sends a worker to the database that had none for longest.
 ///
 /// # Safety
 /// In the launcher, between transactions.
 unsafe fn start_one(visited: &mut HashMap<u32, Instant>) {
     // SAFETY: the launcher, between transactions.
-    let databases = unsafe { databases::without_worker() };
-    visited.retain(|database, _| databases.contains(database));
-    let due = |database: &&u32| {
-        visited
-            .get(database)
-            .is_none_or(|last| last.elapsed() > VISIT)
+    let databases = unsafe { databases::all_open() };
+    visited.retain(|&id, _| databases.iter().any(|database| database.id == id));
+    let now = Instant::now();
+    let with_worker = databases.iter().filter(|database| database.has_worker);
+    visited.extend(with_worker.map(|database| (database.id, now)));
+    let is_due = |database: &&Database| {
+        let last = visited.get(&database.id);
+        last.is_none_or(|&last| now.duration_since(last) > VISIT)
     };
-    let next = databases
-        .iter()
-        .filter(due)
-        .min_by_key(|database| visited.get(database));
-    if let Some(&database) = next {
-        visited.insert(database, Instant::now());
+    let due = databases.iter().filter(is_due);
+    if let Some(next) = due.min_by_key(|database| visited.get(&database.id)) {
+        visited.insert(next.id, now);
         wake::start(Start {
-            database: Oid::from(database),
+            database: Oid::from(next.id),
             is_visit: true,
         });
     }
