@@ -80,7 +80,7 @@ SELECT due, next_run FROM varve.jobs WHERE id = :job;
 CALL varve.run_job(:job);
 SELECT due, next_run > now() AS later, next_run < now() + interval '2 hours' AS soon FROM varve.jobs WHERE id = :job;
 
--- Dead rows that somebody may still see put compaction off, but not that of new rows; these wait for as long as it rests.
+-- Dead rows that somebody may still see put compaction off, but not that of new rows; these wait for as long as it rests. It is due all the time.
 CREATE TABLE jobs_dead (time timestamptz NOT NULL, host int NOT NULL) USING varve;
 SELECT id AS compaction FROM varve.jobs WHERE "table" = 'jobs_dead'::regclass \gset
 CALL varve.run_job(:compaction);
@@ -90,21 +90,22 @@ CREATE FUNCTION put_down(run timestamptz, took interval, next timestamptz) RETUR
         WHERE job = (SELECT id FROM varve.jobs WHERE "table" = 'jobs_dead'::regclass);
     UPDATE pg_class SET relkind = 'm', relhasrules = true WHERE oid = 'varve.job_states'::regclass
 $$;
+SELECT due, next_run, pending FROM varve.jobs WHERE id = :compaction;
 INSERT INTO jobs_dead SELECT '2026-01-01'::timestamptz + i * interval '1 s', 1 FROM generate_series(1, 600) i;
 SELECT pg_stat_force_next_flush();
 SELECT put_down(now() - interval '20 s', '1 ms', now() + interval '30 s');
-SELECT due, pending FROM varve.jobs WHERE id = :compaction;
+SELECT due, next_run <= clock_timestamp() AS is_now, pending FROM varve.jobs WHERE id = :compaction;
 SELECT put_down(now() - interval '20 s', '1 ms', NULL);
-SELECT due, pending FROM varve.jobs WHERE id = :compaction;
+SELECT due, next_run <= clock_timestamp() AS is_now, pending FROM varve.jobs WHERE id = :compaction;
 INSERT INTO jobs_dead SELECT '2026-01-02'::timestamptz + i * interval '1 s', 1 FROM generate_series(1, 16000) i;
 SELECT pg_stat_force_next_flush();
 SELECT put_down(now() - interval '20 s', '1 ms', now() + interval '30 s');
-SELECT due, pending FROM varve.jobs WHERE id = :compaction;
+SELECT due, next_run <= clock_timestamp() AS is_now, pending FROM varve.jobs WHERE id = :compaction;
 SELECT put_down(now() - interval '20 s', '1 min', NULL);
-SELECT due, pending FROM varve.jobs WHERE id = :compaction;
+SELECT due, next_run <= clock_timestamp() AS is_now, pending FROM varve.jobs WHERE id = :compaction;
 INSERT INTO jobs_dead SELECT '2026-01-03'::timestamptz + i * interval '1 s', 1 FROM generate_series(1, 50000) i;
 SELECT pg_stat_force_next_flush();
-SELECT due, pending FROM varve.jobs WHERE id = :compaction;
+SELECT due, next_run <= clock_timestamp() AS is_now, pending FROM varve.jobs WHERE id = :compaction;
 
 DROP FUNCTION put_down;
 DROP TABLE jobs_t, jobs_dead, plain;

@@ -3,7 +3,7 @@ CREATE VIEW varve.jobs AS
 WITH known AS MATERIALIZED (
     SELECT d.id, c.oid AS table_oid, c.oid::regclass AS "table", d.kind, d.schedule, d.enabled, d.keep, d.series_filter, d.time_unit,
         -- What was put down by a clock that has been set back since says nothing.
-        CASE WHEN s.last_run > clock_timestamp() THEN NULL ELSE s.next_run END AS next_run,
+        CASE WHEN s.last_run > clock_timestamp() THEN NULL ELSE s.next_run END AS put_off,
         CASE WHEN s.last_run > clock_timestamp() THEN NULL ELSE s.last_run END AS last_run, s.duration_us, s.rows, s.bytes, coalesce(s.written, 0) AS written, coalesce(s.wal, 0) AS wal, coalesce(s.runs, 0) AS runs, coalesce(s.failures, 0) AS failures,
         coalesce(s.failing, 0) AS failing, s.last_sqlstate, s.last_error,
         CASE WHEN d.kind <> 'expire' THEN
@@ -22,29 +22,33 @@ WITH known AS MATERIALIZED (
                                THEN (SELECT varve.source_changes(r.source) FROM varve.rollup r WHERE r.stored = c.oid)
                                ELSE varve.changes(c.oid) END AS changes OFFSET 0) w
     WHERE a.amname = 'varve' AND c.relkind IN ('r', 'm') AND c.relpersistence <> 't' AND pg_has_role(c.relowner, 'USAGE')
+), timed AS (
+    SELECT *, CASE
+        WHEN by_clock THEN put_off
+        WHEN kind = 'refresh' THEN CASE WHEN pending > 0 OR is_marked THEN coalesce(put_off, clock_timestamp()) END
+        WHEN pending < least_rows THEN NULL
+        WHEN pending >= 4 * seal_rows THEN clock_timestamp()
+        WHEN pending >= seal_rows THEN coalesce(rested, clock_timestamp())
+        ELSE coalesce(greatest(rested, put_off, last_run + seal_after), clock_timestamp())
+    END AS begins
+    FROM known, LATERAL (SELECT kind = 'expire' OR failing > 0 OR schedule IS NOT NULL AS by_clock,
+        -- It rests four times as long as its last run took.
+        last_run + 5 * duration_us * interval '1 us' AS rested) l
 )
 SELECT id, "table", kind, schedule, enabled, keep, series_filter, time_unit,
-    enabled AND CASE
-        WHEN failing > 0 OR schedule IS NOT NULL THEN coalesce(next_run <= clock_timestamp(), true)
-        WHEN kind = 'refresh' THEN (pending > 0 OR is_marked) AND coalesce(next_run <= clock_timestamp(), true)
-        WHEN pending < least_rows THEN false
-        WHEN pending >= 4 * seal_rows THEN true
-        -- It rests four times as long as its last run took.
-        WHEN last_run + 5 * duration_us * interval '1 us' > clock_timestamp() THEN false
-        WHEN pending >= seal_rows THEN true
-        ELSE coalesce(next_run <= clock_timestamp(), true) AND coalesce(last_run + seal_after <= clock_timestamp(), true)
-    END AS due,
-    CASE WHEN kind = 'expire' OR failing > 0 OR schedule IS NOT NULL THEN next_run END AS next_run,
+    -- Others are due as long as anything waits for them.
+    enabled AND CASE WHEN by_clock THEN coalesce(begins <= clock_timestamp(), true) ELSE begins IS NOT NULL END AS due,
+    begins AS next_run,
     pending, CASE WHEN kind = 'compact' THEN pending / greatest(seal_rows, 1) END AS rounds_behind,
     CASE WHEN kind = 'compact' AND pending > 0 THEN clock_timestamp() - last_run END AS oldest, last_run, duration_us * interval '1 us' AS duration, rows, bytes, written, wal, runs, failures, last_sqlstate, last_error
-FROM known;
+FROM timed;
 COMMENT ON VIEW varve.jobs IS 'jobs of the tables that you own, and what became of them';
 GRANT SELECT ON varve.jobs TO PUBLIC;
 
--- The jobs that the worker of this database is to run now, and how far it has fallen behind.
-CREATE FUNCTION varve.due_jobs(OUT id bigint, OUT pending bigint, OUT rounds_behind bigint) RETURNS SETOF record LANGUAGE sql STABLE
+-- What waits for the worker of this database, whether it is to be run now, and how far the worker has fallen behind.
+CREATE FUNCTION varve.due_jobs(OUT id bigint, OUT is_now boolean, OUT pending bigint, OUT rounds_behind bigint) RETURNS SETOF record LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT j.id, j.pending, j.rounds_behind FROM varve.jobs j
+    SELECT j.id, coalesce(j.next_run <= clock_timestamp(), true), j.pending, j.rounds_behind FROM varve.jobs j
     WHERE j.due AND NOT EXISTS (
         SELECT FROM pg_db_role_setting s JOIN pg_database d ON d.oid = s.setdatabase
         CROSS JOIN LATERAL unnest(s.setconfig) AS one

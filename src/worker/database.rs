@@ -1,5 +1,5 @@
-//! The background worker of one database. It runs what `varve.jobs` shows as due, one job after another, looks again every
-//! second, and ends when there has been nothing to do for a while, at once if the launcher has only sent it to look. Errors of a
+//! The background worker of one database. It runs what `varve.jobs` shows as due, one job after another, each when its time has come, looks
+//! again every second, and ends when nothing has waited for a while, at once if the launcher has only sent it to look. Errors of a
 //! job are recorded with it, and concern no other.
 
 use super::definition::{Job, NUMBERS};
@@ -26,7 +26,7 @@ use std::time::{Duration, Instant};
 
 /// Between two looks for jobs.
 const NAP: Duration = Duration::from_secs(1);
-/// A worker without work ends after this time. New work starts another.
+/// A worker that nothing waits for ends after this time. New work starts another.
 const LINGER: Duration = Duration::from_secs(15);
 /// Looking for jobs takes at most one in so many parts of the time.
 const LOOKING: u32 = 20;
@@ -38,6 +38,8 @@ const COMPLAINT: Duration = Duration::from_secs(600);
 #[derive(Clone, Copy)]
 struct Due {
     id: i64,
+    /// Or it rests a while.
+    is_now: bool,
     /// Changes that it would take care of, and of how many rounds they are.
     pending: i64,
     behind: i64,
@@ -118,13 +120,14 @@ unsafe fn work(is_visit: bool) -> End {
             None if departure::is_wanted_away() => return End::Wanted,
             None => Vec::new(),
         };
-        if jobs.is_empty() && is_visit && !place.is_held() {
+        let (now, later): (Vec<_>, Vec<_>) = jobs.into_iter().partition(|due| due.is_now);
+        if now.is_empty() && is_visit && !place.is_held() {
             return End::Idle;
         }
         if let Some(end) = hold(&mut place) {
             return end;
         }
-        for due in jobs {
+        for due in now {
             if let Some(end) = hold(&mut place) {
                 return end;
             }
@@ -144,7 +147,7 @@ unsafe fn work(is_visit: bool) -> End {
                 return End::Wanted;
             }
         }
-        if idle.elapsed() > LINGER {
+        if later.is_empty() && idle.elapsed() > LINGER {
             return End::Idle;
         }
         if !nap(NAP.max(took * LOOKING)) {
@@ -190,12 +193,12 @@ fn nap(time: Duration) -> bool {
     true
 }
 
-/// The jobs that are due, in a transaction of its own.
+/// The jobs that are due, now or when they have rested, in a transaction of its own.
 ///
 /// # Safety
 /// As `work`.
 unsafe fn look() -> Result<Vec<Due>, End> {
-    const JOBS: &str = "SELECT id, pending, rounds_behind FROM varve.due_jobs()";
+    const JOBS: &str = "SELECT id, is_now::int, pending, rounds_behind FROM varve.due_jobs()";
     let find = || {
         if !databases::has_extension(c"varve") {
             return Err(End::NoExtension);
@@ -212,8 +215,9 @@ fn due(row: &[Option<String>]) -> Option<Due> {
     let number = |at: usize| row.get(at)?.as_ref()?.parse().ok();
     Some(Due {
         id: number(0)?,
-        pending: number(1).unwrap_or(0),
-        behind: number(2).unwrap_or(0),
+        is_now: number(1)? == 1,
+        pending: number(2).unwrap_or(0),
+        behind: number(3).unwrap_or(0),
     })
 }
 

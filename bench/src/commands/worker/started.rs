@@ -1,6 +1,7 @@
 //! How workers come and go.
 
 use super::{await_true, await_worker};
+use crate::measure::total_size;
 use crate::report::Report;
 use crate::server::{Cluster, Tree};
 use crate::Result;
@@ -30,6 +31,7 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
     let cluster = Cluster::create(tree, &settings)?;
     report.check("worker/small inserts get compressed", compressed(&cluster));
     report.check("worker/an analysed table is compressed", analysed(&cluster));
+    report.check("worker/space comes back", given_back(&cluster));
     report.check("worker/off for a database", off(&cluster));
     report.check("worker/an error concerns no other job", failing(&cluster));
     report.check(
@@ -98,6 +100,36 @@ fn compressed(cluster: &Cluster) -> Result<()> {
         return Err("a job has failed".into());
     }
     Ok(())
+}
+
+/// Beside a snapshot nothing can be given back. When nothing is due any more after it has gone, what small inserts leave is about as large as what
+/// one large INSERT leaves. Nobody writes meanwhile.
+fn given_back(cluster: &Cluster) -> Result<()> {
+    let mut client = cluster.database("given_back")?;
+    client.batch_execute(TABLE)?;
+    let mut reader = cluster.connect("given_back")?;
+    reader.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM t")?;
+    small_inserts(&mut client)?;
+    client.batch_execute("ANALYZE t")?;
+    await_true(
+        &mut client,
+        "sealed",
+        "SELECT rows < 500 FROM varve.stats('t') WHERE part = 'tail'",
+    )?;
+    reader.batch_execute("COMMIT")?;
+    await_true(&mut client, "nothing is due", COMPRESSED)?;
+    client.batch_execute(
+        "CREATE TABLE bulk (LIKE t INCLUDING ALL) USING varve; INSERT INTO bulk TABLE t",
+    )?;
+    crate::heap_pair::compact(&mut client, "bulk")?;
+    let sizes = [
+        total_size(&mut client, "t")?,
+        total_size(&mut client, "bulk")?,
+    ];
+    match sizes[0] as f64 <= 1.3 * sizes[1] as f64 {
+        true => Ok(()),
+        false => Err(format!("{} bytes, those of a bulk load are {}", sizes[0], sizes[1]).into()),
+    }
 }
 
 /// A session that loads and goes leaves it to ANALYZE to start the worker.
