@@ -259,6 +259,12 @@ RESET ROLE;
 ALTER TABLE kept DISABLE ROW LEVEL SECURITY;
 REVOKE SELECT ON kept FROM regress_kept;
 
+-- Constants deep in an expression are values, too.
+\c -
+INSERT INTO kept (time, sensor, value, more) VALUES ('2026-04-01Z', 1, round((1 + 2 * sqrt(3 + 4 * sqrt(5 + 6 * sqrt(7 + 8 * (9 + 10 * (11 + 1))))))::numeric, 3)::float8, 1) RETURNING value;
+INSERT INTO kept (time, sensor, value, more) VALUES ('2026-04-02Z', 2, round((1 + 2 * sqrt(3 + 4 * sqrt(5 + 6 * sqrt(7 + 8 * (9 + 10 * (11 + 2))))))::numeric, 3)::float8, 1) RETURNING value;
+SELECT count(*) FROM pg_backend_memory_contexts WHERE name = 'varve kept plan';
+
 -- Many constants are left to the planner.
 SELECT count(*) FROM limits WHERE k IN (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70);
 SELECT count(*) FROM limits WHERE k IN (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70, 71);

@@ -12,7 +12,7 @@ use std::cell::RefCell;
 /// Statements with more of them have nothing to gain.
 const MOST: usize = 64;
 /// Constants that are deeper than this in an expression stay what they are.
-const DEEPEST: usize = 8;
+const DEEPEST: usize = 32;
 
 thread_local! {
     /// Whether operators are equalities.
