@@ -80,7 +80,7 @@ SELECT due, next_run FROM varve.jobs WHERE id = :job;
 CALL varve.run_job(:job);
 SELECT due, next_run > now() AS later, next_run < now() + interval '2 hours' AS soon FROM varve.jobs WHERE id = :job;
 
--- Dead rows that somebody may still see put compaction off, but not that of new rows; these wait for as long as it rests. It is due all the time.
+-- Space that could not be given back puts compaction off, but not that of new rows; these wait for as long as it rests. It is due all the time.
 CREATE TABLE jobs_dead (time timestamptz NOT NULL, host int NOT NULL) USING varve;
 SELECT id AS compaction FROM varve.jobs WHERE "table" = 'jobs_dead'::regclass \gset
 CALL varve.run_job(:compaction);
@@ -96,6 +96,10 @@ SELECT pg_stat_force_next_flush();
 SELECT put_down(now() - interval '20 s', '1 ms', now() + interval '30 s');
 SELECT due, next_run <= clock_timestamp() AS is_now, pending FROM varve.jobs WHERE id = :compaction;
 SELECT put_down(now() - interval '20 s', '1 ms', NULL);
+SELECT due, next_run <= clock_timestamp() AS is_now, pending FROM varve.jobs WHERE id = :compaction;
+INSERT INTO jobs_dead SELECT '2026-01-01 12:00'::timestamptz + i * interval '1 s', 1 FROM generate_series(1, 500) i;
+SELECT pg_stat_force_next_flush();
+SELECT put_down(now() - interval '20 s', '1 ms', now() + interval '30 s');
 SELECT due, next_run <= clock_timestamp() AS is_now, pending FROM varve.jobs WHERE id = :compaction;
 INSERT INTO jobs_dead SELECT '2026-01-02'::timestamptz + i * interval '1 s', 1 FROM generate_series(1, 16000) i;
 SELECT pg_stat_force_next_flush();

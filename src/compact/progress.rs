@@ -21,8 +21,8 @@ pub struct Work {
     pub bytes: u64,
     /// Somebody waits for the table: the rest is left for the next time.
     pub gave_way: bool,
-    /// The file has dead tuples that somebody may still see.
-    pub has_dead: bool,
+    /// Files are larger than they have to be: somebody may still see dead tuples, or was at the table.
+    pub leaves_space: bool,
     /// Of compact: what may be moved for what it has left behind, besides what it does anew; where it came to its end.
     pub left_bytes: Option<u64>,
 }

@@ -101,19 +101,20 @@ fn needed_pages(index: Index<'_>, snapshot: Snapshot<'_>) -> u64 {
 }
 
 /// `rebuild`, where the table may be damaged: what is wrong is returned, and the transaction must be rolled back then.
-pub fn try_rebuild(table: Table<'_>, index: Oid) -> Result<(), String> {
+pub fn try_rebuild(table: Table<'_>, index: Oid) -> Result<bool, String> {
     error::caught(Code::ERRCODE_DATA_CORRUPTED, move || rebuild(table, index))
 }
 
-/// Builds an index of an open table again unless somebody is at the table or the index: next time. Readers wait for the index, and writers for
+/// Builds an index of an open table again unless somebody is at the table or the index, and says whether it has. Readers wait for the index, and writers for
 /// the table, until the transaction ends.
 ///
 /// Must run in a transaction of its own, with an active snapshot.
-fn rebuild(table: Table<'_>, index: Oid) {
+fn rebuild(table: Table<'_>, index: Oid) -> bool {
     let is_free = lock_tags::try_lock_relation(table.oid(), LockMode::Share)
         && lock_tags::try_lock_relation(index, LockMode::AccessExclusive);
     if is_free && relation_lookup::table_of_index(index) == Some(table.oid()) {
         // SAFETY: the index is one of the table's, and locked; nothing of it stays open.
         known::while_built_again(|| unsafe { index_rebuild::rebuild(table, index, true) });
     }
+    is_free
 }

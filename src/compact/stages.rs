@@ -53,6 +53,8 @@ pub unsafe fn run(rounds: &mut Rounds, watch: &dyn Watch) -> Work {
         may_move_bytes: 0,
         sealed: 0,
         has_dead: false,
+        is_uncut: false,
+        has_bloated_index: false,
         is_settled: false,
         left_bytes: None,
         unentered: None,
@@ -73,7 +75,8 @@ pub unsafe fn run(rounds: &mut Rounds, watch: &dyn Watch) -> Work {
                 .is_none_or(|survey| compaction.shrink(survey).is_none())
             || compaction.rebuild_indexes().is_none()
     };
-    let (rows, has_dead) = (compaction.sealed, compaction.has_dead);
+    let rows = compaction.sealed;
+    let leaves_space = compaction.has_dead || compaction.is_uncut || compaction.has_bloated_index;
     let left_bytes = compaction.left_bytes;
     // SAFETY: as above.
     let after = unsafe {
@@ -86,7 +89,7 @@ pub unsafe fn run(rounds: &mut Rounds, watch: &dyn Watch) -> Work {
         rows,
         bytes: u64::from(before.saturating_sub(after)) * u64::from(BLCKSZ),
         gave_way,
-        has_dead,
+        leaves_space,
         left_bytes,
     }
 }
@@ -109,6 +112,10 @@ struct Compaction<'a> {
     sealed: u64,
     /// Tuples are left that somebody may still see.
     has_dead: bool,
+    /// Empty pages are left at the end of the file, since somebody was at the table.
+    is_uncut: bool,
+    /// So is an index that would be smaller if it were built again.
+    has_bloated_index: bool,
     /// Nobody had vacuumed the table between the last run and this one.
     is_settled: bool,
     /// What this run leaves behind: see `left_by`; not known before the end.
@@ -377,7 +384,7 @@ impl Compaction<'_> {
     }
 
     /// Cuts empty pages off the end of the file, as soon as nobody is at the table; waits for that as long as VACUUM would.
-    fn cut_end(&self) -> Step {
+    fn cut_end(&mut self) -> Step {
         let deadline = Instant::now() + CUT_PATIENCE;
         loop {
             self.give_way()?;
@@ -387,6 +394,7 @@ impl Compaction<'_> {
                     .run(|table, _| !vacuum::may_truncate(table) || file_end::cut(table))
             };
             if is_done || Instant::now() > deadline {
+                self.is_uncut = !is_done;
                 return Some(());
             }
             file_end::pause();
@@ -448,11 +456,14 @@ impl Compaction<'_> {
                 let built = self
                     .rounds
                     .attempt(|table, _| reindex::try_rebuild(table, index));
-                if let Err(what) = built {
-                    self.watch.damaged(format!(
-                        "varve.compact leaves an index as large as it is: {what}"
-                    ));
-                    return Some(());
+                match built {
+                    Ok(is_built) => self.has_bloated_index |= !is_built,
+                    Err(what) => {
+                        self.watch.damaged(format!(
+                            "varve.compact leaves an index as large as it is: {what}"
+                        ));
+                        return Some(());
+                    }
                 }
             }
         }

@@ -69,12 +69,8 @@ pub fn raise_corrupt(table: &str, what: impl Into<String>) -> ! {
 }
 
 /// Runs `body`. Where it raises an error of the code `code`, that is caught: its message is returned, and the transaction must be rolled back then.
-pub fn caught(code: Code, body: impl FnOnce()) -> Result<(), String> {
-    let body = AssertUnwindSafe(move || {
-        body();
-        Ok(())
-    });
-    PgTryBuilder::new(body)
+pub fn caught<R>(code: Code, body: impl FnOnce() -> R) -> Result<R, String> {
+    PgTryBuilder::new(AssertUnwindSafe(move || Ok(body())))
         .catch_when(code, |error| {
             let (CaughtError::PostgresError(report)
             | CaughtError::ErrorReport(report)

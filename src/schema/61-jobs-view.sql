@@ -29,6 +29,8 @@ WITH known AS MATERIALIZED (
         WHEN pending < least_rows THEN NULL
         WHEN pending >= 4 * seal_rows THEN clock_timestamp()
         WHEN pending >= seal_rows THEN coalesce(rested, clock_timestamp())
+        -- As many as least_rows stand for space that is to be given back.
+        WHEN pending >= 2 * least_rows THEN coalesce(greatest(rested, last_run + seal_after), clock_timestamp())
         ELSE coalesce(greatest(rested, put_off, last_run + seal_after), clock_timestamp())
     END AS begins
     FROM known, LATERAL (SELECT kind = 'expire' OR failing > 0 OR schedule IS NOT NULL AS by_clock,

@@ -28,8 +28,8 @@ const LAST_RETRY_US: i64 = 3_600 * SECOND_US;
 const REFRESH_US: i64 = 60 * SECOND_US;
 /// After giving way to somebody.
 const GIVEN_WAY_US: i64 = SECOND_US;
-/// Where the space of dead rows could not be given back, since somebody may still see them. New rows do not wait for that.
-const DEAD_US: i64 = 30 * SECOND_US;
+/// Where space could not be given back, since somebody may still see dead rows, or was at the table. New rows do not wait for that.
+const SPACE_US: i64 = 30 * SECOND_US;
 const MOST_TEXT: usize = 1_000;
 
 /// What this process has written so far.
@@ -149,8 +149,8 @@ impl Record {
             Some(now + GIVEN_WAY_US)
         } else if job.kind == Kind::Refresh && job.every.is_none() {
             state.last_run.map(|began| began + REFRESH_US)
-        } else if work.has_dead && job.every.is_none() {
-            Some(now + DEAD_US)
+        } else if work.leaves_space && job.every.is_none() {
+            Some(now + SPACE_US)
         } else {
             job.every.map(|every| after(every, now))
         };
@@ -250,7 +250,7 @@ pub unsafe fn note_seen(job: &Job, work: Work) {
     unsafe {
         let mut state = job_states::read(job.id());
         let many = guc::batch_rows() as i64;
-        let found_many = work.rows >= many as u64 || work.has_dead;
+        let found_many = work.rows >= many as u64 || work.leaves_space;
         let more = if job.kind == Kind::Compact && found_many {
             many
         } else {

@@ -18,6 +18,17 @@ const OLD: &str = "INSERT INTO t SELECT '2001-01-01'::timestamptz + g * interval
 const COMPRESSED: &str =
     "SELECT (SELECT rows < 500 FROM varve.stats('t') WHERE part = 'tail')
      AND NOT EXISTS (SELECT FROM varve.jobs WHERE due) AND EXISTS (SELECT FROM varve.jobs WHERE runs > 0)";
+/// And no run is in between.
+const SEALED: &str =
+    "SELECT (SELECT rows < 500 FROM varve.stats('t') WHERE part = 'tail') AND NOT EXISTS (SELECT FROM varve.progress)";
+/// What keeps dead rows, and what keeps empty pages and indexes.
+const HELD: [(&str, &str); 2] = [
+    (
+        "a snapshot",
+        "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM t",
+    ),
+    ("a lock", "BEGIN; LOCK TABLE t IN ROW EXCLUSIVE MODE"),
+];
 const UNNAMED: &str =
     "SELECT NOT EXISTS (SELECT FROM pg_stat_activity
                         WHERE backend_type = 'varve worker' AND datname = current_database() AND application_name <> '')";
@@ -31,7 +42,12 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
     let cluster = Cluster::create(tree, &settings)?;
     report.check("worker/small inserts get compressed", compressed(&cluster));
     report.check("worker/an analysed table is compressed", analysed(&cluster));
-    report.check("worker/space comes back", given_back(&cluster));
+    for (number, (what, statements)) in HELD.into_iter().enumerate() {
+        report.check(
+            &format!("worker/space that {what} has held comes back"),
+            given_back(&cluster, &format!("held_{number}"), statements),
+        );
+    }
     report.check("worker/off for a database", off(&cluster));
     report.check("worker/an error concerns no other job", failing(&cluster));
     report.check(
@@ -102,21 +118,17 @@ fn compressed(cluster: &Cluster) -> Result<()> {
     Ok(())
 }
 
-/// Beside a snapshot nothing can be given back. When nothing is due any more after it has gone, what small inserts leave is about as large as what
-/// one large INSERT leaves. Nobody writes meanwhile.
-fn given_back(cluster: &Cluster) -> Result<()> {
-    let mut client = cluster.database("given_back")?;
+/// Space cannot be given back while somebody is at the table. When nothing is due any more after that one has gone, what small inserts leave is
+/// about as large as what one large INSERT leaves. Nobody writes meanwhile.
+fn given_back(cluster: &Cluster, database: &str, hold: &str) -> Result<()> {
+    let mut client = cluster.database(database)?;
     client.batch_execute(TABLE)?;
-    let mut reader = cluster.connect("given_back")?;
-    reader.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM t")?;
+    let mut holder = cluster.connect(database)?;
+    holder.batch_execute(hold)?;
     small_inserts(&mut client)?;
     client.batch_execute("ANALYZE t")?;
-    await_true(
-        &mut client,
-        "sealed",
-        "SELECT rows < 500 FROM varve.stats('t') WHERE part = 'tail'",
-    )?;
-    reader.batch_execute("COMMIT")?;
+    await_true(&mut client, "sealed", SEALED)?;
+    holder.batch_execute("COMMIT")?;
     await_true(&mut client, "nothing is due", COMPRESSED)?;
     client.batch_execute(
         "CREATE TABLE bulk (LIKE t INCLUDING ALL) USING varve; INSERT INTO bulk TABLE t",
