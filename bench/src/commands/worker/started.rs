@@ -33,7 +33,7 @@ const UNNAMED: &str =
     "SELECT NOT EXISTS (SELECT FROM pg_stat_activity
                         WHERE backend_type = 'varve worker' AND datname = current_database() AND application_name <> '')";
 
-pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
+pub fn run(tree: &Arc<Tree>, report: &mut Report, has_time: bool) -> Result<()> {
     let settings = [
         "varve.worker = on",
         "varve.seal_after = '1 s'",
@@ -42,7 +42,8 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
     let cluster = Cluster::create(tree, &settings)?;
     report.check("worker/small inserts get compressed", compressed(&cluster));
     report.check("worker/an analysed table is compressed", analysed(&cluster));
-    for (number, (what, statements)) in HELD.into_iter().enumerate() {
+    let held = HELD.into_iter().filter(|_| has_time);
+    for (number, (what, statements)) in held.enumerate() {
         report.check(
             &format!("worker/space that {what} has held comes back"),
             given_back(&cluster, &format!("held_{number}"), statements),
@@ -129,6 +130,8 @@ fn given_back(cluster: &Cluster, database: &str, hold: &str) -> Result<()> {
     client.batch_execute("ANALYZE t")?;
     await_true(&mut client, "sealed", SEALED)?;
     holder.batch_execute("COMMIT")?;
+    // Whoever looks has a snapshot, beside which a run may leave at the end of the file what it has moved from there.
+    std::thread::sleep(Duration::from_secs(40));
     await_true(&mut client, "nothing is due", COMPRESSED)?;
     client.batch_execute(
         "CREATE TABLE bulk (LIKE t INCLUDING ALL) USING varve; INSERT INTO bulk TABLE t",
