@@ -15,13 +15,15 @@ use crate::pg::snapshot::Snapshot;
 use crate::pg::vacuum;
 use crate::pg::{Oid, BLCKSZ};
 use crate::unique::known;
+use core::ops::RangeInclusive;
 
 /// Fewer pages than this are not worth a new file.
 const LEAST_PAGES: u64 = 16;
 /// What a build walks over, table and index, is at most so many times what is given back.
 const WORTH: u64 = 10;
-/// Pages that a first look reads.
-const SAMPLED_PAGES: u32 = 16;
+/// Pages that a first look reads: such a part of an index, within these bounds.
+const SAMPLED_PART: u32 = 64;
+const SAMPLED_PAGES: RangeInclusive<u32> = 16..=256;
 /// Bytes of a leaf page that a build fills with entries.
 const LEAF_BYTES: u64 = (BLCKSZ as u64 - 40) * 9 / 10;
 /// Entries of a page that leads to others, at the least.
@@ -63,19 +65,21 @@ fn is_worth(table: Table<'_>, index: Index<'_>, needed: u64) -> bool {
     pages >= needed + LEAST_PAGES && (pages - needed) * WORTH >= total
 }
 
+/// The number of entries in the catalog tells nothing: ANALYZE puts the table's rows there.
 fn is_bloated(table: Table<'_>, index: Index<'_>, snapshot: Snapshot<'_>) -> bool {
-    // What the last vacuum has counted.
-    let entries = f64::from(index.class().reltuples);
-    if entries < 0.0 || !is_worth(table, index, 1) {
+    if !is_worth(table, index, 1) {
         return false;
     }
+    let sampled = index.blocks() / SAMPLED_PART;
+    let sampled = sampled.clamp(*SAMPLED_PAGES.start(), *SAMPLED_PAGES.end());
     // SAFETY: the index is open.
-    let bytes = entries * unsafe { leaves::entry_bytes(index, SAMPLED_PAGES) }.unwrap_or(0.0);
+    let bytes = unsafe { leaves::filled_bytes(index, sampled) };
     is_worth(table, index, (bytes / LEAF_BYTES as f64) as u64 + 1)
         && is_worth(table, index, needed_pages(index, snapshot))
 }
 
-/// Has an index of which only the number of entries is known so few that it is small, however long they are?
+/// Has an index of which only the number of entries is known so few that it is small, however long they are? Where ANALYZE has come after the
+/// last vacuum, the number is that of the table's rows, and the next vacuum will tell.
 fn is_nearly_empty(table: Table<'_>, index: Index<'_>) -> bool {
     let entries = f64::from(index.class().reltuples);
     (0.0..=FEW_ENTRIES).contains(&entries)

@@ -177,26 +177,25 @@ pub unsafe fn each_item(
     }
 }
 
-/// Bytes of an entry with its line pointer, on average over pages that lie evenly in an index's file; an entry of a list has its share. None where
-/// no entry is on them.
+/// Bytes that entries take with their line pointers on all pages of an index, by `pages` of them that lie evenly in its file.
 ///
 /// # Safety
 /// `index` must be open, and have nbtree's pages.
-pub unsafe fn entry_bytes(index: Index<'_>, pages: u32) -> Option<f64> {
+pub unsafe fn filled_bytes(index: Index<'_>, pages: u32) -> f64 {
     let blocks = index.blocks();
     let mut cursor = PageCursor::new(index);
-    let (mut bytes, mut entries) = (0, 0);
+    let (mut bytes, mut seen) = (0u64, 0u32);
     for block in (1..blocks).step_by(blocks.div_ceil(pages.max(1)).max(1) as usize) {
         error::check_interrupts();
         cursor.go(block);
         cursor.locked(|page| {
-            for item in items(page, false) {
-                bytes += item.len.next_multiple_of(8) + LINE_POINTER_BYTES;
-                entries += item.tids().count();
-            }
+            let taken =
+                items(page, false).map(|item| item.len.next_multiple_of(8) + LINE_POINTER_BYTES);
+            bytes += u64::from(taken.sum::<u32>());
         });
+        seen += 1;
     }
-    (entries > 0).then(|| f64::from(bytes) / entries as f64)
+    bytes as f64 / f64::from(seen.max(1)) * f64::from(blocks)
 }
 
 /// The items of a page that is locked, those that scans have found dead if asked for; none unless it is a leaf.
