@@ -53,7 +53,6 @@ pub unsafe fn run(rounds: &mut Rounds, watch: &dyn Watch) -> Work {
         may_move_bytes: 0,
         sealed: 0,
         has_dead: false,
-        is_uncut: false,
         has_bloated_index: false,
         is_settled: false,
         left_bytes: None,
@@ -76,7 +75,7 @@ pub unsafe fn run(rounds: &mut Rounds, watch: &dyn Watch) -> Work {
             || compaction.rebuild_indexes().is_none()
     };
     let rows = compaction.sealed;
-    let leaves_space = compaction.has_dead || compaction.is_uncut || compaction.has_bloated_index;
+    let leaves_space = compaction.has_dead || compaction.has_bloated_index;
     let left_bytes = compaction.left_bytes;
     // SAFETY: as above.
     let after = unsafe {
@@ -110,11 +109,9 @@ struct Compaction<'a> {
     may_move_bytes: u64,
     /// Rows of the tail that were sealed.
     sealed: u64,
-    /// Tuples are left that somebody may still see.
+    /// Many tuples are left that somebody may still see, or an end of the file with nothing else, or that nobody could cut off.
     has_dead: bool,
-    /// Empty pages are left at the end of the file, since somebody was at the table.
-    is_uncut: bool,
-    /// So is an index that would be smaller if it were built again.
+    /// An index is left that would be smaller if it were built again.
     has_bloated_index: bool,
     /// Nobody had vacuumed the table between the last run and this one.
     is_settled: bool,
@@ -384,7 +381,7 @@ impl Compaction<'_> {
     }
 
     /// Cuts empty pages off the end of the file, as soon as nobody is at the table; waits for that as long as VACUUM would.
-    fn cut_end(&mut self) -> Step {
+    fn cut_end(&self) -> Step {
         let deadline = Instant::now() + CUT_PATIENCE;
         loop {
             self.give_way()?;
@@ -394,7 +391,6 @@ impl Compaction<'_> {
                     .run(|table, _| !vacuum::may_truncate(table) || file_end::cut(table))
             };
             if is_done || Instant::now() > deadline {
-                self.is_uncut = !is_done;
                 return Some(());
             }
             file_end::pause();
@@ -509,7 +505,8 @@ impl Compaction<'_> {
             self.vacuum(Some(&survey))?;
             survey = self.survey(Some(&survey));
         }
-        self.has_dead = may_truncate && survey.dead > FEW_DEAD + survey.live_tuples / 8;
+        let is_much = survey.dead > FEW_DEAD + survey.live_tuples / 8;
+        self.has_dead = may_truncate && (is_much || survey.has_empty_end());
         self.left_bytes = Some(self.left_by(&survey, may_truncate));
         self.settle(survey);
         Some(())

@@ -28,8 +28,10 @@ const LAST_RETRY_US: i64 = 3_600 * SECOND_US;
 const REFRESH_US: i64 = 60 * SECOND_US;
 /// After giving way to somebody.
 const GIVEN_WAY_US: i64 = SECOND_US;
-/// Where space could not be given back, since somebody may still see dead rows, or was at the table. New rows do not wait for that.
-const SPACE_US: i64 = 30 * SECOND_US;
+/// Where space could not be given back, since somebody may still see dead rows, or was at the table; twice as long each further time. New rows do
+/// not wait for that.
+const FIRST_SPACE_US: i64 = SECOND_US;
+const LAST_SPACE_US: i64 = 30 * SECOND_US;
 const MOST_TEXT: usize = 1_000;
 
 /// What this process has written so far.
@@ -138,6 +140,9 @@ impl Record {
         }
         state.last_sqlstate = damage.as_ref().map(|_| "XX001".to_string());
         state.last_error = damage;
+        let space_delay = delay_of(&state)
+            .saturating_mul(2)
+            .clamp(FIRST_SPACE_US, LAST_SPACE_US);
         state.last_run = state.started;
         state.duration_us = Some(took);
         state.rows = Some(work.rows as i64);
@@ -150,11 +155,21 @@ impl Record {
         } else if job.kind == Kind::Refresh && job.every.is_none() {
             state.last_run.map(|began| began + REFRESH_US)
         } else if work.leaves_space && job.every.is_none() {
-            Some(now + SPACE_US)
+            Some(now + space_delay)
         } else {
             job.every.map(|every| after(every, now))
         };
         state
+    }
+}
+
+/// How long after its last run a job was put off, in microseconds; 0 where it was not, or has failed since.
+fn delay_of(state: &State) -> i64 {
+    match (state.next_run, state.last_run, state.duration_us) {
+        (Some(next), Some(last), Some(took)) if state.failing == 0 => {
+            next.saturating_sub(last).saturating_sub(took)
+        }
+        _ => 0,
     }
 }
 

@@ -16,12 +16,9 @@ use std::time::{Duration, Instant};
 /// How long anything may take that the worker does by itself, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// From so many rounds on there is time for what takes minutes.
-const MANY: u64 = 100;
-
 pub fn run(tree: &Arc<Tree>, report: &mut Report, rounds: u64, seed: u64) -> Result<()> {
     println!("worker: seed {seed}");
-    started::run(tree, report, rounds >= MANY)?;
+    started::run(tree, report)?;
     around::run(tree, report)?;
     dumped::run(tree, report)?;
     killed::run(tree, report, rounds, seed)
