@@ -111,7 +111,23 @@ INSERT INTO jobs_dead SELECT '2026-01-03'::timestamptz + i * interval '1 s', 1 F
 SELECT pg_stat_force_next_flush();
 SELECT due, next_run <= clock_timestamp() AS is_now, pending FROM varve.jobs WHERE id = :compaction;
 
-DROP FUNCTION put_down;
+-- What a run that failed was to do waits until it is tried again. The worker stays no longer than a minute for that.
+CREATE FUNCTION put_down_failure(next timestamptz) RETURNS void LANGUAGE sql AS $$
+    UPDATE pg_class SET relkind = 'r', relhasrules = false WHERE oid = 'varve.job_states'::regclass;
+    UPDATE varve.job_states SET failing = 3, next_run = next
+        WHERE job = (SELECT id FROM varve.jobs WHERE "table" = 'jobs_dead'::regclass);
+    UPDATE pg_class SET relkind = 'm', relhasrules = true WHERE oid = 'varve.job_states'::regclass
+$$;
+SELECT put_down_failure(now() + interval '1 hour');
+SELECT due, next_run <= clock_timestamp() AS is_now, (SELECT count(*) FROM varve.due_jobs() d WHERE d.id = :compaction) AS awaited
+FROM varve.jobs WHERE id = :compaction;
+SELECT put_down_failure(now() + interval '30 s');
+SELECT due, next_run <= clock_timestamp() AS is_now, (SELECT count(*) FROM varve.due_jobs() d WHERE d.id = :compaction) AS awaited
+FROM varve.jobs WHERE id = :compaction;
+CALL varve.run_job(:compaction);
+SELECT failing FROM varve.job_states WHERE job = :compaction;
+
+DROP FUNCTION put_down, put_down_failure;
 DROP TABLE jobs_t, jobs_dead, plain;
 -- What became of its jobs goes with a table.
 SELECT count(*) FROM varve.job_states WHERE job / 1000 = :job / 1000;

@@ -38,8 +38,8 @@ WITH known AS MATERIALIZED (
         last_run + 5 * duration_us * interval '1 us' AS rested) l
 )
 SELECT id, "table", kind, schedule, enabled, keep, series_filter, time_unit,
-    -- Others are due as long as anything waits for them.
-    enabled AND CASE WHEN by_clock THEN coalesce(begins <= clock_timestamp(), true) ELSE begins IS NOT NULL END AS due,
+    -- A job that has failed is due until a run succeeds, one that goes by the clock when its time has come, others as long as rows or space wait.
+    enabled AND CASE WHEN by_clock AND failing = 0 THEN coalesce(begins <= clock_timestamp(), true) ELSE begins IS NOT NULL END AS due,
     begins AS next_run,
     pending, CASE WHEN kind = 'compact' THEN pending / greatest(seal_rows, 1) END AS rounds_behind,
     CASE WHEN kind = 'compact' AND pending > 0 THEN clock_timestamp() - last_run END AS oldest, last_run, duration_us * interval '1 us' AS duration, rows, bytes, written, wal, runs, failures, last_sqlstate, last_error
@@ -47,11 +47,13 @@ FROM timed;
 COMMENT ON VIEW varve.jobs IS 'jobs of the tables that you own, and what became of them';
 GRANT SELECT ON varve.jobs TO PUBLIC;
 
--- What waits for the worker of this database, whether it is to be run now, and how far the worker has fallen behind.
+-- What waits for the worker of this database, whether it is to be run now, and how far the worker has fallen behind. For jobs that fail it
+-- does not stay for more than a minute.
 CREATE FUNCTION varve.due_jobs(OUT id bigint, OUT is_now boolean, OUT pending bigint, OUT rounds_behind bigint) RETURNS SETOF record LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT j.id, coalesce(j.next_run <= clock_timestamp(), true), j.pending, j.rounds_behind FROM varve.jobs j
-    WHERE j.due AND NOT EXISTS (
+    WHERE j.due AND (j.next_run < clock_timestamp() + interval '1 min' OR NOT EXISTS (SELECT FROM varve.job_states s WHERE s.job = j.id AND s.failing > 0))
+    AND NOT EXISTS (
         SELECT FROM pg_db_role_setting s JOIN pg_database d ON d.oid = s.setdatabase
         CROSS JOIN LATERAL unnest(s.setconfig) AS one
         WHERE d.datname = current_database() AND s.setrole = 0
