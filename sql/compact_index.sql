@@ -2,7 +2,7 @@
 SET timezone = UTC;
 CREATE TABLE wide(time timestamptz NOT NULL, host text NOT NULL, a float8) USING varve WITH (autovacuum_enabled = false);
 CREATE INDEX ON wide USING varve (host, time);
-INSERT INTO wide SELECT '2026-01-01'::timestamptz + n / 1000 * interval '10 s', repeat('h', 400) || n % 1000, n % 1000 / 10.0
+INSERT INTO wide SELECT '2026-01-01'::timestamptz + n / 2000 * interval '10 s', repeat('h', 400) || n % 2000, n % 1000 / 10.0
     FROM generate_series(0, 1100 * 1000 - 1) n;
 DO $$ BEGIN
     FOR round IN 1..20 LOOP
