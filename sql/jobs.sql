@@ -124,6 +124,9 @@ FROM varve.jobs WHERE id = :compaction;
 SELECT put_down_failure(now() + interval '30 s');
 SELECT due, next_run <= clock_timestamp() AS is_now, (SELECT count(*) FROM varve.due_jobs() d WHERE d.id = :compaction) AS awaited
 FROM varve.jobs WHERE id = :compaction;
+-- The clock was a year ahead when it failed.
+SELECT put_down(now() + interval '1 year', '1 ms', now() + interval '1 year');
+SELECT due, next_run, (SELECT count(*) FROM varve.due_jobs() d WHERE d.id = :compaction) AS awaited FROM varve.jobs WHERE id = :compaction;
 CALL varve.run_job(:compaction);
 SELECT failing FROM varve.job_states WHERE job = :compaction;
 

@@ -39,7 +39,7 @@ WITH known AS MATERIALIZED (
 )
 SELECT id, "table", kind, schedule, enabled, keep, series_filter, time_unit,
     -- A job that has failed is due until a run succeeds, one that goes by the clock when its time has come, others as long as rows or space wait.
-    enabled AND CASE WHEN by_clock AND failing = 0 THEN coalesce(begins <= clock_timestamp(), true) ELSE begins IS NOT NULL END AS due,
+    enabled AND CASE WHEN failing > 0 THEN true WHEN by_clock THEN coalesce(begins <= clock_timestamp(), true) ELSE begins IS NOT NULL END AS due,
     begins AS next_run,
     pending, CASE WHEN kind = 'compact' THEN pending / greatest(seal_rows, 1) END AS rounds_behind,
     CASE WHEN kind = 'compact' AND pending > 0 THEN clock_timestamp() - last_run END AS oldest, last_run, duration_us * interval '1 us' AS duration, rows, bytes, written, wal, runs, failures, last_sqlstate, last_error
@@ -52,7 +52,7 @@ GRANT SELECT ON varve.jobs TO PUBLIC;
 CREATE FUNCTION varve.due_jobs(OUT id bigint, OUT is_now boolean, OUT pending bigint, OUT rounds_behind bigint) RETURNS SETOF record LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT j.id, coalesce(j.next_run <= clock_timestamp(), true), j.pending, j.rounds_behind FROM varve.jobs j
-    WHERE j.due AND (j.next_run < clock_timestamp() + interval '1 min' OR NOT EXISTS (SELECT FROM varve.job_states s WHERE s.job = j.id AND s.failing > 0))
+    WHERE j.due AND (coalesce(j.next_run < clock_timestamp() + interval '1 min', true) OR NOT EXISTS (SELECT FROM varve.job_states s WHERE s.job = j.id AND s.failing > 0))
     AND NOT EXISTS (
         SELECT FROM pg_db_role_setting s JOIN pg_database d ON d.oid = s.setdatabase
         CROSS JOIN LATERAL unnest(s.setconfig) AS one
