@@ -1,13 +1,13 @@
 //! Pages for headers: those that have room and a low line pointer, by the free space map, which VACUUM keeps. One is looked for in all of a
-//! file that is longer than virtual TIDs reach, and near the end of another before that grows. No page is looked at twice by a transaction
-//! for the header of a chunk that has its pieces elsewhere.
+//! file that is longer than virtual TIDs reach. Before another file grows, one is looked for near its end, and then among pages that are nearly
+//! empty, wherever these are. No page is looked at twice by a transaction for the header of a chunk that has its pieces elsewhere.
 
 use crate::pg::error;
-use crate::pg::free_space::FreeSpace;
+use crate::pg::free_space::{self, FreeSpace};
 use crate::pg::page::{Page, PageCursor};
 use crate::pg::relation::Table;
 use crate::pg::transaction::{Access, PerTransaction};
-use crate::pg::Oid;
+use crate::pg::{Oid, BLCKSZ};
 use std::collections::HashMap;
 use varve_columns::tuple::tid::MAX_HEADER_OFFSET;
 
@@ -18,6 +18,11 @@ const AROUND_BYTES: usize = 24 + 4;
 const NEAR_PAGES: u32 = 4096;
 /// Of those so many are looked at for one header.
 const NEAR_LOOKS: usize = 16;
+
+/// Free bytes of a page that has a few short tuples at most: its low line pointers are free, too, as a rule.
+const EMPTY_BYTES: usize = BLCKSZ as usize * 15 / 16;
+/// So many of these pages are looked at.
+const EMPTY_LOOKS: usize = 8;
 
 thread_local! {
     /// By file: no page below has room for a header.
@@ -40,14 +45,17 @@ pub fn aim(table: Table<'_>, bytes: usize, from: u32, end: u32) -> Option<u32> {
     found
 }
 
-/// The first page near the end of the file, and not below `from`, that can take a header of `bytes`, as `aim`. A few pages are looked at.
-pub fn aim_near_end(table: Table<'_>, bytes: usize, from: u32) -> Option<u32> {
+/// The first page near the end of the file, and not below `from`, that can take a header of `bytes`, as `aim`, or one that is nearly empty. A few
+/// pages are looked at.
+pub fn aim_before_growing(table: Table<'_>, bytes: usize, from: u32) -> Option<u32> {
     let file = table.file_number();
     let known = NEXT_NEAR.with_borrow(|next| next.get(&file).copied().unwrap_or(0));
     let end = table.blocks();
     let near = known.max(from).max(end.saturating_sub(NEAR_PAGES))..end;
-    let (found, next) = find(table, near, Wanted::of(table, &[bytes]), NEAR_LOOKS);
+    let wanted = Wanted::of(table, &[bytes]);
+    let (found, next) = find(table, near, wanted, NEAR_LOOKS);
     NEXT_NEAR.with_borrow_mut(|all| all.insert(file, next));
+    let found = found.or_else(|| find_empty(table, wanted));
     if let Some(block) = found {
         table.fill_next(block);
     }
@@ -55,7 +63,7 @@ pub fn aim_near_end(table: Table<'_>, bytes: usize, from: u32) -> Option<u32> {
 }
 
 /// Makes a page that can take tuples of `sizes` bytes, the last of which is a header, the one that heap tries first, as far as there is one:
-/// the page that heap would try, or one near the end of the file.
+/// the page that heap would try, one near the end of the file, or one that is nearly empty.
 pub fn aim_together(table: Table<'_>, sizes: &[usize]) -> bool {
     let end = table.blocks();
     if end == 0 {
@@ -70,13 +78,9 @@ pub fn aim_together(table: Table<'_>, sizes: &[usize]) -> bool {
     let found = match cursor.locked(|page| wanted.fits(page)) {
         true => Some(aimed),
         false => {
-            find(
-                table,
-                end.saturating_sub(NEAR_PAGES)..end,
-                wanted,
-                NEAR_LOOKS,
-            )
-            .0
+            let near = end.saturating_sub(NEAR_PAGES)..end;
+            let (found, _) = find(table, near, wanted, NEAR_LOOKS);
+            found.or_else(|| find_empty(table, wanted))
         }
     };
     if let Some(block) = found {
@@ -149,4 +153,31 @@ fn find(
         }
     }
     (None, end)
+}
+
+/// A page that is nearly empty and has what is wanted. The map names another one each time that it is asked, so sessions do not meet on it; it is
+/// told what is free on one that is not as empty as it says.
+fn find_empty(table: Table<'_>, wanted: Wanted) -> Option<u32> {
+    let least = EMPTY_BYTES.max(wanted.room);
+    let mut cursor = PageCursor::new(table);
+    let mut next = free_space::page_with(table, least);
+    for _ in 0..EMPTY_LOOKS {
+        let block = next?;
+        // VACUUM may have cut the file off before the page.
+        let (free, fits) = match table.has_block(block) {
+            true => {
+                cursor.go(block);
+                cursor.locked(|page| (page.free_bytes(), wanted.fits(page)))
+            }
+            false => (0, false),
+        };
+        if fits {
+            return next;
+        }
+        next = match free < least {
+            true => free_space::page_instead_of(table, block, free, least),
+            false => free_space::page_with(table, least),
+        };
+    }
+    None
 }

@@ -209,7 +209,7 @@ impl<'a> Target<'a> {
         let may_grow = self.table.blocks() < end;
         let (found, below) = match may_grow {
             true => {
-                let found = low_page::aim_near_end(self.table, bytes, tried.near_end);
+                let found = low_page::aim_before_growing(self.table, bytes, tried.near_end);
                 (found, &mut tried.near_end)
             }
             false => {
@@ -218,7 +218,7 @@ impl<'a> Target<'a> {
             }
         };
         match found {
-            Some(block) => *below = block + 1,
+            Some(block) => *below = (*below).max(block + 1),
             None if may_grow => self.use_new_page(),
             None => self.refuse_header(end),
         }
