@@ -20,7 +20,7 @@ SUITE ?=
 
 export PG PG_CONFIG TARGET PROFILE LIBRARY
 
-.PHONY: all build sql programs bench bench-rollups bench-rows bench-small bench-minutes bench-steady queries install installcheck check test test-here aggregates faults cancel resource-limits replicate logical differential model keys worker pgbench crash readme rollups core-suites vitals torture soak fuzz demo clean prerequisites
+.PHONY: all build sql programs bench bench-rollups bench-rows bench-small bench-minutes bench-upserts bench-steady queries install installcheck check test test-here aggregates faults cancel resource-limits replicate logical differential model keys worker pgbench crash readme rollups core-suites vitals torture soak fuzz demo clean prerequisites
 
 all: build
 
@@ -109,6 +109,11 @@ bench-small: prerequisites build programs
 bench-minutes: PROGRAMS = release
 bench-minutes: prerequisites build programs
 	$(BENCH) tables docs/minutes.md --section minutes --minutes $(MINUTES)
+
+# Upserts of compressed rows for five minutes, and as long on a heap before it; the page is docs/upserts.md.
+bench-upserts: PROGRAMS = release
+bench-upserts: prerequisites build programs
+	$(BENCH) tables docs/upserts.md --section upserts --minutes 5
 
 # Small statements of thousands of series for long, with a compact now and then; two minutes; the page is docs/steady.md.
 bench-steady: PROGRAMS = release

@@ -13,6 +13,7 @@ mod shapes;
 mod single_rows;
 mod small;
 mod steady;
+mod upserts;
 mod watch;
 
 use crate::generate::CPU_COLUMNS;
@@ -34,7 +35,7 @@ struct Bench {
 }
 
 /// `runs` of each COPY; gen_billy of so many `days`; the page goes to `path`. With a `section` it has that one alone: rollups,
-/// rows, small, steady, or so many minutes of small transactions.
+/// rows, small, steady, or so many minutes of small transactions or of upserts.
 pub fn run(
     tree: &Arc<Tree>,
     report: &mut Report,
@@ -67,6 +68,7 @@ pub fn run(
             .loaded(&cpu)
             .and_then(|()| rollups::run(&mut bench, &cpu)),
         Some("minutes") => minutes::run(&mut bench, minutes),
+        Some("upserts") => upserts::run(&mut bench, minutes),
         Some("small") => small::run(&mut bench),
         Some("rows") => single_rows::run(&mut bench),
         Some("steady") => steady::run(&mut bench, &cpu),
