@@ -662,6 +662,25 @@ impl Chunk {
         self.decode_bytes(column, directory, block, &bytes, out)
     }
 
+    /// Decodes the rows of a window of a block of `column` into `out`, and those that are decoded with them; returns these. None where it takes as much to decode the
+    /// block.
+    pub fn decode_part(
+        &self,
+        column: usize,
+        directory: &ColumnDirectory,
+        block: usize,
+        window: &Range<u32>,
+        out: &mut Column,
+    ) -> Result<Option<Range<u32>>, Damage> {
+        let entry = directory.block(block);
+        let start = entry.rows.start;
+        let rows = (window.start - start) as usize..(window.end - start) as usize;
+        let bytes = self.block_bytes(column, directory, block)?;
+        let told = chunk::decode_part(self.columns.column(column), entry, &bytes, rows, out)
+            .map_err(|error| self.in_block(Damage::of(error), column, block))?;
+        Ok(told.map(|rows| start + rows.start as u32..start + rows.end as u32))
+    }
+
     /// The bytes of a block of a column (from 0).
     pub fn block_bytes(
         &self,

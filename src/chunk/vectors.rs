@@ -18,6 +18,13 @@ const MOST_BLOCK_BYTES: usize = 256 << 10;
 /// What one execution may leave to the next ones: a quarter of what a session keeps.
 pub struct Budget(Cell<usize>);
 
+impl Budget {
+    /// May a block of so many values of eight bytes be left to the next executions?
+    pub fn has_room(&self, values: usize) -> bool {
+        8 * values <= self.0.get().min(MOST_BLOCK_BYTES)
+    }
+}
+
 impl Default for Budget {
     fn default() -> Budget {
         Budget(Cell::new(guc::session_cache_bytes() / 4))
@@ -31,6 +38,8 @@ type Line = (i64, i64);
 struct Block {
     line: Option<Line>,
     values: Option<Rc<Column>>,
+    /// Somebody wanted a part of it.
+    was_asked: bool,
 }
 
 #[derive(Default)]
@@ -132,6 +141,17 @@ impl Vectors {
     /// The values of a block, if they are kept.
     pub fn block(&self, column: usize, block: usize) -> Option<Rc<Column>> {
         self.with_block(column, block, |known| known.values.clone())
+    }
+
+    /// Notes that a part of a block is wanted. Was one before? Then it is worth keeping.
+    pub fn ask(&self, column: usize, block: usize) -> bool {
+        let known = self.with_block(column, block, |known| Some(known.was_asked));
+        if known == Some(true) {
+            return true;
+        }
+        self.has_grown.set(true);
+        self.kept.borrow_mut().block(column, block).was_asked = true;
+        false
     }
 
     fn with_block<R>(

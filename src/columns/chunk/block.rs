@@ -207,20 +207,12 @@ fn decode_values(
     }
     match column.kind {
         Kind::Absent => Err(Corrupt::new("a column without rows has values")),
-        Kind::I64 => int::decode_body(codec, reader, count, take_i64(out)),
+        Kind::I64 => int::decode_body(codec, reader, count, ints_of(out)),
         Kind::Bool | Kind::I16 | Kind::I32 => WIDE.with_borrow_mut(|wide| {
             int::decode_body(codec, reader, count, wide)?;
             narrow(wide, column.kind, out)
         }),
-        Kind::F64 => {
-            if !matches!(out, Values::F64(_)) {
-                *out = Values::F64(Vec::new());
-            }
-            let Values::F64(values) = out else {
-                unreachable!("BUG: just set")
-            };
-            float::decode_f64(codec, reader, count, values)
-        }
+        Kind::F64 => float::decode_f64(codec, reader, count, floats_of(out)),
         Kind::F32 => {
             if !matches!(out, Values::F32(_)) {
                 *out = Values::F32(Vec::new());
@@ -262,7 +254,7 @@ fn fill(column: &ColumnHeader, entry: &BlockEntry, count: usize, out: &mut Value
     };
     match (column.kind, constant) {
         (Kind::I64, Constant::Int(value)) => {
-            let out = take_i64(out);
+            let out = ints_of(out);
             out.clear();
             out.resize(count, value);
         }
@@ -342,12 +334,22 @@ fn narrow_ints(wide: &[i64], narrow: &mut [i32]) {
         .for_each(|(narrow, &wide)| *narrow = wide as i32);
 }
 
-fn take_i64(out: &mut Values) -> &mut Vec<i64> {
+pub(super) fn ints_of(out: &mut Values) -> &mut Vec<i64> {
     if !matches!(out, Values::I64(_)) {
         *out = Values::I64(Vec::new());
     }
     match out {
         Values::I64(values) => values,
+        _ => unreachable!("BUG: just set"),
+    }
+}
+
+pub(super) fn floats_of(out: &mut Values) -> &mut Vec<f64> {
+    if !matches!(out, Values::F64(_)) {
+        *out = Values::F64(Vec::new());
+    }
+    match out {
+        Values::F64(values) => values,
         _ => unreachable!("BUG: just set"),
     }
 }

@@ -8,6 +8,7 @@ mod bounds;
 mod build;
 mod directory;
 mod header;
+mod part;
 mod single;
 mod summary_bytes;
 mod values;
@@ -20,6 +21,7 @@ pub use audit::{audit, Contradiction};
 pub use block::{constant, decode_block, line, may_be_line};
 pub use directory::{BlockEntry, ColumnDirectory};
 pub use header::{ChunkHeader, ColumnHeader, Constant, Layout, MAX_CONSTANT_BYTES};
+pub use part::decode_part;
 pub use single::{may_tell_value, value_at};
 
 /// First bytes of a header.

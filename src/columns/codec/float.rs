@@ -14,6 +14,7 @@
 //! cheapest when bytes and decode time are weighed (`Point::price`).
 
 use std::mem::ManuallyDrop;
+use std::ops::Range;
 
 use super::decimal::{narrow, widen, Form};
 use super::sample::{self, Plan, MAX_ULPS};
@@ -98,6 +99,29 @@ pub fn value_f64(codec: u8, mut reader: Reader, n: usize, at: usize) -> Result<O
         }
         _ => Ok(None),
     }
+}
+
+/// Fills `out` with the doubles of `rows` of the `n` rows of a body. `rows` must be as `int::around` returns them, and not empty. False of codecs that do not tell
+/// them: what is in `out` then is nothing.
+pub fn decode_part_f64(
+    codec: u8,
+    mut reader: Reader,
+    n: usize,
+    rows: Range<usize>,
+    out: &mut Vec<f64>,
+) -> Result<bool> {
+    if codec != id::FLOAT_FORMED {
+        return Ok(false);
+    }
+    let form = Form::get(&mut reader)?;
+    let ints = reader.u8()?;
+    let mut slots = slots_of(std::mem::take(out));
+    let is_told = int::decode_part(ints, reader, n, rows, &mut slots);
+    if let Ok(true) = is_told {
+        form.restore(&mut slots);
+    }
+    *out = doubles_of(slots);
+    is_told
 }
 
 /// `singles`: every value is a widened f32.

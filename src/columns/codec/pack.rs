@@ -10,6 +10,7 @@ use multiversion::multiversion;
 
 use crate::error::{Corrupt, Result};
 use crate::wire::Reader;
+use std::ops::Range;
 
 /// Values in one FastLanes group.
 pub const GROUP: usize = 1024;
@@ -81,6 +82,36 @@ pub fn unpack_add(reader: &mut Reader, width: u8, base: u64, out: &mut [u64]) ->
     unpack_tail(tail, width, rest);
     rest.iter_mut()
         .for_each(|value| *value = value.wrapping_add(base));
+    Ok(())
+}
+
+/// Fills `out` with values `rows` of `n` of `width` bits read from `reader`. `rows` begin with a group, and end with one or with the last value.
+pub fn unpack_part(
+    reader: &mut Reader,
+    width: u8,
+    n: usize,
+    rows: Range<usize>,
+    out: &mut [u64],
+) -> Result<()> {
+    let is_whole = |row: usize| row.is_multiple_of(GROUP);
+    assert!(
+        is_whole(rows.start) && (is_whole(rows.end) || rows.end == n) && out.len() == rows.len(),
+        "BUG: {rows:?} of {n} values are no whole groups"
+    );
+    let bytes = packed(reader, width, n)?;
+    if width == 0 {
+        out.fill(0);
+        return Ok(());
+    }
+    let bytes = &bytes[rows.start / GROUP * group_bytes(width)..];
+    let (outs, rest) = out.as_chunks_mut::<GROUP>();
+    let groups = bytes.chunks_exact(group_bytes(width));
+    for (out, bytes) in outs.iter_mut().zip(groups) {
+        unpack_group(bytes, width as usize, 0, out);
+    }
+    if !rest.is_empty() {
+        unpack_tail(&bytes[outs.len() * group_bytes(width)..], width, rest);
+    }
     Ok(())
 }
 

@@ -126,14 +126,17 @@ impl Work {
     /// As `chunk`; it must be the chunk that the selection has entered, and the ranges be of its rows.
     unsafe fn walk(&mut self, open: &OpenChunk, ranges: Vec<Range<u32>>) {
         let chunk = &open.reader.chunk;
-        for mut range in ranges {
+        for whole in ranges {
+            let mut range = whole.clone();
             while !range.is_empty() {
                 error::check_interrupts();
                 let window = range.start..self.selection.window_end(chunk, &range);
                 range.start = window.end;
+                self.selection.expect(&window, &whole, false);
                 // SAFETY: by contract.
                 unsafe {
-                    if let Some((rows, selected)) = self.selection.select(open, window) {
+                    if let Some((rows, selected)) = self.selection.select(open, window.clone()) {
+                        self.selection.expect(&window, &whole, true);
                         self.fold(chunk, &rows, selected.as_ref());
                     }
                 }

@@ -18,6 +18,18 @@ use varve_columns::vector::Bitmap;
 /// Most rows of a window.
 pub const WINDOW_ROWS: u32 = 8_192;
 
+/// Of a block such a part, or less, is decoded by itself: more takes as long as all of it.
+const PART: (usize, usize) = (3, 4);
+
+/// Of which rows beside a window it is known that nobody wants them.
+#[derive(Clone, Copy, Default)]
+pub struct Edges {
+    /// Those before it.
+    pub begins: bool,
+    /// Those behind it.
+    pub ends: bool,
+}
+
 /// How values of a column's type are compared and added.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Class {
@@ -94,6 +106,10 @@ impl Line {
 
 struct State {
     directory: Option<Rc<ColumnDirectory>>,
+    /// Where the next window begins and ends, neighbours of it are not wanted.
+    edges: Edges,
+    /// The block of which a part was decoded last.
+    parted: Option<usize>,
     /// The value is the same in all rows of the chunk; blocks are of no concern.
     constant: bool,
     /// What is decoded; empty before the first block.
@@ -117,6 +133,8 @@ impl Lane {
             budget,
             state: State {
                 directory: None,
+                edges: Edges::default(),
+                parted: None,
                 constant: false,
                 rows: 0..0,
                 line: None,
@@ -133,6 +151,8 @@ impl Lane {
     pub fn enter(&mut self, chunk: &Chunk) {
         let state = &mut self.state;
         state.directory = None;
+        state.edges = Edges::default();
+        state.parted = None;
         state.rows = 0..0;
         state.line = None;
         state.is_filled = true;
@@ -208,6 +228,30 @@ impl Lane {
             }
         }
         state.directory.as_ref().expect("BUG: directory just set")
+    }
+
+    /// Says of the next window whether neighbours of it are wanted, as far as is known.
+    pub fn expect(&mut self, edges: Edges) {
+        self.state.edges = edges;
+    }
+
+    /// Is a window of the block, which it lies in, to be decoded without the others, which nobody wants, or maybe somebody the next time?
+    fn is_part(
+        &self,
+        chunk: &Chunk,
+        block: usize,
+        entry: &BlockEntry,
+        window: &Range<u32>,
+    ) -> bool {
+        let Edges { begins, ends } = self.state.edges;
+        let is_alone =
+            (begins || window.start == entry.rows.start) && (ends || window.end == entry.rows.end);
+        let rows = entry.rows.len();
+        let is_short = is_alone && window.len() * PART.1 <= rows * PART.0;
+        // Another series of the block is wanted, too.
+        let is_first = self.state.parted != Some(block);
+        // What is asked for again is worth keeping.
+        is_short && is_first && !(self.budget.has_room(rows) && chunk.vectors.ask(self.at, block))
     }
 
     fn is_decoded(&self, window: &Range<u32>) -> bool {
@@ -314,6 +358,7 @@ impl Lane {
         state.line = None;
         state.is_filled = true;
         let directory = state.directory.as_ref().expect("BUG: directory just set");
+        let directory = Rc::clone(directory);
         let block = directory.block_of_row(window.start);
         let kind = chunk.columns.column(self.at).kind;
         if !datum::fits(kind, attribute) {
@@ -322,23 +367,40 @@ impl Lane {
         if let Some(known) = chunk.vectors.block(self.at, block) {
             state.column = known;
             state.rows = directory.block(block).rows.clone();
-        } else {
-            // What nobody else has is written over.
-            let is_own = Rc::get_mut(&mut state.column).is_some_and(|own| own.kind == kind);
-            if !is_own {
-                state.column = Rc::new(datum::empty(kind));
-            }
-            let column = Rc::get_mut(&mut state.column).expect("BUG: a shared column");
-            match chunk.decode_block(self.at, directory, block, column) {
-                Ok(rows) => state.rows = rows,
-                Err(damage) => chunk.raise(&damage),
-            }
-            chunk
-                .vectors
-                .keep(self.at, block, &state.column, &self.budget);
+        } else if let Err(damage) = self.read(chunk, &directory, block, window) {
+            chunk.raise(&damage);
         }
         self.widen();
         true
+    }
+
+    /// Decodes a block, or the part of it that a window needs.
+    fn read(
+        &mut self,
+        chunk: &Chunk,
+        directory: &ColumnDirectory,
+        block: usize,
+        window: &Range<u32>,
+    ) -> Result<(), Damage> {
+        let is_part = self.is_part(chunk, block, directory.block(block), window);
+        let kind = chunk.columns.column(self.at).kind;
+        let state = &mut self.state;
+        // What nobody else has is written over.
+        let is_own = Rc::get_mut(&mut state.column).is_some_and(|own| own.kind == kind);
+        if !is_own {
+            state.column = Rc::new(datum::empty(kind));
+        }
+        let column = Rc::get_mut(&mut state.column).expect("BUG: a shared column");
+        if is_part {
+            if let Some(rows) = chunk.decode_part(self.at, directory, block, window, column)? {
+                (state.rows, state.parted) = (rows, Some(block));
+                return Ok(());
+            }
+        }
+        state.rows = chunk.decode_block(self.at, directory, block, column)?;
+        let vectors = &chunk.vectors;
+        vectors.keep(self.at, block, &state.column, &self.budget);
+        Ok(())
     }
 
     /// Decodes the only value.

@@ -5,7 +5,7 @@
 use super::clauses::{Bound, Clause};
 use super::conditions::{Bounded, Condition, Verdict};
 use super::evaluate::{guarded, Evaluation};
-use super::lanes::{Lane, WINDOW_ROWS};
+use super::lanes::{Edges, Lane, WINDOW_ROWS};
 use super::row_ranges::{intersect, runs_of, united};
 use super::slice::Slice;
 use crate::chunk::read::Chunk;
@@ -141,6 +141,8 @@ pub struct Selection {
     undecided: Vec<usize>,
     is_narrowed: bool,
     needed: Vec<bool>,
+    /// The rows of the window that was selected last in which conditions have left all that they hold for: what they say of single rows does not count.
+    span: Range<u32>,
     pub counters: Counters,
 }
 
@@ -188,6 +190,7 @@ impl Selection {
                 attributes: attributes.unwrap_or(0),
                 undecided: Vec::new(),
                 is_narrowed: false,
+                span: 0..0,
                 counters: Counters::default(),
             }
         }
@@ -327,6 +330,18 @@ impl Selection {
         end
     }
 
+    /// Lets the lanes know whether rows beside a window of a range, or beside what the conditions have left of it, are wanted: where these have an end of their
+    /// own, or that of the range, they are not.
+    pub fn expect(&mut self, window: &Range<u32>, range: &Range<u32>, is_selected: bool) {
+        let rows = if is_selected { &self.span } else { window };
+        let edges = Edges {
+            begins: rows.start > window.start || window.start == range.start,
+            ends: rows.end < window.end || window.end == range.end,
+        };
+        let lanes = self.lanes.iter_mut();
+        lanes.for_each(|lane| lane.expect(edges));
+    }
+
     /// The rows of a window that are there and wanted; None: no row is.
     ///
     /// # Safety
@@ -335,6 +350,7 @@ impl Selection {
         let chunk = &open.reader.chunk;
         // None: all of them.
         let mut selected = open.visible(rows.clone());
+        self.span = rows.clone();
         if selected.as_ref().is_some_and(Bitmap::is_none) {
             return None;
         }
@@ -344,6 +360,7 @@ impl Selection {
             if selected.is_none() {
                 if let Some(kept) = clause.range_of(lanes, chunk, &rows, decoded) {
                     rows = rows.start + kept.start as u32..rows.start + kept.end as u32;
+                    self.span = rows.clone();
                     if rows.is_empty() {
                         return None;
                     }

@@ -13,6 +13,7 @@ use super::patches::{self, Patches};
 use crate::codec::pack::{self, pack, packed_bytes, unpack_add};
 use crate::error::{Corrupt, Result};
 use crate::wire::{put_varint, put_zigzag, varint_bytes, zigzag, Reader};
+use std::ops::Range;
 
 const HAS_GCD: u8 = 0x80;
 
@@ -243,6 +244,43 @@ pub fn decode_offsets(reader: &mut Reader, packed: bool, out: &mut [i64]) -> Res
     Ok(header.scale())
 }
 
+/// Fills `out` with the values of `rows` of the `n` of a frame: whole groups, but for the last one.
+pub fn decode_part(
+    reader: &mut Reader,
+    packed: bool,
+    n: usize,
+    rows: Range<usize>,
+    out: &mut [i64],
+) -> Result<()> {
+    let header = Header::read(reader, packed, n)?;
+    header.read_part(reader, n, rows, out, |_, _| ())?;
+    let scale = header.scale();
+    out.iter_mut().for_each(|v| *v = scale.apply(*v));
+    Ok(())
+}
+
+/// Fills `out` with the offsets of `rows` of the `n` of a frame, as `decode_part`. Returns the sum, modulo 2^64, of the values of rows 1 to the first of them,
+/// that of row 0 may be anything; and what turns offsets into values.
+pub fn decode_deltas(
+    reader: &mut Reader,
+    packed: bool,
+    n: usize,
+    rows: Range<usize>,
+    out: &mut [i64],
+) -> Result<(i64, Scale)> {
+    let header = Header::read(reader, packed, n)?;
+    let start = rows.start;
+    let mut before = pack::sum_behind_first(&mut reader.clone(), header.width, n, start)?;
+    header.read_part(reader, n, rows, out, |row, high| {
+        if (1..=start).contains(&row) {
+            before = before.wrapping_add(high);
+        }
+    })?;
+    let scaled = (before as i64).wrapping_mul(header.gcd);
+    let before = scaled.wrapping_add(header.base.wrapping_mul(start as i64));
+    Ok((before, header.scale()))
+}
+
 /// The sum of the `n` values of a frame, if no value wraps.
 pub fn sum(reader: &mut Reader, packed: bool, n: usize) -> Result<Option<i128>> {
     let header = Header::read(reader, packed, n)?;
@@ -339,6 +377,28 @@ impl Header {
         let width = self.width;
         self.each_exception(reader, offsets.len(), |at, high| {
             offsets[at] = offsets[at].wrapping_add((high as u64) << width);
+        })
+    }
+
+    /// Fills `out` with the offsets of `rows` of `n`: whole groups, but for the last one. Shows the row of each exception, and what it adds to its offset, to
+    /// `see`.
+    fn read_part(
+        &self,
+        reader: &mut Reader,
+        n: usize,
+        rows: Range<usize>,
+        out: &mut [i64],
+        mut see: impl FnMut(usize, u64),
+    ) -> Result<()> {
+        let offsets = as_unsigned(out);
+        pack::unpack_part(reader, self.width, n, rows.clone(), offsets)?;
+        self.each_exception(reader, n, |at, high| {
+            let high = (high as u64) << self.width;
+            see(at, high);
+            if rows.contains(&at) {
+                let offset = &mut offsets[at - rows.start];
+                *offset = offset.wrapping_add(high);
+            }
         })
     }
 

@@ -10,6 +10,7 @@ mod dict;
 mod frame;
 mod fresh;
 mod merged;
+mod part;
 mod patches;
 mod plan;
 mod prefix;
@@ -18,6 +19,7 @@ mod single;
 mod sum;
 
 pub use choice::Guess;
+pub use part::{around, decode_part};
 pub use single::value_of_body;
 pub use sum::sum_body;
 

@@ -29,7 +29,7 @@ pub fn value_of_body(codec: u8, mut reader: Reader, n: usize, at: usize) -> Resu
 
 #[cfg(test)]
 mod tests {
-    use super::super::{decode, encode, Tier};
+    use super::super::{around, decode, decode_part, encode, Tier};
     use super::*;
     use crate::codec::Point;
 
@@ -39,7 +39,7 @@ mod tests {
         (z ^ (z >> 27)) as i64
     }
 
-    /// Codecs of both tiers; every value that one tells is that which it decodes to.
+    /// Codecs of both tiers; every value that one tells is that which it decodes to, and so are those of a part.
     fn check(values: &[i64]) -> [u8; 2] {
         [Tier::Fresh, Tier::Merged(Point::Small)].map(|tier| {
             let mut bytes = Vec::new();
@@ -55,6 +55,16 @@ mod tests {
                     id::INT_RUNS..=id::INT_DICT | id::INT_DELTA2..=id::INT_SCALED | id::INT_PATCHED_DELTA2
                 );
                 assert_eq!(value.is_some(), is_told, "codec {:#x}", bytes[0]);
+            }
+            for rows in [0..1, 0..n, n / 3..n / 2 + 1, n / 2..n, n - 1..n] {
+                let told = around(&rows, n);
+                assert!(told.start <= rows.start && told.end >= rows.end);
+                let mut part = vec![77; 3];
+                let reader = Reader::new(&bytes[1..]);
+                let is_told = decode_part(bytes[0], reader, n, told.clone(), &mut part).unwrap();
+                assert!(!is_told || part == all[told], "rows {rows:?} of {n}");
+                let one = value_of_body(bytes[0], reader, n, rows.start).unwrap();
+                assert_eq!(is_told, one.is_some(), "codec {:#x}", bytes[0]);
             }
             bytes[0]
         })

@@ -3,7 +3,9 @@
 
 pub mod hostile;
 
-use varve_columns::chunk::{decode_block, value_at, ChunkHeader, ColumnDirectory, Point, Tier};
+use varve_columns::chunk::{
+    decode_block, decode_part, value_at, ChunkHeader, ColumnDirectory, Point, Tier,
+};
 use varve_columns::column::{Column, Kind, Values};
 use varve_columns::summary::Bound;
 use varve_columns::Corrupt;
@@ -86,6 +88,23 @@ pub fn read_chunk(header: &[u8], payload: &[u8]) -> Result<Vec<Vec<Column>>, Cor
                 };
                 let expected = value(&block, row).expect("a value of its own is not null");
                 assert_eq!(bytes[..expected.len()], expected, "row {row}");
+            }
+            let count = entry.rows.len();
+            for rows in [0..count / 3, count / 3..count / 2, count / 2..count] {
+                let mut part = Column::empty();
+                let bytes = get(entry.bytes.clone())?;
+                let Some(told) = decode_part(column, entry, bytes, rows.clone(), &mut part)? else {
+                    continue;
+                };
+                assert!(told.start <= rows.start && rows.end <= told.end);
+                assert_eq!(part.rows(), told.len());
+                for row in told.clone() {
+                    assert_eq!(
+                        value(&part, row - told.start),
+                        value(&block, row),
+                        "row {row}"
+                    );
+                }
             }
             blocks.push(block);
         }
