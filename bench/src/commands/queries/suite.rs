@@ -56,7 +56,7 @@ pub fn kinds(suite: &Suite) -> Vec<Kind> {
             let (some, range) = (draw.some_hosts(hosts), draw.range(hours));
             format!(
                 "SELECT time_bucket('60 seconds', time) AS minute, {} FROM cpu WHERE {some} AND {range} GROUP BY minute ORDER BY minute ASC",
-                aggregates("max", metrics)
+                aggregates("max", metrics, "max")
             )
         }));
     }
@@ -65,7 +65,7 @@ pub fn kinds(suite: &Suite) -> Vec<Kind> {
             let (some, range) = (draw.some_hosts(hosts), draw.range(8));
             format!(
                 "SELECT time_bucket('3600 seconds', time) AS hour, {} FROM cpu WHERE {some} AND {range} GROUP BY hour ORDER BY hour",
-                aggregates("max", 10)
+                aggregates("max", 10, "max")
             )
         }));
     }
@@ -78,19 +78,26 @@ pub fn kinds(suite: &Suite) -> Vec<Kind> {
             let range = draw.range(12);
             format!(
                 "WITH cpu_avg AS (SELECT time_bucket('3600 seconds', time) AS hour, tags_id, {} FROM cpu WHERE {range} GROUP BY 1, 2)
-                 SELECT * FROM cpu_avg JOIN tags ON cpu_avg.tags_id = tags.id ORDER BY hour, tags.hostname",
-                aggregates("avg", metrics)
+                 SELECT hour, tags.hostname, {} FROM cpu_avg JOIN tags ON cpu_avg.tags_id = tags.id ORDER BY hour, tags.hostname",
+                aggregates("avg", metrics, "mean"),
+                METRICS[..metrics].iter().map(|metric| format!("mean_usage_{metric}")).collect::<Vec<_>>().join(", ")
             )
         }));
     }
     let most = most(0.012, 0.05);
     all.push(kind("groupby-orderby-limit".into(), most, || {
-        let end = timestamp(START + draw.random.integer(draw.seconds / 4, draw.seconds));
+        let end = moment(START + draw.random.integer(draw.seconds / 4, draw.seconds));
         format!(
             "SELECT time_bucket('60 seconds', time) AS minute, max(usage_user) FROM cpu WHERE time < '{end}' GROUP BY minute ORDER BY minute DESC LIMIT 5"
         )
     }));
     all
+}
+
+/// A moment as the suite writes it, some time after a second.
+fn moment(unix_seconds: i64) -> String {
+    let text = timestamp(unix_seconds).replace('T', " ");
+    format!("{}.646325 +0000", text.trim_end_matches('Z'))
 }
 
 fn kind(name: String, most: f64, make: impl FnMut() -> String) -> Kind {
@@ -101,10 +108,11 @@ fn kind(name: String, most: f64, make: impl FnMut() -> String) -> Kind {
     }
 }
 
-fn aggregates(function: &str, metrics: usize) -> String {
+/// One of the first so many metrics, by names that begin with `name`.
+fn aggregates(function: &str, metrics: usize, name: &str) -> String {
     let each = METRICS[..metrics]
         .iter()
-        .map(|metric| format!("{function}(usage_{metric}) AS {function}_usage_{metric}"));
+        .map(|metric| format!("{function}(usage_{metric}) AS {name}_usage_{metric}"));
     each.collect::<Vec<_>>().join(", ")
 }
 
@@ -134,7 +142,7 @@ impl Draw {
     fn range(&mut self, hours: i64) -> String {
         let length = (hours * 3_600).min(self.seconds);
         let start = START + self.random.integer(0, self.seconds - length + 1);
-        let (start, end) = (timestamp(start), timestamp(start + length));
+        let (start, end) = (moment(start), moment(start + length));
         format!("time >= '{start}' AND time < '{end}'")
     }
 }
