@@ -662,8 +662,7 @@ impl Chunk {
         self.decode_bytes(column, directory, block, &bytes, out)
     }
 
-    /// Decodes the rows of a window of a block of `column` into `out`, and those that are decoded with them; returns these. None where it takes as much to decode the
-    /// block.
+    /// Decodes the rows of a window of a block of `column` into `out`, and those that are decoded with them: all of the block, where it takes as much. Returns which.
     pub fn decode_part(
         &self,
         column: usize,
@@ -671,14 +670,17 @@ impl Chunk {
         block: usize,
         window: &Range<u32>,
         out: &mut Column,
-    ) -> Result<Option<Range<u32>>, Damage> {
+    ) -> Result<Range<u32>, Damage> {
         let entry = directory.block(block);
         let start = entry.rows.start;
         let rows = (window.start - start) as usize..(window.end - start) as usize;
         let bytes = self.block_bytes(column, directory, block)?;
         let told = chunk::decode_part(self.columns.column(column), entry, &bytes, rows, out)
             .map_err(|error| self.in_block(Damage::of(error), column, block))?;
-        Ok(told.map(|rows| start + rows.start as u32..start + rows.end as u32))
+        match told {
+            Some(rows) => Ok(start + rows.start as u32..start + rows.end as u32),
+            None => self.decode_bytes(column, directory, block, &bytes, out),
+        }
     }
 
     /// The bytes of a block of a column (from 0).

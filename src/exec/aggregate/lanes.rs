@@ -382,7 +382,8 @@ impl Lane {
         block: usize,
         window: &Range<u32>,
     ) -> Result<(), Damage> {
-        let is_part = self.is_part(chunk, block, directory.block(block), window);
+        let entry = directory.block(block);
+        let is_part = self.is_part(chunk, block, entry, window);
         let kind = chunk.columns.column(self.at).kind;
         let state = &mut self.state;
         // What nobody else has is written over.
@@ -391,15 +392,16 @@ impl Lane {
             state.column = Rc::new(datum::empty(kind));
         }
         let column = Rc::get_mut(&mut state.column).expect("BUG: a shared column");
-        if is_part {
-            if let Some(rows) = chunk.decode_part(self.at, directory, block, window, column)? {
-                (state.rows, state.parted) = (rows, Some(block));
-                return Ok(());
-            }
+        state.rows = match is_part {
+            true => chunk.decode_part(self.at, directory, block, window, column)?,
+            false => chunk.decode_block(self.at, directory, block, column)?,
+        };
+        if state.rows == entry.rows {
+            let vectors = &chunk.vectors;
+            vectors.keep(self.at, block, &state.column, &self.budget);
+        } else {
+            state.parted = Some(block);
         }
-        state.rows = chunk.decode_block(self.at, directory, block, column)?;
-        let vectors = &chunk.vectors;
-        vectors.keep(self.at, block, &state.column, &self.budget);
         Ok(())
     }
 
