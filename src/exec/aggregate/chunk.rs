@@ -132,11 +132,11 @@ impl Work {
                 error::check_interrupts();
                 let window = range.start..self.selection.window_end(chunk, &range);
                 range.start = window.end;
-                self.selection.expect(&window, &whole, false);
+                self.selection.set_edges(&window, &whole, false);
                 // SAFETY: by contract.
                 unsafe {
                     if let Some((rows, selected)) = self.selection.select(open, window.clone()) {
-                        self.selection.expect(&window, &whole, true);
+                        self.selection.set_edges(&window, &whole, true);
                         self.fold(chunk, &rows, selected.as_ref());
                     }
                 }

@@ -231,7 +231,7 @@ impl Lane {
     }
 
     /// Says of the next window whether neighbours of it are wanted, as far as is known.
-    pub fn expect(&mut self, edges: Edges) {
+    pub fn set_edges(&mut self, edges: Edges) {
         self.state.edges = edges;
     }
 

@@ -332,14 +332,14 @@ impl Selection {
 
     /// Lets the lanes know whether rows beside a window of a range, or beside what the conditions have left of it, are wanted: where these have an end of their
     /// own, or that of the range, they are not.
-    pub fn expect(&mut self, window: &Range<u32>, range: &Range<u32>, is_selected: bool) {
+    pub fn set_edges(&mut self, window: &Range<u32>, range: &Range<u32>, is_selected: bool) {
         let rows = if is_selected { &self.span } else { window };
         let edges = Edges {
             begins: rows.start > window.start || window.start == range.start,
             ends: rows.end < window.end || window.end == range.end,
         };
         let lanes = self.lanes.iter_mut();
-        lanes.for_each(|lane| lane.expect(edges));
+        lanes.for_each(|lane| lane.set_edges(edges));
     }
 
     /// The rows of a window that are there and wanted; None: no row is.
