@@ -64,33 +64,17 @@ pub fn pack_plain(values: &[u64], width: u8, out: &mut Vec<u8>) {
 
 /// Fills `out` with values of `width` bits read from `reader`.
 pub fn unpack(reader: &mut Reader, width: u8, out: &mut [u64]) -> Result<()> {
-    unpack_add(reader, width, 0, out)
+    unpack_part(reader, width, out.len(), 0..out.len(), 0, out)
 }
 
-/// Fills `out` with values of `width` bits read from `reader`, plus `base` modulo 2^64.
-pub fn unpack_add(reader: &mut Reader, width: u8, base: u64, out: &mut [u64]) -> Result<()> {
-    let bytes = packed(reader, width, out.len())?;
-    if width == 0 {
-        out.fill(base);
-        return Ok(());
-    }
-    let (groups, tail) = bytes.split_at(out.len() / GROUP * GROUP / 8 * width as usize);
-    let (outs, rest) = out.as_chunks_mut::<GROUP>();
-    for (out, bytes) in outs.iter_mut().zip(groups.chunks_exact(group_bytes(width))) {
-        unpack_group(bytes, width as usize, base, out);
-    }
-    unpack_tail(tail, width, rest);
-    rest.iter_mut()
-        .for_each(|value| *value = value.wrapping_add(base));
-    Ok(())
-}
-
-/// Fills `out` with values `rows` of `n` of `width` bits read from `reader`. `rows` begin with a group, and end with one or with the last value.
+/// Fills `out` with values `rows` of `n` of `width` bits read from `reader`, plus `base` modulo 2^64. `rows` begin with a group, and end with one or with the
+/// last value.
 pub fn unpack_part(
     reader: &mut Reader,
     width: u8,
     n: usize,
     rows: Range<usize>,
+    base: u64,
     out: &mut [u64],
 ) -> Result<()> {
     let is_whole = |row: usize| row.is_multiple_of(GROUP);
@@ -100,17 +84,19 @@ pub fn unpack_part(
     );
     let bytes = packed(reader, width, n)?;
     if width == 0 {
-        out.fill(0);
+        out.fill(base);
         return Ok(());
     }
     let bytes = &bytes[rows.start / GROUP * group_bytes(width)..];
     let (outs, rest) = out.as_chunks_mut::<GROUP>();
-    let groups = bytes.chunks_exact(group_bytes(width));
-    for (out, bytes) in outs.iter_mut().zip(groups) {
-        unpack_group(bytes, width as usize, 0, out);
+    let (groups, tail) = bytes.split_at(outs.len() * group_bytes(width));
+    for (out, bytes) in outs.iter_mut().zip(groups.chunks_exact(group_bytes(width))) {
+        unpack_group(bytes, width as usize, base, out);
     }
     if !rest.is_empty() {
-        unpack_tail(&bytes[outs.len() * group_bytes(width)..], width, rest);
+        unpack_tail(tail, width, rest);
+        rest.iter_mut()
+            .for_each(|value| *value = value.wrapping_add(base));
     }
     Ok(())
 }

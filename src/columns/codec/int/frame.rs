@@ -10,7 +10,7 @@
 use multiversion::multiversion;
 
 use super::patches::{self, Patches};
-use crate::codec::pack::{self, pack, packed_bytes, unpack_add};
+use crate::codec::pack::{self, pack, packed_bytes};
 use crate::error::{Corrupt, Result};
 use crate::wire::{put_varint, put_zigzag, varint_bytes, zigzag, Reader};
 use std::ops::Range;
@@ -227,20 +227,13 @@ impl Scale {
 
 /// Reads a frame into `out`. `packed`: its exceptions are.
 pub fn decode(reader: &mut Reader, packed: bool, out: &mut [i64]) -> Result<()> {
-    let header = Header::read(reader, packed, out.len())?;
-    if header.gcd == 1 {
-        return header.read_offsets(reader, header.base, out);
-    }
-    header.read_offsets(reader, 0, out)?;
-    let scale = header.scale();
-    out.iter_mut().for_each(|v| *v = scale.apply(*v));
-    Ok(())
+    decode_part(reader, packed, out.len(), 0..out.len(), out)
 }
 
 /// Reads the offsets of a frame into `out`.
 pub fn decode_offsets(reader: &mut Reader, packed: bool, out: &mut [i64]) -> Result<Scale> {
     let header = Header::read(reader, packed, out.len())?;
-    header.read_offsets(reader, 0, out)?;
+    header.read_part(reader, out.len(), 0..out.len(), 0, out, |_, _| ())?;
     Ok(header.scale())
 }
 
@@ -253,7 +246,10 @@ pub fn decode_part(
     out: &mut [i64],
 ) -> Result<()> {
     let header = Header::read(reader, packed, n)?;
-    header.read_part(reader, n, rows, out, |_, _| ())?;
+    if header.gcd == 1 {
+        return header.read_part(reader, n, rows, header.base, out, |_, _| ());
+    }
+    header.read_part(reader, n, rows, 0, out, |_, _| ())?;
     let scale = header.scale();
     out.iter_mut().for_each(|v| *v = scale.apply(*v));
     Ok(())
@@ -271,7 +267,7 @@ pub fn decode_deltas(
     let header = Header::read(reader, packed, n)?;
     let start = rows.start;
     let mut before = pack::sum_behind_first(&mut reader.clone(), header.width, n, start)?;
-    header.read_part(reader, n, rows, out, |row, high| {
+    header.read_part(reader, n, rows, 0, out, |row, high| {
         if (1..=start).contains(&row) {
             before = before.wrapping_add(high);
         }
@@ -370,28 +366,19 @@ impl Header {
         }
     }
 
-    /// Fills `out` with the offsets plus `base`.
-    fn read_offsets(&self, reader: &mut Reader, base: i64, out: &mut [i64]) -> Result<()> {
-        let offsets = as_unsigned(out);
-        unpack_add(reader, self.width, base as u64, offsets)?;
-        let width = self.width;
-        self.each_exception(reader, offsets.len(), |at, high| {
-            offsets[at] = offsets[at].wrapping_add((high as u64) << width);
-        })
-    }
-
-    /// Fills `out` with the offsets of `rows` of `n`: whole groups, but for the last one. Shows the row of each exception, and what it adds to its offset, to
-    /// `see`.
+    /// Fills `out` with the offsets of `rows` of `n`, whole groups but for the last one, plus `base`. Shows the row of each exception, and what it adds to its
+    /// offset, to `see`.
     fn read_part(
         &self,
         reader: &mut Reader,
         n: usize,
         rows: Range<usize>,
+        base: i64,
         out: &mut [i64],
         mut see: impl FnMut(usize, u64),
     ) -> Result<()> {
         let offsets = as_unsigned(out);
-        pack::unpack_part(reader, self.width, n, rows.clone(), offsets)?;
+        pack::unpack_part(reader, self.width, n, rows.clone(), base as u64, offsets)?;
         self.each_exception(reader, n, |at, high| {
             let high = (high as u64) << self.width;
             see(at, high);
