@@ -13,6 +13,8 @@ use std::rc::Rc;
 
 const FORM_GAPS: u8 = 0;
 const FORM_BITMAP: u8 = 1;
+/// What an updated row takes at least.
+const UPDATE_BYTES: usize = 3;
 
 /// A copy shares where updated rows went, of which there may be many, and has what is added to it beside them.
 #[derive(Clone, Debug, Default)]
@@ -263,8 +265,10 @@ impl DeleteMap {
             _ => return Err(FormatError("form of the delete map")),
         }
         let mut last = 0;
-        let mut updated = Vec::new();
-        for _ in 0..get_varint(input)? {
+        let count = get_varint(input)?;
+        let most = input.len() / UPDATE_BYTES;
+        let mut updated = Vec::with_capacity(most.min(count as usize));
+        for _ in 0..count {
             last = next_row(input, last)?;
             let tid = Tid {
                 block: u32::try_from(get_varint(input)?)

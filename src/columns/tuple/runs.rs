@@ -30,7 +30,23 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
+/// Reads a number. Those of one or two bytes, which most are, take no loop.
+#[inline]
 pub fn get_varint(input: &mut &[u8]) -> Result<u64, FormatError> {
+    match **input {
+        [byte, ..] if byte & 0x80 == 0 => {
+            *input = &input[1..];
+            Ok(byte.into())
+        }
+        [low, high, ..] if high & 0x80 == 0 => {
+            *input = &input[2..];
+            Ok(u64::from(low & 0x7f) | u64::from(high) << 7)
+        }
+        _ => get_long_varint(input),
+    }
+}
+
+fn get_long_varint(input: &mut &[u8]) -> Result<u64, FormatError> {
     let mut value = 0u64;
     for shift in (0..64).step_by(7) {
         let (&byte, rest) = input.split_first().ok_or(FormatError("truncated number"))?;
