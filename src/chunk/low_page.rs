@@ -113,9 +113,14 @@ struct Wanted {
 impl Wanted {
     /// For tuples of `sizes` bytes, the last of which is a header.
     fn of(table: Table<'_>, sizes: &[usize]) -> Wanted {
-        let tuples = sizes.iter().map(|bytes| bytes.next_multiple_of(8));
+        let (mut before, mut room) = (0, 0);
+        for bytes in sizes {
+            let bytes = bytes.next_multiple_of(8) + AROUND_BYTES;
+            room = room.max(before + table.page_room_for(bytes));
+            before += bytes;
+        }
         Wanted {
-            room: tuples.map(|bytes| bytes + AROUND_BYTES).sum::<usize>() + table.kept_free_bytes(),
+            room,
             low_pointers: sizes.len(),
         }
     }

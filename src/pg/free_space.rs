@@ -1,6 +1,7 @@
 //! The free space map of a table: asking it for a page, as heap does, and reading it page by page, as freespace.c lays it out. A leaf page of the map has a tree of bytes, whose
 //! leaves say how much is free on some four thousand pages of the table, in steps of 32 bytes.
 
+use super::page::MOST_TUPLE_BYTES;
 use super::relation::{Relation, Table};
 use core::ops::Range;
 use pgrx::pg_sys;
@@ -39,14 +40,18 @@ impl FreeSpace {
     }
 }
 
-/// A page of which the map says that `bytes` are free on it; it is another one for each session that asks.
+/// A page of which the map says that `bytes` are free on it; it is another one for each session that asks. No page has more than the largest tuple takes, and to
+/// ask for that is an error of the server's.
 pub fn page_with(table: Table<'_>, bytes: usize) -> Option<u32> {
+    if bytes > MOST_TUPLE_BYTES {
+        return None;
+    }
     // SAFETY: the table is open.
     let block = unsafe { pg_sys::GetPageWithFreeSpace(table.as_ptr(), bytes) };
     (block != pg_sys::InvalidBlockNumber).then_some(block)
 }
 
-/// The same, after the map was told that no more than `free` bytes are on the page `block`.
+/// The same of so many `bytes` as `page_with` was asked for, after the map was told that no more than `free` bytes are on the page `block`.
 pub fn page_instead_of(table: Table<'_>, block: u32, free: usize, bytes: usize) -> Option<u32> {
     // SAFETY: the table is open.
     let next = unsafe { pg_sys::RecordAndGetPageWithFreeSpace(table.as_ptr(), block, free, bytes) };

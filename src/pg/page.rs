@@ -12,6 +12,16 @@ use std::marker::PhantomData;
 const LP_NORMAL: u32 = 1;
 const LP_DEAD: u32 = 3;
 const PAGE_HEADER_BYTES: usize = 24;
+/// What is free on a page without tuples.
+pub const EMPTY_BYTES: usize = pg_sys::BLCKSZ as usize - PAGE_HEADER_BYTES;
+const POINTER_BYTES: usize = 4;
+/// Most tuples of a page of a table: MaxHeapTuplesPerPage.
+const MOST_TUPLES: usize = EMPTY_BYTES / (24 + POINTER_BYTES);
+/// What is free on a page that heap takes for empty whatever the fill factor is: nearlyEmptyFreeSpace (hio.c), and the next line pointer.
+pub const NEARLY_EMPTY_BYTES: usize =
+    MOST_TUPLE_BYTES - MOST_TUPLES / 8 * POINTER_BYTES + POINTER_BYTES;
+/// The largest tuple of a table: MaxHeapTupleSize.
+pub const MOST_TUPLE_BYTES: usize = EMPTY_BYTES - POINTER_BYTES.next_multiple_of(8);
 /// Where pd_prune_xid is.
 pub(super) const PRUNABLE_BY: usize = 20;
 const BUFFER_LOCK_UNLOCK: i32 = 0;
@@ -409,14 +419,17 @@ impl<'p> Page<'p> {
         (usize::from(lower).saturating_sub(PAGE_HEADER_BYTES) / 4) as u16
     }
 
-    /// Bytes between the line pointers and the tuples.
+    /// Bytes between the line pointers and the tuples. A page that nobody has used yet, all zeros, has those of an empty one, which heap makes of it.
     pub fn free_bytes(&self) -> usize {
         // SAFETY: pd_lower and pd_upper sit at bytes 12 and 14 of every page.
         let (lower, upper) = unsafe {
             let bounds = self.data.cast::<u8>().add(12).cast::<u16>();
             (bounds.read_unaligned(), bounds.add(1).read_unaligned())
         };
-        usize::from(upper).saturating_sub(usize::from(lower))
+        match upper {
+            0 => EMPTY_BYTES,
+            _ => usize::from(upper).saturating_sub(usize::from(lower)),
+        }
     }
 
     /// Is the line pointer normal, redirected or dead?

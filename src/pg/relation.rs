@@ -6,6 +6,7 @@
 use super::bare;
 use super::descriptor::Descriptor;
 use super::lock_mode::LockMode;
+use super::page;
 use super::snapshot::Snapshot;
 use super::tuple;
 use super::unbound;
@@ -288,8 +289,14 @@ impl<'a> Table<'a> {
         Address(self.0.relation)
     }
 
+    /// Free bytes that heap wants of a page for a tuple that takes `bytes` of it, with its line pointer: what the table's `fillfactor` keeps free besides, but no more than a
+    /// page has that is nearly empty.
+    pub fn page_room_for(self, bytes: usize) -> usize {
+        (bytes + self.kept_free_bytes()).min(bytes.max(page::NEARLY_EMPTY_BYTES))
+    }
+
     /// What inserts leave free on each page: the table's `fillfactor`.
-    pub fn kept_free_bytes(self) -> usize {
+    fn kept_free_bytes(self) -> usize {
         // SAFETY: the options of a table are heap's.
         unsafe {
             let options: *const pg_sys::StdRdOptions = self.data().rd_options.cast();

@@ -69,7 +69,7 @@ pub fn note(table: Table<'_>, at: Tid) {
 
 fn next(table: Table<'_>, last: Last) -> Last {
     let mut cursor = PageCursor::new(table);
-    let wanted = ROOM_BYTES + table.kept_free_bytes();
+    let wanted = table.page_room_for(ROOM_BYTES);
     let is_there = last.block < table.blocks();
     let has_room = is_there && free_bytes(&mut cursor, last.block) >= wanted;
     let (found, is_full) = match has_room {
