@@ -21,7 +21,7 @@ pub struct Budget(Cell<usize>);
 impl Budget {
     /// May a block of so many values of eight bytes be left to the next executions?
     pub fn has_room(&self, values: usize) -> bool {
-        8 * values <= self.0.get().min(MOST_BLOCK_BYTES)
+        size_of::<Column>() + 8 * values <= self.0.get().min(MOST_BLOCK_BYTES)
     }
 }
 

@@ -32,7 +32,8 @@ fn decode(
 ) -> Result<Option<Range<usize>>> {
     let count = entry.rows.len();
     let is_plain = entry.nulls == 0 && entry.codec != id::CONST && entry.codec != id::ALL_NULL;
-    if !is_plain || rows.is_empty() || rows.end > count {
+    let has_parts = matches!(column.kind, Kind::I64 | Kind::F64);
+    if !is_plain || !has_parts || rows.is_empty() || rows.end > count {
         return Ok(None);
     }
     check(column, entry, bytes)?;
