@@ -85,7 +85,7 @@ aggregates faults cancel resource-limits replicate logical differential model ke
 vitals: prerequisites build programs
 	$(BENCH) vitals docs/vitals.md
 
-# Size, speed and memory of tables, heap beside varve; twenty minutes; the page is docs/tables.md.
+# Size, speed and memory of tables, and queries, heap beside varve; half an hour; the pages are docs/tables.md and docs/queries.md.
 bench: PROGRAMS = release
 bench: prerequisites build programs
 	$(BENCH) tables docs/tables.md
@@ -127,7 +127,7 @@ queries: PROGRAMS = release
 queries: prerequisites build programs
 	$(BENCH) queries docs/queries.md --sensors $(SENSORS)
 
-# Up to an hour; its page is docs/torture.md.
+# An hour or more; its page is docs/torture.md.
 torture: prerequisites build programs
 	$(BENCH) torture docs/torture.md $(if $(SEED),--seed $(SEED))
 

@@ -155,9 +155,15 @@ fn head(source: &str, section: Option<&str>) -> Result<String> {
     let cores = std::thread::available_parallelism()?;
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().unwrap_or("unknown");
+    let tables = match section {
+        None | Some("rollups") => format!(
+            " {source}.\nThe heap has the suite's two indexes, the varve table its series index; sizes are those of pg_total_relation_size."
+        ),
+        Some("steady") => format!(" {source}.\nSizes are those of pg_total_relation_size."),
+        _ => "\nBoth tables have the key that is named below. Sizes are those of pg_total_relation_size.".to_string(),
+    };
     Ok(format!(
-        "# Tables\n\n`make {command}` on commit {commit}, {cores} cores, load average {load} when it began. {source}.\nThe heap has the \
-         suite's two indexes, the varve table its series index; sizes are those of pg_total_relation_size.\nTimes depend on the \
+        "# Tables\n\n`make {command}` on commit {commit}, {cores} cores, load average {load} when it began.{tables}\nTimes depend on the \
          machine and what else it does: compare the columns, not the pages of two machines.\n"
     ))
 }

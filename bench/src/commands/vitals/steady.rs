@@ -47,7 +47,7 @@ pub fn measure(client: &mut Client, page: &mut Page) -> Result<()> {
     heap_pair::compact(client, "loaded")?;
     let ratio = size as f64 / total_size(client, "loaded")? as f64;
     page.add(
-        "their size ÷ that of one load of them",
+        "size after statements of 500 rows ÷ that of one load of them",
         "–",
         &format!("{ratio:.3}"),
     );
