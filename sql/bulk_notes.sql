@@ -115,5 +115,12 @@ END $$;
 SELECT host, count(*), clear('v', (host + 1) % 4) AS cleared FROM v GROUP BY host ORDER BY host;
 SELECT host, count(*), clear('h', (host + 1) % 4) AS cleared FROM h GROUP BY host ORDER BY host;
 SELECT * FROM on_both('DELETE FROM %s WHERE false');
+-- A statement that is the client's own.
+SELECT fill();
+CALL varve.compact('v');
+SELECT headers_that_stayed() >= 0 AS asked;
+DELETE FROM v WHERE time < '2026-01-01 06:00';
+DELETE FROM h WHERE time < '2026-01-01 06:00';
+SELECT headers_that_stayed(), differences();
 DROP TABLE v, h, headers;
 DROP FUNCTION fill, on_both, differences, headers_that_stayed, clear;

@@ -56,18 +56,26 @@ impl CustomScan for ChunkDelete {
     }
 
     fn end(&mut self, node: NodeState) {
-        changes::pass_by_nothing();
         node.end_child();
-        if !self.replaced.is_none() {
-            // SAFETY: the scan that read by the copy has ended.
-            unsafe { node.restore_snapshot(self.replaced) };
-        }
+        self.leave_copy(node);
     }
 
     fn explain(&mut self, _node: NodeState, explain: Explain) {
         if explain.is_analyze() {
             explain.count(c"Chunks", self.counters.chunks);
             explain.count(c"Rows Deleted Together", self.counters.rows);
+        }
+    }
+}
+
+impl ChunkDelete {
+    /// Ends what the copy of the snapshot is for, once the scan reads no more by it.
+    fn leave_copy(&mut self, node: NodeState) {
+        changes::pass_by_nothing();
+        let before = core::mem::replace(&mut self.replaced, Snapshot::NONE);
+        if !before.is_none() {
+            // SAFETY: the scan that read by the copy has ended, or has no more rows.
+            unsafe { node.restore_snapshot(before) };
         }
     }
 }
@@ -110,5 +118,10 @@ impl Above for ChunkDelete {
 
     fn takes(&mut self, _row: Slot<'_>) -> bool {
         true
+    }
+
+    /// A copy that is still registered when the statement ends would look like a cursor's snapshot, and what was deleted be written as for one.
+    fn run_out(&mut self, node: NodeState) {
+        self.leave_copy(node);
     }
 }

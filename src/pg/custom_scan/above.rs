@@ -24,6 +24,9 @@ pub trait Above: CustomScan {
 
     /// Does a row go up? What is made meanwhile is forgotten with the next row.
     fn takes(&mut self, row: Slot<'_>) -> bool;
+
+    /// The node below has no more rows.
+    fn run_out(&mut self, _node: NodeState) {}
 }
 
 impl Methods {
@@ -108,6 +111,7 @@ unsafe fn hand_on<N: Above>(
             let slot = (*node).ss.ss_ScanTupleSlot;
             if executor::is_empty(row) {
                 executor::clear_tuple(slot);
+                own::<N>(node).run_out(NodeState::from_ptr(node));
                 return slot;
             }
             let memory = (*(*node).ss.ps.ps_ExprContext).ecxt_per_tuple_memory;
