@@ -143,14 +143,16 @@ unsafe fn enter(table: Table<'_>, at: Tid, chunk: u64, place: Tid, free: &Free) 
     page::locked_for_change(table, at.block, |page, buffer| {
         // SAFETY: the caller's contract; the buffer is pinned and locked.
         unsafe {
+            let own = note::slot(chunk, place);
             let slot = mine(table, page, at, chunk, buffer).and_then(|slots| {
                 let start_of = |number: usize| slots.start + number * SLOT_BYTES;
-                // Another header of the chunk can have fewer.
+                // Another header of the chunk can have fewer. One that names the place already, of a note that was there before, somebody else may have
+                // found free: to him it would look as free as before.
                 let same = |&&number: &&usize| {
                     start_of(number + 1) <= slots.end && {
                         let start = page.as_ptr().cast::<u8>().add(start_of(number));
                         let now = core::slice::from_raw_parts(start, SLOT_BYTES);
-                        free.slot(number) == Some(now)
+                        free.slot(number) == Some(now) && now != own
                     }
                 };
                 free.numbers
@@ -159,7 +161,7 @@ unsafe fn enter(table: Table<'_>, at: Tid, chunk: u64, place: Tid, free: &Free) 
                     .map(|&number| start_of(number))
             });
             if let Some(offset) = slot {
-                page_patch::overwrite(table, buffer, offset, &note::slot(chunk, place));
+                page_patch::overwrite(table, buffer, offset, &own);
             }
             slot.is_some()
         }
