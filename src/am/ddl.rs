@@ -84,6 +84,7 @@ pub unsafe extern "C-unwind" fn relation_nontransactional_truncate(table: pg_sys
     // SAFETY: called by core with the table locked exclusively.
     unsafe {
         watch::emptied(table);
+        changes::forget(table);
         heap_callback!(relation_nontransactional_truncate, table.as_ptr());
     }
 }

@@ -193,6 +193,9 @@ pub fn may_be_in_multixacts() {
     unsafe { pg_sys::MultiXactIdSetOldestMember() };
 }
 
+/// The outermost part of each transaction: TopSubTransactionId.
+pub const OUTERMOST: pg_sys::SubTransactionId = 1;
+
 /// The part of the transaction that runs.
 #[inline]
 pub fn part() -> pg_sys::SubTransactionId {

@@ -9,7 +9,7 @@ use crate::pg::transaction_events::{self, AtTransactions};
 use crate::pg::wake;
 use crate::pg::SubTransactionId;
 use crate::rollup::watch;
-use crate::table::{changes, deferred};
+use crate::table::{changes, deferred, lock_count};
 use crate::unique::unsettled;
 
 struct Hooks;
@@ -59,7 +59,7 @@ impl AroundExecution for Hooks {
             batch::flush_all();
         }
         if run.depth == 0 {
-            changes::flush();
+            changes::flush(false);
         }
         batch::truncate_depth(run.depth);
     }
@@ -74,7 +74,7 @@ impl AroundExecution for Hooks {
     fn after_finish(depth: usize) {
         batch::truncate_depth(depth);
         if depth == 0 {
-            changes::flush();
+            changes::flush(true);
         }
     }
 }
@@ -101,5 +101,6 @@ impl AtTransactions for Hooks {
     fn end_part(part: SubTransactionId, parent: SubTransactionId, has_committed: bool) {
         batch::end_subtransaction(part, parent, has_committed);
         changes::end_subtransaction(part, parent, has_committed);
+        lock_count::end_subtransaction(part, parent, has_committed);
     }
 }

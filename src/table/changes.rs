@@ -57,8 +57,8 @@ struct Touched {
     /// The header that we locked first, and then what each of our flushes left.
     base: Tid,
     versions: Vec<Written>,
-    /// A note of ours says what has become of rows, though the transaction goes on.
-    is_noted: bool,
+    /// Subtransaction whose note says what has become of rows, though the transaction goes on.
+    noted: Option<pg_sys::SubTransactionId>,
     /// Subtransaction that holds the exclusive lock on the newest header, if any. Without it the transaction has locked single
     /// rows: what it changes is written when it ends.
     locked: Option<pg_sys::SubTransactionId>,
@@ -283,7 +283,7 @@ pub fn newest(chunk: &Chunk) -> Option<Newest> {
 pub fn gone_before(chunk: &Chunk, row: u32) -> Option<bool> {
     STATE.with_borrow(|state| {
         let touched = state.touched.get(&key_of(chunk))?;
-        let has_written = touched.is_noted || !touched.versions.is_empty();
+        let has_written = touched.noted.is_some() || !touched.versions.is_empty();
         has_written.then(|| touched.before.contains(row))
     })
 }
@@ -319,7 +319,7 @@ impl State {
             before: Rc::clone(&newest.map),
             base: newest.tid,
             versions: Vec::new(),
-            is_noted: false,
+            noted: None,
             locked: None,
             unwritten: Rc::default(),
             subs: Vec::new(),
@@ -331,7 +331,7 @@ impl State {
             touched.before = Rc::clone(&newest.map);
             touched.base = newest.tid;
             touched.foreign = is_foreign(newest);
-            touched.is_noted = false;
+            touched.noted = None;
         }
         self.enter(key)
     }
@@ -489,9 +489,12 @@ pub fn any_unwritten() -> bool {
 /// At the end of a statement: writes what the current subtransaction has changed of chunks of which that is much, a note or a new header
 /// version for each. Few changes stay in memory, since each version is one more for later statements to pass by. So do those of
 /// outer subtransactions, since what is written now may be rolled back alone, those of chunks of which the transaction sees an
-/// earlier version, and of which it has locked single rows.
-pub fn flush() {
-    if STATE.with_borrow(|state| state.ripe.is_empty() && state.rows < MOST_ROWS) {
+/// earlier version, and of which it has locked single rows. `is_over`: the statement reads no more.
+/// A cursor that has been run may do so: then nothing is written yet, unless that is very much.
+pub fn flush(is_over: bool) {
+    let (is_any_ripe, are_most) =
+        STATE.with_borrow(|state| (!state.ripe.is_empty(), state.rows >= MOST_ROWS));
+    if !(are_most || is_any_ripe && is_over) {
         return;
     }
     let (ripe, all) = STATE.with_borrow_mut(|state| {
@@ -511,7 +514,8 @@ pub fn flush() {
         ripe
     };
     if !ripe.is_empty() {
-        write_chunks(ripe, When::Before);
+        let has_cursors = !is_over || has_cursors();
+        write_chunks(ripe, When::Before { has_cursors });
     }
 }
 
@@ -525,7 +529,8 @@ pub fn flush_finally(prepares: bool) {
 /// # Safety
 /// `table` must be open and locked exclusively.
 pub unsafe fn flush_before_rewrite(table: Table<'_>) {
-    flush_where(|_| true, When::Before);
+    let has_cursors = has_cursors();
+    flush_where(|_| true, When::Before { has_cursors });
     let oid = table.oid();
     let is_left = STATE.with_borrow(|state| {
         let of_table = |(key, touched): (&Key, &Touched)| {
@@ -543,11 +548,26 @@ pub unsafe fn flush_before_rewrite(table: Table<'_>) {
     }
 }
 
+/// Forgets the chunks of a table whose file is emptied in place: the current subtransaction has made it, so all that was done to them goes with that, or
+/// with this subtransaction.
+pub fn forget(table: Table<'_>) {
+    let (oid, file) = (table.oid(), table.file_number());
+    STATE.with_borrow_mut(|state| {
+        let gone = state
+            .touched
+            .extract_if(|key, touched| key.table == oid && touched.file == file);
+        let rows = gone.map(|(_, touched)| touched.unwritten.borrow().count());
+        state.rows -= rows.sum::<usize>();
+    });
+}
+
 /// When changes are written.
 #[derive(Clone, Copy)]
 enum When {
-    /// The transaction may read them.
-    Before,
+    /// The transaction may read them, and by older snapshots where it has cursors.
+    Before {
+        has_cursors: bool,
+    },
     AtEnd {
         prepares: bool,
     },
@@ -623,7 +643,9 @@ fn write_chunk(key: Key, sub: pg_sys::SubTransactionId, when: When) {
     let terms = match (is_whole, when) {
         (false, When::AtEnd { prepares }) => Some((prepares, BODY_BYTES)),
         (true, When::AtEnd { prepares }) if !is_replaced => Some((prepares, SHORT_NOTE_BYTES)),
-        (true, When::Before) if !is_replaced && !has_cursors() => Some((false, SHORT_NOTE_BYTES)),
+        (true, When::Before { has_cursors: false }) if !is_replaced => {
+            Some((false, SHORT_NOTE_BYTES))
+        }
         _ => None,
     };
     if let Some((prepares, most_bytes)) = terms {
@@ -636,7 +658,7 @@ fn write_chunk(key: Key, sub: pg_sys::SubTransactionId, when: When) {
             Published::Done => {
                 STATE.with_borrow_mut(|state| {
                     if let Some(touched) = state.touched.get_mut(&key) {
-                        touched.is_noted = true;
+                        touched.noted.get_or_insert(sub);
                     }
                 });
                 if !is_whole {
@@ -652,7 +674,11 @@ fn write_chunk(key: Key, sub: pg_sys::SubTransactionId, when: When) {
         tid = locks::lock_to_write(table.rel(), key.chunk, tid)
             .expect("BUG: a chunk with locked rows is gone");
     }
-    let laid_over = has_cursors().then_some(before);
+    let has_cursors = match when {
+        When::Before { has_cursors } => has_cursors,
+        When::AtEnd { .. } => has_cursors(),
+    };
+    let laid_over = has_cursors.then_some(before);
     write_changes(key, &table, tid, &changed, laid_over, when);
     if !is_whole {
         handover::hand_over(table.rel(), key.chunk);
@@ -680,7 +706,7 @@ fn write_changes(
     let reader = unsafe {
         match when {
             // The transaction reads on by a snapshot that may not show all notes.
-            When::Before if uses_one_snapshot() => {
+            When::Before { .. } if uses_one_snapshot() => {
                 let snapshot = pg_sys::GetTransactionSnapshot();
                 chunk_cache::reader_to_replace(table.rel(), tid, Snapshot::from_ptr(snapshot))
             }
@@ -690,6 +716,7 @@ fn write_changes(
             }
         }
     };
+    let reader = reader.filter(|reader| reader.chunk.header.chunk == key.chunk);
     let reader = reader.expect("BUG: a locked header is gone");
     let next = next_version::write(table, &reader, changed);
     let newest = next.map_or(Newest::Gone, Newest::At);
@@ -738,7 +765,14 @@ pub fn end_subtransaction(
                 let versions = touched.versions.iter_mut().rev();
                 let owned = versions.take_while(|version| version.sub == sub);
                 owned.for_each(|version| version.sub = parent);
-                touched.locked = touched.locked.map(|at| if at == sub { parent } else { at });
+                for owner in [&mut touched.locked, &mut touched.noted]
+                    .into_iter()
+                    .flatten()
+                {
+                    if *owner == sub {
+                        *owner = parent;
+                    }
+                }
                 drop(unwritten);
                 state.enter_as(key, parent, level.map_or(0, |level| level.unwritten));
             } else {
@@ -748,7 +782,8 @@ pub fn end_subtransaction(
                 let kept = |version: &Written| version.sub != sub;
                 let kept = touched.versions.iter().rposition(kept);
                 touched.versions.truncate(kept.map_or(0, |at| at + 1));
-                touched.locked = touched.locked.filter(|&at| at != sub);
+                touched.locked.take_if(|at| *at == sub);
+                touched.noted.take_if(|at| *at == sub);
             }
         }
     });

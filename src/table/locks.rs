@@ -3,6 +3,7 @@
 //! locks chunks: the newest header version, as a tuple, once no others have rows of the chunk locked.
 
 use super::changes::{self, Newest};
+use super::lock_count;
 use crate::catalog::layout;
 use crate::chunk::chunk_cache;
 use crate::chunk::inspect;
@@ -14,93 +15,18 @@ use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::pg::error::{self, Code};
 use crate::pg::lock_mode::LockMode;
 use crate::pg::lock_tags::{self, Tag, Taken, Whole};
-use crate::pg::page::PageCursor;
+use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation::Table;
 use crate::pg::snapshot::{self, Snapshot};
 use crate::pg::tid::{self, Tid};
-use crate::pg::transaction::{self, Access, PerTransaction};
+use crate::pg::transaction;
 use crate::pg::tuple;
 use pgrx::pg_sys;
-use rustc_hash::FxHashMap;
 use std::rc::Rc;
 use varve_columns::tuple::header;
 
-/// Rows of one chunk, side by side, from which on it is locked as a whole, if nobody else has locked rows of it.
-const MANY_ROWS: u32 = 32;
-/// They lie side by side where they are at least one of so many.
-const SIDE_BY_SIDE: u32 = 2;
-
-/// Locks for which a share of the server's lock table stands.
-const SHARE_LOCKS: usize = 128;
-/// Such shares that a transaction takes at most.
-const MOST_SHARES: usize = 8;
-
 /// Locks on chunks that compact holds to the end of a round.
 const KEPT_CHUNKS: usize = 32;
-
-/// Heavyweight locks that this transaction has taken here: all, and on rows of each chunk.
-#[derive(Default)]
-struct Count {
-    all: usize,
-    rows: FxHashMap<(pg_sys::Oid, u64), Rows>,
-    /// Shares of the lock table that the transaction has taken.
-    shares: usize,
-    /// It has locked a chunk in place of rows.
-    is_bulk: bool,
-}
-
-/// Rows of a chunk that are locked.
-#[derive(Clone, Copy)]
-struct Rows {
-    count: u32,
-    least: u32,
-    greatest: u32,
-}
-
-impl Rows {
-    fn add(&mut self, row: u32) {
-        self.count += 1;
-        self.least = self.least.min(row);
-        self.greatest = self.greatest.max(row);
-    }
-
-    /// Those of a statement that takes one row after the other, and most likely the next ones too.
-    fn are_many(&self) -> bool {
-        self.count >= MANY_ROWS && self.greatest - self.least < self.count * SIDE_BY_SIDE
-    }
-}
-
-impl Count {
-    /// Has the transaction as many locks as it may? A share for more is taken where one is left.
-    fn is_full(&mut self) -> bool {
-        // SAFETY: set when the server starts.
-        let few = unsafe { pg_sys::max_locks_per_xact }.max(16) as usize;
-        if self.all < few + self.shares * SHARE_LOCKS {
-            return false;
-        }
-        if self.is_bulk || self.shares == MOST_SHARES || !take_share() {
-            return true;
-        }
-        self.shares += 1;
-        false
-    }
-}
-
-/// Takes a share of the lock table, half of which is given out so.
-fn take_share() -> bool {
-    let shares = lock_tags::capacity() / 2 / SHARE_LOCKS;
-    // SAFETY: a global of this process.
-    let first = unsafe { pg_sys::MyProcPid } as usize;
-    (0..shares).any(|at| {
-        let tag = Tag::share((first + at) % shares);
-        !lock_tags::is_held(&tag, LockMode::Exclusive)
-            && lock_tags::take_for_transaction(&tag, LockMode::Exclusive) == Taken::New
-    })
-}
-
-thread_local! {
-    static COUNT: PerTransaction<Count> = PerTransaction::default();
-}
 
 /// How to lock.
 #[derive(Clone, Copy)]
@@ -192,21 +118,19 @@ pub unsafe fn lock_row(table: Table<'_>, seen: &Chunk, row: u32, request: Reques
     if is_own(table, seen) {
         return lock_chunk(table, seen, request);
     }
-    let key = (table.oid(), id);
     // A row that is locked already needs no more.
     let is_held = || {
         let tag = Tag::row(table, id, row);
         let modes = [request.row_mode(), LockMode::AccessExclusive];
         modes.into_iter().any(|mode| lock_tags::is_held(&tag, mode))
     };
-    let is_many = COUNT.with_borrow(|count| count.rows.get(&key).is_some_and(Rows::are_many));
     // Who skips rows that others have leaves the others some.
-    if is_many && !request.skips() && !is_held() {
+    if lock_count::are_many(table.oid(), id) && !request.skips() && !is_held() {
         if let Some(locked) = lock_whole_at_once(table, seen, request) {
             return locked;
         }
     }
-    if COUNT.with_borrow_mut(Count::is_full) && !is_held() {
+    if lock_count::is_full() && !is_held() {
         return lock_whole(table, seen, request, request.waits())
             .unwrap_or_else(|| request.refused(table));
     }
@@ -223,7 +147,7 @@ pub unsafe fn lock_row(table: Table<'_>, seen: &Chunk, row: u32, request: Reques
                 return lock_whole(table, seen, request, request.waits())
                     .unwrap_or_else(|| request.refused(table));
             }
-            COUNT.with_borrow_mut(|count| count.all += 1);
+            lock_count::add();
         }
     }
     // Whoever updates the row hands key share locks on by transaction ids, several of them in a multixact: VACUUM must know from now on that we may
@@ -237,15 +161,7 @@ pub unsafe fn lock_row(table: Table<'_>, seen: &Chunk, row: u32, request: Reques
     ) {
         Taken::No => return request.refused(table),
         Taken::Again => {}
-        Taken::New => COUNT.with_borrow_mut(|count| {
-            count.all += 1;
-            let first = Rows {
-                count: 0,
-                least: row,
-                greatest: row,
-            };
-            count.rows.entry(key).or_insert(first).add(row);
-        }),
+        Taken::New => lock_count::add_row(table.oid(), id, row),
     }
     newest_version(table, seen, row, request)
 }
@@ -292,7 +208,7 @@ fn lock_whole(table: Table<'_>, seen: &Chunk, request: Request, waits: bool) -> 
     // The header's lock keeps others out: they see that somebody locks headers.
     lock_tags::release(&chunk, request.chunk_mode());
     if !matches!(locked, Locked::WouldBlock) {
-        COUNT.with_borrow_mut(|count| count.is_bulk = true);
+        lock_count::add_bulk();
     }
     Some(locked)
 }
@@ -333,7 +249,7 @@ fn begin_bulk(table: Table<'_>) -> bool {
 /// `table` must be open with the lock of compact.
 pub fn with_whole_chunk(table: Table<'_>, chunk: u64, take: impl FnOnce() -> bool) -> bool {
     let tag = Tag::chunk(table, chunk);
-    let keeps = COUNT.with_borrow(|count| count.all < KEPT_CHUNKS);
+    let keeps = lock_count::all() < KEPT_CHUNKS;
     if !keeps {
         begin_bulk(table);
     }
@@ -342,7 +258,7 @@ pub fn with_whole_chunk(table: Table<'_>, chunk: u64, take: impl FnOnce() -> boo
     }
     let taken = take();
     if taken && keeps {
-        COUNT.with_borrow_mut(|count| count.all += 1);
+        lock_count::add();
     } else {
         lock_tags::release(&tag, LockMode::AccessExclusive);
     }
@@ -409,9 +325,7 @@ fn version(table: Table<'_>, at: Tid, chunk: u64) -> Version {
         };
         let buffer = cursor.buffer();
         cursor.locked(|_| {
-            let is_header =
-                classify(&item) == TupleKind::Header && header::chunk_id(item.body()) == chunk;
-            if !is_header {
+            if !is_header_of(&item, chunk) {
                 return Version::Deleted;
             }
             let mut found = item.to_heap_tuple(table.oid());
@@ -444,7 +358,7 @@ fn version(table: Table<'_>, at: Tid, chunk: u64) -> Version {
 pub fn announce_change(table: Table<'_>, chunk: u64, row: u32) {
     let tag = Tag::change(table, chunk, row);
     if lock_tags::take(&tag, LockMode::AccessExclusive, true) == Taken::New {
-        COUNT.with_borrow_mut(|count| count.all += 1);
+        lock_count::add();
     }
 }
 
@@ -541,11 +455,8 @@ pub fn lock_to_write(table: Table<'_>, chunk: u64, mut at: Tid) -> Option<Tid> {
     };
     loop {
         error::check_interrupts();
-        if is_header_of(table, at, chunk) {
-            let (result, _) = lock_header(table, at, request);
-            if result == pg_sys::TM_Result::TM_Ok && is_header_of(table, at, chunk) {
-                return Some(at);
-            }
+        if let Some((pg_sys::TM_Result::TM_Ok, _)) = lock_header(table, at, chunk, request) {
+            return Some(at);
         }
         // Replaced, and perhaps vacuumed, since.
         at = match next_header::of(table, chunk, at) {
@@ -555,12 +466,8 @@ pub fn lock_to_write(table: Table<'_>, chunk: u64, mut at: Tid) -> Option<Tid> {
     }
 }
 
-pub(super) fn is_header_of(table: Table<'_>, at: Tid, chunk: u64) -> bool {
-    let mut cursor = PageCursor::new(table);
-    let found = cursor.tuple_at(at);
-    found.is_some_and(|item| {
-        classify(&item) == TupleKind::Header && header::chunk_id(item.body()) == chunk
-    })
+fn is_header_of(item: &PageTuple<'_>, chunk: u64) -> bool {
+    classify(item) == TupleKind::Header && header::chunk_id(item.body()) == chunk
 }
 
 /// The version of a chunk's header that nobody has replaced, after waiting for who is about to.
@@ -609,13 +516,13 @@ fn lock_chunk(table: Table<'_>, seen: &Chunk, request: Request) -> Locked {
         Some(Newest::At(tid)) => tid,
         None => seen.tid,
     };
-    // SAFETY: the table is open; every TID that comes up is checked for a normal line pointer first.
+    // SAFETY: the table is open.
     unsafe {
         loop {
-            if PageCursor::new(table).tuple_at(at).is_none() {
+            let chunk = seen.header.chunk;
+            let Some((result, failure)) = lock_header(table, at, chunk, request) else {
                 return Locked::Deleted(false);
-            }
-            let (result, failure) = lock_header(table, at, request);
+            };
             match result {
                 pg_sys::TM_Result::TM_Ok => {
                     let any = Snapshot::any();
@@ -642,13 +549,19 @@ fn lock_chunk(table: Table<'_>, seen: &Chunk, request: Request) -> Locked {
     }
 }
 
-/// Locks one header tuple.
+/// Locks a header of a chunk; None where none is at the place. The page is pinned from the look on, so nobody prunes it before heap takes the tuple: the header may
+/// be one that no snapshot sees any more.
 fn lock_header(
     table: Table<'_>,
     at: Tid,
+    chunk: u64,
     request: Request,
-) -> (pg_sys::TM_Result::Type, pg_sys::TM_FailureData) {
-    // SAFETY: the caller checked that `at` is a normal line pointer; its snapshot keeps it so.
+) -> Option<(pg_sys::TM_Result::Type, pg_sys::TM_FailureData)> {
+    let mut cursor = PageCursor::new(table);
+    cursor
+        .tuple_at(at)
+        .filter(|item| is_header_of(item, chunk))?;
+    // SAFETY: the table is open, and a header is there, as above.
     unsafe {
         let mut found = pg_sys::HeapTupleData {
             t_self: tid::to_pg(at),
@@ -667,7 +580,7 @@ fn lock_header(
             &mut failure,
         );
         pg_sys::ReleaseBuffer(buffer);
-        (result, failure)
+        Some((result, failure))
     }
 }
 

@@ -10,6 +10,7 @@ pub mod fetched;
 pub mod follow;
 pub mod handover;
 pub mod key_columns;
+pub mod lock_count;
 pub mod locks;
 pub mod moves;
 pub mod next_version;
