@@ -8,6 +8,7 @@ use crate::pg::citus;
 use crate::pg::error::{self, Code};
 use crate::pg::lock_mode::LockMode;
 use crate::pg::open::Open;
+use crate::pg::transaction;
 use crate::pg::Oid;
 use pgrx::datum::Interval;
 use pgrx::prelude::*;
@@ -28,6 +29,7 @@ fn varve_set_retention(
     series_filter: Option<String>,
     time_unit: Option<String>,
 ) -> i64 {
+    transaction::prevent_if_read_only(c"varve.set_retention()");
     let open = open_own(table, "varve.set_retention");
     let keep = positive(keep, "keep");
     let mut rule = Rule {
@@ -111,6 +113,7 @@ fn often_enough(keep: Span) -> Span {
 /// `varve.remove_retention(regclass, text)`
 #[pg_extern(sql = false)]
 fn varve_remove_retention(table: Option<Oid>, series_filter: Option<String>) {
+    transaction::prevent_if_read_only(c"varve.remove_retention()");
     let open = open_own(table, "varve.remove_retention");
     // SAFETY: the table is open, within a statement.
     unsafe {
@@ -144,6 +147,7 @@ fn varve_remove_retention(table: Option<Oid>, series_filter: Option<String>) {
 /// `varve.alter_job(bigint, interval, boolean)`
 #[pg_extern(sql = false)]
 fn varve_alter_job(id: Option<i64>, schedule: Option<Interval>, enabled: Option<bool>) {
+    transaction::prevent_if_read_only(c"varve.alter_job()");
     let (job, open) = own_job(id, LOCK);
     let every = schedule.map(|schedule| positive(Some(schedule), "schedule"));
     // SAFETY: the table is open, within a statement.

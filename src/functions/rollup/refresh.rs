@@ -107,6 +107,7 @@ sql_function! {
     fn varve_rollup_ignore_late(fcinfo) {
         // SAFETY: declared STRICT with these arguments.
         guarded(|| unsafe {
+            transaction::prevent_if_read_only(c"varve.alter_rollup()");
             let stored = Oid::from_u32(arg(fcinfo, 0).value() as u32);
             let ignore = arg(fcinfo, 1).value() as u8 != 0;
             as_owner(stored, |rollup| {

@@ -1,0 +1,21 @@
+-- Functions that write are refused in a transaction that is read only.
+CREATE SCHEMA read_only;
+SET search_path = read_only, public;
+SET client_min_messages = warning;
+CREATE TABLE t(k text, time timestamptz, v int, PRIMARY KEY (k, time)) USING varve;
+SELECT varve.set_retention('t', '100 years') > 0 AS is_set;
+SELECT varve.create_rollup('r', 'SELECT k, time_bucket(''1 hour'', time) AS bucket, count(*) FROM t GROUP BY 1, 2');
+BEGIN READ ONLY;
+SAVEPOINT s;
+SELECT varve.set_retention('t', '1 year');
+ROLLBACK TO s;
+SELECT varve.remove_retention('t');
+ROLLBACK TO s;
+SELECT varve.alter_job(id, enabled => false) FROM varve.jobs WHERE kind = 'expire';
+ROLLBACK TO s;
+SELECT varve.alter_rollup('r', true);
+ROLLBACK TO s;
+SELECT varve.drop_rollup('r');
+COMMIT;
+SELECT kind, enabled, keep FROM varve.jobs ORDER BY kind;
+DROP SCHEMA read_only CASCADE;
