@@ -19,6 +19,7 @@ use crate::pg::open::Open;
 use crate::pg::plain_entries::OrdinaryIndexes;
 use crate::pg::relation::{Kind, Table};
 use crate::pg::replication;
+use crate::pg::row_size;
 use crate::pg::slot::Slot;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
@@ -36,6 +37,8 @@ struct Batch {
     name: Name,
     layout: Layout,
     rows: RowSet,
+    /// Heap might refuse rows of the table.
+    may_be_too_long: bool,
 }
 
 /// What tells batches apart.
@@ -228,9 +231,14 @@ pub unsafe fn collect(table: Table<'_>, slot: Slot<'_>, command: CommandId, opti
                     name,
                     layout: fresh::layout_for(table),
                     rows: RowSet::new(table.descriptor()),
+                    may_be_too_long: row_size::may_be_too_long(table.descriptor()),
                 }),
             };
-            let rows = &mut state.batches[at].rows;
+            let batch = &mut state.batches[at];
+            if batch.may_be_too_long {
+                row_size::check(table.descriptor(), slot);
+            }
+            let rows = &mut batch.rows;
             let before = rows.bytes;
             rows.push_slot(slot);
             state.bytes += rows.bytes - before;

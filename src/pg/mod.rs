@@ -99,6 +99,7 @@ pub mod relation_name;
 pub mod replication;
 pub mod rights;
 pub mod rounds;
+pub mod row_size;
 pub mod row_slot;
 pub mod row_sort;
 pub mod scan_key;
