@@ -296,7 +296,11 @@ unsafe fn judge(table: Table<'_>, reader: &Rc<Reader>, row: u32) -> Verdict {
             return Verdict::Changes(Wait::Change(Rc::clone(reader), row));
         }
         if notes::has_others(chunk, Some(row)) {
-            return Verdict::Again;
+            // Who has the chunk to himself announces no change of a row, and may have noted it before his transaction ends.
+            let writer = notes::changer_of(table, chunk.tid, chunk.header.chunk, row);
+            return writer.map_or(Verdict::Again, |writer| {
+                Verdict::Changes(Wait::Transaction(writer, chunk.tid))
+            });
         }
         match activity(table, chunk.tid) {
             Activity::None => Verdict::Lives((Rc::clone(reader), row)),
