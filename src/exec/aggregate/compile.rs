@@ -186,8 +186,11 @@ impl Parts {
     pub fn of(plan: CustomPlan) -> Parts {
         let [numbers, slices, order] = [0, 1, 2].map(|list| plan.private_integers(list));
         let (groups, aggregates) = (numbers[0] as usize, numbers[1] as usize);
-        let all = plan.columns();
-        let (above, conditions) = all.split_at(groups + aggregates);
+        let above = plan.columns();
+        assert!(
+            above.len() == groups + aggregates,
+            "BUG: a plan of other columns"
+        );
         let aggregate = |&column: &Expression<'static>| match column.kind() {
             Kind::Aggregate(aggregate) => aggregate,
             _ => panic!("BUG: a plan's aggregate is something else"),
@@ -195,7 +198,7 @@ impl Parts {
         Parts {
             groups: above[..groups].to_vec(),
             aggregates: above[groups..].iter().map(aggregate).collect(),
-            conditions: conditions.to_vec(),
+            conditions: plan.kept(),
             is_whole: numbers[2] != 0,
             join: JoinPart::of(&numbers[3..]),
             slices: SlicePart::of(&slices),

@@ -247,6 +247,9 @@ pub struct NewPlan<'a> {
     pub expressions: Vec<Option<Expression<'a>>>,
     /// The columns of its own rows; none: those of the table.
     pub columns: Vec<Expression<'a>>,
+    /// Expressions over the table's rows that only the node itself evaluates: nothing that it hands up is made of their values. Only where there are
+    /// columns.
+    pub kept: Vec<Expression<'a>>,
     pub private: Vec<Private<'a>>,
 }
 
@@ -314,7 +317,7 @@ unsafe extern "C-unwind" fn plan<K: CustomPlanner>(
             (*scan).flags = (*path).flags;
             (*scan).custom_plans = plans;
             (*scan).custom_exprs = list_of(new.expressions);
-            (*scan).custom_scan_tlist = entries_of(&new.columns);
+            (*scan).custom_scan_tlist = entries_of(&new.columns, &new.kept);
             (*scan).custom_private = private_list(&new.private);
             (*scan).methods = K::Node::METHODS.scan();
             scan.cast()
@@ -322,11 +325,25 @@ unsafe extern "C-unwind" fn plan<K: CustomPlanner>(
     }
 }
 
-/// A list of target entries, without names.
-fn entries_of(columns: &[Expression<'_>]) -> *mut List {
-    list(columns.iter().zip(1..).map(|(column, number)| {
+/// Target entries, without names: of the columns, and behind them, marked as junk, of what is kept. The planner takes a part of what is handed up for a column of the
+/// node's own row where they are equal. So what is kept is wrapped: a cast to the type that it is of is in no query.
+fn entries_of(columns: &[Expression<'_>], kept: &[Expression<'_>]) -> *mut List {
+    let columns = columns.iter().map(|column| (column.as_ptr(), false));
+    let kept = kept.iter().map(|kept| (wrapped(*kept), true));
+    list(columns.chain(kept).zip(1..).map(|((node, junk), number)| {
         let no_name = core::ptr::null_mut();
         // SAFETY: valid expressions.
-        unsafe { pg_sys::makeTargetEntry(column.as_ptr().cast(), number, no_name, false) }
+        unsafe { pg_sys::makeTargetEntry(node.cast(), number, no_name, junk) }
     }))
+}
+
+/// A cast of an expression to its own type.
+fn wrapped(kept: Expression<'_>) -> *mut Node {
+    let (node, typ, collation) = (kept.as_ptr(), kept.typ(), kept.collation());
+    let form = pg_sys::CoercionForm::COERCE_IMPLICIT_CAST;
+    // SAFETY: a valid expression.
+    unsafe {
+        let modifier = pg_sys::exprTypmod(node);
+        pg_sys::makeRelabelType(node.cast(), typ, modifier, collation, form).cast()
+    }
 }

@@ -1,6 +1,7 @@
 //! The plan of a node of ours.
 
 use crate::pg::expression::{Expression, Expressions};
+use crate::pg::expression_kinds::Kind;
 use crate::pg::node::{cast, integers, items};
 use core::ptr::NonNull;
 use pgrx::pg_sys::{self, CustomScan, List, Node, NodeTag};
@@ -61,8 +62,26 @@ impl CustomPlan {
 
     /// The expressions that the columns of its own rows stand for.
     pub fn columns(self) -> Vec<Expression<'static>> {
-        // SAFETY: as above.
-        unsafe { expressions_of(self.data().custom_scan_tlist) }.collect()
+        self.own_entries(false).collect()
+    }
+
+    /// Those that are kept for the node alone.
+    pub fn kept(self) -> Vec<Expression<'static>> {
+        let inner = |entry: Expression<'static>| match entry.kind() {
+            Kind::Relabel(wrapped) => wrapped.argument(),
+            _ => panic!("BUG: an expression that is kept without a wrapper"),
+        };
+        self.own_entries(true).map(inner).collect()
+    }
+
+    /// The expressions of its own row: columns, or what is kept.
+    fn own_entries(self, is_kept: bool) -> impl Iterator<Item = Expression<'static>> {
+        // SAFETY: a list of target entries, each of which has an expression; the plan outlives its node.
+        unsafe {
+            items::<pg_sys::TargetEntry>(self.data().custom_scan_tlist)
+                .filter(move |entry| (**entry).resjunk == is_kept)
+                .map(|entry| Expression::from_ptr((*entry).expr.cast()))
+        }
     }
 
     /// The types of these.

@@ -1,5 +1,5 @@
 //! The node's path, and core's final grouping above it, where the node does not finish groups itself. The plan carries what the executor needs in the
-//! node's own row: the columns that go up, then the conditions. So references to the table in them are adjusted as in any
+//! node's own row: the columns that go up, then the conditions, which are kept. So references to the table in them are adjusted as in any
 //! other plan; parameters are listed apart, where the planner looks for them.
 
 use super::buckets::Buckets;
@@ -249,16 +249,15 @@ impl CustomPlanner for Aggregating {
         if !is_whole {
             columns.extend(chosen.targets());
         }
-        columns.extend(conditions.into_expressions());
+        let kept = conditions.into_expressions();
+        let all = [&columns[..], &kept].concat();
         // Groups, aggregates, and what there is of a join.
         numbers.insert(3, i32::from(is_whole));
         NewPlan {
             table: numbers[0] as u32,
-            expressions: inner_parameters_of(&columns)
-                .into_iter()
-                .map(Some)
-                .collect(),
+            expressions: inner_parameters_of(&all).into_iter().map(Some).collect(),
             columns,
+            kept,
             private: vec![Private::Integers(numbers.split_off(1)), slices, keys],
         }
     }

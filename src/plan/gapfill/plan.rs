@@ -347,6 +347,7 @@ impl CustomPlanner for Filling {
             table: 0,
             expressions: expressions.into_iter().map(|one| one.map(copy)).collect(),
             columns: columns.into_expressions().into_iter().map(copy).collect(),
+            kept: Vec::new(),
             private: vec![kinds, equalities, collations, bounds],
         }
     }

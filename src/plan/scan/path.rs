@@ -105,6 +105,7 @@ impl CustomPlanner for Scanning {
             table: chosen.table.number(),
             expressions: rows.map(|condition| Some(condition.clause)).collect(),
             columns: Vec::new(),
+            kept: Vec::new(),
             private: chosen.private(),
         }
     }

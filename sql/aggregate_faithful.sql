@@ -1,0 +1,53 @@
+-- The node says of groups what core says of them over a heap.
+SET timezone = 'UTC';
+SET max_parallel_workers_per_gather = 0;
+CREATE TABLE h(host int, time timestamptz NOT NULL, value float8, ok bool, txt text);
+CREATE TABLE v(LIKE h) USING varve;
+INSERT INTO h SELECT g % 8, '2026-01-01 00:00Z'::timestamptz + g / 8 * interval '10 s', g % 101, g % 3 = 0, CASE WHEN g % 2 = 0 THEN 'name' ELSE g::text END
+    FROM generate_series(1, 20000) g;
+INSERT INTO v SELECT * FROM h;
+CREATE TABLE x AS SELECT id, id % 2 = 0 AS flag FROM generate_series(1, 4) id;
+ANALYZE h, v, x;
+
+-- Runs a query on both tables; how many rows differ, and whether the node finishes groups.
+CREATE FUNCTION compare(query text) RETURNS TABLE (differ bigint, finished bool) LANGUAGE plpgsql AS $$
+DECLARE
+    line text;
+    nodes bool := false;
+BEGIN
+    finished := true;
+    FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || replace(query, '{t}', 'v') LOOP
+        nodes := nodes OR line ~ 'VarveAggregate';
+        finished := finished AND line !~ '^ *(->  )?(Finalize |Partial )?(Hash|Group)?Aggregate';
+    END LOOP;
+    IF NOT nodes THEN
+        RAISE 'not a plan of the node: %', query;
+    END IF;
+    query := format('SELECT d::text AS t, row_number() OVER () AS at FROM (%s) d', query);
+    EXECUTE format('CREATE TEMP TABLE of_heap AS %s', replace(query, '{t}', 'h'));
+    EXECUTE format('CREATE TEMP TABLE of_varve AS %s', replace(query, '{t}', 'v'));
+    SELECT count(*) INTO differ FROM ((TABLE of_heap EXCEPT ALL TABLE of_varve) UNION ALL (TABLE of_varve EXCEPT ALL TABLE of_heap)) d;
+    DROP TABLE of_heap, of_varve;
+    RETURN NEXT;
+END $$;
+
+-- A condition that the query shows, or orders by.
+SELECT host, host > 3 AS big, count(*) FROM v WHERE host > 3 GROUP BY host ORDER BY host;
+SELECT q.query, c.* FROM (VALUES
+    ('SELECT host, host > 3 AS big, count(*) FROM {t} WHERE host > 3 GROUP BY host ORDER BY host'),
+    ('SELECT host, CASE WHEN host = 3 THEN ''three'' ELSE ''none'' END, count(*) FROM {t} WHERE host = 3 GROUP BY host'),
+    ('SELECT host, host = ANY (ARRAY[1, 3]), sum(value) FROM {t} WHERE host = ANY (ARRAY[1, 3]) AND value > 7 GROUP BY host ORDER BY host'),
+    ('SELECT host, count(*) FROM {t} WHERE host > 3 OR host < 2 GROUP BY host ORDER BY (host > 3 OR host < 2), host > 3, host DESC'),
+    ('SELECT host, NOT host > 3 AS small, (host > 3)::int + 1 AS one, count(value) FROM {t} WHERE host > 3 GROUP BY host ORDER BY host'),
+    ('SELECT ok, NOT ok AS other, count(*) FROM {t} WHERE ok GROUP BY ok'),
+    ('SELECT host > 3 AS big, count(*) FROM {t} WHERE host > 3 GROUP BY host > 3'),
+    ('SELECT count(*) FILTER (WHERE host > 3), count(*) > 5 AS many FROM {t} WHERE host > 3'),
+    ('SELECT host, host > 3 AS big, count(*) FROM {t} WHERE host > 3 GROUP BY host HAVING count(*) > 9 ORDER BY host'),
+    ('SELECT host, host > 3 AS big, count(*) FROM {t} WHERE host > 3 GROUP BY host HAVING host > 3 ORDER BY host'),
+    ('SELECT x.id, s.* FROM x, LATERAL (SELECT x.flag AS f, NOT x.flag AS g, count(*) AS n FROM {t} WHERE x.flag) s ORDER BY x.id'),
+    ('SELECT x.id, s.* FROM x, LATERAL (SELECT x.id > 2 AS f, host, host > x.id AS g, count(*) AS n FROM {t} WHERE x.id > 2 AND host > x.id GROUP BY host) s ORDER BY 1, 3')) q(query),
+    compare(q.query) c;
+EXPLAIN (COSTS OFF, VERBOSE) SELECT host, host > 3 AS big, count(*) FROM v WHERE host > 3 GROUP BY host;
+
+DROP TABLE h, v, x;
+DROP FUNCTION compare;
