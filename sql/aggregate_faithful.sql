@@ -49,5 +49,24 @@ SELECT q.query, c.* FROM (VALUES
     compare(q.query) c;
 EXPLAIN (COSTS OFF, VERBOSE) SELECT host, host > 3 AS big, count(*) FROM v WHERE host > 3 GROUP BY host;
 
+-- Volatile conditions on the other side of a join are evaluated row by row.
+CREATE TABLE names(id int, n int, five int);
+INSERT INTO names SELECT 1, 1 + g / 8, 5 FROM generate_series(0, 79) g;
+ANALYZE names;
+CREATE TEMP SEQUENCE s;
+CREATE FUNCTION draws() RETURNS bigint LANGUAGE sql AS $$ SELECT last_value FROM s $$;
+EXPLAIN (COSTS OFF) SELECT count(*) FROM v WHERE host IN (SELECT id FROM names WHERE n <= nextval('s'));
+SELECT count(*) FROM h WHERE host IN (SELECT id FROM names WHERE n <= nextval('s'));
+SELECT draws();
+SELECT setval('s', 1, false);
+SELECT count(*) FROM v WHERE host IN (SELECT id FROM names WHERE n <= nextval('s'));
+SELECT draws();
+-- Of rows that are alike not all have the same fate.
+SELECT count(*) = 0 AS no_one, count(*) = 80 * (SELECT count(*) FROM h WHERE host = 1) AS every_one FROM v JOIN names ON id = host
+    WHERE five > random() * 10;
+DROP TABLE names;
+DROP SEQUENCE s;
+DROP FUNCTION draws;
+
 DROP TABLE h, v, x;
 DROP FUNCTION compare;

@@ -163,7 +163,8 @@ struct Plain {
 }
 
 impl Plain {
-    /// None where a node is something else, or somebody wants to know what it does. Inside a guarded entry point.
+    /// None where a node is something else, somebody wants to know what it does, or a condition's argument is another one for each row. Inside a
+    /// guarded entry point.
     fn of(child: Child, place: usize) -> Option<Plain> {
         let scan = PlainScan::of(child, place)?;
         let table = scan.table();
@@ -172,6 +173,9 @@ impl Plain {
         // SAFETY: they are the child's, which has begun.
         unsafe {
             for clause in scan.conditions().iter() {
+                if clause.is_volatile() {
+                    return None;
+                }
                 let clause = Clause::of(clause)?;
                 conditions.push(clause.map(&mut |mut condition: Condition<'_>| {
                     condition.begin(|argument| argument.prepare(child.as_ptr()));
