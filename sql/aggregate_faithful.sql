@@ -68,5 +68,36 @@ DROP TABLE names;
 DROP SEQUENCE s;
 DROP FUNCTION draws;
 
+-- Conditions that no vectors decide are evaluated in core's order: cheap ones first, and as they are written where they cost the same.
+SELECT compare('SELECT host, count(*) FROM {t} WHERE txt::int > 5 AND txt ~ ''^[0-9]+$'' GROUP BY host ORDER BY host');
+CREATE FUNCTION dear(text) RETURNS bool LANGUAGE plpgsql IMMUTABLE COST 1000 AS $$ BEGIN RETURN $1::int > 5; END $$;
+CREATE FUNCTION cheap(text) RETURNS bool LANGUAGE plpgsql IMMUTABLE COST 1 AS $$ BEGIN RETURN $1 ~ '^[0-9]+$'; END $$;
+SELECT compare('SELECT host, count(*) FROM {t} WHERE dear(txt) AND cheap(txt) GROUP BY host ORDER BY host');
+SELECT compare('SELECT host, count(*) FROM {t} WHERE cheap(txt) AND cheap(txt || '''') AND dear(txt) GROUP BY host ORDER BY host');
+-- Those of a policy come first, unless another one is cheap and tells nobody of values.
+CREATE FUNCTION tells(text) RETURNS bool LANGUAGE plpgsql IMMUTABLE COST 1 AS $$ BEGIN RAISE NOTICE 'told'; RETURN true; END $$;
+CREATE FUNCTION sees(text) RETURNS bool LANGUAGE plpgsql IMMUTABLE COST 500 AS $$ BEGIN RETURN $1 ~ '^77'; END $$;
+CREATE FUNCTION silent(int) RETURNS bool LANGUAGE plpgsql IMMUTABLE LEAKPROOF COST 5 AS $$ BEGIN RETURN $1 = 3; END $$;
+CREATE FUNCTION costly(int) RETURNS bool LANGUAGE plpgsql IMMUTABLE LEAKPROOF COST 50 AS $$ BEGIN RETURN $1 = 3; END $$;
+CREATE ROLE varve_faithful;
+GRANT SELECT ON h, v TO varve_faithful;
+ALTER TABLE h ENABLE ROW LEVEL SECURITY;
+ALTER TABLE v ENABLE ROW LEVEL SECURITY;
+CREATE POLICY few ON h USING (sees(txt));
+CREATE POLICY few ON v USING (sees(txt));
+SET ROLE varve_faithful;
+SELECT count(*) FROM h WHERE tells(txt) AND txt < '772';
+SELECT count(*) FROM v WHERE tells(txt) AND txt < '772';
+EXPLAIN (COSTS OFF) SELECT count(*) FROM h WHERE tells(txt) AND costly(host) AND silent(host);
+EXPLAIN (COSTS OFF) SELECT count(*) FROM v WHERE tells(txt) AND costly(host) AND silent(host);
+RESET ROLE;
+ALTER TABLE h DISABLE ROW LEVEL SECURITY;
+ALTER TABLE v DISABLE ROW LEVEL SECURITY;
+DROP POLICY few ON h;
+DROP POLICY few ON v;
+REVOKE ALL ON h, v FROM varve_faithful;
+DROP ROLE varve_faithful;
+DROP FUNCTION dear, cheap, tells, sees, silent, costly;
+
 DROP TABLE h, v, x;
 DROP FUNCTION compare;

@@ -4,7 +4,7 @@
 use super::expression::Expression;
 use super::node::{items, list};
 use super::path_target::Evaluating;
-use super::planned_table::PlannedTable;
+use super::planned_table::{PlannedTable, Restriction};
 use super::planner::Planner;
 use core::ptr::null_mut;
 use pgrx::pg_sys;
@@ -35,6 +35,16 @@ impl<'a> Planner<'a> {
         let mut cost = pg_sys::QualCost::default();
         // SAFETY: valid handles, and a pointer to a local.
         unsafe { pg_sys::cost_qual_eval(&mut cost, conditions, self.as_ptr()) };
+        cost.into()
+    }
+
+    /// The same of one on a relation, which the planner remembers.
+    pub fn cost_of_restriction(self, condition: Restriction<'a>) -> Evaluating {
+        let mut cost = pg_sys::QualCost::default();
+        // SAFETY: as above.
+        unsafe {
+            pg_sys::cost_qual_eval_node(&mut cost, condition.as_ptr().cast(), self.as_ptr());
+        }
         cost.into()
     }
 }

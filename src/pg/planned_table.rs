@@ -22,8 +22,11 @@ pub struct Restriction<'a> {
     pub clause: Expression<'a>,
     /// One of a lower level is asked first.
     pub security_level: u32,
+    /// It tells nobody of values: one of a lower level may be asked later. Known of levels above 0 only.
+    pub is_leakproof: bool,
     /// It is the same for all rows.
     pub is_constant: bool,
+    info: *mut pg_sys::RestrictInfo,
 }
 
 impl<'a> Restriction<'a> {
@@ -37,9 +40,16 @@ impl<'a> Restriction<'a> {
             items::<pg_sys::RestrictInfo>(list).map(|info| Restriction {
                 clause: Expression::from_ptr((*info).clause.cast()),
                 security_level: (*info).security_level,
+                is_leakproof: (*info).leakproof,
                 is_constant: (*info).pseudoconstant,
+                info,
             })
         }
+    }
+
+    /// For PostgreSQL's functions.
+    pub(super) fn as_ptr(self) -> *mut pg_sys::RestrictInfo {
+        self.info
     }
 }
 

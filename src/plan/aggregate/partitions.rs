@@ -103,7 +103,7 @@ fn add_leaf<'a>(
     let groups = number_of_groups(planner, child, &source, target);
     parts.groups += groups;
     let conditions = checks::table_of(planner, child);
-    let conditions = conditions.and_then(|_| checks::conditions_of(child));
+    let conditions = conditions.and_then(|_| checks::conditions_of(planner, child));
     let Some(conditions) = &conditions else {
         return add_foreign(grouping, child, target, groups, parts);
     };

@@ -30,7 +30,7 @@ pub fn offer(grouping: Grouping<'_>) {
     }
     partitions::offer(grouping);
     for source in Input::of(planner, input) {
-        let Some(conditions) = checks::conditions_of(source.table) else {
+        let Some(conditions) = checks::conditions_of(planner, source.table) else {
             continue;
         };
         let Some(target) = Target::of(grouping, source.table.number()) else {
