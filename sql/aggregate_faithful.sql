@@ -99,5 +99,48 @@ REVOKE ALL ON h, v FROM varve_faithful;
 DROP ROLE varve_faithful;
 DROP FUNCTION dear, cheap, tells, sees, silent, costly;
 
+-- Who may not call an aggregate gets no result of it, nor where its owner may not call what it is made of.
+CREATE AGGREGATE own_count(*) (SFUNC = int8inc, STYPE = int8, COMBINEFUNC = int8pl, INITCOND = '0', PARALLEL = SAFE);
+CREATE AGGREGATE own_mean(float8) (SFUNC = float8_accum, STYPE = float8[], FINALFUNC = float8_avg, COMBINEFUNC = float8_combine, INITCOND = '{0,0,0}', PARALLEL = SAFE);
+REVOKE EXECUTE ON FUNCTION own_count(), own_mean(float8) FROM PUBLIC;
+CREATE ROLE varve_faithful;
+GRANT SELECT ON h, v TO varve_faithful;
+SELECT own_count(*), own_mean(value) FROM v;
+CREATE FUNCTION tries(query text) RETURNS TABLE (of_table text, result text) LANGUAGE plpgsql AS $$
+BEGIN
+    FOREACH of_table IN ARRAY ARRAY['h', 'v'] LOOP
+        BEGIN
+            EXECUTE replace(query, '{t}', of_table) INTO result;
+        EXCEPTION WHEN insufficient_privilege THEN
+            result := SQLERRM;
+        END;
+        RETURN NEXT;
+    END LOOP;
+END $$;
+SET ROLE varve_faithful;
+SELECT * FROM tries('SELECT own_count(*) FROM {t}');
+SELECT * FROM tries('SELECT own_count(*) FROM {t} GROUP BY host HAVING max(value) > 0');
+SELECT * FROM tries('SELECT own_mean(value) FROM {t}');
+SELECT * FROM tries('EXPLAIN SELECT own_mean(value) FROM {t}');
+SELECT * FROM tries('SELECT round(avg(value)) FROM {t}');
+RESET ROLE;
+GRANT EXECUTE ON FUNCTION own_count(), own_mean(float8) TO varve_faithful;
+SET ROLE varve_faithful;
+SELECT * FROM tries('SELECT own_count(*) FROM {t}');
+RESET ROLE;
+ALTER AGGREGATE own_mean(float8) OWNER TO varve_faithful;
+REVOKE EXECUTE ON FUNCTION float8_avg(float8[]) FROM PUBLIC;
+SELECT * FROM tries('SELECT own_mean(value) FROM {t}');
+GRANT EXECUTE ON FUNCTION float8_avg(float8[]) TO PUBLIC;
+REVOKE EXECUTE ON FUNCTION float8_accum(float8[], float8) FROM PUBLIC;
+SELECT * FROM tries('SELECT own_mean(value) FROM {t}');
+SELECT * FROM tries('SELECT own_mean(value) FROM {t} HAVING count(*) > 0');
+GRANT EXECUTE ON FUNCTION float8_accum(float8[], float8) TO PUBLIC;
+SELECT * FROM tries('SELECT round(own_mean(value)) FROM {t}');
+DROP AGGREGATE own_mean(float8), own_count(*);
+REVOKE ALL ON h, v FROM varve_faithful;
+DROP ROLE varve_faithful;
+DROP FUNCTION tries;
+
 DROP TABLE h, v, x;
 DROP FUNCTION compare;

@@ -17,6 +17,7 @@ use crate::pg::expression::Expression;
 use crate::pg::expression_context::Prepared;
 use crate::pg::expression_kinds::{self, Kind};
 use crate::pg::functions;
+use crate::pg::rights;
 use crate::pg::time_zone::TimeZone;
 use crate::pg::{types, InvalidOid, Oid};
 use std::cell::Cell;
@@ -222,6 +223,9 @@ impl Compiled {
             let groups = groups.map(|&group| group_column(group, node, lanes));
             let groups = groups.collect();
             let aggregates = parts.aggregates.iter();
+            for &aggregate in aggregates.clone() {
+                check_rights(aggregate, parts.is_whole);
+            }
             let mut aggregates: Vec<Aggregate> = aggregates
                 .map(|&aggregate| compile_aggregate(aggregate, node, executor, lanes))
                 .collect();
@@ -288,6 +292,19 @@ unsafe fn group_column(
         width: width_of(group),
         least: Cell::new(None),
     }
+}
+
+/// Checks what core checks where it begins the same step of an aggregate of a plan. Within a guarded entry point.
+fn check_rights(aggregate: expression_kinds::Aggregate<'_>, is_whole: bool) {
+    let definition = aggregate.definition();
+    let last = match is_whole {
+        true => definition.finish,
+        false => definition.serialize,
+    };
+    let functions = [last, definition.transition].into_iter();
+    let functions = functions.filter(|&function| function != InvalidOid);
+    // SAFETY: what a plan calls exists.
+    unsafe { rights::check_aggregate(aggregate.function(), functions) };
 }
 
 /// # Safety
