@@ -64,6 +64,21 @@ SELECT draws();
 -- Of rows that are alike not all have the same fate.
 SELECT count(*) = 0 AS no_one, count(*) = 80 * (SELECT count(*) FROM h WHERE host = 1) AS every_one FROM v JOIN names ON id = host
     WHERE five > random() * 10;
+
+-- A join reads the table no more often than the values come that it has; each pass over it comes upon two chunks.
+TRUNCATE names;
+INSERT INTO names SELECT 77 FROM generate_series(1, 1000);
+INSERT INTO names VALUES (1), (2), (2);
+ANALYZE names;
+SET enable_hashjoin = off;
+SET enable_mergejoin = off;
+SET enable_nestloop = off;
+EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT count(*), sum(host) FROM v JOIN names ON host = id;
+RESET enable_hashjoin;
+RESET enable_mergejoin;
+RESET enable_nestloop;
+SELECT count(*), sum(host) FROM v JOIN names ON host = id;
+SELECT count(*), sum(host) FROM h JOIN names ON host = id;
 DROP TABLE names;
 DROP SEQUENCE s;
 DROP FUNCTION draws;

@@ -38,6 +38,8 @@ pub struct Work {
     /// Of the chunk that is taken in: the aggregates that its header has answered, and its one group.
     pub answered: Vec<bool>,
     pub whole: Option<u32>,
+    /// A row was wanted, in this pass over the table.
+    pub met: bool,
     /// The times that are read now, where there is a lane of them.
     pub slice: TimeSlice,
     /// Memory for the runs of a window, and for those that have wanted rows, with their groups.
@@ -65,6 +67,7 @@ impl Work {
         Work {
             answered: vec![false; compiled.aggregates.len()],
             whole: None,
+            met: false,
             compiled,
             selection,
             groups,
@@ -96,9 +99,12 @@ impl Work {
         let before = self.selection.counters.blocks;
         // SAFETY: by contract.
         unsafe {
-            if !gone.is_some_and(|gone| self.answer_chunk(chunk, gone)) {
-                self.choose_lanes();
-                self.walk(open, ranges);
+            match gone.is_some_and(|gone| self.answer_chunk(chunk, gone)) {
+                true => self.met = true,
+                false => {
+                    self.choose_lanes();
+                    self.walk(open, ranges);
+                }
             }
         }
         let counters = &mut self.selection.counters;
@@ -149,6 +155,7 @@ impl Work {
     /// # Safety
     /// As `walk`; `rows` must be what the selection has left of a window of the chunk, and `selected` have a bit for each.
     unsafe fn fold(&mut self, chunk: &Chunk, rows: &Range<u32>, selected: Option<&Bitmap>) {
+        self.met = true;
         // SAFETY: the caller's contract.
         unsafe {
             let mut found = core::mem::take(&mut self.found);
@@ -426,6 +433,7 @@ impl Work {
             if !self.selection.takes_row() {
                 return;
             }
+            self.met = true;
             let mut values = Vec::with_capacity(self.compiled.groups.len());
             for group in &self.compiled.groups {
                 values.push(guarded(|| evaluation.value(group.state)));

@@ -123,8 +123,11 @@ impl Joined {
         }
     }
 
-    /// The condition of the next pass over the table.
-    pub fn next_pass(&mut self) -> Option<Bounded> {
+    /// The condition of the next pass over the table. None too where the last one, which had all values that are left, met no row.
+    pub fn next_pass(&mut self, met: bool) -> Option<Bounded> {
+        if self.begun > 0 && !met {
+            return None;
+        }
         let next = self.passes.get(self.begun).cloned();
         self.begun += usize::from(next.is_some());
         next

@@ -213,8 +213,9 @@ impl Aggregation {
     unsafe fn next_pass(&mut self, node: NodeState) -> bool {
         // SAFETY: the caller's contract.
         unsafe {
+            let met = core::mem::take(&mut self.work.met);
             if let (Some(joined), Some(lane)) = (&mut self.joined, self.work.compiled.joined) {
-                let Some(named) = joined.next_pass() else {
+                let Some(named) = joined.next_pass(met) else {
                     return false;
                 };
                 self.work.selection.also([Clause::One((named, lane))]);

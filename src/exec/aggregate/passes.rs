@@ -1,5 +1,5 @@
 //! A join gives a row of the table once for each row of the other side that has its value: the table is read in passes, of which each names a
-//! value once.
+//! value once. The values of a pass are some of those of the pass before: one that meets no row is the last.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};

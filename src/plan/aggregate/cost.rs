@@ -1,4 +1,4 @@
-//! What the node costs: the other side of a join, opening the chunks that a series index leaves, pages of the blocks that are decoded, a little for
+//! What the node costs: the other side of a join, and for each pass over the table opening the chunks that a series index leaves, pages of the blocks that are decoded, a little for
 //! each value that is folded, as much as core takes for each expression that is evaluated row by row, and a row for each
 //! group.
 
@@ -55,11 +55,11 @@ pub fn of_node(
     let other = source.join.as_ref().map_or(0.0, |join| {
         join.path.total_cost() + join.path.rows() * cpu_tuple_cost()
     });
-    let startup = other
-        + read.min(pages + by_index.pages) * seq_page_cost()
-        + (START + opened * CHUNK) * cpu_tuple_cost()
-        + values
-        + input.rows() * per_row;
+    let pass = read.min(pages + by_index.pages) * seq_page_cost()
+        + opened * CHUNK * cpu_tuple_cost()
+        + values;
+    let passes = source.join.as_ref().map_or(1.0, |join| join.passes);
+    let startup = other + START * cpu_tuple_cost() + passes * pass + input.rows() * per_row;
     let width = 1.0 + target.aggregates.len() as f64;
     let per_group = cpu_tuple_cost() + width * cpu_operator_cost();
     (startup, startup + groups * per_group)

@@ -25,6 +25,8 @@ pub struct Join<'a> {
     pub column: i16,
     /// Each value counts once.
     pub is_semi: bool,
+    /// How often the table is read: as often as a value comes, on average.
+    pub passes: f64,
 }
 
 /// Bytes that a value takes at execution, beside its own.
@@ -94,11 +96,21 @@ fn join_of<'a>(
         .cheapest_path()
         .filter(|path| !path.is_parameterized())?;
     let bytes = path.rows() * (VALUE_BYTES + path.target().width());
+    let passes = match is_semi {
+        true => 1.0,
+        false => {
+            path.rows()
+                / planner
+                    .combinations(&[value.expression()], path.rows())
+                    .max(1.0)
+        }
+    };
     let found = Join {
         path,
         value,
         column,
         is_semi,
+        passes: passes.max(1.0),
     };
     (bytes <= memory::hash_limit() as f64).then_some(found)
 }
