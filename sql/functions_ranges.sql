@@ -23,6 +23,19 @@ PREPARE since(timestamptz) AS SELECT count(*) FROM events WHERE time_bucket('1 h
 SET plan_cache_mode = force_generic_plan;
 EXPLAIN (COSTS OFF) EXECUTE since('2024-01-02');
 EXECUTE since('2024-01-02 00:10+00');
+-- Of values at the ends of time, whose buckets are out of range.
+PREPARE until(timestamp) AS SELECT count(*) FROM events WHERE time_bucket('53 days', ts) <= $1;
+EXECUTE until('2024-01-02 00:10');
+EXECUTE until('294276-12-31 23:59:59');
+EXECUTE until('4714-11-25 BC');
+EXECUTE until('infinity');
+EXECUTE until('-infinity');
+EXECUTE until(NULL);
+PREPARE until_zone(timestamptz) AS SELECT count(*) FROM events WHERE time_bucket('1 hour', t) <= $1;
+EXPLAIN (COSTS OFF) EXECUTE until_zone('2024-01-02');
+EXECUTE until_zone('2024-01-02 00:10+00');
+EXECUTE until_zone('294276-12-31 23:59:59+00');
+EXECUTE until_zone('4714-11-24 00:00+00 BC');
 RESET plan_cache_mode;
 EXECUTE since('2024-01-02 00:10+00');
 

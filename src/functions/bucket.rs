@@ -13,7 +13,7 @@ pub const DEFAULT_ORIGIN_US: i64 = 2 * DAY_US;
 const DEFAULT_ORIGIN_MONTH: i64 = 2000 * 12;
 /// The range of `timestamp`: 4714-11-24 BC up to, not including, 294277-01-01.
 const MIN_TIMESTAMP_US: i64 = -211_813_488_000_000_000;
-const END_TIMESTAMP_US: i64 = 9_223_371_331_200_000_000;
+pub const END_TIMESTAMP_US: i64 = 9_223_371_331_200_000_000;
 /// Days from 0000-03-01 to 2000-01-01.
 const ERA_SHIFT_DAYS: i64 = 730_425;
 

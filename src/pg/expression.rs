@@ -3,6 +3,7 @@
 use super::bare;
 use super::expression_kinds::Kind;
 use super::memory;
+use super::node::{list, make};
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary, Datum, Interval, List, Node, NodeTag, Oid};
@@ -113,6 +114,30 @@ impl Expression<'_> {
             let operation: *mut pg_sys::OpExpr = made.cast();
             (*operation).opfuncid = pg_sys::get_opcode(operator);
             Expression::from_ptr(made.cast())
+        }
+    }
+
+    /// `CASE WHEN condition THEN value ELSE other END`, of a type without collation, in the current memory context.
+    ///
+    /// # Safety
+    /// The condition must be a truth value, and the others be of one type; the memory context must live as long as the handle is used.
+    pub unsafe fn choice<'a>(
+        condition: Expression<'a>,
+        value: Expression<'a>,
+        other: Expression<'a>,
+    ) -> Expression<'a> {
+        // SAFETY: by contract; new nodes, which are nobody else's.
+        unsafe {
+            let when = make::<pg_sys::CaseWhen>(NodeTag::T_CaseWhen);
+            (*when).expr = condition.as_ptr().cast();
+            (*when).result = value.as_ptr().cast();
+            (*when).location = -1;
+            let choice = make::<pg_sys::CaseExpr>(NodeTag::T_CaseExpr);
+            (*choice).casetype = value.typ();
+            (*choice).args = list([when]);
+            (*choice).defresult = other.as_ptr().cast();
+            (*choice).location = -1;
+            Expression::from_ptr(choice.cast())
         }
     }
 

@@ -298,19 +298,6 @@ impl<'a> Call<'a> {
             Expression::from_ptr(call.cast())
         }
     }
-
-    /// The same call of other arguments, in the current memory context.
-    ///
-    /// # Safety
-    /// As `of_function`.
-    pub unsafe fn with_arguments(self, arguments: Expressions<'a>) -> Expression<'a> {
-        // SAFETY: by contract; the copy is of the same kind, and nobody else has it.
-        unsafe {
-            let copy = pg_sys::copyObjectImpl(self.node.as_ptr().cast());
-            (*copy.cast::<pg_sys::FuncExpr>()).args = arguments.as_ptr();
-            Expression::from_ptr(copy.cast())
-        }
-    }
 }
 
 view! {

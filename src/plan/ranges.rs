@@ -5,7 +5,7 @@
 //! follows is added. It happens in the hook that the planner calls for each table before it takes WHERE apart, so that it is in
 //! time when the library is loaded by the very query.
 use super::gapfill::buckets::{Buckets, TimeType};
-use crate::functions::bucket::{Width, DAY_US};
+use crate::functions::bucket::{Width, DAY_US, END_TIMESTAMP_US};
 use crate::functions::time_bucket::{
     varve_time_bucket, varve_time_bucket_date, varve_time_bucket_int2, varve_time_bucket_int4,
     varve_time_bucket_int8, varve_time_bucket_zone,
@@ -106,7 +106,6 @@ struct Comparison<'a> {
     /// A fixed width, in the unit of the time type.
     fixed_width: Option<i64>,
     zoned: bool,
-    call: Call<'a>,
     time: Expression<'a>,
     time_type: TimeType,
     typ: Oid,
@@ -156,7 +155,6 @@ impl<'a> Comparison<'a> {
             buckets: (!zoned).then_some(buckets),
             fixed_width,
             zoned,
-            call,
             time,
             time_type,
             typ,
@@ -235,7 +233,7 @@ impl<'a> Comparison<'a> {
         (!conditions.is_empty()).then_some(Derived { conditions, exact })
     }
 
-    /// For a value that is not known yet: `t >= value`, and `t <= time_bucket(width, value) + width`.
+    /// For a value that is not known yet: `t >= value`, and `t <= value + width`.
     fn bounds_at_execution(&self) -> Option<Derived<'a>> {
         let lower = || self.compared(Strategy::GreaterOrEqual, self.value);
         // Not less, but at most: both may be infinite.
@@ -251,7 +249,8 @@ impl<'a> Comparison<'a> {
         })
     }
 
-    /// `time_bucket(width, value) + width` for timestamps and fixed widths; other types say it only with constants.
+    /// `value + width` for timestamps and fixed widths, which is not before the end of the value's bucket; other types say it only with constants. It is infinity
+    /// where that sum is out of range: the condition itself raises nothing there.
     fn end_of_bucket(&self) -> Option<Expression<'a>> {
         if self.zoned || self.time_type != TimeType::Timestamp {
             return None;
@@ -260,29 +259,40 @@ impl<'a> Comparison<'a> {
             types::TIMESTAMPTZOID => F_TIMESTAMPTZ_PL_INTERVAL,
             _ => F_TIMESTAMP_PL_INTERVAL,
         });
+        let width = self.fixed_width?;
         // Days and time as time alone: then the session's time zone does not matter.
         let interval = Interval {
-            time: self.fixed_width?,
+            time: width,
             day: 0,
             month: 0,
         };
-        // SAFETY: the functions take these arguments; the memory is the planner's.
+        // SAFETY: the function takes these arguments; the memory is the planner's.
         unsafe {
-            let width = self.call.arguments().get(0)?.copy();
-            let start = self
-                .call
-                .with_arguments(Expressions::of([width, self.value]));
-            let arguments = Expressions::of([start, Expression::interval(interval)]);
-            Some(Expression::call(plus, self.typ, arguments))
+            let constant = |us: i64| Expression::constant(self.typ, self.time_type.datum(us));
+            let limit = constant(END_TIMESTAMP_US.checked_sub(width)?);
+            let is_within = self.comparison(self.value, Strategy::Less, limit)?;
+            let arguments = Expressions::of([self.value.copy(), Expression::interval(interval)]);
+            let end = Expression::call(plus, self.typ, arguments);
+            Some(Expression::choice(is_within, end, constant(i64::MAX)))
         }
     }
 
     /// `time operator value`, of a value of the time's type.
     fn compared(&self, strategy: Strategy, value: Expression<'a>) -> Option<Expression<'a>> {
+        self.comparison(self.time, strategy, value)
+    }
+
+    /// `left operator right`, of values of the time's type.
+    fn comparison(
+        &self,
+        left: Expression<'a>,
+        strategy: Strategy,
+        right: Expression<'a>,
+    ) -> Option<Expression<'a>> {
         let operator = types::operator(self.opfamily, self.typ, strategy.number());
         // SAFETY: an operator of the time's type; the memory is the planner's.
         (operator != InvalidOid)
-            .then(|| unsafe { Expression::comparison(operator, self.time.copy(), value) })
+            .then(|| unsafe { Expression::comparison(operator, left.copy(), right) })
     }
 }
 
