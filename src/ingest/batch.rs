@@ -250,10 +250,12 @@ pub unsafe fn collect(table: Table<'_>, slot: Slot<'_>, command: CommandId, opti
     }
 }
 
-/// Makes room: writes the batch that takes the most memory.
+/// Makes room: writes the batch of the current subtransaction that takes the most memory. Those of outer ones wait for these.
 fn flush_largest() {
+    let sub = transaction::part();
     let largest = STATE.with_borrow_mut(|state| {
-        let at = (0..state.batches.len()).max_by_key(|&at| state.batches[at].rows.bytes)?;
+        let own = (0..state.batches.len()).filter(|&at| state.batches[at].name.sub == sub);
+        let at = own.max_by_key(|&at| state.batches[at].rows.bytes)?;
         Some(state.take(at))
     });
     if let Some(batch) = largest {
@@ -289,6 +291,8 @@ fn flush_where(wanted: impl Fn(&Batch) -> bool) {
     loop {
         let next = STATE.with_borrow_mut(|state| {
             let at = state.batches.iter().position(&wanted)?;
+            // An error that somebody catches leaves the rows where they are.
+            check_is_current(&state.batches[at]);
             Some(state.take(at))
         });
         match next {
@@ -312,10 +316,8 @@ pub fn flush_before_scan(table: Table<'_>, snapshot: Snapshot<'_>) {
     }
 }
 
-fn write(batch: Batch) {
-    if batch.rows.rows == 0 {
-        return;
-    }
+/// Raises an error where a batch is one of an outer subtransaction: what is written now could be undone alone.
+fn check_is_current(batch: &Batch) {
     if batch.name.sub != transaction::part() {
         error::raise(
             Code::ERRCODE_FEATURE_NOT_SUPPORTED,
@@ -323,6 +325,12 @@ fn write(batch: Batch) {
             "A function with an EXCEPTION block, called by a COPY or INSERT, reads the table that the statement fills.",
             "Load the rows into a temporary table first.",
         );
+    }
+}
+
+fn write(batch: Batch) {
+    if batch.rows.rows == 0 {
+        return;
     }
     wake::note_rows(batch.rows.rows as u64);
     let table = Open::table(batch.name.table, LockMode::RowExclusive);
