@@ -6,10 +6,10 @@
 //! Nobody is waited for: what others have locked stays until the next run.
 
 use super::filter;
+use super::header_delete::delete_header;
 use super::progress::{Watch, Work};
 use crate::catalog::layout::{self, Layout};
 use crate::chunk::chunk_cache;
-use crate::chunk::notes;
 use crate::chunk::read::Chunk;
 use crate::chunk::write::{self, Target};
 use crate::pg::clock;
@@ -24,10 +24,9 @@ use crate::pg::sql;
 use crate::pg::tid::Tid;
 use crate::pg::transaction;
 use crate::pg::types;
-use crate::pg::{Datum, FormData_pg_attribute, Interval, TM_Result};
+use crate::pg::{Datum, FormData_pg_attribute, Interval};
 use crate::rollup::watch;
 use crate::scan::headers;
-use crate::table::locks;
 use crate::table::next_version;
 use varve_columns::tuple::header::{FLAG_SORTED, FLAG_TOMBSTONE};
 
@@ -392,12 +391,7 @@ impl Expired<'_> {
                 if chunk.header.chunk != id || !self.has_whole(chunk) {
                     continue;
                 }
-                let is_taken = locks::with_whole_chunk(table, id, || {
-                    !notes::has_others(chunk, None)
-                        && write::try_delete(table, at, target.command, false, false)
-                            == TM_Result::TM_Ok
-                });
-                if !is_taken {
+                if !delete_header(table, chunk, target.command, false) {
                     continue;
                 }
                 next_version::delete_pieces(table, chunk, target.command);

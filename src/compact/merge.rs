@@ -8,6 +8,7 @@
 //! stays without a key until a later round; so does that of the rows of short series that lie among older ones.
 
 use super::cut;
+use super::header_delete::delete_header;
 use super::long_key;
 use super::parts::Part;
 use super::plan::{Merge, GROWTH};
@@ -19,16 +20,15 @@ use crate::catalog::layout::Layout;
 use crate::chunk::encode::OWN_CHUNK_ROWS;
 use crate::chunk::index_entries::SeriesIndexes;
 use crate::chunk::notes;
-use crate::chunk::read::{Chunk, Damage};
+use crate::chunk::read::Damage;
 use crate::chunk::row_set::RowSet;
-use crate::chunk::write::{self, Target};
+use crate::chunk::write::Target;
 use crate::guc;
 use crate::pg::error;
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
-use crate::pg::{CommandId, TM_Result};
-use crate::table::locks;
+use crate::pg::TransactionId;
 use crate::table::next_version;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -58,6 +58,8 @@ pub struct Round<'a> {
     /// The survey's numbers of the sources. An input that somebody is at is not among them: it stays
     /// where it is, and what is written must not overlap it.
     claimed: FxHashSet<usize>,
+    /// What was written before is over for every snapshot.
+    horizon: TransactionId,
     pub series: SeriesMap,
     pub merge: &'a Merge,
     pub windows: &'a Windows,
@@ -91,6 +93,7 @@ pub fn round(
             snapshot,
             sources: Vec::new(),
             claimed: FxHashSet::default(),
+            horizon: table.horizon(),
             series: SeriesMap::default(),
             merge,
             windows,
@@ -117,17 +120,6 @@ pub fn round(
     }
 }
 
-/// Deletes the header of a chunk, as one whose rows move on; false when somebody has locked or changed it or a row since it was opened.
-pub fn delete_header(table: Table<'_>, chunk: &Chunk, command: CommandId) -> bool {
-    // SAFETY: the caller has just seen the header under its snapshot.
-    unsafe {
-        locks::with_whole_chunk(table, chunk.header.chunk, || {
-            !notes::has_others(chunk, None)
-                && write::try_delete(table, chunk.tid, command, false, true) == TM_Result::TM_Ok
-        })
-    }
-}
-
 impl Round<'_> {
     /// Takes a chunk into the round, unless somebody is at it.
     fn claim(&mut self, at: usize) -> Result<bool, Broken> {
@@ -144,7 +136,12 @@ impl Round<'_> {
                 damage,
             })?,
         };
-        let claimed = delete_header(table, &source.reader.chunk, self.target.command);
+        let chunk = &source.reader.chunk;
+        // Who comes to a row by an older snapshot has to find where it was updated to: the rows that move have no such places.
+        if chunk.map.has_successors() && !notes::is_settled(chunk, self.horizon) {
+            return Ok(false);
+        }
+        let claimed = delete_header(table, chunk, self.target.command, true);
         if claimed {
             if seen.one_series && seen.level > 0 {
                 let level = self.own_levels.entry(&seen.first_key).or_default();

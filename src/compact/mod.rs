@@ -5,6 +5,7 @@ mod cut;
 pub mod expire;
 pub mod filter;
 pub mod full_windows;
+mod header_delete;
 mod little;
 mod long_key;
 pub mod merge;

@@ -2,7 +2,8 @@
 //! that the end can be cut off. What is written for that has to be worth it: holes that DELETE has left are
 //! filled by later chunks anyway.
 
-use super::merge::{delete_header, Done};
+use super::header_delete::delete_header;
+use super::merge::Done;
 use super::survey::{Seen, Survey};
 use crate::chunk::chunk_cache;
 use crate::chunk::index_entries::SeriesIndexes;
@@ -191,7 +192,7 @@ pub fn round(
                 None => continue,
             };
             let chunk = &reader.chunk;
-            if !delete_header(table, chunk, target.command) {
+            if !delete_header(table, chunk, target.command, true) {
                 continue;
             }
             let at = target.copy_chunk(chunk, &payload);

@@ -295,17 +295,17 @@ unsafe fn judge(table: Table<'_>, reader: &Rc<Reader>, row: u32) -> Verdict {
         if locks::await_change(table, chunk.header.chunk, row, false) {
             return Verdict::Changes(Wait::Change(Rc::clone(reader), row));
         }
-        if notes::has_others(chunk, Some(row)) {
-            // Who has the chunk to himself announces no change of a row, and may have noted it before his transaction ends.
-            let writer = notes::changer_of(table, chunk.tid, chunk.header.chunk, row);
-            return writer.map_or(Verdict::Again, |writer| {
-                Verdict::Changes(Wait::Transaction(writer, chunk.tid))
-            });
-        }
         match activity(table, chunk.tid) {
-            Activity::None => Verdict::Lives((Rc::clone(reader), row)),
             Activity::By(other) => Verdict::Changes(Wait::Transaction(other, chunk.tid)),
             Activity::Over => Verdict::Again,
+            // Who had the chunk to himself has announced no change of a row: he has ended, so his notes are there.
+            Activity::None if notes::has_others(chunk, Some(row)) => {
+                let writer = notes::changer_of(table, chunk.tid, chunk.header.chunk, row);
+                writer.map_or(Verdict::Again, |writer| {
+                    Verdict::Changes(Wait::Transaction(writer, chunk.tid))
+                })
+            }
+            Activity::None => Verdict::Lives((Rc::clone(reader), row)),
         }
     }
 }
