@@ -92,6 +92,12 @@ pub fn capacity() -> usize {
     }
 }
 
+/// Locks that each transaction may count on: max_locks_per_transaction.
+pub fn locks_each() -> usize {
+    // SAFETY: set when the server starts.
+    unsafe { pg_sys::max_locks_per_xact }.max(0) as usize
+}
+
 /// Takes a lock that lasts until the transaction ends, also where its subtransaction is rolled back; does not wait.
 pub fn take_for_transaction(tag: &Tag, mode: LockMode) -> Taken {
     // SAFETY: inside a transaction; taking a lock without waiting raises no error but for a full lock table, which aborts the

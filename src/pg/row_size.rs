@@ -126,7 +126,7 @@ unsafe fn is_long(value: Datum) -> bool {
     unsafe { pgrx::varsize_any(value.cast_mut_ptr()) > LEAST_MOVED }
 }
 
-unsafe fn moved(_column: &pg_sys::FormData_pg_attribute, _value: Datum) -> Datum {
+fn moved(_column: &pg_sys::FormData_pg_attribute, _value: Datum) -> Datum {
     Datum::from(MOVED.0.as_ptr())
 }
 

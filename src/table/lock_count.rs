@@ -3,8 +3,9 @@
 
 use crate::pg::lock_mode::LockMode;
 use crate::pg::lock_tags::{self, Tag, Taken};
+use crate::pg::places;
 use crate::pg::transaction::{self, Access, PerTransaction};
-use pgrx::pg_sys;
+use crate::pg::{Oid, SubTransactionId};
 use rustc_hash::FxHashMap;
 
 /// Rows of one chunk, side by side, from which on it is locked as a whole, if nobody else has locked rows of it.
@@ -18,7 +19,7 @@ const SHARE_LOCKS: usize = 128;
 const MOST_SHARES: usize = 8;
 
 /// A chunk of a table.
-type Key = (pg_sys::Oid, u64);
+type Key = (Oid, u64);
 
 #[derive(Default)]
 struct Count {
@@ -30,7 +31,7 @@ struct Count {
     /// It has locked a chunk in place of rows.
     is_bulk: bool,
     /// What subtransactions in progress have counted, in the order in which they did.
-    counted: Vec<(pg_sys::SubTransactionId, Counted)>,
+    counted: Vec<(SubTransactionId, Counted)>,
 }
 
 /// What is to be taken back with a subtransaction.
@@ -67,8 +68,7 @@ impl Rows {
 impl Count {
     /// Has the transaction as many locks as it may? A share for more is taken where one is left.
     fn is_full(&mut self) -> bool {
-        // SAFETY: set when the server starts.
-        let few = unsafe { pg_sys::max_locks_per_xact }.max(16) as usize;
+        let few = lock_tags::locks_each().max(16);
         if self.all < few + self.shares * SHARE_LOCKS {
             return false;
         }
@@ -104,8 +104,7 @@ impl Count {
 /// Takes a share of the lock table, half of which is given out so.
 fn take_share() -> bool {
     let shares = lock_tags::capacity() / 2 / SHARE_LOCKS;
-    // SAFETY: a global of this process.
-    let first = unsafe { pg_sys::MyProcPid } as usize;
+    let first = places::pid() as usize;
     (0..shares).any(|at| {
         let tag = Tag::share((first + at) % shares);
         !lock_tags::is_held(&tag, LockMode::Exclusive)
@@ -126,7 +125,7 @@ pub fn add() {
 }
 
 /// Counts a lock on a row of a chunk.
-pub fn add_row(table: pg_sys::Oid, chunk: u64, row: u32) {
+pub fn add_row(table: Oid, chunk: u64, row: u32) {
     let key = (table, chunk);
     let first = Rows {
         count: 0,
@@ -157,7 +156,7 @@ pub fn all() -> usize {
 }
 
 /// Has the transaction locked many rows of a chunk that lie side by side?
-pub fn are_many(table: pg_sys::Oid, chunk: u64) -> bool {
+pub fn are_many(table: Oid, chunk: u64) -> bool {
     COUNT.with_borrow(|count| count.rows.get(&(table, chunk)).is_some_and(Rows::are_many))
 }
 
@@ -167,11 +166,7 @@ pub fn is_full() -> bool {
 }
 
 /// A subtransaction has ended: what it has counted goes up to its parent, or away.
-pub fn end_subtransaction(
-    part: pg_sys::SubTransactionId,
-    parent: pg_sys::SubTransactionId,
-    has_committed: bool,
-) {
+pub fn end_subtransaction(part: SubTransactionId, parent: SubTransactionId, has_committed: bool) {
     COUNT.with_borrow_mut(|count| {
         let others = count.counted.iter().rposition(|entry| entry.0 != part);
         let first = others.map_or(0, |at| at + 1);
