@@ -23,26 +23,12 @@ const LONGEST_SHORT: usize = LEAST_MOVED + 8;
 /// A pointer to a value that was moved away, as long as each of them, for who asks for its length only.
 #[repr(align(8))]
 struct Moved([u8; 18]);
-static MOVED: Moved = Moved([
-    1,
-    pg_sys::vartag_external::VARTAG_ONDISK as u8,
-    0,
-    0,
-    0,
-    0,
-    0,
-    0,
-    0,
-    0,
-    0,
-    0,
-    0,
-    0,
-    0,
-    0,
-    0,
-    0,
-]);
+static MOVED: Moved = {
+    let mut pointer = [0; 18];
+    pointer[0] = 1;
+    pointer[1] = pg_sys::vartag_external::VARTAG_ONDISK as u8;
+    Moved(pointer)
+};
 
 const fn header_bytes(columns: usize) -> usize {
     (HEADER_BYTES + columns.div_ceil(8)).next_multiple_of(8)

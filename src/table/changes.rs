@@ -497,7 +497,7 @@ pub fn flush(is_over: bool) {
     if !(are_most || is_any_ripe && is_over) {
         return;
     }
-    let (ripe, all) = STATE.with_borrow_mut(|state| {
+    let ripe = STATE.with_borrow_mut(|state| {
         let mut ripe = core::mem::take(&mut state.ripe);
         ripe.retain(|key| {
             let Some(touched) = state.touched.get_mut(key) else {
@@ -506,9 +506,9 @@ pub fn flush(is_over: bool) {
             touched.is_listed = false;
             touched.is_ripe()
         });
-        (ripe, state.rows >= MOST_ROWS)
+        ripe
     });
-    let ripe = if all {
+    let ripe = if are_most {
         chunks_where(|touched| !touched.foreign && touched.is_whole())
     } else {
         ripe
