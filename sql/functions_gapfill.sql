@@ -127,7 +127,56 @@ SELECT time_bucket_gapfill('2 hours', time, '2024-13-01', '2024-01-01 06:00+00')
 SELECT time_bucket_gapfill('2 hours', time, '2024-01-01', '2024-01-02', '2024-01-03') AS b, count(*) FROM cpu GROUP BY 1 ORDER BY 1;
 SELECT time_bucket('2 hours', timestamptz '2024-01-01 01:00+00', '2024-01-01');
 
+-- Width, zone and bounds that are group columns too, as themselves and within others.
+SELECT f.* FROM (VALUES (interval '1 hour'), ('2 hours')) w(width), LATERAL (
+    SELECT w.width AS width, time_bucket_gapfill(w.width, time, '2024-01-01 00:00+00'::timestamptz, '2024-01-01 04:00+00') AS b, count(*)
+    FROM cpu GROUP BY 1, 2) f ORDER BY 1, 2;
+PREPARE grouped(interval, text, timestamptz) AS
+    SELECT $1 AS width, $2 AS zone, $3 AS start, time_bucket_gapfill($1, time, $2, $3 - interval '1 hour', $3 + interval '3 hours') AS b, count(*)
+    FROM cpu GROUP BY 1, 2, 3, 4 ORDER BY 4;
+SET plan_cache_mode = force_generic_plan;
+EXECUTE grouped('1 hour', 'Europe/Berlin', '2024-01-01 01:00+00');
+EXECUTE grouped('2 hours', 'UTC', '2024-01-01 00:00+00');
+RESET plan_cache_mode;
+DEALLOCATE grouped;
+INSERT INTO cpu VALUES (9, now() - interval '90 minutes', 0);
+SELECT count(DISTINCT n) = 1 AND min(b) > now() - interval '5 hours' AS right, count(*) BETWEEN 3 AND 4 AS hours
+FROM (SELECT now() AS n, time_bucket_gapfill('1 hour', time) AS b, count(*) FROM cpu
+      WHERE time >= now() - interval '3 hours' AND time < now() GROUP BY 1, 2) f;
+DELETE FROM cpu WHERE host = 9;
+-- Conditions on the bucket are no bounds, nor is what the planner makes of them.
+SELECT time_bucket_gapfill('1 day', time, 'Europe/Berlin') AS d, count(*) FROM cpu
+WHERE time_bucket('1 day', time, 'Europe/Berlin') >= '2024-01-01 00:00+01'
+  AND time_bucket('1 day', time, 'Europe/Berlin') < '2024-01-04 00:00+01' GROUP BY 1;
+SELECT time_bucket_gapfill('2 hours', time) AS b, count(*) FROM cpu
+WHERE time >= '2024-01-01 00:00+00' AND time < '2024-01-01 06:00+00' AND time_bucket('1 hour', time) >= '2023-12-01'::timestamptz + current_setting('server_version_num')::int * interval '0'
+GROUP BY 1 ORDER BY 1;
+-- Columns that are computed after a sort, since LIMIT or a cursor may leave rows out.
+SELECT host, time_bucket_gapfill('1 hour', time, '2024-01-01 00:00+00'::timestamptz, '2024-01-01 06:00+00') AS b,
+       coalesce(locf(max(usage), (SELECT -c.id::float8 FROM hosts c WHERE c.id = cpu.host)), 0) + 1 AS carried
+FROM cpu GROUP BY host, b ORDER BY b DESC, host LIMIT 5;
+SELECT host, time_bucket_gapfill('1 hour', time, '2023-12-31 23:00+00'::timestamptz, '2024-01-01 06:00+00') AS b,
+       locf(max(usage), (SELECT -c.id::float8 FROM hosts c WHERE c.id = cpu.host)), interpolate(max(usage))
+FROM cpu GROUP BY host, b ORDER BY host, b LIMIT 5;
+CREATE FUNCTION shown(float8) RETURNS text LANGUAGE plpgsql AS $$ BEGIN RETURN '<' || $1 || '>'; END $$;
+BEGIN;
+DECLARE c CURSOR FOR
+    SELECT shown(locf(max(usage))), time_bucket_gapfill('1 hour', time, '2024-01-01 00:00+00'::timestamptz, '2024-01-01 06:00+00') AS b
+    FROM cpu GROUP BY b ORDER BY b DESC;
+FETCH 3 FROM c;
+COMMIT;
+DROP FUNCTION shown;
+-- GROUPING, as it is computed of the rows.
+SELECT time_bucket_gapfill('2 hours', time, '2024-01-01 00:00+00'::timestamptz, '2024-01-01 06:00+00') AS b, host, GROUPING(host), count(*)
+FROM cpu GROUP BY 1, 2 ORDER BY 2, 1 LIMIT 3;
+-- Bounds beyond the column's type.
+SELECT time_bucket_gapfill(10000::smallint, t) AS b, count(*) FROM (VALUES (5::smallint), (6::smallint)) d(t) WHERE t >= 0 AND t < 50000 GROUP BY 1 ORDER BY 1;
+SELECT time_bucket_gapfill(1000000000, t) AS b, count(*) FROM (VALUES (5), (6)) d(t) WHERE t >= 0 AND t < 4000000000 GROUP BY 1 ORDER BY 1;
+SELECT time_bucket_gapfill(10000::smallint, t) AS b, count(*) FROM (VALUES (5::smallint), (6::smallint)) d(t) WHERE t >= -40000 AND t < 100 GROUP BY 1;
+
 -- Errors.
+SELECT time_bucket_gapfill('1 day', time, '2024-01-01'::timestamptz, '2024-01-05')::date AS d, count(*) FROM cpu GROUP BY 1;
+SELECT time_bucket_gapfill('1 hour', time, '2024-01-01'::timestamptz, '2024-01-02') AT TIME ZONE 'UTC' AS b, count(*) FROM cpu GROUP BY 1;
 SELECT time_bucket_gapfill('1 hour', time) AS b, count(*) FROM cpu GROUP BY 1;
 SELECT time_bucket_gapfill('1 hour', time) AS b, count(*) FROM cpu WHERE time > '2024-01-01' GROUP BY 1;
 SELECT time_bucket_gapfill('1 hour', time) AS b, count(*) FROM cpu WHERE time > '2024-01-01' OR time < '2025-01-01' GROUP BY 1;

@@ -9,6 +9,9 @@ use core::ptr::NonNull;
 use pgrx::pg_sys::{self, ffi::pg_guard_ffi_boundary, Datum, Interval, List, Node, NodeTag, Oid};
 use pgrx::prelude::*;
 
+/// The place in the text of a query of what is not of the query. That of what core makes is -1.
+const MADE: i32 = -2;
+
 /// An expression, or a part of one.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
@@ -208,6 +211,37 @@ impl<'a> Expression<'a> {
         let mut walk = Walk { see: &mut see };
         // SAFETY: the handle's node is valid; what `see` refers to outlives the walk.
         unsafe { visit(self.as_ptr(), (&raw mut walk).cast()) };
+    }
+
+    /// Marks it as a condition that the query itself does not have, by a place in the query's text: core goes by none that is less than 0.
+    ///
+    /// # Safety
+    /// It must be a comparison that this process has made, and no more than that.
+    pub unsafe fn mark_as_made(self) {
+        // SAFETY: by contract; what has been made is an operator's node.
+        unsafe { (*self.as_ptr().cast::<pg_sys::OpExpr>()).location = MADE };
+    }
+
+    /// Is it an operator that `mark_as_made` was told of, or a copy of one?
+    pub fn is_made(self) -> bool {
+        let node: *mut pg_sys::OpExpr = self.as_ptr().cast();
+        // SAFETY: a valid expression, of that type where its tag says so.
+        unsafe { (*node).xpr.type_ == pg_sys::NodeTag::T_OpExpr && (*node).location == MADE }
+    }
+
+    /// A cast of the expression to its own type, in the current memory context: no query has that, so nothing of a query is taken for it.
+    ///
+    /// # Safety
+    /// As `copy`.
+    pub unsafe fn cast_to_its_own(self) -> Expression<'a> {
+        let (node, typ, collation) = (self.as_ptr(), self.typ(), self.collation());
+        let form = pg_sys::CoercionForm::COERCE_IMPLICIT_CAST;
+        // SAFETY: by contract.
+        unsafe {
+            let modifier = pg_sys::exprTypmod(node);
+            let cast = pg_sys::makeRelabelType(node.cast(), typ, modifier, collation, form);
+            Expression::from_ptr(cast.cast())
+        }
     }
 
     /// Another one like it, in the current memory context.

@@ -23,8 +23,20 @@ impl<'a> PathTarget<'a> {
         }
     }
 
-    /// The same of one of a table's partitions: the target has columns of that table, and none of another one. Raises an error where
-    /// it is no partition.
+    /// The target with some more columns behind its own.
+    pub fn with(self, planner: Planner<'a>, more: &[Expression<'a>]) -> PathTarget<'a> {
+        // SAFETY: valid handles; the copy is in the planner's memory, and nobody else's.
+        unsafe {
+            let target = pg_sys::copy_pathtarget(self.as_ptr());
+            for column in more {
+                pg_sys::add_new_column_to_pathtarget(target, column.as_ptr().cast());
+            }
+            let target = pg_sys::set_pathtarget_cost_width(planner.as_ptr(), target);
+            PathTarget::from_ptr(target)
+        }
+    }
+
+    /// The target for one of a table's partitions: it has columns of that table, and none of another one. Raises an error where it is no partition.
     pub fn of_partition(self, planner: Planner<'a>, partition: PlannedTable<'a>) -> PathTarget<'a> {
         let root = planner.as_ptr();
         // SAFETY: valid handles; the copy is in the planner's memory, and nobody else's.

@@ -136,6 +136,16 @@ impl<'a> Planner<'a> {
         !self.query().groupingSets.is_null()
     }
 
+    /// Is there a window function of its rows?
+    pub fn has_windows(self) -> bool {
+        self.query().hasWindowFuncs
+    }
+
+    /// Does its select list make several rows of one?
+    pub fn returns_sets(self) -> bool {
+        self.query().hasTargetSRFs
+    }
+
     /// Is there an aggregate of its rows?
     pub fn has_aggregates(self) -> bool {
         self.query().hasAggs

@@ -82,6 +82,10 @@ fn rewrite<'a>(tree: JoinTree<'a>, table: &Table<'a>) {
             rewritten.push(condition);
         }
         for new in derived.conditions {
+            if !derived.exact {
+                // SAFETY: a comparison that was made here.
+                unsafe { new.mark_as_made() };
+            }
             if !conditions.iter().any(|known| known.equals(new)) {
                 rewritten.push(new);
                 changed = true;

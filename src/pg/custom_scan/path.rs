@@ -326,24 +326,15 @@ unsafe extern "C-unwind" fn plan<K: CustomPlanner>(
 }
 
 /// Target entries, without names: of the columns, and behind them, marked as junk, of what is kept. The planner takes a part of what is handed up for a column of the
-/// node's own row where they are equal. So what is kept is wrapped: a cast to the type that it is of is in no query.
+/// node's own row where they are equal. So what is kept is wrapped.
 fn entries_of(columns: &[Expression<'_>], kept: &[Expression<'_>]) -> *mut List {
     let columns = columns.iter().map(|column| (column.as_ptr(), false));
-    let kept = kept.iter().map(|kept| (wrapped(*kept), true));
+    // SAFETY: a plan is made here, in the planner's memory.
+    let wrapped = |kept: &Expression<'_>| unsafe { kept.cast_to_its_own() }.as_ptr();
+    let kept = kept.iter().map(|kept| (wrapped(kept), true));
     list(columns.chain(kept).zip(1..).map(|((node, junk), number)| {
         let no_name = core::ptr::null_mut();
         // SAFETY: valid expressions.
         unsafe { pg_sys::makeTargetEntry(node.cast(), number, no_name, junk) }
     }))
-}
-
-/// A cast of an expression to its own type.
-fn wrapped(kept: Expression<'_>) -> *mut Node {
-    let (node, typ, collation) = (kept.as_ptr(), kept.typ(), kept.collation());
-    let form = pg_sys::CoercionForm::COERCE_IMPLICIT_CAST;
-    // SAFETY: a valid expression.
-    unsafe {
-        let modifier = pg_sys::exprTypmod(node);
-        pg_sys::makeRelabelType(node.cast(), typ, modifier, collation, form).cast()
-    }
 }

@@ -61,6 +61,10 @@ fn from_condition<'a>(
     let Kind::Operator(operator) = condition.kind() else {
         return None;
     };
+    if condition.is_made() {
+        // It follows from one on the bucket, and lets more times pass than that.
+        return None;
+    }
     let [left, right] = operator.arguments().array()?;
     let (value, commuted) = if left.equals(time) {
         (right, false)

@@ -43,6 +43,15 @@ impl TimeType {
         }
     }
 
+    /// The least and the greatest number of an integer type that is shorter than what is computed with.
+    pub fn ends(self) -> Option<(i64, i64)> {
+        match self {
+            TimeType::Int2 => Some((i16::MIN.into(), i16::MAX.into())),
+            TimeType::Int4 => Some((i32::MIN.into(), i32::MAX.into())),
+            TimeType::Int8 | TimeType::Date | TimeType::Timestamp => None,
+        }
+    }
+
     pub fn is_infinite(self, number: i64) -> bool {
         match self {
             TimeType::Date => number == i64::from(i32::MIN) || number == i64::from(i32::MAX),

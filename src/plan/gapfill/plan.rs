@@ -67,15 +67,19 @@ fn gapfill_groups(planner: Planner<'_>) -> Option<Groups<'_>> {
     let columns = planner.group_columns();
     let mut found = None;
     for (at, column) in columns.iter().enumerate() {
-        if let Some((Marker::Bucket, call)) = marked(column.expression) {
-            if found.is_some() {
-                unsupported(
-                    "a query can group by only one time_bucket_gapfill",
-                    "Fill the gaps in a subquery.",
-                );
+        let Some((Marker::Bucket, call)) = marked(column.expression) else {
+            if has_bucket(column.expression) {
+                raise_stray_bucket();
             }
-            found = Some((at, call));
+            continue;
+        };
+        if found.is_some() {
+            unsupported(
+                "a query can group by only one time_bucket_gapfill",
+                "Fill the gaps in a subquery.",
+            );
         }
+        found = Some((at, call));
     }
     if found.is_some() && planner.has_grouping_sets() {
         unsupported(
@@ -91,6 +95,24 @@ fn gapfill_groups(planner: Planner<'_>) -> Option<Groups<'_>> {
     })
 }
 
+/// Does an expression call `time_bucket_gapfill`?
+fn has_bucket(expression: Expression<'_>) -> bool {
+    let mut has = false;
+    expression.visit(|part| {
+        has |= matches!(marked(part), Some((Marker::Bucket, _)));
+        Step::Into
+    });
+    has
+}
+
+#[cold]
+fn raise_stray_bucket() -> ! {
+    unsupported(
+        "time_bucket_gapfill must be a group column by itself",
+        "Group by it, and use the same call in the select list.",
+    )
+}
+
 #[cold]
 fn unsupported(message: &str, hint: &str) -> ! {
     raise(Code::ERRCODE_FEATURE_NOT_SUPPORTED, message, "", hint)
@@ -99,7 +121,8 @@ fn unsupported(message: &str, hint: &str) -> ! {
 /// Replaces every path of the grouping by one that fills gaps.
 fn fill_gaps<'a>(grouping: Grouping<'a>, groups: &Groups<'a>) {
     let (planner, output) = (grouping.planner, grouping.output);
-    let columns = columns_of(output.target(), groups);
+    let target = with_postponed(planner, output.target());
+    let columns = columns_of(target, groups);
     let below = columns
         .iter()
         .map(|column| (column.below, column.sortgroupref));
@@ -114,6 +137,7 @@ fn fill_gaps<'a>(grouping: Grouping<'a>, groups: &Groups<'a>) {
             path.set_target(below);
             gapfill_path(
                 grouping,
+                target,
                 planner.sorted(output, path, order),
                 order,
                 &private,
@@ -130,13 +154,38 @@ fn fill_gaps<'a>(grouping: Grouping<'a>, groups: &Groups<'a>) {
     unsafe { grouping.replace_paths(paths) };
 }
 
+/// A target, and the calls of `locf` and `interpolate` that the planner wants to have computed later, since a sort or LIMIT above comes first. It finds
+/// them as columns then. Not above a window function, which hands up no others than it was told.
+fn with_postponed<'a>(planner: Planner<'a>, target: PathTarget<'a>) -> PathTarget<'a> {
+    if planner.has_windows() || planner.returns_sets() {
+        return target;
+    }
+    let mut postponed: Vec<Expression<'_>> = Vec::new();
+    for expression in planner.targets() {
+        if target.columns().iter().any(|column| column.equals(expression)) {
+            continue;
+        }
+        expression.visit(|part| match marked(part) {
+            Some((Marker::Locf | Marker::Interpolate, _)) => {
+                postponed.push(part);
+                Step::Past
+            }
+            _ => Step::Into,
+        });
+    }
+    match postponed.is_empty() {
+        true => target,
+        false => target.with(planner, &postponed),
+    }
+}
+
 fn gapfill_path<'a>(
     grouping: Grouping<'a>,
+    target: PathTarget<'a>,
     input: Path<'a>,
     order: SortOrder<'a>,
     private: &[Private<'a>],
 ) -> Path<'a> {
-    let target = grouping.output.target();
     let made = grouping
         .planner
         .custom_path::<Filling>(grouping.output, target, private);
@@ -191,10 +240,7 @@ fn columns_of<'a>(target: PathTarget<'a>, groups: &Groups<'a>) -> Vec<Column<'a>
         found.collect(expression);
     }
     if found.stray_bucket {
-        unsupported(
-            "time_bucket_gapfill must be a group column by itself",
-            "Group by it, and use the same call in the select list.",
-        );
+        raise_stray_bucket();
     }
     found.columns
 }
@@ -244,7 +290,7 @@ impl<'a> Columns<'a> {
             }
             let kind = match part.kind() {
                 Kind::Aggregate(_) => ColumnKind::Aggregate,
-                Kind::Column(_) | Kind::PlaceHolder => ColumnKind::Group,
+                Kind::Column(_) | Kind::PlaceHolder | Kind::Grouping => ColumnKind::Group,
                 _ => return Step::Into,
             };
             self.add(kind, part, part, [None; 2]);
@@ -304,12 +350,24 @@ fn private_of<'a>(
     let oids = |oid: Oid| oid.to_u32() as i32;
     [
         Private::Expressions(expressions),
-        Private::expressions(columns.iter().map(|column| column.above)),
+        Private::expressions(columns.iter().map(shown)),
         integers(&|column| column.kind as i32),
         integers(&|column| oids(column.equality)),
         integers(&|column| oids(column.below.collation())),
         Private::Integers(bounds.iter().flat_map(numbers_of).collect()),
     ]
+}
+
+/// What the node's row shows a column as. The planner takes a part of what the node evaluates, or hands up, for a column where they are equal. What is the
+/// same for all rows must not be: width and bounds are evaluated before there is a row.
+fn shown<'a>(column: &Column<'a>) -> Expression<'a> {
+    match column.kind {
+        // SAFETY: the planner, in whose memory it is, makes a path.
+        ColumnKind::Group if !column.above.has_columns() => unsafe {
+            column.above.cast_to_its_own()
+        },
+        _ => column.above,
+    }
 }
 
 /// What a plan says of a bound besides its value.

@@ -169,12 +169,19 @@ impl Gapfill {
             let start = self
                 .limit(start, true, context)
                 .unwrap_or_else(|| raise_missing_bound("start"));
-            let end = self
+            let mut end = self
                 .limit(finish, false, context)
                 .unwrap_or_else(|| raise_missing_bound("finish"));
             let first = buckets
                 .containing(start)
                 .unwrap_or_else(|error| raise_bucket_error(error));
+            // Limits may be of a longer type. The last bucket is the last of the column's.
+            if let Some((least, greatest)) = self.time_type.ends() {
+                if first < least {
+                    raise_bucket_error(BucketError::OutOfRange);
+                }
+                end = end.min(greatest + 1);
+            }
             Range {
                 buckets,
                 first,
