@@ -10,6 +10,7 @@ pub mod frontier;
 pub mod kept_key;
 pub mod key_cache;
 pub mod known;
+pub mod names;
 pub mod series_entry;
 pub mod series_key;
 pub mod side;

@@ -1,6 +1,7 @@
 //! Rows of the tail that have keys which are looked for: found by the entries that settle the key, those of a series index of its columns or of the unique
 //! index, and judged as btree does it.
 
+use super::names::Names;
 use super::side::Side;
 use super::wait::Wait;
 use crate::catalog::layout;
@@ -134,6 +135,7 @@ impl Settling<'_> {
             let count = index.descriptor().len();
             let mut values = vec![Datum::from(0usize); count];
             let mut nulls = vec![true; count];
+            let mut names = Names::of(index, columns.len());
             while let Some(entry) = entries.next(true) {
                 error::check_interrupts();
                 let at = entry.tid;
@@ -144,6 +146,7 @@ impl Settling<'_> {
                 if nulls[..columns.len()].contains(&true) {
                     continue;
                 }
+                names.lengthen(&mut values[..columns.len()]);
                 let key = self.key_of(&values[..columns.len()]);
                 let Some(row) = self.side.find(self.desc, &key) else {
                     continue;
@@ -218,6 +221,11 @@ fn whole_span(side: &Side, desc: &IndexDesc) -> Option<(Datum, Datum)> {
         };
         (from, to)
     })
+}
+
+/// Is there no row any more that an entry of this place leads to?
+pub fn is_gone(table: Table<'_>, at: Tid) -> bool {
+    matches!(state(table, at), State::Dead)
 }
 
 enum State {
