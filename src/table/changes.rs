@@ -509,7 +509,7 @@ pub fn flush(is_over: bool) {
         ripe
     });
     let ripe = if are_most {
-        chunks_where(|touched| !touched.foreign && touched.is_whole())
+        chunks_where(|_, touched| !touched.foreign && touched.is_whole())
     } else {
         ripe
     };
@@ -521,17 +521,29 @@ pub fn flush(is_over: bool) {
 
 /// Writes everything before the transaction commits, or is prepared: nothing is read after this.
 pub fn flush_finally(prepares: bool) {
-    flush_where(|_| true, When::AtEnd { prepares });
+    if any_unwritten() {
+        write_chunks(chunks_where(|_, _| true), When::AtEnd { prepares });
+    }
 }
 
-/// Writes all changes of a table that is about to get another file.
+/// Writes all changes of a table that is about to get another file. What is changed of other tables stays in memory, over the versions that this
+/// transaction may go on reading.
 ///
 /// # Safety
 /// `table` must be open and locked exclusively.
 pub unsafe fn flush_before_rewrite(table: Table<'_>) {
-    let has_cursors = has_cursors();
-    flush_where(|_| true, When::Before { has_cursors });
+    if !any_unwritten() {
+        return;
+    }
     let oid = table.oid();
+    let work = chunks_where(|key, _| key.table == oid);
+    if uses_one_snapshot() {
+        for &key in &work {
+            check_is_own(table, key);
+        }
+    }
+    let has_cursors = has_cursors();
+    write_chunks(work, When::Before { has_cursors });
     let is_left = STATE.with_borrow(|state| {
         let of_table = |(key, touched): (&Key, &Touched)| {
             key.table == oid && touched.unwritten.borrow().count() > 0
@@ -573,17 +585,42 @@ enum When {
     },
 }
 
-fn flush_where(wanted: impl Fn(&Touched) -> bool, when: When) {
-    if !any_unwritten() {
+/// Raises a serialization failure where the changes of a chunk would be written over a version that the transaction's snapshot does not see: it goes on
+/// seeing an earlier one, and would see ours beside that. Nobody else can write the chunk.
+fn check_is_own(table: Table<'_>, key: Key) {
+    let found = STATE.with_borrow(|state| {
+        let touched = state.touched.get(&key)?;
+        let is_there =
+            touched.file == table.file_number() && touched.unwritten.borrow().count() > 0;
+        match touched.newest() {
+            Newest::At(tid) if is_there => Some((tid, touched.is_whole(), touched.foreign)),
+            _ => None,
+        }
+    });
+    let Some((tid, is_whole, foreign)) = found else {
         return;
+    };
+    // Who has locked single rows does not know who has replaced the header since.
+    let newest = match is_whole {
+        true => Some(tid),
+        false => locks::lock_to_write(table, key.chunk, tid),
+    };
+    // SAFETY: the table is open.
+    let reader = newest.and_then(|at| unsafe { chunk_cache::reader_at(table, at, Snapshot::any()) });
+    if foreign || reader.is_some_and(|reader| is_foreign(&reader.chunk)) {
+        error::raise(
+            Code::ERRCODE_T_R_SERIALIZATION_FAILURE,
+            "could not serialize access due to concurrent update",
+            "Rows that this transaction has changed are in chunks that others have changed after its snapshot was taken.",
+            "Retry the transaction.",
+        )
     }
-    write_chunks(chunks_where(wanted), when);
 }
 
-fn chunks_where(wanted: impl Fn(&Touched) -> bool) -> Vec<Key> {
+fn chunks_where(wanted: impl Fn(&Key, &Touched) -> bool) -> Vec<Key> {
     STATE.with_borrow(|state| {
         let touched = state.touched.iter();
-        let wanted = touched.filter(|(_, touched)| wanted(touched));
+        let wanted = touched.filter(|(key, touched)| wanted(key, touched));
         wanted.map(|(key, _)| *key).collect()
     })
 }
