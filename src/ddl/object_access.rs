@@ -27,7 +27,7 @@ fn show(event: Event) {
                 table,
                 parent: Some(parent),
             } => partitions::inheritance(table, parent),
-            Event::Truncated(table) => truncate::empty(table),
+            Event::Truncated(table) => truncate::note(table),
             _ => {}
         }
     }

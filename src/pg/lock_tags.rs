@@ -1,4 +1,4 @@
-//! Heavyweight locks of our own: on rows of chunks, on chunks, and on a table's bulk changers. Their tags are those of tuples
+//! Heavyweight locks, most of them our own: on rows of chunks, on chunks, and on a table's bulk changers. The tags of these are those of tuples
 //! at blocks that no table has; they last as long as the (sub)transaction that took them, prepared transactions included.
 
 use super::lock_mode::LockMode;
@@ -31,6 +31,13 @@ impl Tag {
             locktag_type: pg_sys::LockTagType::LOCKTAG_TUPLE as u8,
             locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
         })
+    }
+
+    /// A table of this database, as core locks it for statements.
+    pub fn table(table: pg_sys::Oid) -> Self {
+        let mut tag = Self::of(table, 0, 0);
+        tag.0.locktag_type = pg_sys::LockTagType::LOCKTAG_RELATION as u8;
+        tag
     }
 
     /// A row of a chunk.

@@ -1,8 +1,11 @@
 //! Utility statements that bring rows: the end of a COPY is told to batches. Core says of each partition when it is done with it for now,
-//! and has no word for the end of all. And those that drop a series index: the keys that it has settled are built again at their end.
+//! and has no word for the end of all. And those that drop a series index: the keys that it has settled are built again at their end. And those that empty tables: rollups of
+//! them are emptied too.
 
+use crate::functions::rollup::truncate;
 use crate::ingest::batch;
 use crate::pg::statement::Statement;
+use crate::pg::transaction;
 use crate::pg::utility_hook::{self, AroundUtility};
 use crate::unique::unsettled;
 
@@ -25,6 +28,10 @@ impl AroundUtility for Loads {
         if loads {
             batch::leave_copy();
         }
-        unsettled::rebuild();
+        // ROLLBACK runs in a part that has failed, and has left what was noted for its own end.
+        if transaction::is_sound() {
+            unsettled::rebuild();
+            truncate::empty_noted();
+        }
     }
 }

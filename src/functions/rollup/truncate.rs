@@ -1,18 +1,55 @@
 //! TRUNCATE of a source takes along what its rollups have stored, in the same transaction: it is not for snapshots in core, so
-//! whoever reads with an older one finds neither rows nor buckets.
+//! whoever reads with an older one finds neither rows nor buckets. Core tells of what the statement names before it asks who may and waits for a
+//! lock, after which the name may be another table's: so it is noted then, and emptied at the statement's end.
 
 use crate::pg::lock_mode::LockMode;
+use crate::pg::lock_tags::{self, Tag};
 use crate::pg::open::Open;
 use crate::pg::owner;
 use crate::pg::sql;
+use crate::pg::transaction::{self, Access, Part, PerTransaction};
 use crate::pg::Oid;
 use crate::rollup::catalog;
+
+thread_local! {
+    /// What statements name that are to empty it, each with the part of the transaction that it runs in.
+    static NAMED: PerTransaction<Vec<(Oid, Part)>> = PerTransaction::default();
+}
+
+/// Notes what a statement names.
+pub fn note(table: Oid) {
+    let name = (table, transaction::part());
+    NAMED.with_borrow_mut(|named| {
+        if !named.contains(&name) {
+            named.push(name);
+        }
+    });
+}
+
+/// A statement has run, and raised no error: empties what the rollups have stored of those tables that statements of this part of the transaction have
+/// named, and locked. A part that was rolled back has left names, and no statement will have its number again.
+pub fn empty_noted() {
+    if NAMED.with_borrow(Vec::is_empty) {
+        return;
+    }
+    let part = transaction::part();
+    let own: Vec<Oid> = NAMED.with_borrow_mut(|named| {
+        let own = named.extract_if(.., |(_, of)| *of == part);
+        own.map(|(table, _)| table).collect()
+    });
+    let is_locked =
+        |&table: &Oid| lock_tags::is_held(&Tag::table(table), LockMode::AccessExclusive);
+    for source in own.into_iter().filter(is_locked) {
+        // SAFETY: the table has been emptied, and is locked.
+        unsafe { empty(source) };
+    }
+}
 
 /// Empties what the rollups of a source have stored.
 ///
 /// # Safety
-/// Called by the object access hook: who truncates the source has locked it.
-pub unsafe fn empty(source: Oid) {
+/// Who calls has emptied the source, and has it locked.
+unsafe fn empty(source: Oid) {
     for rollup in catalog::of_source(source) {
         // SAFETY: the right to empty the source is that to empty what is computed from it. Triggers are code of the rollup's owner.
         unsafe {
