@@ -296,3 +296,25 @@ SELECT varve.create_rollup('pg_temp.r', 'SELECT time_bucket(''1 hour'', time) b,
 SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, count(*) c FROM goes GROUP BY b');
 DROP TABLE stays, goes;
 SELECT count(*) FROM varve.rollup;
+
+-- Dates whose buckets begin within a day: such a bucket is the day before.
+CREATE TABLE days (day date NOT NULL, n int) USING varve;
+INSERT INTO days SELECT date '2024-01-01' + i, i FROM generate_series(0, 99) i;
+SELECT varve.create_rollup('by_day', 'SELECT time_bucket(''1 day'', day, "offset" => interval ''12 hours'') AS b, sum(n) AS s FROM days GROUP BY b');
+SELECT varve.create_rollup('by_week', 'SELECT time_bucket(''7 days'', day, "offset" => interval ''1 day 12 hours'') AS b, sum(n) AS s FROM days GROUP BY b');
+CREATE VIEW wrong AS
+    SELECT b, sum(s) FROM (SELECT b, s FROM by_day UNION ALL SELECT time_bucket('1 day', day, "offset" => interval '12 hours'), -n FROM days) o
+    GROUP BY b HAVING sum(s) <> 0
+    UNION ALL
+    SELECT b, sum(s) FROM (SELECT b, s FROM by_week UNION ALL SELECT time_bucket('7 days', day, "offset" => interval '1 day 12 hours'), -n FROM days) o
+    GROUP BY b HAVING sum(s) <> 0;
+CALL varve.refresh_rollup('by_day');
+CALL varve.refresh_rollup('by_week');
+TABLE wrong;
+INSERT INTO days SELECT day, 1000 FROM days WHERE n % 10 = 3;
+INSERT INTO days SELECT date '2024-01-01' + i, i FROM generate_series(100, 130) i;
+TABLE wrong;
+CALL varve.refresh_rollup('by_day');
+CALL varve.refresh_rollup('by_week');
+TABLE wrong;
+DROP TABLE days CASCADE;

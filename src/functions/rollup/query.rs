@@ -345,9 +345,12 @@ fn bucket_of(expression: Expression<'_>) -> Option<Bucket> {
     let width = width_of(kind, width);
     let day = if kind == TimeType::Date { 1 } else { DAY_US };
     let slack = (i64::from(zoned) * ZONE_US + i64::from(shifted) * MONTH_END_US) / DAY_US * day;
+    // A date shifted by half a day, say, is of the day before.
+    let splits_day = |option: &Constant| option.interval().is_some_and(|by| by.time % DAY_US != 0);
+    let rest = i64::from(kind == TimeType::Date && options.iter().any(splits_day));
     Some(Bucket {
         time: column.number(),
-        width: width.saturating_add(slack),
+        width: width.saturating_add(slack).saturating_add(rest),
         over: slack,
     })
 }
