@@ -68,7 +68,7 @@ pub unsafe extern "C-unwind" fn varve_database_worker(argument: Datum) {
     unsafe {
         background::attend_signals();
         background::connect(start.database);
-        limit_waits();
+        set_parameters();
         departure::begin();
         if !guc::has_worker() || !places::take_database() {
             return;
@@ -90,12 +90,22 @@ pub unsafe extern "C-unwind" fn varve_database_worker(argument: Datum) {
 }
 
 /// What a round has changed of a chunk is written when it commits, which waits for whoever is writing that chunk: for a
-/// prepared transaction not for ever. To look for jobs is a matter of milliseconds, and to compile that of seconds.
+/// prepared transaction not for ever. To look for jobs is a matter of milliseconds, and to compile that of seconds. A round writes,
+/// takes its time, minds foreign keys and may all that it does, whatever the database has its clients do.
 ///
 /// # Safety
 /// In a background process that is connected.
-unsafe fn limit_waits() {
-    for (name, value) in [(c"lock_timeout", c"2s"), (c"jit", c"off")] {
+unsafe fn set_parameters() {
+    let parameters = [
+        (c"lock_timeout", c"2s"),
+        (c"jit", c"off"),
+        (c"default_transaction_read_only", c"off"),
+        (c"session_replication_role", c"origin"),
+        (c"role", c"none"),
+        #[cfg(feature = "pg17")]
+        (c"transaction_timeout", c"0"),
+    ];
+    for (name, value) in parameters {
         // SAFETY: the worker is connected.
         unsafe { background::set(name, value) };
     }
@@ -279,16 +289,17 @@ unsafe fn do_rounds(id: i64) -> bool {
                 return None;
             }
             describe(&job);
+            let before = rounds.run(|_, _| run::changes(&job));
             let work = run::run(&mut rounds, &job);
-            Some((job, rounds, work))
+            Some((job, rounds, work, before))
         });
-        let Some((job, rounds, work)) = done else {
+        let Some((job, rounds, work, before)) = done else {
             return false;
         };
         // Its own changes count among those that note_seen reads.
         worker_transaction::report_counts();
         worker_transaction::within(|| {
-            rounds.run(|_, _| run::note_seen(&job, work));
+            rounds.run(|_, _| run::note_seen(&job, work, before));
             rounds.end();
         });
         true

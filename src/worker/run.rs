@@ -15,7 +15,7 @@ use crate::pg::sql;
 use crate::pg::types::OIDOID;
 use crate::pg::wal;
 use crate::pg::{clock, places};
-use crate::pg::{Datum, Interval, Oid};
+use crate::pg::{Datum, Interval};
 use crate::rollup::catalog;
 use std::cell::{Cell, RefCell};
 
@@ -247,48 +247,51 @@ pub unsafe fn run(rounds: &mut Rounds, job: &Job) -> Work {
     }
 }
 
-/// Puts down, after a worker has compacted a table or refreshed a rollup, which changes that took care of. Where it has found many rows, more will
-/// have come meanwhile, and it is due again; so it is where space could not be given back.
+/// Puts down, after a worker has compacted a table or refreshed a rollup, which changes that took care of; `before` are those before it began. Where
+/// compact has found many rows, more will have come meanwhile, and it is due again; so it is where space could not be given back. A refresh has
+/// surely seen those before it, since it has a snapshot for each step, and no step for what comes later.
 ///
 /// # Safety
 /// In a round of the job's table, of a worker that has reported its own changes.
-pub unsafe fn note_seen(job: &Job, work: Work) {
-    let source = match job.kind {
-        Kind::Compact => Some(job.table),
-        Kind::Refresh => catalog::source_of(job.table),
-        Kind::Expire(_) => None,
-    };
-    let (Some(source), false) = (source, work.gave_way) else {
+pub unsafe fn note_seen(job: &Job, work: Work, before: Option<i64>) {
+    if work.gave_way {
         return;
-    };
+    }
     // SAFETY: by contract.
     unsafe {
-        let mut state = job_states::read(job.id());
         let many = guc::batch_rows() as i64;
         let found_many = work.rows >= many as u64 || work.leaves_space;
-        let more = if job.kind == Kind::Compact && found_many {
-            many
-        } else {
-            0
+        let seen = match job.kind {
+            Kind::Compact if found_many => changes(job).map(|changes| changes - many),
+            Kind::Compact => changes(job),
+            Kind::Refresh => before,
+            Kind::Expire(_) => None,
         };
-        state.seen = Some(changes_of(source, job.kind == Kind::Refresh) - more);
-        job_states::write(job.id(), &state);
+        if seen.is_some() {
+            let mut state = job_states::read(job.id());
+            state.seen = seen;
+            job_states::write(job.id(), &state);
+        }
     }
 }
 
-/// Changes of a table, or of the source of a rollup with its partitions.
+/// Changes of the table of a job, or of the source of its rollup with all partitions; None where no job comes from such.
 ///
 /// # Safety
 /// Inside a transaction with an active snapshot.
-unsafe fn changes_of(table: Oid, is_source: bool) -> i64 {
-    let query = match is_source {
-        true => "SELECT varve.source_changes($1)",
-        false => "SELECT varve.changes($1)",
+pub unsafe fn changes(job: &Job) -> Option<i64> {
+    let (query, table) = match job.kind {
+        Kind::Compact => ("SELECT varve.changes($1)", job.table),
+        Kind::Refresh => {
+            let source = catalog::source_of(job.table)?;
+            ("SELECT varve.source_changes($1)", source)
+        }
+        Kind::Expire(_) => return None,
     };
     // SAFETY: the caller's contract.
     let rows = unsafe { sql::query(query, &[(OIDOID, Some(Datum::from(table)))]) };
     let text = rows.into_iter().flatten().next().flatten();
-    text.and_then(|text| text.parse().ok()).unwrap_or_default()
+    Some(text.and_then(|text| text.parse().ok()).unwrap_or_default())
 }
 
 /// Puts down that a job has failed, and when to try again.

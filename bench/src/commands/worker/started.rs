@@ -50,6 +50,7 @@ pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
     }
     report.check("worker/off for a database", off(&cluster));
     report.check("worker/an error concerns no other job", failing(&cluster));
+    report.check("worker/limits meant for clients", limited(&cluster));
     report.check(
         "worker/a database can be dropped and copied",
         dropped(&cluster),
@@ -203,6 +204,33 @@ fn failing(cluster: &Cluster) -> Result<()> {
     match row.get::<_, i64>(0) {
         1 => Ok(()),
         _ => Err("a row is gone that its trigger keeps".into()),
+    }
+}
+
+/// A database whose clients are to read, and not for long: rows with a trigger expire all the same, one by one.
+fn limited(cluster: &Cluster) -> Result<()> {
+    let mut client = cluster.database("limited")?;
+    client.batch_execute(
+        "ALTER DATABASE limited SET default_transaction_read_only = on;
+         DO $$ BEGIN IF current_setting('server_version_num')::int >= 170000 THEN
+             ALTER DATABASE limited SET transaction_timeout = '5ms';
+         END IF; END $$",
+    )?;
+    client.batch_execute(TABLE)?;
+    client.batch_execute(
+        "CREATE FUNCTION pass() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN old; END $$;
+         CREATE TRIGGER pass BEFORE DELETE ON t FOR EACH ROW EXECUTE FUNCTION pass()",
+    )?;
+    client.batch_execute(OLD)?;
+    client.batch_execute("SELECT varve.set_retention('t', '1 year'); ANALYZE t")?;
+    await_true(&mut client, "expired", "SELECT count(*) = 0 FROM t")?;
+    let jobs = client.query_one(
+        "SELECT coalesce(string_agg(last_error, '; '), '') FROM varve.jobs",
+        &[],
+    )?;
+    match jobs.get::<_, &str>(0) {
+        "" => Ok(()),
+        error => Err(format!("a job has failed: {error}").into()),
     }
 }
 
