@@ -16,6 +16,7 @@ use crate::pg::unbound::LockRelationOid;
 use crate::unique::find::{self, Answer, Key, Search};
 use crate::unique::kept_key;
 use crate::unique::key_cache::Stamp;
+use crate::unique::tail;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -41,23 +42,24 @@ pub unsafe extern "C-unwind" fn insert(
         info,
     };
     // SAFETY: called by core.
-    unsafe { settle(call, enter::enter) }
+    unsafe { settle(call, enter::enter, false) }
 }
 
-/// Enters a row into the btree of an index that lacks it, and that other indexes may have: the second half of CREATE INDEX CONCURRENTLY.
+/// Enters a row into the btree of an index that lacks it, and that other indexes may have: the second half of CREATE INDEX CONCURRENTLY. A row that is
+/// gone by now is no duplicate, as for btree, though an old snapshot has shown it.
 ///
 /// # Safety
 /// As core calls `aminsert`.
 pub unsafe fn add_missing(call: Call) -> bool {
     // SAFETY: by contract.
-    unsafe { settle(call, enter::into_btree) }
+    unsafe { settle(call, enter::into_btree, true) }
 }
 
 /// Looks for the key in the chunks, has it entered, and looks again.
 ///
 /// # Safety
 /// As core calls `aminsert`.
-unsafe fn settle(call: Call, enter: unsafe fn(Call) -> bool) -> bool {
+unsafe fn settle(call: Call, enter: unsafe fn(Call) -> bool, may_be_gone: bool) -> bool {
     let Call {
         index,
         values,
@@ -78,7 +80,10 @@ unsafe fn settle(call: Call, enter: unsafe fn(Call) -> bool) -> bool {
         let mut stamp = Stamp::default();
         let waits = check == pg_sys::IndexUniqueCheck::UNIQUE_CHECK_YES
             && !kept_key::is_kept(opened_table, opened_index, tid::read(item));
-        if waits && look(index, values, nulls, table, true, &mut stamp) == Answer::Taken {
+        if waits
+            && look(index, values, nulls, table, true, &mut stamp) == Answer::Taken
+            && !(may_be_gone && is_gone(table, item))
+        {
             raise_taken(index, values, nulls, table);
         }
         let unique = enter(call);
@@ -86,6 +91,7 @@ unsafe fn settle(call: Call, enter: unsafe fn(Call) -> bool) -> bool {
         let existed = check == pg_sys::IndexUniqueCheck::UNIQUE_CHECK_EXISTING;
         if (existed || waits && is_stale(stamp))
             && look(index, values, nulls, table, true, &mut stamp) == Answer::Taken
+            && !(may_be_gone && is_gone(table, item))
         {
             raise_taken(index, values, nulls, table);
         }
@@ -154,6 +160,14 @@ unsafe extern "C-unwind" fn look(
         }
         answer
     }
+}
+
+/// Has somebody deleted the row of the tail?
+#[pg_guard]
+unsafe extern "C-unwind" fn is_gone(table: pg_sys::Relation, item: pg_sys::ItemPointer) -> bool {
+    // SAFETY: open, and valid, until core's call returns.
+    let (table, at) = unsafe { (Table::from_ptr(table), tid::read(item)) };
+    tail::is_gone(table, at)
 }
 
 /// The error that btree raises for a key that a tail row has.
