@@ -53,6 +53,27 @@ SELECT * FROM series_indexes('v');
 INSERT INTO v VALUES (7.0, '2026-01-01 00:00:17', 0);
 ROLLBACK;
 SELECT name FROM series_indexes('v');
+-- Types that it takes, but not there, or not with such a collation or without a length. A column that it has not may be of any.
+CREATE COLLATION blind (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+CREATE TABLE typed (host text, time timestamptz, value int, PRIMARY KEY (host, time)) USING varve;
+INSERT INTO typed SELECT 'h' || i % 3, '2024-01-01'::timestamptz + i * interval '1 day', i FROM generate_series(1, 1000) i;
+ALTER TABLE typed ALTER value TYPE text COLLATE blind;
+ALTER TABLE typed ALTER host TYPE char(4);
+SELECT count(*) FROM series_indexes('typed');
+CREATE FUNCTION retyped(change text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE found text;
+BEGIN
+    EXECUTE 'ALTER TABLE typed ' || change;
+    found := format('%s rows, %s of them h1, %s indexes', (SELECT count(*) FROM typed), (SELECT count(*) FROM typed WHERE host = 'h1'),
+                    (SELECT count(*) FROM series_indexes('typed')));
+    RAISE EXCEPTION USING message = found, errcode = 'UE001';
+EXCEPTION WHEN SQLSTATE 'UE001' THEN RETURN sqlerrm;
+END $$;
+SELECT change, retyped(change) FROM unnest(ARRAY['ALTER time TYPE text', 'ALTER time TYPE uuid USING md5(value)::uuid', 'ALTER host TYPE bpchar',
+    'ALTER host TYPE text COLLATE blind', 'ALTER host TYPE varchar(9)', 'ALTER time TYPE date, ALTER host TYPE text']) change;
+DROP FUNCTION retyped;
+DROP TABLE typed;
+DROP COLLATION blind;
 
 -- It goes with its key; if another one needs it, it comes again with that. Alone, it can be dropped, and stays away.
 ALTER TABLE v ADD UNIQUE ("at Time", tags_id, value);
@@ -113,6 +134,17 @@ SELECT * FROM series_indexes('v');
 DROP TABLE v;
 CREATE TABLE v(device text, time timestamptz, PRIMARY KEY (device, time)) USING varve;
 CREATE TABLE w(device text, time timestamptz, UNIQUE (time, device), FOREIGN KEY (device, time) REFERENCES v) USING varve;
+-- One that fails, in a part of the transaction that is undone then.
+CREATE FUNCTION refuse_drop() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no drop'; END $$;
+CREATE EVENT TRIGGER refuse_drop ON sql_drop WHEN TAG IN ('DROP INDEX') EXECUTE FUNCTION refuse_drop();
+BEGIN;
+SAVEPOINT s;
+DROP INDEX v_pkey_series;
+ROLLBACK TO s;
+SELECT name FROM series_indexes('v');
+COMMIT;
+DROP EVENT TRIGGER refuse_drop;
+DROP FUNCTION refuse_drop;
 DROP INDEX v_pkey_series;
 ALTER TABLE w DROP CONSTRAINT w_device_time_fkey, ADD FOREIGN KEY (device, time) REFERENCES v;
 SELECT t, s.* FROM unnest('{v,w}'::text[]) t, series_indexes(t) s;

@@ -108,19 +108,38 @@ impl<'a> ColumnType<'a> {
         unsafe { CStr::from_ptr(self.command.as_ref().name) }
     }
 
-    /// The type that it is to have; None where there is no such type.
-    pub fn typ(self) -> Option<Oid> {
+    /// The type that it is to have, and what belongs to that, as the n of char(n); None where there is no such type.
+    pub fn typ(self) -> Option<(Oid, i32)> {
         let none = core::ptr::null_mut::<pg_sys::ParseState>();
+        let mut typmod = -1;
         // SAFETY: the command has the column's new definition; what is found in the cache is released.
         unsafe {
-            let definition: *mut pg_sys::ColumnDef = self.command.as_ref().def.cast();
-            let found = pg_sys::LookupTypeName(none, (*definition).typeName, none.cast(), true);
+            let name = (*self.definition()).typeName;
+            let found = pg_sys::LookupTypeName(none, name, &mut typmod, true);
             if found.is_null() {
                 return None;
             }
             let typ = pg_sys::typeTypeId(found);
             pg_sys::ReleaseSysCache(found);
-            Some(typ).filter(|&typ| typ != pg_sys::InvalidOid)
+            (typ != pg_sys::InvalidOid).then_some((typ, typmod))
         }
+    }
+
+    /// The collation that it is to have, that of `typ` where none is named; None where there is none of that name.
+    pub fn collation(self, typ: Oid) -> Option<Oid> {
+        // SAFETY: the command has the column's new definition; look-ups in the catalog.
+        unsafe {
+            let clause = (*self.definition()).collClause;
+            let collation = match clause.is_null() {
+                true => pg_sys::get_typcollation(typ),
+                false => pg_sys::get_collation_oid((*clause).collname, true),
+            };
+            (collation != pg_sys::InvalidOid).then_some(collation)
+        }
+    }
+
+    fn definition(self) -> *const pg_sys::ColumnDef {
+        // SAFETY: the command is valid, and has the column's new definition.
+        unsafe { self.command.as_ref().def.cast() }
     }
 }
