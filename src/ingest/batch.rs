@@ -302,6 +302,11 @@ fn flush_where(wanted: impl Fn(&Batch) -> bool) {
     }
 }
 
+/// Do rows wait for being written? A scan that comes to them writes them, which nobody may while parallel workers run.
+pub fn any_waits() -> bool {
+    STATE.with_borrow(|state| !state.batches.is_empty())
+}
+
 /// Writes the table's batch if a scan with `snapshot` must see it.
 pub fn flush_before_scan(table: Table<'_>, snapshot: Snapshot<'_>) {
     let oid = table.oid();

@@ -41,8 +41,8 @@ impl AroundExecution for Hooks {
         }
         batch::enter_statement(approved);
         let plan = query.plan();
-        // Parallel workers would not know of changes that only this process knows.
-        if query.is_parallel() && changes::any_unwritten() {
+        // Parallel workers would not know of changes and rows that only this process knows.
+        if query.is_parallel() && (changes::any_unwritten() || batch::any_waits()) {
             query.make_serial();
         }
         Run {
