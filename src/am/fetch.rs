@@ -197,6 +197,8 @@ pub unsafe extern "C-unwind" fn tuple_fetch_row_version(
             }
             return found;
         }
+        // Who asks by ctid has read nothing of the table before.
+        table.note_reader(snapshot);
         match visible_row(table, at, snapshot) {
             Some((reader, row)) => {
                 slot::store_row(slot, &reader, row, table.oid());
