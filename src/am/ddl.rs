@@ -6,7 +6,7 @@ use crate::chunk::density;
 use crate::pg::heap::heap_callback;
 use crate::pg::relation::Table;
 use crate::pg::wake;
-use crate::rollup::watch;
+use crate::rollup::{truncate, watch};
 use crate::table::{changes, quiet};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -54,6 +54,7 @@ pub unsafe extern "C-unwind" fn relation_set_new_file(
         let number = (*name).relNumber;
         if number != table.file_number() {
             chunk_marker::drop_marker(table);
+            truncate::note(table.oid());
         }
         #[cfg(feature = "pg15")]
         heap_callback!(
@@ -84,6 +85,7 @@ pub unsafe extern "C-unwind" fn relation_nontransactional_truncate(table: pg_sys
     // SAFETY: called by core with the table locked exclusively.
     unsafe {
         watch::emptied(table);
+        truncate::note(table.oid());
         changes::forget(table);
         heap_callback!(relation_nontransactional_truncate, table.as_ptr());
     }

@@ -2,8 +2,9 @@
 //! and partitions of sources of rollups, or such sources that are emptied.
 
 use super::{auto_index::seen, dropped};
-use crate::functions::rollup::{partitions, truncate};
+use crate::functions::rollup::partitions;
 use crate::pg::object_access::{self, Event};
+use crate::rollup::truncate;
 use crate::unique::unsettled;
 
 pub fn init() {

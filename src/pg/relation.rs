@@ -215,6 +215,17 @@ impl<'a> Relation<'a> {
         self.data().rd_createSubid != NO_SUBTRANSACTION
     }
 
+    /// Has this transaction, or a part of it that was not undone, given the relation the file that it has?
+    pub fn has_new_file(self) -> bool {
+        const NO_SUBTRANSACTION: pg_sys::SubTransactionId = 0;
+        let relation = self.data();
+        #[cfg(feature = "pg15")]
+        let since = relation.rd_firstRelfilenodeSubid;
+        #[cfg(feature = "pg17")]
+        let since = relation.rd_firstRelfilelocatorSubid;
+        self.is_created_here() || since != NO_SUBTRANSACTION
+    }
+
     /// Has this transaction the relation to itself?
     pub fn is_locked_exclusively(self) -> bool {
         // SAFETY: the relation is open.
@@ -223,18 +234,10 @@ impl<'a> Relation<'a> {
 
     /// RelationNeedsWAL.
     pub fn needs_wal(self) -> bool {
-        const NO_SUBTRANSACTION: pg_sys::SubTransactionId = 0;
-        let relation = self.data();
         let permanent = self.class().relpersistence as u8 == pg_sys::RELPERSISTENCE_PERMANENT;
-        #[cfg(feature = "pg15")]
-        let is_new = relation.rd_createSubid != NO_SUBTRANSACTION
-            || relation.rd_firstRelfilenodeSubid != NO_SUBTRANSACTION;
-        #[cfg(feature = "pg17")]
-        let is_new = relation.rd_createSubid != NO_SUBTRANSACTION
-            || relation.rd_firstRelfilelocatorSubid != NO_SUBTRANSACTION;
         // SAFETY: a setting of the server's.
         let minimal = unsafe { pg_sys::wal_level } < pg_sys::WalLevel::WAL_LEVEL_REPLICA as i32;
-        permanent && !(minimal && is_new)
+        permanent && !(minimal && self.has_new_file())
     }
 
     /// Who owns it.

@@ -193,9 +193,6 @@ pub fn may_be_in_multixacts() {
     unsafe { pg_sys::MultiXactIdSetOldestMember() };
 }
 
-/// The number of a part of a transaction, which no other part of it has.
-pub type Part = pg_sys::SubTransactionId;
-
 /// Is a transaction in progress, whose current part has not failed? Else nothing can be looked up.
 pub fn is_sound() -> bool {
     // SAFETY: reads this backend's memory.

@@ -8,7 +8,7 @@ use crate::pg::news;
 use crate::pg::transaction_events::{self, AtTransactions};
 use crate::pg::wake;
 use crate::pg::SubTransactionId;
-use crate::rollup::watch;
+use crate::rollup::{truncate, watch};
 use crate::table::{changes, deferred, lock_count};
 use crate::unique::unsettled;
 
@@ -86,6 +86,7 @@ impl AtTransactions for Hooks {
         torture::seal();
         deferred::release();
         unsettled::rebuild();
+        truncate::empty_left();
         watch::publish(prepares);
         news::tell_due();
     }

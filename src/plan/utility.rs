@@ -2,11 +2,11 @@
 //! and has no word for the end of all. And those that drop a series index: the keys that it has settled are built again at their end. And those that empty tables: rollups of
 //! them are emptied too.
 
-use crate::functions::rollup::truncate;
 use crate::ingest::batch;
 use crate::pg::statement::Statement;
 use crate::pg::transaction;
 use crate::pg::utility_hook::{self, AroundUtility};
+use crate::rollup::truncate;
 use crate::unique::unsettled;
 
 struct Loads;

@@ -1,7 +1,7 @@
 //! Rollups: aggregates by bucket of time that are stored, and yet equal to their query at any moment (docs/design/0016).
 //!
 //! `define` makes a rollup of a query that `query` has looked through; `live` answers the questions of its view; `refresh` stores
-//! what is settled, in steps (`step`); `partitions` and `truncate` are told of DDL. What writers do is in `crate::rollup`. Declared in `src/schema/60-rollups.sql`.
+//! what is settled, in steps (`step`); `partitions` is told of DDL. What writers do is in `crate::rollup`. Declared in `src/schema/60-rollups.sql`.
 
 mod define;
 mod live;
@@ -10,4 +10,3 @@ mod query;
 pub mod refresh;
 pub mod restored;
 mod step;
-pub mod truncate;

@@ -1,22 +1,24 @@
 //! TRUNCATE of a source takes along what its rollups have stored, in the same transaction: it is not for snapshots in core, so
 //! whoever reads with an older one finds neither rows nor buckets. Core tells of what the statement names before it asks who may and waits for a
-//! lock, after which the name may be another table's: so it is noted then, and emptied at the statement's end.
+//! lock, after which the name may be another table's: so it is noted then, and emptied at the statement's end. Where our library has come with the statement,
+//! nobody was told of its beginning, nor is of its end: only of the table's new file. Then the rollups are emptied before the transaction commits.
 
+use super::catalog;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::lock_tags::{self, Tag};
 use crate::pg::open::Open;
 use crate::pg::owner;
+use crate::pg::snapshot;
 use crate::pg::sql;
-use crate::pg::transaction::{self, Access, Part, PerTransaction};
-use crate::pg::Oid;
-use crate::rollup::catalog;
+use crate::pg::transaction::{self, Access, PerTransaction};
+use crate::pg::{Oid, SubTransactionId};
 
 thread_local! {
     /// What statements name that are to empty it, each with the part of the transaction that it runs in.
-    static NAMED: PerTransaction<Vec<(Oid, Part)>> = PerTransaction::default();
+    static NAMED: PerTransaction<Vec<(Oid, SubTransactionId)>> = PerTransaction::default();
 }
 
-/// Notes what a statement names.
+/// Notes what a statement names, or has emptied.
 pub fn note(table: Oid) {
     let name = (table, transaction::part());
     NAMED.with_borrow_mut(|named| {
@@ -37,12 +39,28 @@ pub fn empty_noted() {
         let own = named.extract_if(.., |(_, of)| *of == part);
         own.map(|(table, _)| table).collect()
     });
-    let is_locked =
-        |&table: &Oid| lock_tags::is_held(&Tag::table(table), LockMode::AccessExclusive);
     for source in own.into_iter().filter(is_locked) {
         // SAFETY: the table has been emptied, and is locked.
         unsafe { empty(source) };
     }
+}
+
+/// The transaction is about to commit: the same for what is left, where the table's file is one that this transaction has made. It has none where the part that
+/// has emptied it was rolled back.
+pub fn empty_left() {
+    for (source, _) in NAMED.take() {
+        let is_emptied = is_locked(&source)
+            && Open::existing_table(source, LockMode::Held)
+                .is_some_and(|open| open.rel().has_new_file());
+        if is_emptied {
+            // SAFETY: the table has been emptied, and is locked.
+            snapshot::with_latest(|_| unsafe { empty(source) });
+        }
+    }
+}
+
+fn is_locked(table: &Oid) -> bool {
+    lock_tags::is_held(&Tag::table(*table), LockMode::AccessExclusive)
 }
 
 /// Empties what the rollups of a source have stored.
