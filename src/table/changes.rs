@@ -606,7 +606,8 @@ fn check_is_own(table: Table<'_>, key: Key) {
         false => locks::lock_to_write(table, key.chunk, tid),
     };
     // SAFETY: the table is open.
-    let reader = newest.and_then(|at| unsafe { chunk_cache::reader_at(table, at, Snapshot::any()) });
+    let reader =
+        newest.and_then(|at| unsafe { chunk_cache::reader_at(table, at, Snapshot::any()) });
     if foreign || reader.is_some_and(|reader| is_foreign(&reader.chunk)) {
         error::raise(
             Code::ERRCODE_T_R_SERIALIZATION_FAILURE,

@@ -162,7 +162,11 @@ fn with_postponed<'a>(planner: Planner<'a>, target: PathTarget<'a>) -> PathTarge
     }
     let mut postponed: Vec<Expression<'_>> = Vec::new();
     for expression in planner.targets() {
-        if target.columns().iter().any(|column| column.equals(expression)) {
+        if target
+            .columns()
+            .iter()
+            .any(|column| column.equals(expression))
+        {
             continue;
         }
         expression.visit(|part| match marked(part) {
