@@ -68,7 +68,11 @@ fn is_locked(table: &Oid) -> bool {
 /// # Safety
 /// Who calls has emptied the source, and has it locked.
 unsafe fn empty(source: Oid) {
-    for rollup in catalog::of_source(source) {
+    // Whoever restores a dump empties each table before he fills it, and may have filled what the rollup stores.
+    let refreshed = catalog::of_source(source)
+        .into_iter()
+        .filter(|rollup| !rollup.is_restored());
+    for rollup in refreshed {
         // SAFETY: the right to empty the source is that to empty what is computed from it. Triggers are code of the rollup's owner.
         unsafe {
             let stored = Open::living_table(rollup.stored, LockMode::AccessExclusive);
