@@ -13,7 +13,8 @@ const ROWS: u32 = 0x8000_0000;
 const CHUNKS: u32 = 0xc000_0000;
 /// No tag of a chunk or a change has this offset.
 const WHOLE: u16 = 1;
-/// Two chunks that agree in these bits of their numbers share their locks: somebody may wait who need not.
+/// Two chunks that agree in these bits of their numbers share their locks: somebody may wait who need not, and who has locked one of them has not looked at
+/// the other.
 const CHUNK_BITS: u32 = 0x3fff_ffff;
 
 impl Tag {
@@ -107,14 +108,11 @@ pub fn locks_each() -> usize {
 
 /// Takes a lock that lasts until the transaction ends, also where its subtransaction is rolled back; does not wait.
 pub fn take_for_transaction(tag: &Tag, mode: LockMode) -> Taken {
-    // SAFETY: inside a transaction; taking a lock without waiting raises no error but for a full lock table, which aborts the
-    // subtransaction, and that sets its own owner.
+    // SAFETY: inside a transaction.
     unsafe {
-        let owner = pg_sys::CurrentResourceOwner;
-        pg_sys::CurrentResourceOwner = pg_sys::TopTransactionResourceOwner;
-        let taken = take(tag, mode, false);
-        pg_sys::CurrentResourceOwner = owner;
-        taken
+        as_owner(pg_sys::TopTransactionResourceOwner, || {
+            acquire(tag, mode, false)
+        })
     }
 }
 
@@ -148,8 +146,27 @@ pub enum Taken {
     No,
 }
 
-/// Takes a lock; waits for it if `wait` says so.
+/// Takes a lock for the current part of the transaction, as tuples are locked by its xid; waits for it if `wait` says so.
 pub fn take(tag: &Tag, mode: LockMode, wait: bool) -> Taken {
+    // SAFETY: inside a transaction.
+    unsafe {
+        as_owner(pg_sys::CurTransactionResourceOwner, || {
+            acquire(tag, mode, wait)
+        })
+    }
+}
+
+/// Gives a lock back before the part of the transaction that has taken it ends.
+pub fn release(tag: &Tag, mode: LockMode) {
+    // SAFETY: taken by the caller.
+    unsafe {
+        as_owner(pg_sys::CurTransactionResourceOwner, || {
+            pg_sys::LockRelease(&tag.0, mode.as_raw(), false)
+        })
+    };
+}
+
+fn acquire(tag: &Tag, mode: LockMode, wait: bool) -> Taken {
     // SAFETY: a valid tag; inside a transaction.
     match unsafe { pg_sys::LockAcquire(&tag.0, mode.as_raw(), false, !wait) } {
         pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL => Taken::No,
@@ -158,10 +175,31 @@ pub fn take(tag: &Tag, mode: LockMode, wait: bool) -> Taken {
     }
 }
 
-/// Gives a lock back before the transaction ends.
-pub fn release(tag: &Tag, mode: LockMode) {
-    // SAFETY: taken by the caller.
-    unsafe { pg_sys::LockRelease(&tag.0, mode.as_raw(), false) };
+/// Runs `body`, whose locks go with `owner`. A cursor has an owner of its own: where it fails in a savepoint, all that it has ever locked goes, also what it
+/// has locked before the savepoint.
+///
+/// # Safety
+/// Inside a transaction, which has `owner`. An error of `body` must abort a part of the transaction, and that sets its own owner.
+unsafe fn as_owner<R>(owner: pg_sys::ResourceOwner, body: impl FnOnce() -> R) -> R {
+    // SAFETY: by contract.
+    unsafe {
+        let before = pg_sys::CurrentResourceOwner;
+        pg_sys::CurrentResourceOwner = owner;
+        let answer = body();
+        pg_sys::CurrentResourceOwner = before;
+        answer
+    }
+}
+
+/// Has anybody else a lock that conflicts with `mode`? Nothing is locked, not even for a moment.
+pub fn has_conflicts(tag: &Tag, mode: LockMode) -> bool {
+    // SAFETY: a valid tag; the list is palloc'd.
+    unsafe {
+        let mut count = 0;
+        let list = pg_sys::GetLockConflicts(&tag.0, mode.as_raw(), &mut count);
+        pg_sys::pfree(list.cast());
+        count != 0
+    }
 }
 
 /// Does this transaction have the lock in exactly this mode?
@@ -312,12 +350,5 @@ pub fn await_users(table: Table<'_>) {
 
 /// Has any other transaction a lock on the table?
 pub fn has_users(table: Table<'_>) -> bool {
-    // SAFETY: a valid tag; the list is palloc'd.
-    unsafe {
-        let mut count = 0;
-        let mode = LockMode::AccessExclusive.as_raw();
-        let list = pg_sys::GetLockConflicts(&of_relation(table), mode, &mut count);
-        pg_sys::pfree(list.cast());
-        count != 0
-    }
+    has_conflicts(&Tag::table(table.oid()), LockMode::AccessExclusive)
 }

@@ -140,5 +140,6 @@ pub mod worker_transaction;
 /// Values without any pointer that this code follows: safe as they are (0026 says which leave `pg` so).
 pub use pgrx::pg_sys::{
     Buffer, CommandId, Datum, FormData_pg_attribute, Interval, InvalidOid, ItemPointerData,
-    NullableDatum, Oid, SubTransactionId, TM_Result, TransactionId, BLCKSZ, INDEX_MAX_KEYS,
+    LockTupleMode, NullableDatum, Oid, SubTransactionId, TM_Result, TransactionId, BLCKSZ,
+    INDEX_MAX_KEYS,
 };

@@ -298,6 +298,35 @@ pub fn exclusive_members(
     }
 }
 
+/// The members of a multixact whose locks or changes conflict with a lock on the tuple, as heap's table of row locks has it.
+pub fn conflicting_members(
+    multi: pg_sys::TransactionId,
+    only_locks: bool,
+    mode: pg_sys::LockTupleMode::Type,
+) -> Vec<pg_sys::TransactionId> {
+    use pg_sys::{LockTupleMode as Mode, MultiXactStatus as Status};
+    let conflicts = |status: Status::Type| match mode {
+        Mode::LockTupleKeyShare => [
+            Status::MultiXactStatusForUpdate,
+            Status::MultiXactStatusUpdate,
+        ]
+        .contains(&status),
+        Mode::LockTupleShare => status >= Status::MultiXactStatusForNoKeyUpdate,
+        Mode::LockTupleNoKeyExclusive => status >= Status::MultiXactStatusForShare,
+        _ => true,
+    };
+    // SAFETY: the members are palloc'd, as many as are returned.
+    unsafe {
+        let mut members = core::ptr::null_mut();
+        let count = pg_sys::GetMultiXactIdMembers(multi, &mut members, false, only_locks);
+        (0..count.max(0) as usize)
+            .map(|at| *members.add(at))
+            .filter(|member| conflicts(member.status))
+            .map(|member| member.xid)
+            .collect()
+    }
+}
+
 /// Does the server run for pg_upgrade, which brings files of tables afterwards?
 pub fn is_binary_upgrade() -> bool {
     // SAFETY: a flag of the server's.

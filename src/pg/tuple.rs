@@ -410,7 +410,7 @@ pub enum Xmax {
     /// A transaction that has deleted or updated it, or locked it exclusively.
     One(pg_sys::TransactionId),
     /// A transaction that shares it with others.
-    Sharer,
+    Sharer(pg_sys::TransactionId),
     /// A multixact; true: of lockers only.
     Members(pg_sys::TransactionId, bool),
 }
@@ -430,7 +430,7 @@ pub unsafe fn xmax(header: pg_sys::HeapTupleHeader) -> Xmax {
         } else if mask & MULTI != 0 {
             Xmax::Members(raw, only_locks)
         } else if only_locks && mask & (KEY_SHARE | EXCLUSIVE) != EXCLUSIVE {
-            Xmax::Sharer
+            Xmax::Sharer(raw)
         } else {
             Xmax::One(raw)
         }

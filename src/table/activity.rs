@@ -5,7 +5,7 @@ use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
 use crate::pg::transaction;
 use crate::pg::tuple;
-use crate::pg::{TM_Result, TransactionId};
+use crate::pg::{LockTupleMode, TM_Result, TransactionId};
 
 /// What others are doing to a chunk.
 pub enum Activity {
@@ -41,6 +41,31 @@ pub unsafe fn activity(table: Table<'_>, at: Tid) -> Activity {
     }
 }
 
+/// A transaction of somebody else that keeps the header at `at` from being locked in this mode; None where nobody does.
+///
+/// # Safety
+/// As `activity`.
+pub unsafe fn blocker(
+    table: Table<'_>,
+    at: Tid,
+    mode: LockTupleMode::Type,
+) -> Option<TransactionId> {
+    let (state, xmax) = modification(table, at)?;
+    if state != TM_Result::TM_BeingModified {
+        return None;
+    }
+    let others = match xmax {
+        tuple::Xmax::None => Vec::new(),
+        tuple::Xmax::Sharer(other) | tuple::Xmax::One(other) => vec![other],
+        tuple::Xmax::Members(multi, only_locks) => {
+            transaction::conflicting_members(multi, only_locks, mode)
+        }
+    };
+    others
+        .into_iter()
+        .find(|&other| !transaction::is_current(other) && transaction::is_in_progress(other))
+}
+
 /// Whether a header is being modified, and by whom; None where no tuple is.
 fn modification(table: Table<'_>, at: Tid) -> Option<(TM_Result::Type, tuple::Xmax)> {
     // SAFETY: the page is pinned and locked while it is looked at.
@@ -63,7 +88,7 @@ fn modification(table: Table<'_>, at: Tid) -> Option<(TM_Result::Type, tuple::Xm
 /// What those are doing who have a header to themselves, or had when it was looked at.
 fn by_changers(xmax: tuple::Xmax) -> Activity {
     let changers = match xmax {
-        tuple::Xmax::None | tuple::Xmax::Sharer => Vec::new(),
+        tuple::Xmax::None | tuple::Xmax::Sharer(_) => Vec::new(),
         tuple::Xmax::One(changer) => vec![changer],
         tuple::Xmax::Members(multi, only_locks) => {
             transaction::exclusive_members(multi, only_locks)

@@ -6,7 +6,7 @@ use crate::pg::lock_tags::{self, Tag, Taken};
 use crate::pg::places;
 use crate::pg::transaction::{self, Access, PerTransaction};
 use crate::pg::{Oid, SubTransactionId};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Rows of one chunk, side by side, from which on it is locked as a whole, if nobody else has locked rows of it.
 const MANY_ROWS: u32 = 32;
@@ -20,12 +20,16 @@ const MOST_SHARES: usize = 8;
 
 /// A chunk of a table.
 type Key = (Oid, u64);
+/// A chunk with the intention to lock rows of it, shared or not.
+type Look = (Key, bool);
 
 #[derive(Default)]
 struct Count {
     all: usize,
     /// Of these, the rows of each chunk.
     rows: FxHashMap<Key, Rows>,
+    /// The chunks whose headers were free when it had told of its intention.
+    looks: FxHashSet<Look>,
     /// Shares of the lock table that the transaction has taken: they last until it ends.
     shares: usize,
     /// It has locked a chunk in place of rows.
@@ -39,6 +43,7 @@ enum Counted {
     Lock,
     /// The rows of a chunk that were counted before.
     Row(Key, Option<Rows>),
+    Look(Look),
     Bulk,
 }
 
@@ -96,6 +101,9 @@ impl Count {
                     None => self.rows.remove(&key),
                 };
             }
+            Counted::Look(look) => {
+                self.looks.remove(&look);
+            }
             Counted::Bulk => self.is_bulk = false,
         }
     }
@@ -122,6 +130,21 @@ pub fn add() {
         count.all += 1;
         count.note(Counted::Lock);
     });
+}
+
+/// Remembers that nobody had the header of a chunk locked when this transaction had told of its intention.
+pub fn add_look(table: Oid, chunk: u64, is_shared: bool) {
+    let look = ((table, chunk), is_shared);
+    COUNT.with_borrow_mut(|count| {
+        if count.looks.insert(look) {
+            count.note(Counted::Look(look));
+        }
+    });
+}
+
+/// Is that known?
+pub fn is_looked_at(table: Oid, chunk: u64, is_shared: bool) -> bool {
+    COUNT.with_borrow(|count| count.looks.contains(&((table, chunk), is_shared)))
 }
 
 /// Counts a lock on a row of a chunk.

@@ -2,6 +2,7 @@
 //! chunk and a lock on the row, so that others lock and change other rows of the chunk. Where a transaction takes many, it
 //! locks chunks: the newest header version, as a tuple, once no others have rows of the chunk locked.
 
+use super::activity::blocker;
 use super::changes::{self, Newest};
 use super::lock_count;
 use crate::catalog::layout;
@@ -78,6 +79,25 @@ impl Request {
         }
     }
 
+    /// The lock on the header.
+    fn header_mode(self) -> pg_sys::LockTupleMode::Type {
+        if self.to_change {
+            pg_sys::LockTupleMode::LockTupleExclusive
+        } else {
+            self.mode
+        }
+    }
+
+    /// The same without waiting.
+    fn at_once(self) -> Request {
+        let policy = if self.waits() {
+            pg_sys::LockWaitPolicy::LockWaitSkip
+        } else {
+            self.policy
+        };
+        Request { policy, ..self }
+    }
+
     /// A lock is not to be had at once: raises an error unless the caller wants to skip the row.
     pub fn refuse(self, table: Table<'_>) {
         if self.skips() {
@@ -137,9 +157,10 @@ pub unsafe fn lock_row(table: Table<'_>, seen: &Chunk, row: u32, request: Reques
     let (chunk, bulk) = (Tag::chunk(table, id), Tag::whole(table, Whole::Bulk));
     match lock_tags::take(&chunk, request.intention(), request.waits()) {
         Taken::No => return request.refused(table),
-        Taken::Again => {}
+        // Another chunk may have the same tag.
+        Taken::Again if lock_count::is_looked_at(table.oid(), id, request.is_shared()) => {}
         // Nobody can lock the header from now on without waiting for us; but somebody may have done so.
-        Taken::New => {
+        taken => {
             if lock_tags::take(&bulk, LockMode::Share, false) != Taken::No {
                 lock_tags::release(&bulk, LockMode::Share);
             } else if !is_header_free(table, seen) {
@@ -147,7 +168,10 @@ pub unsafe fn lock_row(table: Table<'_>, seen: &Chunk, row: u32, request: Reques
                 return lock_whole(table, seen, request, request.waits())
                     .unwrap_or_else(|| request.refused(table));
             }
-            lock_count::add();
+            if taken == Taken::New {
+                lock_count::add();
+            }
+            lock_count::add_look(table.oid(), id, request.is_shared());
         }
     }
     // Whoever updates the row hands key share locks on by transaction ids, several of them in a multixact: VACUUM must know from now on that we may
@@ -194,23 +218,67 @@ fn is_own(table: Table<'_>, seen: &Chunk) -> bool {
         || changes::newest(seen).is_some()
 }
 
-/// Locks the chunk in place of a row; None when others have rows of it locked, and `waits` is not.
+/// Locks the chunk in place of a row; None when others have rows of it locked, and `waits` is not. Who has the header locked is waited for without the lock on
+/// the chunk, which he may want next.
 fn lock_whole(table: Table<'_>, seen: &Chunk, request: Request, waits: bool) -> Option<Locked> {
     let chunk = Tag::chunk(table, seen.header.chunk);
     let is_first = begin_bulk(table);
-    if lock_tags::take(&chunk, request.chunk_mode(), waits) == Taken::No {
-        if is_first {
-            lock_tags::release(&Tag::whole(table, Whole::Bulk), LockMode::RowExclusive);
+    let mut attempt = request.at_once();
+    loop {
+        error::check_interrupts();
+        if lock_tags::take(&chunk, request.chunk_mode(), waits) == Taken::No {
+            if is_first {
+                lock_tags::release(&Tag::whole(table, Whole::Bulk), LockMode::RowExclusive);
+            }
+            return None;
         }
-        return None;
+        let locked = lock_chunk(table, seen, attempt);
+        // The header's lock keeps others out: they see that somebody locks headers.
+        lock_tags::release(&chunk, request.chunk_mode());
+        if !matches!(locked, Locked::WouldBlock) {
+            lock_count::add_bulk();
+        } else if request.waits() && attempt.skips() {
+            if !await_header(table, seen, request) {
+                // Others wait for what we have of it ourselves: that is for heap to see.
+                attempt = request;
+            }
+            continue;
+        }
+        return Some(locked);
     }
-    let locked = lock_chunk(table, seen, request);
-    // The header's lock keeps others out: they see that somebody locks headers.
-    lock_tags::release(&chunk, request.chunk_mode());
-    if !matches!(locked, Locked::WouldBlock) {
-        lock_count::add_bulk();
+}
+
+/// Waits for somebody who keeps the newest header of a chunk from being locked; false where nobody does.
+fn await_header(table: Table<'_>, seen: &Chunk, request: Request) -> bool {
+    let mut at = match changes::newest(seen) {
+        Some(Newest::Gone) => return false,
+        Some(Newest::At(tid)) => tid,
+        None => seen.tid,
+    };
+    // SAFETY: the table is open.
+    unsafe {
+        loop {
+            let blocker = match version(table, at, seen.header.chunk) {
+                Version::Leaving(by) => Some(by),
+                Version::Locked => blocker(table, at, request.header_mode()),
+                Version::Replaced(by) => match chunk_cache::replacement(table, at, by) {
+                    Some(next) => {
+                        at = next;
+                        continue;
+                    }
+                    // It was moved, and is to be looked for.
+                    None => return true,
+                },
+                Version::Newest | Version::Deleted => return true,
+            };
+            if let Some(by) = blocker {
+                let mut item = tid::to_pg(at);
+                let why = pg_sys::XLTW_Oper::XLTW_Lock;
+                pg_sys::XactLockTableWait(by, table.as_ptr(), &mut item, why);
+            }
+            return blocker.is_some();
+        }
     }
-    Some(locked)
 }
 
 /// Locks the chunk in place of a row, if nobody else has rows of it or its header locked just now.
@@ -378,12 +446,7 @@ pub fn await_change(table: Table<'_>, chunk: u64, row: u32, waits: bool) -> bool
 
 /// Does anybody else hold locks on rows of a chunk, to change them? Who changes many rows locks the header instead.
 pub fn has_changers(table: Table<'_>, chunk: u64) -> bool {
-    let tag = Tag::chunk(table, chunk);
-    if lock_tags::take(&tag, LockMode::Share, false) == Taken::No {
-        return true;
-    }
-    lock_tags::release(&tag, LockMode::Share);
-    false
+    lock_tags::has_conflicts(&Tag::chunk(table, chunk), LockMode::Share)
 }
 
 /// The newest committed version of the chunk of a row that we have locked. Whoever replaces it just now leaves our row alone,
@@ -504,11 +567,7 @@ fn living_header(table: Table<'_>, chunk: u64) -> Option<Tid> {
 /// Locks the newest version of `seen`'s chunk. Waits, raises or gives up as the policy says.
 fn lock_chunk(table: Table<'_>, seen: &Chunk, request: Request) -> Locked {
     let request = Request {
-        mode: if request.to_change {
-            pg_sys::LockTupleMode::LockTupleExclusive
-        } else {
-            request.mode
-        },
+        mode: request.header_mode(),
         ..request
     };
     let mut at = match changes::newest(seen) {
