@@ -231,10 +231,11 @@ impl Compaction<'_> {
         Some(())
     }
 
-    /// Merges until nothing is left to be merged; returns what is there then.
+    /// Merges until nothing is left to be merged; returns what is there then. Where a chunk could not be decoded the table's lock was given up with the
+    /// round: others may have merged, and vacuumed, so all of it is looked at anew.
     fn merge(&mut self) -> Option<Survey> {
         let mut before = self.known.take();
-        loop {
+        'surveys: loop {
             let mut survey = self.survey(before.as_ref());
             // SAFETY: a round's table and snapshot.
             let (layout, windows, rounds) = unsafe {
@@ -258,7 +259,11 @@ impl Compaction<'_> {
                     self.make_room(&survey, &merge)?;
                 }
                 let progress = (at as u64 + 1, count);
-                let done = self.merge_round(&mut survey, &layout, &windows, &merge, progress);
+                let Some(done) = self.merge_round(&mut survey, &layout, &windows, &merge, progress)
+                else {
+                    (before, self.unentered) = (None, None);
+                    continue 'surveys;
+                };
                 merged += done.chunks;
                 self.freed(done, done.freed / PER_PAGE)?;
             }
@@ -269,7 +274,7 @@ impl Compaction<'_> {
         }
     }
 
-    /// One round of merging; what it cannot decode is left out, and the others are merged.
+    /// One round of merging; None where there is something that it cannot decode, which is left out from now on.
     fn merge_round(
         &mut self,
         survey: &mut Survey,
@@ -277,29 +282,24 @@ impl Compaction<'_> {
         windows: &Windows,
         merge: &Merge,
         (at, count): (u64, u64),
-    ) -> Done {
+    ) -> Option<Done> {
         let watch = self.watch;
-        loop {
-            // SAFETY: a round's table and snapshot.
-            let result = unsafe {
-                self.rounds.attempt(|table, snapshot| {
-                    locks::begin_moving(table, Mover::Compact);
-                    let (_low, _uncounted) = (LowFirst::begin(table), Uncounted::begin(table));
-                    let done = merge::round(table, layout, survey, windows, merge, snapshot);
-                    watch.progress("merge", at, count);
-                    done
-                })
-            };
-            match result {
-                Ok(done) => return done,
-                Err(broken) => {
-                    // The lock was given up.
-                    self.is_alone = false;
-                    survey.leave_out(broken.header);
-                    self.leave_out(broken.header, &broken.damage);
-                }
-            }
-        }
+        // SAFETY: a round's table and snapshot.
+        let result = unsafe {
+            self.rounds.attempt(|table, snapshot| {
+                locks::begin_moving(table, Mover::Compact);
+                let (_low, _uncounted) = (LowFirst::begin(table), Uncounted::begin(table));
+                let done = merge::round(table, layout, survey, windows, merge, snapshot);
+                watch.progress("merge", at, count);
+                done
+            })
+        };
+        result
+            .map_err(|broken| {
+                self.is_alone = false;
+                self.leave_out(broken.header, &broken.damage);
+            })
+            .ok()
     }
 
     /// Says once that a chunk stays as it is.

@@ -190,8 +190,9 @@ impl Survey {
                 pages.dedup();
                 pages
             };
-            let (mut headers, pages) = match before.filter(|known| known.is_enough(table, snapshot))
-            {
+            // Where much has changed, nothing is taken over: of chunks whose notes are on other pages less may be known.
+            let before = before.filter(|known| known.is_enough(table, snapshot));
+            let (mut headers, pages) = match before {
                 Some(before) => (
                     before.headers().collect(),
                     with_changed(&mut before.pages()),
