@@ -136,6 +136,22 @@ impl<'a> Planner<'a> {
         !self.query().groupingSets.is_null()
     }
 
+    /// The part of the rows that have the most common value of an expression, as statistics tell; 0 where they do not.
+    pub fn most_common(self, expression: Expression<'a>) -> f64 {
+        let (mut frequency, mut of_buckets) = (0.0, 0.0);
+        // SAFETY: a planner's expression; both answers are written.
+        unsafe {
+            pg_sys::estimate_hash_bucket_stats(
+                self.as_ptr(),
+                expression.as_ptr(),
+                1.0,
+                &mut frequency,
+                &mut of_buckets,
+            );
+        }
+        frequency
+    }
+
     /// Is there a window function of its rows?
     pub fn has_windows(self) -> bool {
         self.query().hasWindowFuncs

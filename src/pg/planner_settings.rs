@@ -45,12 +45,14 @@ pub fn forces_custom_plans() -> bool {
     mode as u32 == pg_sys::PlanCacheMode::PLAN_CACHE_MODE_FORCE_CUSTOM_PLAN
 }
 
-/// What the plan of a statement on one table depends on, besides the table.
+/// What the plan of a statement depends on, besides its tables.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Settings {
     costs: [f64; 11],
-    numbers: [i32; 5],
-    enabled: [bool; 14],
+    numbers: [i32; 10],
+    enabled: [bool; 24],
+    /// Those that PostgreSQL 15 has not.
+    enabled_since: [bool; 2],
 }
 
 impl Settings {
@@ -81,6 +83,11 @@ impl Settings {
                     pg_sys::max_parallel_workers_per_gather,
                     forces_parallel,
                     pg_sys::constraint_exclusion,
+                    pg_sys::min_parallel_table_scan_size,
+                    pg_sys::min_parallel_index_scan_size,
+                    pg_sys::from_collapse_limit,
+                    pg_sys::join_collapse_limit,
+                    pg_sys::geqo_threshold,
                 ],
                 enabled: [
                     pg_sys::enable_seqscan,
@@ -96,7 +103,24 @@ impl Settings {
                     pg_sys::enable_mergejoin,
                     pg_sys::enable_material,
                     pg_sys::enable_memoize,
+                    pg_sys::enable_gathermerge,
+                    pg_sys::enable_partitionwise_join,
+                    pg_sys::enable_partitionwise_aggregate,
+                    pg_sys::enable_parallel_append,
+                    pg_sys::enable_parallel_hash,
+                    pg_sys::enable_partition_pruning,
+                    pg_sys::enable_geqo,
                     pg_sys::jit_enabled,
+                    pg_sys::jit_expressions,
+                    pg_sys::jit_tuple_deforming,
+                    pg_sys::parallel_leader_participation,
+                ],
+                #[cfg(feature = "pg15")]
+                enabled_since: [false; 2],
+                #[cfg(feature = "pg17")]
+                enabled_since: [
+                    pg_sys::enable_presorted_aggregate,
+                    pg_sys::enable_group_by_reordering,
                 ],
             }
         }

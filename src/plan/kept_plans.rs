@@ -30,8 +30,8 @@ const MOST_NEW: u32 = 16;
 /// What costs more than this runs much longer than it takes to plan, in the planner's units.
 const MOST_COST: f64 = 20_000.0;
 /// Microseconds that a plan is kept, and that it is used without a look at the table's size.
-const LONGEST_KEPT: i64 = 60_000_000;
-const LONGEST_UNSEEN: i64 = 10_000;
+const LONGEST_KEPT: u64 = 60_000_000;
+const LONGEST_UNSEEN: u64 = 10_000;
 /// A table that has so many blocks more may be twice as large, and more.
 const FEW_BLOCKS: u32 = 16;
 /// Nodes that have their conditions and parameters from each run.
@@ -250,7 +250,7 @@ impl State {
 impl Known {
     /// Would the planner be told what it was told when the plan was made?
     fn is_good(&mut self, now: i64, blocks: impl FnOnce() -> u32) -> bool {
-        if now - self.seen_at > LONGEST_UNSEEN {
+        if now.abs_diff(self.seen_at) > LONGEST_UNSEEN {
             let is_as_large =
                 |one: u32, other: u32| one <= other.saturating_mul(2).saturating_add(FEW_BLOCKS);
             let blocks = blocks();
@@ -263,6 +263,6 @@ impl Known {
     }
 
     fn is_young(&self, now: i64) -> bool {
-        now - self.made_at <= LONGEST_KEPT
+        now.abs_diff(self.made_at) <= LONGEST_KEPT
     }
 }

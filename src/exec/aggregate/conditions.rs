@@ -10,6 +10,7 @@ use crate::pg::array;
 use crate::pg::expression::Expression;
 use crate::pg::expression_context::Prepared;
 use crate::pg::expression_kinds::{ArrayOperator, Column, Connective, Kind, Operator};
+use crate::pg::memory;
 use crate::pg::operator::{self, Strategy};
 use crate::pg::types;
 use crate::pg::varlena::{body_in_place, with_body};
@@ -124,18 +125,26 @@ impl<'a> Condition<'a> {
                 unsafe { guarded(|| evaluation.value(argument.prepared.as_ptr())) };
             (!isnull).then_some(value)
         };
+        // What is unpacked goes with what is evaluated for a row: a node may begin again for each row of another.
+        let memory = evaluation.context.memory();
         match &self.test {
             Test::Null(is_null) => Bounded::Null(*is_null),
             Test::Is(value) => Bounded::Int(Comparison::Equal, i64::from(*value)),
             Test::Compare(comparison, argument) => match value_of(argument) {
                 None => Bounded::Never,
-                // SAFETY: a value of that type.
-                Some(value) => unsafe { self.bind_comparison(*comparison, argument.typ, value) },
+                // SAFETY: a value of that type; the context is live.
+                Some(value) => unsafe {
+                    memory::within(memory, || {
+                        self.bind_comparison(*comparison, argument.typ, value)
+                    })
+                },
             },
             Test::Any(argument) => match value_of(argument) {
                 None => Bounded::Never,
-                // SAFETY: an array of that type.
-                Some(array) => unsafe { self.bind_list(argument.typ, array) },
+                // SAFETY: an array of that type; the context is live.
+                Some(array) => unsafe {
+                    memory::within(memory, || self.bind_list(argument.typ, array))
+                },
             },
         }
     }

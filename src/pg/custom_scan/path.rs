@@ -260,6 +260,12 @@ impl<'a> Chosen<'a> {
         unsafe { private_of(self.path) }
     }
 
+    /// Do parallel workers share what it makes?
+    pub fn is_shared(self) -> bool {
+        // SAFETY: a path that is planned.
+        unsafe { (*self.path).path.parallel_aware }
+    }
+
     /// What the plan is to hand up.
     pub fn targets(self) -> impl Iterator<Item = Expression<'a>> {
         // SAFETY: a list of target entries.

@@ -98,11 +98,11 @@ fn join_of<'a>(
     let bytes = path.rows() * (VALUE_BYTES + path.target().width());
     let passes = match is_semi {
         true => 1.0,
+        // As many as the most common value has rows.
         false => {
-            path.rows()
-                / planner
-                    .combinations(&[value.expression()], path.rows())
-                    .max(1.0)
+            let distinct = planner.combinations(&[value.expression()], path.rows());
+            let most_common = planner.most_common(value.expression());
+            path.rows() * most_common.max(1.0 / distinct.max(1.0))
         }
     };
     let found = Join {

@@ -7,7 +7,7 @@ use crate::guc;
 use crate::pg::custom_scan::{Chosen, CustomPlanner, NewPlan, Private};
 use crate::pg::expression::{columns_of, Expression};
 use crate::pg::path::Path;
-use crate::pg::planned_table::PlannedTable;
+use crate::pg::planned_table::{PlannedTable, Restriction};
 use crate::pg::planner::Planner;
 use crate::pg::planner_settings::enable_seqscan;
 use crate::pg::table_paths;
@@ -97,10 +97,10 @@ impl CustomPlanner for Scanning {
     type Node = Scan;
 
     fn plan<'a>(chosen: Chosen<'a>) -> NewPlan<'a> {
-        // What no row decides is asked above the node.
-        let rows = chosen
-            .conditions()
-            .filter(|condition| !condition.is_constant);
+        // What no row decides is asked above the node, but for several processes: their leader makes up what they share before anything is asked.
+        let is_asked_above =
+            |condition: &Restriction<'_>| condition.is_constant && !chosen.is_shared();
+        let rows = chosen.conditions().filter(|one| !is_asked_above(one));
         NewPlan {
             table: chosen.table.number(),
             expressions: rows.map(|condition| Some(condition.clause)).collect(),
