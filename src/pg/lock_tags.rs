@@ -324,24 +324,12 @@ pub fn lock_as_object(relation: pg_sys::Oid, lock: LockMode) {
     unsafe { pg_sys::LockDatabaseObject(pg_sys::RelationRelationId, relation, 0, lock.as_raw()) }
 }
 
-fn of_relation(table: Table<'_>) -> pg_sys::LOCKTAG {
-    pg_sys::LOCKTAG {
-        // SAFETY: set when a backend connects.
-        locktag_field1: unsafe { pg_sys::MyDatabaseId }.to_u32(),
-        locktag_field2: table.oid().to_u32(),
-        locktag_field3: 0,
-        locktag_field4: 0,
-        locktag_type: pg_sys::LockTagType::LOCKTAG_RELATION as u8,
-        locktag_lockmethodid: pg_sys::DEFAULT_LOCKMETHOD as u8,
-    }
-}
-
 /// Waits for the end of all other transactions that have a lock on the table now.
 pub fn await_users(table: Table<'_>) {
     // SAFETY: a valid tag.
     unsafe {
         pg_sys::WaitForLockers(
-            of_relation(table),
+            Tag::table(table.oid()).0,
             LockMode::AccessExclusive.as_raw(),
             false,
         )
