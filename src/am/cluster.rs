@@ -16,7 +16,7 @@ use crate::pg::tuple;
 use crate::pg::unbound::{
     begin_heap_rewrite, end_heap_rewrite, rewrite_heap_dead_tuple, rewrite_heap_tuple, RewriteState,
 };
-use crate::table::changes;
+use crate::table::flush;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use rustc_hash::FxHashMap;
@@ -74,7 +74,7 @@ pub unsafe extern "C-unwind" fn relation_copy_for_cluster(
     // SAFETY: called by core with both relations locked exclusively; `new` is empty and of our method.
     unsafe {
         let mut counts = Counts::default();
-        changes::flush_before_rewrite(old);
+        flush::before_rewrite(old);
         report(PROGRESS_PHASE, PHASE_SCAN_HEAP);
         copy_chunks(
             old,

@@ -7,7 +7,7 @@ use crate::pg::heap::heap_callback;
 use crate::pg::relation::Table;
 use crate::pg::wake;
 use crate::rollup::{truncate, watch};
-use crate::table::{changes, quiet};
+use crate::table::{changes, flush, quiet};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -23,7 +23,7 @@ pub unsafe extern "C-unwind" fn relation_copy_data(table: pg_sys::Relation, to: 
     let table = unsafe { Table::from_ptr(table) };
     // SAFETY: called by core with the table locked exclusively.
     unsafe {
-        changes::flush_before_rewrite(table);
+        flush::before_rewrite(table);
         #[cfg(feature = "pg15")]
         let (number, tablespace) = ((*to).relNode, (*to).spcNode);
         #[cfg(feature = "pg17")]

@@ -236,7 +236,7 @@ impl Compaction<'_> {
     fn merge(&mut self) -> Option<Survey> {
         let mut before = self.known.take();
         'surveys: loop {
-            let mut survey = self.survey(before.as_ref());
+            let survey = self.survey(before.as_ref());
             // SAFETY: a round's table and snapshot.
             let (layout, windows, rounds) = unsafe {
                 self.rounds.run(|table, _| {
@@ -259,7 +259,7 @@ impl Compaction<'_> {
                     self.make_room(&survey, &merge)?;
                 }
                 let progress = (at as u64 + 1, count);
-                let Some(done) = self.merge_round(&mut survey, &layout, &windows, &merge, progress)
+                let Some(done) = self.merge_round(&survey, &layout, &windows, &merge, progress)
                 else {
                     (before, self.unentered) = (None, None);
                     continue 'surveys;
@@ -277,7 +277,7 @@ impl Compaction<'_> {
     /// One round of merging; None where there is something that it cannot decode, which is left out from now on.
     fn merge_round(
         &mut self,
-        survey: &mut Survey,
+        survey: &Survey,
         layout: &Layout,
         windows: &Windows,
         merge: &Merge,

@@ -279,25 +279,6 @@ pub fn is_normal(transaction: pg_sys::TransactionId) -> bool {
     pg_sys::TransactionIdIsNormal(transaction)
 }
 
-/// The members of a multixact that share a tuple with nobody.
-pub fn exclusive_members(
-    multi: pg_sys::TransactionId,
-    only_locks: bool,
-) -> Vec<pg_sys::TransactionId> {
-    // SAFETY: the members are palloc'd, as many as are returned.
-    unsafe {
-        let mut members = core::ptr::null_mut();
-        let count = pg_sys::GetMultiXactIdMembers(multi, &mut members, false, only_locks);
-        (0..count.max(0) as usize)
-            .map(|at| *members.add(at))
-            .filter(|member| {
-                member.status >= pg_sys::MultiXactStatus::MultiXactStatusForNoKeyUpdate
-            })
-            .map(|member| member.xid)
-            .collect()
-    }
-}
-
 /// The members of a multixact whose locks or changes conflict with a lock on the tuple, as heap's table of row locks has it.
 pub fn conflicting_members(
     multi: pg_sys::TransactionId,

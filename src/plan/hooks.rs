@@ -9,7 +9,7 @@ use crate::pg::transaction_events::{self, AtTransactions};
 use crate::pg::wake;
 use crate::pg::SubTransactionId;
 use crate::rollup::{truncate, watch};
-use crate::table::{changes, deferred, lock_count};
+use crate::table::{changes, deferred, flush, lock_count};
 use crate::unique::unsettled;
 
 struct Hooks;
@@ -59,7 +59,7 @@ impl AroundExecution for Hooks {
             batch::flush_all();
         }
         if run.depth == 0 {
-            changes::flush(false);
+            flush::after_statement(false);
         }
         batch::truncate_depth(run.depth);
     }
@@ -74,7 +74,7 @@ impl AroundExecution for Hooks {
     fn after_finish(depth: usize) {
         batch::truncate_depth(depth);
         if depth == 0 {
-            changes::flush(true);
+            flush::after_statement(true);
         }
     }
 }
@@ -82,7 +82,7 @@ impl AroundExecution for Hooks {
 impl AtTransactions for Hooks {
     fn before_commit(prepares: bool) {
         batch::flush_all();
-        changes::flush_finally(prepares);
+        flush::finally(prepares);
         torture::seal();
         deferred::release();
         unsettled::rebuild();

@@ -1,6 +1,6 @@
 //! Utility statements that bring rows: the end of a COPY is told to batches. Core says of each partition when it is done with it for now,
-//! and has no word for the end of all. And those that drop a series index: the keys that it has settled are built again at their end. And those that empty tables: rollups of
-//! them are emptied too.
+//! and has no word for the end of all. At the end of those that drop a series index the keys that it has settled are built again, and rollups of tables that
+//! a statement has emptied are emptied too.
 
 use crate::ingest::batch;
 use crate::pg::statement::Statement;

@@ -90,8 +90,9 @@ fn by_changers(xmax: tuple::Xmax) -> Activity {
     let changers = match xmax {
         tuple::Xmax::None | tuple::Xmax::Sharer(_) => Vec::new(),
         tuple::Xmax::One(changer) => vec![changer],
+        // Those whom a share lock would wait for.
         tuple::Xmax::Members(multi, only_locks) => {
-            transaction::exclusive_members(multi, only_locks)
+            transaction::conflicting_members(multi, only_locks, LockTupleMode::LockTupleShare)
         }
     };
     let mut activity = Activity::None;

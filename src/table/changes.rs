@@ -1,16 +1,9 @@
 //! Deletes and updates of compressed rows. Changes collect in memory, by chunk, until the transaction ends or many have collected; then
-//! notes or new headers say them (docs/design/0036). Until then our own scans overlay them. Each entry knows its command and subtransaction.
+//! notes or new headers say them (`flush`, docs/design/0036). Until then our own scans overlay them. Each entry knows its command and subtransaction.
 
-use super::next_version;
-use super::publish::{self, Published, Terms};
 use super::unwritten::{Overlay, Stamp, Unwritten};
-use super::{handover, locks};
-use crate::chunk::chunk_cache;
 use crate::chunk::read::Chunk;
 use crate::pg::error::{self, Code};
-use crate::pg::heap;
-use crate::pg::lock_mode::LockMode;
-use crate::pg::open::Open;
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
@@ -20,18 +13,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::RefCell;
 use std::rc::Rc;
 use varve_columns::tuple::delete_map::DeleteMap;
-use varve_columns::tuple::header::BODY_BYTES;
-use varve_columns::tuple::note::{self, Run};
 
 /// Rows of a chunk from which on the end of a statement writes them; twice as many for each version that this transaction has written
 /// already, since each of them is one more for its scans to pass by.
 const RIPE_ROWS: usize = 64;
-/// Rows of all chunks from which on it writes them all.
-const MOST_ROWS: usize = 1 << 20;
-
-/// Of a chunk that is locked as a whole, a note of so many bytes is less than a new header with its entries in indexes.
-const SHORT_NOTE_BYTES: usize = 256;
-
 /// Where the newest header of a chunk is, as far as this transaction has changed it.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Newest {
@@ -41,45 +26,45 @@ pub enum Newest {
 }
 
 /// A header version that a flush left.
-struct Written {
-    sub: pg_sys::SubTransactionId,
-    newest: Newest,
+pub(super) struct Written {
+    pub(super) sub: pg_sys::SubTransactionId,
+    pub(super) newest: Newest,
     /// The version that it replaced, and what was to be laid over that, where a cursor may go on seeing it.
-    replaced: Tid,
-    laid_over: Option<Rc<RefCell<Unwritten>>>,
+    pub(super) replaced: Tid,
+    pub(super) laid_over: Option<Rc<RefCell<Unwritten>>>,
 }
 
 /// What this transaction knows and holds of one chunk.
-struct Touched {
-    file: pg_sys::Oid,
+pub(super) struct Touched {
+    pub(super) file: pg_sys::Oid,
     /// The chunk's state under our lock: it tells which rows were gone before we came.
     before: Rc<DeleteMap>,
     /// The header that we locked first, and then what each of our flushes left.
     base: Tid,
-    versions: Vec<Written>,
+    pub(super) versions: Vec<Written>,
     /// Subtransaction whose note says what has become of rows, though the transaction goes on.
-    noted: Option<pg_sys::SubTransactionId>,
+    pub(super) noted: Option<pg_sys::SubTransactionId>,
     /// Subtransaction that holds the exclusive lock on the newest header, if any. Without it the transaction has locked single
     /// rows: what it changes is written when it ends.
-    locked: Option<pg_sys::SubTransactionId>,
-    unwritten: Rc<RefCell<Unwritten>>,
+    pub(super) locked: Option<pg_sys::SubTransactionId>,
+    pub(super) unwritten: Rc<RefCell<Unwritten>>,
     /// The subtransactions that have done something to the chunk, each around the next one.
-    subs: Vec<Level>,
+    pub(super) subs: Vec<Level>,
     /// The transaction's snapshot is older than `base`, so that its scans see an earlier version. They must
     /// not see ours beside it: what we change stays in memory, laid over that version, until we commit.
-    foreign: bool,
+    pub(super) foreign: bool,
     /// Among the ripe ones of `State`.
-    is_listed: bool,
+    pub(super) is_listed: bool,
 }
 
 /// What a subtransaction has done to a chunk.
-struct Level {
-    sub: pg_sys::SubTransactionId,
-    unwritten: usize,
+pub(super) struct Level {
+    pub(super) sub: pg_sys::SubTransactionId,
+    pub(super) unwritten: usize,
 }
 
 impl Touched {
-    fn newest(&self) -> Newest {
+    pub(super) fn newest(&self) -> Newest {
         self.versions
             .last()
             .map_or(Newest::At(self.base), |version| version.newest)
@@ -94,12 +79,12 @@ impl Touched {
     }
 
     /// Nobody else can lock or change rows of the chunk.
-    fn is_whole(&self) -> bool {
+    pub(super) fn is_whole(&self) -> bool {
         self.locked.is_some() || !self.versions.is_empty()
     }
 
     /// May the end of a statement write what the chunk has got?
-    fn is_ripe(&self) -> bool {
+    pub(super) fn is_ripe(&self) -> bool {
         !self.foreign
             && self.is_whole()
             && self.subs.last().map_or(0, |level| level.unwritten)
@@ -108,18 +93,18 @@ impl Touched {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Key {
-    table: pg_sys::Oid,
-    chunk: u64,
+pub(super) struct Key {
+    pub(super) table: pg_sys::Oid,
+    pub(super) chunk: u64,
 }
 
 #[derive(Default)]
-struct State {
-    touched: FxHashMap<Key, Touched>,
+pub(super) struct State {
+    pub(super) touched: FxHashMap<Key, Touched>,
     /// Number of unwritten rows in all of `touched`.
-    rows: usize,
+    pub(super) rows: usize,
     /// Chunks that have become ripe.
-    ripe: Vec<Key>,
+    pub(super) ripe: Vec<Key>,
     /// The subtransactions in progress that have done something to chunks, and to which: the current one last.
     levels: Vec<(pg_sys::SubTransactionId, Vec<Key>)>,
     /// In the order in which it was done: the current subtransaction's last.
@@ -137,7 +122,7 @@ struct Followed {
 }
 
 thread_local! {
-    static STATE: PerTransaction<State> = PerTransaction::default();
+    pub(super) static STATE: PerTransaction<State> = PerTransaction::default();
     static PASSED_BY: PerTransaction<PassedBy> = PerTransaction::until_a_part_ends();
 }
 
@@ -337,7 +322,7 @@ impl State {
     }
 
     /// Lets the current subtransaction's end know of a chunk that it does something to.
-    fn enter(&mut self, key: Key) -> pg_sys::SubTransactionId {
+    pub(super) fn enter(&mut self, key: Key) -> pg_sys::SubTransactionId {
         let sub = transaction::part();
         self.enter_as(key, sub, 0);
         sub
@@ -360,7 +345,7 @@ impl State {
 }
 
 /// Does the transaction read by one snapshot, which does not see this version?
-fn is_foreign(newest: &Chunk) -> bool {
+pub(super) fn is_foreign(newest: &Chunk) -> bool {
     // SAFETY: inside a transaction; with one snapshot for all of it, GetTransactionSnapshot returns that.
     uses_one_snapshot()
         && unsafe {
@@ -370,7 +355,7 @@ fn is_foreign(newest: &Chunk) -> bool {
 }
 
 /// IsolationUsesXactSnapshot.
-fn uses_one_snapshot() -> bool {
+pub(super) fn uses_one_snapshot() -> bool {
     transaction::keeps_its_snapshot()
 }
 
@@ -486,80 +471,6 @@ pub fn any_unwritten() -> bool {
     STATE.with_borrow(|state| state.rows > 0)
 }
 
-/// At the end of a statement: writes what the current subtransaction has changed of chunks of which that is much, a note or a new header
-/// version for each. Few changes stay in memory, since each version is one more for later statements to pass by. So do those of
-/// outer subtransactions, since what is written now may be rolled back alone, those of chunks of which the transaction sees an
-/// earlier version, and of which it has locked single rows. `is_over`: the statement reads no more.
-/// A cursor that has been run may do so: then nothing is written yet, unless that is very much.
-pub fn flush(is_over: bool) {
-    let (is_any_ripe, are_most) =
-        STATE.with_borrow(|state| (!state.ripe.is_empty(), state.rows >= MOST_ROWS));
-    if !(are_most || is_any_ripe && is_over) {
-        return;
-    }
-    let ripe = STATE.with_borrow_mut(|state| {
-        let mut ripe = core::mem::take(&mut state.ripe);
-        ripe.retain(|key| {
-            let Some(touched) = state.touched.get_mut(key) else {
-                return false;
-            };
-            touched.is_listed = false;
-            touched.is_ripe()
-        });
-        ripe
-    });
-    let ripe = if are_most {
-        chunks_where(|_, touched| !touched.foreign && touched.is_whole())
-    } else {
-        ripe
-    };
-    if !ripe.is_empty() {
-        let has_cursors = !is_over || has_cursors();
-        write_chunks(ripe, When::Before { has_cursors });
-    }
-}
-
-/// Writes everything before the transaction commits, or is prepared: nothing is read after this.
-pub fn flush_finally(prepares: bool) {
-    if any_unwritten() {
-        write_chunks(chunks_where(|_, _| true), When::AtEnd { prepares });
-    }
-}
-
-/// Writes all changes of a table that is about to get another file. What is changed of other tables stays in memory, over the versions that this
-/// transaction may go on reading.
-///
-/// # Safety
-/// `table` must be open and locked exclusively.
-pub unsafe fn flush_before_rewrite(table: Table<'_>) {
-    if !any_unwritten() {
-        return;
-    }
-    let oid = table.oid();
-    let work = chunks_where(|key, _| key.table == oid);
-    if uses_one_snapshot() {
-        for &key in &work {
-            check_is_own(table, key);
-        }
-    }
-    let has_cursors = has_cursors();
-    write_chunks(work, When::Before { has_cursors });
-    let is_left = STATE.with_borrow(|state| {
-        let of_table = |(key, touched): (&Key, &Touched)| {
-            key.table == oid && touched.unwritten.borrow().count() > 0
-        };
-        state.touched.iter().any(of_table)
-    });
-    if is_left {
-        error::raise(
-            Code::ERRCODE_OBJECT_IN_USE,
-            "cannot rewrite a table with changes of an outer subtransaction",
-            "They can be written only when that subtransaction is the current one.",
-            "Release the savepoint first.",
-        )
-    }
-}
-
 /// Forgets the chunks of a table whose file is emptied in place: the current subtransaction has made it, so all that was done to them goes with that, or
 /// with this subtransaction.
 pub fn forget(table: Table<'_>) {
@@ -570,207 +481,6 @@ pub fn forget(table: Table<'_>) {
             .extract_if(|key, touched| key.table == oid && touched.file == file);
         let rows = gone.map(|(_, touched)| touched.unwritten.borrow().count());
         state.rows -= rows.sum::<usize>();
-    });
-}
-
-/// When changes are written.
-#[derive(Clone, Copy)]
-enum When {
-    /// The transaction may read them, and by older snapshots where it has cursors.
-    Before {
-        has_cursors: bool,
-    },
-    AtEnd {
-        prepares: bool,
-    },
-}
-
-/// Raises a serialization failure where the changes of a chunk would be written over a version that the transaction's snapshot does not see: it goes on
-/// seeing an earlier one, and would see ours beside that. Nobody else can write the chunk.
-fn check_is_own(table: Table<'_>, key: Key) {
-    let found = STATE.with_borrow(|state| {
-        let touched = state.touched.get(&key)?;
-        let is_there =
-            touched.file == table.file_number() && touched.unwritten.borrow().count() > 0;
-        match touched.newest() {
-            Newest::At(tid) if is_there => Some((tid, touched.is_whole(), touched.foreign)),
-            _ => None,
-        }
-    });
-    let Some((tid, is_whole, foreign)) = found else {
-        return;
-    };
-    // Who has locked single rows does not know who has replaced the header since.
-    let newest = match is_whole {
-        true => Some(tid),
-        false => locks::lock_to_write(table, key.chunk, tid),
-    };
-    // SAFETY: the table is open.
-    let reader =
-        newest.and_then(|at| unsafe { chunk_cache::reader_at(table, at, Snapshot::any()) });
-    if foreign || reader.is_some_and(|reader| is_foreign(&reader.chunk)) {
-        error::raise(
-            Code::ERRCODE_T_R_SERIALIZATION_FAILURE,
-            "could not serialize access due to concurrent update",
-            "Rows that this transaction has changed are in chunks that others have changed after its snapshot was taken.",
-            "Retry the transaction.",
-        )
-    }
-}
-
-fn chunks_where(wanted: impl Fn(&Key, &Touched) -> bool) -> Vec<Key> {
-    STATE.with_borrow(|state| {
-        let touched = state.touched.iter();
-        let wanted = touched.filter(|(key, touched)| wanted(key, touched));
-        wanted.map(|(key, _)| *key).collect()
-    })
-}
-
-/// Writes what the current subtransaction has changed of chunks.
-fn write_chunks(mut work: Vec<Key>, when: When) {
-    let sub = transaction::part();
-    STATE.with_borrow(|state| {
-        work.retain(|key| {
-            let touched = &state.touched[key];
-            touched.newest() != Newest::Gone && touched.unwritten.borrow().has_of(sub)
-        });
-    });
-    // All transactions lock headers to write in this order.
-    work.sort_unstable_by_key(|key| (key.table.to_u32(), key.chunk));
-    work.dedup();
-    for key in work {
-        error::check_interrupts();
-        write_chunk(key, sub, when);
-    }
-}
-
-/// Writes what a subtransaction has changed of a chunk.
-fn write_chunk(key: Key, sub: pg_sys::SubTransactionId, when: When) {
-    let (changed, before, file, newest, (is_whole, is_replaced)) = STATE.with_borrow_mut(|state| {
-        let touched = state
-            .touched
-            .get_mut(&key)
-            .expect("BUG: a chunk was forgotten");
-        let changed = touched.unwritten.borrow().runs_of(sub);
-        let rest = touched.unwritten.borrow().without(sub);
-        let rest = Rc::new(RefCell::new(rest));
-        // Scans that have opened the chunk keep what they share.
-        let before = core::mem::replace(&mut touched.unwritten, rest);
-        if let Some(level) = touched.subs.last_mut().filter(|level| level.sub == sub) {
-            level.unwritten = 0;
-        }
-        state.rows -= note::count(&changed) as usize;
-        (
-            changed,
-            before,
-            touched.file,
-            touched.newest(),
-            (touched.is_whole(), !touched.versions.is_empty()),
-        )
-    });
-    let Some(table) = Open::existing_table(key.table, LockMode::RowExclusive) else {
-        return; // Dropped since.
-    };
-    if table.rel().file_number() != file {
-        return; // Rewritten or truncated since: the rows are gone with the file.
-    }
-    let Newest::At(mut tid) = newest else {
-        return;
-    };
-    let mut is_locked = is_whole;
-    let terms = match (is_whole, when) {
-        (false, When::AtEnd { prepares }) => Some((prepares, BODY_BYTES)),
-        (true, When::AtEnd { prepares }) if !is_replaced => Some((prepares, SHORT_NOTE_BYTES)),
-        (true, When::Before { has_cursors: false }) if !is_replaced => {
-            Some((false, SHORT_NOTE_BYTES))
-        }
-        _ => None,
-    };
-    if let Some((prepares, most_bytes)) = terms {
-        let terms = Terms {
-            prepares,
-            most_bytes,
-        };
-        // SAFETY: the table is open for writing; the transaction is about to end, or has the chunk to itself.
-        match unsafe { publish::publish(table.rel(), tid, key.chunk, &changed, terms) } {
-            Published::Done => {
-                STATE.with_borrow_mut(|state| {
-                    if let Some(touched) = state.touched.get_mut(&key) {
-                        touched.noted.get_or_insert(sub);
-                    }
-                });
-                if !is_whole {
-                    handover::hand_over(table.rel(), key.chunk);
-                }
-                return heap::count_deleted(table.rel(), note::count(&changed) as usize);
-            }
-            Published::No(None) => {}
-            Published::No(Some(at)) => (tid, is_locked) = (at, true),
-        }
-    }
-    if !is_locked {
-        tid = locks::lock_to_write(table.rel(), key.chunk, tid)
-            .expect("BUG: a chunk with locked rows is gone");
-    }
-    let has_cursors = match when {
-        When::Before { has_cursors } => has_cursors,
-        When::AtEnd { .. } => has_cursors(),
-    };
-    let laid_over = has_cursors.then_some(before);
-    write_changes(key, &table, tid, &changed, laid_over, when);
-    if !is_whole {
-        handover::hand_over(table.rel(), key.chunk);
-    }
-}
-
-/// May somebody read by an older snapshot later than the statement that is ending?
-fn has_cursors() -> bool {
-    // SAFETY: inside a transaction. The statement has a snapshot itself.
-    unsafe {
-        pg_sys::InvalidateCatalogSnapshot();
-        !pg_sys::ThereAreNoPriorRegisteredSnapshots()
-    }
-}
-
-fn write_changes(
-    key: Key,
-    table: &Open,
-    tid: Tid,
-    changed: &[Run],
-    laid_over: Option<Rc<RefCell<Unwritten>>>,
-    when: When,
-) {
-    // SAFETY: the table is open.
-    let reader = unsafe {
-        match when {
-            // The transaction reads on by a snapshot that may not show all notes.
-            When::Before { .. } if uses_one_snapshot() => {
-                let snapshot = pg_sys::GetTransactionSnapshot();
-                chunk_cache::reader_to_replace(table.rel(), tid, Snapshot::from_ptr(snapshot))
-            }
-            _ => {
-                let any = Snapshot::any();
-                chunk_cache::reader_at(table.rel(), tid, any)
-            }
-        }
-    };
-    let reader = reader.filter(|reader| reader.chunk.header.chunk == key.chunk);
-    let reader = reader.expect("BUG: a locked header is gone");
-    let next = next_version::write(table, &reader, changed);
-    let newest = next.map_or(Newest::Gone, Newest::At);
-    heap::count_deleted(table.rel(), note::count(changed) as usize);
-    STATE.with_borrow_mut(|state| {
-        let sub = state.enter(key);
-        if let Some(touched) = state.touched.get_mut(&key) {
-            touched.versions.push(Written {
-                sub,
-                newest,
-                replaced: tid,
-                laid_over,
-            });
-            // What we inserted ourselves nobody else can lock before we end.
-            touched.locked.get_or_insert(sub);
-        }
     });
 }
 

@@ -7,6 +7,7 @@ pub mod crosscheck;
 pub mod deferred;
 pub mod equals;
 pub mod fetched;
+pub mod flush;
 pub mod follow;
 pub mod handover;
 pub mod key_columns;

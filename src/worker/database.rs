@@ -2,7 +2,7 @@
 //! again every second, and ends when nothing has waited for a while, at once if the launcher has only sent it to look. Errors of a
 //! job are recorded with it, and concern no other.
 
-use super::definition::{Job, NUMBERS};
+use super::definition::{Job, Kind, NUMBERS};
 use super::place::{Outcome, Place};
 use super::run;
 use crate::guc;
@@ -289,7 +289,10 @@ unsafe fn do_rounds(id: i64) -> bool {
                 return None;
             }
             describe(&job);
-            let before = rounds.run(|_, _| run::changes(&job));
+            let before = match job.kind {
+                Kind::Refresh => rounds.run(|_, _| run::changes(&job)),
+                _ => None,
+            };
             let work = run::run(&mut rounds, &job);
             Some((job, rounds, work, before))
         });

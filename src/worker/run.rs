@@ -247,7 +247,7 @@ pub unsafe fn run(rounds: &mut Rounds, job: &Job) -> Work {
     }
 }
 
-/// Puts down, after a worker has compacted a table or refreshed a rollup, which changes that took care of; `before` are those before it began. Where
+/// Puts down, after a worker has compacted a table or refreshed a rollup, which changes that took care of; `before` are those before a refresh began. Where
 /// compact has found many rows, more will have come meanwhile, and it is due again; so it is where space could not be given back. A refresh has
 /// surely seen those before it, since it has a snapshot for each step, and no step for what comes later.
 ///
