@@ -72,6 +72,21 @@ pub fn any_is_held() -> bool {
     unsafe { (*pg_sys::MyProc).xmin != pg_sys::InvalidTransactionId }
 }
 
+/// Is there a snapshot besides that of the statement that runs, by which somebody may read later?
+pub fn any_is_prior() -> bool {
+    // SAFETY: inside a transaction.
+    unsafe {
+        pg_sys::InvalidateCatalogSnapshot();
+        !pg_sys::ThereAreNoPriorRegisteredSnapshots()
+    }
+}
+
+/// The snapshot of a transaction that reads by one.
+pub fn of_transaction<'a>() -> Snapshot<'a> {
+    // SAFETY: inside a transaction, which keeps it to its end.
+    unsafe { Snapshot::from_ptr(pg_sys::GetTransactionSnapshot()) }
+}
+
 /// Runs `body` with a snapshot of this moment as the active one. An error that leaves `body` ends the (sub)transaction, and the snapshot
 /// with it.
 pub fn with_latest<R>(body: impl FnOnce(Snapshot<'_>) -> R) -> R {

@@ -14,10 +14,10 @@ use crate::pg::heap;
 use crate::pg::lock_mode::LockMode;
 use crate::pg::open::Open;
 use crate::pg::relation::Table;
-use crate::pg::snapshot::Snapshot;
+use crate::pg::snapshot::{self, Snapshot};
 use crate::pg::tid::Tid;
 use crate::pg::transaction::{self, Access};
-use pgrx::pg_sys;
+use crate::pg::SubTransactionId;
 use std::cell::RefCell;
 use std::rc::Rc;
 use varve_columns::tuple::header::BODY_BYTES;
@@ -57,7 +57,7 @@ pub fn after_statement(is_over: bool) {
         ripe
     };
     if !ripe.is_empty() {
-        let has_cursors = !is_over || has_cursors();
+        let has_cursors = !is_over || snapshot::any_is_prior();
         write_chunks(ripe, When::Before { has_cursors });
     }
 }
@@ -85,7 +85,7 @@ pub unsafe fn before_rewrite(table: Table<'_>) {
             check_is_own(table, key);
         }
     }
-    let has_cursors = has_cursors();
+    let has_cursors = snapshot::any_is_prior();
     write_chunks(work, When::Before { has_cursors });
     let is_left = STATE.with_borrow(|state| {
         let of_table = |(key, touched): (&Key, &Touched)| {
@@ -175,7 +175,7 @@ fn write_chunks(mut work: Vec<Key>, when: When) {
 }
 
 /// Writes what a subtransaction has changed of a chunk.
-fn write_chunk(key: Key, sub: pg_sys::SubTransactionId, when: When) {
+fn write_chunk(key: Key, sub: SubTransactionId, when: When) {
     let (changed, before, file, newest, (is_whole, is_replaced)) = STATE.with_borrow_mut(|state| {
         let touched = state
             .touched
@@ -244,21 +244,12 @@ fn write_chunk(key: Key, sub: pg_sys::SubTransactionId, when: When) {
     }
     let has_cursors = match when {
         When::Before { has_cursors } => has_cursors,
-        When::AtEnd { .. } => has_cursors(),
+        When::AtEnd { .. } => snapshot::any_is_prior(),
     };
     let laid_over = has_cursors.then_some(before);
     write_changes(key, &table, tid, &changed, laid_over, when);
     if !is_whole {
         handover::hand_over(table.rel(), key.chunk);
-    }
-}
-
-/// May somebody read by an older snapshot later than the statement that is ending?
-fn has_cursors() -> bool {
-    // SAFETY: inside a transaction. The statement has a snapshot itself.
-    unsafe {
-        pg_sys::InvalidateCatalogSnapshot();
-        !pg_sys::ThereAreNoPriorRegisteredSnapshots()
     }
 }
 
@@ -275,8 +266,7 @@ fn write_changes(
         match when {
             // The transaction reads on by a snapshot that may not show all notes.
             When::Before { .. } if uses_one_snapshot() => {
-                let snapshot = pg_sys::GetTransactionSnapshot();
-                chunk_cache::reader_to_replace(table.rel(), tid, Snapshot::from_ptr(snapshot))
+                chunk_cache::reader_to_replace(table.rel(), tid, snapshot::of_transaction())
             }
             _ => {
                 let any = Snapshot::any();
