@@ -8,6 +8,7 @@ pub mod fetch;
 pub mod holes;
 pub mod index_build;
 pub mod index_delete;
+pub mod lock;
 pub mod modify;
 pub mod past_delete;
 pub mod routine;

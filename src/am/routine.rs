@@ -1,6 +1,6 @@
 //! The table access method: heap's routine with our callbacks in the places where chunks matter.
 
-use super::{analyze, cluster, ddl, fetch, index_build, index_delete, modify, sample, scan};
+use super::{analyze, cluster, ddl, fetch, index_build, index_delete, lock, modify, sample, scan};
 use crate::catalog::access_method;
 use crate::chunk::slot;
 use crate::pg::relation::Routine;
@@ -54,7 +54,7 @@ fn build() -> Box<pg_sys::TableAmRoutine> {
     routine.tuple_insert_speculative = Some(modify::tuple_insert_speculative);
     routine.tuple_delete = Some(modify::tuple_delete);
     routine.tuple_update = Some(modify::tuple_update);
-    routine.tuple_lock = Some(modify::tuple_lock);
+    routine.tuple_lock = Some(lock::tuple_lock);
 
     routine.index_build_range_scan = Some(index_build::index_build_range_scan);
     routine.index_validate_scan = Some(index_build::index_validate_scan);

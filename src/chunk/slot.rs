@@ -5,8 +5,8 @@ use crate::chunk::reader::Reader;
 use crate::pg::descriptor::Descriptor;
 use crate::pg::memory;
 use crate::pg::tid::{self, Tid};
-#[cfg(feature = "pg17")]
 use crate::pg::transaction;
+use crate::pg::tuple;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 use std::ops::Range;
@@ -500,6 +500,21 @@ pub unsafe fn form_row(slot: Slot) {
     unsafe {
         if row_of(slot).is_some() {
             materialize(slot);
+        }
+    }
+}
+
+/// Shows a lock of this transaction as xmax of the tuple in a slot, if this is the slot's own: heap_update leaves it in a new version where the
+/// transaction had locked the old one.
+///
+/// # Safety
+/// `slot` must be a live slot.
+pub unsafe fn show_own_lock(slot: Slot) {
+    // SAFETY: by contract; a tuple of the slot's own is nobody else's.
+    unsafe {
+        let is_own = (*slot).tts_flags & pg_sys::TTS_FLAG_SHOULDFREE as u16 != 0;
+        if is_own && is_ours(slot) && holds_tuple(slot) {
+            tuple::show_lock((*(*heap_part(slot)).base.tuple).t_data, transaction::id());
         }
     }
 }

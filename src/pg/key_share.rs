@@ -14,11 +14,7 @@ const BUFFER_LOCK_EXCLUSIVE: i32 = 2;
 ///
 /// `table` must be open for writing, and have the tuple's page.
 pub fn give(table: Table<'_>, at: Tid, lockers: &[pg_sys::TransactionId]) {
-    const KEY_SHARE: u16 = 0x0010;
-    const LOCK_ONLY: u16 = 0x0080;
     const MULTI: u16 = 0x1000;
-    const XMAX_BITS: u16 = 0x0010 | 0x0040 | 0x0080 | 0x0400 | 0x0800 | 0x1000;
-    const KEYS_UPDATED: u16 = 0x2000;
     // SAFETY: the table is open; the buffer is pinned and locked while the page's copy is changed.
     unsafe {
         let (xmax, kind) = match lockers {
@@ -34,11 +30,8 @@ pub fn give(table: Table<'_>, at: Tid, lockers: &[pg_sys::TransactionId]) {
         );
         match page.tuple(at.offset) {
             Some(found) if is_last_version(found.header()) => {
-                let header = found.header();
-                (*header).t_infomask &= !XMAX_BITS;
-                (*header).t_infomask |= KEY_SHARE | LOCK_ONLY | kind;
-                (*header).t_infomask2 &= !KEYS_UPDATED;
-                (*header).t_choice.t_heap.t_xmax = xmax;
+                tuple::show_lock(found.header(), xmax);
+                (*found.header()).t_infomask |= kind;
                 pg_sys::GenericXLogFinish(change);
             }
             _ => pg_sys::GenericXLogAbort(change),

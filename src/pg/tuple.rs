@@ -199,6 +199,24 @@ pub unsafe fn raw_command(header: pg_sys::HeapTupleHeader) -> pg_sys::CommandId 
     unsafe { (*header).t_choice.t_heap.t_field3.t_cid }
 }
 
+/// Has a header say that `xmax` has the tuple's key locked, and nothing else.
+///
+/// # Safety
+/// As above, of a tuple that nobody else reads meanwhile.
+pub unsafe fn show_lock(header: pg_sys::HeapTupleHeader, xmax: pg_sys::TransactionId) {
+    const KEY_SHARE: u16 = 0x0010;
+    const LOCK_ONLY: u16 = 0x0080;
+    const XMAX_BITS: u16 = 0x0010 | 0x0040 | 0x0080 | 0x0400 | 0x0800 | 0x1000;
+    const KEYS_UPDATED: u16 = 0x2000;
+    // SAFETY: by contract.
+    unsafe {
+        (*header).t_infomask &= !XMAX_BITS;
+        (*header).t_infomask |= KEY_SHARE | LOCK_ONLY;
+        (*header).t_infomask2 &= !KEYS_UPDATED;
+        (*header).t_choice.t_heap.t_xmax = xmax;
+    }
+}
+
 /// # Safety
 /// As above.
 #[inline]
