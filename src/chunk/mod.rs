@@ -28,3 +28,4 @@ pub mod slot;
 pub mod tuple_kind;
 pub mod vectors;
 pub mod write;
+pub mod written_headers;

@@ -2,7 +2,7 @@
 //! come than it can have, so each row is rewritten once for each length of window that counts; or once it has twice as many.
 
 use super::plan::{key_overlap, FAN_OUT, GROWTH};
-use super::survey::Seen;
+use super::seen::Seen;
 use super::windows::{Window, Windows, FEW_ROWS};
 use crate::pg::error;
 use rustc_hash::{FxHashMap, FxHashSet};

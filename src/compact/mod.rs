@@ -20,6 +20,7 @@ mod remembered;
 pub mod rewrite;
 mod round_rows;
 pub mod seal;
+pub mod seen;
 mod series_map;
 pub mod source;
 pub mod stages;

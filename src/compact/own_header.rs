@@ -2,7 +2,7 @@
 //! anything reads them all: so they are read where they lie, page by page, and of the columns only those of the key. Whatever is not as
 //! merges leave it is left to who opens the chunk.
 
-use super::survey::{self, KeyRange, Seen};
+use super::seen::{self, KeyRange, Seen};
 use crate::catalog::layout::Layout;
 use crate::chunk::datum;
 use crate::chunk::encode::CHUNK_BYTES;
@@ -135,8 +135,8 @@ impl<'a> OwnHeaders<'a> {
             first_key,
             last_key,
             pieces: payload.tids.len() as u32,
-            sizes: survey::sizes(payload, body.len()),
-            bytes: survey::chunk_bytes(payload, payload.tids.len(), body.len()),
+            sizes: seen::sizes(payload, body.len()),
+            bytes: seen::chunk_bytes(payload, payload.tids.len(), body.len()),
             last_block: blocks.fold(at.block, u32::max),
         })
     }
@@ -149,6 +149,6 @@ impl<'a> OwnHeaders<'a> {
                 keys.push(chunk::constant(column).ok()??);
             }
         }
-        Some(survey::one_key(&keys))
+        Some(seen::one_key(&keys))
     }
 }

@@ -6,7 +6,8 @@
 
 use super::full_windows::full_windows;
 use super::round_rows::RoundRows;
-use super::survey::{Seen, Survey};
+use super::seen::Seen;
+use super::survey::Survey;
 use super::windows::{Window, Windows};
 use crate::guc;
 use rustc_hash::FxHashMap;

@@ -4,7 +4,8 @@
 
 use super::header_delete::delete_header;
 use super::merge::Done;
-use super::survey::{Seen, Survey};
+use super::seen::Seen;
+use super::survey::Survey;
 use crate::chunk::chunk_cache;
 use crate::chunk::index_entries::SeriesIndexes;
 use crate::chunk::place::{LowFirst, Room, Rooms};

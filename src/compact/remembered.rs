@@ -6,7 +6,8 @@
 //! `pg_class` has for the `relallvisible` of the series index, which nobody else needs. Who settles a table writes it, or 0, to each of its series
 //! indexes; who builds or vacuums an index writes 0. It is written in place and at once, before the table is said to be settled.
 
-use super::survey::{Seen, Survey};
+use super::seen::Seen;
+use super::survey::Survey;
 use crate::catalog::layout::{self, Layout};
 use crate::catalog::marker_file::File;
 use crate::guc;

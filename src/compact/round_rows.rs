@@ -1,7 +1,7 @@
 //! How many rows the rounds of a group of chunks take. Where many of the rows are gone, the first round is small, and each one writes what has room in
 //! the places that those before it have left: what goes to the end of the file is written once more when it moves down.
 
-use super::survey::Seen;
+use super::seen::Seen;
 
 /// Chunks of fewer bytes are written anew in one round, whatever of them is gone.
 const MUCH_BYTES: u64 = 2 << 20;

@@ -5,7 +5,8 @@
 use super::merge::{self, Done};
 use super::plan::{Merge, Pack};
 use super::progress::{Watch, Work};
-use super::survey::{Before, Seen, Survey};
+use super::seen::Seen;
+use super::survey::{Before, Survey};
 use super::windows::Windows;
 use super::{little, obstacle, plan, reindex, relocate, remembered, seal};
 use crate::catalog::chunk_marker;

@@ -3,10 +3,11 @@
 //! row's fingerprint leads to the rows that are compared in full.
 
 use super::prints::{self, Order, Values};
-use crate::chunk::chunk_cache::{self, Written};
+use crate::chunk::chunk_cache;
 use crate::chunk::read::Chunk;
 use crate::chunk::read::Damage;
 use crate::chunk::reader::Reader;
+use crate::chunk::written_headers::Written;
 use crate::pg::descriptor::Descriptor;
 use crate::pg::image;
 use crate::pg::relation::Table;

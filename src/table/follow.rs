@@ -3,6 +3,7 @@
 
 use crate::chunk::chunk_cache;
 use crate::chunk::slot;
+use crate::chunk::written_headers;
 use crate::pg::error::{self, Code};
 use crate::pg::heap::heap_callback;
 use crate::pg::page::PageCursor;
@@ -134,7 +135,7 @@ fn compressed_place(table: Table<'_>, header: Tid, row: u32, snapshot: Snapshot<
         let Some((taker, true)) = taken(table, header) else {
             return Place::Gone(None);
         };
-        Place::Gone(match chunk_cache::replacement(table, header, taker) {
+        Place::Gone(match written_headers::replacement(table, header, taker) {
             Some(next) => Some(Tid::of_row(next, row)),
             None => moved_row(table, header, row, taker),
         })

@@ -13,6 +13,7 @@ use crate::chunk::notes;
 use crate::chunk::read::Chunk;
 use crate::chunk::reader::Reader;
 use crate::chunk::tuple_kind::{classify, TupleKind};
+use crate::chunk::written_headers;
 use crate::pg::error::{self, Code};
 use crate::pg::lock_mode::LockMode;
 use crate::pg::lock_tags::{self, Tag, Taken, Whole};
@@ -261,7 +262,7 @@ fn await_header(table: Table<'_>, seen: &Chunk, request: Request) -> bool {
             let blocker = match version(table, at, seen.header.chunk) {
                 Version::Leaving(by) => Some(by),
                 Version::Locked => blocker(table, at, request.header_mode()),
-                Version::Replaced(by) => match chunk_cache::replacement(table, at, by) {
+                Version::Replaced(by) => match written_headers::replacement(table, at, by) {
                     Some(next) => {
                         at = next;
                         continue;
@@ -373,7 +374,7 @@ fn is_header_free(table: Table<'_>, seen: &Chunk) -> bool {
         loop {
             match version(table, at, seen.header.chunk) {
                 Version::Newest => return true,
-                Version::Replaced(by) => match chunk_cache::replacement(table, at, by) {
+                Version::Replaced(by) => match written_headers::replacement(table, at, by) {
                     Some(next) => at = next,
                     None => return false,
                 },
@@ -487,7 +488,7 @@ fn newest_version(table: Table<'_>, seen: &Chunk, row: u32, request: Request) ->
                         .filter(|newest| newest.chunk.header.chunk == id);
                     return newest.map_or(Locked::Deleted(false), Locked::Chunk);
                 }
-                Version::Replaced(by) => match chunk_cache::replacement(table, at, by) {
+                Version::Replaced(by) => match written_headers::replacement(table, at, by) {
                     Some(next) => at = next,
                     None => return Locked::Moved(at, by),
                 },
@@ -502,7 +503,7 @@ fn takes_row(table: Table<'_>, at: Tid, row: u32, by: pg_sys::TransactionId) -> 
     // SAFETY: the table is open.
     unsafe {
         let any = Snapshot::any();
-        chunk_cache::replacement(table, at, by)
+        written_headers::replacement(table, at, by)
             .and_then(|next| chunk_cache::reader_at(table, next, any))
             .is_none_or(|next| next.chunk.map.contains(row))
     }
@@ -597,7 +598,7 @@ fn lock_chunk(table: Table<'_>, seen: &Chunk, request: Request) -> Locked {
                 }
                 pg_sys::TM_Result::TM_WouldBlock => return Locked::WouldBlock,
                 pg_sys::TM_Result::TM_Updated if tid::from_pg(&failure.ctid).is_moved_marker() => {
-                    match chunk_cache::replacement(table, at, failure.xmax) {
+                    match written_headers::replacement(table, at, failure.xmax) {
                         Some(next) => at = next,
                         None => return Locked::Moved(at, failure.xmax),
                     }

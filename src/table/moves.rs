@@ -4,8 +4,8 @@
 
 use super::equals::{deform, equal, ChunkSet, Rows};
 use super::prints::{self, Values};
-use crate::chunk::chunk_cache;
 use crate::chunk::tuple_kind::{classify, TupleKind};
+use crate::chunk::written_headers;
 use crate::pg::error;
 use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation::Table;
@@ -54,7 +54,7 @@ pub fn of(table: Table<'_>, mover: TransactionId) -> Rc<Moves> {
     known.unwrap_or_else(|| {
         // SAFETY: the table is open. A chunk with deleted rows is the new version of another.
         let written = unsafe {
-            let mut headers = chunk_cache::headers_by(table, mover).to_vec();
+            let mut headers = written_headers::headers_by(table, mover).to_vec();
             headers.retain(|header| header.deleted == 0);
             ChunkSet::new(table, mover, &headers, Rows::Written)
         };
@@ -108,7 +108,7 @@ impl Moves {
         unsafe {
             self.place(table, at, &values, || {
                 let merged = self.merged.get_or_init(|| {
-                    let headers = chunk_cache::headers_moved_by(table, self.mover);
+                    let headers = written_headers::headers_moved_by(table, self.mover);
                     ChunkSet::new(table, self.mover, &headers, Rows::Left)
                 });
                 merged.rows_equal(table, &values)
