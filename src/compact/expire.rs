@@ -25,7 +25,7 @@ use crate::pg::tid::Tid;
 use crate::pg::transaction;
 use crate::pg::types;
 use crate::pg::{Datum, FormData_pg_attribute, Interval};
-use crate::rollup::watch;
+use crate::rollup::removal;
 use crate::scan::headers;
 use crate::table::next_version;
 use varve_columns::tuple::header::{FLAG_SORTED, FLAG_TOMBSTONE};
@@ -250,7 +250,7 @@ fn chunk_bytes(chunk: &Chunk) -> u64 {
 impl Expired<'_> {
     /// What is to be deleted in this round. Nothing, where a worker would have to wait for the refresh of a rollup.
     fn due<'r>(table: Table<'_>, rule: &'r Rule, now: i64) -> Expired<'r> {
-        let is_free = watch::keep_for_removal(table.oid(), !departure::is_worker());
+        let is_free = removal::keep_for_removal(table.oid(), !departure::is_worker());
         let mut expired = Expired::of(table, rule, now);
         if !is_free {
             expired.cutoff = i64::MIN;
@@ -276,7 +276,7 @@ impl Expired<'_> {
             filter::check(table, &layout, filter);
         }
         let cutoff = cutoff(table, time, rule, now);
-        if rule.filter.is_some() && !watch::dependents(table.oid()).is_empty() {
+        if rule.filter.is_some() && !removal::dependents(table.oid()).is_empty() {
             error::raise(
                 Code::ERRCODE_FEATURE_NOT_SUPPORTED,
                 format!(
@@ -288,7 +288,7 @@ impl Expired<'_> {
             );
         }
         // What rollups have not stored yet stays until they have.
-        let cutoff = watch::removable(table.oid(), cutoff);
+        let cutoff = removal::removable(table.oid(), cutoff);
         Expired {
             layout,
             time,
@@ -376,7 +376,7 @@ impl Expired<'_> {
         let mut tuples = 0;
         // SAFETY: the caller's contract.
         unsafe {
-            watch::note_removal(table.oid(), self.cutoff);
+            removal::note_removal(table.oid(), self.cutoff);
             let target = Target::current(table);
             for (number, &(at, id)) in chunks.iter().enumerate() {
                 error::check_interrupts();
@@ -410,7 +410,7 @@ impl Expired<'_> {
     unsafe fn delete_rows(&self, table: Table<'_>) -> (u64, bool) {
         // SAFETY: the callers' contract: an active snapshot, the owner's rights.
         unsafe {
-            watch::note_removal(table.oid(), self.cutoff);
+            removal::note_removal(table.oid(), self.cutoff);
             owner::set(c"row_security", c"off");
             let triggers = table.triggers();
             if triggers.is_some() {

@@ -7,6 +7,7 @@ pub mod label;
 pub mod labels;
 pub mod partition;
 pub mod ranges;
+pub mod removal;
 pub mod series;
 pub mod time;
 pub mod truncate;

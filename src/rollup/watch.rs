@@ -4,11 +4,11 @@
 //! What is noted may be more than what was changed: a subtransaction that is rolled back leaves its times, and many ranges become
 //! few. A time that is marked without need is computed once more.
 
-use super::catalog::{self, Limit, Mark, Rollup};
+use super::catalog::{self, Mark, Rollup};
 use super::ranges::Ranges;
 use super::series;
 use super::time::TimeType;
-use super::{exclusion, partition};
+use super::{exclusion, partition, removal};
 use crate::chunk::reader::Reader;
 use crate::pg::error::{self, Code};
 use crate::pg::heap::Fetched;
@@ -314,8 +314,8 @@ fn of_rollups(table: Table<'_>, rollups: &[Rollup], news: u64) -> Option<Watched
         time,
         threshold: rollups.iter().map(|rollup| rollup.threshold).max()?,
         news,
-        removed: removed_by_retention(rollups, false).unwrap_or(i64::MIN),
-        ignored: removed_by_retention(rollups, true).unwrap_or(i64::MIN),
+        removed: removal::removed_before(rollups, false).unwrap_or(i64::MIN),
+        ignored: removal::removed_before(rollups, true).unwrap_or(i64::MIN),
         key: key.into_iter().find(|&key| key > 0).and_then(|of_source| {
             let column = number(of_source);
             let kind = attributes.get(column as usize - 1)?.atttypid;
@@ -326,80 +326,6 @@ fn of_rollups(table: Table<'_>, rollups: &[Rollup], news: u64) -> Option<Watched
             })
         }),
     })
-}
-
-/// Rows of earlier times have been removed from the source itself, not from a rollup in between. A dump may have rows that
-/// retention was about to remove.
-fn removed_by_retention(rollups: &[Rollup], ignored: bool) -> Option<i64> {
-    furthest_removed(rollups, ignored).map(|rollup| rollup.removed)
-}
-
-fn furthest_removed(rollups: &[Rollup], ignored: bool) -> Option<&Rollup> {
-    let direct = rollups
-        .iter()
-        .filter(|rollup| rollup.below == InvalidOid && !rollup.is_restored());
-    direct
-        .filter(|rollup| rollup.ignores_late == ignored)
-        .max_by_key(|rollup| rollup.removed)
-}
-
-/// Rows of earlier times than this are refused, for the sake of that one of the rollups of a source.
-pub fn refused_before(rollups: &[Rollup]) -> Option<(&Rollup, i64)> {
-    furthest_removed(rollups, false).map(|rollup| (rollup, rollup.removed))
-}
-
-/// Keeps refreshes of what depends on a table out, and partitions from coming to it, until the transaction ends: before retention
-/// removes rows. False where it would have to wait, and may not.
-pub fn keep_for_removal(table: Oid, wait: bool) -> bool {
-    let dependents = dependents(table);
-    dependents.iter().all(|rollup| {
-        exclusion::take(rollup, wait) && exclusion::keep_late_rows(rollup.source, wait)
-    })
-}
-
-/// How far retention may remove rows of a table: rollups that are computed from it must have stored what it takes.
-pub fn removable(table: Oid, until: i64) -> i64 {
-    // Who removes rows keeps refreshes out, and rows that are marked later from being committed.
-    dependents(table).iter().fold(until, |until, rollup| {
-        let marked = catalog::marked_by_anybody(rollup.stored);
-        let mut waiting = marked
-            .iter()
-            .map(|(first, last)| rollup.starts(first, last))
-            .filter(|&(_, last)| last >= rollup.first_computable());
-        let first_waiting = waiting.next().map_or(rollup.watermark, |(first, _)| first);
-        let settled = first_waiting.min(rollup.watermark);
-        until.min(settled.saturating_sub(rollup.over_max))
-    })
-}
-
-/// Retention removes rows of times before `until` from a table, in this transaction.
-pub fn note_removal(table: Oid, until: i64) {
-    for rollup in dependents(table) {
-        // What removes rows of a partition leaves those of others.
-        let is_above = rollup.source != table && rollup.below == InvalidOid;
-        let until = match is_above {
-            true => {
-                let times = partition::times(table, rollup.source, rollup.time_column);
-                until.min(times.1.saturating_add(1))
-            }
-            false => until,
-        };
-        if until > rollup.removed {
-            catalog::move_on(rollup.stored, Limit::Removed, until);
-            relation::invalidate(rollup.source);
-        }
-    }
-}
-
-/// The rollups that are computed from what a table itself has, or what it is a partition of.
-pub fn dependents(table: Oid) -> Vec<Rollup> {
-    let mut found: Vec<_> = partition::lineage(table)
-        .into_iter()
-        .flat_map(catalog::of_source)
-        .collect();
-    found.retain(|rollup| rollup.below == InvalidOid);
-    found.extend(catalog::of_stored(table));
-    found
 }
 
 /// Before the transaction commits: marks what it has changed for each rollup that may have stored it. A prepared transaction
@@ -424,7 +350,7 @@ pub fn publish(prepares: bool) {
             // Either retention finds the marks, or what it has taken is known here.
             Some(oldest) => exclusion::with_late_rows(source, || {
                 let rollups = catalog::of_source(source);
-                if refused_before(&rollups).is_some_and(|(_, removed)| oldest < removed) {
+                if removal::refused_before(&rollups).is_some_and(|(_, removed)| oldest < removed) {
                     refuse(&relation::name_of(source));
                 }
                 times.publish(&rollups, prepares);

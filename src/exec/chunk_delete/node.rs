@@ -8,7 +8,7 @@ use crate::pg::lock_mode::LockMode;
 use crate::pg::open::Open;
 use crate::pg::slot::Slot;
 use crate::pg::snapshot::Snapshot;
-use crate::rollup::watch;
+use crate::rollup::removal;
 use crate::table::{changes, stream};
 use std::ffi::CStr;
 
@@ -91,7 +91,7 @@ impl Above for ChunkDelete {
         // The statement has its lock.
         let open = Open::table(table, LockMode::Held);
         let command = node.command();
-        if !watch::dependents(table).is_empty() || stream::is_streamed(open.rel(), command) {
+        if !removal::dependents(table).is_empty() || stream::is_streamed(open.rel(), command) {
             return;
         }
         // The conditions' arguments see no row.

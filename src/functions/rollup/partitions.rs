@@ -11,7 +11,7 @@ use crate::pg::sql;
 use crate::pg::statement::Statement;
 use crate::pg::Oid;
 use crate::rollup::catalog::{self, Rollup};
-use crate::rollup::{exclusion, partition, watch};
+use crate::rollup::{exclusion, partition, removal, watch};
 
 /// A table becomes a partition of another, or is one no longer.
 ///
@@ -145,7 +145,7 @@ unsafe fn check_age(table: Oid, source: Oid, rollups: Vec<Rollup>) {
         exclusion::take(rollup, true);
     }
     let rollups = catalog::of_source(source);
-    let refused = watch::refused_before(&rollups).filter(|(_, before)| *before > i64::MIN);
+    let refused = removal::refused_before(&rollups).filter(|(_, before)| *before > i64::MIN);
     let Some((rollup, removed)) = refused else {
         return;
     };
