@@ -20,7 +20,7 @@ SUITE ?=
 
 export PG PG_CONFIG TARGET PROFILE LIBRARY
 
-.PHONY: all build sql programs bench bench-rollups bench-rows bench-small bench-minutes bench-upserts bench-steady queries install installcheck check test test-here aggregates faults cancel resource-limits replicate logical differential model keys worker pgbench crash readme rollups core-suites vitals torture soak fuzz demo clean prerequisites
+.PHONY: all build sql programs bench bench-changes bench-rollups bench-rows bench-small bench-minutes bench-upserts bench-steady queries install installcheck check test test-here aggregates faults cancel resource-limits replicate logical differential model keys worker pgbench crash readme rollups core-suites vitals torture soak fuzz demo clean prerequisites
 
 all: build
 
@@ -100,6 +100,11 @@ bench-rollups: prerequisites build programs
 bench-rows: PROGRAMS = release
 bench-rows: prerequisites build programs
 	$(BENCH) tables docs/rows.md --section rows
+
+# Bulk changes of the cpu data; the page is docs/changes.md.
+bench-changes: PROGRAMS = release
+bench-changes: prerequisites build programs
+	$(BENCH) tables docs/changes.md --section changes
 
 bench-small: PROGRAMS = release
 bench-small: prerequisites build programs

@@ -34,8 +34,8 @@ struct Bench {
     runs: usize,
 }
 
-/// `runs` of each COPY; gen_billy of so many `days`; the page goes to `path`. With a `section` it has that one alone: rollups,
-/// rows, small, steady, or so many minutes of small transactions or of upserts.
+/// `runs` of each COPY; gen_billy of so many `days`; the page goes to `path`. With a `section` it has that one alone: changes,
+/// rollups, rows, small, steady, or so many minutes of small transactions or of upserts.
 pub fn run(
     tree: &Arc<Tree>,
     report: &mut Report,
@@ -67,6 +67,9 @@ pub fn run(
         Some("rollups") => bench
             .loaded(&cpu)
             .and_then(|()| rollups::run(&mut bench, &cpu)),
+        Some("changes") => bench
+            .loaded(&cpu)
+            .and_then(|()| changes::change(&mut bench)),
         Some("minutes") => minutes::run(&mut bench, minutes),
         Some("upserts") => upserts::run(&mut bench, minutes),
         Some("small") => small::run(&mut bench),
@@ -156,7 +159,7 @@ fn head(source: &str, section: Option<&str>) -> Result<String> {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().unwrap_or("unknown");
     let tables = match section {
-        None | Some("rollups") => format!(
+        None | Some("rollups" | "changes") => format!(
             " {source}.\nThe heap has the suite's two indexes, the varve table its series index; sizes are those of pg_total_relation_size."
         ),
         Some("steady") => format!(" {source}.\nSizes are those of pg_total_relation_size."),
