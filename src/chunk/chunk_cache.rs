@@ -244,7 +244,7 @@ pub enum Standing {
     Own,
     /// Written by a transaction that is in progress.
     Pending(TransactionId),
-    /// It has come into being since the snapshot was taken.
+    /// It has come into being since the snapshot was taken, and may have got another header already.
     Later,
 }
 
@@ -265,7 +265,13 @@ pub unsafe fn standing_at(
                 return Some(Standing::Seen);
             }
             match snapshot::presence(&mut found, buffer) {
-                Presence::Gone => None,
+                Presence::Gone => {
+                    let writer = tuple::xmin(item.header());
+                    let has_come = snapshot.is_running(writer)
+                        && !transaction::is_current(writer)
+                        && transaction::did_commit(writer);
+                    has_come.then_some(Standing::Later)
+                }
                 Presence::Coming(writer) => Some(Standing::Pending(writer)),
                 Presence::There if transaction::is_current(tuple::xmin(item.header())) => {
                     Some(Standing::Own)

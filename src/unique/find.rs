@@ -5,7 +5,7 @@
 
 use super::announced;
 use super::frontier;
-use super::key_cache::{self, Hit, KeyCache, Known, Moment, Stamp};
+use super::key_cache::{self, Hit, KeyCache, Known, Moment, Since};
 use super::series_key::SeriesKey;
 use super::wait::Wait;
 use crate::catalog::keys::{self, Unique};
@@ -62,11 +62,11 @@ pub struct Search<'a> {
     pub waits: bool,
 }
 
-/// Looks for a key in the chunks; `stamp` is set to what tells whether new keys may have come since.
+/// Looks for a key in the chunks; `since` is set to what tells whether new keys may have come since.
 ///
 /// # Safety
 /// Table and index must be open, `key` of that index. Where it waits, no page may be locked.
-pub unsafe fn find(search: Search, key: &Key, stamp: &mut Stamp) -> (Answer, Option<Place>) {
+pub unsafe fn find(search: Search, key: &Key, since: &mut Since) -> (Answer, Option<Place>) {
     // SAFETY: by contract.
     unsafe {
         let keys = keys::of(search.table);
@@ -74,7 +74,7 @@ pub unsafe fn find(search: Search, key: &Key, stamp: &mut Stamp) -> (Answer, Opt
             return (Answer::Free, None);
         };
         if let Some(heard) = frontier::behind_chunks(search.table, unique, key) {
-            *stamp = Stamp::behind_chunks(heard);
+            *since = Since::News(heard);
             return (Answer::Free, None);
         }
         loop {
@@ -82,7 +82,8 @@ pub unsafe fn find(search: Search, key: &Key, stamp: &mut Stamp) -> (Answer, Opt
             let walks = series_values(unique, key).is_none();
             let announced = walks && announced::is_announced(search.table);
             let moment = Moment::now();
-            *stamp = moment.stamp;
+            // A table is marked as one with chunks when the first ones are committed. A walk passes by what has come since its snapshot.
+            *since = moment.since_ends();
             if !keys.has_chunks(search.table) {
                 return (Answer::Free, None);
             }
@@ -90,6 +91,9 @@ pub unsafe fn find(search: Search, key: &Key, stamp: &mut Stamp) -> (Answer, Opt
                 let index = OpenIndex::open(series, LockMode::AccessShare);
                 look_by(search, unique, &IndexDesc::new(index.rel()), key, moment)
             });
+            if by_series.is_some() {
+                *since = moment.since_news();
+            }
             match by_series.unwrap_or_else(|| walk(search, unique, key, moment, announced)) {
                 Look::Free => return (Answer::Free, None),
                 Look::Taken(place) => return (Answer::Taken, Some(place)),
@@ -111,8 +115,8 @@ pub enum Look {
     Again,
 }
 
-/// Looks the key up by a series index. New keys may come into chunks without having been in the tail, so nothing is free that was
-/// not free throughout: a merger may have moved what was committed meanwhile. `None` where the key is not given in full.
+/// Looks the key up by a series index. New keys may come into chunks without having been in the tail, so nothing is free where somebody has told of new
+/// chunks meanwhile: a merger may have moved what was committed since. `None` where the key is not given in full.
 ///
 /// # Safety
 /// Table and index must be open, `unique` that index, `desc` of its series index, `key` of it, `moment` of now.
@@ -156,7 +160,7 @@ pub unsafe fn look_by(
             }
             cache.outdated |= matches!(look, Look::Again);
             match look {
-                Look::Free if cache.outdated || moment.is_over() => Look::Again,
+                Look::Free if cache.outdated || moment.since_news().is_stale() => Look::Again,
                 look => look,
             }
         });

@@ -181,21 +181,32 @@ thread_local! {
 pub struct Moment<'a> {
     /// Of this moment; until the key cache is asked to cover something, no other is taken, or it is registered.
     pub snapshot: Snapshot<'a>,
-    pub stamp: Stamp,
+    pub(super) stamp: Stamp,
 }
 
-/// What tells whether new keys may have come into chunks since.
-#[derive(Clone, Copy, Default, PartialEq)]
+/// What tells moments apart.
+#[derive(Clone, Copy, PartialEq)]
 #[repr(C)]
 pub struct Stamp {
-    /// How many transactions have ended, as snapshots count them.
+    /// How many transactions have ended, as snapshots count them; 0 where that is not known.
     completions: u64,
     /// What others have told: who brings chunks with keys does so before his transaction ends, and tells it.
     heard: u64,
 }
 
-/// No number of transactions.
-const WHATEVER_ENDS: u64 = u64::MAX;
+/// What tells whether new keys may have come into chunks since a look.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub enum Since {
+    /// They may.
+    #[default]
+    Unknown,
+    /// They come with the end of a transaction, or are told of: this was the moment. Whoever had told of new chunks by then, and ends later, may not
+    /// have been met.
+    Ends(Stamp),
+    /// They are told of: this had been heard. Whoever had told by then was met, since his entries and headers were written before.
+    News(u64),
+}
 
 impl<'a> Moment<'a> {
     /// This one.
@@ -217,30 +228,38 @@ impl<'a> Moment<'a> {
 
     /// Has any transaction ended since?
     pub fn is_over(self) -> bool {
-        let Stamp { completions, .. } = self.stamp;
-        // SAFETY: it is asked at once.
-        completions == 0 || unsafe { Snapshot::latest() }.completions() != completions
+        self.stamp.is_over()
+    }
+
+    /// Of a look that meets all that has been written, whoever sees it.
+    pub fn since_news(self) -> Since {
+        Since::News(self.stamp.heard)
+    }
+
+    /// Of a look that goes by what has been committed.
+    pub fn since_ends(self) -> Since {
+        Since::Ends(self.stamp)
     }
 }
 
 impl Stamp {
-    /// Of a moment when a row came behind all that is in chunks: it does so until somebody tells of new ones, whatever transactions end.
-    pub fn behind_chunks(heard: u64) -> Stamp {
-        Stamp {
-            completions: WHATEVER_ENDS,
-            heard,
-        }
+    /// Has any transaction ended since?
+    fn is_over(self) -> bool {
+        let Stamp { completions, .. } = self;
+        // SAFETY: within a transaction; the snapshot is not used after this.
+        completions == 0 || unsafe { Snapshot::latest() }.completions() != completions
     }
+}
 
+impl Since {
     /// May new keys have come into chunks since, of transactions that have ended or not?
     pub fn is_stale(self) -> bool {
-        // SAFETY: keys are entered within transactions. The moment's snapshot is not used after this.
-        unsafe {
-            match self.completions {
-                WHATEVER_ENDS => news::heard() != self.heard,
-                0 => true,
-                _ => Moment::now().stamp != self,
-            }
+        // SAFETY: keys are entered within transactions.
+        let has_news = |heard| unsafe { news::heard() } != heard;
+        match self {
+            Since::Unknown => true,
+            Since::Ends(stamp) => has_news(stamp.heard) || stamp.is_over(),
+            Since::News(heard) => has_news(heard),
         }
     }
 }
@@ -687,9 +706,9 @@ impl KeyCache {
         // The rows of a batch are in memory, too: that there are as many series as rows should not double what they take.
         let is_too_much = of_series > most / SERIES_PART || of_series + decoded > most;
         if is_too_much {
-            let except = core::mem::take(&mut self.except);
-            *self = KeyCache::new(self.epoch);
-            self.except = except;
+            let before = core::mem::replace(self, KeyCache::new(self.epoch));
+            self.except = before.except;
+            self.outdated = before.outdated;
         }
         is_too_much
     }

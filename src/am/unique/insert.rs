@@ -1,8 +1,8 @@
 //! Entering a key: `aminsert` of a unique index. A key that is in a chunk is refused before btree gets it, so
 //! that nobody waits for an entry that is to go again. Then btree enters it, and settles it with the tail's:
 //! from here on every inserter of the same key meets it. What has been sealed between the first look and
-//! btree's is found by a second one, which is needed only if some transaction has ended meanwhile, or has told that it
-//! has brought a batch, which is in chunks before it ends. Neither is needed for an update that keeps its row's key. A deferrable key is entered first and looked for once, without waiting; where it may be taken, core asks again when it is due.
+//! btree's is found by a second one, which is needed only if some transaction has told meanwhile that it has written chunks: a sealer does so
+//! before it commits, and a batch when its chunks are there. Neither is needed for an update that keeps its row's key. A deferrable key is entered first and looked for once, without waiting; where it may be taken, core asks again when it is due.
 //!
 //! Errors of btree must reach core as they were raised, with constraint and all, and so must ours. They jump
 //! over the unguarded frames here, which hold plain values only.
@@ -15,7 +15,7 @@ use crate::pg::tid;
 use crate::pg::unbound::LockRelationOid;
 use crate::unique::find::{self, Answer, Key, Search};
 use crate::unique::kept_key;
-use crate::unique::key_cache::Stamp;
+use crate::unique::key_cache::Since;
 use crate::unique::tail;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -77,11 +77,11 @@ unsafe fn settle(call: Call, enter: unsafe fn(Call) -> bool, may_be_gone: bool) 
             // The batch enters it.
             return true;
         }
-        let mut stamp = Stamp::default();
+        let mut since = Since::default();
         let waits = check == pg_sys::IndexUniqueCheck::UNIQUE_CHECK_YES
             && !kept_key::is_kept(opened_table, opened_index, tid::read(item));
         if waits
-            && look(index, values, nulls, table, true, &mut stamp) == Answer::Taken
+            && look(index, values, nulls, table, true, &mut since) == Answer::Taken
             && !(may_be_gone && is_gone(table, item))
         {
             raise_taken(index, values, nulls, table);
@@ -89,8 +89,8 @@ unsafe fn settle(call: Call, enter: unsafe fn(Call) -> bool, may_be_gone: bool) 
         let unique = enter(call);
         // A check of an entry that was made before has been published long since: one look is enough.
         let existed = check == pg_sys::IndexUniqueCheck::UNIQUE_CHECK_EXISTING;
-        if (existed || waits && is_stale(stamp))
-            && look(index, values, nulls, table, true, &mut stamp) == Answer::Taken
+        if (existed || waits && is_stale(since))
+            && look(index, values, nulls, table, true, &mut since) == Answer::Taken
             && !(may_be_gone && is_gone(table, item))
         {
             raise_taken(index, values, nulls, table);
@@ -98,7 +98,7 @@ unsafe fn settle(call: Call, enter: unsafe fn(Call) -> bool, may_be_gone: bool) 
         if check != pg_sys::IndexUniqueCheck::UNIQUE_CHECK_PARTIAL {
             return unique;
         }
-        let free = unique && look(index, values, nulls, table, false, &mut stamp) == Answer::Free;
+        let free = unique && look(index, values, nulls, table, false, &mut since) == Answer::Free;
         if !free && !opened_index.form().indimmediate {
             keep_intercepted(opened_index);
         }
@@ -118,8 +118,8 @@ unsafe fn keep_intercepted(index: Index<'_>) {
 
 /// May new keys have come into chunks since an earlier look, of transactions that are in progress too?
 #[pg_guard]
-unsafe extern "C-unwind" fn is_stale(stamp: Stamp) -> bool {
-    stamp.is_stale()
+unsafe extern "C-unwind" fn is_stale(since: Since) -> bool {
+    since.is_stale()
 }
 
 /// Is the key in a chunk?
@@ -130,13 +130,13 @@ unsafe extern "C-unwind" fn look(
     nulls: *mut bool,
     table: pg_sys::Relation,
     waits: bool,
-    stamp: *mut Stamp,
+    since: *mut Since,
 ) -> Answer {
     // SAFETY: open, or valid, until core's call returns.
     let index = unsafe { Index::from_ptr(index) };
     // SAFETY: open, or valid, until core's call returns.
     let table = unsafe { Table::from_ptr(table) };
-    // SAFETY: called by `insert` with its own stamp, and with values and nulls for each column, as core gave them.
+    // SAFETY: called by `insert` with its own `since`, and with values and nulls for each column, as core gave them.
     unsafe {
         let count = index.form().indnkeyatts as usize;
         let nulls = core::slice::from_raw_parts(nulls, count);
@@ -153,7 +153,7 @@ unsafe extern "C-unwind" fn look(
             index,
             waits,
         };
-        let (answer, _) = find::find(search, &key, &mut *stamp);
+        let (answer, _) = find::find(search, &key, &mut *since);
         if answer == Answer::Taken && waits {
             // A serialization failure is the better error.
             table.check_serializable();

@@ -14,7 +14,7 @@ use crate::pg::transaction::{Access, PerTransaction};
 use crate::pg::unbound::{btendscan, btgettuple, btrescan};
 use crate::table::fetched;
 use crate::unique::find::{self, Answer, Key, Place, Search, FEW};
-use crate::unique::key_cache::Stamp;
+use crate::unique::key_cache::Since;
 use crate::unique::tail;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -220,7 +220,7 @@ unsafe fn row_of(scan: pg_sys::IndexScanDesc) -> Option<Place> {
             index,
             waits: true,
         };
-        match find::find(search, &key, &mut Stamp::default()) {
+        match find::find(search, &key, &mut Since::default()) {
             (Answer::Taken, place) => place,
             _ => None,
         }
