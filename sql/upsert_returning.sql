@@ -28,8 +28,13 @@ UPDATE ur_heap SET value = 1 WHERE sensor = 4 AND time = at(9);
 SELECT sensor FROM ur WHERE sensor = 4 AND time = at(9) FOR UPDATE;
 UPDATE ur SET value = 1 WHERE sensor = 4 AND time = at(9) RETURNING xmax::text = '0' AS zero;
 COMMIT;
+-- A trigger that locks another row before the update.
+CREATE FUNCTION lock_another() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN EXECUTE format('SELECT 1 FROM %I WHERE sensor = 4 AND time = at(100) FOR UPDATE', TG_TABLE_NAME); RETURN NEW; END $$;
+CREATE TRIGGER lock_another BEFORE UPDATE ON ur_heap FOR EACH ROW EXECUTE FUNCTION lock_another();
+CREATE TRIGGER lock_another BEFORE UPDATE ON ur FOR EACH ROW EXECUTE FUNCTION lock_another();
+SELECT * FROM upsert('VALUES (at(8), 1, -4), (at(9), 1, -4), (at(9), 6, -4)');
 SELECT * FROM ur_heap EXCEPT SELECT * FROM ur;
 SELECT count(*) FROM ur;
 SELECT * FROM varve.verify('ur');
 DROP TABLE ur_heap, ur;
-DROP FUNCTION at, upsert;
+DROP FUNCTION at, upsert, lock_another;

@@ -18,14 +18,28 @@ use std::cell::Cell;
 
 type Outcome = pg_sys::TM_Result::Type;
 
+/// Rows that are remembered: those of statements within the one that updates, in triggers say, come between its lock and its update.
+const LATELY: usize = 8;
+
+/// A compressed row that was locked: the transaction by `transaction::local_id`, the table, and the row.
+type Row = (u32, pg_sys::Oid, Tid);
+
 thread_local! {
-    /// The compressed row that the session has locked last: the transaction by `transaction::local_id`, the table, and the row.
-    static LAST: Cell<(u32, pg_sys::Oid, Tid)> = const { Cell::new((0, pg_sys::InvalidOid, Tid::MOVED)) };
+    /// Those that the session has locked last, and which of them is the oldest.
+    static LOCKED: Cell<([Row; LATELY], usize)> =
+        const { Cell::new(([(0, pg_sys::InvalidOid, Tid::MOVED); LATELY], 0)) };
 }
 
-/// Was this row, a compressed one, the last that the transaction has locked? So it is for who updates a row by ON CONFLICT.
-pub fn was_last(table: Table<'_>, at: Tid) -> bool {
-    LAST.get() == (transaction::local_id(), table.oid(), at)
+fn remember(table: Table<'_>, at: Tid) {
+    let (mut rows, oldest) = LOCKED.get();
+    rows[oldest] = (transaction::local_id(), table.oid(), at);
+    LOCKED.set((rows, (oldest + 1) % LATELY));
+}
+
+/// Is this compressed row one of the last that the transaction has locked? So it is for who updates it by ON CONFLICT.
+pub fn was_locked_lately(table: Table<'_>, at: Tid) -> bool {
+    let (rows, _) = LOCKED.get();
+    rows.contains(&(transaction::local_id(), table.oid(), at))
 }
 
 #[expect(clippy::too_many_arguments, reason = "the table AM's signature")]
@@ -62,7 +76,7 @@ pub unsafe extern "C-unwind" fn tuple_lock(
             slot::form_row(slot);
         }
         if result == pg_sys::TM_Result::TM_Ok && tid::read(item).is_virtual() {
-            LAST.set((transaction::local_id(), table.oid(), tid::read(item)));
+            remember(table, tid::read(item));
         }
         result
     }

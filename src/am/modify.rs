@@ -399,7 +399,7 @@ pub unsafe extern "C-unwind" fn tuple_update(
                 if !is_streamed {
                     note_kept_key(table, slot, *mode);
                 }
-                if lock::was_last(table, at) {
+                if lock::was_locked_lately(table, at) {
                     slot::show_own_lock(slot);
                 }
                 *update_indexes = ALL_INDEXES;

@@ -59,7 +59,7 @@ pub fn write_all(target: &Target, chunks: Vec<Encoded>, indexes: &SeriesIndexes)
     chunks.into_iter().map(write).collect()
 }
 
-/// Encodes a part of ordered rows as a chunk of level 0.
+/// Encodes a part of ordered rows as a chunk of level 0, which has no key: looks for keys rely on that (unique/README.md).
 fn encode_fresh(rows: &RowSet, order: &Order, layout: &Layout, part: Part) -> Encoded {
     let columns = rows.gather(&order.rows[part.rows]);
     let plan = Plan {
