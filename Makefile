@@ -96,15 +96,15 @@ bench-rollups: PROGRAMS = release
 bench-rollups: prerequisites build programs
 	$(BENCH) tables docs/rollups.md --section rollups
 
+# Bulk changes of the cpu data; a minute; the page is docs/changes.md.
+bench-changes: PROGRAMS = release
+bench-changes: prerequisites build programs
+	$(BENCH) tables docs/changes.md --section changes
+
 # Changes of single compressed rows, and small transactions with the worker; two and four minutes; the pages are docs/rows.md and docs/small.md.
 bench-rows: PROGRAMS = release
 bench-rows: prerequisites build programs
 	$(BENCH) tables docs/rows.md --section rows
-
-# Bulk changes of the cpu data; the page is docs/changes.md.
-bench-changes: PROGRAMS = release
-bench-changes: prerequisites build programs
-	$(BENCH) tables docs/changes.md --section changes
 
 bench-small: PROGRAMS = release
 bench-small: prerequisites build programs
