@@ -2,8 +2,8 @@
 //! tells groups apart.
 
 use super::fold::{Fold, SumOf, Width};
-use super::groups::KeyType;
 use super::joined::JoinPart;
+use super::key_type::KeyType;
 use super::lanes::{class_of, Class};
 use super::monotone::{rises_with, width_of};
 use super::selection::Lanes;

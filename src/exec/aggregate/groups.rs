@@ -2,115 +2,19 @@
 //! what SQL takes for equal though its bytes differ, core's final step brings together.
 
 use super::fold::Cell;
+use super::key_type::KeyType;
 use super::share::Share;
 use crate::pg::memory::{self, Context};
-use crate::pg::unbound::datum_copy;
-use crate::pg::value_layout::Layout;
-use crate::pg::varlena::{detoasted, with_body};
-use crate::pg::{Datum, Oid};
-use rustc_hash::{FxHashMap, FxHasher};
-use smallvec::SmallVec;
+use crate::pg::Datum;
+use hashbrown::HashTable;
+use rustc_hash::FxHasher;
 use std::hash::Hasher;
 
-/// A column that tells groups apart.
-#[derive(Clone, Copy)]
-pub struct KeyType {
-    pub length: i16,
-    pub by_value: bool,
-}
-
-impl KeyType {
-    pub fn of(typ: Oid) -> KeyType {
-        let Layout { len, by_value } = Layout::of(typ);
-        KeyType {
-            length: len,
-            by_value,
-        }
-    }
-
-    /// Appends what tells a value apart.
-    ///
-    /// # Safety
-    /// The value must be of the type.
-    unsafe fn put(self, key: &mut Vec<u8>, value: Datum, isnull: bool) {
-        key.push(u8::from(isnull));
-        if isnull {
-            return;
-        }
-        if self.by_value {
-            let bytes = (value.value() as u64).to_ne_bytes();
-            return key.extend_from_slice(&bytes[..self.length as usize]);
-        }
-        // SAFETY: by contract.
-        unsafe {
-            if self.length > 0 {
-                let start: *const u8 = value.cast_mut_ptr();
-                key.extend_from_slice(core::slice::from_raw_parts(start, self.length as usize));
-            } else {
-                with_body(value, self.length, |body| {
-                    key.extend_from_slice(&(body.len() as u32).to_ne_bytes());
-                    key.extend_from_slice(body);
-                });
-            }
-        }
-    }
-
-    /// Are two values the same bytes?
-    ///
-    /// # Safety
-    /// They must be of the type.
-    pub unsafe fn same(self, a: Datum, b: Datum) -> bool {
-        if self.by_value && self.length == 8 {
-            return a == b;
-        }
-        let (mut left, mut right) = (Vec::new(), Vec::new());
-        // SAFETY: by contract.
-        unsafe {
-            self.put(&mut left, a, false);
-            self.put(&mut right, b, false);
-        }
-        left == right
-    }
-
-    /// The same, of values or nulls.
-    ///
-    /// # Safety
-    /// As `same`.
-    pub unsafe fn same_or_null(
-        self,
-        (a, a_null): (Datum, bool),
-        (b, b_null): (Datum, bool),
-    ) -> bool {
-        if a_null || b_null {
-            return a_null == b_null;
-        }
-        // SAFETY: by contract.
-        unsafe { self.same(a, b) }
-    }
-
-    /// A copy in the current memory context, detoasted.
-    ///
-    /// # Safety
-    /// The value must be of the type, and not null; inside a guarded entry point.
-    unsafe fn copy(self, value: Datum) -> Datum {
-        // SAFETY: the caller's contract.
-        unsafe {
-            if self.length == -1 {
-                let plain = detoasted(value);
-                if plain != value {
-                    return plain;
-                }
-            }
-            datum_copy(value, self.by_value, i32::from(self.length))
-        }
-    }
-}
-
-/// Bytes of a key that have place beside the group's number: two columns of eight.
-const KEY_BYTES: usize = 24;
+/// The hash of a group's columns, and its number.
+type Entry = (u32, u32);
 
 /// Bytes of an entry of the table of groups.
-const ENTRY_BYTES: usize = KEY_BYTES + 24;
+const ENTRY_BYTES: usize = size_of::<Entry>() + 1;
 
 /// Most memory that is asked for before there is a group.
 const MOST_ROOM: usize = 512 << 10;
@@ -121,39 +25,45 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 /// All groups, or those of a share.
 pub struct Groups {
     types: Vec<KeyType>,
+    /// All columns are passed by value.
+    is_plain: bool,
     cells_each: usize,
     share: Share,
-    known: FxHashMap<SmallVec<[u8; KEY_BYTES]>, u32>,
-    /// Those of one column whose values are words, but for null; none while these rise from group to group.
-    known_words: FxHashMap<u64, u32>,
+    /// None while all groups are told apart by one word that rises from group to group.
+    known: HashTable<Entry>,
     words_rise: bool,
     /// `types.len()` of each group.
     pub values: Vec<(Datum, bool)>,
     /// `cells_each` of each group.
     pub cells: Vec<Cell>,
     count: usize,
-    key: Vec<u8>,
-    last: Vec<u8>,
-    last_group: Option<u32>,
-    key_bytes: usize,
+    /// Whose columns were asked for last.
+    last: Option<u32>,
+}
+
+/// The bits of a hash that the table of groups goes by: others than those of a share.
+fn table_hash(hash: u64) -> u32 {
+    (hash >> 32) as u32 ^ hash as u32
+}
+
+/// What the table takes for the hash of an entry: both ends of it count.
+fn entry_hash(&(hash, _): &Entry) -> u64 {
+    u64::from(hash) << 32 | u64::from(hash)
 }
 
 impl Groups {
     pub fn new(types: Vec<KeyType>, cells_each: usize) -> Groups {
         Groups {
+            is_plain: types.iter().all(|typ| typ.by_value),
+            words_rise: is_word(&types),
             types,
             cells_each,
             share: Share::default(),
-            known: FxHashMap::default(),
-            known_words: FxHashMap::default(),
-            words_rise: true,
+            known: HashTable::new(),
             values: Vec::new(),
             cells: Vec::new(),
             count: 0,
-            key: Vec::new(),
-            last: Vec::new(),
-            last_group: None,
-            key_bytes: 0,
+            last: None,
         }
     }
 
@@ -167,8 +77,8 @@ impl Groups {
         let bytes_each = Groups::bytes_of(1.0, types.len(), cells_each) as usize;
         let count = (count as usize).min(MOST_ROOM.min(most_bytes / 4) / bytes_each);
         let mut groups = Groups::new(types, cells_each);
-        if !groups.has_words() {
-            groups.known.reserve(count);
+        if !groups.words_rise {
+            groups.known.reserve(count, entry_hash);
         }
         groups.values.reserve(count * groups.types.len());
         groups.cells.reserve(count * cells_each);
@@ -191,17 +101,15 @@ impl Groups {
     /// Memory that so many groups take, at most, of so many columns and aggregates.
     pub fn bytes_of(count: f64, columns: usize, aggregates: usize) -> f64 {
         let of_values = columns * size_of::<(Datum, bool)>();
-        // Tables of keys have up to twice the room that they need.
+        // Tables have up to twice the room that they need.
         count * (2 * ENTRY_BYTES + of_values + aggregates * size_of::<Cell>()) as f64
     }
 
     /// Memory besides what lives in memory contexts.
     pub fn bytes(&self) -> usize {
-        self.key_bytes
-            + self.known.capacity() * ENTRY_BYTES
-            + self.known_words.capacity() * size_of::<(u64, u32)>()
-            + self.values.capacity() * core::mem::size_of::<(Datum, bool)>()
-            + self.cells.capacity() * core::mem::size_of::<Cell>()
+        self.known.capacity() * ENTRY_BYTES
+            + self.values.capacity() * size_of::<(Datum, bool)>()
+            + self.cells.capacity() * size_of::<Cell>()
     }
 
     pub fn clear(&mut self) {
@@ -224,29 +132,35 @@ impl Groups {
     /// # Safety
     /// As `find`.
     #[inline]
-    pub unsafe fn takes(&mut self, values: &[(Datum, bool)]) -> bool {
-        if self.share.is_all() {
-            return true;
-        }
-        self.key.clear();
-        for (typ, &(value, isnull)) in self.types.iter().zip(values) {
-            // SAFETY: by contract.
-            unsafe { typ.put(&mut self.key, value, isnull) };
-        }
-        let mut hasher = FxHasher::default();
-        hasher.write(&self.key);
-        self.share.has(hasher.finish().wrapping_mul(SPREAD))
+    pub unsafe fn takes(&self, values: &[(Datum, bool)]) -> bool {
+        // SAFETY: by contract.
+        self.share.is_all()
+            || self
+                .share
+                .has(unsafe { self.hash(values) }.wrapping_mul(SPREAD))
     }
 
-    /// Are groups told apart by one word?
-    fn has_words(&self) -> bool {
-        matches!(
-            self.types[..],
-            [KeyType {
-                length: 8,
-                by_value: true
-            }]
-        )
+    /// # Safety
+    /// As `find`.
+    unsafe fn hash(&self, values: &[(Datum, bool)]) -> u64 {
+        let mut hasher = FxHasher::default();
+        for (typ, &value) in self.types.iter().zip(values) {
+            // SAFETY: by contract.
+            unsafe { typ.hash(value, &mut hasher) };
+        }
+        hasher.finish()
+    }
+
+    /// Does a group have these columns?
+    ///
+    /// # Safety
+    /// As `find`.
+    #[inline]
+    unsafe fn is(&self, group: u32, values: &[(Datum, bool)]) -> bool {
+        let own = &self.values[group as usize * self.types.len()..];
+        let mut columns = self.types.iter().zip(own).zip(values);
+        // SAFETY: by contract.
+        columns.all(|((typ, &own), &value)| unsafe { typ.same_or_null(own, value) })
     }
 
     /// The number of the group with these columns; `start` makes the states of a new one.
@@ -259,89 +173,102 @@ impl Groups {
         context: Context,
         start: impl FnOnce(&mut Vec<Cell>),
     ) -> u32 {
-        // Without columns there is one group, whose key is nothing to look for.
-        if self.types.is_empty() && self.count > 0 {
-            return 0;
-        }
-        let next = self.count as u32;
-        if self.has_words() {
-            if let &[(value, false)] = values {
-                let group = self.find_word(value.value() as u64);
-                if group == next {
-                    self.count += 1;
-                    self.values.push((value, false));
-                    start(&mut self.cells);
-                }
-                self.last_group = Some(group);
-                return group;
-            }
-            self.look_words_up();
-            self.last_group = None;
-        }
-        self.key.clear();
-        for (typ, &(value, isnull)) in self.types.iter().zip(values) {
-            // SAFETY: by contract.
-            unsafe { typ.put(&mut self.key, value, isnull) };
-        }
-        if let Some(last) = self.last_group {
-            if self.last == self.key {
-                return last;
-            }
-        }
-        let group = match self.known.get(&self.key[..]) {
-            Some(group) => *group,
-            None => {
+        // SAFETY: by contract.
+        let group = unsafe {
+            self.known(values).unwrap_or_else(|| {
+                let next = self.count as u32;
                 self.count += 1;
-                self.key_bytes += self.key.len();
-                self.known.insert(SmallVec::from_slice(&self.key), next);
-                // SAFETY: by contract.
-                unsafe {
-                    memory::within(context, || {
-                        for (typ, &(value, isnull)) in self.types.iter().zip(values) {
-                            let copy = if isnull { value } else { typ.copy(value) };
-                            self.values.push((copy, isnull));
-                        }
-                    });
+                match self.is_plain {
+                    true => self.values.extend_from_slice(values),
+                    false => memory::within(context, || self.copy(values)),
                 }
                 start(&mut self.cells);
                 next
-            }
+            })
         };
-        core::mem::swap(&mut self.last, &mut self.key);
-        self.last_group = Some(group);
+        self.last = Some(group);
         group
     }
 
-    /// The group of a word, which is the next one if it is new. What comes behind the last one that was asked for is asked for next, as a rule.
-    fn find_word(&mut self, word: u64) -> u32 {
-        let next = self.count as u32;
+    /// Copies the columns of a new group into the current memory context.
+    ///
+    /// # Safety
+    /// As `find`.
+    unsafe fn copy(&mut self, values: &[(Datum, bool)]) {
+        for (typ, &(value, isnull)) in self.types.iter().zip(values) {
+            // SAFETY: by contract.
+            let copy = if isnull {
+                value
+            } else {
+                unsafe { typ.copy(value) }
+            };
+            self.values.push((copy, isnull));
+        }
+    }
+
+    /// The number of the group with these columns. None where there is none; the next one is known by them then.
+    ///
+    /// # Safety
+    /// As `find`.
+    unsafe fn known(&mut self, values: &[(Datum, bool)]) -> Option<u32> {
+        // SAFETY: by contract.
+        unsafe {
+            if let Some(last) = self.last {
+                // What comes behind the last one that was asked for is asked for next, as a rule.
+                let near = [last, last + 1].into_iter();
+                let mut near = near.filter(|&group| self.is_plain && (group as usize) < self.count);
+                if let Some(near) = near.find(|&group| self.is(group, values)) {
+                    return Some(near);
+                }
+            }
+            if self.words_rise {
+                match self.rising(values) {
+                    Some(known) => return known,
+                    None => self.look_words_up(),
+                }
+            }
+            let hash = table_hash(self.hash(values));
+            let next = self.count as u32;
+            let is_same = |&(of_group, group): &Entry| of_group == hash && self.is(group, values);
+            match self.known.find(entry_hash(&(hash, 0)), is_same) {
+                Some(&(_, known)) => Some(known),
+                None => {
+                    let entry = (hash, next);
+                    self.known
+                        .insert_unique(entry_hash(&entry), entry, entry_hash);
+                    None
+                }
+            }
+        }
+    }
+
+    /// The same, of words while they rise. None where they do not rise any more.
+    fn rising(&self, values: &[(Datum, bool)]) -> Option<Option<u32>> {
+        let &[(word, false)] = values else {
+            return None;
+        };
         let word_of = |value: &(Datum, bool)| value.0.value() as i64;
-        let behind = self.last_group.map_or(0, |group| group as usize + 1);
-        if let Some(&(known, false)) = self.values.get(behind) {
-            if known.value() as u64 == word {
-                return behind as u32;
-            }
+        let word = word.value() as i64;
+        if self.values.last().is_none_or(|last| word_of(last) < word) {
+            return Some(None);
         }
-        if self.words_rise {
-            let last = self.values.last().map(word_of);
-            if last.is_none_or(|last| last < word as i64) {
-                return next;
-            }
-            match self.values.binary_search_by_key(&(word as i64), word_of) {
-                Ok(known) => return known as u32,
-                Err(_) => self.look_words_up(),
-            }
-        }
-        *self.known_words.entry(word).or_insert(next)
+        let known = self.values.binary_search_by_key(&word, word_of);
+        known.ok().map(|known| Some(known as u32))
     }
 
     /// Words do not rise any more: they are looked up from now on.
-    fn look_words_up(&mut self) {
-        if core::mem::take(&mut self.words_rise) {
-            self.known_words.reserve(2 * self.count);
-            let words = self.values.iter().zip(0..);
-            let words = words.map(|(&(value, _), group)| (value.value() as u64, group));
-            self.known_words.extend(words);
+    ///
+    /// # Safety
+    /// Inside a guard.
+    unsafe fn look_words_up(&mut self) {
+        self.words_rise = false;
+        self.known.reserve(2 * self.count, entry_hash);
+        for group in 0..self.count {
+            // SAFETY: values of groups are of the columns' types.
+            let hash = unsafe { self.hash(&self.values[group..=group]) };
+            let entry = (table_hash(hash), group as u32);
+            self.known
+                .insert_unique(entry_hash(&entry), entry, entry_hash);
         }
     }
 
@@ -349,4 +276,15 @@ impl Groups {
     pub fn first_cell(&self, group: u32) -> usize {
         group as usize * self.cells_each
     }
+}
+
+/// Are groups told apart by one word?
+fn is_word(types: &[KeyType]) -> bool {
+    matches!(
+        types,
+        [KeyType {
+            length: 8,
+            by_value: true
+        }]
+    )
 }

@@ -15,6 +15,7 @@ pub mod explain;
 mod fold;
 mod groups;
 mod joined;
+mod key_type;
 mod known;
 pub mod lanes;
 mod left;
