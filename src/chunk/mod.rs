@@ -11,6 +11,7 @@ pub mod glance;
 pub mod index_entries;
 pub mod inspect;
 pub mod job_states;
+pub mod kept_block;
 pub mod left_room;
 pub mod low_page;
 pub mod next_header;

@@ -1,11 +1,13 @@
 //! Blocks and directories of columns that were decoded for whoever folds columns, kept with the content of a header version: the next
 //! query of the session need not decode them again. Who reads much keeps nothing here (`Budget`), or each query would push out what it needs next.
 
+use super::kept_block::{self, KeptBlock};
 use crate::guc;
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::rc::Rc;
 use varve_columns::chunk::ColumnDirectory;
-use varve_columns::column::{Column, Values};
+use varve_columns::column::Column;
 use varve_columns::summary::Summary;
 use varve_columns::tuple::delete_map::DeleteMap;
 
@@ -37,7 +39,7 @@ type Line = (i64, i64);
 #[derive(Default, Clone)]
 struct Block {
     line: Option<Line>,
-    values: Option<Rc<Column>>,
+    values: Option<KeptBlock>,
     /// Somebody wanted a part of it.
     was_asked: bool,
 }
@@ -138,9 +140,21 @@ impl Vectors {
         })
     }
 
-    /// The values of a block, if they are kept.
-    pub fn block(&self, column: usize, block: usize) -> Option<Rc<Column>> {
-        self.with_block(column, block, |known| known.values.clone())
+    /// Puts the values of a block in the place of what was decoded before, if they are kept: those of some of its rows at least. Returns
+    /// of which.
+    pub fn restore(
+        &self,
+        column: usize,
+        block: usize,
+        rows: Range<usize>,
+        out: &mut Rc<Column>,
+    ) -> Option<Range<usize>> {
+        let known = self.with_block(column, block, |known| known.values.clone())?;
+        // As a rule the next one is wanted next.
+        self.with_block(column, block + 1, |next| {
+            next.values.as_ref().map(KeptBlock::prefetch)
+        });
+        Some(known.restore(rows, out))
     }
 
     /// Notes that a part of a block is wanted. Was one before? Then it is worth keeping.
@@ -166,15 +180,21 @@ impl Vectors {
 
     /// Keeps the values of a block that is not kept yet, while there is room for it.
     pub fn keep(&self, column: usize, block: usize, values: &Rc<Column>, budget: &Budget) {
-        let (bytes, room) = (bytes_of(values), budget.0.get());
-        if bytes > MOST_BLOCK_BYTES || bytes > room {
+        let room = budget.0.get();
+        if room == 0 || kept_block::bytes_of(values) > MOST_BLOCK_BYTES {
             return;
+        }
+        let values = KeptBlock::of(values);
+        let bytes = values.bytes();
+        if bytes > room {
+            // Whoever reads more than there is room for does not try again with each block.
+            return budget.0.set(0);
         }
         budget.0.set(room - bytes);
         self.has_grown.set(true);
         let mut kept = self.kept.borrow_mut();
         kept.bytes += bytes;
-        kept.block(column, block).values = Some(Rc::clone(values));
+        kept.block(column, block).values = Some(values);
     }
 
     /// What is known of a column in the rows that this map leaves: the map itself, not one like it.
@@ -226,7 +246,7 @@ impl Vectors {
         let mut kept = self.kept.borrow_mut();
         let blocks = kept.columns.iter_mut().flat_map(|own| &mut own.blocks);
         let values = blocks.filter_map(|block| block.values.take());
-        let bytes: usize = values.map(|values| bytes_of(&values)).sum();
+        let bytes: usize = values.map(|values| values.bytes()).sum();
         kept.bytes -= bytes;
     }
 
@@ -234,20 +254,4 @@ impl Vectors {
     pub fn is_sound(&self) -> bool {
         self.kept.try_borrow_mut().is_ok()
     }
-}
-
-fn bytes_of(column: &Column) -> usize {
-    let of_values = match &column.values {
-        Values::Absent(_) => 0,
-        Values::Bool(values) => values.capacity(),
-        Values::I16(values) => 2 * values.capacity(),
-        Values::I32(values) => 4 * values.capacity(),
-        Values::I64(values) => 8 * values.capacity(),
-        Values::F32(values) => 4 * values.capacity(),
-        Values::F64(values) => 8 * values.capacity(),
-        Values::Fixed { data, .. } => data.capacity(),
-        Values::Bytes { ends, data } => 4 * ends.capacity() + data.capacity(),
-    };
-    let of_nulls = column.validity.as_ref().map_or(0, Vec::capacity);
-    size_of::<Column>() + of_values + of_nulls
 }

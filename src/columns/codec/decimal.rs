@@ -15,6 +15,7 @@
 use multiversion::multiversion;
 
 use crate::error::{Corrupt, Result};
+use crate::vector::narrow::Divisor;
 use crate::wire::{Reader, POW10};
 
 /// 1.5 × 2^52: added to a double below 2^51 it leaves the nearest integer in the low mantissa bits.
@@ -212,6 +213,16 @@ impl Form {
         }
     }
 
+    /// What the integers of a decimal form are divided by.
+    pub(crate) fn divisor(self) -> Divisor {
+        match self.arithmetic() {
+            Arithmetic::Divide { by: 1.0 } => Divisor::One,
+            Arithmetic::Divide { by } => Divisor::Slow(by),
+            Arithmetic::DivideFast(by) => Divisor::Fast(by),
+            _ => unreachable!("BUG: a form that does not divide"),
+        }
+    }
+
     /// Whether every double is its integer times or divided by a constant, rounded once: sums may then be
     /// taken of the integers.
     pub fn is_linear(self) -> bool {
@@ -238,7 +249,7 @@ impl Form {
 /// rounded reciprocal, and a first quotient as good as said; that holds where the reciprocal's error is at
 /// most 2^-54 of it. Dividends are integers below 2^53, far from underflow and overflow.
 #[derive(Clone, Copy, Debug)]
-struct Reciprocal {
+pub(crate) struct Reciprocal {
     by: f64,
     inverse: f64,
 }
@@ -252,7 +263,7 @@ impl Reciprocal {
     }
 
     #[inline(always)]
-    fn divide(self, dividend: f64) -> f64 {
+    pub(crate) fn divide(self, dividend: f64) -> f64 {
         let quotient = dividend * self.inverse;
         let remainder = quotient.mul_add(-self.by, dividend);
         let corrected = remainder.mul_add(self.inverse, quotient);

@@ -6,7 +6,7 @@
 
 pub mod bits;
 pub mod bytes;
-mod decimal;
+pub(crate) mod decimal;
 pub mod fixed;
 pub mod float;
 pub mod int;

@@ -8,5 +8,7 @@ pub mod aggregate;
 pub mod bitmap;
 pub mod bucket;
 pub mod filter;
+pub mod narrow;
 
 pub use bitmap::Bitmap;
+pub use narrow::Narrow;

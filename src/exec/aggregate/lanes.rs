@@ -3,6 +3,7 @@
 
 use super::slice::Slice;
 use crate::chunk::datum::{self, Datums};
+use crate::chunk::kept_block::own;
 use crate::chunk::read::{Chunk, Damage};
 use crate::chunk::vectors::Budget;
 use crate::pg::types;
@@ -108,8 +109,9 @@ struct State {
     directory: Option<Rc<ColumnDirectory>>,
     /// Where the next window begins and ends, neighbours of it are not wanted.
     edges: Edges,
-    /// The block of which a part was decoded last.
+    /// The block of which a part was decoded last, and the one whose kept values were taken last.
     parted: Option<usize>,
+    restored: Option<usize>,
     /// The value is the same in all rows of the chunk; blocks are of no concern.
     constant: bool,
     /// What is decoded; empty before the first block.
@@ -135,6 +137,7 @@ impl Lane {
                 directory: None,
                 edges: Edges::default(),
                 parted: None,
+                restored: None,
                 constant: false,
                 rows: 0..0,
                 line: None,
@@ -153,6 +156,7 @@ impl Lane {
         state.directory = None;
         state.edges = Edges::default();
         state.parted = None;
+        state.restored = None;
         state.rows = 0..0;
         state.line = None;
         state.is_filled = true;
@@ -364,10 +368,17 @@ impl Lane {
         if !datum::fits(kind, attribute) {
             chunk.raise(&Damage::new("another storage type").at(chunk.column_name(self.at)));
         }
-        if let Some(known) = chunk.vectors.block(self.at, block) {
-            state.column = known;
-            state.rows = directory.block(block).rows.clone();
-        } else if let Err(damage) = self.read(chunk, &directory, block, window) {
+        let start = directory.block(block).rows.start;
+        let wanted = (window.start - start) as usize..(window.end - start) as usize;
+        let kept = &chunk.vectors;
+        if let Some(rows) = kept.restore(self.at, block, wanted, &mut state.column) {
+            let is_first = state.restored != Some(block);
+            state.restored = Some(block);
+            state.rows = start + rows.start as u32..start + rows.end as u32;
+            self.widen();
+            return is_first;
+        }
+        if let Err(damage) = self.read(chunk, &directory, block, window) {
             chunk.raise(&damage);
         }
         self.widen();
@@ -386,19 +397,14 @@ impl Lane {
         let is_part = self.is_part(chunk, block, entry, window);
         let kind = chunk.columns.column(self.at).kind;
         let state = &mut self.state;
-        // What nobody else has is written over.
-        let is_own = Rc::get_mut(&mut state.column).is_some_and(|own| own.kind == kind);
-        if !is_own {
-            state.column = Rc::new(datum::empty(kind));
-        }
-        let column = Rc::get_mut(&mut state.column).expect("BUG: a shared column");
+        let column = own(&mut state.column, kind);
         state.rows = match is_part {
             true => chunk.decode_part(self.at, directory, block, window, column)?,
             false => chunk.decode_block(self.at, directory, block, column)?,
         };
         if state.rows == entry.rows {
-            let vectors = &chunk.vectors;
-            vectors.keep(self.at, block, &state.column, &self.budget);
+            let kept = &chunk.vectors;
+            kept.keep(self.at, block, &state.column, &self.budget);
         } else {
             state.parted = Some(block);
         }
