@@ -1,7 +1,8 @@
 //! Aggregate queries on heap and varve, one after the other in turns: the types of the Time Series Benchmark Suite on its cpu data, and
-//! aggregates over temperatures of sensors and noisy metrics. The page has medians, the slowest percentile, the ratio, and how many blocks were decoded.
+//! aggregates over temperatures of sensors and noisy metrics; one of them by two processes, too. The page has medians, the slowest percentile, the ratio, and how many blocks were decoded.
 
 mod growth;
+mod processes;
 mod sets;
 mod suite;
 
@@ -99,6 +100,13 @@ pub fn run(
     if sensors > 0 {
         let set = sets::sensors(&mut client, &directory, sensors, days)?;
         page.push_str(&section(&mut client, report, &set)?);
+        page.push_str(&processes::section(
+            &mut client,
+            report,
+            &set,
+            sets::BY_SENSOR_AND_DAY,
+            "sensors",
+        )?);
         let set = sets::sensors_with_deleted(&mut client, &set)?;
         page.push_str(&section(&mut client, report, &set)?);
     }
@@ -174,6 +182,12 @@ fn measure(client: &mut Client, set: &Set, kind: &Kind, report: &mut Report) -> 
         if met { "met" } else { "missed" },
         blocks.map_or("–".into(), |blocks| blocks.to_string()),
     ))
+}
+
+/// The time in the middle.
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
 }
 
 /// Names of tables are those of a set's heap or varve tables from now on.

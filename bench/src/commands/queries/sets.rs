@@ -7,6 +7,9 @@ use crate::{heap_pair, Result};
 use postgres::Client;
 use std::path::Path;
 
+/// The query of B that two processes run, too.
+pub const BY_SENSOR_AND_DAY: &str = "avg by sensor and day";
+
 /// Tables are in the schemas `<schema>_heap` and `<schema>_varve`; what both share is in `<schema>`.
 pub struct Set {
     pub schema: &'static str,
@@ -78,7 +81,7 @@ pub fn sensors(client: &mut Client, directory: &Path, sensors: usize, days: i64)
             one("count of all", "SELECT count(*) FROM sensors", 0.0015),
             one("avg of all", "SELECT avg(temperature) FROM sensors", 0.0015),
             one(
-                "avg by sensor and day",
+                BY_SENSOR_AND_DAY,
                 "SELECT sensor_id, time_bucket('1 day', time), avg(temperature) FROM sensors GROUP BY 1, 2",
                 0.01,
             ),

@@ -1,0 +1,78 @@
+//! What a second process saves: a query by one process and by two, in turns.
+
+use super::sets::Set;
+use super::{look_in, median, RUNS};
+use crate::report::Report;
+use crate::Result;
+use postgres::Client;
+use std::time::Instant;
+
+/// Two processes have to be so many times as fast as one.
+const LEAST_GAIN: f64 = 1.7;
+
+/// The section of the page, on the kind of this name of a set, whose varve table is `table`.
+pub fn section(
+    client: &mut Client,
+    report: &mut Report,
+    set: &Set,
+    name: &str,
+    table: &str,
+) -> Result<String> {
+    let kind = set.kinds.iter().find(|kind| kind.name == name);
+    let kind = kind.ok_or_else(|| format!("no such query: {name}"))?;
+    look_in(client, set, "varve")?;
+    client.batch_execute(
+        "SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0",
+    )?;
+    let mut times = [Vec::new(), Vec::new()];
+    for run in 0..=RUNS {
+        for (workers, times) in times.iter_mut().enumerate() {
+            client.batch_execute(&format!(
+                "ALTER TABLE {table} SET (parallel_workers = {workers}); SET max_parallel_workers_per_gather = {workers}"
+            ))?;
+            let start = Instant::now();
+            client.simple_query(&kind.queries[0])?;
+            // The first round warms up.
+            if run > 0 {
+                times.push(start.elapsed().as_secs_f64() * 1e3);
+            }
+        }
+    }
+    let launched = launched_workers(client, &kind.queries[0])?;
+    client.batch_execute(&format!(
+        "ALTER TABLE {table} RESET (parallel_workers); RESET max_parallel_workers_per_gather;
+         RESET parallel_setup_cost; RESET parallel_tuple_cost; RESET min_parallel_table_scan_size"
+    ))?;
+    let [one, two] = times.map(median);
+    let gain = one / two;
+    let met = gain >= LEAST_GAIN && launched == 1;
+    let outcome = match met {
+        true => Ok(()),
+        false => Err(format!(
+            "{one:.2} and {two:.2} ms, {gain:.2} times as fast, wanted {LEAST_GAIN}; {launched} workers"
+        )
+        .into()),
+    };
+    report.check(
+        &format!("queries/{}: {name}, two processes", set.schema),
+        outcome,
+    );
+    Ok(format!(
+        "\n## Two processes\n\nThe leader and a worker, with `parallel_setup_cost`, `parallel_tuple_cost` and `min_parallel_table_scan_size` 0.\n\n\
+         | query | one process | two processes | one ÷ two | goal | |\n|---|---|---|---|---|---|\n\
+         | {name} | {one:.2} | {two:.2} | {gain:.2} | {LEAST_GAIN} | {} |\n",
+        if met { "met" } else { "missed" }
+    ))
+}
+
+/// Workers that took part in the query.
+fn launched_workers(client: &mut Client, query: &str) -> Result<i64> {
+    let explain = format!("EXPLAIN (ANALYZE, TIMING OFF, SUMMARY OFF) {query}");
+    for row in client.query(&explain, &[])? {
+        let line: String = row.get(0);
+        if let Some((_, number)) = line.split_once("Workers Launched: ") {
+            return Ok(number.trim().parse()?);
+        }
+    }
+    Ok(0)
+}
