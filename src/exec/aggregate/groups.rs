@@ -196,11 +196,10 @@ impl Groups {
     /// As `find`.
     unsafe fn copy(&mut self, values: &[(Datum, bool)]) {
         for (typ, &(value, isnull)) in self.types.iter().zip(values) {
-            // SAFETY: by contract.
-            let copy = if isnull {
-                value
-            } else {
-                unsafe { typ.copy(value) }
+            let copy = match isnull {
+                true => value,
+                // SAFETY: by contract.
+                false => unsafe { typ.copy(value) },
             };
             self.values.push((copy, isnull));
         }
