@@ -3,6 +3,7 @@
 //!
 //! Bytes: distinct values (varint), byte length of their stream (varint), stream, packed codes.
 
+use super::frame::as_unsigned;
 use super::{decode_flat, encode_flat};
 use crate::codec::pack::{bit_width, pack, unpack};
 use crate::error::{Corrupt, Result};
@@ -62,13 +63,14 @@ pub fn decode(reader: &mut Reader, out: &mut [i64]) -> Result<()> {
     let bytes = reader.varint_up_to(reader.len())?;
     let mut words = [0i64; LIMIT];
     decode_flat(reader.take(bytes)?, &mut words[..count])?;
-    let mut codes = vec![0u64; out.len()];
-    unpack(reader, code_width(count), &mut codes)?;
+    let codes = as_unsigned(out);
+    unpack(reader, code_width(count), codes)?;
     if codes.iter().any(|&c| c >= count as u64) {
         return Err(Corrupt::new("a code is not in its dictionary"));
     }
-    for (value, code) in out.iter_mut().zip(codes) {
-        *value = words[code as usize % LIMIT];
+    // Codes make place for their values.
+    for code in codes {
+        *code = words[*code as usize % LIMIT] as u64;
     }
     Ok(())
 }

@@ -413,7 +413,8 @@ impl Header {
     }
 }
 
-fn as_unsigned(values: &mut [i64]) -> &mut [u64] {
+/// The same bits as unsigned integers.
+pub fn as_unsigned(values: &mut [i64]) -> &mut [u64] {
     // SAFETY: i64 and u64 have the same size and alignment, and every bit pattern is valid for both.
     unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), values.len()) }
 }
