@@ -172,6 +172,13 @@ struct PieceCache {
 
 /// Ten columns that are looked at in turn each have a piece in use, with the others on its page.
 const CACHED_PIECES: usize = 128;
+/// Bytes of a block that memory is kept for.
+const MOST_KEPT_BYTES: usize = 256 << 10;
+
+thread_local! {
+    /// Memory for the bytes of the block that is decoded.
+    static BLOCK_BYTES: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 /// Where a chunk has more pieces, those beside a piece are not wanted with it: who looks for few rows comes to others.
 const MOST_PIECES_READ_AHEAD: usize = 256;
 /// Pieces of a chunk that is small.
@@ -564,6 +571,13 @@ impl Chunk {
 
     /// Payload bytes.
     pub fn payload(&self, range: Range<u32>) -> Result<Vec<u8>, Damage> {
+        let mut out = Vec::new();
+        self.add_payload(range, &mut out)?;
+        Ok(out)
+    }
+
+    /// Appends a range of the payload to some bytes.
+    fn add_payload(&self, range: Range<u32>, out: &mut Vec<u8>) -> Result<(), Damage> {
         let pieces = &self.statics.payload;
         let (mut at, end) = (range.start as usize, range.end as usize);
         if end > pieces.len as usize || at > end {
@@ -572,15 +586,15 @@ impl Chunk {
         // What fills pieces by itself shares few of them with others: it is copied once, from the pages.
         let is_long = end - at >= PIECE_BYTES;
         let mut cursor = PageCursor::new(self.table());
-        let mut out = Vec::with_capacity(end - at);
+        out.reserve(end - at);
         while at < end {
             let number = at / PIECE_BYTES;
             let cache = self.cache.borrow();
             match cache.get(number) {
-                Some(data) => append(&mut out, data, number, &mut at, end, pieces)?,
+                Some(data) => append(out, data, number, &mut at, end, pieces)?,
                 None if is_long => {
                     let data = read_piece(&mut cursor, self.header.chunk, 0, pieces, number)?;
-                    append(&mut out, data, number, &mut at, end, pieces)?;
+                    append(out, data, number, &mut at, end, pieces)?;
                 }
                 None => {
                     drop(cache);
@@ -588,7 +602,7 @@ impl Chunk {
                 }
             }
         }
-        Ok(out)
+        Ok(())
     }
 
     /// Reads a piece, and of a chunk with few of them the pieces before and behind it that lie on its page.
@@ -658,8 +672,9 @@ impl Chunk {
         block: usize,
         out: &mut Column,
     ) -> Result<Range<u32>, Damage> {
-        let bytes = self.block_bytes(column, directory, block)?;
-        self.decode_bytes(column, directory, block, &bytes, out)
+        self.with_block_bytes(column, directory, block, |bytes| {
+            self.decode_bytes(column, directory, block, bytes, out)
+        })
     }
 
     /// Decodes the rows of a window of a block of `column` into `out`, and those that are decoded with them: all of the block, where it takes as much. Returns which.
@@ -674,13 +689,34 @@ impl Chunk {
         let entry = directory.block(block);
         let start = entry.rows.start;
         let rows = (window.start - start) as usize..(window.end - start) as usize;
-        let bytes = self.block_bytes(column, directory, block)?;
-        let told = chunk::decode_part(self.columns.column(column), entry, &bytes, rows, out)
-            .map_err(|error| self.in_block(Damage::of(error), column, block))?;
-        match told {
-            Some(rows) => Ok(start + rows.start as u32..start + rows.end as u32),
-            None => self.decode_bytes(column, directory, block, &bytes, out),
+        self.with_block_bytes(column, directory, block, |bytes| {
+            let told = chunk::decode_part(self.columns.column(column), entry, bytes, rows, out)
+                .map_err(|error| self.in_block(Damage::of(error), column, block))?;
+            match told {
+                Some(rows) => Ok(start + rows.start as u32..start + rows.end as u32),
+                None => self.decode_bytes(column, directory, block, bytes, out),
+            }
+        })
+    }
+
+    /// Calls `body` with the bytes of a block of a column (from 0), in memory that serves the next block. What allocates and frees for each of them may
+    /// have the allocator get and give back pages all the time.
+    fn with_block_bytes<R>(
+        &self,
+        column: usize,
+        directory: &ColumnDirectory,
+        block: usize,
+        body: impl FnOnce(&[u8]) -> Result<R, Damage>,
+    ) -> Result<R, Damage> {
+        let mut bytes = BLOCK_BYTES.take();
+        bytes.clear();
+        self.add_payload(directory.block(block).bytes.clone(), &mut bytes)
+            .map_err(|damage| self.in_block(damage, column, block))?;
+        let result = body(&bytes);
+        if bytes.capacity() <= MOST_KEPT_BYTES {
+            BLOCK_BYTES.set(bytes);
         }
+        result
     }
 
     /// The bytes of a block of a column (from 0).

@@ -3,6 +3,7 @@
 
 use super::kept_block::{self, KeptBlock};
 use crate::guc;
+use crate::pg::custom_scan::is_worker;
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::rc::Rc;
@@ -29,7 +30,12 @@ impl Budget {
 
 impl Default for Budget {
     fn default() -> Budget {
-        Budget(Cell::new(guc::session_cache_bytes() / 4))
+        // A worker has no next execution.
+        let most = match is_worker() {
+            true => 0,
+            false => guc::session_cache_bytes() / 4,
+        };
+        Budget(Cell::new(most))
     }
 }
 
