@@ -54,6 +54,12 @@ SELECT same('SELECT sum(n) FROM {t} WHERE host IN (1, 4, 7)');
 SELECT same('SELECT count(*) FROM {t} WHERE host = 99');
 SELECT same('SELECT host, first(n, time), last(a, time) FROM {t} GROUP BY host');
 EXPLAIN (COSTS OFF) SELECT host, avg(a) FROM v GROUP BY host;
+-- Each process puts its groups in the order of their columns, and core merges them.
+SET enable_hashagg = off;
+EXPLAIN (COSTS OFF) SELECT host, date_trunc('hour', time) AS hour, avg(a) FROM v GROUP BY 1, 2 ORDER BY 2 DESC, 1;
+SELECT same('SELECT host, date_trunc(''hour'', time) AS hour, count(*), sum(a) FROM {t} GROUP BY 1, 2 ORDER BY 2 DESC, 1');
+SELECT same('SELECT nullif(host, 3), count(*), max(a) FROM {t} GROUP BY 1 ORDER BY 1 DESC NULLS FIRST');
+RESET enable_hashagg;
 
 -- Changes that only this process knows: no workers, the same answer.
 BEGIN;

@@ -65,6 +65,25 @@ impl<'a> Planner<'a> {
         }
     }
 
+    /// Gather Merge above a path of several processes, each of whose rows come in an order, from which so many rows go up.
+    pub fn gather_in_order(self, path: Path<'a>, mut rows: f64) -> Path<'a> {
+        let (table, target) = (path.table().as_ptr(), path.target().as_ptr());
+        let (path, keys) = (path.as_ptr(), path.order().as_ptr());
+        // SAFETY: valid handles.
+        unsafe {
+            let made = pg_sys::create_gather_merge_path(
+                self.as_ptr(),
+                table,
+                path,
+                target,
+                keys,
+                null_mut(),
+                &mut rows,
+            );
+            Path::from_ptr(made.cast())
+        }
+    }
+
     /// A path with the rows of another one in an order: itself, where they are in that one already, as any are in an order by no column.
     pub fn sorted(self, table: PlannedTable<'a>, path: Path<'a>, order: SortOrder<'a>) -> Path<'a> {
         if order.is_kept_by(path.order()) {

@@ -109,6 +109,13 @@ impl<'a> Offer<'a> {
             let processes = parallel::processes(path);
             let rows = cost::rows_of_processes(&by_index, source, target, groups, processes);
             add_final_paths(grouping, planner.gather(path, rows), groups);
+            if let Some(keys) = &keys {
+                let path = make();
+                ordered::sort(planner, path, keys);
+                parallel::share(path, workers);
+                let merged = planner.gather_in_order(path.path(), rows);
+                final_path(grouping, merged, groups, Strategy::Sorted);
+            }
         }
     }
 }
