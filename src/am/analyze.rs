@@ -306,6 +306,9 @@ pub unsafe extern "C-unwind" fn scan_analyze_next_tuple(
                         return state.show(slot);
                     }
                 }
+                slot::clear_slot(slot);
+                // The session's queries need the room that it keeps more than the next ANALYZE does.
+                open.reader.shrink();
                 page.chunk = None;
             }
             let Some(at) = page.headers.pop_front() else {
