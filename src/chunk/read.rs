@@ -447,13 +447,18 @@ impl Content {
 
     /// Lets go of the pieces that were read, and of decoded columns.
     pub fn forget_pieces(&self) {
-        *self.cache.borrow_mut() = PieceCache::default();
+        self.forget_bytes();
         self.vectors.forget();
+    }
+
+    /// Lets go of the pieces that were read: they are on pages still.
+    pub fn forget_bytes(&self) {
+        *self.cache.borrow_mut() = PieceCache::default();
     }
 
     /// Lets go of the pieces that were read, and of decoded values, but keeps what tells where they are.
     pub fn forget_values(&self) {
-        *self.cache.borrow_mut() = PieceCache::default();
+        self.forget_bytes();
         self.vectors.forget_values();
     }
 

@@ -178,6 +178,19 @@ impl Decoded {
         }
     }
 
+    /// Lets go of decoded values, unless somebody may point to some.
+    pub fn forget_values(&self) {
+        if self.readers.get() > 0 || self.slots.get() > 0 {
+            return;
+        }
+        let mut columns = self.columns.borrow_mut();
+        for state in columns.iter_mut() {
+            state.block = Block::default();
+            state.read = None;
+        }
+        self.drop_retired(&mut columns, |_| true);
+    }
+
     /// Drops the retired blocks that are `unused` and not lent.
     fn drop_retired(&self, columns: &mut [ColumnState], unused: impl Fn(&Block) -> bool) {
         let mut bytes = 0;

@@ -2,8 +2,8 @@
 //! does not depend on who sees a header, or when. Who is to see it looks at its tuple first, so what is kept is asked for with the
 //! bytes of a tuple that is visible, and is the content of those bytes or not found. Chunk ids are random, so no other chunk has them.
 //!
-//! Where there is more than fits, what was used longest ago goes first. Where a scan comes upon more, values go before what was read of
-//! headers, and of what it has come upon itself what it used last: who reads the same again finds what he begins with.
+//! Where there is more than fits, what was used longest ago goes first. Where a scan comes upon more, bytes that were read go before what was decoded of them, and both before
+//! what was read of headers, and of what it has come upon itself what it used last: who reads the same again finds what he begins with.
 
 use super::read::{Content, Damage};
 use super::reader::Decoded;
@@ -29,6 +29,17 @@ pub struct Opened {
 impl Opened {
     fn is_sound(&self) -> bool {
         self.content.is_sound() && self.decoded.is_sound()
+    }
+
+    /// Lets go of what is on pages still.
+    fn forget_bytes(&self) {
+        self.content.forget_bytes();
+    }
+
+    /// Lets go of that, and of decoded values.
+    fn forget_values(&self) {
+        self.content.forget_values();
+        self.decoded.forget_values();
     }
 
     fn bytes(&self) -> usize {
@@ -213,13 +224,13 @@ impl Session {
         self.bytes += kept.bytes;
     }
 
-    /// Lets go of the values of a header that nobody has open.
-    fn forget_values(&mut self, place: Place) {
+    /// Has a header that nobody has open let go of something.
+    fn relieve(&mut self, place: Place, forget: fn(&Opened)) {
         let is_unused = |kept: &&mut Kept| {
             Rc::strong_count(&kept.opened.content) == 1 && kept.opened.is_sound()
         };
         if let Some(kept) = self.kept.get_mut(&place).filter(is_unused) {
-            kept.opened.content.forget_values();
+            forget(&kept.opened);
             self.bytes -= kept.bytes;
             kept.bytes = kept.opened.bytes();
             self.bytes += kept.bytes;
@@ -241,11 +252,13 @@ impl Session {
         next.sort_unstable_by_key(|&(order, _)| order);
         let few_bytes = most - most / 8;
         let few_kept = MOST_KEPT - MOST_KEPT / 8;
-        for &(_, place) in &next {
-            if scan.is_none() || self.bytes <= few_bytes {
-                break;
+        for forget in [Opened::forget_bytes, Opened::forget_values] {
+            for &(_, place) in &next {
+                if scan.is_none() || self.bytes <= few_bytes {
+                    break;
+                }
+                self.relieve(place, forget);
             }
-            self.forget_values(place);
         }
         for (_, place) in next {
             if self.bytes <= few_bytes && self.kept.len() <= few_kept {
