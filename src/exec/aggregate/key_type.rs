@@ -25,7 +25,7 @@ impl KeyType {
     /// What tells a value apart that is passed by value: nobody says what the other bits of its datum are.
     fn word(self, value: Datum) -> u64 {
         let unused = u64::BITS - 8 * self.length as u32;
-        (value.value() as u64) << unused
+        (value.value() as u64) << unused >> unused
     }
 
     /// Calls `body` with the bytes of a value that is passed by reference.
