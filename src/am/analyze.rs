@@ -308,7 +308,7 @@ pub unsafe extern "C-unwind" fn scan_analyze_next_tuple(
                 }
                 slot::clear_slot(slot);
                 // The session's queries need the room that it keeps more than the next ANALYZE does.
-                open.reader.shrink();
+                open.reader.forget_rows();
                 page.chunk = None;
             }
             let Some(at) = page.headers.pop_front() else {

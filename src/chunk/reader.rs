@@ -303,6 +303,14 @@ impl Reader {
 
     /// Lets go of everything decoded that nobody points to.
     pub fn shrink(&self) {
+        if self.decoded.slots.get() == 0 {
+            self.forget_rows();
+            self.chunk.forget_pieces();
+        }
+    }
+
+    /// Lets go of what was decoded to show rows, and nobody points to, and of the pieces that it was read from.
+    pub fn forget_rows(&self) {
         if self.decoded.slots.get() > 0 {
             return;
         }
@@ -312,7 +320,7 @@ impl Reader {
         }
         self.decoded.drop_retired(&mut columns, |_| true);
         *self.decoded.scratch.borrow_mut() = None;
-        self.chunk.forget_pieces();
+        self.chunk.forget_bytes();
     }
 
     /// The same, but keeps the current block of each column.

@@ -17,6 +17,8 @@ const DIRECTORY_ENTRY: usize = 64;
 
 /// A block that is longer is decoded anew each time.
 const MOST_BLOCK_BYTES: usize = 256 << 10;
+/// Memory that serves one block after the other has up to twice the room that a block needs.
+const MOST_BUFFER_BYTES: usize = 2 * MOST_BLOCK_BYTES;
 
 /// What one execution may leave to the next ones: a quarter of what a session keeps.
 pub struct Budget(Cell<usize>);
@@ -187,11 +189,14 @@ impl Vectors {
     /// Keeps the values of a block that is not kept yet, while there is room for it.
     pub fn keep(&self, column: usize, block: usize, values: &Rc<Column>, budget: &Budget) {
         let room = budget.0.get();
-        if room == 0 || kept_block::bytes_of(values) > MOST_BLOCK_BYTES {
+        if room == 0 || kept_block::bytes_of(values) > MOST_BUFFER_BYTES {
             return;
         }
         let values = KeptBlock::of(values);
         let bytes = values.bytes();
+        if bytes > MOST_BLOCK_BYTES {
+            return;
+        }
         if bytes > room {
             // Whoever reads more than there is room for does not try again with each block.
             return budget.0.set(0);
