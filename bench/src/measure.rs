@@ -32,6 +32,12 @@ pub fn file_per_live_byte(client: &mut Client, table: &str) -> Result<f64> {
         .unwrap_or(f64::NAN))
 }
 
+/// The one in the middle; there must be one.
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
 /// Shared buffers that the second run of the query touches.
 pub fn buffers(client: &mut Client, query: &str) -> Result<i64> {
     let explain = format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) {query}");

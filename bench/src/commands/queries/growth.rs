@@ -114,9 +114,8 @@ fn cost(client: &mut Client, query: &str) -> Result<Cost> {
         client.simple_query(query)?;
         times.push(start.elapsed().as_secs_f64() * 1e3);
     }
-    times.sort_by(f64::total_cmp);
     Ok(Cost {
         buffers,
-        milliseconds: times[RUNS / 2],
+        milliseconds: measure::median(times),
     })
 }

@@ -184,12 +184,6 @@ fn measure(client: &mut Client, set: &Set, kind: &Kind, report: &mut Report) -> 
     ))
 }
 
-/// The time in the middle.
-fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times[times.len() / 2]
-}
-
 /// Names of tables are those of a set's heap or varve tables from now on.
 fn look_in(client: &mut Client, set: &Set, which: &str) -> Result<()> {
     let schema = set.schema;

@@ -1,7 +1,8 @@
 //! What a second process saves: a query by one process and by two, in turns.
 
 use super::sets::Set;
-use super::{look_in, median, RUNS};
+use super::{look_in, RUNS};
+use crate::measure::median;
 use crate::report::Report;
 use crate::Result;
 use postgres::Client;

@@ -17,6 +17,7 @@ mod upserts;
 mod watch;
 
 use crate::generate::CPU_COLUMNS;
+use crate::measure::median;
 use crate::report::Report;
 use crate::server::{self, Cluster, Tree};
 use crate::{heap_pair, Result};
@@ -145,11 +146,6 @@ fn copy(client: &mut Client, table: &str, file: &Path) -> Result<()> {
         "COPY {table} FROM '{}' (FORMAT csv)",
         file.display()
     ))?)
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }
 
 fn head(source: &str, section: Option<&str>) -> Result<String> {
