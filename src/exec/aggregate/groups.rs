@@ -16,6 +16,9 @@ type Entry = (u32, u32);
 /// Bytes of an entry of the table of groups.
 const ENTRY_BYTES: usize = size_of::<Entry>() + 1;
 
+/// What a copy of a value takes that is passed by reference, with what the allocator adds.
+const COPY_BYTES: usize = 72;
+
 /// Most memory that is asked for before there is a group.
 const MOST_ROOM: usize = 512 << 10;
 
@@ -74,7 +77,7 @@ impl Groups {
         count: f64,
         most_bytes: usize,
     ) -> Groups {
-        let bytes_each = Groups::bytes_of(1.0, types.len(), cells_each) as usize;
+        let bytes_each = Groups::bytes_of(1.0, types.iter().copied(), cells_each) as usize;
         let count = (count as usize).min(MOST_ROOM.min(most_bytes / 4) / bytes_each);
         let mut groups = Groups::new(types, cells_each);
         if !groups.words_rise {
@@ -98,9 +101,13 @@ impl Groups {
         self.types[column].length
     }
 
-    /// Memory that so many groups take, at most, of so many columns and aggregates.
-    pub fn bytes_of(count: f64, columns: usize, aggregates: usize) -> f64 {
-        let of_values = columns * size_of::<(Datum, bool)>();
+    /// Memory that so many groups of these columns take, with so many aggregates, if copies of values are short.
+    pub fn bytes_of(count: f64, columns: impl Iterator<Item = KeyType>, aggregates: usize) -> f64 {
+        let of_value = |typ: KeyType| {
+            let of_copy = if typ.by_value { 0 } else { COPY_BYTES };
+            size_of::<(Datum, bool)>() + of_copy
+        };
+        let of_values: usize = columns.map(of_value).sum();
         // Tables have up to twice the room that they need.
         count * (2 * ENTRY_BYTES + of_values + aggregates * size_of::<Cell>()) as f64
     }

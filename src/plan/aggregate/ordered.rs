@@ -4,9 +4,8 @@
 use super::checks;
 use super::join::Input;
 use super::target::Target;
-use crate::exec::aggregate::{class_of, rises_with, Class, Groups, SortKey};
+use crate::exec::aggregate::{class_of, rises_with, Class, Groups, KeyType, SortKey};
 use crate::pg::custom_scan::{CustomPath, Private};
-use crate::pg::expression::Expression;
 use crate::pg::memory;
 use crate::pg::planner::Planner;
 use crate::pg::planner_settings::cpu_operator_cost;
@@ -25,8 +24,6 @@ const DATETIME_FAMILY: u32 = 434;
 const ROOM: f64 = 1.5;
 /// What it costs to compare two groups, in operators.
 const COMPARE: f64 = 0.1;
-/// What a copy of a value takes that is passed by reference.
-const COPY_BYTES: usize = 72;
 /// What reading slice by slice costs, against reading at once.
 const SLICED: f64 = 1.3;
 
@@ -95,10 +92,8 @@ impl Order {
 
 /// Is there memory for about so many groups twice over, as far as is known?
 pub fn fits(target: &Target<'_>, groups: f64) -> bool {
-    let bytes = Groups::bytes_of(groups, target.groups.len(), target.aggregates.len());
-    let by_reference = |group: &&Expression<'_>| class_of(group.typ()) == Class::Other;
-    let copies = target.groups.iter().filter(by_reference).count();
-    2.0 * (bytes + groups * (copies * COPY_BYTES) as f64) <= memory::hash_limit() as f64
+    let types = target.groups.iter().map(|group| KeyType::of(group.typ()));
+    2.0 * Groups::bytes_of(groups, types, target.aggregates.len()) <= memory::hash_limit() as f64
 }
 
 /// The order that core's final step wants of groups, if the node can put them up so, where memory has room for them. Within a guarded entry
