@@ -178,15 +178,18 @@ impl Decoded {
         }
     }
 
-    /// Lets go of decoded values, unless somebody may point to some.
-    pub fn forget_values(&self) {
-        if self.readers.get() > 0 || self.slots.get() > 0 {
+    /// Lets go of blocks that nobody points to.
+    pub fn forget_blocks(&self) {
+        if self.slots.get() > 0 {
             return;
         }
+        *self.scratch.borrow_mut() = None;
         let mut columns = self.columns.borrow_mut();
         for state in columns.iter_mut() {
-            state.block = Block::default();
             state.read = None;
+            if !state.block.lent {
+                state.block = Block::default();
+            }
         }
         self.drop_retired(&mut columns, |_| true);
     }
@@ -311,15 +314,7 @@ impl Reader {
 
     /// Lets go of what was decoded to show rows, and nobody points to, and of the pieces that it was read from.
     pub fn forget_rows(&self) {
-        if self.decoded.slots.get() > 0 {
-            return;
-        }
-        let mut columns = self.decoded.columns.borrow_mut();
-        for state in columns.iter_mut().filter(|state| !state.block.lent) {
-            state.block = Block::default();
-        }
-        self.decoded.drop_retired(&mut columns, |_| true);
-        *self.decoded.scratch.borrow_mut() = None;
+        self.decoded.forget_blocks();
         self.chunk.forget_bytes();
     }
 

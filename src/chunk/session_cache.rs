@@ -39,7 +39,7 @@ impl Opened {
     /// Lets go of that, and of decoded values.
     fn forget_values(&self) {
         self.content.forget_values();
-        self.decoded.forget_values();
+        self.decoded.forget_blocks();
     }
 
     fn bytes(&self) -> usize {
