@@ -1,5 +1,5 @@
-//! Blocks of values as a session keeps them for its next queries: narrow where they fit, which takes an eighth of the memory, and less time to come from
-//! it; else as they were decoded.
+//! Blocks of values as a session keeps them for its next queries: narrow where they fit, which takes an eighth to half of the memory, and less time to
+//! come from it; else as they were decoded.
 
 use super::datum;
 use std::ops::Range;
@@ -14,6 +14,7 @@ pub enum KeptBlock {
     Narrow(Rc<NarrowColumn>),
 }
 
+/// A column of narrow values.
 pub struct NarrowColumn {
     kind: Kind,
     values: Narrow,
@@ -21,6 +22,7 @@ pub struct NarrowColumn {
 }
 
 impl KeptBlock {
+    /// Of what was decoded, which it may share.
     pub fn of(column: &Rc<Column>) -> KeptBlock {
         match Narrow::of(&column.values) {
             None => KeptBlock::Plain(Rc::clone(column)),

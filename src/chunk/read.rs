@@ -172,6 +172,11 @@ struct PieceCache {
 
 /// Ten columns that are looked at in turn each have a piece in use, with the others on its page.
 const CACHED_PIECES: usize = 128;
+/// Where a chunk has more pieces, those beside a piece are not wanted with it: who looks for few rows comes to others.
+const MOST_PIECES_READ_AHEAD: usize = 256;
+/// Pieces of a chunk that is small.
+const MOST_PIECES_BESIDE_HEADER: usize = 2;
+
 /// Bytes of a block that memory is kept for.
 const MOST_KEPT_BYTES: usize = 256 << 10;
 
@@ -179,10 +184,6 @@ thread_local! {
     /// Memory for the bytes of the block that is decoded.
     static BLOCK_BYTES: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
-/// Where a chunk has more pieces, those beside a piece are not wanted with it: who looks for few rows comes to others.
-const MOST_PIECES_READ_AHEAD: usize = 256;
-/// Pieces of a chunk that is small.
-const MOST_PIECES_BESIDE_HEADER: usize = 2;
 
 impl PieceCache {
     fn get(&self, number: usize) -> Option<&[u8]> {
