@@ -8,6 +8,7 @@ pub use super::session_cache::Began;
 use super::session_cache::{self, Place};
 use crate::chunk::tuple_kind::{classify, raise, TupleKind};
 use crate::guc;
+use crate::pg::custom_scan::is_worker;
 use crate::pg::heap::Fetched;
 use crate::pg::page::{PageCursor, PageTuple};
 use crate::pg::relation::Table;
@@ -119,6 +120,10 @@ pub unsafe fn reader_in_passing(
 /// # Safety
 /// `table` must be open, and the reader's.
 pub unsafe fn leave(table: Table<'_>, reader: &Reader, began: Began) {
+    if is_worker() {
+        // No later query of the process wants them.
+        reader.chunk.forget_pieces();
+    }
     if reader.chunk.has_grown() {
         let (oid, file) = (table.oid(), table.file_number());
         let place = (oid, file, reader.chunk.tid);
