@@ -248,7 +248,7 @@ pub fn times(header: &Header) -> Option<(i64, i64)> {
 }
 
 /// Raises that the pages of an index do not hang together, if that is so.
-pub(super) fn check_whole(index: Index<'_>, is_whole: bool) {
+pub fn check_whole(index: Index<'_>, is_whole: bool) {
     if !is_whole {
         error::raise(
             Code::ERRCODE_INDEX_CORRUPTED,

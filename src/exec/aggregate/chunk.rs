@@ -1,10 +1,8 @@
 //! Work on the groups: a chunk, window by window, or a row of the tail.
 
-use super::clauses::Clause;
 use super::compile::{Aggregate, Compiled, Keep, Way, ROWS};
-use super::cuts::TimeSlice;
 use super::evaluate::{guarded, Evaluation};
-use super::fold::{int_of, Cell};
+use super::fold::Cell;
 use super::groups::Groups;
 use super::known::{covers, has_small_values, Known};
 use super::lanes::Lane;
@@ -40,8 +38,6 @@ pub struct Work {
     pub whole: Option<u32>,
     /// A row was wanted, in this pass over the table.
     pub met: bool,
-    /// The times that are read now, where there is a lane of them.
-    pub slice: TimeSlice,
     /// Memory for the runs of a window, and for those that have wanted rows, with their groups.
     runs: Runs,
     found: Vec<(Range<usize>, u32)>,
@@ -74,7 +70,6 @@ impl Work {
             states,
             order,
             places,
-            slice: (None, None),
             runs: Runs::default(),
             found: Vec::new(),
         }
@@ -412,25 +407,7 @@ impl Work {
             for at in 0..attributes {
                 evaluation.set(at, (values[at], nulls[at]));
             }
-            if let (Some(lane), Some(Clause::One((named, _)))) =
-                (self.compiled.joined, self.selection.clauses.last())
-            {
-                let lane = &self.selection.lanes[lane];
-                if !named.lists((values[lane.at], nulls[lane.at]), lane.length) {
-                    return;
-                }
-            }
-            if let Some(lane) = self.compiled.sliced {
-                let lane = &self.selection.lanes[lane];
-                let time = int_of(values[lane.at], lane.length);
-                let (from, before) = self.slice;
-                if from.is_some_and(|from| time < from)
-                    || before.is_some_and(|before| time >= before)
-                {
-                    return;
-                }
-            }
-            if !self.selection.takes_row() {
+            if !self.selection.takes_besides(values, nulls) || !self.selection.takes_row() {
                 return;
             }
             self.met = true;

@@ -9,6 +9,7 @@ use crate::chunk::read::Chunk;
 use crate::pg::expression::Expression;
 use crate::pg::expression_kinds::{Connective, Kind};
 use std::ops::Range;
+use varve_columns::vector::filter::Comparison;
 use varve_columns::vector::Bitmap;
 
 /// A clause over conditions.
@@ -37,6 +38,14 @@ impl<'a> Clause<Condition<'a>> {
             Connective::Not => None,
         }
     }
+}
+
+/// The conditions that values are not before `from`, and before `before`.
+pub fn between(from: Option<i64>, before: Option<i64>, lane: usize) -> impl Iterator<Item = Bound> {
+    let from = from.map(|value| Bounded::Int(Comparison::GreaterOrEqual, value));
+    let before = before.map(|value| Bounded::Int(Comparison::Less, value));
+    let both = from.into_iter().chain(before);
+    both.map(move |bounded| Clause::One((bounded, lane)))
 }
 
 /// Is a condition decided over vectors?

@@ -28,6 +28,8 @@ pub struct Compiled {
     pub aggregates: Vec<Aggregate>,
     /// Groups go up once, with results in place of states.
     pub is_whole: bool,
+    /// How many ranges of keys processes share then.
+    pub ranges: u64,
     /// The lane of the column whose values a join names.
     pub joined: Option<usize>,
     /// That of the time column, where groups go up in the order of time.
@@ -180,12 +182,13 @@ pub struct Parts {
     pub slices: Option<SlicePart>,
     /// The order in which groups go up; empty: any.
     pub order: Vec<SortKey>,
+    pub ranges: u64,
 }
 
 impl Parts {
     /// `plan` must be one of `VarveAggregate`.
     pub fn of(plan: CustomPlan) -> Parts {
-        let [numbers, slices, order] = [0, 1, 2].map(|list| plan.private_integers(list));
+        let [numbers, slices, order, ranges] = [0, 1, 2, 3].map(|list| plan.private_integers(list));
         let (groups, aggregates) = (numbers[0] as usize, numbers[1] as usize);
         let above = plan.columns();
         assert!(
@@ -204,6 +207,7 @@ impl Parts {
             join: JoinPart::of(&numbers[3..]),
             slices: SlicePart::of(&slices),
             order: SortKey::of(&order),
+            ranges: ranges.first().map_or(1, |&ranges| ranges as u64),
         }
     }
 }
@@ -236,6 +240,7 @@ impl Compiled {
                 groups,
                 aggregates,
                 is_whole: parts.is_whole,
+                ranges: parts.ranges,
                 joined: parts.join.map(|join| lanes.at(join.at)),
                 sliced: parts.slices.map(|slices| lanes.at(slices.at)),
                 zone: TimeZone::of_session(),

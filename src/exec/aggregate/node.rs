@@ -3,17 +3,18 @@
 //! there was no room for.
 
 use super::chunk::Work;
-use super::clauses::Clause;
-use super::compile::{Compiled, Parts};
+use super::clauses::{between, Clause};
+use super::compile::{Compiled, Parts, Way};
 use super::emit::Emitter;
 use super::evaluate::Evaluation;
 use super::fold::int_of;
 use super::joined::Joined;
+use super::key_ranges::KeyRange;
 use super::selection::{Lanes, Selection};
 use super::share::Share;
-use super::slices::{self, Slices};
+use super::slices::Slices;
 use super::sorter::Sorter;
-use super::source::{Input, Source};
+use super::source::{Extent, Input, Source};
 use super::team::{Member, Team};
 use crate::pg::aggregation::Aggregating;
 use crate::pg::custom_scan::{self, Beginning, CustomScan, Explain, Guarded, Methods, NodeState};
@@ -112,6 +113,7 @@ impl CustomScan for Aggregation {
         if let Some(joined) = &mut self.joined {
             joined.rescan();
         }
+        self.team.rescan();
         node.rescan_child();
         self.phase = Phase::Start;
     }
@@ -136,6 +138,19 @@ impl Member for Aggregation {
     fn team(&mut self) -> (&mut Team, &mut Selection) {
         (&mut self.team, &mut self.work.selection)
     }
+
+    /// Who finishes a group has to read all of it.
+    fn shared_by(&self) -> Option<(Vec<usize>, u64)> {
+        let compiled = &self.work.compiled;
+        compiled.is_whole.then(|| {
+            let groups = compiled.groups.iter();
+            let columns = groups.filter_map(|group| match group.way {
+                Way::Column(lane) => Some(self.work.selection.lanes[lane].at),
+                _ => None,
+            });
+            (columns.collect(), compiled.ranges)
+        })
+    }
 }
 
 impl Guarded for Aggregation {
@@ -153,8 +168,10 @@ impl Guarded for Aggregation {
                     }
                     Phase::Emit(_, true) => {
                         self.forget_groups();
-                        let more =
-                            self.next_share(node) || self.source.is_some() || self.next_pass(node);
+                        let more = self.next_share(node) || self.source.is_some() || {
+                            self.work.groups.keep_to(Share::default());
+                            self.next_pass(node)
+                        };
                         self.phase = if more { Phase::Read } else { Phase::Done };
                     }
                     Phase::Emit(_, false) => self.phase = Phase::Done,
@@ -206,7 +223,7 @@ impl Aggregation {
         }
     }
 
-    /// Opens the source, for the next values that a join names or the next slice of time; false where there are none.
+    /// Opens the source, for the next values that a join names, the next slice of time or range of keys; false where there are none.
     ///
     /// # Safety
     /// As `start`; the selection must be bound.
@@ -224,14 +241,34 @@ impl Aggregation {
                 let Some(slice) = slices.next() else {
                     return false;
                 };
-                self.work.slice = slice;
-                let conditions = slices::conditions(slice, lane);
+                let conditions = between(slice.0, slice.1, lane);
                 self.work.selection.also(conditions);
             }
-            let (selection, shared) = (&self.work.selection, self.team.shared());
-            self.source = Some(Source::of_node(node, self.slot, selection, shared));
+            let mut extent = self.team.extent();
+            if self.shares_ranges() {
+                let Some((column, range)) = self.team.next_range() else {
+                    return false;
+                };
+                extent = match range {
+                    KeyRange::All => Extent::All,
+                    _ => {
+                        let selection = &mut self.work.selection;
+                        let lane = selection.lanes.iter().position(|lane| lane.at == column);
+                        let lane = lane.expect("BUG: a key that tells no groups apart");
+                        selection.also(range.conditions(lane));
+                        Extent::Range
+                    }
+                };
+            }
+            let selection = &self.work.selection;
+            self.source = Some(Source::of_node(node, self.slot, selection, extent));
             true
         }
+    }
+
+    /// Does this process finish groups in ranges of keys, beside others?
+    fn shares_ranges(&self) -> bool {
+        self.work.compiled.is_whole && self.team.is_shared()
     }
 
     /// Reads on until the end, or until memory is full.
@@ -328,6 +365,7 @@ impl Aggregation {
         if let Some(joined) = &mut self.joined {
             joined.begin_again();
         }
+        self.team.read_again();
         // SAFETY: the caller's contract.
         unsafe { self.next_pass(node) };
     }
@@ -339,7 +377,8 @@ impl Aggregation {
     unsafe fn put_in_order(&mut self, node: NodeState) {
         // SAFETY: the caller's contract.
         unsafe { self.work.add_only_group() };
-        self.phase = Phase::Emit(0, self.slices.is_some() || !self.shares.is_empty());
+        let more = self.slices.is_some() || !self.shares.is_empty() || self.shares_ranges();
+        self.phase = Phase::Emit(0, more);
         self.put_slice_in_order();
         let Some(sorter) = &mut self.sorter else {
             return;

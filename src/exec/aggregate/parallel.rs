@@ -1,7 +1,8 @@
 //! What the processes of a parallel query share: where chunks and rows of the tail are, how far they have been taken, and what was done.
 //! The leader finds the places before workers start; each process then takes the next one that nobody has. Where the table is
-//! read page by page, core's own parallel scan gives out pages.
+//! read page by page, core's own parallel scan gives out pages. Where a process must have all of a group, it takes ranges of keys.
 
+use super::key_ranges::{KeyRange, KeyRanges};
 use super::places::Places;
 use super::selection::Counters;
 use crate::pg::parallel_scan::ParallelScan;
@@ -10,24 +11,28 @@ use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The beginning of the shared memory. Places of headers and of rows follow, or core's description of a parallel scan.
+/// The beginning of the shared memory. Places of headers and of rows follow, or core's description of a parallel scan, or a key's column and cuts.
 #[repr(C, align(8))]
 pub struct Shared {
     next_header: AtomicU64,
     next_row: AtomicU64,
-    /// Numbers of places; `PAGES` where there are none.
+    next_range: AtomicU64,
+    /// Numbers of places; `PAGES` or `RANGES` where there are none.
     headers: u64,
     rows: u64,
+    cuts: u64,
     /// What workers have done, until the leader takes it.
     counters: [AtomicU64; Counters::COUNT],
 }
 
 const PAGES: u64 = u64::MAX;
+const RANGES: u64 = PAGES - 1;
 
 /// What the leader has found before workers start.
 pub enum Found {
     Places(Places),
     Pages,
+    Ranges(KeyRanges),
 }
 
 impl Found {
@@ -36,6 +41,7 @@ impl Found {
         let behind = match self {
             Found::Places(places) => (places.headers.len() + places.rows.len()) * size_of::<Tid>(),
             Found::Pages => ParallelScan::bytes(table, snapshot),
+            Found::Ranges(ranges) => (1 + ranges.cuts.len()) * size_of::<i64>(),
         };
         size_of::<Shared>() + behind
     }
@@ -54,15 +60,18 @@ impl Shared {
     ) {
         // SAFETY: by contract.
         unsafe {
-            let (headers, rows) = match found {
-                Found::Places(places) => (places.headers.len() as u64, places.rows.len() as u64),
-                Found::Pages => (PAGES, PAGES),
+            let (headers, rows, cuts) = match found {
+                Found::Places(places) => (places.headers.len() as u64, places.rows.len() as u64, 0),
+                Found::Pages => (PAGES, PAGES, 0),
+                Found::Ranges(ranges) => (RANGES, RANGES, ranges.cuts.len() as u64),
             };
             at.write(Shared {
                 next_header: AtomicU64::new(0),
                 next_row: AtomicU64::new(0),
+                next_range: AtomicU64::new(0),
                 headers,
                 rows,
+                cuts,
                 counters: Default::default(),
             });
             match found {
@@ -74,6 +83,13 @@ impl Shared {
                 }
                 Found::Pages => {
                     ParallelScan::initialize(at.add(1).cast(), table, snapshot);
+                }
+                Found::Ranges(ranges) => {
+                    let to = at.add(1).cast::<i64>();
+                    to.write(ranges.column as i64);
+                    let cuts = &ranges.cuts;
+                    to.add(1)
+                        .copy_from_nonoverlapping(cuts.as_ptr(), cuts.len());
                 }
             }
         }
@@ -88,6 +104,7 @@ impl Shared {
         unsafe {
             (*at).next_header.store(0, Relaxed);
             (*at).next_row.store(0, Relaxed);
+            (*at).next_range.store(0, Relaxed);
             if let Some(scan) = Shared::pages(at) {
                 scan.begin_again(table);
             }
@@ -121,6 +138,22 @@ impl Shared {
         unsafe {
             let (headers, rows) = ((*at).headers, (*at).rows);
             take(&(*at).next_row, headers..headers + rows, at.add(1).cast())
+        }
+    }
+
+    /// Takes the next range of keys, of the column that is returned with it, from 0.
+    ///
+    /// # Safety
+    /// `at` must have been initialized with ranges.
+    pub unsafe fn next_range(at: *mut Shared) -> Option<(usize, KeyRange)> {
+        // SAFETY: by contract; the column and the cuts follow.
+        unsafe {
+            assert!((*at).headers == RANGES, "BUG: no ranges are shared");
+            let number = (*at).next_range.fetch_add(1, Relaxed);
+            let column = at.add(1).cast::<i64>();
+            let cuts = std::slice::from_raw_parts(column.add(1), (*at).cuts as usize);
+            let range = KeyRange::of(cuts, usize::try_from(number).ok()?)?;
+            Some((*column as usize, range))
         }
     }
 

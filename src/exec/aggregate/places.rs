@@ -24,7 +24,8 @@ pub struct Places {
     pub rows: Vec<Tid>,
 }
 
-/// The places that conditions, each with its column from 0, leave; None where a sequential scan is better.
+/// The places that conditions, each with its column from 0, leave; None where a sequential scan is better, which it is not where they leave few of the first keys
+/// (`is_range`).
 ///
 /// # Safety
 /// `table` must be open, `snapshot` registered. Arguments are made in the current memory context.
@@ -32,6 +33,7 @@ pub unsafe fn find(
     table: Table<'_>,
     snapshot: Snapshot<'_>,
     conditions: &[(&Bounded, usize)],
+    is_range: bool,
 ) -> Option<Places> {
     // SAFETY: by contract; the keys live as long as the quals.
     unsafe {
@@ -52,7 +54,7 @@ pub unsafe fn find(
             }
         }
         let is_small = || index.rel().blocks() * SMALL <= table.blocks();
-        if !names_first && !is_small() {
+        if !names_first && !is_range && !is_small() {
             return None;
         }
         let quals = Quals::new(index.rel(), &keys, memory::current().as_ptr());

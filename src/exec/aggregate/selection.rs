@@ -15,6 +15,7 @@ use crate::pg::error;
 use crate::pg::expression::{columns_of, Expression};
 use crate::pg::expression_context::Prepared;
 use crate::pg::relation::Table;
+use crate::pg::Datum;
 use crate::table::visible::OpenChunk;
 use std::ops::Range;
 use std::rc::Rc;
@@ -433,6 +434,27 @@ impl Selection {
             self.counters.blocks += u64::from(lane.decode(chunk, rows));
             lane.make_datums();
         }
+    }
+
+    /// Does a row of the tail with these values satisfy what is asked besides the plan's conditions?
+    ///
+    /// # Safety
+    /// They must be those of a row of the table; inside a guarded entry point.
+    pub unsafe fn takes_besides(&self, values: &[Datum], nulls: &[bool]) -> bool {
+        self.clauses[self.conditions.len()..]
+            .iter()
+            .all(|clause| match clause {
+                Clause::One((bounded, lane)) => {
+                    let lane = &self.lanes[*lane];
+                    let value = (values[lane.at], nulls[lane.at]);
+                    // SAFETY: by contract. A text that is not stored as it is is one of a list, or not.
+                    unsafe {
+                        let holds = bounded.holds(value, lane.length);
+                        holds.unwrap_or_else(|| bounded.lists(value, lane.length))
+                    }
+                }
+                _ => panic!("BUG: more is asked of rows of chunks than of others"),
+            })
     }
 
     /// Is a row of the tail, whose columns `evaluation` has, wanted?

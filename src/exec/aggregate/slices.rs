@@ -37,14 +37,6 @@ impl SlicePart {
     }
 }
 
-/// Conditions that rows of a slice satisfy.
-pub fn conditions((from, before): TimeSlice, lane: usize) -> impl Iterator<Item = Bound> {
-    let from = from.map(|time| Bounded::Int(Comparison::GreaterOrEqual, time));
-    let before = before.map(|time| Bounded::Int(Comparison::Less, time));
-    let both = from.into_iter().chain(before);
-    both.map(move |bounded| Clause::One((bounded, lane)))
-}
-
 /// The slices of an execution.
 pub struct Slices {
     part: SlicePart,

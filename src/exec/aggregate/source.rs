@@ -81,6 +81,16 @@ impl Places {
     }
 }
 
+/// What a source reads.
+pub enum Extent {
+    /// All that conditions leave.
+    All,
+    /// The same, where they leave few of the first keys.
+    Range,
+    /// What other processes have not taken.
+    Shared(*mut Shared),
+}
+
 /// What the source comes upon.
 pub enum Input {
     /// A row of the tail, which the slot shows.
@@ -89,24 +99,29 @@ pub enum Input {
 }
 
 impl Source {
-    /// The source of a node whose conditions are bound: all of its own, or what processes share.
+    /// The source of a node whose conditions are bound.
     ///
     /// # Safety
-    /// `slot` must be one for rows of the node's table, `shared` null or what the leader has initialized. Inside a guarded entry point.
+    /// `slot` must be one for rows of the node's table, and what is shared initialized by the leader. Inside a guarded entry point.
     pub unsafe fn of_node(
         node: NodeState,
         slot: RowSlot,
         selection: &Selection,
-        shared: *mut Shared,
+        extent: Extent,
     ) -> Source {
         let (table, snapshot) = (node.table(), node.snapshot());
         let context = selection.evaluation.context;
         // SAFETY: by contract; nobody needs what conditions were made of.
         unsafe {
             let memory = memory::small(node.query_memory(), c"varve source");
-            let way = memory::within(memory, || match shared.is_null() {
-                true => Source::begin(table, snapshot, &selection.on_columns(), context.memory()),
-                false => Source::shared(table, shared, snapshot),
+            let is_range = matches!(extent, Extent::Range);
+            let way = memory::within(memory, || match extent {
+                Extent::All | Extent::Range => {
+                    let conditions = selection.on_columns();
+                    let scratch = context.memory();
+                    Source::begin(table, snapshot, &conditions, is_range, scratch)
+                }
+                Extent::Shared(shared) => Source::shared(table, shared, snapshot),
             });
             context.forget();
             Source {
@@ -123,11 +138,11 @@ impl Source {
         }
     }
 
-    /// Where the processes of a parallel query have to look, and the bytes that telling them takes. The leader asks before it starts them.
+    /// Where the processes of a parallel query have to look. The leader asks before it starts them.
     ///
     /// # Safety
     /// The selection must be the node's; inside a guarded entry point.
-    pub unsafe fn places_of(node: NodeState, selection: &mut Selection) -> (Found, usize) {
+    pub unsafe fn places_of(node: NodeState, selection: &mut Selection) -> Found {
         let (table, snapshot) = (node.table(), node.snapshot());
         let context = selection.evaluation.context;
         // SAFETY: by contract; nobody needs what conditions were made of.
@@ -135,14 +150,15 @@ impl Source {
             let found = match selection.bind() {
                 true => {
                     let conditions = selection.on_columns();
-                    Source::find(table, snapshot, &conditions, context.memory())
+                    let scratch = context.memory();
+                    let found = Source::find(table, snapshot, &conditions, false, scratch);
+                    found.map_or(Found::Pages, Found::Places)
                 }
                 // No process looks anywhere.
                 false => Found::Pages,
             };
             context.forget();
-            let bytes = found.bytes(table, snapshot);
-            (found, bytes)
+            found
         }
     }
 
@@ -152,24 +168,25 @@ impl Source {
         table: Table<'static>,
         snapshot: Snapshot<'_>,
         conditions: &[(&Bounded, usize)],
+        is_range: bool,
         scratch: Context,
     ) -> Way {
         // SAFETY: by contract.
         unsafe {
-            match Source::find(table, snapshot, conditions, scratch) {
-                Found::Places(found) => Way::Places {
+            match Source::find(table, snapshot, conditions, is_range, scratch) {
+                Some(found) => Way::Places {
                     places: Places::Own {
                         headers: found.headers.into_iter(),
                         rows: found.rows.into_iter(),
                     },
                     fetch: RowFetch::begin(table),
                 },
-                Found::Pages => Way::Pages(Pages::begin(table, snapshot, None)),
+                None => Way::Pages(Pages::begin(table, snapshot, None)),
             }
         }
     }
 
-    /// Where a source has to look.
+    /// Where a source has to look; None: on all pages.
     ///
     /// # Safety
     /// As `begin`.
@@ -177,12 +194,15 @@ impl Source {
         table: Table<'_>,
         snapshot: Snapshot<'_>,
         conditions: &[(&Bounded, usize)],
+        is_range: bool,
         scratch: Context,
-    ) -> Found {
+    ) -> Option<places::Places> {
+        let find = || {
+            // SAFETY: by contract.
+            unsafe { places::find(table, snapshot, conditions, is_range) }
+        };
         // SAFETY: by contract.
-        let found =
-            unsafe { memory::within(scratch, || places::find(table, snapshot, conditions)) };
-        found.map_or(Found::Pages, Found::Places)
+        unsafe { memory::within(scratch, find) }
     }
 
     /// The way to places that it shares with other processes.

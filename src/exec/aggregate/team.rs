@@ -1,9 +1,10 @@
 //! What the executor calls of a node whose table's chunks several processes share. The leader finds the places before it starts workers; in the end
 //! workers tell what they have done, and the leader takes that before the memory goes.
 
+use super::key_ranges::{self, KeyRange};
 use super::parallel::{Found, Shared};
 use super::selection::Selection;
-use super::source::Source;
+use super::source::{Extent, Source};
 use crate::pg::custom_scan::{is_worker, CustomScan, NodeState, Parallel};
 use core::ffi::c_void;
 
@@ -13,6 +14,10 @@ pub struct Team {
     shared: *mut Shared,
     /// What the leader has found before it had the memory to share it.
     found: Option<Found>,
+    /// Of keys, where processes share ranges of them, with the column.
+    range: Option<(usize, KeyRange)>,
+    /// The range is read again.
+    again: bool,
 }
 
 impl Team {
@@ -21,24 +26,81 @@ impl Team {
         Team {
             shared: core::ptr::null_mut(),
             found: None,
+            range: None,
+            again: false,
         }
     }
 
-    pub fn shared(&self) -> *mut Shared {
-        self.shared
+    /// What this process reads, where each may read anything.
+    pub fn extent(&self) -> Extent {
+        match self.is_shared() {
+            true => Extent::Shared(self.shared),
+            false => Extent::All,
+        }
+    }
+
+    /// Are there other processes?
+    pub fn is_shared(&self) -> bool {
+        !self.shared.is_null()
+    }
+
+    /// The range of keys that is read next, and their column, from 0; None where other processes have the rest.
+    ///
+    /// # Safety
+    /// The team must share ranges, and its memory be there. Inside a guarded entry point.
+    pub unsafe fn next_range(&mut self) -> Option<(usize, KeyRange)> {
+        if !core::mem::take(&mut self.again) {
+            // SAFETY: by contract.
+            self.range = unsafe { Shared::next_range(self.shared) };
+        }
+        self.range
+    }
+
+    /// The range that was taken last is the next one again, if there is one.
+    pub fn read_again(&mut self) {
+        self.again = self.range.is_some();
+    }
+
+    /// No range was taken.
+    pub fn rescan(&mut self) {
+        (self.range, self.again) = (None, false);
     }
 }
 
 /// A node that can work in a team.
 pub trait Member: CustomScan {
     fn team(&mut self) -> (&mut Team, &mut Selection);
+
+    /// The columns, from 0, by ranges of one of which processes must share what they read, and how many ranges; None where each may read anything.
+    fn shared_by(&self) -> Option<(Vec<usize>, u64)> {
+        None
+    }
+}
+
+/// Bytes that a worker's heap keeps when they are freed, half of them.
+const KEPT_BYTES: usize = 8 << 20;
+
+/// Has the C library's heap keep its pages from one chunk to the next: it takes what is freed once for what comes and goes. By default it gives pages back that
+/// the next chunk gets again, each by a fault. Where the heap is another one, this does nothing.
+fn keep_pages() {
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(KEPT_BYTES)));
 }
 
 impl<M: Member> Parallel for M {
     fn estimate(&mut self, node: NodeState) -> usize {
+        let by = self.shared_by();
         let (team, selection) = self.team();
+        let (table, snapshot) = (node.table(), node.snapshot());
         // SAFETY: the node has begun; within a guarded entry point.
-        let (found, bytes) = unsafe { Source::places_of(node, selection) };
+        let found = unsafe {
+            match by {
+                Some((columns, ranges)) => {
+                    Found::Ranges(key_ranges::find(table, snapshot, &columns, ranges))
+                }
+                None => Source::places_of(node, selection),
+            }
+        };
+        let bytes = found.bytes(table, snapshot);
         team.found = Some(found);
         bytes
     }
@@ -64,6 +126,7 @@ impl<M: Member> Parallel for M {
     /// As `Parallel::join`.
     unsafe fn join(&mut self, _node: NodeState, at: *mut c_void) {
         self.team().0.shared = at.cast();
+        keep_pages();
     }
 
     fn shut_down(&mut self, _node: NodeState) {

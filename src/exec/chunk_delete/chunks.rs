@@ -114,7 +114,7 @@ impl<'a> Deletion<'a> {
             .collect();
         // SAFETY: the caller's contract.
         unsafe {
-            let find = || places::find(self.table, self.snapshot, &conditions);
+            let find = || places::find(self.table, self.snapshot, &conditions, false);
             let found = memory::within(scratch, find).map(|found| found.headers);
             found
                 .or_else(|| headers::places(self.table, self.snapshot).map(|all| all.headers))

@@ -173,10 +173,10 @@ impl Scan {
         // SAFETY: the caller's contract.
         unsafe {
             let selection = &mut self.rows.selection;
-            let shared = self.team.shared();
+            let extent = self.team.extent();
             self.phase = match selection.bind() {
                 true => {
-                    self.source = Some(Source::of_node(node, self.slot, selection, shared));
+                    self.source = Some(Source::of_node(node, self.slot, selection, extent));
                     Phase::Read
                 }
                 false => Phase::Done,

@@ -6,7 +6,7 @@ use super::join::Input;
 use super::target::Target;
 use crate::am::series_index::contents;
 use crate::catalog::layout;
-use crate::exec::aggregate::is_folded;
+use crate::exec::aggregate::{class_of, is_folded, Class};
 use crate::pg::expression::{columns_of, Expression};
 use crate::pg::expression_kinds::Kind;
 use crate::pg::planned_index::PlannedIndex;
@@ -73,6 +73,8 @@ pub struct ByIndex {
     pub share: f64,
     /// Stretches of one series in one chunk that are read, where the index tells.
     pub stretches: Option<f64>,
+    /// The share of all keys that conditions leave.
+    pub keys: f64,
     /// Pages of the index.
     pub pages: f64,
     /// The share of the table's rows that is in the tail, at most.
@@ -88,6 +90,7 @@ pub fn by_index<'a>(planner: Planner<'a>, input: PlannedTable<'_>, source: &Inpu
             opened: (rows / CHUNK_ROWS).max(1.0).min(table.pages().max(1.0)),
             share: 1.0,
             stretches: None,
+            keys: 1.0,
             pages: 0.0,
             tail: 0.0,
         };
@@ -119,6 +122,7 @@ pub fn by_index<'a>(planner: Planner<'a>, input: PlannedTable<'_>, source: &Inpu
         opened: opened.min(table.pages()).max(1.0),
         share,
         stretches: (found.unkeyed.chunks == 0.0).then_some(by_keys * found.series),
+        keys: by_keys,
         pages: 1.0 + by_keys * index.pages(),
         // Chunks have few entries.
         tail: (found.entries / rows).min(1.0),
@@ -152,6 +156,56 @@ pub fn rows_of_processes(
         }
         false => most,
     }
+}
+
+/// A table in ranges of the first key of its series index, which processes share.
+pub struct InRanges {
+    /// What reading it so costs more, in all: chunks that have rows of two ranges are read twice.
+    pub cost: f64,
+    pub count: f64,
+}
+
+/// Each process has at least so many of them, and one at most so many rows, unless there are too many ranges.
+const RANGES_OF_PROCESS: f64 = 4.0;
+const RANGE_ROWS: f64 = 16_384.0;
+const MOST_RANGES: f64 = 64.0;
+/// There are at least so many keys for each process.
+const LEAST_KEYS: f64 = 8.0;
+
+/// What it is that processes read a table in ranges of keys. None where groups do not tell these apart, or there are too few for so many processes.
+pub fn in_ranges(
+    planner: Planner<'_>,
+    by_index: &ByIndex,
+    source: &Input<'_>,
+    target: &Target<'_>,
+    processes: f64,
+) -> Option<InRanges> {
+    let table = source.table;
+    let columns = series_index(table)?.key_columns();
+    let first = *columns.first().filter(|_| columns.len() > 1)?;
+    let is_first = |group: &&Expression<'_>| match group.kind() {
+        Kind::Column(column) => i32::from(column.number()) == first,
+        _ => false,
+    };
+    let key = *target.groups.iter().find(is_first)?;
+    if class_of(key.typ()) != Class::Int {
+        return None;
+    }
+    let keys = by_index.keys * planner.combinations(&[key], table.tuples().max(1.0));
+    if keys < LEAST_KEYS * processes {
+        return None;
+    }
+    let twice = match by_index.stretches {
+        Some(stretches) => (stretches / keys).min(by_index.opened),
+        None => by_index.opened,
+    };
+    let again = CHUNK * cpu_tuple_cost() + BLOCK_ROWS * VALUE * cpu_operator_cost();
+    let count = (table.tuples() / RANGE_ROWS).min(MOST_RANGES);
+    let count = count.max(RANGES_OF_PROCESS * processes).round();
+    Some(InRanges {
+        cost: count * twice * again,
+        count,
+    })
 }
 
 /// The series index of a table.

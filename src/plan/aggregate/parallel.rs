@@ -45,6 +45,18 @@ pub fn share(path: CustomPath<'_>, workers: i32) {
     path.set_costs(startup, startup + emitting);
 }
 
+/// Makes a path that finishes groups that of one of several processes, each of which has some of the groups; that costs so much more in all.
+pub fn share_groups(path: CustomPath<'_>, workers: i32, more: f64) {
+    let (path, processes) = of_several(path, workers);
+    path.set_rows((path.rows() / processes).max(1.0).round());
+    let startup = (path.startup_cost() + more) / processes;
+    path.set_costs(startup, (path.total_cost() + more) / processes);
+    path.set_costs(
+        path.startup_cost() / processes,
+        path.total_cost() / processes,
+    );
+}
+
 /// Makes a path that hands on rows that of one of several processes, which share them.
 pub fn share_rows(path: CustomPath<'_>, workers: i32) {
     let (path, processes) = of_several(path, workers);

@@ -4,7 +4,7 @@
 
 use super::buckets::Buckets;
 use super::checks::{self, inner_parameters_of};
-use super::cost;
+use super::cost::{self, InRanges};
 use super::join::Input;
 use super::ordered;
 use super::parallel;
@@ -81,12 +81,13 @@ impl<'a> Offer<'a> {
         };
         let path = make();
         let fits = ordered::fits(target, groups);
+        let can_be_finished = !grouping.has_conditions() && target.can_be_finished();
         let keys = (grouping.can_be_sorted() && fits).then(|| ordered::keys_of(planner, target));
         let keys = keys.flatten().filter(|keys| !keys.is_empty());
         if let Some(keys) = &keys {
             ordered::sort(planner, path, keys);
         }
-        if fits && !grouping.has_conditions() && target.can_be_finished() {
+        if fits && can_be_finished {
             finish(path, target, grouping.output);
             // SAFETY: it makes what the query wants of each group, and is used no more.
             unsafe { grouping.output.add_path(path.path()) };
@@ -109,6 +110,20 @@ impl<'a> Offer<'a> {
             let processes = parallel::processes(path);
             let rows = cost::rows_of_processes(&by_index, source, target, groups, processes);
             add_final_paths(grouping, planner.gather(path, rows), groups);
+            let ranges = cost::in_ranges(planner, &by_index, source, target, processes);
+            let fits = |ranges: &InRanges| ordered::fits(target, groups / ranges.count);
+            if let Some(ranges) = ranges.filter(|ranges| can_be_finished && fits(ranges)) {
+                let path = make();
+                finish(path, target, grouping.output);
+                path.set_private(RANGES, Private::Integers(vec![ranges.count as i32]));
+                parallel::share_groups(path, workers, ranges.cost);
+                // SAFETY: it makes what the query wants of each group, and is used no more.
+                unsafe {
+                    grouping
+                        .output
+                        .add_path(planner.gather(path.path(), groups))
+                };
+            }
             if let Some(keys) = &keys {
                 let path = make();
                 ordered::sort(planner, path, keys);
@@ -181,7 +196,8 @@ pub fn node_path<'a>(
             // `ordered` says which orders these are.
             Private::Nothing,
             Private::Nothing,
-            // Of a path that finishes groups, its columns.
+            // Of a path that finishes groups, its columns, and how many ranges of keys processes share.
+            Private::Nothing,
             Private::Nothing,
         ],
     );
@@ -230,6 +246,8 @@ fn final_path<'a>(grouping: Grouping<'a>, input: Path<'a>, groups: f64, strategy
 
 /// The columns of a path that finishes groups, among what it leaves for its plan.
 const WHOLE: usize = 5;
+/// Into how many ranges of keys processes divide the table.
+const RANGES: usize = 6;
 
 /// Paths of the node.
 struct Aggregating;
@@ -238,8 +256,8 @@ impl CustomPlanner for Aggregating {
     type Node = Aggregation;
 
     fn plan<'a>(chosen: Chosen<'a>) -> NewPlan<'a> {
-        let Ok([numbers, conditions, value, slices, keys, whole]) =
-            <[Private<'_>; WHOLE + 1]>::try_from(chosen.private())
+        let Ok([numbers, conditions, value, slices, keys, whole, ranges]) =
+            <[Private<'_>; RANGES + 1]>::try_from(chosen.private())
         else {
             panic!("BUG: a path that leaves something else for its plan");
         };
@@ -265,7 +283,12 @@ impl CustomPlanner for Aggregating {
             expressions: inner_parameters_of(&all).into_iter().map(Some).collect(),
             columns,
             kept,
-            private: vec![Private::Integers(numbers.split_off(1)), slices, keys],
+            private: vec![
+                Private::Integers(numbers.split_off(1)),
+                slices,
+                keys,
+                ranges,
+            ],
         }
     }
 }

@@ -62,9 +62,9 @@ pub fn run(
     let outcome = snapshots::run(&cluster, (seconds / 4).max(5), random.bits(), &mut counts);
     report.check("aggregates/snapshots beside writers", outcome);
     println!(
-        "aggregates: {} queries, {} of them by the node, {} over joins, {} in parallel, {} by slices of time, {} over partitions, {} chunks answered by summaries, \
+        "aggregates: {} queries, {} of them by the node, {} over joins, {} in parallel, {} of these by ranges of keys, {} by slices of time, {} over partitions, {} chunks answered by summaries, \
          {} over rows of VarveScan, {} of these in parallel, {} errors, {} that the server could not plan by partitions",
-        counts.queries, counts.by_node, counts.over_joins, counts.in_parallel, counts.by_slices, counts.over_partitions, counts.summaries,
+        counts.queries, counts.by_node, counts.over_joins, counts.in_parallel, counts.by_ranges, counts.by_slices, counts.over_partitions, counts.summaries,
         counts.by_rows, counts.by_rows_in_parallel, counts.errors, counts.unplanned
     );
     if least > 0 {
@@ -82,6 +82,7 @@ pub fn run(
         counts.by_rows_in_parallel,
         counts.over_joins,
         counts.in_parallel,
+        counts.by_ranges,
         counts.by_slices,
         counts.over_partitions,
         counts.summaries,
@@ -93,7 +94,7 @@ pub fn run(
         match some || crate::heap_pair::access_method() != "varve" {
             true => Ok(()),
             false => Err(
-                "no join, no parallel query, none by slices, none over partitions, none over rows, or no chunk answered by its summary"
+                "no join, no parallel query, none by ranges or slices, none over partitions, none over rows, or no chunk answered by its summary"
                     .into(),
             ),
         },
@@ -112,9 +113,10 @@ pub fn run(
 struct Counts {
     queries: u64,
     by_node: u64,
-    /// Of those, with another relation, in several processes, in the order of time, and over partitions.
+    /// Of those, with another relation, in several processes, which finish groups, in the order of time, and over partitions.
     over_joins: u64,
     in_parallel: u64,
+    by_ranges: u64,
     by_slices: u64,
     over_partitions: u64,
     /// By `VarveScan`, whose rows core aggregates; of those, in several processes.
@@ -169,7 +171,9 @@ fn check(client: &mut Client, query: &Query, table: &Table, counts: &mut Counts)
     let plan = plan_of(client, query)?;
     if plan.contains("VarveAggregate") {
         counts.by_node += 1;
-        counts.in_parallel += u64::from(plan.contains("Parallel Custom Scan (VarveAggregate)"));
+        let in_parallel = plan.contains("Parallel Custom Scan (VarveAggregate)");
+        counts.in_parallel += u64::from(in_parallel);
+        counts.by_ranges += u64::from(in_parallel && !plan.contains("Finalize"));
         counts.by_slices += u64::from(plan.contains("Slices of Time"));
         counts.over_joins += u64::from(query.is_join());
         counts.over_partitions += u64::from(table.is_partitioned());

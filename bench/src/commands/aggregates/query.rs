@@ -58,6 +58,9 @@ struct Join {
 impl Query {
     pub fn random(random: &mut Random, table: &Table) -> Query {
         let columns = &table.columns;
+        if table.is_by_ranges() && random.one_in(2) {
+            return Query::of_keys(random, columns);
+        }
         let mut groups: Vec<String> = (0..random.integer(0, 4))
             .map(|_| group(random, columns))
             .collect();
@@ -97,6 +100,41 @@ impl Query {
             having,
             join,
             limit,
+        }
+    }
+
+    /// One whose groups several processes may finish, each those of some keys.
+    fn of_keys(random: &mut Random, columns: &[Column]) -> Query {
+        let mut groups: Vec<String> = (0..random.integer(0, 3))
+            .map(|_| group(random, columns))
+            .collect();
+        groups.push("k0".into());
+        let mut functions = vec!["count(*)".to_string()];
+        for _ in 0..random.integer(0, 4) {
+            let column = random.pick(columns);
+            let function = *match column.typ {
+                "int" | "smallint" | "bigint" => {
+                    random.pick(&["sum", "avg", "min", "max", "count"])
+                }
+                "timestamptz" | "timestamp" | "date" => random.pick(&["min", "max", "count"]),
+                _ => &"count",
+            };
+            functions.push(format!("{function}({})", column.name));
+        }
+        let exactly = |text: String| Aggregate {
+            text,
+            compared: Compared::Exactly,
+        };
+        Query {
+            shape: Shape::Groups,
+            groups,
+            aggregates: functions.into_iter().map(exactly).collect(),
+            conditions: (0..random.integer(0, 3))
+                .map(|_| condition(random, columns))
+                .collect(),
+            having: None,
+            join: None,
+            limit: None,
         }
     }
 

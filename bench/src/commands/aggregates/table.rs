@@ -18,6 +18,8 @@ pub struct Table {
     /// `v`, or its partitions that are varve tables.
     stored: Vec<&'static str>,
     is_partitionwise: bool,
+    /// It has many series.
+    by_ranges: bool,
     rows: i64,
     added: usize,
 }
@@ -62,9 +64,14 @@ impl Table {
                 not_null: random.one_in(2),
             },
         ];
-        let keys = random.integer(0, 3) as usize;
+        // Several processes share the integers of a first key.
+        let by_ranges = random.one_in(5);
+        let keys = random.integer(i64::from(by_ranges), 3) as usize;
         for key in 0..keys {
-            let typ = *random.pick(&KEY_TYPES);
+            let typ = match by_ranges && key == 0 {
+                true => "int",
+                false => *random.pick(&KEY_TYPES),
+            };
             columns.push(Column {
                 name: format!("k{key}"),
                 typ,
@@ -84,6 +91,7 @@ impl Table {
             history: Vec::new(),
             stored: vec!["v"],
             is_partitionwise: false,
+            by_ranges,
             rows: 0,
             added: 0,
         };
@@ -103,7 +111,13 @@ impl Table {
         let chunk_rows = random.pick(&[7, 40, 300, 3000, 65536]);
         let zone = random.pick(&["UTC", "Europe/Berlin", "America/New_York"]);
         let memory = random.pick(&["64kB", "4MB"]);
-        let workers = random.pick(&[0, 0, 2]);
+        let workers = if by_ranges {
+            2
+        } else {
+            *random.pick(&[0, 0, 2])
+        };
+        // Without these, processes finish groups wherever they can; what they cost would have everything compiled.
+        let (finals, tuple_cost) = if by_ranges { ("off", 0.0) } else { ("on", 0.1) };
         let partitionwise = *random.pick(&["off", "on"]);
         table.is_partitionwise = is_partitioned && partitionwise == "on";
         let method = crate::heap_pair::access_method();
@@ -112,7 +126,9 @@ impl Table {
              INSERT INTO p SELECT g % 5, g % 5, 'series ' || g % 5, g FROM generate_series(1, 8) g;
              INSERT INTO p VALUES (NULL, NULL, NULL, 40), (7, 7, 'series 7', 40), (-1, -1, 'nobody', 1); CREATE TABLE h ({list}); CREATE TABLE s ({list});
              SET timezone = '{zone}'; SET work_mem = '{memory}'; SET enable_partitionwise_aggregate = {partitionwise};
-             SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET max_parallel_workers_per_gather = {workers}"
+             SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET max_parallel_workers_per_gather = {workers};
+             SET enable_hashagg = {finals}; SET enable_sort = {finals}; SET enable_gathermerge = {finals}; SET jit = {finals};
+             SET parallel_tuple_cost = {tuple_cost}"
         ))?;
         if is_partitioned {
             table.run(client, &format!("CREATE TABLE v ({list}) PARTITION BY RANGE (id); CREATE TABLE v_rest PARTITION OF v DEFAULT USING heap"))?;
@@ -150,6 +166,7 @@ impl Table {
             columns,
             history: Vec::new(),
             is_partitionwise: false,
+            by_ranges: false,
             stored: vec!["v"],
             rows: 0,
             added: 0,
@@ -189,6 +206,11 @@ impl Table {
     }
 
     /// Partitioned, and aggregated by partitions where core can.
+    /// Do several processes share the keys, where they can?
+    pub fn is_by_ranges(&self) -> bool {
+        self.by_ranges
+    }
+
     pub fn is_partitionwise(&self) -> bool {
         self.is_partitionwise
     }
@@ -216,7 +238,10 @@ impl Table {
         let first = self.rows;
         self.rows += count;
         let start = random.integer(0, 20_000);
-        let series = random.integer(1, 12);
+        let series = match self.by_ranges {
+            true => random.integer(30, 80),
+            false => random.integer(1, 12),
+        };
         let step = random.pick(&[1, 60, 3600]);
         let values: Vec<String> = self
             .columns

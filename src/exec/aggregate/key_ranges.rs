@@ -1,0 +1,162 @@
+//! Ranges of the first key of a series index, each of which one process reads alone. So no group that tells this key apart has rows in two processes, and each
+//! finishes its groups.
+
+use super::clauses::{between, Bound, Clause};
+use super::conditions::Bounded;
+use super::fold::int_of;
+use crate::chunk::index_entries;
+use crate::pg::leaves;
+use crate::pg::relation::Table;
+use crate::pg::snapshot::Snapshot;
+use crate::pg::Datum;
+use crate::scan::headers;
+
+/// What a stretch of a chunk weighs beside a row of the tail.
+const STRETCH: u64 = 64;
+
+/// The ranges of a key that processes share.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KeyRanges {
+    /// The key's column, from 0.
+    pub column: usize,
+    /// Where one range ends and the next one begins, ascending; none where one process reads all.
+    pub cuts: Vec<i64>,
+}
+
+/// Rows that one process reads.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum KeyRange {
+    All,
+    /// Values from the first one on, before the second one.
+    Values(Option<i64>, Option<i64>),
+    Nulls,
+}
+
+impl KeyRange {
+    /// The range of this number, among cuts; None behind the last one.
+    pub fn of(cuts: &[i64], number: usize) -> Option<KeyRange> {
+        let at = |number: usize| cuts.get(number).copied();
+        match number {
+            0 if cuts.is_empty() => Some(KeyRange::All),
+            _ if cuts.is_empty() => None,
+            0 => Some(KeyRange::Values(None, at(0))),
+            _ if number <= cuts.len() => Some(KeyRange::Values(at(number - 1), at(number))),
+            _ => (number == cuts.len() + 1).then_some(KeyRange::Nulls),
+        }
+    }
+
+    /// Conditions that its rows satisfy; `lane` is that of the key.
+    pub fn conditions(self, lane: usize) -> Vec<Bound> {
+        match self {
+            KeyRange::All => Vec::new(),
+            KeyRange::Values(from, before) => between(from, before, lane).collect(),
+            KeyRange::Nulls => vec![Clause::One((Bounded::Null(true), lane))],
+        }
+    }
+}
+
+/// About so many ranges of the first key of the table's series index, which have as much to read each, if the key is an integer and one of `columns`, from 0. All pages of the index
+/// are read. Inside a guarded entry point.
+///
+/// # Safety
+/// `table` must be open, `snapshot` registered.
+pub unsafe fn find(
+    table: Table<'_>,
+    snapshot: Snapshot<'_>,
+    columns: &[usize],
+    ranges: u64,
+) -> KeyRanges {
+    let Some(index) = headers::usable_index(table, snapshot) else {
+        return KeyRanges::default();
+    };
+    let index = index.rel();
+    let keys = index_entries::key_columns(index);
+    let column = keys[0];
+    if keys.len() < 2 || !columns.contains(&column) || !index.orders_integers(0) {
+        return KeyRanges::default();
+    }
+    let length = index.attributes()[0].attlen;
+    let mut values = vec![Datum::from(0usize); index.attributes().len()];
+    let mut nulls = vec![true; values.len()];
+    let mut weights: Vec<(i64, u64)> = Vec::new();
+    // SAFETY: by contract; values are of the index's columns.
+    unsafe {
+        let is_whole = leaves::each_item(index, snapshot, |item| {
+            item.values(index, &mut values, &mut nulls);
+            if nulls[0] {
+                return;
+            }
+            let value = int_of(values[0], length);
+            let entries = item.tids();
+            let weigh = |entry| match index_entries::header_of_entry(entry) {
+                Some(_) => STRETCH,
+                None => 1,
+            };
+            let weight: u64 = entries.map(weigh).sum();
+            match weights.last_mut() {
+                Some((last, sum)) if *last == value => *sum += weight,
+                _ => weights.push((value, weight)),
+            }
+        });
+        headers::check_whole(index, is_whole);
+    }
+    KeyRanges {
+        column,
+        cuts: cuts(weights, ranges),
+    }
+}
+
+/// Where so many ranges of values with these weights end.
+fn cuts(mut weights: Vec<(i64, u64)>, ranges: u64) -> Vec<i64> {
+    weights.sort_unstable();
+    let all: u64 = weights.iter().map(|(_, weight)| weight).sum();
+    let mut own = 0;
+    let mut cuts = Vec::new();
+    let mut last = None;
+    for (value, weight) in weights {
+        if own > 0 && own * ranges >= all && last != Some(value) {
+            cuts.push(value);
+            own = 0;
+        }
+        own += weight;
+        last = Some(value);
+    }
+    cuts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranges(cuts: &[i64]) -> Vec<KeyRange> {
+        (0..)
+            .map_while(|number| KeyRange::of(cuts, number))
+            .collect()
+    }
+
+    #[test]
+    fn each_value_is_in_one_range() {
+        assert_eq!(ranges(&[]), [KeyRange::All]);
+        let wanted = [
+            KeyRange::Values(None, Some(3)),
+            KeyRange::Values(Some(3), Some(9)),
+            KeyRange::Values(Some(9), None),
+            KeyRange::Nulls,
+        ];
+        assert_eq!(ranges(&[3, 9]), wanted);
+    }
+
+    #[test]
+    fn ranges_are_as_large() {
+        let cuts = cuts((0..1000).map(|value| (value, 3)).collect(), 10);
+        assert_eq!(cuts, (1..10).map(|cut| 100 * cut).collect::<Vec<i64>>());
+    }
+
+    #[test]
+    fn a_value_is_not_divided() {
+        assert!(cuts(Vec::new(), 9).is_empty());
+        assert!(cuts(vec![(7, 1_000_000)], 9).is_empty());
+        assert_eq!(cuts(vec![(7, 1_000_000), (9, 1), (8, 1)], 9), [8]);
+        assert_eq!(cuts(vec![(9, 1), (7, 1), (9, 1), (9, 1)], 4), [9]);
+    }
+}
