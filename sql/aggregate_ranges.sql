@@ -3,10 +3,12 @@ SET timezone = 'UTC';
 SET min_parallel_table_scan_size = 0;
 SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
--- In tables as small as these another step would finish groups.
+-- In tables as small as these another step would finish groups, or one process.
 SET enable_hashagg = off;
 SET enable_sort = off;
 SET enable_gathermerge = off;
+SET cpu_tuple_cost = 1;
+SET jit = off;
 SET varve.batch_rows = 20000;
 CREATE TABLE source(host int, core int, time timestamptz NOT NULL, a float8, n int, s text) USING heap;
 INSERT INTO source SELECT CASE WHEN i % 101 > 0 THEN i % 101 - 40 END, i % 2, '2026-01-01'::timestamptz + i / 200 * interval '1 min',
@@ -43,6 +45,10 @@ CREATE FUNCTION all_same() RETURNS SETOF bool LANGUAGE sql AS $$
         'SELECT host, time, count(*) FROM {t} WHERE host IS NULL OR host > -35 GROUP BY host, time',
         'SELECT host + 1, 2 * c FROM (SELECT host, time, count(*) AS c FROM {t} GROUP BY host, time OFFSET 0) x'
     ]) query $$;
+CREATE FUNCTION explained(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN QUERY EXECUTE 'EXPLAIN (COSTS OFF) ' || query;
+END $$;
 -- Fresh chunks, which have all keys each.
 VACUUM ANALYZE h, v;
 SELECT all_same();
@@ -92,17 +98,41 @@ SELECT count(*) FROM ((TABLE h EXCEPT ALL TABLE v) UNION ALL (TABLE v EXCEPT ALL
 SELECT (SELECT string_agg(x::text, ' ' ORDER BY x) FROM (SELECT host, time, sum(a) FROM v GROUP BY host, time) x)
     = (SELECT string_agg(x::text, ' ' ORDER BY x) FROM (SELECT host, time, sum(a) FROM h GROUP BY host, time) x);
 ROLLBACK;
+-- The leader does not help, or is alone; keys are of other types, and another index comes first to the planner.
+SET parallel_leader_participation = off;
+SELECT all_same();
+SET max_parallel_workers = 0;
+SELECT all_same();
+RESET parallel_leader_participation;
+SELECT all_same();
+RESET max_parallel_workers;
+CREATE TABLE days(day date, at timestamptz NOT NULL, small smallint, time timestamptz NOT NULL) USING varve;
+CREATE INDEX ON days USING varve_series (day, time);
+INSERT INTO days SELECT CASE i % 40 WHEN 0 THEN NULL WHEN 1 THEN 'infinity' WHEN 2 THEN '-infinity' ELSE '2026-01-01'::date + i % 40 END,
+        '2026-01-01'::timestamptz + i % 60 * interval '1 hour', i % 70 - 35, '2026-01-01'::timestamptz + i / 2 * interval '1 min'
+    FROM generate_series(1, 30000) i;
+CALL varve.compact('days');
+VACUUM ANALYZE days;
+SELECT plan FROM explained('SELECT day, time, count(*) FROM days GROUP BY day, time') plan;
+SELECT count(*), sum(count), count(day), max(day), min(day) FROM (SELECT day, time, count(*) FROM days GROUP BY day, time) x;
+CREATE INDEX ON days USING varve_series (small, time);
+VACUUM ANALYZE days;
+SELECT plan FROM explained('SELECT small, time, count(*) FROM days GROUP BY small, time') plan;
+SELECT plan FROM explained('SELECT day, time, count(*) FROM days GROUP BY day, time') plan;
+SELECT count(*), sum(count), min(small) FROM (SELECT small, time, count(*) FROM days GROUP BY small, time) x;
+SELECT count(*), sum(count), count(day) FROM (SELECT day, time, count(*) FROM days GROUP BY day, time) x;
 -- More groups than were expected, and than memory has room for: ranges are read in shares.
 CREATE TABLE grown(host bigint NOT NULL, time timestamptz NOT NULL, n int, PRIMARY KEY (host, time)) USING varve;
-INSERT INTO grown SELECT (i % 50 - 25) * 100000000000, '2026-01-01'::timestamptz + i / 50 * interval '1 min', 1 FROM generate_series(0, 4999) i;
+INSERT INTO grown SELECT (i % 50 - 25) * 100000000000, '2026-01-01'::timestamptz + i / 50 * interval '1 min', i / 50 % 40 FROM generate_series(0, 4999) i;
 CALL varve.compact('grown');
 VACUUM ANALYZE grown;
 INSERT INTO grown SELECT (i % 50 - 25) * 100000000000, '2026-02-01'::timestamptz + i / 50 * interval '1 min', i / 5 FROM generate_series(0, 99999) i;
 SET work_mem = '64kB';
+SET seq_page_cost = 0;
 SET hash_mem_multiplier = 1;
 EXPLAIN (COSTS OFF) SELECT host, n, count(*) FROM grown GROUP BY host, n;
 SELECT count(*), sum(count), count(DISTINCT (host, n)) FROM (SELECT host, n, count(*) FROM grown GROUP BY host, n) x;
 SET max_parallel_workers_per_gather = 0;
 SELECT count(*), sum(count), count(DISTINCT (host, n)) FROM (SELECT host, n, count(*) FROM grown GROUP BY host, n) x;
-DROP TABLE source, h, v, grown;
-DROP FUNCTION all_same, same;
+DROP TABLE source, h, v, days, grown;
+DROP FUNCTION all_same, same, explained;

@@ -121,7 +121,7 @@ pub unsafe fn reader_in_passing(
 /// `table` must be open, and the reader's.
 pub unsafe fn leave(table: Table<'_>, reader: &Reader, began: Began) {
     if is_worker() {
-        // No later query of the process wants them.
+        // There is no later query of the process. What this one comes back to, it reads again.
         reader.chunk.forget_pieces();
     }
     if reader.chunk.has_grown() {

@@ -260,7 +260,7 @@ pub fn check_whole(index: Index<'_>, is_whole: bool) {
 }
 
 /// What every reading of a table begins with.
-pub(super) fn begin_reading(table: Table<'_>, snapshot: Snapshot<'_>) {
+pub fn begin_reading(table: Table<'_>, snapshot: Snapshot<'_>) {
     // SAFETY: the table is open, the snapshot valid; errors become panics at the boundary.
     unsafe {
         batch::flush_before_scan(table, snapshot);

@@ -25,7 +25,7 @@ const SHORT_RUN: usize = 8;
 /// An execution.
 pub struct Work {
     pub compiled: Compiled,
-    /// Chooses rows. The last of its clauses is, where there is a join, the values that this names.
+    /// Chooses rows.
     pub selection: Selection,
     pub groups: Groups,
     /// Where states and columns of groups live.

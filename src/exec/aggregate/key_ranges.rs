@@ -13,6 +13,8 @@ use crate::scan::headers;
 
 /// What a stretch of a chunk weighs beside a row of the tail.
 const STRETCH: u64 = 64;
+/// Of more keys than these, which take 16 MB, no ranges are made.
+pub const MOST_KEYS: usize = 1 << 20;
 
 /// The ranges of a key that processes share.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -56,7 +58,7 @@ impl KeyRange {
 }
 
 /// About so many ranges of the first key of the table's series index, which have as much to read each, if the key is an integer and one of `columns`, from 0. All pages of the index
-/// are read. Inside a guarded entry point.
+/// are read, and keys left out that `conditions`, each with its column from 0, exclude. Inside a guarded entry point.
 ///
 /// # Safety
 /// `table` must be open, `snapshot` registered.
@@ -64,6 +66,7 @@ pub unsafe fn find(
     table: Table<'_>,
     snapshot: Snapshot<'_>,
     columns: &[usize],
+    conditions: &[(&Bounded, usize)],
     ranges: u64,
 ) -> KeyRanges {
     let Some(index) = headers::usable_index(table, snapshot) else {
@@ -79,6 +82,8 @@ pub unsafe fn find(
     let mut values = vec![Datum::from(0usize); index.attributes().len()];
     let mut nulls = vec![true; values.len()];
     let mut weights: Vec<(i64, u64)> = Vec::new();
+    let mut is_too_many = false;
+    headers::begin_reading(table, snapshot);
     // SAFETY: by contract; values are of the index's columns.
     unsafe {
         let is_whole = leaves::each_item(index, snapshot, |item| {
@@ -93,12 +98,24 @@ pub unsafe fn find(
                 None => 1,
             };
             let weight: u64 = entries.map(weigh).sum();
+            let count = weights.len();
             match weights.last_mut() {
                 Some((last, sum)) if *last == value => *sum += weight,
-                _ => weights.push((value, weight)),
+                _ if count < MOST_KEYS => weights.push((value, weight)),
+                _ => is_too_many = true,
             }
         });
         headers::check_whole(index, is_whole);
+    }
+    if is_too_many {
+        return KeyRanges::default();
+    }
+    let on_key = conditions.iter().filter(|(_, on)| *on == column);
+    for (bounded, _) in on_key {
+        // SAFETY: integers of eight bytes, whatever length the column has.
+        weights.retain(|&(value, _)| unsafe {
+            bounded.holds((Datum::from(value as usize), false), 8) == Some(true)
+        });
     }
     KeyRanges {
         column,

@@ -46,6 +46,7 @@ pub use compile::{is_finished, is_folded};
 pub use conditions::joinable;
 pub use fold::int_of;
 pub use groups::Groups;
+pub use key_ranges::MOST_KEYS;
 pub use key_type::KeyType;
 pub use lanes::{class_of, Class};
 pub use monotone::{is_bucket, is_epoch, number_of, rises_with};

@@ -1,4 +1,4 @@
-//! What the executor calls. All input is read at the first call; groups that do not fit into memory go up early, and again when
+//! What the executor calls. All input is read at the first call, or that of a slice, share or range; groups that do not fit into memory go up early, and again when
 //! they come again: core's final step brings them together. Where there is no such step above, the input is read again for those groups that
 //! there was no room for.
 

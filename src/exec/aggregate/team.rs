@@ -1,7 +1,7 @@
 //! What the executor calls of a node whose table's chunks several processes share. The leader finds the places before it starts workers; in the end
 //! workers tell what they have done, and the leader takes that before the memory goes.
 
-use super::key_ranges::{self, KeyRange};
+use super::key_ranges::{self, KeyRange, KeyRanges};
 use super::parallel::{Found, Shared};
 use super::selection::Selection;
 use super::source::{Extent, Source};
@@ -77,13 +77,13 @@ pub trait Member: CustomScan {
     }
 }
 
-/// Bytes that a worker's heap keeps when they are freed, half of them.
-const KEPT_BYTES: usize = 8 << 20;
+/// As large a block, once freed, has glibc's heap keep twice as many free bytes at its end.
+const LARGE_BYTES: usize = 8 << 20;
 
-/// Has the C library's heap keep its pages from one chunk to the next: it takes what is freed once for what comes and goes. By default it gives pages back that
-/// the next chunk gets again, each by a fault. Where the heap is another one, this does nothing.
+/// Has a worker's heap keep its pages from one chunk to the next. By default glibc gives pages back that the next chunk gets again, each by a fault; who
+/// frees a large block is taken for one who will want as much again. Other heaps are not changed by it.
 fn keep_pages() {
-    drop(std::hint::black_box(Vec::<u8>::with_capacity(KEPT_BYTES)));
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(LARGE_BYTES)));
 }
 
 impl<M: Member> Parallel for M {
@@ -95,7 +95,16 @@ impl<M: Member> Parallel for M {
         let found = unsafe {
             match by {
                 Some((columns, ranges)) => {
-                    Found::Ranges(key_ranges::find(table, snapshot, &columns, ranges))
+                    let found = match selection.bind() {
+                        true => {
+                            let conditions = selection.on_columns();
+                            key_ranges::find(table, snapshot, &columns, &conditions, ranges)
+                        }
+                        // No process looks anywhere.
+                        false => KeyRanges::default(),
+                    };
+                    selection.evaluation.context.forget();
+                    Found::Ranges(found)
                 }
                 None => Source::places_of(node, selection),
             }

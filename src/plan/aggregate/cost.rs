@@ -6,9 +6,11 @@ use super::join::Input;
 use super::target::Target;
 use crate::am::series_index::contents;
 use crate::catalog::layout;
-use crate::exec::aggregate::{class_of, is_folded, Class};
+use crate::exec::aggregate::{class_of, is_folded, Class, MOST_KEYS};
 use crate::pg::expression::{columns_of, Expression};
 use crate::pg::expression_kinds::Kind;
+use crate::pg::lock_mode::LockMode;
+use crate::pg::open::Open;
 use crate::pg::planned_index::PlannedIndex;
 use crate::pg::planned_table::PlannedTable;
 use crate::pg::planner::Planner;
@@ -160,12 +162,12 @@ pub fn rows_of_processes(
 
 /// A table in ranges of the first key of its series index, which processes share.
 pub struct InRanges {
-    /// What reading it so costs more, in all: chunks that have rows of two ranges are read twice.
+    /// What reading it so costs more, in all: the leader reads the index first, and chunks that have rows of two ranges are read twice.
     pub cost: f64,
     pub count: f64,
 }
 
-/// Each process has at least so many of them, and one at most so many rows, unless there are too many ranges.
+/// Each process has at least so many of them, and a range about so many rows, if there are no more ranges than is good.
 const RANGES_OF_PROCESS: f64 = 4.0;
 const RANGE_ROWS: f64 = 16_384.0;
 const MOST_RANGES: f64 = 64.0;
@@ -181,7 +183,8 @@ pub fn in_ranges(
     processes: f64,
 ) -> Option<InRanges> {
     let table = source.table;
-    let columns = series_index(table)?.key_columns();
+    let index = series_index(table)?;
+    let columns = index.key_columns();
     let first = *columns.first().filter(|_| columns.len() > 1)?;
     let is_first = |group: &&Expression<'_>| match group.kind() {
         Kind::Column(column) => i32::from(column.number()) == first,
@@ -191,19 +194,27 @@ pub fn in_ranges(
     if class_of(key.typ()) != Class::Int {
         return None;
     }
-    let keys = by_index.keys * planner.combinations(&[key], table.tuples().max(1.0));
-    if keys < LEAST_KEYS * processes {
+    let all = planner.combinations(&[key], table.tuples().max(1.0));
+    let keys = by_index.keys * all;
+    if keys < LEAST_KEYS * processes || all > MOST_KEYS as f64 / 2.0 {
+        return None;
+    }
+    // The executor goes by the index that states the layout.
+    let open = Open::table(planner.oid(table), LockMode::Held);
+    let stated = layout::of(open.rel()).keys;
+    if stated.first().map(|&key| i32::from(key)) != Some(first) {
         return None;
     }
     let twice = match by_index.stretches {
         Some(stretches) => (stretches / keys).min(by_index.opened),
         None => by_index.opened,
     };
-    let again = CHUNK * cpu_tuple_cost() + BLOCK_ROWS * VALUE * cpu_operator_cost();
+    let again =
+        seq_page_cost() + CHUNK * cpu_tuple_cost() + BLOCK_ROWS * VALUE * cpu_operator_cost();
     let count = (table.tuples() / RANGE_ROWS).min(MOST_RANGES);
     let count = count.max(RANGES_OF_PROCESS * processes).round();
     Some(InRanges {
-        cost: count * twice * again,
+        cost: processes * index.pages() * seq_page_cost() + count * twice * again,
         count,
     })
 }

@@ -51,10 +51,6 @@ pub fn share_groups(path: CustomPath<'_>, workers: i32, more: f64) {
     path.set_rows((path.rows() / processes).max(1.0).round());
     let startup = (path.startup_cost() + more) / processes;
     path.set_costs(startup, (path.total_cost() + more) / processes);
-    path.set_costs(
-        path.startup_cost() / processes,
-        path.total_cost() / processes,
-    );
 }
 
 /// Makes a path that hands on rows that of one of several processes, which share them.

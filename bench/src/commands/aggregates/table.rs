@@ -117,7 +117,16 @@ impl Table {
             *random.pick(&[0, 0, 2])
         };
         // Without these, processes finish groups wherever they can; what they cost would have everything compiled.
-        let (finals, tuple_cost) = if by_ranges { ("off", 0.0) } else { ("on", 0.1) };
+        let (finals, costs) = match by_ranges {
+            true => (
+                "off",
+                "SET parallel_tuple_cost = 0; SET seq_page_cost = 0; SET cpu_tuple_cost = 1",
+            ),
+            false => (
+                "on",
+                "RESET parallel_tuple_cost; RESET seq_page_cost; RESET cpu_tuple_cost",
+            ),
+        };
         let partitionwise = *random.pick(&["off", "on"]);
         table.is_partitionwise = is_partitioned && partitionwise == "on";
         let method = crate::heap_pair::access_method();
@@ -128,7 +137,7 @@ impl Table {
              SET timezone = '{zone}'; SET work_mem = '{memory}'; SET enable_partitionwise_aggregate = {partitionwise};
              SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET max_parallel_workers_per_gather = {workers};
              SET enable_hashagg = {finals}; SET enable_sort = {finals}; SET enable_gathermerge = {finals}; SET jit = {finals};
-             SET parallel_tuple_cost = {tuple_cost}"
+             {costs}"
         ))?;
         if is_partitioned {
             table.run(client, &format!("CREATE TABLE v ({list}) PARTITION BY RANGE (id); CREATE TABLE v_rest PARTITION OF v DEFAULT USING heap"))?;
@@ -205,12 +214,12 @@ impl Table {
         Ok(false)
     }
 
-    /// Partitioned, and aggregated by partitions where core can.
     /// Do several processes share the keys, where they can?
     pub fn is_by_ranges(&self) -> bool {
         self.by_ranges
     }
 
+    /// Partitioned, and aggregated by partitions where core can.
     pub fn is_partitionwise(&self) -> bool {
         self.is_partitionwise
     }
