@@ -5,6 +5,9 @@
 #[path = "../../src/exec/aggregate/cuts.rs"]
 mod cuts;
 #[allow(dead_code, reason = "what tests do not use, the extension does")]
+#[path = "../../src/exec/aggregate/key_range.rs"]
+mod key_range;
+#[allow(dead_code, reason = "what tests do not use, the extension does")]
 #[path = "../../src/exec/aggregate/known.rs"]
 mod known;
 #[allow(dead_code, reason = "what tests do not use, the extension does")]

@@ -4,6 +4,7 @@
 use super::clauses::{between, Bound, Clause};
 use super::conditions::Bounded;
 use super::fold::int_of;
+use super::key_range::{cuts, KeyRange};
 use crate::chunk::index_entries;
 use crate::pg::leaves;
 use crate::pg::relation::Table;
@@ -25,28 +26,7 @@ pub struct KeyRanges {
     pub cuts: Vec<i64>,
 }
 
-/// Rows that one process reads.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum KeyRange {
-    All,
-    /// Values from the first one on, before the second one.
-    Values(Option<i64>, Option<i64>),
-    Nulls,
-}
-
 impl KeyRange {
-    /// The range of this number, among cuts; None behind the last one.
-    pub fn of(cuts: &[i64], number: usize) -> Option<KeyRange> {
-        let at = |number: usize| cuts.get(number).copied();
-        match number {
-            0 if cuts.is_empty() => Some(KeyRange::All),
-            _ if cuts.is_empty() => None,
-            0 => Some(KeyRange::Values(None, at(0))),
-            _ if number <= cuts.len() => Some(KeyRange::Values(at(number - 1), at(number))),
-            _ => (number == cuts.len() + 1).then_some(KeyRange::Nulls),
-        }
-    }
-
     /// Conditions that its rows satisfy; `lane` is that of the key.
     pub fn conditions(self, lane: usize) -> Vec<Bound> {
         match self {
@@ -120,60 +100,5 @@ pub unsafe fn find(
     KeyRanges {
         column,
         cuts: cuts(weights, ranges),
-    }
-}
-
-/// Where so many ranges of values with these weights end.
-fn cuts(mut weights: Vec<(i64, u64)>, ranges: u64) -> Vec<i64> {
-    weights.sort_unstable();
-    let all: u64 = weights.iter().map(|(_, weight)| weight).sum();
-    let mut own = 0;
-    let mut cuts = Vec::new();
-    let mut last = None;
-    for (value, weight) in weights {
-        if own > 0 && own * ranges >= all && last != Some(value) {
-            cuts.push(value);
-            own = 0;
-        }
-        own += weight;
-        last = Some(value);
-    }
-    cuts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ranges(cuts: &[i64]) -> Vec<KeyRange> {
-        (0..)
-            .map_while(|number| KeyRange::of(cuts, number))
-            .collect()
-    }
-
-    #[test]
-    fn each_value_is_in_one_range() {
-        assert_eq!(ranges(&[]), [KeyRange::All]);
-        let wanted = [
-            KeyRange::Values(None, Some(3)),
-            KeyRange::Values(Some(3), Some(9)),
-            KeyRange::Values(Some(9), None),
-            KeyRange::Nulls,
-        ];
-        assert_eq!(ranges(&[3, 9]), wanted);
-    }
-
-    #[test]
-    fn ranges_are_as_large() {
-        let cuts = cuts((0..1000).map(|value| (value, 3)).collect(), 10);
-        assert_eq!(cuts, (1..10).map(|cut| 100 * cut).collect::<Vec<i64>>());
-    }
-
-    #[test]
-    fn a_value_is_not_divided() {
-        assert!(cuts(Vec::new(), 9).is_empty());
-        assert!(cuts(vec![(7, 1_000_000)], 9).is_empty());
-        assert_eq!(cuts(vec![(7, 1_000_000), (9, 1), (8, 1)], 9), [8]);
-        assert_eq!(cuts(vec![(9, 1), (7, 1), (9, 1), (9, 1)], 4), [9]);
     }
 }

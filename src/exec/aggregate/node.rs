@@ -9,7 +9,7 @@ use super::emit::Emitter;
 use super::evaluate::Evaluation;
 use super::fold::int_of;
 use super::joined::Joined;
-use super::key_ranges::KeyRange;
+use super::key_range::KeyRange;
 use super::selection::{Lanes, Selection};
 use super::share::Share;
 use super::slices::Slices;

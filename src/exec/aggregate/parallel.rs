@@ -2,7 +2,8 @@
 //! The leader finds the places before workers start; each process then takes the next one that nobody has. Where the table is
 //! read page by page, core's own parallel scan gives out pages. Where a process must have all of a group, it takes ranges of keys.
 
-use super::key_ranges::{KeyRange, KeyRanges};
+use super::key_range::KeyRange;
+use super::key_ranges::KeyRanges;
 use super::places::Places;
 use super::selection::Counters;
 use crate::pg::parallel_scan::ParallelScan;

@@ -1,7 +1,8 @@
 //! What the executor calls of a node whose table's chunks several processes share. The leader finds the places before it starts workers; in the end
 //! workers tell what they have done, and the leader takes that before the memory goes.
 
-use super::key_ranges::{self, KeyRange, KeyRanges};
+use super::key_range::KeyRange;
+use super::key_ranges::{self, KeyRanges};
 use super::parallel::{Found, Shared};
 use super::selection::Selection;
 use super::source::{Extent, Source};
