@@ -113,7 +113,7 @@ DECLARE
 BEGIN
     EXECUTE format('EXPLAIN (FORMAT JSON) SELECT %1$s, avg(a) FROM apart GROUP BY %1$s', groups) INTO plan;
     RETURN round((SELECT (jsonb_path_query_first(plan, '$.**? (@."Node Type" == "Gather")."Plan Rows"')::numeric)
-        / jsonb_path_query_first(plan, '$.**? (@."Node Type" == "Custom Scan")."Plan Rows"')::numeric));
+        / jsonb_path_query_first(plan, '$.**? (@."Node Type" == "Custom Scan")."Plan Rows"')::numeric), 1);
 END $$;
 SELECT gathered_share('host, date_trunc(''hour'', time)') AS by_series, gathered_share('date_trunc(''hour'', time)') AS by_time;
 DROP TABLE h, v, bare, apart;
