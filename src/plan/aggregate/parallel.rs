@@ -45,7 +45,7 @@ pub fn share(path: CustomPath<'_>, workers: i32) {
     path.set_costs(startup, startup + emitting);
 }
 
-/// Makes a path that finishes groups that of one of several processes, each of which has some of the groups; that costs so much more in all.
+/// Makes a path that finishes groups that of one of several processes, each of which has some of the groups; this costs so much more in all.
 pub fn share_groups(path: CustomPath<'_>, workers: i32, more: f64) {
     let (path, processes) = of_several(path, workers);
     path.set_rows((path.rows() / processes).max(1.0).round());

@@ -110,9 +110,10 @@ impl<'a> Offer<'a> {
             let processes = parallel::processes(path);
             let rows = cost::rows_of_processes(&by_index, source, target, groups, processes);
             add_final_paths(grouping, planner.gather(path, rows), groups);
-            let ranges = cost::in_ranges(planner, &by_index, source, target, processes);
+            let in_ranges = || cost::in_ranges(planner, &by_index, source, target, processes);
             let fits = |ranges: &InRanges| ordered::fits(target, groups / ranges.count);
-            if let Some(ranges) = ranges.filter(|ranges| can_be_finished && fits(ranges)) {
+            let ranges = can_be_finished.then(in_ranges).flatten();
+            if let Some(ranges) = ranges.filter(fits) {
                 let path = make();
                 finish(path, target, grouping.output);
                 path.set_private(RANGES, Private::Integers(vec![ranges.count as i32]));
