@@ -1,4 +1,14 @@
-//! Where ranges of keys end, and which one has which number.
+//! Where ranges of keys end, which one has which number, and which ones a worker leaves to its leader.
+
+use std::time::Duration;
+
+/// A worker's process ends about so long after its last row, and its leader waits for that.
+const END_OF_WORKER: Duration = Duration::from_millis(6);
+
+/// Does a worker leave the last ranges to the leader, where it took so long for one? The leader then reads these while the worker ends.
+pub fn is_left_to_leader(ranges: u64, each: Duration) -> bool {
+    each.as_nanos().saturating_mul(ranges.into()) <= END_OF_WORKER.as_nanos()
+}
 
 /// Rows that one process reads.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,6 +71,15 @@ mod tests {
             KeyRange::Nulls,
         ];
         assert_eq!(ranges(&[3, 9]), wanted);
+    }
+
+    #[test]
+    fn a_worker_leaves_what_takes_no_longer_than_its_end() {
+        let (short, long) = (END_OF_WORKER / 4, END_OF_WORKER * 2);
+        assert!(is_left_to_leader(4, short));
+        assert!(!is_left_to_leader(5, short));
+        assert!(!is_left_to_leader(1, long));
+        assert!(!is_left_to_leader(2, Duration::MAX));
     }
 
     #[test]

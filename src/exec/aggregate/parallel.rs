@@ -2,7 +2,7 @@
 //! The leader finds the places before workers start; each process then takes the next one that nobody has. Where the table is
 //! read page by page, core's own parallel scan gives out pages. Where a process must have all of a group, it takes ranges of keys.
 
-use super::key_range::KeyRange;
+use super::key_range::{is_left_to_leader, KeyRange};
 use super::key_ranges::KeyRanges;
 use super::places::Places;
 use super::selection::Counters;
@@ -10,7 +10,8 @@ use crate::pg::parallel_scan::ParallelScan;
 use crate::pg::relation::Table;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 /// The beginning of the shared memory. Places of headers and of rows follow, or core's description of a parallel scan, or a key's column and cuts.
 #[repr(C, align(8))]
@@ -18,6 +19,8 @@ pub struct Shared {
     next_header: AtomicU64,
     next_row: AtomicU64,
     next_range: AtomicU64,
+    /// The leader has taken a range, so it takes others until there are none, or nobody wants more rows.
+    leader_takes: AtomicBool,
     /// Numbers of places; `PAGES` or `RANGES` where there are none.
     headers: u64,
     rows: u64,
@@ -70,6 +73,7 @@ impl Shared {
                 next_header: AtomicU64::new(0),
                 next_row: AtomicU64::new(0),
                 next_range: AtomicU64::new(0),
+                leader_takes: AtomicBool::new(false),
                 headers,
                 rows,
                 cuts,
@@ -106,6 +110,7 @@ impl Shared {
             (*at).next_header.store(0, Relaxed);
             (*at).next_row.store(0, Relaxed);
             (*at).next_range.store(0, Relaxed);
+            (*at).leader_takes.store(false, Relaxed);
             if let Some(scan) = Shared::pages(at) {
                 scan.begin_again(table);
             }
@@ -139,6 +144,29 @@ impl Shared {
         unsafe {
             let (headers, rows) = ((*at).headers, (*at).rows);
             take(&(*at).next_row, headers..headers + rows, at.add(1).cast())
+        }
+    }
+
+    /// Tells workers that the leader takes ranges.
+    ///
+    /// # Safety
+    /// As `next_range`.
+    pub unsafe fn leader_takes(at: *mut Shared) {
+        // SAFETY: by contract.
+        unsafe { (*at).leader_takes.store(true, Relaxed) };
+    }
+
+    /// Does a worker, which took so long for its last range, leave the rest to the leader?
+    ///
+    /// # Safety
+    /// As `next_range`.
+    pub unsafe fn is_left_to_leader(at: *mut Shared, each: Duration) -> bool {
+        // SAFETY: by contract.
+        unsafe {
+            // That of NULLs besides the cuts is seldom anything.
+            let ranges = (*at).cuts + 1;
+            let left = ranges.saturating_sub((*at).next_range.load(Relaxed));
+            (*at).leader_takes.load(Relaxed) && is_left_to_leader(left, each)
         }
     }
 

@@ -8,6 +8,7 @@ use super::selection::Selection;
 use super::source::{Extent, Source};
 use crate::pg::custom_scan::{is_worker, CustomScan, NodeState, Parallel};
 use core::ffi::c_void;
+use std::time::Instant;
 
 /// A node's part in a parallel query.
 pub struct Team {
@@ -19,6 +20,8 @@ pub struct Team {
     range: Option<(usize, KeyRange)>,
     /// The range is read again.
     again: bool,
+    /// When it was taken.
+    since: Option<Instant>,
 }
 
 impl Team {
@@ -29,6 +32,7 @@ impl Team {
             found: None,
             range: None,
             again: false,
+            since: None,
         }
     }
 
@@ -45,14 +49,29 @@ impl Team {
         !self.shared.is_null()
     }
 
-    /// The range of keys that is read next, and their column, from 0; None where other processes have the rest.
+    /// The range of keys that is read next, and their column, from 0; None where other processes have the rest, or it is left to the leader.
     ///
     /// # Safety
     /// The team must share ranges, and its memory be there. Inside a guarded entry point.
     pub unsafe fn next_range(&mut self) -> Option<(usize, KeyRange)> {
         if !core::mem::take(&mut self.again) {
+            let before = self.since.replace(Instant::now());
             // SAFETY: by contract.
-            self.range = unsafe { Shared::next_range(self.shared) };
+            unsafe {
+                let is_left = match is_worker() {
+                    true => before.is_some_and(|before| {
+                        Shared::is_left_to_leader(self.shared, before.elapsed())
+                    }),
+                    false => {
+                        Shared::leader_takes(self.shared);
+                        false
+                    }
+                };
+                self.range = match is_left {
+                    true => None,
+                    false => Shared::next_range(self.shared),
+                };
+            }
         }
         self.range
     }
@@ -64,7 +83,7 @@ impl Team {
 
     /// No range was taken.
     pub fn rescan(&mut self) {
-        (self.range, self.again) = (None, false);
+        (self.range, self.again, self.since) = (None, false, None);
     }
 }
 

@@ -127,6 +127,12 @@ impl Table {
                 "RESET parallel_tuple_cost; RESET seq_page_cost; RESET cpu_tuple_cost",
             ),
         };
+        // A leader takes ranges from workers; without it these have all of them.
+        let leader = if by_ranges {
+            *random.pick(&["off", "on"])
+        } else {
+            "on"
+        };
         let partitionwise = *random.pick(&["off", "on"]);
         table.is_partitionwise = is_partitioned && partitionwise == "on";
         let method = crate::heap_pair::access_method();
@@ -136,6 +142,7 @@ impl Table {
              INSERT INTO p VALUES (NULL, NULL, NULL, 40), (7, 7, 'series 7', 40), (-1, -1, 'nobody', 1); CREATE TABLE h ({list}); CREATE TABLE s ({list});
              SET timezone = '{zone}'; SET work_mem = '{memory}'; SET enable_partitionwise_aggregate = {partitionwise};
              SET min_parallel_table_scan_size = 0; SET parallel_setup_cost = 0; SET max_parallel_workers_per_gather = {workers};
+             SET parallel_leader_participation = {leader};
              SET enable_hashagg = {finals}; SET enable_sort = {finals}; SET enable_gathermerge = {finals}; SET jit = {finals};
              {costs}"
         ))?;
