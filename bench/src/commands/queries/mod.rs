@@ -89,6 +89,8 @@ pub fn run(
         "shared_buffers = '2GB'",
         "jit = off",
         "max_parallel_workers_per_gather = 0",
+        // As docs/reference/worker.md has it. A parallel worker then need not load the library.
+        "shared_preload_libraries = 'varve'",
     ];
     let cluster = Cluster::create(tree, &settings)?;
     let mut client = cluster.database("queries")?;
@@ -212,6 +214,6 @@ fn head(sensors: usize) -> Result<String> {
     let load = load.split(' ').next().unwrap_or("unknown");
     Ok(format!(
         "# Queries\n\n`make queries SENSORS={sensors}` on commit {commit}, {cores} cores, load average {load} when it began. Times are milliseconds of one process, medians and \
-         slowest percentiles of {RUNS} runs taken in turns, after compact. Compare the columns, not the pages of two machines.\n"
+         slowest percentiles of {RUNS} runs taken in turns, after compact; the library is preloaded. Compare the columns, not the pages of two machines.\n"
     ))
 }
