@@ -13,6 +13,10 @@ pub use pgrx::pg_sys::{
 /// The type that a domain is over, in the end; any other type itself.
 #[inline]
 pub fn base(of: pg_sys::Oid) -> pg_sys::Oid {
+    // No domain is among the types that PostgreSQL's sources number.
+    if u32::from(of) < pg_sys::FirstGenbkiObjectId {
+        return of;
+    }
     // SAFETY: a syscache look-up, which raises an error for what is no type.
     unsafe { pg_sys::getBaseType(of) }
 }
