@@ -99,7 +99,7 @@ SELECT count(*) FROM ((TABLE h EXCEPT ALL TABLE v) UNION ALL (TABLE v EXCEPT ALL
 SELECT (SELECT string_agg(x::text, ' ' ORDER BY x) FROM (SELECT host, time, sum(a) FROM v GROUP BY host, time) x)
     = (SELECT string_agg(x::text, ' ' ORDER BY x) FROM (SELECT host, time, sum(a) FROM h GROUP BY host, time) x);
 ROLLBACK;
--- The leader does not help, or is alone; keys are of other types, and another index comes first to the planner.
+-- The leader does not help, or is alone; keys are of other types, and there is another index, which does not state the layout.
 SET parallel_leader_participation = off;
 SELECT all_same();
 SET max_parallel_workers = 0;

@@ -81,13 +81,24 @@ pub struct ByIndex {
     pub pages: f64,
     /// The share of the table's rows that is in the tail, at most.
     pub tail: f64,
+    /// The columns of the index, from 1: those of the key, and time; none where there is no index.
+    columns: Vec<i32>,
+    /// Pages of the index that are not left out by anything.
+    all_pages: f64,
+}
+
+impl ByIndex {
+    /// The key's columns of the index, from 1.
+    fn keys(&self) -> &[i32] {
+        &self.columns[..self.columns.len().saturating_sub(1)]
+    }
 }
 
 /// What the series index of a table, if it has one, leaves of it. Within a guarded entry point.
 pub fn by_index<'a>(planner: Planner<'a>, input: PlannedTable<'_>, source: &Input<'a>) -> ByIndex {
     let table = source.table;
     let rows = table.tuples().max(1.0);
-    let Some(index) = series_index(table) else {
+    let Some(index) = series_index(planner, table) else {
         return ByIndex {
             opened: (rows / CHUNK_ROWS).max(1.0).min(table.pages().max(1.0)),
             share: 1.0,
@@ -95,6 +106,8 @@ pub fn by_index<'a>(planner: Planner<'a>, input: PlannedTable<'_>, source: &Inpu
             keys: 1.0,
             pages: 0.0,
             tail: 0.0,
+            columns: Vec::new(),
+            all_pages: 0.0,
         };
     };
     let columns = index.key_columns();
@@ -128,6 +141,8 @@ pub fn by_index<'a>(planner: Planner<'a>, input: PlannedTable<'_>, source: &Inpu
         pages: 1.0 + by_keys * index.pages(),
         // Chunks have few entries.
         tail: (found.entries / rows).min(1.0),
+        all_pages: index.pages(),
+        columns,
     }
 }
 
@@ -135,7 +150,6 @@ pub fn by_index<'a>(planner: Planner<'a>, input: PlannedTable<'_>, source: &Inpu
 /// once only where one of its series goes on in another chunk.
 pub fn rows_of_processes(
     by_index: &ByIndex,
-    source: &Input<'_>,
     target: &Target<'_>,
     groups: f64,
     processes: f64,
@@ -145,11 +159,8 @@ pub fn rows_of_processes(
         _ => None,
     };
     let plain: Vec<i32> = target.groups.iter().filter_map(plain).collect();
-    let is_apart = series_index(source.table).is_some_and(|index| {
-        let columns = index.key_columns();
-        let keys = &columns[..columns.len().saturating_sub(1)];
-        !keys.is_empty() && keys.iter().all(|key| plain.contains(key))
-    });
+    let keys = by_index.keys();
+    let is_apart = !keys.is_empty() && keys.iter().all(|key| plain.contains(key));
     let most = groups * processes;
     match is_apart {
         true => {
@@ -183,9 +194,7 @@ pub fn in_ranges(
     processes: f64,
 ) -> Option<InRanges> {
     let table = source.table;
-    let index = series_index(table)?;
-    let columns = index.key_columns();
-    let first = *columns.first().filter(|_| columns.len() > 1)?;
+    let first = *by_index.keys().first()?;
     let is_first = |group: &&Expression<'_>| match group.kind() {
         Kind::Column(column) => i32::from(column.number()) == first,
         _ => false,
@@ -199,12 +208,6 @@ pub fn in_ranges(
     if keys < LEAST_KEYS * processes || all > MOST_KEYS as f64 / 2.0 {
         return None;
     }
-    // The executor goes by the index that states the layout.
-    let open = Open::table(planner.oid(table), LockMode::Held);
-    let stated = layout::of(open.rel()).keys;
-    if stated.first().map(|&key| i32::from(key)) != Some(first) {
-        return None;
-    }
     let twice = match by_index.stretches {
         Some(stretches) => (stretches / keys).min(by_index.opened),
         None => by_index.opened,
@@ -214,16 +217,24 @@ pub fn in_ranges(
     let count = (table.tuples() / RANGE_ROWS).min(MOST_RANGES);
     let count = count.max(RANGES_OF_PROCESS * processes).round();
     Some(InRanges {
-        cost: processes * index.pages() * seq_page_cost() + count * twice * again,
+        cost: processes * by_index.all_pages * seq_page_cost() + count * twice * again,
         count,
     })
 }
 
-/// The series index of a table.
-fn series_index(table: PlannedTable<'_>) -> Option<PlannedIndex<'_>> {
+/// The series index of a table by which the executor goes: where there are some, that which states the layout.
+fn series_index<'a>(planner: Planner<'_>, table: PlannedTable<'a>) -> Option<PlannedIndex<'a>> {
     let series = layout::index_am();
-    let mut indexes = table.indexes().into_iter();
-    indexes.find(|index| index.access_method() == series && !index.is_hypothetical())
+    let mut all = table.indexes();
+    all.retain(|index| index.access_method() == series && !index.is_hypothetical());
+    if all.len() > 1 {
+        let open = Open::table(planner.oid(table), LockMode::Held);
+        let stated = layout::of(open.rel());
+        let columns = stated.keys.into_iter().chain(stated.time);
+        let columns: Vec<i32> = columns.map(i32::from).collect();
+        all.sort_by_key(|index| index.key_columns() != columns);
+    }
+    all.into_iter().next()
 }
 
 /// How many columns of the table the node decodes.

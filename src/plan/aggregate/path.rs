@@ -108,7 +108,7 @@ impl<'a> Offer<'a> {
             parallel::share(path, workers);
             let path = path.path();
             let processes = parallel::processes(path);
-            let rows = cost::rows_of_processes(&by_index, source, target, groups, processes);
+            let rows = cost::rows_of_processes(&by_index, target, groups, processes);
             add_final_paths(grouping, planner.gather(path, rows), groups);
             let in_ranges = || cost::in_ranges(planner, &by_index, source, target, processes);
             let fits = |ranges: &InRanges| ordered::fits(target, groups / ranges.count);
