@@ -75,13 +75,16 @@ unsafe fn entry_columns(index: Index<'_>, count: i16) -> Vec<u16> {
 /// The layout of an open table.
 pub fn of(table: Table<'_>) -> Layout {
     match leading_series_index(table) {
-        Some(index) => {
-            let mut keys = index_columns(index.rel());
-            let time = keys.pop();
-            Layout { keys, time }
-        }
+        Some(index) => of_index(index.rel()),
         None => infer(table),
     }
+}
+
+/// What a series index states.
+pub fn of_index(index: Index<'_>) -> Layout {
+    let mut keys = index_columns(index);
+    let time = keys.pop();
+    Layout { keys, time }
 }
 
 /// The series index that states the layout: one that came with a key, which nothing else finds fast; else the oldest.

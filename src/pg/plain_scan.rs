@@ -120,8 +120,9 @@ impl PlainScan {
         // SAFETY: by contract; the snapshot is registered as long as the node runs.
         unsafe {
             let snapshot = Snapshot::from_ptr((*(*self.child.as_ptr()).state).es_snapshot);
-            match self.is_read_by_pages(snapshot) {
-                true => self.each_by_pages(snapshot, &mut visit),
+            let pages = self.table().blocks();
+            match self.is_read_by_pages(snapshot, pages) {
+                true => self.each_by_pages(snapshot, pages, &mut visit),
                 false => self.each_by_scan(snapshot, &mut visit),
             }
         }
@@ -129,7 +130,7 @@ impl PlainScan {
 
     /// May the pages be read without core's scan? It takes three times as many instructions for a row. It is left what it alone does: what serializable
     /// transactions have read, snapshots that get too old, and the ring of buffers for a large heap.
-    fn is_read_by_pages(self, snapshot: Snapshot<'_>) -> bool {
+    fn is_read_by_pages(self, snapshot: Snapshot<'_>, pages: u32) -> bool {
         // SAFETY: read while a statement runs.
         let (keeps_snapshots, most) = unsafe {
             #[cfg(feature = "pg15")]
@@ -139,7 +140,7 @@ impl PlainScan {
             (keeps, pg_sys::NBuffers as u32 / 4)
         };
         let is_plain = snapshot.is_mvcc() && !transaction::is_serializable();
-        is_plain && keeps_snapshots && self.table().blocks() <= most
+        is_plain && keeps_snapshots && pages <= most
     }
 
     /// # Safety
@@ -147,13 +148,14 @@ impl PlainScan {
     unsafe fn each_by_pages(
         self,
         snapshot: Snapshot<'_>,
+        pages: u32,
         visit: &mut impl FnMut(PlainRow<'_>) -> bool,
     ) -> bool {
         let table = self.table();
         let descriptor = table.descriptor().as_ptr();
         let mut cursor = PageCursor::new(table);
         let mut read = 0;
-        for block in 0..table.blocks() {
+        for block in 0..pages {
             error::check_interrupts();
             cursor.go(block);
             cursor.prune();

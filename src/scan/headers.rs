@@ -277,7 +277,6 @@ pub fn usable_index(table: Table<'_>, snapshot: Snapshot<'_>) -> Option<OpenInde
         if !snapshot.is_mvcc() {
             return None;
         }
-        let stated = layout::of(table);
         let mut usable: Vec<OpenIndex> = layout::series_indexes(table)
             .into_iter()
             .filter(|index| {
@@ -286,11 +285,10 @@ pub fn usable_index(table: Table<'_>, snapshot: Snapshot<'_>) -> Option<OpenInde
                 !index.form().indcheckxmin || transaction::precedes(made_by, snapshot.xmin())
             })
             .collect();
-        usable.sort_by_key(|index| {
-            let mut columns = layout::index_columns(index.rel());
-            let time = columns.pop();
-            columns != stated.keys || time != stated.time
-        });
+        if usable.len() > 1 {
+            let stated = layout::of(table);
+            usable.sort_by_key(|index| layout::of_index(index.rel()) != stated);
+        }
         usable.into_iter().next()
     }
 }
