@@ -18,7 +18,7 @@ use postgres::Client;
 use query::Query;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use table::Table;
+use table::{Purpose, Table};
 
 /// Queries between two changes of a table.
 const QUERIES_EACH: usize = 12;
@@ -51,8 +51,8 @@ pub fn run(
     while number == 0 || goes_on(counts.queries) {
         number += 1;
         let mut random = Random::new(random.bits());
-        let is_partitioned = number % 3 == 2;
-        let outcome = one_table(&mut client, &mut random, is_partitioned, &mut counts);
+        let purpose = Purpose::of(number);
+        let outcome = one_table(&mut client, &mut random, purpose, &mut counts);
         let failed = outcome.is_err();
         report.check(&format!("aggregates/table {number}"), outcome);
         if failed {
@@ -136,10 +136,10 @@ const UNPLANNED: (&str, &str) = ("XX000", "variable not found in subplan target 
 fn one_table(
     client: &mut Client,
     random: &mut Random,
-    is_partitioned: bool,
+    purpose: Purpose,
     counts: &mut Counts,
 ) -> Result<()> {
-    let mut table = Table::create(client, random, is_partitioned)?;
+    let mut table = Table::create(client, random, purpose)?;
     for _ in 0..CHANGES {
         if !table.change(client, random)? {
             client.batch_execute("BEGIN")?;

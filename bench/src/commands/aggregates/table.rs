@@ -49,8 +49,30 @@ const VALUE_TYPES: [&str; 13] = [
     "interval",
 ];
 
+/// What a table is made for.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Purpose {
+    Any,
+    Partitions,
+    /// Several processes share the integers of its first key.
+    Ranges,
+}
+
+impl Purpose {
+    /// Of the table of this number, so that some of each are soon among them.
+    pub fn of(number: u64) -> Purpose {
+        match number % 6 {
+            2 | 5 => Purpose::Partitions,
+            4 => Purpose::Ranges,
+            _ => Purpose::Any,
+        }
+    }
+}
+
 impl Table {
-    pub fn create(client: &mut Client, random: &mut Random, is_partitioned: bool) -> Result<Table> {
+    pub fn create(client: &mut Client, random: &mut Random, purpose: Purpose) -> Result<Table> {
+        let is_partitioned = purpose == Purpose::Partitions;
+        let by_ranges = purpose == Purpose::Ranges;
         let time = *random.pick(&TIME_TYPES);
         let mut columns = vec![
             Column {
@@ -64,8 +86,6 @@ impl Table {
                 not_null: random.one_in(2),
             },
         ];
-        // Several processes share the integers of a first key.
-        let by_ranges = random.one_in(5);
         let keys = random.integer(i64::from(by_ranges), 3) as usize;
         for key in 0..keys {
             let typ = match by_ranges && key == 0 {
@@ -162,7 +182,7 @@ impl Table {
         }
         if method == "varve" {
             table.run(client, &format!("SET varve.chunk_rows = {chunk_rows}"))?;
-            if !random.one_in(4) {
+            if by_ranges || !random.one_in(4) {
                 let index = index.join(", ");
                 for name in table.stored.clone() {
                     let create = format!("CREATE INDEX ON {name} USING varve ({index})");
