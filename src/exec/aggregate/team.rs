@@ -58,16 +58,13 @@ impl Team {
             let before = self.since.replace(Instant::now());
             // SAFETY: by contract.
             unsafe {
-                let is_left = match is_worker() {
-                    true => before.is_some_and(|before| {
-                        Shared::is_left_to_leader(self.shared, before.elapsed())
-                    }),
-                    false => {
-                        Shared::leader_takes(self.shared);
-                        false
-                    }
+                if !is_worker() {
+                    Shared::leader_takes(self.shared);
+                }
+                let is_left = |before: Instant| {
+                    is_worker() && Shared::is_left_to_leader(self.shared, before.elapsed())
                 };
-                self.range = match is_left {
+                self.range = match before.is_some_and(is_left) {
                     true => None,
                     false => Shared::next_range(self.shared),
                 };

@@ -29,16 +29,10 @@ pub fn section(
     let query = kind.queries[0].trim_end().trim_end_matches(';');
     // Whole rows, so that all of their columns are wanted.
     let counted = format!("SELECT count(rows) FROM ({query} OFFSET 0) rows");
+    let counted_name = format!("{name}, counted");
     let rows = [
         line(client, report, set, name, query, table)?,
-        line(
-            client,
-            report,
-            set,
-            &format!("{name}, counted"),
-            &counted,
-            table,
-        )?,
+        line(client, report, set, &counted_name, &counted, table)?,
     ];
     client.batch_execute(&format!(
         "ALTER TABLE {table} RESET (parallel_workers); RESET max_parallel_workers_per_gather;
