@@ -2,12 +2,14 @@
 //! leaves nothing running or lying about; `test` runs all of them that belong to `make test`.
 
 mod arguments;
+mod asker;
 mod commands;
 mod errors;
 mod generate;
 mod heap_pair;
 mod measure;
 mod parallel;
+mod processor;
 mod random;
 mod report;
 mod server;

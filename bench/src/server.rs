@@ -234,6 +234,11 @@ impl Cluster {
         &self.home
     }
 
+    /// The socket itself.
+    pub fn socket(&self) -> PathBuf {
+        self.home.join(".s.PGSQL.5432")
+    }
+
     /// Adds lines to postgresql.conf; they take effect at the next start.
     pub fn configure(&self, settings: &[&str]) -> Result<()> {
         let path = self.data().join("postgresql.conf");

@@ -1,8 +1,8 @@
 //! What one series and one day cost, and the maximum of all, in small tables and in large ones: the first must not follow what else is there.
 
-use crate::measure;
+use crate::asker::Asker;
 use crate::report::Report;
-use crate::{heap_pair, Result};
+use crate::{heap_pair, measure, processor, Result};
 use postgres::Client;
 use std::fmt::Write as _;
 use std::time::Instant;
@@ -42,24 +42,26 @@ struct Cost {
 }
 
 /// The section of the page.
-pub fn section(client: &mut Client, report: &mut Report) -> Result<String> {
+pub fn section(client: &mut Client, asker: &mut Asker, report: &mut Report) -> Result<String> {
     let mut page = String::from(
         "\n## Growth\n\nThe same two queries on varve tables of different sizes: the maximum of one series' day, and of everything.\n\n\
          | series | days | rows | chunks | one series, one day: buffers | ms | all: buffers | ms |\n|---|---|---|---|---|---|---|---|\n",
     );
     let mut small: Option<Cost> = None;
     client.batch_execute("SET search_path = public")?;
+    asker.run("SET search_path = public")?;
+    let _shared = processor::Shared::with_server(asker)?;
     for Size { series, days } in SIZES {
         create(client, series, days)?;
         let chunks: i64 = client
             .query_one("SELECT count(*) FROM varve.chunks('growth')", &[])?
             .get(0);
         let day = days / 2;
-        let one = cost(client, &format!(
+        let one = cost(client, asker, &format!(
             "SELECT max(value) FROM growth WHERE series = 42 AND time >= timestamptz '2020-01-01Z' + interval '{day} days' AND time < timestamptz '2020-01-01Z' + interval '{} days'",
             day + 1
         ))?;
-        let all = cost(client, "SELECT max(value) FROM growth")?;
+        let all = cost(client, asker, "SELECT max(value) FROM growth")?;
         writeln!(
             page,
             "| {series} | {days} | {} | {chunks} | {} | {:.3} | {} | {:.2} |",
@@ -105,13 +107,13 @@ fn create(client: &mut Client, series: i64, days: i64) -> Result<()> {
 }
 
 /// Buffers of a warm run and the median time.
-fn cost(client: &mut Client, query: &str) -> Result<Cost> {
-    client.simple_query(query)?;
+fn cost(client: &mut Client, asker: &mut Asker, query: &str) -> Result<Cost> {
     let buffers = measure::buffers(client, query)?;
+    asker.run(query)?;
     let mut times = Vec::new();
     for _ in 0..RUNS {
         let start = Instant::now();
-        client.simple_query(query)?;
+        asker.run(query)?;
         times.push(start.elapsed().as_secs_f64() * 1e3);
     }
     Ok(Cost {

@@ -1,12 +1,13 @@
-//! What a second process saves: a query by one process and by two, in turns. Its rows go to the client, which needs a processor too, or are counted
-//! where they are made.
+//! What a second process saves: a query by one process and by two, in turns, and on all processors. Its rows go to the client, which needs one too, or
+//! are counted where they are made.
 
+use super::read::explained;
 use super::sets::Set;
 use super::{look_in, RUNS};
+use crate::asker::Asker;
 use crate::measure::median;
 use crate::report::Report;
 use crate::Result;
-use postgres::Client;
 use std::time::Instant;
 
 /// Two processes have to be so many times as fast as one.
@@ -14,7 +15,7 @@ const LEAST_GAIN: f64 = 1.7;
 
 /// The section of the page, on the kind of this name of a set, whose varve table is `table`.
 pub fn section(
-    client: &mut Client,
+    asker: &mut Asker,
     report: &mut Report,
     set: &Set,
     name: &str,
@@ -22,8 +23,8 @@ pub fn section(
 ) -> Result<String> {
     let kind = set.kinds.iter().find(|kind| kind.name == name);
     let kind = kind.ok_or_else(|| format!("no such query: {name}"))?;
-    look_in(client, set, "varve")?;
-    client.batch_execute(
+    look_in(asker, set, "varve")?;
+    asker.run(
         "SET parallel_setup_cost = 0; SET parallel_tuple_cost = 0; SET min_parallel_table_scan_size = 0",
     )?;
     let query = kind.queries[0].trim_end().trim_end_matches(';');
@@ -31,16 +32,16 @@ pub fn section(
     let counted = format!("SELECT count(rows) FROM ({query} OFFSET 0) rows");
     let counted_name = format!("{name}, counted");
     let rows = [
-        line(client, report, set, name, query, table)?,
-        line(client, report, set, &counted_name, &counted, table)?,
+        line(asker, report, set, name, query, table)?,
+        line(asker, report, set, &counted_name, &counted, table)?,
     ];
-    client.batch_execute(&format!(
+    asker.run(&format!(
         "ALTER TABLE {table} RESET (parallel_workers); RESET max_parallel_workers_per_gather;
          RESET parallel_setup_cost; RESET parallel_tuple_cost; RESET min_parallel_table_scan_size"
     ))?;
     Ok(format!(
-        "\n## Two processes\n\nThe leader and a worker, with `parallel_setup_cost`, `parallel_tuple_cost` and `min_parallel_table_scan_size` 0. The client takes all \
-         rows into memory, beside the two; where they are counted it takes one.\n\n\
+        "\n## Two processes\n\nThe leader and a worker, with `parallel_setup_cost`, `parallel_tuple_cost` and `min_parallel_table_scan_size` 0, on as many processors as there are. The \
+         client takes in all rows beside the two; where they are counted it takes one.\n\n\
          | query | one process | two processes | one ÷ two | goal | |\n|---|---|---|---|---|---|\n{}",
         rows.concat()
     ))
@@ -48,7 +49,7 @@ pub fn section(
 
 /// A line of the section.
 fn line(
-    client: &mut Client,
+    asker: &mut Asker,
     report: &mut Report,
     set: &Set,
     name: &str,
@@ -58,18 +59,18 @@ fn line(
     let mut times = [Vec::new(), Vec::new()];
     for run in 0..=RUNS {
         for (workers, times) in times.iter_mut().enumerate() {
-            client.batch_execute(&format!(
+            asker.run(&format!(
                 "ALTER TABLE {table} SET (parallel_workers = {workers}); SET max_parallel_workers_per_gather = {workers}"
             ))?;
             let start = Instant::now();
-            client.simple_query(query)?;
+            asker.run(query)?;
             // The first round warms up.
             if run > 0 {
                 times.push(start.elapsed().as_secs_f64() * 1e3);
             }
         }
     }
-    let launched = launched_workers(client, query)?;
+    let launched = launched_workers(asker, query)?;
     let [one, two] = times.map(median);
     let gain = one / two;
     let met = gain >= LEAST_GAIN && launched == 1;
@@ -91,10 +92,8 @@ fn line(
 }
 
 /// Workers that took part in the query.
-fn launched_workers(client: &mut Client, query: &str) -> Result<i64> {
-    let explain = format!("EXPLAIN (ANALYZE, TIMING OFF, SUMMARY OFF) {query}");
-    for row in client.query(&explain, &[])? {
-        let line: String = row.get(0);
+fn launched_workers(asker: &mut Asker, query: &str) -> Result<i64> {
+    for line in explained(asker, query)? {
         if let Some((_, number)) = line.split_once("Workers Launched: ") {
             return Ok(number.trim().parse()?);
         }

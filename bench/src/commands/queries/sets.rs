@@ -9,6 +9,8 @@ use std::path::Path;
 
 /// The query of B that two processes run, too.
 pub const BY_SENSOR_AND_DAY: &str = "avg by sensor and day";
+/// A page of each of the thousand chunks of B, and few of the series index.
+const MOST_BUFFERS_OF_ALL: u64 = 1_100;
 
 /// Tables are in the schemas `<schema>_heap` and `<schema>_varve`; what both share is in `<schema>`.
 pub struct Set {
@@ -72,14 +74,18 @@ pub fn sensors(client: &mut Client, directory: &Path, sensors: usize, days: i64)
     load(client, "b", &table)?;
     std::fs::remove_file(&file)?;
     let one = |name: &str, query: &str, most: f64| Kind::one(name, query, Most::OfHeap(most));
+    let of_all = |name: &str, query: &str| Kind {
+        most_buffers: Some(MOST_BUFFERS_OF_ALL),
+        ..one(name, query, 0.0015)
+    };
     Ok(Set {
         schema: "b",
         title: "B: temperatures of sensors",
         about: format!("{rows} readings of {sensors} sensors, one a minute."),
         kinds: vec![
-            one("max of all", "SELECT max(temperature) FROM sensors", 0.0015),
-            one("count of all", "SELECT count(*) FROM sensors", 0.0015),
-            one("avg of all", "SELECT avg(temperature) FROM sensors", 0.0015),
+            of_all("max of all", "SELECT max(temperature) FROM sensors"),
+            of_all("count of all", "SELECT count(*) FROM sensors"),
+            of_all("avg of all", "SELECT avg(temperature) FROM sensors"),
             one(
                 BY_SENSOR_AND_DAY,
                 "SELECT sensor_id, time_bucket('1 day', time), avg(temperature) FROM sensors GROUP BY 1, 2",
@@ -122,6 +128,7 @@ pub fn sensors_with_deleted(client: &mut Client, whole: &Set) -> Result<Set> {
         name: format!("{}, every tenth row deleted", kind.name),
         queries: kind.queries.clone(),
         most: kind.most.times(3.0),
+        most_buffers: None,
     });
     Ok(Set {
         schema: whole.schema,

@@ -105,6 +105,7 @@ fn kind(name: String, most: f64, make: impl FnMut() -> String) -> Kind {
         name,
         queries: std::iter::repeat_with(make).take(QUERIES_EACH).collect(),
         most: Most::OfHeap(most),
+        most_buffers: None,
     }
 }
 
