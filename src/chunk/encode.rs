@@ -215,7 +215,8 @@ pub fn enter(table: Table<'_>, indexes: &SeriesIndexes, tid: Tid) {
     }
     // SAFETY: the table is open; the header was just written.
     let reader = unsafe { chunk_cache::reader_at(table, tid, Snapshot::any()) };
-    indexes.enter_header(&reader.expect("BUG: a new header is gone"), tid);
+    let reader = reader.expect("BUG: a new header is gone");
+    indexes.enter_header(&reader, &reader.chunk.map, tid);
 }
 
 /// Least and greatest time; `None` when all are null.

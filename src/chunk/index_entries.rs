@@ -2,8 +2,9 @@
 //!
 //! * where it is *keyed*, one per series: (key, greatest time of the series in the chunk). Keyed chunks of
 //!   one table never overlap: of two that hold the same series, one has no time below the other's
-//!   greatest; mergers see to that. A long series has more of them, *steps*: one at the time of every `ROWS_PER_STEP`th row,
-//!   so that who looks for a time passes by the tail rows of one step, not by those of all the chunk. Besides, one with NULL
+//!   greatest; mergers see to that. A long series may have more of them, *steps*, each at the time of a `ROWS_PER_STEP`th row:
+//!   where rows are gone, so that who looks for a time passes by the tail rows of one step, not by those of all the chunk, and at
+//!   least for `MOST_ROWS_WITHOUT_STEP` rows. Besides, one with NULL
 //!   keys: the chunk's greatest time, the *end*. But a chunk
 //!   of many short series that share first keys is entered as in the next case, which takes far fewer entries;
 //! * otherwise, where it is merged, or of one series: one per value of the first key column, all other
@@ -32,6 +33,7 @@ use crate::pg::{Datum, Oid};
 use smallvec::SmallVec;
 use varve_columns::chunk::{Layout, BLOCK_ROWS};
 use varve_columns::summary::Bound;
+use varve_columns::tuple::delete_map::DeleteMap;
 use varve_columns::tuple::header::{FLAG_ONE_SERIES, FLAG_SORTED, FLAG_TOMBSTONE, FLAG_UNKEYED};
 
 const HEADER_BIT: u32 = 1 << 31;
@@ -47,8 +49,10 @@ const KEYS_PER_CELL: usize = 32;
 const CELL_KEYS: i64 = 64;
 /// Where a cell has at most so many series in a shared chunk, it is as good as their keys.
 const SERIES_PER_CELL: usize = 256;
-/// Rows of a series in a keyed chunk between two entries of it: those of two blocks of times.
+/// Rows of a series in a keyed chunk between two entries of it, if some of them are gone: those of two blocks of times.
 pub const ROWS_PER_STEP: u32 = 2 * BLOCK_ROWS as u32;
+/// The most rows between two entries: rows that come late may lie there.
+const MOST_ROWS_WITHOUT_STEP: u32 = 8 * ROWS_PER_STEP;
 /// Entries of a page of a series index, about: what the planner knows of them without looking.
 pub const ENTRIES_PER_PAGE: f64 = 200.0;
 
@@ -158,12 +162,12 @@ impl<'a> SeriesIndexes<'a> {
         Ok(())
     }
 
-    /// Enters the header at `at` of a chunk.
-    pub fn enter_header(&self, chunk: &Reader, at: Tid) {
+    /// Enters the header at `at` of a chunk of which these rows are gone.
+    pub fn enter_header(&self, chunk: &Reader, gone: &DeleteMap, at: Tid) {
         for index in &self.indexes {
             // SAFETY: the index and its table are open for writing.
             unsafe {
-                let entries = header_entries(self.table, index.rel(), chunk);
+                let entries = header_entries(self.table, index.rel(), chunk, gone);
                 for mut entry in entries.with_steps() {
                     nbtree::insert(
                         self.table,
@@ -196,6 +200,8 @@ pub struct ChunkEntries {
     pub needed: Vec<Entry>,
     /// Those that make this quicker. An index that was built before there were any has none, and is as good.
     pub steps: Vec<Entry>,
+    /// Those that would if more rows were gone. An index that was built when each chunk had all steps has them.
+    pub other_steps: Vec<Entry>,
 }
 
 impl ChunkEntries {
@@ -204,9 +210,14 @@ impl ChunkEntries {
     }
 }
 
-/// The entries that an index has for a chunk; their values live as long as the reader. A tombstone has
+/// The entries that an index has for a chunk of which these rows are gone; their values live as long as the reader. A tombstone has
 /// none: it has no row to be found, and no payload to read a key from.
-pub fn header_entries(table: Table<'_>, index: Index<'_>, reader: &Reader) -> ChunkEntries {
+pub fn header_entries(
+    table: Table<'_>,
+    index: Index<'_>,
+    reader: &Reader,
+    gone: &DeleteMap,
+) -> ChunkEntries {
     // SAFETY: table and index are open.
     unsafe {
         let columns = key_columns(index);
@@ -236,7 +247,7 @@ pub fn header_entries(table: Table<'_>, index: Index<'_>, reader: &Reader) -> Ch
                 {
                     return ChunkEntries {
                         needed,
-                        steps: Vec::new(),
+                        ..ChunkEntries::default()
                     };
                 }
             }
@@ -254,12 +265,16 @@ pub fn header_entries(table: Table<'_>, index: Index<'_>, reader: &Reader) -> Ch
                 nulls: vec![false; columns.len()],
             };
             let last = reader_time(reader, descriptor, *time, rows.end - 1);
-            let mut times = steps(reader, descriptor, *time, rows);
-            times.retain(|&step| step != time_value(last, attribute.attlen));
-            let steps = times
-                .into_iter()
-                .map(|step| time_datum(step, attribute.attlen));
-            entries.steps.extend(steps.map(entry));
+            for step in steps(reader, descriptor, *time, rows, gone) {
+                if step.time == time_value(last, attribute.attlen) {
+                    continue;
+                }
+                let entry = entry(time_datum(step.time, attribute.attlen));
+                match step.is_wanted {
+                    true => entries.steps.push(entry),
+                    false => entries.other_steps.push(entry),
+                }
+            }
             entries.needed.push(entry(last));
         }
         if !keys.is_empty() {
@@ -287,7 +302,7 @@ unsafe fn in_section(
     ChunkEntries {
         // SAFETY: the caller's contract.
         needed: unsafe { section_entries(table, index, reader, columns) },
-        steps: Vec::new(),
+        ..ChunkEntries::default()
     }
 }
 
@@ -339,7 +354,14 @@ fn first_key_entry(first: (Datum, bool), columns: usize) -> Entry {
     Entry { values, nulls }
 }
 
-/// The times at which `rows`, those of a series, have steps: ascending, each once. Only a column in one block is decoded for them.
+/// Where a series may have a step.
+struct Step {
+    time: i64,
+    /// Rows between the one before it and this one are gone, or there are many.
+    is_wanted: bool,
+}
+
+/// The steps of `rows`, those of a series, of which some are gone: ascending, one for a time. Only a column in one block is decoded for them.
 ///
 /// # Safety
 /// `descriptor` must be that of the chunk's table.
@@ -348,26 +370,34 @@ unsafe fn steps(
     descriptor: Descriptor<'_>,
     time: usize,
     rows: core::ops::Range<u32>,
-) -> Vec<i64> {
-    let mut times = Vec::new();
+    gone: &DeleteMap,
+) -> Vec<Step> {
+    let mut steps: Vec<Step> = Vec::new();
     // SAFETY: the caller's contract.
     unsafe {
         let length = descriptor.attributes()[time].attlen;
-        let mut start = rows.start;
+        let (mut start, mut since) = (rows.start, rows.start);
         while rows.end - start > ROWS_PER_STEP {
             error::check_interrupts();
             let step = start..start + ROWS_PER_STEP;
-            let last = step.end - 1;
+            let end = step.end;
             let known = last_of_block(reader, time, step);
-            times.push(known.unwrap_or_else(|| {
-                let (value, _) = reader.value(descriptor, last, time);
+            let time = known.unwrap_or_else(|| {
+                let (value, _) = reader.value(descriptor, end - 1, time);
                 time_value(value, length)
-            }));
-            start = last + 1;
+            });
+            let is_wanted = end - since >= MOST_ROWS_WITHOUT_STEP || !gone.is_clear(since..end);
+            if is_wanted {
+                since = end;
+            }
+            match steps.last_mut() {
+                Some(last) if last.time == time => last.is_wanted |= is_wanted,
+                _ => steps.push(Step { time, is_wanted }),
+            }
+            start = end;
         }
     }
-    times.dedup();
-    times
+    steps
 }
 
 /// The time of the last of some rows that are sorted by time, if a block of these, and no other rows, ends with it and tells.
@@ -545,7 +575,7 @@ pub fn time_value(value: Datum, length: i16) -> i64 {
     }
 }
 
-/// Enters a chunk's header at `at` into all series indexes of its table.
-pub fn index_header(table: Table<'_>, chunk: &Reader, at: Tid) {
-    SeriesIndexes::open(table).enter_header(chunk, at);
+/// Enters the header at `at` of a chunk, of which these rows are gone, into all series indexes of its table.
+pub fn index_header(table: Table<'_>, chunk: &Reader, gone: &DeleteMap, at: Tid) {
+    SeriesIndexes::open(table).enter_header(chunk, gone, at);
 }

@@ -197,7 +197,7 @@ pub fn round(
                 continue;
             }
             let at = target.copy_chunk(chunk, &payload);
-            indexes.enter_header(&reader, at);
+            indexes.enter_header(&reader, &chunk.map, at);
             next_version::delete_pieces(table, chunk, target.command);
             done.chunks += 1;
             done.freed += u64::from(seen.pieces) + 1;

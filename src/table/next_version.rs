@@ -43,7 +43,7 @@ pub fn write(table: &Open, reader: &Reader, changed: &[Run]) -> Option<Tid> {
     };
     next_header::set(table.rel(), chunk.header.chunk, chunk.tid, tid);
     left_room::remember(table.rel(), chunk, note.is_none());
-    index_entries::index_header(table.rel(), reader, tid);
+    index_entries::index_header(table.rel(), reader, &map, tid);
     Some(tid)
 }
 

@@ -176,14 +176,15 @@ impl<'a> Verifier<'a> {
                 if self.damaged.contains(&at) {
                     return;
                 }
-                let known = index_entries::header_entries(table, index, &reader);
+                let known = index_entries::header_entries(table, index, &reader, &reader.chunk.map);
                 let hashes = |entries: &[index_entries::Entry]| -> FxHashSet<u64> {
                     let entries = entries.iter();
                     entries
                         .map(|entry| hasher.hash(&entry.values, &entry.nulls))
                         .collect()
                 };
-                let (expected, steps) = (hashes(&known.needed), hashes(&known.steps));
+                let expected = hashes(&known.needed);
+                let steps = [hashes(&known.steps), hashes(&known.other_steps)];
                 let found: FxHashSet<u64> =
                     entries.of(index_entries::entry_of_header(at)).collect();
                 let missing = expected.iter().filter(|hash| !found.contains(hash)).count();
@@ -193,7 +194,10 @@ impl<'a> Verifier<'a> {
                 }
                 let wrong = found
                     .iter()
-                    .filter(|hash| !expected.contains(hash) && !steps.contains(hash))
+                    .filter(|&hash| {
+                        let mut all = steps.iter().chain([&expected]);
+                        !all.any(|of_kind| of_kind.contains(hash))
+                    })
                     .count();
                 if wrong > 0 {
                     let what = format!("{wrong} entries of the chunk at {at} with wrong keys");

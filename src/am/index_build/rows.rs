@@ -318,7 +318,9 @@ impl<'a> Rows<'a> {
 
     /// Lets the entries of a chunk be delivered next.
     fn wait_for(&mut self, reader: Rc<Reader>, header: Tid, alive: bool) {
-        let entries = index_entries::header_entries(self.visibility.table, self.index, &reader);
+        let gone = &reader.chunk.map;
+        let entries =
+            index_entries::header_entries(self.visibility.table, self.index, &reader, gone);
         self.waiting = Some(Waiting {
             _reader: reader,
             at: index_entries::entry_of_header(header),
