@@ -352,7 +352,7 @@ fn with_header_within<R>(
 enum Stay {
     /// Maybe until the transaction ends.
     Long,
-    /// Until the next chunk of a scan. Where the session has its content, a reader is made faster than it is remembered.
+    /// Until the next chunk of a scan, which comes back to none: the session has as many as it keeps.
     Short(Began),
 }
 
@@ -415,9 +415,7 @@ unsafe fn kept_reader(
             reader.chunk.table.set(table.address());
             return Ok(reader);
         }
-        let known = session_cache::find(table, place, body);
-        let is_known = known.is_some();
-        let opened = match known {
+        let opened = match session_cache::find(table, place, body) {
             Some(opened) => opened,
             None => {
                 let opened = session_cache::open(table, place, body, stay.scan())?;
@@ -427,7 +425,7 @@ unsafe fn kept_reader(
         };
         let chunk = Chunk::open_with(table, &found, opened.content, notes)?;
         let reader = Reader::with(chunk, opened.decoded);
-        if is_known && stay != Stay::Long {
+        if stay != Stay::Long {
             return Ok(reader);
         }
         KEPT.with_borrow_mut(|readers| {

@@ -51,8 +51,9 @@ const CELL_KEYS: i64 = 64;
 const SERIES_PER_CELL: usize = 256;
 /// Rows of a series in a keyed chunk between two entries of it, if some of them are gone: those of two blocks of times.
 pub const ROWS_PER_STEP: u32 = 2 * BLOCK_ROWS as u32;
-/// The most rows between two entries: rows that come late may lie there.
-const MOST_ROWS_WITHOUT_STEP: u32 = 8 * ROWS_PER_STEP;
+/// The most rows between two entries. Rows that come late may lie there, and those that the chunk's rows were updated to by who has not
+/// committed or has rolled back, or that notes name.
+const MOST_ROWS_WITHOUT_STEP: u32 = 4 * ROWS_PER_STEP;
 /// Entries of a page of a series index, about: what the planner knows of them without looking.
 pub const ENTRIES_PER_PAGE: f64 = 200.0;
 

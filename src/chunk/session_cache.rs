@@ -84,6 +84,8 @@ struct Session {
     latest: FxHashMap<(Oid, Oid, u64), Tid>,
     uses: u64,
     bytes: usize,
+    /// A scan that has filled it: what comes next would go first.
+    filled_by: Option<Began>,
 }
 
 /// Header versions that are kept, however small.
@@ -173,6 +175,9 @@ fn keep(table: Table<'_>, place: Place, opened: &Opened, scan: Option<Began>) {
     let forms = forms(table, &opened.content).collect();
     SESSION.with_borrow_mut(|session| {
         session.remove(place);
+        if scan.is_some() && scan == session.filled_by {
+            return;
+        }
         let key = (place.0, place.1, opened.content.chunk_id());
         session.latest.insert(key, place.2);
         let kept = Kept {
@@ -260,9 +265,12 @@ impl Session {
                 self.relieve(place, forget);
             }
         }
-        for (_, place) in next {
+        for ((is_own, _), place) in next {
             if self.bytes <= few_bytes && self.kept.len() <= few_kept {
                 break;
+            }
+            if is_own {
+                self.filled_by = scan;
             }
             self.remove(place);
         }
