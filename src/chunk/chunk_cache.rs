@@ -88,8 +88,15 @@ pub unsafe fn reader_to_replace(
     }
 }
 
-/// The reader of the header at `at`, if its tuple is visible to `snapshot`, for who reads one chunk after the other and says when it has left
-/// this one (`leave`), and when it began. The table is known to have `blocks` pages at least, and its file does not get shorter: nobody is asked how long that is.
+/// A scan that reads one chunk after the other, and comes back to none.
+#[derive(Clone, Copy, PartialEq)]
+pub struct Passing {
+    pub began: Began,
+    /// Headers tell what it asks, as a rule: payload beside them is not read before it is asked for.
+    pub by_headers: bool,
+}
+
+/// The reader of the header at `at`, if its tuple is visible to `snapshot`, for a scan that says when it has left the chunk (`leave`). The table is known to have `blocks` pages at least, and its file does not get shorter: nobody is asked how long that is.
 ///
 /// # Safety
 /// As `reader_at`; the table has had so many pages since it was locked.
@@ -98,7 +105,7 @@ pub unsafe fn reader_in_passing(
     blocks: u32,
     at: Tid,
     snapshot: Snapshot<'_>,
-    began: Began,
+    passing: Passing,
 ) -> Option<Rc<Reader>> {
     // SAFETY: by contract; the tuple stays pinned for the error's sake.
     unsafe {
@@ -109,7 +116,7 @@ pub unsafe fn reader_in_passing(
                 found,
                 buffer,
                 View::Snapshot(snapshot),
-                Stay::Short(began),
+                Stay::Short(passing),
             )
         })
     }
@@ -352,16 +359,20 @@ fn with_header_within<R>(
 enum Stay {
     /// Maybe until the transaction ends.
     Long,
-    /// Until the next chunk of a scan, which comes back to none: the session has as many as it keeps.
-    Short(Began),
+    /// Until the next chunk of a scan: the session has as many as it keeps.
+    Short(Passing),
 }
 
 impl Stay {
     fn scan(self) -> Option<Began> {
         match self {
             Stay::Long => None,
-            Stay::Short(began) => Some(began),
+            Stay::Short(passing) => Some(passing.began),
         }
+    }
+
+    fn is_by_headers(self) -> bool {
+        matches!(self, Stay::Short(passing) if passing.by_headers)
     }
 }
 
@@ -419,7 +430,9 @@ unsafe fn kept_reader(
             Some(opened) => opened,
             None => {
                 let opened = session_cache::open(table, place, body, stay.scan())?;
-                opened.content.cache_beside_header(at, buffer);
+                if !stay.is_by_headers() {
+                    opened.content.cache_beside_header(at, buffer);
+                }
                 opened
             }
         };

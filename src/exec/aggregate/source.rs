@@ -5,7 +5,7 @@ use super::parallel::{Found, Shared};
 use super::places;
 use super::selection::Selection;
 use crate::am::scan::{Pages, Part};
-use crate::chunk::chunk_cache::{self, Began};
+use crate::chunk::chunk_cache::{self, Began, Passing};
 use crate::chunk::reader::Reader;
 use crate::pg::custom_scan::NodeState;
 use crate::pg::memory::{self, Context};
@@ -27,7 +27,7 @@ pub struct Source {
     slot: RowSlot,
     /// Pages of the table, asked for behind the places: what these name is on one of them.
     blocks: u32,
-    began: Began,
+    passing: Passing,
     /// Of the chunk that was come upon last, at a place.
     last: Option<Rc<Reader>>,
     /// What the scan or fetch has, which a node that begins again many times must not gather.
@@ -48,6 +48,19 @@ enum Way {
         places: Places,
         fetch: RowFetch<'static>,
     },
+}
+
+impl Way {
+    /// Headers in the order in which they lie: those of a page come together, and pages as the processor expects them.
+    fn sort_by_place(&mut self) {
+        if let Way::Places {
+            places: Places::Own { headers, .. },
+            ..
+        } = self
+        {
+            headers.as_mut_slice().sort_unstable();
+        }
+    }
 }
 
 enum Places {
@@ -85,6 +98,8 @@ impl Places {
 pub enum Extent {
     /// All that conditions leave.
     All,
+    /// All there is, in any order, of which headers tell what is asked, as a rule.
+    Total,
     /// The same, where they leave few of the first keys.
     Range,
     /// What other processes have not taken.
@@ -115,14 +130,18 @@ impl Source {
         unsafe {
             let memory = memory::small(node.query_memory(), c"varve source");
             let is_range = matches!(extent, Extent::Range);
-            let way = memory::within(memory, || match extent {
-                Extent::All | Extent::Range => {
+            let by_headers = matches!(extent, Extent::Total);
+            let mut way = memory::within(memory, || match extent {
+                Extent::All | Extent::Total | Extent::Range => {
                     let conditions = selection.on_columns();
                     let scratch = context.memory();
                     Source::begin(table, snapshot, &conditions, is_range, scratch)
                 }
                 Extent::Shared(shared) => Source::shared(table, shared, snapshot),
             });
+            if by_headers {
+                way.sort_by_place();
+            }
             context.forget();
             Source {
                 way,
@@ -131,7 +150,10 @@ impl Source {
                 snapshot,
                 slot,
                 blocks: table.blocks(),
-                began: Began::now(),
+                passing: Passing {
+                    began: Began::now(),
+                    by_headers,
+                },
                 last: None,
                 memory,
             }
@@ -257,9 +279,9 @@ impl Source {
             };
             while let Some(at) = places.next_header() {
                 crate::pg::error::check_interrupts();
-                let (table, snapshot, began) = (self.table, self.snapshot, self.began);
+                let (table, snapshot, passing) = (self.table, self.snapshot, self.passing);
                 let reader =
-                    chunk_cache::reader_in_passing(table, self.blocks, at, snapshot, began);
+                    chunk_cache::reader_in_passing(table, self.blocks, at, snapshot, passing);
                 let reader = reader.filter(|reader| !reader.chunk.header.has(FLAG_TOMBSTONE));
                 if let Some(reader) = reader {
                     self.met.chunks += 1;
@@ -286,7 +308,7 @@ impl Source {
     unsafe fn leave(&mut self) {
         if let Some(last) = self.last.take() {
             // SAFETY: the caller's contract.
-            unsafe { chunk_cache::leave(self.table, &last, self.began) };
+            unsafe { chunk_cache::leave(self.table, &last, self.passing.began) };
         }
     }
 
