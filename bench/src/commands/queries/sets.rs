@@ -1,6 +1,7 @@
 //! The data sets: what is loaded into heap and varve, and what is asked of both.
 
-use super::{suite, Kind, Most};
+use super::kind::{Kind, Most};
+use super::suite;
 use crate::commands::tables::data::{self, A1, A2};
 use crate::generate::{self, CPU_COLUMNS};
 use crate::{heap_pair, Result};
@@ -12,13 +13,14 @@ pub const BY_SENSOR_AND_DAY: &str = "avg by sensor and day";
 /// A page of each of the thousand chunks of B, and few of the series index.
 const MOST_BUFFERS_OF_ALL: u64 = 1_100;
 
-/// Tables are in the schemas `<schema>_heap` and `<schema>_varve`; what both share is in `<schema>`.
+/// Tables are in the schemas `<schema>_heap`, `<schema>_varve` and, before compact, `<schema>_fresh`; what both share is in `<schema>`.
 pub struct Set {
     pub schema: &'static str,
     pub title: &'static str,
     /// What the page says of the data.
     pub about: String,
     pub kinds: Vec<Kind>,
+    pub has_fresh: bool,
 }
 
 /// What a table is created with; the file has its rows.
@@ -55,6 +57,7 @@ pub fn cpu(client: &mut Client, directory: &Path, suite: &data::Suite) -> Result
         title,
         about: format!("{source}."),
         kinds: suite::kinds(suite),
+        has_fresh: true,
     })
 }
 
@@ -113,6 +116,7 @@ pub fn sensors(client: &mut Client, directory: &Path, sensors: usize, days: i64)
                 Most::Ms((rows as f64 / 1e5).round() / 10.0),
             ),
         ],
+        has_fresh: true,
     })
 }
 
@@ -135,6 +139,7 @@ pub fn sensors_with_deleted(client: &mut Client, whole: &Set) -> Result<Set> {
         title: "B after a DELETE of every tenth row",
         about: "Nothing was compacted after the DELETE.".into(),
         kinds: kinds.collect(),
+        has_fresh: false,
     })
 }
 
@@ -170,16 +175,17 @@ pub fn noisy(client: &mut Client, directory: &Path, devices: usize, days: i64) -
                 Most::OfHeap(0.02),
             ),
         ],
+        has_fresh: true,
     })
 }
 
 fn create(client: &mut Client, schema: &str) -> Result<()> {
     Ok(client.batch_execute(&format!(
-        "CREATE SCHEMA {schema}; CREATE SCHEMA {schema}_heap; CREATE SCHEMA {schema}_varve"
+        "CREATE SCHEMA {schema}; CREATE SCHEMA {schema}_heap; CREATE SCHEMA {schema}_varve; CREATE SCHEMA {schema}_fresh"
     ))?)
 }
 
-/// The same rows in a heap and a varve table, compacted and analysed.
+/// The same rows in a heap and two varve tables, one of them compacted, all of them analysed.
 fn load(client: &mut Client, schema: &str, table: &Table) -> Result<()> {
     let (method, index) = match heap_pair::access_method().as_str() {
         "varve" => ("varve", "varve"),
@@ -194,13 +200,15 @@ fn load(client: &mut Client, schema: &str, table: &Table) -> Result<()> {
     client.batch_execute(&format!(
         "CREATE TABLE {schema}_heap.{name}({columns}) USING heap;
          CREATE TABLE {schema}_varve.{name}({columns}) USING {method};
-         CREATE INDEX ON {schema}_varve.{name} USING {index} {series}"
+         CREATE INDEX ON {schema}_varve.{name} USING {index} {series};
+         CREATE TABLE {schema}_fresh.{name}({columns}) USING {method};
+         CREATE INDEX ON {schema}_fresh.{name} USING {index} {series}"
     ))?;
     for index in table.indexes {
         client.batch_execute(&format!("CREATE INDEX ON {schema}_heap.{name} {index}"))?;
     }
     let file = table.file.display();
-    let tables = ["heap", "varve"].map(|kind| format!("{schema}_{kind}.{name}"));
+    let tables = ["heap", "varve", "fresh"].map(|kind| format!("{schema}_{kind}.{name}"));
     for table in &tables {
         client.batch_execute(&format!("COPY {table} FROM '{file}' (FORMAT csv)"))?;
     }

@@ -1,6 +1,6 @@
 //! Queries of the types that the suite's generator emits for its cpu data, with hosts and times drawn at random.
 
-use super::{Kind, Most};
+use super::kind::{Kind, Most};
 use crate::commands::tables::data::{Suite, A1};
 use crate::generate::timestamp;
 use crate::random::Random;
