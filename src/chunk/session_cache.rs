@@ -84,7 +84,7 @@ struct Session {
     latest: FxHashMap<(Oid, Oid, u64), Tid>,
     uses: u64,
     bytes: usize,
-    /// A scan that has filled it: what comes next would go first.
+    /// A scan that has filled it with as many headers as are kept: what it comes upon next would go first.
     filled_by: Option<Began>,
 }
 
@@ -257,6 +257,7 @@ impl Session {
         next.sort_unstable_by_key(|&(order, _)| order);
         let few_bytes = most - most / 8;
         let few_kept = MOST_KEPT - MOST_KEPT / 8;
+        let are_many = self.kept.len() > MOST_KEPT;
         for forget in [Opened::forget_bytes, Opened::forget_values] {
             for &(_, place) in &next {
                 if scan.is_none() || self.bytes <= few_bytes {
@@ -269,7 +270,7 @@ impl Session {
             if self.bytes <= few_bytes && self.kept.len() <= few_kept {
                 break;
             }
-            if is_own {
+            if is_own && are_many {
                 self.filled_by = scan;
             }
             self.remove(place);
