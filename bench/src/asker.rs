@@ -13,8 +13,9 @@ const PROTOCOL: i32 = 3 << 16;
 
 pub struct Asker {
     stream: UnixStream,
-    /// Begins with the rest of what was read and belongs to no whole message yet.
+    /// Begins with so many bytes that were read and belong to no whole message yet.
     buffer: Vec<u8>,
+    filled: usize,
     /// The process that answers.
     process: i32,
 }
@@ -24,6 +25,7 @@ impl Asker {
         let mut asker = Asker {
             stream: UnixStream::connect(cluster.socket())?,
             buffer: vec![0; AT_ONCE],
+            filled: 0,
             process: 0,
         };
         let mut startup = PROTOCOL.to_be_bytes().to_vec();
@@ -48,10 +50,8 @@ impl Asker {
     /// The first column of a query's rows.
     pub fn lines(&mut self, query: &str) -> Result<Vec<String>> {
         let mut lines = Vec::new();
-        // The number of columns, the length of the first, and its text.
         self.ask(query, |row| {
-            let length = row[2..6].try_into().map(i32::from_be_bytes).unwrap_or(-1);
-            let text = &row[6..6 + usize::try_from(length).unwrap_or(0)];
+            let text = first_column(row).unwrap_or_default();
             lines.push(String::from_utf8_lossy(text).into_owned());
         })?;
         Ok(lines)
@@ -66,32 +66,40 @@ impl Asker {
 
     /// Reads until the server is ready for more.
     fn take(&mut self, mut row: impl FnMut(&[u8])) -> Result<()> {
-        let (mut filled, mut failure) = (0, None);
-        loop {
-            if filled == self.buffer.len() {
-                self.buffer.resize(2 * filled, 0);
+        let (mut failure, mut is_ready) = (None, false);
+        while !is_ready {
+            if self.filled == self.buffer.len() {
+                self.buffer.resize(2 * self.filled, 0);
             }
-            let read = self.stream.read(&mut self.buffer[filled..])?;
+            let read = self.stream.read(&mut self.buffer[self.filled..])?;
             if read == 0 {
-                return Err("the server has closed the connection".into());
+                let why = failure.unwrap_or("the server has closed the connection".to_string());
+                return Err(why.into());
             }
-            filled += read;
+            self.filled += read;
             let mut at = 0;
-            while let Some((kind, body)) = message(&self.buffer[at..filled]) {
+            while let Some((kind, body)) = message(&self.buffer[at..self.filled]) {
                 at += body.len() + 5;
                 match kind {
                     b'D' => row(body),
                     b'E' => failure = Some(String::from_utf8_lossy(body).replace('\0', " ")),
                     b'K' => self.process = i32::from_be_bytes(body[..4].try_into()?),
-                    // A message that the server sends last.
-                    b'Z' => return failure.map_or(Ok(()), |failure| Err(failure.into())),
+                    b'Z' => is_ready = true,
                     _ => {}
                 }
             }
-            self.buffer.copy_within(at..filled, 0);
-            filled -= at;
+            self.buffer.copy_within(at..self.filled, 0);
+            self.filled -= at;
         }
+        failure.map_or(Ok(()), |failure| Err(failure.into()))
     }
+}
+
+/// The text of a row's first column, if it has one that is not NULL: behind the number of columns and its own length.
+fn first_column(row: &[u8]) -> Option<&[u8]> {
+    let length: [u8; 4] = row.get(2..6)?.try_into().ok()?;
+    let length = usize::try_from(i32::from_be_bytes(length)).ok()?;
+    row.get(6..6 + length)
 }
 
 /// What a message is, and its body, if all of it is there.
@@ -122,5 +130,12 @@ mod tests {
         for short in 0..8 {
             assert_eq!(message(&bytes[..short]), None);
         }
+    }
+
+    #[test]
+    fn rows_without_a_column_or_value_have_no_text() {
+        assert_eq!(first_column(&[0, 0]), None);
+        assert_eq!(first_column(&[0, 1, 255, 255, 255, 255]), None);
+        assert_eq!(first_column(&[0, 1, 0, 0, 0, 1, b'x']), Some(&b"x"[..]));
     }
 }

@@ -25,8 +25,6 @@ const LEAST_READERS: usize = 8;
 /// Readers that are kept as long as all that they hold takes no more than twice `varve.batch_memory`: rows that moved together, or
 /// that a statement changes, lie in the chunks of as many series, now in one, now in another.
 const MOST_READERS: usize = 512;
-/// The same of scans, which come back to none as long as they read on.
-const MOST_READERS_OF_SCANS: usize = 128;
 /// Memory is counted each time that so many readers have come.
 const WEIGHED_EVERY: u64 = 16;
 
@@ -361,7 +359,7 @@ fn with_header_within<R>(
 enum Stay {
     /// Maybe until the transaction ends.
     Long,
-    /// Until the next chunk of a scan. Where the session has its content, a reader is made faster than it is remembered.
+    /// Until the next chunk of a scan: the session has what it keeps of them.
     Short(Passing),
 }
 
@@ -428,9 +426,7 @@ unsafe fn kept_reader(
             reader.chunk.table.set(table.address());
             return Ok(reader);
         }
-        let known = session_cache::find(table, place, body);
-        let is_known = known.is_some();
-        let opened = match known {
+        let opened = match session_cache::find(table, place, body) {
             Some(opened) => opened,
             None => {
                 let opened = session_cache::open(table, place, body, stay.scan())?;
@@ -442,10 +438,10 @@ unsafe fn kept_reader(
         };
         let chunk = Chunk::open_with(table, &found, opened.content, notes)?;
         let reader = Reader::with(chunk, opened.decoded);
+        if stay != Stay::Long {
+            return Ok(reader);
+        }
         KEPT.with_borrow_mut(|readers| {
-            if stay != Stay::Long && (is_known || readers.kept.len() >= MOST_READERS_OF_SCANS) {
-                return;
-            }
             readers.make_room();
             let entry = Kept {
                 reader: Rc::clone(&reader),

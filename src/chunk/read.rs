@@ -429,6 +429,7 @@ impl Content {
                 // Damage of pieces that nobody has asked for is not reported yet.
                 if let Some(data) = data {
                     cache.add(number, data.to_vec());
+                    self.has_grown.set(true);
                 }
             }
         };

@@ -261,9 +261,7 @@ impl Aggregation {
                 };
             }
             let selection = &self.work.selection;
-            let is_total =
-                self.work.compiled.groups.is_empty() && selection.on_columns().is_empty();
-            if is_total && matches!(extent, Extent::All) {
+            if self.work.asks_headers() && matches!(extent, Extent::All) {
                 extent = Extent::Total;
             }
             self.source = Some(Source::of_node(node, self.slot, selection, extent));

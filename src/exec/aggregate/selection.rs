@@ -302,6 +302,11 @@ impl Selection {
         ranges
     }
 
+    /// Is every row wanted?
+    pub fn has_no_condition(&self) -> bool {
+        self.clauses.is_empty() && self.residual.is_none()
+    }
+
     /// Do the conditions hold for every row of the chunk?
     pub fn takes_all(&self) -> bool {
         self.undecided.is_empty() && !self.is_narrowed && self.residual.is_none()

@@ -98,10 +98,10 @@ impl Places {
 pub enum Extent {
     /// All that conditions leave.
     All,
-    /// All there is, in any order, of which headers tell what is asked, as a rule.
-    Total,
     /// The same, where they leave few of the first keys.
     Range,
+    /// All there is, in any order: headers tell what is asked, where they know it.
+    Total,
     /// What other processes have not taken.
     Shared(*mut Shared),
 }

@@ -2,7 +2,7 @@
 //! decoded for aggregates that its header answers, nor is a block of a run that has all of it.
 
 use super::chunk::Work;
-use super::compile::{GroupColumn, Keep, Way, ROWS};
+use super::compile::{Aggregate, Compiled, GroupColumn, Keep, Way, ROWS};
 use super::evaluate::guarded;
 use super::fold::{int_of, Cell, Fold};
 use super::known::Known;
@@ -15,6 +15,17 @@ use varve_columns::column::Kind;
 use varve_columns::summary::Summary;
 
 impl Work {
+    /// Do headers tell all that is asked, where they know it?
+    pub fn asks_headers(&self) -> bool {
+        let Compiled {
+            groups, aggregates, ..
+        } = &self.compiled;
+        let is_told = |aggregate: &Aggregate| {
+            aggregate.vector.is_some() && matches!(aggregate.keep, Keep::Fold { .. })
+        };
+        groups.is_empty() && self.selection.has_no_condition() && aggregates.iter().all(is_told)
+    }
+
     /// Takes in a chunk whose rows are all wanted but for some that are gone, as far as its header answers; true where nothing is left to do,
     /// nor where its group is read another time.
     ///

@@ -10,8 +10,8 @@ use std::path::Path;
 
 /// The query of B that two processes run, too.
 pub const BY_SENSOR_AND_DAY: &str = "avg by sensor and day";
-/// A page of each of the thousand chunks of B, and few of the series index.
-const MOST_BUFFERS_OF_ALL: u64 = 1_100;
+/// Rows of a chunk of B after compact.
+const ROWS_PER_CHUNK: u64 = 64_800;
 
 /// Tables are in the schemas `<schema>_heap`, `<schema>_varve` and, before compact, `<schema>_fresh`; what both share is in `<schema>`.
 pub struct Set {
@@ -78,7 +78,8 @@ pub fn sensors(client: &mut Client, directory: &Path, sensors: usize, days: i64)
     std::fs::remove_file(&file)?;
     let one = |name: &str, query: &str, most: f64| Kind::one(name, query, Most::OfHeap(most));
     let of_all = |name: &str, query: &str| Kind {
-        most_buffers: Some(MOST_BUFFERS_OF_ALL),
+        // A page of each chunk, and few of the series index.
+        most_buffers: Some(rows as u64 / ROWS_PER_CHUNK * 11 / 10),
         ..one(name, query, 0.0015)
     };
     Ok(Set {
