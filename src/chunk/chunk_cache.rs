@@ -94,6 +94,8 @@ pub struct Passing {
     pub began: Began,
     /// Headers tell what it asks, as a rule: payload beside them is not read before it is asked for.
     pub by_headers: bool,
+    /// The header that it comes to next, if it knows.
+    pub next: Option<Tid>,
 }
 
 /// The reader of the header at `at`, if its tuple is visible to `snapshot`, for a scan that says when it has left the chunk (`leave`). The table is known to have `blocks` pages at least, and its file does not get shorter: nobody is asked how long that is.
@@ -109,7 +111,14 @@ pub unsafe fn reader_in_passing(
 ) -> Option<Rc<Reader>> {
     // SAFETY: by contract; the tuple stays pinned for the error's sake.
     unsafe {
-        with_header_within(table, blocks, at, snapshot, |found, buffer| {
+        if at.block >= blocks {
+            return None;
+        }
+        let fetched = Fetched::at(table, at, snapshot)?;
+        if let Some(next) = passing.next.filter(|next| next.block == at.block) {
+            fetched.prefetch(next.offset);
+        }
+        with_fetched(&fetched, |found, buffer| {
             sound_reader(
                 table,
                 at,
@@ -334,21 +343,14 @@ fn with_header<R>(
     if !table.has_block(at.block) {
         return None;
     }
-    with_header_within(table, at.block + 1, at, snapshot, body)
+    with_fetched(&Fetched::at(table, at, snapshot)?, body)
 }
 
-/// The same in a table that is known to have so many blocks at least.
-fn with_header_within<R>(
-    table: Table<'_>,
-    blocks: u32,
-    at: Tid,
-    snapshot: Snapshot<'_>,
+/// The same of a tuple that has been fetched.
+fn with_fetched<R>(
+    fetched: &Fetched<'_>,
     body: impl FnOnce(PageTuple<'_>, Buffer) -> R,
 ) -> Option<R> {
-    if at.block >= blocks {
-        return None;
-    }
-    let fetched = Fetched::at(table, at, snapshot)?;
     let found = fetched.tuple();
     let is_header = classify(&found) == TupleKind::Header;
     is_header.then(|| body(found, fetched.buffer()))

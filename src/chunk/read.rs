@@ -12,6 +12,7 @@ use crate::pg::tid::Tid;
 use crate::pg::tuple;
 use crate::pg::{Buffer, CommandId, TransactionId, BLCKSZ};
 use rustc_hash::FxHashMap;
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::ops::{Deref, Range};
@@ -206,14 +207,14 @@ impl PieceCache {
 }
 
 /// The bytes of a header section, wherever they are.
-pub fn read_section(
+pub fn read_section<'s>(
     table: Table<'_>,
     chunk: u64,
     base: u32,
-    section: &Section,
-) -> Result<Vec<u8>, Damage> {
+    section: &'s Section,
+) -> Result<Cow<'s, [u8]>, Damage> {
     let (mut depth, crc, mut pieces) = match section {
-        Section::Inline(bytes) => return Ok(bytes.clone()),
+        Section::Inline(bytes) => return Ok(Cow::Borrowed(bytes)),
         Section::Spilled { depth, crc, pieces } => (*depth, *crc, pieces.clone()),
     };
     loop {
@@ -223,7 +224,7 @@ pub fn read_section(
             if crc != header::section_checksum(&bytes) {
                 return Err(Damage::new("checksum of a header section"));
             }
-            return Ok(bytes);
+            return Ok(Cow::Owned(bytes));
         }
         pieces = Pieces::decode(&mut &bytes[..]).map_err(Damage::new)?;
         depth -= 1;

@@ -169,15 +169,13 @@ pub fn open(
 
 /// Keeps what has been opened of the header at `place`.
 fn keep(table: Table<'_>, place: Place, opened: &Opened, scan: Option<Began>) {
-    if guc::session_cache_bytes() == 0 {
+    let is_filled = || SESSION.with_borrow(|session| scan.is_some() && scan == session.filled_by);
+    if guc::session_cache_bytes() == 0 || is_filled() {
         return;
     }
     let forms = forms(table, &opened.content).collect();
     SESSION.with_borrow_mut(|session| {
         session.remove(place);
-        if scan.is_some() && scan == session.filled_by {
-            return;
-        }
         let key = (place.0, place.1, opened.content.chunk_id());
         session.latest.insert(key, place.2);
         let kept = Kept {
@@ -265,6 +263,10 @@ impl Session {
                 }
                 self.relieve(place, forget);
             }
+        }
+        // Contents stay where they fit, even if there is little room besides.
+        if self.bytes <= most && !are_many {
+            return;
         }
         for ((is_own, _), place) in next {
             if self.bytes <= few_bytes && self.kept.len() <= few_kept {

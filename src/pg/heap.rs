@@ -2,7 +2,7 @@
 
 use super::activity;
 use super::bare;
-use super::page::PageTuple;
+use super::page::{self, PageTuple};
 use super::relation::Table;
 use super::row_slot::RowSlot;
 use super::snapshot::{self, Snapshot};
@@ -225,6 +225,12 @@ impl<'a> Fetched<'a> {
     pub fn tuple(&self) -> PageTuple<'_> {
         // SAFETY: pinned as long as this.
         unsafe { PageTuple::of(&self.tuple) }
+    }
+
+    /// Lets the processor fetch another tuple of the page from memory while it does something else.
+    pub fn prefetch(&self, offset: u16) {
+        // SAFETY: the page is pinned.
+        unsafe { page::prefetch_tuple(self.buffer, offset) }
     }
 
     /// A column, from 1; what it points to is there as long as the row.

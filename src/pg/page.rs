@@ -300,6 +300,34 @@ pub unsafe fn locked<R>(
     unsafe { share_locked(buffer, block, body) }
 }
 
+/// Lets the processor fetch the first lines of a tuple from memory. The page is not locked: whatever its line pointers are just then, it is but a hint.
+///
+/// # Safety
+/// `buffer` must be pinned.
+pub unsafe fn prefetch_tuple(buffer: pg_sys::Buffer, offset: u16) {
+    const LINE_BYTES: usize = 64;
+    const MOST_LINES: usize = 6;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: by contract; the line pointer and what is named lie on the page.
+    unsafe {
+        use core::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
+        let page = pg_sys::BufferGetPage(buffer).cast::<u8>();
+        let end = pg_sys::BLCKSZ as usize;
+        let at = PAGE_HEADER_BYTES + 4 * usize::from(offset).saturating_sub(1);
+        if at + 4 > end {
+            return;
+        }
+        let item = page.add(at).cast::<u32>().read_volatile();
+        let start = (item & 0x7fff) as usize;
+        let stop = (start + MOST_LINES * LINE_BYTES).min(end);
+        for line in (start..stop).step_by(LINE_BYTES) {
+            _mm_prefetch::<_MM_HINT_T0>(page.add(line).cast());
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (buffer, offset, LINE_BYTES, MOST_LINES);
+}
+
 /// The same for a `body` that returns what the page lends.
 ///
 /// # Safety

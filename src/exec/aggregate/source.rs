@@ -83,6 +83,14 @@ impl Places {
         }
     }
 
+    /// The header that comes next, if nobody else may take it.
+    fn upcoming(&self) -> Option<Tid> {
+        match self {
+            Places::Own { headers, .. } => headers.as_slice().first().copied(),
+            Places::Shared(_) => None,
+        }
+    }
+
     /// # Safety
     /// As `Shared::next_row`, where places are shared.
     unsafe fn next_row(&mut self) -> Option<Tid> {
@@ -153,6 +161,7 @@ impl Source {
                 passing: Passing {
                     began: Began::now(),
                     by_headers,
+                    next: None,
                 },
                 last: None,
                 memory,
@@ -279,7 +288,11 @@ impl Source {
             };
             while let Some(at) = places.next_header() {
                 crate::pg::error::check_interrupts();
-                let (table, snapshot, passing) = (self.table, self.snapshot, self.passing);
+                let (table, snapshot) = (self.table, self.snapshot);
+                let passing = Passing {
+                    next: places.upcoming(),
+                    ..self.passing
+                };
                 let reader =
                     chunk_cache::reader_in_passing(table, self.blocks, at, snapshot, passing);
                 let reader = reader.filter(|reader| !reader.chunk.header.has(FLAG_TOMBSTONE));
