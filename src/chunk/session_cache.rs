@@ -86,6 +86,8 @@ struct Session {
     bytes: usize,
     /// A scan that has filled it with as many headers as are kept: what it comes upon next would go first.
     filled_by: Option<Began>,
+    /// A scan that has had to let go of pieces of its own: those of what it leaves go at once, as the last ones go first.
+    crowded_by: Option<Began>,
 }
 
 /// Header versions that are kept, however small.
@@ -198,7 +200,13 @@ pub fn settle(places: impl Iterator<Item = Place>, scan: Option<Began>) {
         let Ok(mut session) = session.try_borrow_mut() else {
             return;
         };
-        places.for_each(|place| session.settle(place));
+        let is_crowded = scan.is_some() && scan == session.crowded_by;
+        for place in places {
+            if let Some(kept) = session.kept.get(&place).filter(|_| is_crowded) {
+                kept.opened.forget_bytes();
+            }
+            session.settle(place);
+        }
         session.make_room(scan);
     });
 }
@@ -257,14 +265,20 @@ impl Session {
         let few_kept = MOST_KEPT - MOST_KEPT / 8;
         let are_many = self.kept.len() > MOST_KEPT;
         for forget in [Opened::forget_bytes, Opened::forget_values] {
-            for &(_, place) in &next {
-                if scan.is_none() || self.bytes <= few_bytes {
+            // What is left may stay where it fits, even if there is little room besides.
+            if scan.is_none() || self.bytes <= most {
+                break;
+            }
+            for &((is_own, _), place) in &next {
+                if self.bytes <= few_bytes {
                     break;
+                }
+                if is_own {
+                    self.crowded_by = scan;
                 }
                 self.relieve(place, forget);
             }
         }
-        // Contents stay where they fit, even if there is little room besides.
         if self.bytes <= most && !are_many {
             return;
         }

@@ -16,6 +16,7 @@ use super::slices::Slices;
 use super::sorter::Sorter;
 use super::source::{Extent, Input, Source};
 use super::team::{Member, Team};
+use crate::chunk::chunk_cache::Began;
 use crate::pg::aggregation::Aggregating;
 use crate::pg::custom_scan::{self, Beginning, CustomScan, Explain, Guarded, Methods, NodeState};
 use crate::pg::error;
@@ -37,6 +38,8 @@ pub struct Aggregation {
     /// Whose memory has the states.
     states: ExpressionContext,
     source: Option<Source>,
+    /// When this execution began, however many sources it opens.
+    began: Began,
     joined: Option<Joined>,
     slices: Option<Slices>,
     sorter: Option<Sorter>,
@@ -91,6 +94,7 @@ impl CustomScan for Aggregation {
                 slot,
                 states,
                 source: None,
+                began: Began::now(),
                 joined,
                 slices: parts.slices.map(Slices::new),
                 sorter: Sorter::new(&parts.order),
@@ -202,6 +206,7 @@ impl Aggregation {
         // SAFETY: the caller's contract.
         unsafe {
             self.phase = Phase::Emit(0, false);
+            self.began = Began::now();
             if !self.work.selection.bind() {
                 return self.work.add_only_group();
             }
@@ -264,7 +269,9 @@ impl Aggregation {
             if self.work.asks_headers() && matches!(extent, Extent::All) {
                 extent = Extent::Total;
             }
-            self.source = Some(Source::of_node(node, self.slot, selection, extent));
+            self.source = Some(Source::of_node(
+                node, self.slot, selection, extent, self.began,
+            ));
             true
         }
     }

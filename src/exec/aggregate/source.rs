@@ -122,7 +122,7 @@ pub enum Input {
 }
 
 impl Source {
-    /// The source of a node whose conditions are bound.
+    /// The source of a node whose conditions are bound, and which began then.
     ///
     /// # Safety
     /// `slot` must be one for rows of the node's table, and what is shared initialized by the leader. Inside a guarded entry point.
@@ -131,6 +131,7 @@ impl Source {
         slot: RowSlot,
         selection: &Selection,
         extent: Extent,
+        began: Began,
     ) -> Source {
         let (table, snapshot) = (node.table(), node.snapshot());
         let context = selection.evaluation.context;
@@ -159,7 +160,7 @@ impl Source {
                 slot,
                 blocks: table.blocks(),
                 passing: Passing {
-                    began: Began::now(),
+                    began,
                     by_headers,
                     next: None,
                 },

@@ -2,6 +2,7 @@
 
 use super::output::Output;
 use super::rows::Rows;
+use crate::chunk::chunk_cache::Began;
 use crate::exec::aggregate::evaluate::Evaluation;
 use crate::exec::aggregate::explain::all_chunks;
 use crate::exec::aggregate::selection::{Lanes, Selection};
@@ -176,7 +177,8 @@ impl Scan {
             let extent = self.team.extent();
             self.phase = match selection.bind() {
                 true => {
-                    self.source = Some(Source::of_node(node, self.slot, selection, extent));
+                    let began = Began::now();
+                    self.source = Some(Source::of_node(node, self.slot, selection, extent, began));
                     Phase::Read
                 }
                 false => Phase::Done,
