@@ -40,11 +40,9 @@ impl Asker {
         self.process
     }
 
-    /// Has some statements executed, and returns the number of their rows.
-    pub fn run(&mut self, statements: &str) -> Result<u64> {
-        let mut rows = 0;
-        self.ask(statements, |_| rows += 1)?;
-        Ok(rows)
+    /// Has some statements executed, and takes in their rows.
+    pub fn run(&mut self, statements: &str) -> Result<()> {
+        self.ask(statements, |_| ())
     }
 
     /// The first column of a query's rows.

@@ -202,8 +202,10 @@ pub fn settle(places: impl Iterator<Item = Place>, scan: Option<Began>) {
         };
         let is_crowded = scan.is_some() && scan == session.crowded_by;
         for place in places {
-            if let Some(kept) = session.kept.get(&place).filter(|_| is_crowded) {
-                kept.opened.forget_bytes();
+            if let Some(kept) = session.kept.get(&place) {
+                if is_crowded && kept.opened.is_sound() {
+                    kept.opened.forget_bytes();
+                }
             }
             session.settle(place);
         }

@@ -202,8 +202,7 @@ fn look_in(asker: &mut Asker, set: &Set, which: &str) -> Result<()> {
     let schema = set.schema;
     asker.run(&format!(
         "SET search_path = {schema}_{which}, {schema}, public"
-    ))?;
-    Ok(())
+    ))
 }
 
 fn head(sensors: usize, is_shared: bool) -> Result<String> {
