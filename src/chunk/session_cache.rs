@@ -201,14 +201,7 @@ pub fn settle(places: impl Iterator<Item = Place>, scan: Option<Began>) {
             return;
         };
         let is_crowded = scan.is_some() && scan == session.crowded_by;
-        for place in places {
-            if let Some(kept) = session.kept.get(&place) {
-                if is_crowded && kept.opened.is_sound() {
-                    kept.opened.forget_bytes();
-                }
-            }
-            session.settle(place);
-        }
+        places.for_each(|place| session.settle(place, is_crowded));
         session.make_room(scan);
     });
 }
@@ -224,12 +217,15 @@ impl Session {
         }
     }
 
-    fn settle(&mut self, place: Place) {
+    fn settle(&mut self, place: Place, is_crowded: bool) {
         let Some(kept) = self.kept.get_mut(&place) else {
             return;
         };
         if !kept.opened.is_sound() {
             return self.remove(place);
+        }
+        if is_crowded {
+            kept.opened.forget_bytes();
         }
         kept.opened.decoded.settle();
         self.bytes -= kept.bytes;
