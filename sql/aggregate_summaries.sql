@@ -45,6 +45,7 @@ EXPLAIN (ANALYZE, VERBOSE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT count(*) F
 ALTER TABLE h ADD COLUMN late int DEFAULT 5, ADD COLUMN later float8 DEFAULT 0.5, ADD COLUMN none text;
 ALTER TABLE v ADD COLUMN late int DEFAULT 5, ADD COLUMN later float8 DEFAULT 0.5, ADD COLUMN none text;
 SELECT * FROM reads('SELECT sum(late), avg(late), max(later), sum(later), stddev(later), count(none), late FROM {t} GROUP BY late');
+SELECT * FROM reads('SELECT sum(late), max(later), avg(later), count(none), count(late), max(value) FROM {t}');
 -- Deleted rows: of this transaction, unwritten or not, and of others.
 BEGIN;
 DELETE FROM h WHERE sensor = 2 AND time = '2026-01-03Z'; DELETE FROM v WHERE sensor = 2 AND time = '2026-01-03Z';

@@ -88,6 +88,13 @@ pub unsafe fn reader_to_replace(
     }
 }
 
+/// What a scan finds at the place of a header.
+pub enum Passed {
+    /// One of so many rows, of which it has been told all that it asks.
+    Told(u32),
+    Opened(Rc<Reader>),
+}
+
 /// A scan that reads one chunk after the other, and comes back to none.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Passing {
@@ -98,7 +105,9 @@ pub struct Passing {
     pub next: Option<Tid>,
 }
 
-/// The reader of the header at `at`, if its tuple is visible to `snapshot`, for a scan that says when it has left the chunk (`leave`). The table is known to have `blocks` pages at least, and its file does not get shorter: nobody is asked how long that is.
+/// The reader of the header at `at`, if its tuple is visible to `snapshot`, for a scan that says when it has left the chunk (`leave`); none is made where
+/// `tell`, which gets the bytes of the header, says how many rows it has and that this is enough. The table is known to have `blocks` pages at
+/// least, and its file does not get shorter: nobody is asked how long that is.
 ///
 /// # Safety
 /// As `reader_at`; the table has had so many pages since it was locked.
@@ -108,7 +117,8 @@ pub unsafe fn reader_in_passing(
     at: Tid,
     snapshot: Snapshot<'_>,
     passing: Passing,
-) -> Option<Rc<Reader>> {
+    tell: impl FnOnce(&[u8]) -> Option<u32>,
+) -> Option<Passed> {
     // SAFETY: by contract; the tuple stays pinned for the error's sake.
     unsafe {
         if at.block >= blocks {
@@ -119,14 +129,17 @@ pub unsafe fn reader_in_passing(
             fetched.prefetch(next.offset);
         }
         with_fetched(&fetched, |found, buffer| {
-            sound_reader(
+            if let Some(rows) = tell(found.body()) {
+                return Passed::Told(rows);
+            }
+            Passed::Opened(sound_reader(
                 table,
                 at,
                 found,
                 buffer,
                 View::Snapshot(snapshot),
                 Stay::Short(passing),
-            )
+            ))
         })
     }
 }

@@ -26,6 +26,7 @@ mod series_numbers;
 pub mod series_runs;
 mod session_cache;
 pub mod slot;
+pub mod told;
 pub mod tuple_kind;
 pub mod vectors;
 pub mod write;

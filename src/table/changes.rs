@@ -193,6 +193,11 @@ pub unsafe fn hidden(chunk: &Chunk, snapshot: Snapshot<'_>) -> Hidden {
     })
 }
 
+/// Has this transaction changed no compressed row? Then headers and their notes say all of what a snapshot sees.
+pub fn are_none() -> bool {
+    STATE.with_borrow(|state| state.touched.is_empty())
+}
+
 /// Chunks that the scan of a statement passes by: the statement has deleted the rows that it wants of them already.
 #[derive(Default)]
 struct PassedBy {

@@ -11,7 +11,7 @@ use crate::summary::{Bound, Prefix, Sum, Summary};
 use crate::wire::{put_float, put_varint, put_zigzag, Reader};
 
 /// A parsed header; owns what it says.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChunkHeader {
     version: u8,
     rows: u32,
@@ -78,6 +78,13 @@ impl ChunkHeader {
 
     /// The same, but where there are more than `most` columns, what comes behind these is left out, and the area.
     pub fn parse_first(bytes: &[u8], most: usize) -> Result<ChunkHeader> {
+        let mut header = ChunkHeader::default();
+        header.parse_again(bytes, most)?;
+        Ok(header)
+    }
+
+    /// The same in the place of another header, for who looks at many and keeps none. What is left after an error is of no use.
+    pub fn parse_again(&mut self, bytes: &[u8], most: usize) -> Result<()> {
         let mut reader = Reader::new(bytes);
         if reader.array()? != MAGIC {
             return Err(Corrupt::new("not a chunk header: wrong magic"));
@@ -102,24 +109,21 @@ impl ChunkHeader {
         let rows = reader.varint_up_to(MAX_ROWS)? as u32;
         let count = reader.varint_up_to(MAX_COLUMNS.min(reader.len()))?;
         let wanted = count.min(most);
-        let mut columns = Vec::with_capacity(wanted);
+        self.columns.clear();
+        self.columns.reserve(wanted);
         let mut at = 0u32;
         for index in 0..wanted as u32 {
             let column = ColumnHeader::parse(&mut reader, index, rows, at)
                 .map_err(|e| e.in_column(index))?;
             at = column.blocks.end;
-            columns.push(column);
+            self.columns.push(column);
         }
-        let area = match wanted < count {
+        self.area = match wanted < count {
             true => Area::default(),
             false => Area::parse(reader.take(reader.len())?)?,
         };
-        Ok(ChunkHeader {
-            version: found,
-            rows,
-            columns,
-            area,
-        })
+        (self.version, self.rows) = (found, rows);
+        Ok(())
     }
 
     /// The format version that the chunk was written in.

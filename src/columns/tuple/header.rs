@@ -34,6 +34,9 @@ const KIND_HEADER: u8 = 1;
 const KIND_PIECE: u8 = 2;
 pub(super) const KIND_NOTE: u8 = 3;
 
+/// What a section begins with that is in the tuple.
+const INLINE: u8 = 0;
+
 /// All rows have the same series key.
 pub const FLAG_ONE_SERIES: u16 = 1;
 /// Rows are sorted by (key, time); min and max time are set.
@@ -73,7 +76,7 @@ impl Section {
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Section::Inline(bytes) => {
-                out.push(0);
+                out.push(INLINE);
                 put_varint(out, bytes.len() as u64);
                 out.extend_from_slice(bytes);
             }
@@ -86,19 +89,13 @@ impl Section {
     }
 
     fn decode(input: &mut &[u8]) -> Result<Section, FormatError> {
+        if let Some(bytes) = inline_section(input)? {
+            return Ok(Section::Inline(bytes.to_vec()));
+        }
         let (&mode, rest) = input
             .split_first()
             .ok_or(FormatError("truncated section"))?;
         *input = rest;
-        if mode == 0 {
-            let len = get_varint(input)? as usize;
-            if len > input.len() {
-                return Err(FormatError("section length"));
-            }
-            let (bytes, rest) = input.split_at(len);
-            *input = rest;
-            return Ok(Section::Inline(bytes.to_vec()));
-        }
         let (crc, rest) = input
             .split_first_chunk::<4>()
             .ok_or(FormatError("truncated section"))?;
@@ -333,6 +330,53 @@ pub fn times(body: &[u8]) -> Option<(i64, i64)> {
     (is_sorted && is_sound).then(|| (time(24), time(32)))
 }
 
+/// A header that tells of rows of which none is gone, and has in its tuple what it tells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Whole<'a> {
+    pub rows: u32,
+    /// The static section (`Statics`).
+    pub statics: &'a [u8],
+    pub slots: &'a [u8],
+}
+
+/// What `body` says, if it is such a header, and sound; `decode` tells what it is otherwise.
+pub fn whole(body: &[u8]) -> Option<Whole<'_>> {
+    let is_known = body_kind(body) == BodyKind::Header && body[4] <= VERSION;
+    let (sound, slots) = body.split_at_checked(slots_start(body))?;
+    if !is_known || sound.len() < HEADER_HEAD {
+        return None;
+    }
+    let (flags, deleted) = (
+        u16::from_le_bytes(array(sound, 6)),
+        u32::from_le_bytes(array(sound, 20)),
+    );
+    let is_sound = u32::from_le_bytes(array(sound, CHECKSUM_AT)) == checksum(sound);
+    if deleted > 0 || flags & FLAG_TOMBSTONE != 0 || !is_sound {
+        return None;
+    }
+    let mut input = sound.get(HEADER_HEAD + usize::from(body[4] == VERSION)..)?;
+    let statics = inline_section(&mut input).ok()??;
+    let delete_map = inline_section(&mut input).ok()??;
+    (delete_map.is_empty() && input.is_empty()).then_some(Whole {
+        rows: row_count(body),
+        statics,
+        slots,
+    })
+}
+
+/// The bytes of the section that comes next, if it is in the tuple; else nothing is read.
+fn inline_section<'a>(input: &mut &'a [u8]) -> Result<Option<&'a [u8]>, FormatError> {
+    let Some(rest) = input.strip_prefix(&[INLINE]) else {
+        return Ok(None);
+    };
+    *input = rest;
+    let len = get_varint(input)? as usize;
+    let split = input.split_at_checked(len);
+    let (bytes, rest) = split.ok_or(FormatError("section length"))?;
+    *input = rest;
+    Ok(Some(bytes))
+}
+
 /// Rows of the chunk whose header `body` is, as far as it is one.
 pub fn row_count(body: &[u8]) -> u32 {
     match body.get(16..20) {
@@ -406,6 +450,46 @@ pub fn decode(body: &[u8]) -> Result<StorageTuple<'_>, FormatError> {
 mod tests {
     use super::super::tid::Tid;
     use super::*;
+
+    #[test]
+    fn a_whole_header_is_sound_and_has_all_of_its_rows_and_sections() {
+        let mut header = with_slots();
+        (header.deleted, header.area) = (0, Area::default());
+        header.delete_map = Section::Inline(Vec::new());
+        let body = header.encode();
+        let told = whole(&body).unwrap();
+        assert_eq!(
+            (told.rows, told.statics, told.slots),
+            (4096, &b"statics"[..], &header.slots[..])
+        );
+        let without_slots = Header {
+            slots: Vec::new(),
+            ..header.clone()
+        };
+        let bytes = without_slots.encode();
+        assert_eq!(whole(&bytes).map(|told| told.slots), Some(&[][..]));
+        for at in 0..body.len() - header.slots.len() {
+            let mut damaged = body.clone();
+            damaged[at] ^= 0x10;
+            assert_eq!(whole(&damaged), None, "{at}");
+        }
+        for end in 0..body.len() - header.slots.len() {
+            assert_eq!(whole(&body[..end]), None, "{end}");
+        }
+        let others: [fn(&mut Header); 5] = [
+            |header| header.deleted = 1,
+            |header| header.flags |= FLAG_TOMBSTONE,
+            |header| header.delete_map = Section::Inline(vec![0]),
+            |header| header.delete_map = sample().delete_map,
+            |header| header.statics = sample().delete_map,
+        ];
+        for change in others {
+            let mut other = header.clone();
+            change(&mut other);
+            assert_eq!(whole(&other.encode()), None);
+        }
+        assert_eq!(whole(&with_area().encode()), None);
+    }
 
     #[test]
     fn times_are_those_of_a_sound_header_with_an_order() {

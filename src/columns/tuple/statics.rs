@@ -58,23 +58,12 @@ impl Statics {
 
     pub fn decode(mut bytes: &[u8]) -> Result<Statics, FormatError> {
         let input = &mut bytes;
-        let column = |input: &mut &[u8]| -> Result<u16, FormatError> {
-            u16::try_from(get_varint(input)?)
-                .ok()
-                .filter(|&number| number <= 1664)
-                .ok_or(FormatError("column number"))
-        };
         let attributes = column(input)?;
         let time = Some(column(input)?).filter(|&number| number != 0);
         let keys = (0..column(input)?)
             .map(|_| column(input))
             .collect::<Result<Vec<_>, _>>()?;
-        let len = get_varint(input)? as usize;
-        if len > input.len() {
-            return Err(FormatError("length of the column headers"));
-        }
-        let (columns, rest) = input.split_at(len);
-        *input = rest;
+        let columns = column_headers(input)?;
         let payload = Pieces::decode(input)?;
         if !input.is_empty() {
             return Err(FormatError("end of the static section"));
@@ -87,6 +76,31 @@ impl Statics {
             payload,
         })
     }
+
+    /// The column headers of an encoded section, without anything else of it.
+    pub fn columns_of(mut bytes: &[u8]) -> Result<&[u8], FormatError> {
+        let input = &mut bytes;
+        let (_attributes, _time) = (column(input)?, column(input)?);
+        for _ in 0..column(input)? {
+            column(input)?;
+        }
+        column_headers(input)
+    }
+}
+
+fn column(input: &mut &[u8]) -> Result<u16, FormatError> {
+    u16::try_from(get_varint(input)?)
+        .ok()
+        .filter(|&number| number <= 1664)
+        .ok_or(FormatError("column number"))
+}
+
+fn column_headers<'a>(input: &mut &'a [u8]) -> Result<&'a [u8], FormatError> {
+    let len = get_varint(input)? as usize;
+    let split = input.split_at_checked(len);
+    let (columns, rest) = split.ok_or(FormatError("length of the column headers"))?;
+    *input = rest;
+    Ok(columns)
 }
 
 #[cfg(test)]
@@ -110,6 +124,7 @@ mod tests {
             },
         };
         let bytes = statics.encode();
+        assert_eq!(Statics::columns_of(&bytes), Ok(&statics.columns[..]));
         assert_eq!(Statics::decode(&bytes), Ok(statics));
         for end in 0..bytes.len() {
             assert!(Statics::decode(&bytes[..end]).is_err());

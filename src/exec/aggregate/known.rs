@@ -28,6 +28,11 @@ impl Known {
         }
     }
 
+    /// Of rows, whatever their values.
+    pub fn of_rows(rows: u32) -> Known {
+        Known::new(rows, 0, &Summary::EMPTY)
+    }
+
     pub fn of_block(block: &BlockEntry) -> Known {
         Known {
             rows: block.rows.len() as u32,

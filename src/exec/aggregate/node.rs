@@ -266,8 +266,8 @@ impl Aggregation {
                 };
             }
             let selection = &self.work.selection;
-            if self.work.asks_headers() && matches!(extent, Extent::All) {
-                extent = Extent::Total;
+            if let (Extent::All, Some(columns)) = (&extent, self.work.asked_of_headers()) {
+                extent = Extent::Total(columns);
             }
             self.source = Some(Source::of_node(
                 node, self.slot, selection, extent, self.began,
@@ -294,7 +294,8 @@ impl Aggregation {
             let mut count = self.work.groups.count();
             loop {
                 let source = self.source.as_mut().expect("BUG: nothing to read");
-                match source.next() {
+                let work = &mut self.work;
+                match source.next_unless(|told, table| work.answer_told(told, table)) {
                     None => {
                         self.stop();
                         if self.joined.is_some() && self.next_pass(node) {

@@ -5,8 +5,9 @@ use super::parallel::{Found, Shared};
 use super::places;
 use super::selection::Selection;
 use crate::am::scan::{Pages, Part};
-use crate::chunk::chunk_cache::{self, Began, Passing};
+use crate::chunk::chunk_cache::{self, Began, Passed, Passing};
 use crate::chunk::reader::Reader;
+use crate::chunk::told::Told;
 use crate::pg::custom_scan::NodeState;
 use crate::pg::memory::{self, Context};
 use crate::pg::relation::Table;
@@ -14,6 +15,7 @@ use crate::pg::row_slot::RowSlot;
 use crate::pg::snapshot::Snapshot;
 use crate::pg::table_fetch::RowFetch;
 use crate::pg::tid::Tid;
+use crate::table::changes;
 use crate::table::visible::OpenChunk;
 use std::rc::Rc;
 use varve_columns::tuple::header::FLAG_TOMBSTONE;
@@ -28,6 +30,8 @@ pub struct Source {
     /// Pages of the table, asked for behind the places: what these name is on one of them.
     blocks: u32,
     passing: Passing,
+    /// Where headers are asked before their chunks are opened.
+    told: Option<Told>,
     /// Of the chunk that was come upon last, at a place.
     last: Option<Rc<Reader>>,
     /// What the scan or fetch has, which a node that begins again many times must not gather.
@@ -40,6 +44,13 @@ struct Met {
     chunks: usize,
     rows_of_chunks: u64,
     rows_of_tail: u64,
+}
+
+impl Met {
+    fn add_chunk(&mut self, rows: u32) {
+        self.chunks += 1;
+        self.rows_of_chunks += u64::from(rows);
+    }
 }
 
 enum Way {
@@ -108,8 +119,8 @@ pub enum Extent {
     All,
     /// The same, where they leave few of the first keys.
     Range,
-    /// All there is, in any order: headers tell what is asked, where they know it.
-    Total,
+    /// All there is, in any order: headers tell what is asked, where they know it, of so many of the first columns.
+    Total(usize),
     /// What other processes have not taken.
     Shared(*mut Shared),
 }
@@ -139,9 +150,13 @@ impl Source {
         unsafe {
             let memory = memory::small(node.query_memory(), c"varve source");
             let is_range = matches!(extent, Extent::Range);
-            let by_headers = matches!(extent, Extent::Total);
+            let told = match extent {
+                Extent::Total(columns) => Some(Told::of_first(columns)),
+                _ => None,
+            };
+            let by_headers = told.is_some();
             let mut way = memory::within(memory, || match extent {
-                Extent::All | Extent::Total | Extent::Range => {
+                Extent::All | Extent::Total(_) | Extent::Range => {
                     let conditions = selection.on_columns();
                     let scratch = context.memory();
                     Source::begin(table, snapshot, &conditions, is_range, scratch)
@@ -164,6 +179,7 @@ impl Source {
                     by_headers,
                     next: None,
                 },
+                told,
                 last: None,
                 memory,
             }
@@ -276,6 +292,18 @@ impl Source {
     /// Inside a guarded entry point.
     pub unsafe fn next(&mut self) -> Option<Input> {
         // SAFETY: by contract.
+        unsafe { self.next_unless(|_, _| false) }
+    }
+
+    /// The same, but a chunk is opened only where `answer` says, of what its header tells of all rows, that this is not enough.
+    ///
+    /// # Safety
+    /// Inside a guarded entry point.
+    pub unsafe fn next_unless(
+        &mut self,
+        mut answer: impl FnMut(&Told, Table<'_>) -> bool,
+    ) -> Option<Input> {
+        // SAFETY: by contract.
         unsafe {
             self.leave();
             let (places, fetch) = match &mut self.way {
@@ -294,14 +322,23 @@ impl Source {
                     next: places.upcoming(),
                     ..self.passing
                 };
-                let reader =
-                    chunk_cache::reader_in_passing(table, self.blocks, at, snapshot, passing);
-                let reader = reader.filter(|reader| !reader.chunk.header.has(FLAG_TOMBSTONE));
-                if let Some(reader) = reader {
-                    self.met.chunks += 1;
-                    self.met.rows_of_chunks += u64::from(reader.chunk.header.rows);
-                    self.last = Some(Rc::clone(&reader));
-                    return Some(Input::Chunk(OpenChunk::new(reader, self.snapshot)));
+                let tell = |body: &[u8]| {
+                    let told = self.told.as_mut()?;
+                    let is_enough = changes::are_none() && told.read(body) && answer(told, table);
+                    is_enough.then(|| told.rows())
+                };
+                let passed =
+                    chunk_cache::reader_in_passing(table, self.blocks, at, snapshot, passing, tell);
+                match passed {
+                    Some(Passed::Told(rows)) => {
+                        self.met.add_chunk(rows);
+                    }
+                    Some(Passed::Opened(reader)) if !reader.chunk.header.has(FLAG_TOMBSTONE) => {
+                        self.met.add_chunk(reader.chunk.header.rows);
+                        self.last = Some(Rc::clone(&reader));
+                        return Some(Input::Chunk(OpenChunk::new(reader, self.snapshot)));
+                    }
+                    _ => {}
                 }
             }
             while let Some(at) = places.next_row() {

@@ -9,21 +9,60 @@ use super::known::Known;
 use super::lanes::{attribute_of, Class, Lane};
 use crate::chunk::datum;
 use crate::chunk::read::Chunk;
+use crate::chunk::told::Told;
+use crate::pg::relation::Table;
 use crate::pg::Datum;
-use varve_columns::chunk::Constant;
+use smallvec::SmallVec;
+use varve_columns::chunk::{ColumnHeader, Constant};
 use varve_columns::column::Kind;
 use varve_columns::summary::Summary;
 
 impl Work {
-    /// Do headers tell all that is asked, where they know it?
-    pub fn asks_headers(&self) -> bool {
+    /// Of how many of the first columns headers tell all that is asked, where they know it; None where they do not.
+    pub fn asked_of_headers(&self) -> Option<usize> {
         let Compiled {
             groups, aggregates, ..
         } = &self.compiled;
         let is_told = |aggregate: &Aggregate| {
             aggregate.vector.is_some() && matches!(aggregate.keep, Keep::Fold { .. })
         };
-        groups.is_empty() && self.selection.has_no_condition() && aggregates.iter().all(is_told)
+        let is_total = groups.is_empty() && self.selection.has_no_condition();
+        let columns = self.selection.lanes.iter().map(|lane| lane.at + 1);
+        (is_total && aggregates.iter().all(is_told)).then(|| columns.max().unwrap_or(0))
+    }
+
+    /// Takes in a chunk of which all rows are wanted, by one group, by what its header tells; false where only each value tells, and nothing is taken in.
+    ///
+    /// # Safety
+    /// The header must tell of all columns that are asked for (`asked_of_headers`), and be of the table. Inside a guarded entry point.
+    pub unsafe fn answer_told(&mut self, told: &Told, table: Table<'_>) -> bool {
+        // SAFETY: by contract; there are no group columns.
+        let group = unsafe { self.group(&[]) };
+        let Some(group) = group.filter(|_| told.rows() > 0) else {
+            return false;
+        };
+        let first = self.groups.first_cell(group);
+        let cells = first..first + self.compiled.aggregates.len();
+        let with = |(aggregate, cell): (&Aggregate, &Cell)| {
+            let (&Keep::Fold { fold, .. }, Some(lane)) = (&aggregate.keep, aggregate.vector) else {
+                return None;
+            };
+            let known = self.known(lane, told.rows(), told.columns(), table);
+            fold.with(cell, &known, aggregate.mean_only)
+        };
+        let pairs = self
+            .compiled
+            .aggregates
+            .iter()
+            .zip(&self.groups.cells[cells.clone()]);
+        let Some(taken) = pairs.map(with).collect::<Option<SmallVec<[Cell; 8]>>>() else {
+            return false;
+        };
+        self.groups.cells[cells].copy_from_slice(&taken);
+        self.met = true;
+        self.selection.counters.chunks += 1;
+        self.selection.counters.known += 1;
+        true
     }
 
     /// Takes in a chunk whose rows are all wanted but for some that are gone, as far as its header answers; true where nothing is left to do,
@@ -67,6 +106,14 @@ impl Work {
         }
     }
 
+    /// What is known of a lane's values, or of rows, by the headers of the columns of a chunk of the table.
+    fn known(&self, lane: usize, rows: u32, columns: &[ColumnHeader], table: Table<'_>) -> Known {
+        match lane {
+            ROWS => Known::of_rows(rows),
+            _ => of_column(&self.selection.lanes[lane], rows, columns, table),
+        }
+    }
+
     /// The state of an aggregate with the rows of a chunk, but for those that are gone; None where only each value tells.
     fn answer(&mut self, chunk: &Chunk, at: usize, cell: Cell, gone: u32) -> Option<Cell> {
         let aggregate = &self.compiled.aggregates[at];
@@ -76,9 +123,10 @@ impl Work {
         let mean_only = aggregate.mean_only;
         if lane == ROWS {
             let rows = chunk.header.rows.saturating_sub(gone);
-            return fold.with(&cell, &Known::new(rows, 0, &Summary::EMPTY), mean_only);
+            return fold.with(&cell, &Known::of_rows(rows), mean_only);
         }
-        let known = of_chunk(&self.selection.lanes[lane], chunk);
+        let (rows, columns) = (chunk.header.rows, chunk.columns.columns());
+        let known = self.known(lane, rows, columns, chunk.table());
         if gone > 0 && fold.is_unmoved_by(&cell, &known) {
             return Some(cell);
         }
@@ -148,19 +196,17 @@ impl Work {
     }
 }
 
-/// What is known of a column of a chunk, by its header; of one that was added later, by its default.
-fn of_chunk(lane: &Lane, chunk: &Chunk) -> Known {
-    let rows = chunk.header.rows;
-    let attribute = attribute_of(chunk, lane.at);
-    if let Some(head) = chunk.columns.columns().get(lane.at) {
+/// What is known of a column of a chunk of a table, by the headers of the chunk's columns; of one that was added later, by its default.
+fn of_column(lane: &Lane, rows: u32, columns: &[ColumnHeader], table: Table<'_>) -> Known {
+    if let Some(head) = columns.get(lane.at) {
         // What does not fit is raised by whoever decodes it.
-        return match datum::fits(head.kind, attribute) {
+        return match datum::fits(head.kind, &table.attributes()[lane.at]) {
             true => Known::new(rows, head.nulls, &head.summary),
             false => Known::new(rows, head.nulls, &Summary::EMPTY),
         };
     }
-    // SAFETY: an attribute of the table, which is open while its chunk is used.
-    let (value, isnull) = unsafe { datum::missing(chunk.table().descriptor(), lane.at + 1) };
+    // SAFETY: an attribute of the table, which is open.
+    let (value, isnull) = unsafe { datum::missing(table.descriptor(), lane.at + 1) };
     if isnull {
         return Known::new(rows, rows, &Summary::EMPTY);
     }
