@@ -8,13 +8,14 @@
 use super::read::{Content, Damage};
 use super::reader::Decoded;
 use crate::guc;
+use crate::pg::custom_scan::is_worker;
 use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
 use crate::pg::Oid;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::rc::Rc;
-use varve_columns::tuple::header;
+use varve_columns::tuple::header::{self, FLAG_ONE_SERIES};
 
 /// Where a header is: table, file and place.
 pub type Place = (Oid, Oid, Tid);
@@ -172,7 +173,9 @@ pub fn open(
 /// Keeps what has been opened of the header at `place`.
 fn keep(table: Table<'_>, place: Place, opened: &Opened, scan: Option<Began>) {
     let is_filled = || SESSION.with_borrow(|session| scan.is_some() && scan == session.filled_by);
-    if guc::session_cache_bytes() == 0 || is_filled() {
+    // Who takes ranges of keys, or one chunk after the other, comes to a chunk of many series again, but not to one of a single series. A worker has no later query.
+    let comes_again = || !is_worker() || !opened.content.header_as_written().has(FLAG_ONE_SERIES);
+    if guc::session_cache_bytes() == 0 || is_filled() || !comes_again() {
         return;
     }
     let forms = forms(table, &opened.content).collect();
