@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// A worker's process ends about so long after its last row, and its leader waits for that.
-const END_OF_WORKER: Duration = Duration::from_millis(6);
+const END_OF_WORKER: Duration = Duration::from_millis(5);
 
 /// Does a worker leave the last ranges to the leader, where it took so long for one? The leader then reads these while the worker ends.
 pub fn is_left_to_leader(ranges: u64, each: Duration) -> bool {
@@ -33,19 +33,22 @@ impl KeyRange {
     }
 }
 
-/// Where so many ranges of values with these weights end.
+/// Where about so many ranges of values with these weights end. Those of the last quarter are half as large as the others: who takes the last ones leaves the
+/// other processes less to wait for.
 pub fn cuts(mut weights: Vec<(i64, u64)>, ranges: u64) -> Vec<i64> {
     weights.sort_unstable();
     let all: u64 = weights.iter().map(|(_, weight)| weight).sum();
-    let mut own = 0;
+    let (mut met, mut own) = (0, 0);
     let mut cuts = Vec::new();
     let mut last = None;
     for (value, weight) in weights {
-        if own > 0 && own * ranges >= all && last != Some(value) {
+        // Of 64 ranges, 38 with three quarters of all, and 26 with one.
+        let tenths = if 4 * met < 3 * all { 8 } else { 16 };
+        if own > 0 && own * ranges * tenths >= 10 * all && last != Some(value) {
             cuts.push(value);
             own = 0;
         }
-        own += weight;
+        (met, own) = (met + weight, own + weight);
         last = Some(value);
     }
     cuts
@@ -83,9 +86,9 @@ mod tests {
     }
 
     #[test]
-    fn ranges_are_as_large() {
+    fn the_last_ranges_are_half_as_large() {
         let cuts = cuts((0..1000).map(|value| (value, 3)).collect(), 10);
-        assert_eq!(cuts, (1..10).map(|cut| 100 * cut).collect::<Vec<i64>>());
+        assert_eq!(cuts, [125, 250, 375, 500, 625, 750, 813, 876, 939]);
     }
 
     #[test]
@@ -93,6 +96,6 @@ mod tests {
         assert!(cuts(Vec::new(), 9).is_empty());
         assert!(cuts(vec![(7, 1_000_000)], 9).is_empty());
         assert_eq!(cuts(vec![(7, 1_000_000), (9, 1), (8, 1)], 9), [8]);
-        assert_eq!(cuts(vec![(9, 1), (7, 1), (9, 1), (9, 1)], 4), [9]);
+        assert_eq!(cuts(vec![(9, 1), (7, 1), (9, 1), (9, 1)], 5), [9]);
     }
 }
