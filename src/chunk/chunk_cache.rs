@@ -5,7 +5,7 @@ use super::notes::View;
 use super::read::{Chunk, Damage};
 use super::reader::Reader;
 pub use super::session_cache::Began;
-use super::session_cache::{self, Place};
+use super::session_cache::{self, Place, Visit};
 use crate::chunk::tuple_kind::{classify, raise, TupleKind};
 use crate::guc;
 use crate::pg::custom_scan::is_worker;
@@ -101,6 +101,8 @@ pub struct Passing {
     pub began: Began,
     /// Headers tell what it asks, as a rule: payload beside them is not read before it is asked for.
     pub by_headers: bool,
+    /// Other processes read what it does not.
+    pub is_shared: bool,
     /// The header that it comes to next, if it knows.
     pub next: Option<Tid>,
 }
@@ -379,10 +381,16 @@ enum Stay {
 }
 
 impl Stay {
-    fn scan(self) -> Option<Began> {
+    fn visit(self) -> Visit {
         match self {
-            Stay::Long => None,
-            Stay::Short(passing) => Some(passing.began),
+            Stay::Long => Visit {
+                scan: None,
+                is_only: false,
+            },
+            Stay::Short(passing) => Visit {
+                scan: Some(passing.began),
+                is_only: passing.is_shared && is_worker(),
+            },
         }
     }
 
@@ -444,7 +452,7 @@ unsafe fn kept_reader(
         let opened = match session_cache::find(table, place, body) {
             Some(opened) => opened,
             None => {
-                let opened = session_cache::open(table, place, body, stay.scan())?;
+                let opened = session_cache::open(table, place, body, stay.visit())?;
                 if !stay.is_by_headers() {
                     opened.content.cache_beside_header(at, buffer);
                 }

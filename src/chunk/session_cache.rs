@@ -8,7 +8,6 @@
 use super::read::{Content, Damage};
 use super::reader::Decoded;
 use crate::guc;
-use crate::pg::custom_scan::is_worker;
 use crate::pg::relation::Table;
 use crate::pg::tid::Tid;
 use crate::pg::Oid;
@@ -108,6 +107,15 @@ impl Began {
     }
 }
 
+/// Who opens headers.
+#[derive(Clone, Copy)]
+pub struct Visit {
+    /// A scan that began then.
+    pub scan: Option<Began>,
+    /// The process comes to a chunk of a single series this once, and to none of them in a later query.
+    pub is_only: bool,
+}
+
 /// What is kept of the header at `place` whose bytes are `body`.
 pub fn find(table: Table<'_>, place: Place, body: &[u8]) -> Option<Opened> {
     SESSION.with_borrow_mut(|session| {
@@ -137,13 +145,8 @@ pub fn content(place: Place) -> Option<Rc<Content>> {
 }
 
 /// Reads the content of the header at `place` whose bytes are `body`, and keeps it in the place of another version of the chunk: what
-/// of the payload has been decoded is the same to both. A scan says when it began.
-pub fn open(
-    table: Table<'_>,
-    place: Place,
-    body: &[u8],
-    scan: Option<Began>,
-) -> Result<Opened, Damage> {
+/// of the payload has been decoded is the same to both.
+pub fn open(table: Table<'_>, place: Place, body: &[u8], visit: Visit) -> Result<Opened, Damage> {
     let key = (place.0, place.1, header::chunk_id(body));
     let earlier = SESSION.with_borrow(|session| {
         let at = *session.latest.get(&key)?;
@@ -166,16 +169,16 @@ pub fn open(
     };
     let content = Rc::new(content);
     let opened = Opened { content, decoded };
-    keep(table, place, &opened, scan);
+    if !visit.is_only || !opened.content.header_as_written().has(FLAG_ONE_SERIES) {
+        keep(table, place, &opened, visit.scan);
+    }
     Ok(opened)
 }
 
 /// Keeps what has been opened of the header at `place`.
 fn keep(table: Table<'_>, place: Place, opened: &Opened, scan: Option<Began>) {
     let is_filled = || SESSION.with_borrow(|session| scan.is_some() && scan == session.filled_by);
-    // Who takes ranges of keys, or one chunk after the other, comes to a chunk of many series again, but not to one of a single series. A worker has no later query.
-    let comes_again = || !is_worker() || !opened.content.header_as_written().has(FLAG_ONE_SERIES);
-    if guc::session_cache_bytes() == 0 || is_filled() || !comes_again() {
+    if guc::session_cache_bytes() == 0 || is_filled() {
         return;
     }
     let forms = forms(table, &opened.content).collect();

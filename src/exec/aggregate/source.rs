@@ -117,7 +117,7 @@ impl Places {
 pub enum Extent {
     /// All that conditions leave.
     All,
-    /// The same, where they leave few of the first keys.
+    /// The same, where they leave few of the first keys, and other processes read others.
     Range,
     /// All there is, in any order: headers tell what is asked, where they know it, of so many of the first columns.
     Total(usize),
@@ -155,6 +155,7 @@ impl Source {
                 _ => None,
             };
             let by_headers = told.is_some();
+            let is_shared = is_range || matches!(extent, Extent::Shared(_));
             let mut way = memory::within(memory, || match extent {
                 Extent::All | Extent::Total(_) | Extent::Range => {
                     let conditions = selection.on_columns();
@@ -177,6 +178,7 @@ impl Source {
                 passing: Passing {
                     began,
                     by_headers,
+                    is_shared,
                     next: None,
                 },
                 told,
