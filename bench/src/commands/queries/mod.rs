@@ -40,6 +40,8 @@ pub fn run(
     let settings = [
         "autovacuum = off",
         "max_wal_size = '16GB'",
+        // The checkpointer has its own processor only where there are enough.
+        "checkpoint_timeout = '1h'",
         "shared_buffers = '2GB'",
         "jit = off",
         "max_parallel_workers_per_gather = 0",
@@ -100,6 +102,8 @@ fn section(asker: &mut Asker, other: &mut Asker, report: &mut Report, set: &Set)
     }
     let rule = "---|".repeat(columns.len());
     writeln!(page, "| {} |\n|{rule}", columns.join(" | "))?;
+    // What the load has left to be written is.
+    asker.run("CHECKPOINT")?;
     // Who may not choose measures on two; the page says so.
     let _shared = processor::Shared::with_server(asker).ok();
     let _also = processor::Shared::with_server(other).ok();
