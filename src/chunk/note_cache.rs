@@ -13,7 +13,7 @@ use crate::pg::TransactionId;
 use rustc_hash::FxHashMap;
 use std::cell::RefCell;
 use std::rc::Rc;
-use varve_columns::tuple::header;
+use varve_columns::tuple::{header, note};
 
 /// Headers whose notes are kept.
 const MOST_KEPT: usize = 256;
@@ -52,7 +52,7 @@ pub fn find(
         View::Naming(_) => Snapshot::NONE,
         View::Snapshot(snapshot) | View::Check(snapshot) => snapshot,
     };
-    if notes::are_empty(slots) {
+    if note::are_empty(slots) {
         return Ok(Notes::default());
     }
     let read = |view, known: &[Note]| {

@@ -110,15 +110,8 @@ impl Notes {
 
     /// Do slots name no note that is not among these?
     fn are_all_of(&self, slots: &[u8]) -> bool {
-        self.slots.as_ref().is_some_and(|known| **known == *slots) || are_empty(slots)
+        self.slots.as_ref().is_some_and(|known| **known == *slots) || note::are_empty(slots)
     }
-}
-
-/// Names none of the slots a note?
-pub fn are_empty(slots: &[u8]) -> bool {
-    // Piece by piece, without a branch for each byte.
-    let is_empty = |piece: &[u8]| piece.iter().fold(0, |any, byte| any | byte) == 0;
-    slots.chunks(64).all(is_empty)
 }
 
 /// Were the header of a chunk and all of its notes written before `horizon`?
@@ -198,7 +191,7 @@ fn sort_out<'a>(
     all.extend(same.map(|(_, note)| Named::Known(note)));
     let mut met = all.len();
     let rest = &slots[met * SLOT_BYTES..];
-    if met == known.len() && are_empty(rest) {
+    if met == known.len() && note::are_empty(rest) {
         return Ok(all);
     }
     let mut expected = known[met..].iter().peekable();
@@ -211,7 +204,7 @@ fn sort_out<'a>(
         }
         let Some(place) = note::named(chunk, slot)? else {
             // As a rule those behind the first empty one are empty, too.
-            if !has_gaps && are_empty(&rest[at * SLOT_BYTES..]) {
+            if !has_gaps && note::are_empty(&rest[at * SLOT_BYTES..]) {
                 break;
             }
             has_gaps = true;

@@ -1,6 +1,5 @@
 //! What a header tells of all rows of its chunk, read from its bytes for who asks for nothing else: no content is made of them, and none is kept.
 
-use super::notes;
 use varve_columns::chunk::{ChunkHeader, ColumnHeader};
 use varve_columns::tuple::header;
 use varve_columns::tuple::statics::Statics;
@@ -24,14 +23,14 @@ impl Told {
     /// Reads the body of a tuple; false where that is not all: where it is no header, or rows are gone, or it names notes, or has sections in pieces, or is
     /// damaged. Who opens it says then what it is.
     pub fn read(&mut self, body: &[u8]) -> bool {
-        let Some(whole) = header::whole(body).filter(|whole| notes::are_empty(whole.slots)) else {
+        let Some(whole) = header::whole(body) else {
             return false;
         };
-        let Ok(columns) = Statics::columns_of(whole.statics) else {
+        let Ok((attributes, columns)) = Statics::columns_of(whole.statics) else {
             return false;
         };
-        let read = self.columns.parse_again(columns, self.most);
-        read.is_ok() && self.columns.rows() == whole.rows
+        let count = self.columns.parse_again(columns, self.most);
+        count == Ok(attributes.into()) && self.columns.rows() == whole.rows
     }
 
     pub fn rows(&self) -> u32 {

@@ -6,7 +6,6 @@ use super::seen::{self, KeyRange, Seen};
 use crate::catalog::layout::Layout;
 use crate::chunk::datum;
 use crate::chunk::encode::CHUNK_BYTES;
-use crate::chunk::notes;
 use crate::chunk::tuple_kind::{classify, TupleKind};
 use crate::guc;
 use crate::pg::page::PageCursor;
@@ -20,6 +19,7 @@ use varve_columns::column::{Column, Kind};
 use varve_columns::tuple::header::{
     self, Section, StorageTuple, FLAG_TOMBSTONE, FLAG_UNKEYED, VERSION,
 };
+use varve_columns::tuple::note;
 use varve_columns::tuple::statics::Statics;
 
 /// Reads headers of a table.
@@ -88,7 +88,7 @@ impl<'a> OwnHeaders<'a> {
         let Ok(StorageTuple::Header(header)) = header::decode(body) else {
             return None;
         };
-        let has_changed = header.deleted > 0 || !notes::are_empty(&header.slots);
+        let has_changed = header.deleted > 0 || !note::are_empty(&header.slots);
         if has_changed || header.has(FLAG_TOMBSTONE) {
             return None;
         }

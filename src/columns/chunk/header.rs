@@ -83,8 +83,8 @@ impl ChunkHeader {
         Ok(header)
     }
 
-    /// The same in the place of another header, for who looks at many and keeps none. What is left after an error is of no use.
-    pub fn parse_again(&mut self, bytes: &[u8], most: usize) -> Result<()> {
+    /// The same in the place of another header, for who looks at many and keeps none. Returns how many columns there are. What is left after an error is of no use.
+    pub fn parse_again(&mut self, bytes: &[u8], most: usize) -> Result<usize> {
         let mut reader = Reader::new(bytes);
         if reader.array()? != MAGIC {
             return Err(Corrupt::new("not a chunk header: wrong magic"));
@@ -123,7 +123,7 @@ impl ChunkHeader {
             false => Area::parse(reader.take(reader.len())?)?,
         };
         (self.version, self.rows) = (found, rows);
-        Ok(())
+        Ok(count)
     }
 
     /// The format version that the chunk was written in.

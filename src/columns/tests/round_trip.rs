@@ -277,10 +277,14 @@ fn a_header_can_be_read_up_to_a_column() {
         },
     );
     let whole = ChunkHeader::parse(&encoded.header).expect("a header");
-    for most in 0..6 {
+    let mut again = ChunkHeader::default();
+    for most in [0, 3, 1, 4, 5, 2] {
         let first = ChunkHeader::parse_first(&encoded.header, most).expect("a header");
         assert_eq!((first.version(), first.rows()), (whole.version(), 3000));
         assert_eq!(first.columns(), &whole.columns()[..most.min(4)]);
+        assert!(again.parse_again(&encoded.header[1..], most).is_err());
+        assert_eq!(again.parse_again(&encoded.header, most), Ok(4));
+        assert_eq!(again, first);
     }
     let value = |at: usize| constant(whole.column(at)).expect("a sound column");
     assert_eq!(value(0), None);

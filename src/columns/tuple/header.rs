@@ -330,37 +330,36 @@ pub fn times(body: &[u8]) -> Option<(i64, i64)> {
     (is_sorted && is_sound).then(|| (time(24), time(32)))
 }
 
-/// A header that tells of rows of which none is gone, and has in its tuple what it tells.
+/// A header that tells of rows of which none is gone, as far as it and no note says, and has in its tuple what it tells.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Whole<'a> {
     pub rows: u32,
     /// The static section (`Statics`).
     pub statics: &'a [u8],
-    pub slots: &'a [u8],
 }
 
 /// What `body` says, if it is such a header, and sound; `decode` tells what it is otherwise.
 pub fn whole(body: &[u8]) -> Option<Whole<'_>> {
     let is_known = body_kind(body) == BodyKind::Header && body[4] <= VERSION;
     let (sound, slots) = body.split_at_checked(slots_start(body))?;
-    if !is_known || sound.len() < HEADER_HEAD {
+    if !is_known || sound.len() < HEADER_HEAD || !note::are_empty(slots) {
         return None;
     }
     let (flags, deleted) = (
         u16::from_le_bytes(array(sound, 6)),
         u32::from_le_bytes(array(sound, 20)),
     );
-    let is_sound = u32::from_le_bytes(array(sound, CHECKSUM_AT)) == checksum(sound);
-    if deleted > 0 || flags & FLAG_TOMBSTONE != 0 || !is_sound {
+    if deleted > 0 || flags & FLAG_TOMBSTONE != 0 {
         return None;
     }
     let mut input = sound.get(HEADER_HEAD + usize::from(body[4] == VERSION)..)?;
     let statics = inline_section(&mut input).ok()??;
     let delete_map = inline_section(&mut input).ok()??;
-    (delete_map.is_empty() && input.is_empty()).then_some(Whole {
+    let is_all = delete_map.is_empty() && input.is_empty();
+    let is_sound = || u32::from_le_bytes(array(sound, CHECKSUM_AT)) == checksum(sound);
+    (is_all && is_sound()).then(|| Whole {
         rows: row_count(body),
         statics,
-        slots,
     })
 }
 
@@ -455,25 +454,26 @@ mod tests {
     fn a_whole_header_is_sound_and_has_all_of_its_rows_and_sections() {
         let mut header = with_slots();
         (header.deleted, header.area) = (0, Area::default());
+        header.slots = note::empty_slots(header.rows);
         header.delete_map = Section::Inline(Vec::new());
         let body = header.encode();
-        let told = whole(&body).unwrap();
-        assert_eq!(
-            (told.rows, told.statics, told.slots),
-            (4096, &b"statics"[..], &header.slots[..])
-        );
+        let told = Whole {
+            rows: 4096,
+            statics: b"statics",
+        };
+        assert_eq!(whole(&body), Some(told));
         let without_slots = Header {
             slots: Vec::new(),
             ..header.clone()
         };
-        let bytes = without_slots.encode();
-        assert_eq!(whole(&bytes).map(|told| told.slots), Some(&[][..]));
-        for at in 0..body.len() - header.slots.len() {
-            let mut damaged = body.clone();
-            damaged[at] ^= 0x10;
-            assert_eq!(whole(&damaged), None, "{at}");
+        assert_eq!(whole(&without_slots.encode()), Some(told));
+        // A slot that names a note is no damage.
+        for at in 0..body.len() {
+            let mut changed = body.clone();
+            changed[at] ^= 0x10;
+            assert_eq!(whole(&changed), None, "{at}");
         }
-        for end in 0..body.len() - header.slots.len() {
+        for end in 0..body.len() {
             assert_eq!(whole(&body[..end]), None, "{end}");
         }
         let others: [fn(&mut Header); 5] = [

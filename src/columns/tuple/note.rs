@@ -214,6 +214,13 @@ pub fn empty_slots(rows: u32) -> Vec<u8> {
     vec![0; count as usize * SLOT_BYTES]
 }
 
+/// Names none of the slots a note?
+pub fn are_empty(slots: &[u8]) -> bool {
+    // Piece by piece, without a branch for each byte.
+    let is_empty = |piece: &[u8]| piece.iter().fold(0, |any, byte| any | byte) == 0;
+    slots.chunks(64).all(is_empty)
+}
+
 /// How many slots a chunk of `rows` rows should have of which some have changed.
 pub fn slots_of_changed(rows: u32) -> usize {
     (rows / ROWS_PER_SLOT_OF_CHANGED).clamp(LEAST_SLOTS, MOST_SLOTS_OF_CHANGED) as usize

@@ -77,14 +77,14 @@ impl Statics {
         })
     }
 
-    /// The column headers of an encoded section, without anything else of it.
-    pub fn columns_of(mut bytes: &[u8]) -> Result<&[u8], FormatError> {
+    /// The number of table columns and the column headers of an encoded section, without anything else of it.
+    pub fn columns_of(mut bytes: &[u8]) -> Result<(u16, &[u8]), FormatError> {
         let input = &mut bytes;
-        let (_attributes, _time) = (column(input)?, column(input)?);
+        let (attributes, _time) = (column(input)?, column(input)?);
         for _ in 0..column(input)? {
             column(input)?;
         }
-        column_headers(input)
+        Ok((attributes, column_headers(input)?))
     }
 }
 
@@ -124,7 +124,7 @@ mod tests {
             },
         };
         let bytes = statics.encode();
-        assert_eq!(Statics::columns_of(&bytes), Ok(&statics.columns[..]));
+        assert_eq!(Statics::columns_of(&bytes), Ok((12, &statics.columns[..])));
         assert_eq!(Statics::decode(&bytes), Ok(statics));
         for end in 0..bytes.len() {
             assert!(Statics::decode(&bytes[..end]).is_err());

@@ -210,6 +210,11 @@ impl Fold {
         Some(cell)
     }
 
+    /// May what is known of values without decoding them be enough?
+    pub fn is_told(self) -> bool {
+        self != Fold::SumFloat(Width::Single)
+    }
+
     pub fn is_extreme(self) -> bool {
         use Fold::{GreatestFloat, GreatestInt, LeastFloat, LeastInt};
         matches!(

@@ -23,8 +23,9 @@ impl Work {
         let Compiled {
             groups, aggregates, ..
         } = &self.compiled;
-        let is_told = |aggregate: &Aggregate| {
-            aggregate.vector.is_some() && matches!(aggregate.keep, Keep::Fold { .. })
+        let is_told = |aggregate: &Aggregate| match aggregate.keep {
+            Keep::Fold { fold, .. } => aggregate.vector.is_some() && fold.is_told(),
+            Keep::Core(_) => false,
         };
         let is_total = groups.is_empty() && self.selection.has_no_condition();
         let columns = self.selection.lanes.iter().map(|lane| lane.at + 1);
