@@ -231,6 +231,11 @@ fn checksum(body: &[u8]) -> u32 {
     hasher.finalize()
 }
 
+/// Is a header, without its slots, what was written?
+fn has_its_checksum(body: &[u8]) -> bool {
+    u32::from_le_bytes(array(body, CHECKSUM_AT)) == checksum(body)
+}
+
 /// Is `body` a header of a known version, but for its bytes of version and kind?
 fn is_header_but_for_its_name(body: &[u8]) -> bool {
     if body.len() < HEADER_HEAD {
@@ -324,8 +329,7 @@ pub fn times(body: &[u8]) -> Option<(i64, i64)> {
     let sound = body.get(..slots_start(body))?;
     let flags = u16::from_le_bytes(array(body, 6));
     let is_sorted = flags & FLAG_SORTED != 0;
-    let is_sound = sound.len() >= HEADER_HEAD
-        && u32::from_le_bytes(array(sound, CHECKSUM_AT)) == checksum(sound);
+    let is_sound = sound.len() >= HEADER_HEAD && has_its_checksum(sound);
     let time = |at| i64::from_le_bytes(array(body, at));
     (is_sorted && is_sound).then(|| (time(24), time(32)))
 }
@@ -356,8 +360,7 @@ pub fn whole(body: &[u8]) -> Option<Whole<'_>> {
     let statics = inline_section(&mut input).ok()??;
     let delete_map = inline_section(&mut input).ok()??;
     let is_all = delete_map.is_empty() && input.is_empty();
-    let is_sound = || u32::from_le_bytes(array(sound, CHECKSUM_AT)) == checksum(sound);
-    (is_all && is_sound()).then(|| Whole {
+    (is_all && has_its_checksum(sound)).then(|| Whole {
         rows: row_count(body),
         statics,
     })
@@ -417,7 +420,7 @@ pub fn decode(body: &[u8]) -> Result<StorageTuple<'_>, FormatError> {
         KIND_NOTE if note::is_sound(body) => Ok(StorageTuple::Note { chunk }),
         KIND_HEADER if body.len() >= HEADER_HEAD => {
             let (body, slots) = body.split_at(slots_start(body).max(HEADER_HEAD));
-            if u32::from_le_bytes(array(body, CHECKSUM_AT)) != checksum(body) {
+            if !has_its_checksum(body) {
                 return Err(FormatError("header checksum"));
             }
             let count = usize::from(body[4] == VERSION);
@@ -467,7 +470,7 @@ mod tests {
             ..header.clone()
         };
         assert_eq!(whole(&without_slots.encode()), Some(told));
-        // A slot that names a note is no damage.
+        // Neither with damage, nor with a slot that names a note.
         for at in 0..body.len() {
             let mut changed = body.clone();
             changed[at] ^= 0x10;
