@@ -41,6 +41,7 @@ CREATE FUNCTION all_same() RETURNS SETOF bool LANGUAGE sql AS $$
         'SELECT host, time, count(*), sum(n), max(a) FROM {t} GROUP BY host, time',
         'SELECT host, core, time, count(a), min(n), avg(n) FROM {t} GROUP BY host, core, time',
         'SELECT time_bucket(''1 min'', time), host, count(*), max(a) FROM {t} GROUP BY 1, 2',
+        'SELECT host, time, bool_and(n > 3), max(n::smallint), min(a::real), avg(a), count(*) FROM {t} GROUP BY host, time',
         'SELECT s, host, time, count(*), avg(a) FROM {t} WHERE n > 20 GROUP BY 1, 2, 3',
         'SELECT host, time, count(*) FROM {t} WHERE host BETWEEN -30 AND 50 GROUP BY host, time',
         'SELECT host, time, count(*) FROM {t} WHERE host IS NULL OR host > -35 GROUP BY host, time',

@@ -35,6 +35,12 @@ unsafe extern "C-unwind" {
         values: *mut pg_sys::Datum,
         nulls: *mut bool,
     );
+    /// Of a slot for such tuples.
+    pub fn ExecStoreMinimalTuple(
+        tuple: pg_sys::MinimalTuple,
+        slot: *mut pg_sys::TupleTableSlot,
+        frees: bool,
+    ) -> *mut pg_sys::TupleTableSlot;
     /// The address of a constant.
     pub fn GetHeapamTableAmRoutine() -> *const pg_sys::TableAmRoutine;
     /// The planner. It raises errors: who calls it is called by core, and has nothing on its frames that needs dropping.

@@ -72,6 +72,7 @@ pub mod open;
 pub mod operator;
 pub mod own_slot;
 pub mod owner;
+pub mod packed_row;
 pub mod page;
 pub mod page_patch;
 pub mod parallel_scan;

@@ -1,5 +1,6 @@
 //! Slots that a node puts rows into, or takes rows from.
 
+use super::descriptor::Descriptor;
 use super::executor;
 use super::slot::Slot;
 use super::tid::{self, Tid};
@@ -34,6 +35,13 @@ impl RowSlot {
     pub fn columns(self) -> usize {
         // SAFETY: a valid slot has a descriptor.
         unsafe { (*(*self.as_ptr()).tts_tupleDescriptor).natts as usize }
+    }
+
+    /// The columns of its rows.
+    #[inline]
+    pub fn descriptor<'a>(self) -> Descriptor<'a> {
+        // SAFETY: a valid slot has one, which lasts as long.
+        unsafe { Descriptor::from_ptr((*self.as_ptr()).tts_tupleDescriptor) }
     }
 
     /// The first attributes of the row that it shows, and which of them are null. Within a guarded entry point.

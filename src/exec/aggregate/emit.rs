@@ -5,11 +5,12 @@ use super::compile::{Aggregate, Compiled, Keep};
 use super::evaluate::guarded;
 use super::fold::{int_sum, Cell, Fold, SumOf, Width};
 use crate::pg::aggregation::Aggregating;
-use crate::pg::custom_scan::{NodeState, Projection};
+use crate::pg::custom_scan::{is_worker, NodeState, Projection};
 use crate::pg::expression_context::ExpressionContext;
 use crate::pg::function_call::FunctionCall;
 use crate::pg::functions;
 use crate::pg::memory;
+use crate::pg::packed_row::PackedRow;
 use crate::pg::row_slot::RowSlot;
 use crate::pg::types;
 use crate::pg::word_array::WordArray;
@@ -30,6 +31,8 @@ pub struct Emitter {
     /// Where rows go: the node's own slot, or that of its result, which has nothing but the columns and states.
     slot: RowSlot,
     projection: Option<Projection>,
+    /// Where the next to take a row is a queue of a parallel query.
+    packed: Option<PackedRow>,
 }
 
 #[derive(Clone, Copy)]
@@ -79,6 +82,8 @@ impl Emitter {
                 Some(projection) if takes_the_first => (projection.slot(), None),
                 projection => (node.scan_slot(), projection),
             };
+            let is_sent = projection.is_none() && is_worker() && node.is_top();
+            let packed = is_sent.then(|| PackedRow::of(node, slot)).flatten();
             Emitter {
                 context,
                 makes: has_poly || calls_any || folds.clone().any(|fold| fold.is_none()),
@@ -87,6 +92,7 @@ impl Emitter {
                 arrays: folds.map(array_of).collect(),
                 slot,
                 projection,
+                packed,
             }
         }
     }
@@ -181,11 +187,13 @@ impl Emitter {
     /// # Safety
     /// As `emit`; the slot must show a row.
     unsafe fn project(&self) -> RowSlot {
-        let Some(projection) = self.projection else {
-            return self.slot;
-        };
         // SAFETY: the callers' contract; the slot shows a row.
         unsafe {
+            let Some(projection) = self.projection else {
+                let packed = self.packed.as_ref();
+                let packed = packed.and_then(|packed| packed.pack(self.slot));
+                return packed.unwrap_or(self.slot);
+            };
             projection.context().memory().reset();
             projection.of(self.slot)
         }

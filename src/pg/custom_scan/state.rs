@@ -80,6 +80,12 @@ impl NodeState {
         self.as_ptr().cast()
     }
 
+    /// Is there no node above it? Then its rows are those of the statement, or what a worker of a parallel query sends to its leader.
+    pub fn is_top(self) -> bool {
+        // SAFETY: the statement runs, and has a plan; the node is of one.
+        unsafe { (*(*self.statement()).es_plannedstmt).planTree == (*self.as_parent()).plan }
+    }
+
     /// The table that it scans.
     #[inline]
     pub fn table(self) -> Table<'static> {
@@ -187,6 +193,16 @@ impl NodeState {
         unsafe {
             let slots = &raw mut (*self.statement()).es_tupleTable;
             RowSlot::from_ptr(pg_sys::table_slot_create(self.table().as_ptr(), slots))
+        }
+    }
+
+    /// A slot for minimal tuples with these columns. Within a guarded entry point.
+    pub fn minimal_slot(self, descriptor: Descriptor<'_>) -> RowSlot {
+        // SAFETY: the slot goes with the statement, which pins the descriptor.
+        unsafe {
+            let kind = core::ptr::addr_of!(pg_sys::TTSOpsMinimalTuple);
+            let slot = pg_sys::ExecInitExtraTupleSlot(self.statement(), descriptor.as_ptr(), kind);
+            RowSlot::from_ptr(slot)
         }
     }
 

@@ -1,0 +1,100 @@
+//! Rows as a queue of a parallel query takes them: minimal tuples, of columns that are passed by value. Core makes one; each row then puts its values into that, where core
+//! would ask for memory, and give it back, for every row.
+
+use super::bare;
+use super::custom_scan::NodeState;
+use super::row_slot::RowSlot;
+use core::ptr::NonNull;
+use pgrx::pg_sys::{self, Datum};
+
+/// One that goes with the statement.
+pub struct PackedRow {
+    /// Takes minimal tuples.
+    slot: RowSlot,
+    tuple: NonNull<pg_sys::MinimalTupleData>,
+    places: Box<[Place]>,
+}
+
+/// Where a value is, in bytes behind the header, and how long it is.
+#[derive(Clone, Copy)]
+struct Place {
+    at: usize,
+    length: usize,
+}
+
+impl PackedRow {
+    /// For rows like those of a virtual slot; None where these have columns that are not passed by value. Within a guarded entry point, in the memory of
+    /// the statement.
+    pub fn of(node: NodeState, like: RowSlot) -> Option<PackedRow> {
+        let columns = like.descriptor();
+        let mut end = 0usize;
+        let place = |column: &pg_sys::FormData_pg_attribute| {
+            let length = usize::try_from(column.attlen).ok();
+            let length = length.filter(|_| column.attbyval)?;
+            let at = end.next_multiple_of(alignment_of(column)?);
+            end = at + length;
+            Some(Place { at, length })
+        };
+        let places = columns
+            .attributes()
+            .iter()
+            .map(place)
+            .collect::<Option<_>>()?;
+        let mut zeros = vec![Datum::from(0usize); columns.len()];
+        let mut nulls = vec![false; columns.len()];
+        // SAFETY: as many values as there are columns, all passed by value; the slot goes with the statement.
+        unsafe {
+            let (values, nulls) = (zeros.as_mut_ptr(), nulls.as_mut_ptr());
+            let tuple = pg_sys::heap_form_minimal_tuple(columns.as_ptr(), values, nulls);
+            Some(PackedRow {
+                slot: node.minimal_slot(columns),
+                tuple: NonNull::new(tuple)?,
+                places,
+            })
+        }
+    }
+
+    /// The row that the virtual slot shows, until the next one is packed; None where a value is null.
+    ///
+    /// # Safety
+    /// It must be the slot that this is like.
+    #[inline]
+    pub unsafe fn pack(&self, row: RowSlot) -> Option<RowSlot> {
+        // SAFETY: by contract: a virtual slot has all values of its row. The tuple has the places, and goes with the statement.
+        unsafe {
+            let (values, nulls) = row.attributes(self.places.len());
+            if nulls.contains(&true) {
+                return None;
+            }
+            let tuple = self.tuple.as_ptr();
+            let header = usize::from((*tuple).t_hoff) - MINIMAL_TUPLE_OFFSET;
+            let data = tuple.cast::<u8>().add(header);
+            for (place, value) in self.places.iter().zip(values) {
+                let (to, bits) = (data.add(place.at), value.value() as u64);
+                match place.length {
+                    1 => to.write(bits as u8),
+                    2 => to.cast::<u16>().write(bits as u16),
+                    4 => to.cast::<u32>().write(bits as u32),
+                    _ => to.cast::<u64>().write(bits),
+                }
+            }
+            bare::ExecStoreMinimalTuple(tuple, self.slot.as_ptr(), false);
+            Some(self.slot)
+        }
+    }
+}
+
+/// What `t_hoff` counts besides: the header of a heap's tuple is so much longer.
+const MINIMAL_TUPLE_OFFSET: usize = core::mem::offset_of!(pg_sys::HeapTupleHeaderData, t_infomask2)
+    - core::mem::offset_of!(pg_sys::MinimalTupleData, t_infomask2);
+
+/// The alignment of a value of 1, 2, 4 or 8 bytes, which is as much; None of others.
+fn alignment_of(column: &pg_sys::FormData_pg_attribute) -> Option<usize> {
+    match (column.attalign as u8, column.attlen) {
+        (b'c', 1) => Some(1),
+        (b's', 2) => Some(2),
+        (b'i', 4) => Some(4),
+        (b'd', 8) => Some(8),
+        _ => None,
+    }
+}
