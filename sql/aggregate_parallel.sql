@@ -58,6 +58,7 @@ EXPLAIN (COSTS OFF) SELECT host, avg(a) FROM v GROUP BY host;
 SET enable_hashagg = off;
 EXPLAIN (COSTS OFF) SELECT host, date_trunc('hour', time) AS hour, avg(a) FROM v GROUP BY 1, 2 ORDER BY 2 DESC, 1;
 SELECT same('SELECT host, date_trunc(''hour'', time) AS hour, count(*), sum(a) FROM {t} GROUP BY 1, 2 ORDER BY 2 DESC, 1');
+SELECT same('SELECT host, date_trunc(''hour'', time) AS hour, count(*), max(a), min(n) FROM {t} GROUP BY 1, 2 ORDER BY 2 DESC, 1');
 SELECT same('SELECT nullif(host, 3), count(*), max(a) FROM {t} GROUP BY 1 ORDER BY 1 DESC NULLS FIRST');
 RESET enable_hashagg;
 
@@ -87,6 +88,17 @@ SELECT i, (SELECT count(*) FROM v WHERE host = i) FROM generate_series(1, 3) i;
 \set SHOW_CONTEXT never
 -- An error in a worker, or in the leader.
 SELECT sum(1 / (n - 50)) FROM v;
+-- A worker's function asks for groups, which do not go to the leader.
+CREATE FUNCTION asks(int) RETURNS bigint PARALLEL SAFE COST 1e12 LANGUAGE plpgsql AS $$
+DECLARE
+    line record; sum bigint := 0;
+BEGIN
+    FOR line IN SELECT host, count(*) AS c FROM v GROUP BY host LOOP sum := sum + line.host * line.c; END LOOP;
+    RETURN sum;
+END $$;
+EXPLAIN (COSTS OFF) SELECT asks(n) FROM h WHERE n = 3;
+SELECT DISTINCT asks(n) = (SELECT sum(host) FROM h) FROM h WHERE n = 3;
+DROP FUNCTION asks;
 -- What workers have done is told too.
 CREATE FUNCTION told(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE

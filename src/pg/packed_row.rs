@@ -3,13 +3,13 @@
 
 use super::bare;
 use super::custom_scan::NodeState;
+use super::memory;
 use super::row_slot::RowSlot;
 use core::ptr::NonNull;
 use pgrx::pg_sys::{self, Datum};
 
-/// One that goes with the statement.
+/// A minimal tuple that is filled again for each row, and the slot that shows it. Both go with the statement.
 pub struct PackedRow {
-    /// Takes minimal tuples.
     slot: RowSlot,
     tuple: NonNull<pg_sys::MinimalTupleData>,
     places: Box<[Place]>,
@@ -23,8 +23,7 @@ struct Place {
 }
 
 impl PackedRow {
-    /// For rows like those of a virtual slot; None where these have columns that are not passed by value. Within a guarded entry point, in the memory of
-    /// the statement.
+    /// For rows like those of a virtual slot; None where these have columns that are not passed by value. Within a guarded entry point.
     pub fn of(node: NodeState, like: RowSlot) -> Option<PackedRow> {
         let columns = like.descriptor();
         let mut end = 0usize;
@@ -42,22 +41,27 @@ impl PackedRow {
             .collect::<Option<_>>()?;
         let mut zeros = vec![Datum::from(0usize); columns.len()];
         let mut nulls = vec![false; columns.len()];
-        // SAFETY: as many values as there are columns, all passed by value; the slot goes with the statement.
-        unsafe {
+        // SAFETY: the statement runs; as many values as there are columns, all passed by value.
+        let (tuple, made) = unsafe {
             let (values, nulls) = (zeros.as_mut_ptr(), nulls.as_mut_ptr());
-            let tuple = pg_sys::heap_form_minimal_tuple(columns.as_ptr(), values, nulls);
-            Some(PackedRow {
-                slot: node.minimal_slot(columns),
-                tuple: NonNull::new(tuple)?,
-                places,
-            })
-        }
+            let tuple = memory::within(node.query_memory(), || {
+                pg_sys::heap_form_minimal_tuple(columns.as_ptr(), values, nulls)
+            });
+            let tuple = NonNull::new(tuple).expect("BUG: no tuple was made");
+            (tuple, tuple.as_ref().t_len as usize - header_of(tuple))
+        };
+        assert_eq!(made, end, "BUG: values are elsewhere");
+        Some(PackedRow {
+            slot: node.minimal_slot(columns),
+            tuple,
+            places,
+        })
     }
 
-    /// The row that the virtual slot shows, until the next one is packed; None where a value is null.
+    /// The row that the virtual slot shows, until the next one is packed; None where a value is null. Within a guarded entry point.
     ///
     /// # Safety
-    /// It must be the slot that this is like.
+    /// It must be the slot that this is like, and show a row.
     #[inline]
     pub unsafe fn pack(&self, row: RowSlot) -> Option<RowSlot> {
         // SAFETY: by contract: a virtual slot has all values of its row. The tuple has the places, and goes with the statement.
@@ -66,9 +70,7 @@ impl PackedRow {
             if nulls.contains(&true) {
                 return None;
             }
-            let tuple = self.tuple.as_ptr();
-            let header = usize::from((*tuple).t_hoff) - MINIMAL_TUPLE_OFFSET;
-            let data = tuple.cast::<u8>().add(header);
+            let data = self.tuple.cast::<u8>().as_ptr().add(header_of(self.tuple));
             for (place, value) in self.places.iter().zip(values) {
                 let (to, bits) = (data.add(place.at), value.value() as u64);
                 match place.length {
@@ -78,10 +80,20 @@ impl PackedRow {
                     _ => to.cast::<u64>().write(bits),
                 }
             }
-            bare::ExecStoreMinimalTuple(tuple, self.slot.as_ptr(), false);
+            bare::ExecStoreMinimalTuple(self.tuple.as_ptr(), self.slot.as_ptr(), false);
             Some(self.slot)
         }
     }
+}
+
+/// Bytes in front of the values.
+///
+/// # Safety
+/// It must be a tuple that core has made.
+#[inline]
+unsafe fn header_of(tuple: NonNull<pg_sys::MinimalTupleData>) -> usize {
+    // SAFETY: by contract.
+    usize::from(unsafe { tuple.as_ref().t_hoff }) - MINIMAL_TUPLE_OFFSET
 }
 
 /// What `t_hoff` counts besides: the header of a heap's tuple is so much longer.

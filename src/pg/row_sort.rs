@@ -24,15 +24,7 @@ pub struct RowSort {
 impl RowSort {
     /// A slot for what comes from a sort of rows like those of `row`, as long as the statement runs. Within a guarded entry point.
     pub fn slot(node: NodeState, row: RowSlot) -> RowSlot {
-        // SAFETY: the statement runs; a slot has a descriptor, which lives as long.
-        unsafe {
-            let statement = (*node.as_parent()).state;
-            let kind = core::ptr::addr_of!(pg_sys::TTSOpsMinimalTuple);
-            let descriptor = (*row.as_ptr()).tts_tupleDescriptor;
-            memory::within(node.query_memory(), || {
-                RowSlot::from_ptr(pg_sys::ExecInitExtraTupleSlot(statement, descriptor, kind))
-            })
-        }
+        node.minimal_slot(row.descriptor())
     }
 
     /// Of rows like those of `slot`, which is one of `RowSort::slot`. Within a guarded entry point.

@@ -28,10 +28,10 @@ pub struct Emitter {
     results: Vec<Output>,
     /// The arrays that states of some aggregates are, of the row that is out.
     arrays: Vec<WordArray>,
-    /// Where rows go: the node's own slot, or that of its result, which has nothing but the columns and states.
+    /// Where rows are put together: the node's own slot, or that of its result, which has nothing but the columns and states.
     slot: RowSlot,
     projection: Option<Projection>,
-    /// Where the next to take a row is a queue of a parallel query.
+    /// Where a worker of a parallel query sends rows as they are put together, and their columns are passed by value.
     packed: Option<PackedRow>,
 }
 
@@ -199,7 +199,7 @@ impl Emitter {
         }
     }
 
-    /// The node has no row any more.
+    /// The slot that rows are put together in shows none any more.
     ///
     /// # Safety
     /// As `emit`.

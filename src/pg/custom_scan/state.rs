@@ -6,7 +6,7 @@ use crate::pg::descriptor::Descriptor;
 use crate::pg::executor;
 use crate::pg::expression::Expression;
 use crate::pg::expression_context::{ExpressionContext, Prepared};
-use crate::pg::memory::Context;
+use crate::pg::memory::{self, Context};
 use crate::pg::node::{items, list};
 use crate::pg::relation::Table;
 use crate::pg::row_slot::RowSlot;
@@ -196,13 +196,16 @@ impl NodeState {
         }
     }
 
-    /// A slot for minimal tuples with these columns. Within a guarded entry point.
-    pub fn minimal_slot(self, descriptor: Descriptor<'_>) -> RowSlot {
-        // SAFETY: the slot goes with the statement, which pins the descriptor.
+    /// A slot for minimal tuples with these columns, which goes with the statement. Within a guarded entry point.
+    pub fn minimal_slot(self, columns: Descriptor<'_>) -> RowSlot {
+        let statement = self.statement();
+        // SAFETY: the statement runs, and pins the descriptor.
         unsafe {
             let kind = core::ptr::addr_of!(pg_sys::TTSOpsMinimalTuple);
-            let slot = pg_sys::ExecInitExtraTupleSlot(self.statement(), descriptor.as_ptr(), kind);
-            RowSlot::from_ptr(slot)
+            memory::within(self.query_memory(), || {
+                let slot = pg_sys::ExecInitExtraTupleSlot(statement, columns.as_ptr(), kind);
+                RowSlot::from_ptr(slot)
+            })
         }
     }
 
