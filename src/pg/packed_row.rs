@@ -5,6 +5,7 @@ use super::bare;
 use super::custom_scan::NodeState;
 use super::memory;
 use super::row_slot::RowSlot;
+use super::stored_value::alignment;
 use core::ptr::NonNull;
 use pgrx::pg_sys::{self, Datum};
 
@@ -28,9 +29,8 @@ impl PackedRow {
         let columns = like.descriptor();
         let mut end = 0usize;
         let place = |column: &pg_sys::FormData_pg_attribute| {
-            let length = usize::try_from(column.attlen).ok();
-            let length = length.filter(|_| column.attbyval)?;
-            let at = end.next_multiple_of(alignment_of(column)?);
+            let length = column.attbyval.then_some(column.attlen as usize)?;
+            let at = end.next_multiple_of(alignment(column.attalign));
             end = at + length;
             Some(Place { at, length })
         };
@@ -99,14 +99,3 @@ unsafe fn header_of(tuple: NonNull<pg_sys::MinimalTupleData>) -> usize {
 /// What `t_hoff` counts besides: the header of a heap's tuple is so much longer.
 const MINIMAL_TUPLE_OFFSET: usize = core::mem::offset_of!(pg_sys::HeapTupleHeaderData, t_infomask2)
     - core::mem::offset_of!(pg_sys::MinimalTupleData, t_infomask2);
-
-/// The alignment of a value of 1, 2, 4 or 8 bytes, which is as much; None of others.
-fn alignment_of(column: &pg_sys::FormData_pg_attribute) -> Option<usize> {
-    match (column.attalign as u8, column.attlen) {
-        (b'c', 1) => Some(1),
-        (b's', 2) => Some(2),
-        (b'i', 4) => Some(4),
-        (b'd', 8) => Some(8),
-        _ => None,
-    }
-}
