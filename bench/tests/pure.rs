@@ -14,6 +14,9 @@ mod known;
 #[path = "../../src/rollup/label.rs"]
 mod label;
 #[allow(dead_code, reason = "what tests do not use, the extension does")]
+#[path = "../../src/exec/aggregate/outbox.rs"]
+mod outbox;
+#[allow(dead_code, reason = "what tests do not use, the extension does")]
 #[path = "../../src/exec/aggregate/packed_ranks.rs"]
 mod packed_ranks;
 #[allow(dead_code, reason = "what tests do not use, the extension does")]

@@ -21,6 +21,9 @@ const MOST_TIDS: usize = 64;
 /// Entries of a range, and pages that are read behind the first one: more of them take the time that a scan takes.
 const MOST_OF_RANGE: usize = 512;
 const PAGES_MORE: usize = 2;
+/// The same of a range that has no first columns, whose entries a scan would compare one by one.
+const MOST_OF_SPAN: usize = 8192;
+const PAGES_OF_SPAN: usize = 64;
 
 /// Where an answer was found last.
 #[derive(Clone, Copy, Default)]
@@ -216,6 +219,28 @@ pub unsafe fn all(index: Index<'_>, snapshot: Snapshot<'_>, range: Range) -> Opt
             MOST_OF_RANGE,
             PAGES_MORE,
         )
+    }
+}
+
+/// All entries whose first column lies between two values. Other things are as for `all_without_time`, but that there may be many.
+///
+/// # Safety
+/// As `has_none`; the values of the type of the index's first column.
+pub unsafe fn all_between(
+    index: Index<'_>,
+    snapshot: Snapshot<'_>,
+    least: pg_sys::Datum,
+    greatest: pg_sys::Datum,
+) -> Option<Told> {
+    let range = Range {
+        first: &[],
+        span: Some((least, Some(greatest))),
+        with_nulls: false,
+    };
+    // SAFETY: by contract.
+    unsafe {
+        let wanted = Wanted::new(index, range)?;
+        ask(&wanted, snapshot, MOST_OF_SPAN, PAGES_OF_SPAN)
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::bare;
 use super::custom_scan::NodeState;
+use super::descriptor::Descriptor;
 use super::memory;
 use super::row_slot::RowSlot;
 use super::stored_value::alignment;
@@ -14,6 +15,11 @@ pub struct PackedRow {
     slot: RowSlot,
     tuple: NonNull<pg_sys::MinimalTupleData>,
     places: Box<[Place]>,
+}
+
+/// Are all columns passed by value?
+pub fn is_plain(columns: Descriptor<'_>) -> bool {
+    columns.attributes().iter().all(|column| column.attbyval)
 }
 
 /// Where a value is, in bytes behind the header, and how long it is.

@@ -16,6 +16,7 @@ use crate::series_index::entries::{is_keyed, IndexDesc};
 use crate::series_index::quals::{self, Quals};
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
+use std::ops::RangeInclusive;
 
 /// A place that `in_range` has found.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -81,6 +82,43 @@ pub unsafe fn in_range(
             scan.end();
         }
     }
+}
+
+/// The same of first keys that are integers within `span`, whatever their time, where the index's pages tell soon; all places at once, in no order.
+///
+/// # Safety
+/// As `in_range`; the first of several columns must be an integer, and `span` of its type.
+pub unsafe fn of_first_keys(
+    table: Table<'_>,
+    index: Index<'_>,
+    snapshot: Snapshot<'_>,
+    span: RangeInclusive<i64>,
+) -> Option<Vec<Place>> {
+    headers::begin_reading(table, snapshot);
+    let length = index.attributes()[0].attlen;
+    let first = |value| index_entries::time_datum(value, length);
+    let (least, greatest) = span.into_inner();
+    // Chunks that are entered by the cell of the least key stand before that.
+    let cell = index_entries::cell_length(index).map(|_| index_entries::cell_of(least));
+    let cell = cell.filter(|&cell| cell < least);
+    let mut seen = FxHashSet::default();
+    let mut places = Vec::new();
+    // SAFETY: by contract; values of the first column.
+    unsafe {
+        let mut told = leaf_probe::all_without_time(index, snapshot, None)?.tids;
+        if let Some(cell) = cell {
+            told.extend(leaf_probe::all_without_time(index, snapshot, Some(first(cell)))?.tids);
+        }
+        let keyed = leaf_probe::all_between(index, snapshot, first(least), first(greatest))?.tids;
+        for entry in told.into_iter().chain(keyed) {
+            match index_entries::header_of_entry(entry) {
+                Some(header) if !seen.insert(header) => {}
+                Some(header) => places.push(Place::Header(header)),
+                None => places.push(Place::Row(entry)),
+            }
+        }
+    }
+    Some(places)
 }
 
 /// A reading of the entries that quals on keys select.

@@ -10,7 +10,7 @@ use crate::pg::expression_context::ExpressionContext;
 use crate::pg::function_call::FunctionCall;
 use crate::pg::functions;
 use crate::pg::memory;
-use crate::pg::packed_row::PackedRow;
+use crate::pg::packed_row::{is_plain, PackedRow};
 use crate::pg::row_slot::RowSlot;
 use crate::pg::types;
 use crate::pg::word_array::WordArray;
@@ -97,6 +97,17 @@ impl Emitter {
         }
     }
 
+    /// How many columns rows have, where these are as they were put together, and their columns are passed by value.
+    pub fn plain_columns(&self) -> Option<usize> {
+        let is_plain = self.projection.is_none() && is_plain(self.slot.descriptor());
+        is_plain.then(|| self.slot.columns())
+    }
+
+    /// Does a worker send rows as they were put together?
+    pub fn is_packed(&self) -> bool {
+        self.packed.is_some()
+    }
+
     /// The row of a group, as the node returns it. What it points to lives until the next one.
     ///
     /// # Safety
@@ -171,13 +182,13 @@ impl Emitter {
     /// A row that was put together before, as the node returns it.
     ///
     /// # Safety
-    /// As `emit`; the values are those of a row, and live until the next one.
-    pub unsafe fn show(&self, values: &[Datum], nulls: &[bool]) -> RowSlot {
+    /// As `emit`; the columns are those of a row, and what they point to lives until the next one.
+    pub unsafe fn show(&self, columns: impl Iterator<Item = (Datum, bool)>) -> RowSlot {
         // SAFETY: by contract.
         unsafe {
             self.slot.clear_virtual();
-            for (at, (&value, &isnull)) in values.iter().zip(nulls).enumerate() {
-                self.slot.set(at, (value, isnull));
+            for (at, column) in columns.enumerate() {
+                self.slot.set(at, column);
             }
             self.slot.show();
             self.project()

@@ -1,6 +1,6 @@
 //! `VarveAggregate`: partial states of the groups of one table, folded from decoded columns (docs/design/0017).
 //!
-//! `node` is what the executor calls; `joined` runs the other side of a join, whose `passes` are read; `parallel` is what processes share, `key_ranges` what they share where each finishes groups, by `key_range`, `team` what a node does with it; `slices` put groups in the order of time, `sorter` in that of their columns, by `sort_key`, with `packed_ranks`; `source` finds chunks and rows of the tail, by an index where `places` says so; `selection` chooses its rows, window by window; `chunk` takes them in;
+//! `node` is what the executor calls; `joined` runs the other side of a join, whose `passes` are read; `parallel` is what processes share, `key_ranges` what they share where each finishes groups, by `key_range`, `outbox` where workers leave rows to the leader, `team` what a node does with it; `slices` put groups in the order of time, `sorter` in that of their columns, by `sort_key`, with `packed_ranks`; `source` finds chunks and rows of the tail, by an index where `places` says so; `selection` chooses its rows, window by window; `chunk` takes them in;
 //! `summaries` answer from headers and blocks' bounds, `left` from what the session knows of rows that are left, a `total` of their values; `lanes` decode columns, `clauses` of `conditions` choose rows, `runs` and `groups` tell groups apart, a `share` of them at a time; `fold` has the states that are kept
 //! here, `transition` those of any other aggregate.
 
@@ -23,6 +23,7 @@ pub mod lanes;
 mod left;
 mod monotone;
 mod node;
+mod outbox;
 mod packed_ranks;
 mod parallel;
 mod passes;

@@ -10,6 +10,7 @@ use super::evaluate::Evaluation;
 use super::fold::int_of;
 use super::joined::Joined;
 use super::key_range::KeyRange;
+use super::outbox::Posted;
 use super::selection::{Lanes, Selection};
 use super::share::Share;
 use super::slices::Slices;
@@ -23,6 +24,7 @@ use crate::pg::error;
 use crate::pg::expression_context::ExpressionContext;
 use crate::pg::memory;
 use crate::pg::row_slot::RowSlot;
+use crate::pg::Datum;
 use std::ffi::CStr;
 
 /// As many groups are kept, whatever memory they take.
@@ -59,6 +61,10 @@ enum Phase {
     Emit(usize, bool),
     /// Groups go up that core has sorted.
     Sorted,
+    /// Rows go up that a worker has left, from this one on.
+    Posted(Posted, usize),
+    /// This process has no groups any more; workers may have left some.
+    Last,
     Done,
 }
 
@@ -155,6 +161,13 @@ impl Member for Aggregation {
             (columns.collect(), compiled.ranges)
         })
     }
+
+    fn columns_of_rows(&self) -> Option<usize> {
+        let is_in_order = self.sorter.is_some() || self.slices.is_some();
+        (!is_in_order)
+            .then(|| self.emitter.plain_columns())
+            .flatten()
+    }
 }
 
 impl Guarded for Aggregation {
@@ -166,19 +179,41 @@ impl Guarded for Aggregation {
                     Phase::Start => self.start(node),
                     Phase::Read => self.read(node),
                     Phase::Emit(group, more) if group < self.work.groups.count() => {
+                        let group = self.leave(group);
                         self.phase = Phase::Emit(group + 1, more);
-                        let group = self.order.get(group).map_or(group, |&group| group as usize);
-                        return Some(self.emitter.emit(&self.work, group));
+                        if group < self.work.groups.count() {
+                            let group = self.number_of(group);
+                            return Some(self.emitter.emit(&self.work, group));
+                        }
                     }
                     Phase::Emit(_, true) => {
+                        if let Some(posted) = self.team.posted() {
+                            self.phase = Phase::Posted(posted, 0);
+                            continue;
+                        }
                         self.forget_groups();
                         let more = self.next_share(node) || self.source.is_some() || {
                             self.work.groups.keep_to(Share::default());
                             self.next_pass(node)
                         };
-                        self.phase = if more { Phase::Read } else { Phase::Done };
+                        self.phase = if more { Phase::Read } else { Phase::Last };
                     }
-                    Phase::Emit(_, false) => self.phase = Phase::Done,
+                    Phase::Emit(_, false) => self.phase = Phase::Last,
+                    Phase::Posted(posted, row) => {
+                        if let Some(columns) = posted.row(row) {
+                            self.phase = Phase::Posted(posted, row + 1);
+                            let column = |(value, is_null)| (Datum::from(value as usize), is_null);
+                            return Some(self.emitter.show(columns.map(column)));
+                        }
+                        posted.free();
+                        self.phase = Phase::Emit(usize::MAX, true);
+                    }
+                    Phase::Last => {
+                        self.phase = match self.team.last_posted() {
+                            Some(posted) => Phase::Posted(posted, 0),
+                            None => Phase::Done,
+                        }
+                    }
                     Phase::Sorted => {
                         let sorter = self.sorter.as_mut().expect("BUG: nothing was sorted");
                         if let Some(row) = sorter.next(&self.emitter) {
@@ -331,6 +366,47 @@ impl Aggregation {
                 }
             }
         }
+    }
+
+    /// A worker leaves groups to its leader, from this one on, as many as there is room for; the first one that is not left.
+    ///
+    /// # Safety
+    /// As `next_pass`.
+    unsafe fn leave(&mut self, first: usize) -> usize {
+        let outbox = self.emitter.is_packed().then(|| self.team.outbox());
+        let Some(outbox) = outbox.flatten() else {
+            return first;
+        };
+        let (mut first, count) = (first, self.work.groups.count());
+        while first < count {
+            let Some(mut page) = outbox.take() else {
+                return first;
+            };
+            let mut next = first;
+            while next < count && !page.is_full() {
+                let group = self.number_of(next);
+                // SAFETY: the caller's contract; a virtual slot has all columns of its row.
+                unsafe {
+                    let row = self.emitter.fill(&self.work, group);
+                    let (values, nulls) = row.attributes(outbox.columns());
+                    let values = values.iter().map(|value| value.value() as u64);
+                    page.add(values.zip(nulls.iter().copied()));
+                }
+                next += 1;
+            }
+            if !page.post() {
+                return first;
+            }
+            first = next;
+            error::check_interrupts();
+        }
+        first
+    }
+
+    /// Which group goes up as the one of this number.
+    fn number_of(&self, number: usize) -> usize {
+        let ordered = self.order.get(number);
+        ordered.map_or(number, |&group| group as usize)
     }
 
     /// Forgets all groups, and reads a part of them; the others are read another time. False where they cannot be divided.

@@ -4,6 +4,7 @@
 
 use super::key_range::{is_left_to_leader, KeyRange};
 use super::key_ranges::KeyRanges;
+use super::outbox::{Outbox, Shape};
 use super::places::Places;
 use super::selection::Counters;
 use crate::pg::parallel_scan::ParallelScan;
@@ -13,7 +14,8 @@ use crate::pg::tid::Tid;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The beginning of the shared memory. Places of headers and of rows follow, or core's description of a parallel scan, or a key's column and cuts.
+/// The beginning of the shared memory. Places of headers and of rows follow, or core's description of a parallel scan, or a key's column and cuts, and
+/// an outbox.
 #[repr(C, align(8))]
 pub struct Shared {
     next_header: AtomicU64,
@@ -36,7 +38,8 @@ const RANGES: u64 = PAGES - 1;
 pub enum Found {
     Places(Places),
     Pages,
-    Ranges(KeyRanges),
+    /// With what workers leave their rows in.
+    Ranges(KeyRanges, Shape),
 }
 
 impl Found {
@@ -45,7 +48,9 @@ impl Found {
         let behind = match self {
             Found::Places(places) => (places.headers.len() + places.rows.len()) * size_of::<Tid>(),
             Found::Pages => ParallelScan::bytes(table, snapshot),
-            Found::Ranges(ranges) => (1 + ranges.cuts.len()) * size_of::<i64>(),
+            Found::Ranges(ranges, outbox) => {
+                (1 + ranges.cuts.len()) * size_of::<i64>() + outbox.bytes()
+            }
         };
         size_of::<Shared>() + behind
     }
@@ -67,7 +72,7 @@ impl Shared {
             let (headers, rows, cuts) = match found {
                 Found::Places(places) => (places.headers.len() as u64, places.rows.len() as u64, 0),
                 Found::Pages => (PAGES, PAGES, 0),
-                Found::Ranges(ranges) => (RANGES, RANGES, ranges.cuts.len() as u64),
+                Found::Ranges(ranges, _) => (RANGES, RANGES, ranges.cuts.len() as u64),
             };
             at.write(Shared {
                 next_header: AtomicU64::new(0),
@@ -89,12 +94,13 @@ impl Shared {
                 Found::Pages => {
                     ParallelScan::initialize(at.add(1).cast(), table, snapshot);
                 }
-                Found::Ranges(ranges) => {
+                Found::Ranges(ranges, outbox) => {
                     let to = at.add(1).cast::<i64>();
                     to.write(ranges.column as i64);
                     let cuts = &ranges.cuts;
                     to.add(1)
                         .copy_from_nonoverlapping(cuts.as_ptr(), cuts.len());
+                    Outbox::make(to.add(1 + cuts.len()).cast(), *outbox);
                 }
             }
         }
@@ -113,6 +119,9 @@ impl Shared {
             (*at).leader_takes.store(false, Relaxed);
             if let Some(scan) = Shared::pages(at) {
                 scan.begin_again(table);
+            }
+            if let Some(outbox) = Shared::outbox(at) {
+                outbox.open_again();
             }
         }
     }
@@ -147,13 +156,34 @@ impl Shared {
         }
     }
 
-    /// Tells workers that the leader takes ranges.
+    /// Where workers leave rows, where ranges are shared.
+    ///
+    /// # Safety
+    /// As `pages`.
+    pub unsafe fn outbox(at: *mut Shared) -> Option<Outbox> {
+        // SAFETY: by contract: it is behind the column and the cuts.
+        unsafe {
+            let behind = at.add(1).cast::<i64>().add(1 + (*at).cuts as usize);
+            ((*at).headers == RANGES).then(|| Outbox::at(behind.cast()))
+        }
+    }
+
+    /// Tells workers that the leader takes ranges, and what is in the outbox.
     ///
     /// # Safety
     /// As `next_range`.
     pub unsafe fn leader_takes(at: *mut Shared) {
         // SAFETY: by contract.
         unsafe { (*at).leader_takes.store(true, Relaxed) };
+    }
+
+    /// Does the leader take ranges?
+    ///
+    /// # Safety
+    /// As `next_range`.
+    pub unsafe fn does_leader_take(at: *mut Shared) -> bool {
+        // SAFETY: by contract.
+        unsafe { (*at).leader_takes.load(Relaxed) }
     }
 
     /// Does a worker, which took so long for its last range, leave the rest to the leader?
@@ -166,7 +196,7 @@ impl Shared {
             // That of NULLs besides the cuts is seldom anything.
             let ranges = (*at).cuts + 1;
             let left = ranges.saturating_sub((*at).next_range.load(Relaxed));
-            (*at).leader_takes.load(Relaxed) && is_left_to_leader(left, each)
+            Shared::does_leader_take(at) && is_left_to_leader(left, each)
         }
     }
 

@@ -11,14 +11,16 @@ use crate::pg::snapshot::Snapshot;
 use crate::pg::tid::Tid;
 use crate::pg::{array, types, varlena, Datum, Oid};
 use crate::scan::headers;
-use crate::scan::in_range::{in_range, Place};
+use crate::scan::in_range::{in_range, of_first_keys, Place};
 use crate::series_index::quals::Quals;
+use std::ops::RangeInclusive;
 use varve_columns::vector::filter::Comparison;
 
 /// An index that has so many times fewer pages than its table is read from end to end rather than the table.
 const SMALL: u32 = 4;
 
 /// Where the scan has to look.
+#[derive(Default)]
 pub struct Places {
     pub headers: Vec<Tid>,
     pub rows: Vec<Tid>,
@@ -39,6 +41,21 @@ pub unsafe fn find(
     unsafe {
         let index = headers::usable_index(table, snapshot)?;
         let columns = layout::index_columns(index.rel());
+        let mut found = Places::default();
+        let add = |place| match place {
+            Place::Header(at) => found.headers.push(at),
+            Place::Row(at) => found.rows.push(at),
+        };
+        let is_worth_it = || is_range || index.rel().blocks() * SMALL <= table.blocks();
+        if let Some(span) = span_of_first_keys(index.rel(), &columns, conditions) {
+            if !is_worth_it() {
+                return None;
+            }
+            if let Some(told) = of_first_keys(table, index.rel(), snapshot, span) {
+                told.into_iter().for_each(add);
+                return Some(found);
+            }
+        }
         let mut keys = Vec::new();
         let mut names_first = false;
         for (at, &column) in columns.iter().enumerate() {
@@ -53,21 +70,48 @@ pub unsafe fn find(
                 keys.push(key);
             }
         }
-        let is_small = || index.rel().blocks() * SMALL <= table.blocks();
-        if !names_first && !is_range && !is_small() {
+        if !names_first && !is_worth_it() {
             return None;
         }
         let quals = Quals::new(index.rel(), &keys, memory::current().as_ptr());
-        let mut found = Places {
-            headers: Vec::new(),
-            rows: Vec::new(),
-        };
-        in_range(table, index.rel(), snapshot, &quals, |place| match place {
-            Place::Header(at) => found.headers.push(at),
-            Place::Row(at) => found.rows.push(at),
-        });
+        in_range(table, index.rel(), snapshot, &quals, add);
         Some(found)
     }
+}
+
+/// The integers that bounds leave of the first key, where nothing else is asked of the index's columns; None for none.
+fn span_of_first_keys(
+    index: Index<'_>,
+    columns: &[u16],
+    conditions: &[(&Bounded, usize)],
+) -> Option<RangeInclusive<i64>> {
+    if columns.len() < 2 || !index.orders_integers(0) {
+        return None;
+    }
+    let place = |on: usize| {
+        columns
+            .iter()
+            .position(|&column| usize::from(column) == on + 1)
+    };
+    let own = conditions
+        .iter()
+        .filter_map(|(bounded, on)| Some((bounded, place(*on)?)));
+    let all = int_range(index.input_type(0))?;
+    let mut span = all.clone();
+    for (bounded, at) in own {
+        let (Bounded::Int(comparison, value), 0) = (bounded, at) else {
+            return None;
+        };
+        let (least, greatest) = match comparison {
+            Comparison::Less => (*all.start(), value.checked_sub(1)?),
+            Comparison::LessOrEqual => (*all.start(), *value),
+            Comparison::GreaterOrEqual => (*value, *all.end()),
+            Comparison::Greater => (value.checked_add(1)?, *all.end()),
+            Comparison::Equal | Comparison::NotEqual => return None,
+        };
+        span = *span.start().max(&least)..=*span.end().min(&greatest);
+    }
+    (span != all && !span.is_empty()).then_some(span)
 }
 
 /// The scan key of a condition on a column (from 0) of the index, and whether it names values.

@@ -119,7 +119,8 @@ impl Sorter {
         unsafe {
             let row = self.sort.as_mut()?.next()?;
             let (values, nulls) = row.attributes(row.columns());
-            Some(emitter.show(values, nulls))
+            let columns = values.iter().copied().zip(nulls.iter().copied());
+            Some(emitter.show(columns))
         }
     }
 

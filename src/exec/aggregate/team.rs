@@ -3,6 +3,7 @@
 
 use super::key_range::KeyRange;
 use super::key_ranges::{self, KeyRanges};
+use super::outbox::{Outbox, Posted, Shape};
 use super::parallel::{Found, Shared};
 use super::selection::Selection;
 use super::source::{Extent, Source};
@@ -73,6 +74,34 @@ impl Team {
         self.range
     }
 
+    /// Where this worker leaves rows to its leader, who has begun to put up its own, and so goes on until there are none.
+    pub fn outbox(&self) -> Option<Outbox> {
+        // SAFETY: the leader has filled the memory.
+        unsafe {
+            let does_leader_take = || Shared::does_leader_take(self.shared);
+            let is_left = self.is_shared() && is_worker() && does_leader_take();
+            is_left.then(|| Shared::outbox(self.shared)).flatten()
+        }
+    }
+
+    /// Rows that a worker has left to this leader.
+    pub fn posted(&self) -> Option<Posted> {
+        self.outbox_of_leader()?.posted()
+    }
+
+    /// The same, where the leader has no rows of its own any more. When this returns None, no worker leaves rows after it.
+    pub fn last_posted(&self) -> Option<Posted> {
+        self.outbox_of_leader()?.close()
+    }
+
+    fn outbox_of_leader(&self) -> Option<Outbox> {
+        let is_leader = self.is_shared() && !is_worker();
+        // SAFETY: it has filled the memory.
+        is_leader
+            .then(|| unsafe { Shared::outbox(self.shared) })
+            .flatten()
+    }
+
     /// The range that was taken last is the next one again, if there is one.
     pub fn read_again(&mut self) {
         self.again = self.range.is_some();
@@ -87,6 +116,11 @@ impl Team {
 /// A node that can work in a team.
 pub trait Member: CustomScan {
     fn team(&mut self) -> (&mut Team, &mut Selection);
+
+    /// How many columns its rows have, where others may put them up: all are passed by value, and go up in any order.
+    fn columns_of_rows(&self) -> Option<usize> {
+        None
+    }
 
     /// The columns, from 0, by ranges of one of which processes must share what they read, and how many ranges; None where each may read anything.
     fn shared_by(&self) -> Option<(Vec<usize>, u64)> {
@@ -104,8 +138,10 @@ fn keep_pages() {
 }
 
 impl<M: Member> Parallel for M {
-    fn estimate(&mut self, node: NodeState) -> usize {
+    fn estimate(&mut self, node: NodeState, workers: usize) -> usize {
         let by = self.shared_by();
+        let outbox = self.columns_of_rows();
+        let outbox = outbox.map_or(Shape::default(), |columns| Shape::new(columns, workers));
         let (team, selection) = self.team();
         let (table, snapshot) = (node.table(), node.snapshot());
         // SAFETY: the node has begun; within a guarded entry point.
@@ -121,7 +157,7 @@ impl<M: Member> Parallel for M {
                         false => KeyRanges::default(),
                     };
                     selection.evaluation.context.forget();
-                    Found::Ranges(found)
+                    Found::Ranges(found, outbox)
                 }
                 None => Source::places_of(node, selection),
             }

@@ -9,8 +9,8 @@ use pgrx::pg_sys::{shm_toc, CustomExecMethods, CustomScanState, ParallelContext,
 /// A node's part in a parallel query. The leader asks how much memory the processes are to share, fills it, and starts workers; these come
 /// upon it. All functions run within a guarded entry point.
 pub trait Parallel: CustomScan {
-    /// How many bytes are shared. Called by the leader.
-    fn estimate(&mut self, node: NodeState) -> usize;
+    /// How many bytes are shared with so many workers. Called by the leader.
+    fn estimate(&mut self, node: NodeState, workers: usize) -> usize;
 
     /// Fills what is shared. Called by the leader.
     ///
@@ -58,10 +58,15 @@ impl Methods {
 
 unsafe extern "C-unwind" fn estimate<N: Parallel>(
     node: *mut CustomScanState,
-    _context: *mut ParallelContext,
+    context: *mut ParallelContext,
 ) -> Size {
     // SAFETY: called by the executor for a node that has begun, as are all functions below.
-    unsafe { pgrx_extern_c_guard(|| own::<N>(node).estimate(NodeState::from_ptr(node))) }
+    unsafe {
+        pgrx_extern_c_guard(|| {
+            let workers = usize::try_from((*context).nworkers).unwrap_or(0);
+            own::<N>(node).estimate(NodeState::from_ptr(node), workers)
+        })
+    }
 }
 
 unsafe extern "C-unwind" fn initialize<N: Parallel>(
