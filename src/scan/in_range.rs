@@ -105,12 +105,14 @@ pub unsafe fn of_first_keys(
     let mut places = Vec::new();
     // SAFETY: by contract; values of the first column.
     unsafe {
-        let mut told = leaf_probe::all_without_time(index, snapshot, None)?.tids;
+        let mut others = leaf_probe::all_without_time(index, snapshot, None)?.tids;
         if let Some(cell) = cell {
-            told.extend(leaf_probe::all_without_time(index, snapshot, Some(first(cell)))?.tids);
+            others.extend(leaf_probe::all_without_time(index, snapshot, Some(first(cell)))?.tids);
         }
-        let keyed = leaf_probe::all_between(index, snapshot, first(least), first(greatest))?.tids;
-        for entry in told.into_iter().chain(keyed) {
+        // Rows are within the span, or not wanted.
+        others.retain(|&mut entry| index_entries::header_of_entry(entry).is_some());
+        let within = leaf_probe::all_between(index, snapshot, first(least), first(greatest))?.tids;
+        for entry in others.into_iter().chain(within) {
             match index_entries::header_of_entry(entry) {
                 Some(header) if !seen.insert(header) => {}
                 Some(header) => places.push(Place::Header(header)),

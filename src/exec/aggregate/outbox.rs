@@ -123,10 +123,13 @@ impl Outbox {
 
     /// A free page, for a worker.
     pub fn take(self) -> Option<Blank> {
+        // An exchange that fails would take the line from the others, too.
         let is_taken = |&number: &usize| {
-            self.state(number)
-                .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok()
+            let state = self.state(number);
+            state.load(Ordering::Relaxed) == FREE
+                && state
+                    .compare_exchange(FREE, TAKEN, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok()
         };
         let number = (0..self.shape.pages).find(is_taken)?;
         Some(Blank {
@@ -160,6 +163,13 @@ impl Outbox {
             }
         }
         None
+    }
+
+    /// Closes all pages: nobody wants what is on them.
+    pub fn close_all(self) {
+        for number in 0..self.shape.pages {
+            self.state(number).store(CLOSED, Ordering::Relaxed);
+        }
     }
 
     fn page(self, number: usize) -> *mut Page {
@@ -337,6 +347,14 @@ mod tests {
         assert!(outbox.close().is_none());
         assert!(!late.post());
         assert!(outbox.take().is_none());
+        outbox.open_again();
+        let (mut early, mut late) = (outbox.take().unwrap(), outbox.take().unwrap());
+        early.add(row(1));
+        late.add(row(2));
+        assert!(early.post());
+        outbox.close_all();
+        assert!(!late.post());
+        assert!(outbox.posted().is_none() && outbox.take().is_none());
     }
 
     #[test]

@@ -163,8 +163,10 @@ impl Shared {
     pub unsafe fn outbox(at: *mut Shared) -> Option<Outbox> {
         // SAFETY: by contract: it is behind the column and the cuts.
         unsafe {
-            let behind = at.add(1).cast::<i64>().add(1 + (*at).cuts as usize);
-            ((*at).headers == RANGES).then(|| Outbox::at(behind.cast()))
+            ((*at).headers == RANGES).then(|| {
+                let behind = at.add(1).cast::<i64>().add(1 + (*at).cuts as usize);
+                Outbox::at(behind.cast())
+            })
         }
     }
 

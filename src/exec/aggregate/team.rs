@@ -201,6 +201,10 @@ impl<M: Member> Parallel for M {
             if is_worker() {
                 Shared::tell(team.shared, core::mem::take(&mut selection.counters));
             } else {
+                // So workers that fill pages come upon it that nobody wants rows.
+                if let Some(outbox) = team.outbox_of_leader() {
+                    outbox.close_all();
+                }
                 selection.counters.add(Shared::told(team.shared));
                 team.shared = core::ptr::null_mut();
             }
