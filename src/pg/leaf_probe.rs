@@ -4,6 +4,7 @@
 //! The session remembers which page was asked, and where on it. That is a guess: the page is judged anew each time, under its lock, as a scan
 //! judges it. So nothing has to be told to the session when pages are split, deleted, or used for something else.
 
+use super::error;
 use super::leaf_descent::HIGH_KEY;
 use super::leaf_range::{Range, Wanted};
 use super::leaves::{check_age, Item, Special, IGNORED, LEAF};
@@ -240,7 +241,9 @@ pub unsafe fn all_between(
     // SAFETY: by contract.
     unsafe {
         let wanted = Wanted::new(index, range)?;
-        ask(&wanted, snapshot, MOST_OF_SPAN, PAGES_OF_SPAN)
+        // Each span is asked for once, as a rule: nothing is worth remembering.
+        let mut nowhere = Guess::default();
+        answer(&wanted, snapshot, &mut nowhere, MOST_OF_SPAN, PAGES_OF_SPAN)
     }
 }
 
@@ -276,20 +279,33 @@ unsafe fn ask(wanted: &Wanted, snapshot: Snapshot<'_>, most: usize, others: usiz
         guess.keep();
         return None;
     }
-    let mut cursor = PageCursor::new(wanted.index);
-    let judged = wanted.ask(&mut cursor, &mut guess, most);
-    let told = judged.and_then(|judged| {
-        check_age(wanted.index, snapshot, judged.changed);
-        let mut tids = judged.tids?;
-        if let Some(next) = judged.next {
-            wanted.follow(&mut cursor, snapshot, next, others, most, &mut tids)?;
-        }
-        let is_known = judged.next.is_none() && wanted.index.needs_wal();
-        let page = is_known.then(|| guess.state(judged.changed));
-        Some(Told { tids, page })
-    });
+    // SAFETY: by contract.
+    let told = unsafe { answer(wanted, snapshot, &mut guess, most, others) };
     guess.after(told.is_some()).keep();
     told
+}
+
+/// The same, from where it was guessed to be; `guess` is then where it was.
+///
+/// # Safety
+/// See `has_none`.
+unsafe fn answer(
+    wanted: &Wanted,
+    snapshot: Snapshot<'_>,
+    guess: &mut Guess,
+    most: usize,
+    others: usize,
+) -> Option<Told> {
+    let mut cursor = PageCursor::new(wanted.index);
+    let judged = wanted.ask(&mut cursor, guess, most)?;
+    check_age(wanted.index, snapshot, judged.changed);
+    let mut tids = judged.tids?;
+    if let Some(next) = judged.next {
+        wanted.follow(&mut cursor, snapshot, next, others, most, &mut tids)?;
+    }
+    let is_known = judged.next.is_none() && wanted.index.needs_wal();
+    let page = is_known.then(|| guess.state(judged.changed));
+    Some(Told { tids, page })
 }
 
 /// What a page says.
@@ -428,6 +444,7 @@ impl Wanted<'_> {
         tids: &mut SmallVec<[Tid; 8]>,
     ) -> Option<()> {
         for _ in 0..pages {
+            error::check_interrupts();
             if !self.index.has_block(next) {
                 return None;
             }
