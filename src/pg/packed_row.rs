@@ -33,18 +33,17 @@ impl PackedRow {
     /// For rows like those of a virtual slot; None where these have columns that are not passed by value. Within a guarded entry point.
     pub fn of(node: NodeState, like: RowSlot) -> Option<PackedRow> {
         let columns = like.descriptor();
+        if !is_plain(columns) {
+            return None;
+        }
         let mut end = 0usize;
         let place = |column: &pg_sys::FormData_pg_attribute| {
-            let length = column.attbyval.then_some(column.attlen as usize)?;
+            let length = column.attlen as usize;
             let at = end.next_multiple_of(alignment(column.attalign));
             end = at + length;
-            Some(Place { at, length })
+            Place { at, length }
         };
-        let places = columns
-            .attributes()
-            .iter()
-            .map(place)
-            .collect::<Option<_>>()?;
+        let places = columns.attributes().iter().map(place).collect();
         let mut zeros = vec![Datum::from(0usize); columns.len()];
         let mut nulls = vec![false; columns.len()];
         // SAFETY: the statement runs; as many values as there are columns, all passed by value.

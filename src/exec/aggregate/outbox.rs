@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Bytes of a page.
 const PAGE_BYTES: usize = 32 << 10;
 /// Which columns are null is one word of a row.
-pub const MOST_COLUMNS: usize = u64::BITS as usize;
+const MOST_COLUMNS: usize = u64::BITS as usize;
 
 /// How large it is. None of its pages has a row where there are no columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
