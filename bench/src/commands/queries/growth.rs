@@ -44,8 +44,8 @@ struct Cost {
 
 /// The section of the page.
 pub fn section(client: &mut Client, asker: &mut Asker, report: &mut Report) -> Result<String> {
-    let mut page = String::from(
-        "\n## Growth\n\nThe same two queries on varve tables of different sizes: the maximum of one series' day, and of everything.\n\n\
+    let mut page = format!(
+        "\n## Growth\n\nThe same two queries on varve tables of different sizes: the maximum of one series' day, and of everything. Times here are medians of {RUNS} runs.\n\n\
          | series | days | rows | chunks | one series, one day: buffers | ms | all: buffers | ms |\n|---|---|---|---|---|---|---|---|\n",
     );
     let mut small: Option<Cost> = None;
