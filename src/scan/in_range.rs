@@ -112,6 +112,9 @@ pub unsafe fn of_first_keys(
         // Rows are within the span, or not wanted.
         others.retain(|&mut entry| index_entries::header_of_entry(entry).is_some());
         let within = leaf_probe::all_between(index, snapshot, first(least), first(greatest))?.tids;
+        let most = others.len() + within.len();
+        places.reserve(most);
+        seen.reserve(most);
         for entry in others.into_iter().chain(within) {
             match index_entries::header_of_entry(entry) {
                 Some(header) if !seen.insert(header) => {}

@@ -19,8 +19,13 @@ const ENTRY_BYTES: usize = size_of::<Entry>() + 1;
 /// What a copy of a value takes that is passed by reference, with what the allocator adds.
 const COPY_BYTES: usize = 72;
 
-/// Most memory that is asked for before there is a group.
+/// Most memory that there is before there is a group.
 const MOST_ROOM: usize = 512 << 10;
+
+/// The same, where all groups may take so many bytes.
+fn most_room(most_bytes: usize) -> usize {
+    MOST_ROOM.min(most_bytes / 4)
+}
 
 /// Spreads what a quick hash has in its low bits alone.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -78,7 +83,7 @@ impl Groups {
         most_bytes: usize,
     ) -> Groups {
         let bytes_each = Groups::bytes_of(1.0, types.iter().copied(), cells_each) as usize;
-        let count = (count as usize).min(MOST_ROOM.min(most_bytes / 4) / bytes_each);
+        let count = (count as usize).min(most_room(most_bytes) / bytes_each);
         let mut groups = Groups::new(types, cells_each);
         if !groups.words_rise {
             groups.known.reserve(count, entry_hash);
@@ -119,10 +124,19 @@ impl Groups {
             + self.cells.capacity() * size_of::<Cell>()
     }
 
-    pub fn clear(&mut self) {
-        let share = self.share;
-        *self = Groups::new(core::mem::take(&mut self.types), self.cells_each);
-        self.share = share;
+    /// Forgets all groups. Those that come next have their room, if it is a part of the bytes that all of them may take.
+    pub fn clear(&mut self, most_bytes: usize) {
+        if self.bytes() > most_room(most_bytes) {
+            let share = self.share;
+            *self = Groups::new(core::mem::take(&mut self.types), self.cells_each);
+            self.share = share;
+            return;
+        }
+        self.known.clear();
+        self.words_rise = is_word(&self.types);
+        self.values.clear();
+        self.cells.clear();
+        (self.count, self.last) = (0, None);
     }
 
     pub fn share(&self) -> Share {

@@ -523,7 +523,7 @@ impl Aggregation {
     }
 
     fn forget_groups(&mut self) {
-        self.work.groups.clear();
+        self.work.groups.clear(memory::hash_limit());
         self.order.clear();
         // SAFETY: nobody needs the states any more; callbacks of them run.
         unsafe { self.states.begin_again() };
