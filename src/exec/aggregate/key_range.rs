@@ -42,7 +42,7 @@ pub fn cuts(mut weights: Vec<(i64, u64)>, ranges: u64) -> Vec<i64> {
     let mut cuts = Vec::new();
     let mut last = None;
     for (value, weight) in weights {
-        // Of 64 ranges, 38 with three quarters of all, and 26 with one.
+        // Of 40 ranges, 24 with three quarters of all, and 16 with one.
         let tenths = if 4 * met < 3 * all { 8 } else { 16 };
         if own > 0 && own * ranges * tenths >= 10 * all && last != Some(value) {
             cuts.push(value);

@@ -178,8 +178,9 @@ pub struct InRanges {
     pub count: f64,
 }
 
-/// Each process has at least so many of them, and a range about so many rows, if there are no more ranges than is good.
-const RANGES_OF_PROCESS: f64 = 4.0;
+/// There are so many of them for each process, and a range has about so many rows, if there are no more ranges than is good.
+const LEAST_OF_PROCESS: f64 = 4.0;
+const MOST_OF_PROCESS: f64 = 20.0;
 const RANGE_ROWS: f64 = 16_384.0;
 const MOST_RANGES: f64 = 64.0;
 /// There are at least so many keys for each process.
@@ -214,8 +215,9 @@ pub fn in_ranges(
     };
     let again =
         seq_page_cost() + CHUNK * cpu_tuple_cost() + BLOCK_ROWS * VALUE * cpu_operator_cost();
-    let count = (table.tuples() / RANGE_ROWS).min(MOST_RANGES);
-    let count = count.max(RANGES_OF_PROCESS * processes).round();
+    let most = MOST_RANGES.min(MOST_OF_PROCESS * processes);
+    let count = (table.tuples() / RANGE_ROWS).min(most);
+    let count = count.max(LEAST_OF_PROCESS * processes).round();
     Some(InRanges {
         cost: processes * by_index.all_pages * seq_page_cost() + count * twice * again,
         count,
