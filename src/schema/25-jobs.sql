@@ -1,13 +1,13 @@
 -- Jobs: compaction, retention and refreshes of rollups, by a background worker or by CALL (docs/reference/worker.md). What jobs a table has is kept in its
 -- security label of provider varve; what became of them in varve.job_states, which the library writes. That is a materialized view
--- in name only: publications FOR ALL TABLES must not ask subscribers for it.
+-- in name only (05-marks.sql).
 CREATE MATERIALIZED VIEW varve.job_states USING heap AS
 SELECT 0::bigint AS job, NULL::timestamptz AS next_run, NULL::timestamptz AS last_run, 0::bigint AS duration_us,
     0::bigint AS rows, 0::bigint AS bytes, 0::bigint AS runs, 0::bigint AS failures, 0::bigint AS failing, 0::bigint AS written, 0::bigint AS wal, 0::bigint AS seen,
     0::bigint AS pid, 0::bigint AS by_worker, NULL::timestamptz AS started, 0::bigint AS done, 0::bigint AS total,
     0::bigint AS left_bytes,
     NULL::text AS phase, NULL::text AS last_error, NULL::text AS last_sqlstate
-WHERE false;
+WHERE varve.is_refreshed();
 CREATE INDEX job_states_job ON varve.job_states (job);
 REVOKE ALL ON varve.job_states FROM PUBLIC;
 

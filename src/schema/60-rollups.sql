@@ -1,21 +1,27 @@
 -- Rollups: docs/reference/rollups.md. Times are in the unit of the source's time column: microseconds or days since 2000-01-01, or
 -- an integer column's own. Read and written by the library (src/rollup/catalog.rs); nobody else needs to see them.
--- Materialized views in name only: publications FOR ALL TABLES must not ask subscribers for them.
+-- Materialized views in name only (05-marks.sql).
 CREATE MATERIALIZED VIEW varve.rollup USING heap AS
 SELECT 0::regclass AS stored, 0::regclass AS view, 0::regclass AS source, 0::int2 AS time_column, 0::bigint AS width_max,
     0::bigint AS over_max, 0::bigint AS threshold, 0::bigint AS watermark, 0::int2 AS bucket_column, 0::bigint AS removed,
     0::regclass AS below, 0::int2 AS key_column, 0::int2 AS key_stored, false AS ignores_late
-WHERE false;
+WHERE varve.is_refreshed();
 CREATE UNIQUE INDEX rollup_stored ON varve.rollup USING btree (stored);
 CREATE INDEX rollup_source ON varve.rollup USING btree (source);
 CREATE INDEX rollup_below ON varve.rollup USING btree (below);
 CREATE INDEX rollup_view ON varve.rollup USING btree (view);
 CREATE MATERIALIZED VIEW varve.rollup_mark USING heap AS
-SELECT 0::regclass AS stored, 0::bigint AS first, 0::bigint AS last, NULL::text AS series, false AS by_ddl WHERE false;
+SELECT 0::regclass AS stored, 0::bigint AS first, 0::bigint AS last, NULL::text AS series, false AS by_ddl WHERE varve.is_refreshed();
 CREATE INDEX rollup_mark_stored ON varve.rollup_mark USING btree (stored);
-CREATE MATERIALIZED VIEW varve.rollup_late USING heap AS SELECT 0::regclass AS stored, 0::bigint AS rows WHERE false;
+CREATE MATERIALIZED VIEW varve.rollup_late USING heap AS SELECT 0::regclass AS stored, 0::bigint AS rows WHERE varve.is_refreshed();
 CREATE INDEX rollup_late_stored ON varve.rollup_late USING btree (stored);
 REVOKE ALL ON varve.rollup, varve.rollup_mark, varve.rollup_late FROM PUBLIC;
+CREATE OR REPLACE FUNCTION varve.is_refreshed() RETURNS bool LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RAISE EXCEPTION USING ERRCODE = 'wrong_object_type', MESSAGE = 'materialized views of varve cannot be refreshed',
+        DETAIL = 'The library writes what is in them.';
+END
+$$;
 
 CREATE FUNCTION varve.create_rollup(name text, query text) RETURNS void
 AS 'MODULE_PATHNAME', 'varve_create_rollup' LANGUAGE C VOLATILE PARALLEL UNSAFE;
@@ -166,7 +172,7 @@ BEGIN
         FROM varve.rollup r
         WHERE EXISTS (
             SELECT FROM pg_event_trigger_dropped_objects() o
-            WHERE o.classid = 'pg_class'::regclass AND o.objid IN (r.view, r.stored))
+            WHERE o.classid = 'pg_class'::regclass AND o.objsubid = 0 AND o.objid IN (r.view, r.stored))
     LOOP
         PERFORM varve.rollup_remove(gone.stored);
         IF gone.is_left THEN
@@ -225,11 +231,16 @@ BEGIN
     WHERE c.command_tag = 'CREATE VIEW' OR w.ev_type = '1';
     -- View and stored table are the rollup's own.
     FOR wrong IN
-        SELECT r.view, r.stored, c.relam <> (SELECT oid FROM pg_am WHERE amname = 'varve') AS is_table
+        SELECT r.view, r.stored,
+            CASE WHEN c.relam <> (SELECT oid FROM pg_am WHERE amname = 'varve') THEN 'another access method'
+                 WHEN c.relrowsecurity THEN 'row-level security'
+                 WHEN c.relpersistence <> 'p' THEN 'rows that a crash takes'
+                 WHEN c.relhassubclass THEN 'tables that inherit from it' END AS what
         FROM varve.rollup r
         JOIN pg_class c ON c.oid = r.stored
         WHERE (r.view = ANY (concerned) OR r.stored = ANY (concerned))
-        AND (c.relam <> (SELECT oid FROM pg_am WHERE amname = 'varve') OR r.view = ANY (replaced) OR (
+        AND (c.relam <> (SELECT oid FROM pg_am WHERE amname = 'varve') OR c.relrowsecurity OR c.relpersistence <> 'p'
+             OR c.relhassubclass OR r.view = ANY (replaced) OR (
             SELECT count(DISTINCT d.refclassid) FROM pg_rewrite w
             JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid
             WHERE w.ev_class = r.view
@@ -238,9 +249,10 @@ BEGIN
         ORDER BY r.stored
     LOOP
         RAISE EXCEPTION USING ERRCODE = 'dependent_objects_still_exist',
-            MESSAGE = CASE WHEN wrong.is_table THEN format('table %s cannot have another access method', wrong.stored)
-                           ELSE format('view %s cannot have another query', wrong.view) END,
-            DETAIL = CASE WHEN wrong.is_table THEN format('The rollup %s is stored in it.', wrong.view) ELSE 'It is a rollup.' END,
+            MESSAGE = CASE WHEN wrong.what IS NULL THEN format('view %s cannot have another query', wrong.view)
+                           ELSE format('table %s cannot have %s', wrong.stored, wrong.what) END,
+            DETAIL = CASE WHEN wrong.what IS NULL THEN 'It is a rollup.'
+                          ELSE format('The rollup %s is stored in it.', wrong.view) END,
             HINT = 'Drop the rollup with varve.drop_rollup, and create it with another query.';
     END LOOP;
 END

@@ -77,6 +77,9 @@ fn create(name: Datum, text: &str) {
         let rollup = rollup(table, view, &defined, &source);
         enter(&rollup);
         Label::of(&rollup).write(view);
+        // Who may not read the columns could never refresh it, and would keep retention of the source waiting.
+        let nothing = format!("SELECT FROM {} WHERE false", qualified(&name));
+        sql::execute(&nothing, &[]);
         error::notice(
             "the rollup computes everything until it is refreshed",
             "CALL varve.refresh_rollup(…) stores what is settled.",
