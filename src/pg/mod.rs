@@ -36,6 +36,7 @@ pub mod expression;
 pub mod expression_context;
 pub mod expression_kinds;
 pub mod fcinfo;
+pub mod fence;
 pub mod file_end;
 pub mod free_space;
 pub mod function_call;
