@@ -412,15 +412,13 @@ impl Expired<'_> {
         unsafe {
             removal::note_removal(table.oid(), self.cutoff);
             owner::set(c"row_security", c"off");
-            let triggers = table.triggers();
-            if triggers.is_some() {
-                // At commit nobody runs as the owner any more.
-                sql::execute("SET CONSTRAINTS ALL IMMEDIATE", &[]);
-            }
+            owner::fire_deferred(table);
             let name = table.qualified_name();
             let condition = self.condition(table);
             // A trigger may leave rows, which would be met again and again.
-            let is_filtered = triggers.is_some_and(|triggers| triggers.trig_delete_before_row);
+            let is_filtered = table
+                .triggers()
+                .is_some_and(|triggers| triggers.trig_delete_before_row);
             let statement = if is_filtered {
                 format!("DELETE FROM ONLY {name} WHERE {condition}")
             } else {

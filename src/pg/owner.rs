@@ -1,6 +1,8 @@
 //! Running as the owner of a table, as VACUUM and REINDEX do: code that the owner has put into indexes, triggers and filters
 //! must not run with the rights of whoever maintains the table.
 
+use super::relation::Table;
+use super::sql;
 use pgrx::pg_sys;
 
 /// Names without a schema mean the server's own objects.
@@ -24,6 +26,17 @@ pub fn as_owner<R>(owner: pg_sys::Oid, body: impl FnOnce() -> R) -> R {
         pg_sys::AtEOXact_GUC(false, nesting);
         pg_sys::SetUserIdAndSecContext(user, context);
         result
+    }
+}
+
+/// Has deferred triggers and constraints of a table fire with each statement, until the transaction ends: at commit nobody runs as the owner any more.
+///
+/// # Safety
+/// Within a transaction, with an active snapshot. Inside a guard.
+pub unsafe fn fire_deferred(table: Table<'_>) {
+    if table.triggers().is_some() {
+        // SAFETY: by contract.
+        unsafe { sql::execute("SET CONSTRAINTS ALL IMMEDIATE", &[]) };
     }
 }
 

@@ -6,7 +6,6 @@
 //! run while a statement is planned. So nothing depends on that: a plan has its values with it (`valued_plan`), and may be copied and kept.
 
 use super::bare;
-use super::fence::{self, AddsRows};
 use super::planned_statement::Planned;
 use super::text_statement::{GenericQuery, RunnablePlan, TextStatement};
 use super::transaction;
@@ -53,13 +52,10 @@ thread_local! {
 static mut NEXT_ANALYSIS: pg_sys::post_parse_analyze_hook_type = None;
 static mut NEXT_PLANNER: pg_sys::planner_hook_type = None;
 
-static mut ADDS_ROWS: Option<AddsRows> = None;
-
 /// To be called once, when a backend loads the library.
-pub fn install<K: KeepsPlans>(adds_rows: AddsRows) {
+pub fn install<K: KeepsPlans>() {
     // SAFETY: a backend has one thread; the hooks live as long as the library.
     unsafe {
-        ADDS_ROWS = Some(adds_rows);
         NEXT_ANALYSIS = pg_sys::post_parse_analyze_hook;
         pg_sys::post_parse_analyze_hook = Some(analyzed);
         NEXT_PLANNER = pg_sys::planner_hook;
@@ -107,6 +103,7 @@ unsafe extern "C-unwind" fn plan<K: KeepsPlans>(
 ) -> *mut pg_sys::PlannedStmt {
     // SAFETY: called by core with an analyzed query; no value here needs dropping.
     unsafe {
+        let next = NEXT_PLANNER.unwrap_or(bare::standard_planner);
         let asked = Analyzed {
             query,
             text,
@@ -117,11 +114,11 @@ unsafe extern "C-unwind" fn plan<K: KeepsPlans>(
             match find::<K>(query, text) {
                 Found::Plan(plan) => return plan.0,
                 Found::Wanted(generic, number) => {
-                    let plan = next_plan(query, text, options, null_mut());
+                    let plan = next(query, text, options, null_mut());
                     if is_worth::<K>(plan) {
-                        let any = next_plan(generic.query, text, options, null_mut());
+                        let any = next(generic.query, text, options, null_mut());
                         if keep::<K>(number, plan, any, false) && !generic.ranged.is_null() {
-                            let ranged = next_plan(generic.ranged, text, options, generic.bounds);
+                            let ranged = next(generic.ranged, text, options, generic.bounds);
                             keep::<K>(number, plan, ranged, true);
                         }
                     }
@@ -130,26 +127,6 @@ unsafe extern "C-unwind" fn plan<K: KeepsPlans>(
                 Found::Nothing => {}
             }
         }
-        next_plan(query, text, options, values)
-    }
-}
-
-/// Plans a query as the next hook does.
-///
-/// # Safety
-/// As the planner's. An error jumps over the frames above, which must hold plain values only.
-unsafe fn next_plan(
-    query: *mut pg_sys::Query,
-    text: *const c_char,
-    options: i32,
-    values: pg_sys::ParamListInfo,
-) -> *mut pg_sys::PlannedStmt {
-    // SAFETY: the caller's contract.
-    unsafe {
-        if let Some(adds_rows) = ADDS_ROWS {
-            pgrx_extern_c_guard(|| fence::fence(query, adds_rows));
-        }
-        let next = NEXT_PLANNER.unwrap_or(bare::standard_planner);
         next(query, text, options, values)
     }
 }

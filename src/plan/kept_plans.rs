@@ -6,7 +6,6 @@
 //! of the planner's tell makes all plans go.
 
 use crate::catalog::access_method;
-use crate::functions::gapfill_calls;
 use crate::guc;
 use crate::pg::literal_search;
 use crate::pg::literals::Literals;
@@ -86,7 +85,7 @@ struct Keeper;
 
 /// To be called once, when a backend loads the library.
 pub fn init() {
-    planner_hook::install::<Keeper>(gapfill_calls::is_bucket);
+    planner_hook::install::<Keeper>();
     relation::tell_of_changes(relation_changed);
     relation::tell_of_changed_expressions(expression_changed);
 }

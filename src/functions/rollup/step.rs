@@ -9,6 +9,7 @@ use crate::pg::departure;
 use crate::pg::error::{self, Code};
 use crate::pg::lock_mode::LockMode;
 use crate::pg::open::Open;
+use crate::pg::owner;
 use crate::pg::relation;
 use crate::pg::snapshot::{self, Snapshot};
 use crate::pg::sql;
@@ -238,11 +239,8 @@ impl Tables {
         let table = Open::living_table(rollup.stored, LockMode::RowExclusive);
         let view = Open::table(rollup.view, LockMode::AccessShare);
         let (_, defined) = query::of_view(view.rel())?;
-        if table.rel().triggers().is_some() {
-            // At commit nobody runs as the owner any more.
-            // SAFETY: within a refresh, whose snapshot is active.
-            unsafe { sql::execute("SET CONSTRAINTS ALL IMMEDIATE", &[]) };
-        }
+        // SAFETY: within a refresh, whose snapshot is active.
+        unsafe { owner::fire_deferred(table.rel()) };
         let all = table.rel().attributes();
         let bucket = &all[rollup.bucket_column as usize - 1];
         let key = usize::try_from(rollup.key_stored - 1).ok();
