@@ -231,16 +231,16 @@ BEGIN
     WHERE c.command_tag = 'CREATE VIEW' OR w.ev_type = '1';
     -- View and stored table are the rollup's own.
     FOR wrong IN
-        SELECT r.view, r.stored,
-            CASE WHEN c.relam <> (SELECT oid FROM pg_am WHERE amname = 'varve') THEN 'another access method'
-                 WHEN c.relrowsecurity THEN 'row-level security'
-                 WHEN c.relpersistence <> 'p' THEN 'rows that a crash takes'
-                 WHEN c.relhassubclass THEN 'tables that inherit from it' END AS what
+        SELECT r.view, r.stored, own.what
         FROM varve.rollup r
         JOIN pg_class c ON c.oid = r.stored
+        CROSS JOIN LATERAL (
+            SELECT CASE WHEN c.relam <> (SELECT oid FROM pg_am WHERE amname = 'varve') THEN 'another access method'
+                        WHEN c.relrowsecurity THEN 'row-level security'
+                        WHEN c.relpersistence <> 'p' THEN 'rows that a crash takes'
+                        WHEN c.relhassubclass THEN 'tables that inherit from it' END) own(what)
         WHERE (r.view = ANY (concerned) OR r.stored = ANY (concerned))
-        AND (c.relam <> (SELECT oid FROM pg_am WHERE amname = 'varve') OR c.relrowsecurity OR c.relpersistence <> 'p'
-             OR c.relhassubclass OR r.view = ANY (replaced) OR (
+        AND (own.what IS NOT NULL OR r.view = ANY (replaced) OR (
             SELECT count(DISTINCT d.refclassid) FROM pg_rewrite w
             JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid
             WHERE w.ev_class = r.view
