@@ -61,6 +61,8 @@ pub extern "C-unwind" fn _PG_init() {
     catalog::keys::init();
     plan::conflict_filter::init();
     plan::planner::init();
+    // What kept plans are looked for by is not to be changed: so this hook comes below theirs.
+    plan::gapfill::init_fence();
     plan::kept_plans::init();
     plan::projection::init();
     plan::scan::init();

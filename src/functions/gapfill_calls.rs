@@ -37,11 +37,6 @@ pub fn marker_of(function: Oid) -> Option<Marker> {
     }
 }
 
-/// Does a function make buckets that are filled where there is no row?
-pub fn is_bucket(function: Oid) -> bool {
-    marker_of(function) == Some(Marker::Bucket)
-}
-
 /// Whether width or time is NULL.
 ///
 /// # Safety

@@ -1,19 +1,50 @@
 //! Keeps the planner from moving conditions into subqueries that have more rows than their groups: a condition on such a row is asked where the row is,
-//! and whether there is one is not told by the rows below. OFFSET 0 does that, for each of the planner's rules at once, and costs nothing.
+//! and whether there is one is not told by the rows below. OFFSET 0 does that, for each of the planner's rules at once, and costs nothing. A planner hook
+//! puts it there: by then views and WITH are subqueries.
 
-use super::node;
+use super::{bare, node};
+use pgrx::pg_sys::panic::pgrx_extern_c_guard;
 use pgrx::pg_sys::{self, NodeTag, Oid};
 use pgrx::prelude::pg_guard;
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
 
-/// Does a query that groups by a function have rows that its groups do not have? Within a guarded entry point.
-pub type AddsRows = fn(function: Oid) -> bool;
+/// Knows functions; within guarded entry points.
+pub trait AddsRows {
+    /// Does a query that groups by a function have rows that its groups do not have?
+    fn adds_rows(function: Oid) -> bool;
+}
+
+static mut NEXT: pg_sys::planner_hook_type = None;
+
+/// To be called once, when a backend loads the library.
+pub fn install<A: AddsRows>() {
+    // SAFETY: a backend has one thread; the hook lives as long as the library.
+    unsafe {
+        NEXT = pg_sys::planner_hook;
+        pg_sys::planner_hook = Some(plan::<A>);
+    }
+}
+
+// Without a guard of its own: errors of the planner's must pass through as they are. They jump over a frame that holds plain values only.
+unsafe extern "C-unwind" fn plan<A: AddsRows>(
+    query: *mut pg_sys::Query,
+    text: *const c_char,
+    options: i32,
+    values: pg_sys::ParamListInfo,
+) -> *mut pg_sys::PlannedStmt {
+    // SAFETY: called by core with an analyzed query.
+    unsafe {
+        pgrx_extern_c_guard(|| fence(query, A::adds_rows));
+        let next = NEXT.unwrap_or(bare::standard_planner);
+        next(query, text, options, values)
+    }
+}
 
 /// Fences the subqueries of a query, at any depth. Inside a guard.
 ///
 /// # Safety
 /// `query` must be an analyzed query, which the planner gets.
-pub unsafe fn fence(query: *mut pg_sys::Query, adds_rows: AddsRows) {
+unsafe fn fence(query: *mut pg_sys::Query, adds_rows: fn(Oid) -> bool) {
     // SAFETY: by contract; the context outlives the walk.
     unsafe {
         let has_parts = (*query).hasSubLinks
@@ -37,19 +68,20 @@ unsafe extern "C-unwind" fn visit(part: *mut pg_sys::Node, context: *mut c_void)
         let Some(query) = node::cast::<pg_sys::Query>(part, NodeTag::T_Query) else {
             return pg_sys::expression_tree_walker(part, Some(visit), context);
         };
-        if (*query).limitOffset.is_null() && groups_by(query, *context.cast::<AddsRows>()) {
-            let (length, by_value) = (size_of::<i64>(), true);
-            let none = pg_sys::Datum::from(0i64);
-            let zero = pg_sys::makeConst(
+        if (*query).limitOffset.is_null() && groups_by(query, *context.cast::<fn(Oid) -> bool>()) {
+            let zero = pg_sys::Datum::from(0i64);
+            let (length, is_null, by_value) = (size_of::<i64>() as i32, false, true);
+            let collation = pg_sys::InvalidOid;
+            let offset = pg_sys::makeConst(
                 pg_sys::INT8OID,
                 -1,
-                pg_sys::InvalidOid,
-                length as i32,
-                none,
-                false,
+                collation,
+                length,
+                zero,
+                is_null,
                 by_value,
             );
-            (*query).limitOffset = zero.cast();
+            (*query).limitOffset = offset.cast();
         }
         pg_sys::query_tree_walker(query, Some(visit), context, 0)
     }
@@ -57,7 +89,7 @@ unsafe extern "C-unwind" fn visit(part: *mut pg_sys::Node, context: *mut c_void)
 
 /// # Safety
 /// As `fence`.
-unsafe fn groups_by(query: *mut pg_sys::Query, adds_rows: AddsRows) -> bool {
+unsafe fn groups_by(query: *mut pg_sys::Query, adds_rows: fn(Oid) -> bool) -> bool {
     // SAFETY: by contract; the columns of groups are in the target list.
     unsafe {
         let mut groups = node::items::<pg_sys::SortGroupClause>((*query).groupClause);

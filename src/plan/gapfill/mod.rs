@@ -24,6 +24,11 @@ sql_function! {
     }
 }
 
+/// Installs the hook that keeps conditions of queries above from moving below the filling.
+pub fn init_fence() {
+    plan::init_fence();
+}
+
 /// Installs the planner hook.
 pub fn init() {
     plan::init();

@@ -11,6 +11,7 @@ use crate::functions::gapfill_calls::{marker_of, Marker};
 use crate::pg::custom_scan::{Chosen, CustomPlanner, NewPlan, Private};
 use crate::pg::expression::{Expression, Step};
 use crate::pg::expression_kinds::{Call, Kind};
+use crate::pg::fence::{self, AddsRows};
 use crate::pg::group_columns::GroupColumn;
 use crate::pg::path::Path;
 use crate::pg::path_target::PathTarget;
@@ -24,6 +25,16 @@ struct Offers;
 
 pub fn init() {
     upper_paths::install::<Offers>();
+}
+
+pub fn init_fence() {
+    fence::install::<Offers>();
+}
+
+impl AddsRows for Offers {
+    fn adds_rows(function: Oid) -> bool {
+        marker_of(function) == Some(Marker::Bucket)
+    }
 }
 
 /// A column: what the grouping computes and what the node stands for.
