@@ -14,6 +14,12 @@ CREATE EXTENSION varve;
 SHOW search_path;
 SELECT o.oid::regoperator AS forged, count(*) FROM pg_depend d JOIN pg_operator o ON o.oid = d.refobjid
 WHERE d.refclassid = 'pg_operator'::regclass AND d.classid <> 'pg_extension'::regclass AND o.oprnamespace = 'public'::regnamespace GROUP BY o.oid;
+-- Where there are no rollups, DDL does not load PL/pgSQL, which parallel workers of the session would load, too.
+\c
+CREATE TABLE there (time timestamptz NOT NULL) USING varve;
+ALTER TABLE there ADD COLUMN host text;
+DROP TABLE there;
+SELECT count(*) FROM pg_settings WHERE name LIKE 'plpgsql.%';
 CREATE TABLE gone (time timestamptz NOT NULL, host text) USING varve;
 SELECT varve.create_rollup('r', 'SELECT time_bucket(''1 hour'', time) b, count(*) c FROM gone GROUP BY b');
 SET client_min_messages = warning;

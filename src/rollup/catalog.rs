@@ -114,6 +114,15 @@ mod column {
     pub const LATE_ROWS: i32 = 2;
 }
 
+/// Are there rollups in this database?
+pub fn is_any() -> bool {
+    let Some((table, index)) = table_and_index(c"rollup", c"rollup_stored") else {
+        return false;
+    };
+    let table = Open::table(table, LockMode::AccessShare);
+    catalog_scan::any(table.rel(), index, &[])
+}
+
 /// The rollups that are computed from a table, in the end, as they are now.
 pub fn of_source(source: Oid) -> Vec<Rollup> {
     let mut found = Vec::new();

@@ -162,8 +162,8 @@ AS 'MODULE_PATHNAME', 'varve_rollup_remove' LANGUAGE C STRICT VOLATILE PARALLEL 
 REVOKE ALL ON FUNCTION varve.rollup_remove(regclass) FROM PUBLIC;
 
 -- A view that goes takes along what it has stored, and its entry.
-CREATE FUNCTION varve.after_rollup_drop() RETURNS event_trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION varve.drop_what_rollups_stored() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     gone record;
 BEGIN
@@ -181,13 +181,18 @@ BEGIN
     END LOOP;
 END
 $$;
+REVOKE ALL ON FUNCTION varve.drop_what_rollups_stored() FROM PUBLIC;
+
+-- Where there are rollups, it calls that.
+CREATE FUNCTION varve.after_rollup_drop() RETURNS event_trigger
+AS 'MODULE_PATHNAME', 'varve_after_rollup_drop' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 -- CASCADE takes views along with anything that they use: functions, types, operators, other extensions.
 CREATE EVENT TRIGGER varve_after_rollup_drop ON sql_drop EXECUTE FUNCTION varve.after_rollup_drop();
 ALTER EVENT TRIGGER varve_after_rollup_drop ENABLE ALWAYS;
 
 -- What would make a rollup wrong is refused.
-CREATE FUNCTION varve.after_source_ddl() RETURNS event_trigger
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+CREATE FUNCTION varve.refuse_for_rollups() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     wrong record;
     -- What the statement has changed, with what inherits from it and what it inherits from. Other rollups are others' business.
@@ -195,9 +200,6 @@ DECLARE
     -- Views that it has given a query, whichever.
     replaced oid[];
 BEGIN
-    IF NOT EXISTS (SELECT FROM varve.rollup) THEN
-        RETURN;
-    END IF;
     WITH changed AS MATERIALIZED (
         SELECT coalesce(w.ev_class, c.objid) AS relation FROM pg_event_trigger_ddl_commands() c
         LEFT JOIN pg_rewrite w ON c.classid = 'pg_rewrite'::regclass AND w.oid = c.objid
@@ -257,6 +259,11 @@ BEGIN
     END LOOP;
 END
 $$;
+REVOKE ALL ON FUNCTION varve.refuse_for_rollups() FROM PUBLIC;
+
+-- Where there are rollups, it calls that.
+CREATE FUNCTION varve.after_source_ddl() RETURNS event_trigger
+AS 'MODULE_PATHNAME', 'varve_after_source_ddl' LANGUAGE C SECURITY DEFINER SET search_path = pg_catalog, pg_temp;
 CREATE EVENT TRIGGER varve_after_source_ddl ON ddl_command_end
 WHEN TAG IN ('ALTER TABLE', 'CREATE TABLE', 'ALTER FOREIGN TABLE', 'CREATE FOREIGN TABLE', 'CREATE SCHEMA', 'CREATE VIEW', 'CREATE RULE')
 EXECUTE FUNCTION varve.after_source_ddl();
