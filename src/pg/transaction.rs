@@ -91,6 +91,9 @@ impl<T: Default + 'static> Access<T> for LocalKey<PerTransaction<T>> {
 
 /// Registers for the ends of transactions and of their parts. Called once, when the library is loaded.
 pub fn init() {
+    // libc looks up what registers a destructor, among the symbols of all libraries, when a thread-local value first has one. Backends have the answer from the postmaster, if it is
+    // asked there.
+    USED.with_borrow(Vec::is_empty);
     // SAFETY: the callbacks live as long as the library.
     unsafe {
         pg_sys::RegisterXactCallback(Some(transaction_event), core::ptr::null_mut());
