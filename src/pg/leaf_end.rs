@@ -108,7 +108,7 @@ impl Wanted<'_> {
             }
             // Those of a list are in order.
             let value = self.value_of_span(page, at)?;
-            let item = Item::of(page.stored(at)?);
+            let item = Item::of(page.stored(at)?)?;
             let from = entries.len();
             let all = item.tids().map(|tid| (value, tid));
             entries.extend(all.filter(|&(value, tid)| is_wanted(value, tid)));

@@ -413,7 +413,7 @@ impl Wanted<'_> {
             if page.is_dead(at) && !self.also_dead {
                 continue;
             }
-            tids.extend(Item::of(page.stored(at)?).tids());
+            tids.extend(Item::of(page.stored(at)?)?.tids());
             if tids.len() > most {
                 return Some(Behind::TooMany);
             }

@@ -1,11 +1,10 @@
 //! How items of an index with nbtree's pages compare with a range of entries.
 
 use super::bare;
-use super::leaves::ALTERNATIVE_TID;
+use super::leaves::Item;
 use super::page::Page;
 use super::relation::Index;
 use super::stored_value::{alignment, value_at};
-use super::tid;
 use super::varlena;
 use pgrx::pg_sys;
 use rustc_hash::FxHasher;
@@ -13,12 +12,6 @@ use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::hash::{Hash, Hasher};
 
-/// A pivot has a part of the columns only: this many of them, by its line pointer number.
-const KEPT_COLUMNS: u16 = 0x0fff;
-const HAS_NULLS: u16 = 0x8000;
-const TUPLE_HEADER_BYTES: usize = 8;
-/// With a bit for each of 32 columns, and aligned.
-const HEADER_BYTES_WITH_NULLS: usize = 16;
 const ORDER_FUNCTION: u16 = 1;
 
 /// Entries whose first columns have these values, or are null, and whose next column lies within a span.
@@ -112,26 +105,15 @@ impl<'a> Wanted<'a> {
     /// The value of the column of the span, or that it is null, of an entry of the range on a page that is pinned and locked. None where it is passed by
     /// reference, or the entry cannot be read.
     pub fn value_of_span(&self, page: &Page, offset: u16) -> Option<Option<pg_sys::Datum>> {
-        let item = page.stored(offset)?;
+        let item = Item::of(page.stored(offset)?)?;
         let span = self.range.first.len();
         let column = self.columns.get(span).filter(|column| column.by_value)?;
+        let mut values = Values::of(&item)?;
+        if item.is_null(span) {
+            return Some(None);
+        }
         // SAFETY: the page is pinned and locked; what is read lies within the item.
         unsafe {
-            let tuple: pg_sys::IndexTuple = item.header().cast();
-            let has_nulls = (*tuple).t_info & HAS_NULLS != 0;
-            let start = match has_nulls {
-                true => HEADER_BYTES_WITH_NULLS,
-                false => TUPLE_HEADER_BYTES,
-            };
-            let bytes = item.header().cast::<u8>();
-            let mut values = Values {
-                start: bytes.add(start),
-                length: (item.bytes() as usize).checked_sub(start)?,
-                at: 0,
-            };
-            if has_nulls && is_null(bytes, span) {
-                return Some(None);
-            }
             for (value, column) in self.range.first.iter().zip(&self.columns) {
                 if value.is_some() {
                     values.next(column)?;
@@ -144,33 +126,12 @@ impl<'a> Wanted<'a> {
     /// How an item of a page that is pinned and locked compares with the entries, by the order of the index: a column that a pivot has not
     /// comes before all values. None where there is no such item, or it cannot be read.
     pub fn order(&self, page: &Page, offset: u16) -> Option<Ordering> {
-        let item = page.stored(offset)?;
-        let length = item.bytes() as usize;
-        if length < TUPLE_HEADER_BYTES {
-            return None;
-        }
+        let item = Item::of(page.stored(offset)?)?;
+        let mut values = Values::of(&item)?;
+        let is_null = |at| item.is_null(at);
+        let kept = item.pivot_columns().unwrap_or(self.all_columns);
         // SAFETY: the page is pinned and locked; what is read lies within the item.
         unsafe {
-            let tuple: pg_sys::IndexTuple = item.header().cast();
-            let (info, named) = ((*tuple).t_info, tid::read(&raw mut (*tuple).t_tid).offset);
-            // One that has the mark twice has a list of TIDs, and all columns.
-            let is_pivot = info & ALTERNATIVE_TID != 0 && named & ALTERNATIVE_TID == 0;
-            let kept = match is_pivot {
-                true => usize::from(named & KEPT_COLUMNS),
-                false => self.all_columns,
-            };
-            let has_nulls = info & HAS_NULLS != 0;
-            let start = match has_nulls {
-                true => HEADER_BYTES_WITH_NULLS,
-                false => TUPLE_HEADER_BYTES,
-            };
-            let bytes = item.header().cast::<u8>();
-            let mut values = Values {
-                start: bytes.add(start),
-                length: length.checked_sub(start)?,
-                at: 0,
-            };
-            let is_null = |at: usize| has_nulls && is_null(bytes, at);
             for (at, column) in self.columns.iter().enumerate() {
                 if at >= kept {
                     return Some(Ordering::Less);
@@ -226,15 +187,6 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// Is a column, from 0, null in an item that has nulls?
-///
-/// # Safety
-/// It must be there, on a page that is pinned.
-unsafe fn is_null(item: *const u8, at: usize) -> bool {
-    // SAFETY: by contract. An item with nulls has a bit for each column behind its header.
-    unsafe { *item.add(TUPLE_HEADER_BYTES + at / 8) & (1 << (at % 8)) == 0 }
-}
-
 /// The values of an item, one after the other; nulls have none.
 struct Values {
     start: *const u8,
@@ -243,6 +195,13 @@ struct Values {
 }
 
 impl Values {
+    /// None where the item has no room for them.
+    fn of(item: &Item<'_>) -> Option<Values> {
+        let (start, length) = item.body()?;
+        let at = 0;
+        Some(Values { start, length, at })
+    }
+
     /// The next one, of a column; by-reference ones point to the page. None where it does not lie within the item.
     ///
     /// # Safety

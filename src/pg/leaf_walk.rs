@@ -96,7 +96,7 @@ impl Wanted<'_> {
             if page.is_dead(at) && !self.also_dead {
                 continue;
             }
-            if Item::of(page.stored(at)?).tids().any(&is_it) {
+            if Item::of(page.stored(at)?)?.tids().any(&is_it) {
                 return Some(Said::Met(Met::Entry(self.value_of_span(page, at)??)));
             }
         }

@@ -5,6 +5,7 @@ use super::error;
 use super::page::{Page, PageCursor, PageTuple};
 use super::relation::Index;
 use super::snapshot::Snapshot;
+use super::stored_value::value_at;
 use super::tid::{self, Tid};
 use super::unbound::index_deform_tuple;
 use pgrx::pg_sys;
@@ -16,8 +17,13 @@ pub(super) const IGNORED: u16 = 4 | 16;
 /// Marks an index tuple with a list of TIDs, in t_info and in the line pointer number of t_tid.
 pub(super) const ALTERNATIVE_TID: u16 = 0x2000;
 const POSTING_COUNT: u16 = 0x0fff;
+/// A pivot has a part of the columns only: this many of them, by its line pointer number.
+const KEPT_COLUMNS: u16 = 0x0fff;
 const TID_BYTES: usize = 6;
+const HAS_NULLS: u16 = 0x8000;
 const TUPLE_HEADER_BYTES: u32 = 8;
+/// With a bit for each of 32 columns, and aligned.
+const HEADER_BYTES_WITH_NULLS: u32 = 16;
 const LINE_POINTER_BYTES: u32 = 4;
 /// Where the meta page names the root.
 pub(super) const ROOT_AT: usize = 24 + 8;
@@ -26,16 +32,22 @@ pub(super) const ROOT_AT: usize = 24 + 8;
 pub struct Item<'p> {
     tuple: pg_sys::IndexTuple,
     len: u32,
+    info: u16,
     page: PhantomData<&'p ()>,
 }
 
 impl<'p> Item<'p> {
-    pub(super) fn of(found: PageTuple<'p>) -> Item<'p> {
-        Item {
-            tuple: found.header().cast(),
-            len: found.bytes(),
+    /// None where it is too short for a header.
+    #[inline]
+    pub(super) fn of(found: PageTuple<'p>) -> Option<Item<'p>> {
+        let (tuple, len): (pg_sys::IndexTuple, _) = (found.header().cast(), found.bytes());
+        (len >= TUPLE_HEADER_BYTES).then(|| Item {
+            tuple,
+            len,
+            // SAFETY: the page is pinned and locked, and the item long enough for its header.
+            info: unsafe { (*tuple).t_info },
             page: PhantomData,
-        }
+        })
     }
 
     /// Its values, in arrays that have an entry for each column of the index; those by reference point to the page.
@@ -60,6 +72,57 @@ impl<'p> Item<'p> {
                 nulls.as_mut_ptr(),
             );
         }
+    }
+
+    /// The value of its first column, an integer, extended to eight bytes; None for NULL, and where the item is too short.
+    ///
+    /// # Safety
+    /// `index` must be the item's.
+    #[inline]
+    pub unsafe fn first_integer(&self, index: Index<'_>) -> Option<i64> {
+        let length = index.attributes()[0].attlen;
+        let (start, bytes) = self.body().filter(|_| !self.is_null(0))?;
+        // SAFETY: by contract; the value lies within the item.
+        (bytes >= length as usize).then(|| unsafe { value_at(start, length, true).value() as i64 })
+    }
+
+    /// Where its values begin, and their bytes; those that are null have none.
+    #[inline]
+    pub(super) fn body(&self) -> Option<(*const u8, usize)> {
+        let header = match self.has_nulls() {
+            true => HEADER_BYTES_WITH_NULLS,
+            false => TUPLE_HEADER_BYTES,
+        };
+        let bytes = self.len.checked_sub(header)? as usize;
+        // SAFETY: within the item.
+        Some((
+            unsafe { self.tuple.cast::<u8>().add(header as usize) },
+            bytes,
+        ))
+    }
+
+    /// Is a column, from 0, null? The item must have a body.
+    #[inline]
+    pub(super) fn is_null(&self, at: usize) -> bool {
+        let bits = self.tuple.cast::<u8>();
+        // SAFETY: an item with nulls has a bit for each column behind its header.
+        self.has_nulls()
+            && unsafe { *bits.add(TUPLE_HEADER_BYTES as usize + at / 8) & (1 << (at % 8)) == 0 }
+    }
+
+    #[inline]
+    fn has_nulls(&self) -> bool {
+        self.info & HAS_NULLS != 0
+    }
+
+    /// How many columns it has, if it is a pivot.
+    #[inline]
+    pub(super) fn pivot_columns(&self) -> Option<usize> {
+        // SAFETY: the page is pinned and locked, and the item long enough for its header.
+        let named = unsafe { tid::read(&raw mut (*self.tuple).t_tid) }.offset;
+        // One that has the mark twice has a list of TIDs, and all columns.
+        let is_pivot = self.info & ALTERNATIVE_TID != 0 && named & ALTERNATIVE_TID == 0;
+        is_pivot.then_some(usize::from(named & KEPT_COLUMNS))
     }
 
     /// Its TIDs, as they are stored.
@@ -214,8 +277,7 @@ fn items<'a, 'p>(
             true => page.stored(offset),
             false => page.tuple(offset),
         })
-        .filter(|found| found.bytes() >= TUPLE_HEADER_BYTES)
-        .map(Item::of)
+        .filter_map(Item::of)
 }
 
 /// What nbtree's scans do with old_snapshot_threshold: raises "snapshot too old" if the page was changed, at `changed`, after the snapshot was taken.

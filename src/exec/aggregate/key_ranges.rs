@@ -3,7 +3,6 @@
 
 use super::clauses::{between, Bound, Clause};
 use super::conditions::Bounded;
-use super::fold::int_of;
 use super::key_range::{cuts, KeyRange};
 use crate::chunk::index_entries;
 use crate::pg::leaves;
@@ -58,20 +57,15 @@ pub unsafe fn find(
     if keys.len() < 2 || !columns.contains(&column) || !index.orders_integers(0) {
         return KeyRanges::default();
     }
-    let length = index.attributes()[0].attlen;
-    let mut values = vec![Datum::from(0usize); index.attributes().len()];
-    let mut nulls = vec![true; values.len()];
     let mut weights: Vec<(i64, u64)> = Vec::new();
     let mut is_too_many = false;
     headers::begin_reading(table, snapshot);
-    // SAFETY: by contract; values are of the index's columns.
+    // SAFETY: by contract; the first column is an integer.
     unsafe {
         let is_whole = leaves::each_item(index, snapshot, |item| {
-            item.values(index, &mut values, &mut nulls);
-            if nulls[0] {
+            let Some(value) = item.first_integer(index) else {
                 return;
-            }
-            let value = int_of(values[0], length);
+            };
             let entries = item.tids();
             let weigh = |entry| match index_entries::header_of_entry(entry) {
                 Some(_) => STRETCH,
