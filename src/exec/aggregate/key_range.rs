@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// A worker's process ends about so long after its last row, and its leader waits for that.
-const END_OF_WORKER: Duration = Duration::from_millis(5);
+const END_OF_WORKER: Duration = Duration::from_millis(4);
 
 /// Does a worker leave the last ranges to the leader, where it took so long for one? The leader then reads these while the worker ends.
 pub fn is_left_to_leader(ranges: u64, each: Duration) -> bool {
