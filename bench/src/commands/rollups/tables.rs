@@ -23,6 +23,8 @@ pub const ROLLUPS: [(&str, &str); 3] = [
     ),
 ];
 
+/// So many lines that differ are printed.
+const MOST_LINES: usize = 50;
 /// Partitions, of so many days each; those that are not there now have rows that come back with them.
 pub const PARTITIONS: i64 = 10;
 const PARTITION_DAYS: i64 = 6;
@@ -169,7 +171,7 @@ pub fn comparison() -> String {
 /// Compares all rollups with their queries.
 pub fn expect_equal(client: &mut Client) -> Result<()> {
     let rows = client.query(&comparison(), &[])?;
-    judge(&rows)
+    judge(client, "all at once", &rows)
 }
 
 /// The same by a statement, whose plan may be older than what it compares. The snapshot comes first: a plan that was made before ATTACH,
@@ -177,8 +179,8 @@ pub fn expect_equal(client: &mut Client) -> Result<()> {
 pub fn expect_equal_as_prepared(client: &mut Client, comparison: &Statement) -> Result<()> {
     client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")?;
     let rows = client.query(comparison, &[])?;
-    client.batch_execute("COMMIT")?;
-    judge(&rows)
+    judge(client, "as prepared", &rows)?;
+    Ok(client.batch_execute("COMMIT")?)
 }
 
 /// Compares one rollup with its query, in a transaction of any level. In READ COMMITTED the snapshot is taken when the plan has been made:
@@ -189,10 +191,11 @@ pub fn expect_equal_rollup(client: &mut Client, which: usize, mode: Mode) -> Res
     if mode == Mode::Partitioned && !rows.is_empty() {
         rows = client.query(&query, &[])?;
     }
-    judge(&rows)
+    judge(client, "in its transaction", &rows)
 }
 
-fn judge(rows: &[postgres::Row]) -> Result<()> {
+/// An error where there are differences; it says how the comparison was made, and what the same transaction sees of it again.
+fn judge(client: &mut Client, how: &str, rows: &[postgres::Row]) -> Result<()> {
     let Some(row) = rows.first() else {
         return Ok(());
     };
@@ -202,5 +205,17 @@ fn judge(rows: &[postgres::Row]) -> Result<()> {
     } else {
         "is too many"
     };
-    Err(format!("{name}: {} lines differ, {line} {what}", rows.len()).into())
+    let level: String = client.query_one("SHOW transaction_isolation", &[])?.get(0);
+    let again = client.query(&comparison(), &[])?.len();
+    let lines = |row: &postgres::Row| {
+        let (rollup, line, side): (&str, &str, i64) = (row.get(0), row.get(1), row.get(2));
+        format!("{rollup} {line} {side}")
+    };
+    let all: Vec<String> = rows.iter().take(MOST_LINES).map(lines).collect();
+    println!("{}", all.join("\n"));
+    Err(format!(
+        "{name}: {} lines differ, {line} {what}; {how}, {level}; then {again} lines of all rollups differ",
+        rows.len()
+    )
+    .into())
 }
