@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-use tables::{expect_equal, expect_kept, Mode, ROLLUPS};
+use tables::{expect_equal, expect_kept, Different, Mode, ROLLUPS};
 
 const SESSIONS: u64 = 4;
 /// So many transactions are shared by all modes.
@@ -196,6 +196,7 @@ fn repeat(shared: &Shared, mut step: impl FnMut(&mut Client) -> Result<()>) -> E
     while !shared.stop.load(Ordering::Relaxed) {
         match step(&mut client) {
             Ok(()) => {}
+            Err(error) if error.is::<Different>() => return Err(error.to_string()),
             Err(_) if client.is_closed() => return Err("the connection is closed".into()),
             Err(error)
                 if is_conflict(error.as_ref()) || is_in_the_way(error.as_ref(), shared.mode) =>
