@@ -2,6 +2,7 @@
 //! and whether there is one is not told by the rows below. OFFSET 0 does that, for each of the planner's rules at once, and costs nothing. A planner hook
 //! puts it there: by then views and WITH are subqueries.
 
+use super::expression::Expression;
 use super::{bare, node};
 use pgrx::pg_sys::panic::pgrx_extern_c_guard;
 use pgrx::pg_sys::{self, NodeTag, Oid};
@@ -69,19 +70,8 @@ unsafe extern "C-unwind" fn visit(part: *mut pg_sys::Node, context: *mut c_void)
             return pg_sys::expression_tree_walker(part, Some(visit), context);
         };
         if (*query).limitOffset.is_null() && groups_by(query, *context.cast::<fn(Oid) -> bool>()) {
-            let zero = pg_sys::Datum::from(0i64);
-            let (length, is_null, by_value) = (size_of::<i64>() as i32, false, true);
-            let collation = pg_sys::InvalidOid;
-            let offset = pg_sys::makeConst(
-                pg_sys::INT8OID,
-                -1,
-                collation,
-                length,
-                zero,
-                is_null,
-                by_value,
-            );
-            (*query).limitOffset = offset.cast();
+            let zero = Expression::constant(pg_sys::INT8OID, pg_sys::Datum::from(0i64));
+            (*query).limitOffset = zero.as_ptr();
         }
         pg_sys::query_tree_walker(query, Some(visit), context, 0)
     }
