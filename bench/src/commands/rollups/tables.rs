@@ -188,7 +188,8 @@ pub fn expect_equal_as_prepared(client: &mut Client, comparison: &Statement) -> 
 pub fn expect_equal_rollup(client: &mut Client, which: usize, mode: Mode) -> Result<()> {
     let query = differences(ROLLUPS[which]);
     let mut rows = client.query(&query, &[])?;
-    if mode == Mode::Partitioned && !rows.is_empty() {
+    if mode == Mode::Partitioned && !rows.is_empty() && level(client)? == "read committed" {
+        println!("{} lines differ by an older plan", rows.len());
         rows = client.query(&query, &[])?;
     }
     judge(client, "in its transaction", &rows)
@@ -206,6 +207,12 @@ impl std::fmt::Display for Different {
     }
 }
 
+/// The isolation level of the transaction.
+fn level(client: &mut Client) -> Result<String> {
+    let row = client.query_one("SHOW transaction_isolation", &[])?;
+    Ok(row.get(0))
+}
+
 /// An error where there are differences; it says how the comparison was made, and what the same transaction sees of it again.
 fn judge(client: &mut Client, how: &str, rows: &[postgres::Row]) -> Result<()> {
     let Some(row) = rows.first() else {
@@ -217,11 +224,7 @@ fn judge(client: &mut Client, how: &str, rows: &[postgres::Row]) -> Result<()> {
     } else {
         "is too many"
     };
-    let level = client
-        .query_one("SHOW transaction_isolation", &[])
-        .map_or("at a level that cannot be asked".to_string(), |row| {
-            row.get(0)
-        });
+    let level = level(client).unwrap_or("at a level that cannot be asked".to_string());
     let again = client.query(&comparison(), &[]);
     let again = again.map_or("it cannot be asked again".to_string(), |rows| {
         format!("then {} lines of all rollups differ", rows.len())
