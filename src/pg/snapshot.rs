@@ -295,16 +295,15 @@ impl<'a> Snapshot<'a> {
         Stamp(self.snapshot.addr(), self.command())
     }
 
+    /// This transaction and all that come after it had not ended.
+    pub fn xmax(self) -> pg_sys::TransactionId {
+        self.data().xmax
+    }
+
     /// All transactions before this one had ended; one of a dirty snapshot's own: who has written the tuple that it looked at.
     #[inline]
     pub fn xmin(self) -> pg_sys::TransactionId {
         self.data().xmin
-    }
-
-    /// This transaction and all that come after it had not ended.
-    #[inline]
-    pub fn xmax(self) -> pg_sys::TransactionId {
-        self.data().xmax
     }
 
     /// The position in the log when it was taken, where old_snapshot_threshold wants that known.
@@ -313,13 +312,24 @@ impl<'a> Snapshot<'a> {
         self.data().lsn
     }
 
-    /// How many transactions and subtransactions were running.
-    pub fn running(self) -> (u32, i32) {
+    /// The transactions, and the subtransactions, that were running, as it lists them: one that is being prepared may be there twice. A
+    /// copy does not list subtransactions where there were too many.
+    pub fn running(self) -> (&'a [pg_sys::TransactionId], &'a [pg_sys::TransactionId]) {
         let snapshot = self.data();
-        (snapshot.xcnt, snapshot.subxcnt)
+        // SAFETY: the snapshot has so many of each, and lives as long as this.
+        unsafe {
+            let list = |first: *mut pg_sys::TransactionId, count: usize| {
+                if first.is_null() || count == 0 {
+                    return &[][..];
+                }
+                core::slice::from_raw_parts(first, count)
+            };
+            let of_parts = list(snapshot.subxip, snapshot.subxcnt as usize);
+            (list(snapshot.xip, snapshot.xcnt as usize), of_parts)
+        }
     }
 
-    /// How many transactions had ended by the time that it was taken, since the server started.
+    /// How many transactions had ended by the time that it was taken, since the server started. A copy says 0, as active snapshots are.
     #[inline]
     pub fn completions(self) -> u64 {
         self.data().snapXactCompletionCount

@@ -4,6 +4,7 @@
 
 mod changes;
 mod dumped;
+mod preparing;
 mod tables;
 mod upgraded;
 
@@ -51,6 +52,7 @@ pub fn run(
     println!("rollups: seed {seed}, {transactions} transactions");
     dumped::run(tree, report)?;
     upgraded::run(tree, report)?;
+    preparing::run(tree, report)?;
     let in_turns = if transactions < MANY { 1 } else { 3 };
     let deadline = Instant::now() + Duration::from_secs(seconds);
     for turn in 0..in_turns {

@@ -29,14 +29,13 @@ struct Shown {
 
 /// A snapshot, as far as it can be told from others of this process, and what was known then: marks of DDL show at once, and triggers of one
 /// statement see more of its rows by snapshots of one command.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(PartialEq)]
 struct Moment {
     stored: Oid,
     transaction: u32,
     command: CommandId,
-    xmin: TransactionId,
     xmax: TransactionId,
-    running: (u32, i32),
+    running: Box<[TransactionId]>,
     news: u64,
     noted: u64,
 }
@@ -96,13 +95,13 @@ fn at_this_moment(stored: Oid) -> Rc<Shown> {
     // SAFETY: functions are called with an active snapshot.
     unsafe {
         let snapshot = Snapshot::active();
+        let (running, of_parts) = snapshot.running();
         let moment = Moment {
             stored,
             transaction: transaction::local_id(),
             command: snapshot.command(),
-            xmin: snapshot.xmin(),
             xmax: snapshot.xmax(),
-            running: snapshot.running(),
+            running: [running, of_parts].concat().into(),
             news: watch::news(),
             noted: watch::noted(),
         };
