@@ -14,6 +14,7 @@ mod random;
 mod report;
 mod server;
 mod steady;
+mod waiting;
 mod workload;
 
 /// What a program returns: any error ends it with its text.

@@ -4,16 +4,14 @@ use crate::heap_pair::{self, HEAP, VARVE};
 use crate::random::Random;
 use crate::report::Report;
 use crate::server::{self, Cluster, Tree};
+use crate::waiting::await_true;
 use crate::workload::Workload;
 use crate::Result;
 use postgres::Client;
 use std::process::Stdio;
 use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
 
 const CYCLES: usize = 10;
-const REPLAY_SECONDS: u64 = 60;
 
 pub fn run(tree: &Arc<Tree>, report: &mut Report) -> Result<()> {
     let cluster = Cluster::create(tree, &[])?;
@@ -135,15 +133,8 @@ fn old_snapshot(standby: &Cluster, client: &mut Client, workload: &mut Workload)
 
 /// Until the primary knows which rows the standby still sees.
 fn wait_for_feedback(primary: &mut Client) -> Result<()> {
-    let known = "SELECT count(*) FROM pg_stat_replication WHERE backend_xmin IS NOT NULL";
-    let deadline = Instant::now() + Duration::from_secs(REPLAY_SECONDS);
-    while primary.query_one(known, &[])?.get::<_, i64>(0) == 0 {
-        if Instant::now() > deadline {
-            return Err("the standby sends no feedback".into());
-        }
-        thread::sleep(Duration::from_millis(50));
-    }
-    Ok(())
+    let known = "SELECT count(*) > 0 FROM pg_stat_replication WHERE backend_xmin IS NOT NULL";
+    await_true(primary, "feedback of the standby", known)
 }
 
 fn transaction(client: &mut Client, workload: &mut Workload) -> Result<()> {
@@ -156,17 +147,8 @@ fn wait_for_replay(primary: &mut Client, standby: &mut Client) -> Result<()> {
     let written: String = primary
         .query_one("SELECT pg_current_wal_lsn()::text", &[])?
         .get(0);
-    let deadline = Instant::now() + Duration::from_secs(REPLAY_SECONDS);
     let reached = format!("SELECT coalesce(pg_last_wal_replay_lsn() >= '{written}', false)");
-    while !standby.query_one(&reached, &[])?.get::<_, bool>(0) {
-        if Instant::now() > deadline {
-            return Err(
-                format!("the standby did not replay {written} within {REPLAY_SECONDS} s").into(),
-            );
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-    Ok(())
+    await_true(standby, &format!("replay of {written}"), &reached)
 }
 
 fn base_backup(source: &Cluster, client: &mut Client) -> Result<()> {

@@ -3,11 +3,11 @@
 
 use crate::report::Report;
 use crate::server::{Cluster, Tree};
+use crate::waiting::await_true;
 use crate::Result;
 use postgres::Client;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
 
 const SETTINGS: [&str; 4] = [
     "varve.worker = off",
@@ -15,7 +15,6 @@ const SETTINGS: [&str; 4] = [
     "synchronous_standby_names = 'nobody'",
     "synchronous_commit = local",
 ];
-const LONGEST: Duration = Duration::from_secs(60);
 const NEW_ROW: &str = "INSERT INTO cpu VALUES ('2026-03-01', 'h9', 1)";
 const DIFFERENCES: &str = "SELECT count(*) FROM (TABLE hourly EXCEPT ALL SELECT time_bucket('1 hour', time), host, count(*) FROM cpu GROUP BY 1, 2) x";
 
@@ -47,13 +46,15 @@ fn read(tree: &Arc<Tree>) -> Result<()> {
     reader.batch_execute("BEGIN")?;
     expect_equal(&mut reader, "before")?;
     let prepare = thread::spawn(move || preparing.batch_execute("PREPARE TRANSACTION 'preparing'"));
-    let seen = await_preparing(&mut client).and_then(|()| {
+    let waits = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'preparing' AND wait_event = 'SyncRep')";
+    let what = "a PREPARE that waits for a standby";
+    let seen = await_true(&mut client, what, waits).and_then(|()| {
         changing.batch_execute("COMMIT")?;
         expect_equal(&mut reader, "meanwhile")
     });
-    let waiting =
+    let cancel =
         "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE application_name = 'preparing'";
-    client.batch_execute(waiting)?;
+    client.batch_execute(cancel)?;
     prepare.join().expect("BUG: the thread has panicked")?;
     client.batch_execute("ROLLBACK PREPARED 'preparing'")?;
     seen
@@ -64,16 +65,4 @@ fn expect_equal(reader: &mut Client, when: &str) -> Result<()> {
         0 => Ok(()),
         lines => Err(format!("{when}: {lines} buckets are too many").into()),
     }
-}
-
-fn await_preparing(client: &mut Client) -> Result<()> {
-    let waits = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'preparing' AND wait_event = 'SyncRep')";
-    let start = Instant::now();
-    while !client.query_one(waits, &[])?.get::<_, bool>(0) {
-        if start.elapsed() > LONGEST {
-            return Err("PREPARE does not wait for a standby".into());
-        }
-        thread::sleep(Duration::from_millis(10));
-    }
-    Ok(())
 }

@@ -8,13 +8,10 @@ mod started;
 
 use crate::report::Report;
 use crate::server::Tree;
+use crate::waiting;
 use crate::Result;
 use postgres::Client;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// How long anything may take that the worker does by itself, on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(90);
 
 pub fn run(tree: &Arc<Tree>, report: &mut Report, rounds: u64, seed: u64) -> Result<()> {
     println!("worker: seed {seed}");
@@ -29,26 +26,19 @@ fn await_true(client: &mut Client, what: &str, query: &str) -> Result<()> {
     await_true_while(client, what, query, |_| Ok(()))
 }
 
-/// The same, and does something each time before it asks.
+/// The same, and does something each time before it asks. An error says what jobs there are.
 fn await_true_while(
     client: &mut Client,
     what: &str,
     query: &str,
     meanwhile: impl Fn(&mut Client) -> Result<()>,
 ) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        meanwhile(client)?;
-        if client.query_one(query, &[])?.get::<_, bool>(0) {
-            return Ok(());
-        }
-        if Instant::now() > deadline {
-            let jobs = client.query("SELECT j::text FROM varve.jobs j", &[])?;
-            let jobs: Vec<String> = jobs.iter().map(|row| row.get(0)).collect();
-            return Err(format!("{what}: not in time; jobs: {}", jobs.join(" ")).into());
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    let Err(error) = waiting::await_true_while(client, what, query, meanwhile) else {
+        return Ok(());
+    };
+    let jobs = client.query("SELECT j::text FROM varve.jobs j", &[])?;
+    let jobs: Vec<String> = jobs.iter().map(|row| row.get(0)).collect();
+    Err(format!("{error}; jobs: {}", jobs.join(" ")).into())
 }
 
 /// The process id of the worker of the client's database, once there is one.
