@@ -295,15 +295,16 @@ impl<'a> Snapshot<'a> {
         Stamp(self.snapshot.addr(), self.command())
     }
 
-    /// This transaction and all that come after it had not ended.
-    pub fn xmax(self) -> pg_sys::TransactionId {
-        self.data().xmax
-    }
-
     /// All transactions before this one had ended; one of a dirty snapshot's own: who has written the tuple that it looked at.
     #[inline]
     pub fn xmin(self) -> pg_sys::TransactionId {
         self.data().xmin
+    }
+
+    /// This transaction and all that come after it had not ended.
+    #[inline]
+    pub fn xmax(self) -> pg_sys::TransactionId {
+        self.data().xmax
     }
 
     /// The position in the log when it was taken, where old_snapshot_threshold wants that known.

@@ -35,6 +35,7 @@ struct Moment {
     transaction: u32,
     command: CommandId,
     xmax: TransactionId,
+    /// By their ids: as many may be others.
     running: Box<[TransactionId]>,
     news: u64,
     noted: u64,
