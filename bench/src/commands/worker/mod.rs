@@ -12,6 +12,10 @@ use crate::waiting;
 use crate::Result;
 use postgres::Client;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long anything may take that the worker does by itself, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(90);
 
 pub fn run(tree: &Arc<Tree>, report: &mut Report, rounds: u64, seed: u64) -> Result<()> {
     println!("worker: seed {seed}");
@@ -33,7 +37,7 @@ fn await_true_while(
     query: &str,
     meanwhile: impl Fn(&mut Client) -> Result<()>,
 ) -> Result<()> {
-    let Err(error) = waiting::await_true_while(client, what, query, meanwhile) else {
+    let Err(error) = waiting::await_true_while(client, what, query, PATIENCE, meanwhile) else {
         return Ok(());
     };
     let jobs = client.query("SELECT j::text FROM varve.jobs j", &[])?;
